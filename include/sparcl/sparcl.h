@@ -1,0 +1,202 @@
+/* sparcl: sparse collectives and delta weight replication. The C interface (C99).
+ *
+ * How it is used: make a communicator (from an MPI communicator in sparcl_mpi.h, or from threads below), then call collectives on it, in the
+ * same order on every rank, as with MPI and NCCL. Every call answers with a sparclResult_t; sparclGetLastError has the long text.
+ *
+ * Rules that hold for every call:
+ *  - Counts are elements, 64 bits wide. Nothing is written to outputs unless the call succeeds.
+ *  - Errors are agreed: sparclMismatch, sparclWrongBase, sparclCorrupt, sparclTruncated, sparclInvalidArgument come back on every rank and leave the
+ *    communicator usable. sparclTimeout, sparclRemoteError and sparclSystemError poison it: each later call returns that error; abort and destroy work.
+ *  - A communicator is used by one thread at a time. No helper thread runs: requests move on inside sparcl calls.
+ *  - stream must be NULL for host buffers; device buffers are refused with sparclUnsupported until the CUDA kernels land.
+ *  - Destroy functions accept NULL.
+ */
+#ifndef SPARCL_SPARCL_H_
+#define SPARCL_SPARCL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define SPARCL_API __attribute__((visibility("default")))
+#else
+#define SPARCL_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- results ---- */
+
+typedef enum { /* 0-7 mean and number what ncclResult_t does */
+  sparclSuccess = 0,
+  sparclUnhandledCudaError = 1,
+  sparclSystemError = 2,
+  sparclInternalError = 3,
+  sparclInvalidArgument = 4,
+  sparclInvalidUsage = 5,
+  sparclRemoteError = 6,
+  sparclInProgress = 7,
+  sparclTimeout = 16,      /* a peer did not answer in time */
+  sparclMismatch = 17,     /* the ranks did not make the same call */
+  sparclCorrupt = 18,      /* bytes failed a check */
+  sparclUnsupported = 19,  /* not supported here */
+  sparclOutOfMemory = 20,
+  sparclWrongBase = 21,    /* an update for another base than the one held */
+  sparclUnauthorized = 22, /* a signature is missing, wrong or by an unknown key */
+  sparclTruncated = 23     /* the result does not fit a rank's capacity */
+} sparclResult_t;
+
+typedef enum { /* numbered as ncclDataType_t up to 11 */
+  sparclInt8 = 0,
+  sparclUint8 = 1,
+  sparclInt32 = 2,
+  sparclUint32 = 3,
+  sparclInt64 = 4,
+  sparclUint64 = 5,
+  sparclFloat16 = 6,
+  sparclFloat32 = 7,
+  sparclFloat64 = 8,
+  sparclBfloat16 = 9,
+  sparclFloat8e4m3 = 10,
+  sparclFloat8e5m2 = 11,
+  sparclInt16 = 32,
+  sparclUint16 = 33,
+  sparclBool = 34
+} sparclDataType_t;
+
+typedef struct sparclComm* sparclComm_t;
+typedef struct sparclState* sparclState_t;
+typedef struct sparclRequest* sparclRequest_t;
+typedef struct CUstream_st* sparclStream_t; /* a cudaStream_t */
+
+/* 10000 * major + 100 * minor + patch. */
+SPARCL_API sparclResult_t sparclGetVersion(int* version);
+
+/* One sentence for a result; never NULL. */
+SPARCL_API const char* sparclGetErrorString(sparclResult_t result);
+
+/* The long text of the last error on this communicator: what, where (rank, host), and what to do. With comm NULL: of the last failed call of
+ * this thread that had no communicator. Valid until the next call on the same communicator (thread). Never NULL. */
+SPARCL_API const char* sparclGetLastError(sparclComm_t comm);
+
+/* ---- communicators ---- */
+
+enum { sparclVerifyDefault = 0, sparclVerifyOff = 1, sparclVerifyTouched = 2, sparclVerifyFull = 3 };
+
+/* Zero (NULL) in a field means: take it from the environment (SPARCL_TRANSPORT, SPARCL_TIMEOUT_S, SPARCL_VERIFY ...), else its default. */
+typedef struct {
+  size_t size;           /* of this struct: set by SPARCL_CONFIG_INITIALIZER */
+  const char* transport; /* reserved: one transport a kind of communicator exists */
+  double timeout_s;      /* seconds that a call waits for a peer that lives but is late; 600 */
+  double liveness_s;     /* reserved for the heartbeat */
+  int verify;            /* sparclVerify...: what a replica checks of its base; touched */
+  int determinism;       /* reserved */
+  int threads;           /* reserved: worker threads of a rank */
+  int heartbeat;         /* reserved */
+} sparclConfig_t;
+#define SPARCL_CONFIG_INITIALIZER { sizeof(sparclConfig_t), NULL, 0, 0, 0, 0, 0, 0 }
+
+/* Makes nranks communicators whose ranks are threads of this process: comms[r] is rank r's, to be used by one thread at a time.
+ * comms: room for nranks handles, owned by the caller, destroyed one by one. */
+SPARCL_API sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks);
+
+SPARCL_API sparclResult_t sparclCommCount(sparclComm_t comm, int* count);
+SPARCL_API sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank);
+
+/* sparclSuccess in *error while the communicator is usable, else the error that poisoned it. */
+SPARCL_API sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error);
+
+/* Ends all pending calls on this rank with sparclRemoteError and tells the peers, without needing them. Later calls return that error. */
+SPARCL_API sparclResult_t sparclCommAbort(sparclComm_t comm);
+
+/* Not collective. Requests still pending are ended as by sparclCommAbort, and their handles must not be used afterwards. */
+SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
+
+/* What the last collective on this communicator did. bytes_*: of this rank, on the wire. */
+typedef struct {
+  size_t size;           /* of this struct: set by SPARCL_REPORT_INITIALIZER */
+  const char* algorithm; /* a constant string: "chain", ... */
+  uint64_t nnz_in;       /* changed elements (entries) that the root sent */
+  uint64_t nnz_out;      /* changed elements (entries) that this rank holds as the result */
+  uint64_t bytes_sent, bytes_received;
+  uint64_t bytes_dense;  /* what a dense broadcast would have delivered to this rank */
+  uint64_t bytes_bound;  /* the least that an exact broadcast delivers to each rank: the encoded update */
+  double seconds, seconds_predicted, seconds_select, seconds_exchange; /* whole; by the cost model; encoding; from the first fragment to the vote */
+  double dropped_l2;     /* 0 for broadcasts */
+  int applied;           /* 1: this rank holds the new state, 0: the old */
+} sparclReport_t;
+#define SPARCL_REPORT_INITIALIZER { sizeof(sparclReport_t), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* report->size must be set: only the fields inside it are written. */
+SPARCL_API sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t* report);
+
+/* ---- sparse broadcast ---- */
+
+/* Sparse broadcast of one array; collective over comm.
+ *  weights: count elements. On the root the new state (only read). On the others the base on entry; bit for bit the root's on return.
+ *  base: on the root the state that all ranks hold (only read; NULL: unknown, everything is sent); ignored on the others.
+ * Whole or not at all: on an agreed error weights are as they were. The root's arrays must not change until the call returns. */
+SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
+                                               sparclComm_t comm, sparclStream_t stream);
+
+/* A model: an ordered list of named tensors. The tensors stay the caller's and must outlive the state. */
+SPARCL_API sparclResult_t sparclStateCreate(sparclState_t* state);
+
+/* Appends a tensor. name: unique, UTF-8, copied. data: row-major, product(shape) elements. shape: ndim dimensions, copied; ndim 0 is a scalar.
+ * Not allowed once the state has been broadcast (sparclInvalidUsage). */
+SPARCL_API sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
+                                         const uint64_t* shape);
+
+/* Optional, on the root, before sparclBroadcastUpdate: what changed since the last one, so that nothing else is read. A promise of the caller's: a
+ * change that is not named is not sent. indices: nnz element numbers of the tensor, strictly ascending, copied. Holds for the next update only. */
+SPARCL_API sparclResult_t sparclStateMarkIndices(sparclState_t state, const char* name, const uint64_t* indices, size_t nnz);
+
+/* The same as a dirty bitmap: bit i (of word i/64, low bit first) says that elements [i*block, (i+1)*block) may have changed. bitmap: as many
+ * words as that needs, copied. */
+SPARCL_API sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char* name, const uint64_t* bitmap, size_t block);
+
+/* Sparse broadcast of a model; collective over comm. All ranks' states have the same names, types, shapes and order (else sparclMismatch).
+ * The root keeps a snapshot of what the ranks of this comm confirmed (one copy of the model); the first call, and the first with another root or
+ * comm, sends all. version: the new state's; on the others the same, or 0 for "whatever the root says". */
+SPARCL_API sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
+                                                sparclStream_t stream);
+
+/* The version that the last successful update brought; 0 before the first. */
+SPARCL_API sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* version);
+
+/* A hash of names, types, shapes, order and bytes: equal on two ranks if and only if their states are. Reads everything. */
+SPARCL_API sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]);
+
+SPARCL_API sparclResult_t sparclStateDestroy(sparclState_t state);
+
+/* Broadcast of a sparse vector; collective over comm.
+ *  values, indices: on the root *nnz entries, indices strictly ascending (only read); on the others room for `capacity` entries.
+ *  nnz: in on the root, out on the others. If it exceeds any other rank's capacity: sparclTruncated on every rank, nothing is written but *nnz = the
+ *  root's count. */
+SPARCL_API sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype,
+                                                int root, sparclComm_t comm, sparclStream_t stream);
+
+/* ---- requests: the non-blocking twins ----
+ * Arguments must stay valid until the request is done. Several may be in flight on one communicator; all ranks start them in the same order.
+ * They move on inside sparclTest, sparclWait and the blocking calls of the same communicator. */
+
+SPARCL_API sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
+                                                sparclComm_t comm, sparclRequest_t* request);
+SPARCL_API sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
+                                                 sparclRequest_t* request);
+SPARCL_API sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
+                                                 sparclDataType_t datatype, int root, sparclComm_t comm, sparclRequest_t* request);
+
+/* Moves things on without blocking. *done = 1: the call is over, its result is returned, and *request is set to NULL. report may be NULL. */
+SPARCL_API sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* report);
+
+/* Blocks until the call is over, returns its result and sets *request to NULL. report may be NULL. A NULL *request is done. */
+SPARCL_API sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPARCL_SPARCL_H_ */

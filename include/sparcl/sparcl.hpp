@@ -1,0 +1,230 @@
+#pragma once
+// sparcl for C++20: the C interface with ownership, spans and exceptions, and nothing else. Errors are thrown as sparcl::Error.
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "sparcl/sparcl.h"
+
+namespace sparcl {
+
+class Error : public std::runtime_error {
+ public:
+  Error(sparclResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
+  sparclResult_t result() const { return result_; }
+
+ private:
+  sparclResult_t result_;
+};
+
+// The one place where results become exceptions.
+inline void check(sparclResult_t result, sparclComm_t comm = nullptr) {
+  if (result == sparclSuccess) return;
+  const char* text = sparclGetLastError(comm);
+  throw Error(result, *text != '\0' ? text : sparclGetErrorString(result));
+}
+
+// A bfloat16 as its bits: enough to name the type; arithmetic is the caller's.
+struct bfloat16 {
+  std::uint16_t bits;
+};
+struct float16 {
+  std::uint16_t bits;
+};
+
+template <class T>
+constexpr sparclDataType_t data_type() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<U, bool>) return sparclBool;
+  else if constexpr (std::is_same_v<U, float>) return sparclFloat32;
+  else if constexpr (std::is_same_v<U, double>) return sparclFloat64;
+  else if constexpr (std::is_same_v<U, bfloat16>) return sparclBfloat16;
+  else if constexpr (std::is_same_v<U, float16>) return sparclFloat16;
+  else if constexpr (std::integral<U> && sizeof(U) == 1) return std::is_signed_v<U> ? sparclInt8 : sparclUint8;
+  else if constexpr (std::integral<U> && sizeof(U) == 2) return std::is_signed_v<U> ? sparclInt16 : sparclUint16;
+  else if constexpr (std::integral<U> && sizeof(U) == 4) return std::is_signed_v<U> ? sparclInt32 : sparclUint32;
+  else {
+    static_assert(std::integral<U> && sizeof(U) == 8, "sparcl has no data type for this C++ type");
+    return std::is_signed_v<U> ? sparclInt64 : sparclUint64;
+  }
+}
+
+using Report = sparclReport_t;
+using Hash = std::array<std::uint8_t, 16>;
+
+namespace detail {
+template <auto destroy>
+struct Destroy {
+  template <class Handle>
+  void operator()(Handle* handle) const {
+    (void)destroy(handle);
+  }
+};
+}  // namespace detail
+
+// One call in flight. The destructor waits for it, ignoring its result: call wait() to see errors.
+class Request {
+ public:
+  Request() = default;
+  Request(sparclRequest_t handle, sparclComm_t comm) : handle_(handle), comm_(comm) {}
+  Request(Request&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), comm_(other.comm_) {}
+  Request& operator=(Request&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(comm_, other.comm_);
+    return *this;
+  }
+  ~Request() {
+    if (handle_ != nullptr) (void)sparclWait(&handle_, nullptr);
+  }
+
+  bool test() {
+    int done = 0;
+    check(sparclTest(&handle_, &done, nullptr), comm_);
+    return done != 0;
+  }
+  Report wait() {
+    Report report = SPARCL_REPORT_INITIALIZER;
+    check(sparclWait(&handle_, &report), comm_);
+    return report;
+  }
+
+ private:
+  sparclRequest_t handle_ = nullptr;
+  sparclComm_t comm_ = nullptr;
+};
+
+// A model: tensors are the caller's and must outlive it.
+class State {
+ public:
+  State() {
+    sparclState_t handle = nullptr;
+    check(sparclStateCreate(&handle));
+    handle_.reset(handle);
+  }
+
+  template <class T>
+  void add(const std::string& name, std::span<T> data, std::initializer_list<std::uint64_t> shape) {
+    add(name, data.data(), data_type<T>(), std::vector<std::uint64_t>(shape));
+  }
+  void add(const std::string& name, void* data, sparclDataType_t datatype, const std::vector<std::uint64_t>& shape) {
+    check(sparclStateAdd(get(), name.c_str(), data, datatype, static_cast<int>(shape.size()), shape.data()));
+  }
+
+  void mark_indices(const std::string& name, std::span<const std::uint64_t> indices) {
+    check(sparclStateMarkIndices(get(), name.c_str(), indices.data(), indices.size()));
+  }
+  void mark_blocks(const std::string& name, std::span<const std::uint64_t> bitmap, std::size_t block) {
+    check(sparclStateMarkBlocks(get(), name.c_str(), bitmap.data(), block));
+  }
+
+  std::uint64_t version() const {
+    std::uint64_t version = 0;
+    check(sparclStateVersion(get(), &version));
+    return version;
+  }
+  Hash hash() const {
+    Hash hash{};
+    check(sparclStateHash(get(), hash.data()));
+    return hash;
+  }
+
+  sparclState_t get() const { return handle_.get(); }
+
+ private:
+  std::unique_ptr<sparclState, detail::Destroy<sparclStateDestroy>> handle_;
+};
+
+class Comm {
+ public:
+  Comm() = default;
+  explicit Comm(sparclComm_t handle) : handle_(handle) {}  // takes ownership
+
+  // The ranks are threads of this process.
+  static std::vector<Comm> local(int ranks) {
+    std::vector<sparclComm_t> handles(static_cast<std::size_t>(ranks > 0 ? ranks : 0));
+    check(sparclCommInitLocal(handles.data(), ranks));
+    return std::vector<Comm>(handles.begin(), handles.end());
+  }
+
+#ifdef SPARCL_SPARCL_MPI_H_  // include sparcl/sparcl_mpi.h first
+  static Comm mpi(MPI_Comm comm, const sparclConfig_t* config = nullptr) {
+    sparclComm_t handle = nullptr;
+    check(sparclCommInitMpi(&handle, comm, config));
+    return Comm(handle);
+  }
+#endif
+
+  int rank() const {
+    int rank = 0;
+    check(sparclCommUserRank(get(), &rank), get());
+    return rank;
+  }
+  int size() const {
+    int size = 0;
+    check(sparclCommCount(get(), &size), get());
+    return size;
+  }
+
+  // base: the root's, empty if the ranks hold nothing; ignored on the others.
+  template <class T>
+  Report broadcast_delta(std::span<T> weights, std::span<const std::type_identity_t<T>> base, int root) {
+    if (!base.empty() && base.size() != weights.size()) {
+      throw Error(sparclInvalidArgument, "broadcast_delta: base and weights differ in length");
+    }
+    check(sparclBroadcastDelta(weights.data(), base.data(), weights.size(), data_type<T>(), root, get(), nullptr), get());
+    return report();
+  }
+
+  Report broadcast_update(State& state, std::uint64_t version, int root) {
+    check(sparclBroadcastUpdate(state.get(), version, root, get(), nullptr), get());
+    return report();
+  }
+  Request start_broadcast_update(State& state, std::uint64_t version, int root) {
+    sparclRequest_t request = nullptr;
+    check(sparclIBroadcastUpdate(state.get(), version, root, get(), &request), get());
+    return Request(request, get());
+  }
+
+  // Vectors are resized to what the root sends; `capacity` bounds it on the other ranks.
+  template <class T>
+  Report broadcast_sparse(std::vector<T>& values, std::vector<std::uint64_t>& indices, std::size_t capacity, int root) {
+    const bool is_root = rank() == root;
+    std::size_t nnz = indices.size();
+    if (is_root && values.size() != nnz) throw Error(sparclInvalidArgument, "broadcast_sparse: values and indices differ in length");
+    if (!is_root) {
+      values.resize(capacity);
+      indices.resize(capacity);
+    }
+    const sparclResult_t result =
+        sparclBroadcastSparse(values.data(), indices.data(), &nnz, capacity, data_type<T>(), root, get(), nullptr);
+    if (!is_root) {
+      values.resize(result == sparclSuccess ? nnz : 0);
+      indices.resize(result == sparclSuccess ? nnz : 0);
+    }
+    check(result, get());
+    return report();
+  }
+
+  Report report() const {
+    Report report = SPARCL_REPORT_INITIALIZER;
+    check(sparclCommLastReport(get(), &report), get());
+    return report;
+  }
+
+  void abort() { check(sparclCommAbort(get()), get()); }
+  sparclComm_t get() const { return handle_.get(); }
+
+ private:
+  std::unique_ptr<sparclComm, detail::Destroy<sparclCommDestroy>> handle_;
+};
+
+}  // namespace sparcl

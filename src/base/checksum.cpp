@@ -1,0 +1,49 @@
+#include "src/base/checksum.hpp"
+
+#include <isa-l/crc.h>
+#include <xxhash.h>
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace sparcl {
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
+  // crc32_iscsi takes an int length and a mutable pointer that it does not write through.
+  constexpr std::size_t kPiece = std::size_t{1} << 30;
+  std::uint32_t state = ~crc;
+  while (!bytes.empty()) {
+    const std::size_t length = bytes.size() < kPiece ? bytes.size() : kPiece;
+    auto* at = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data()));
+    state = crc32_iscsi(at, static_cast<int>(length), state);
+    bytes = bytes.subspan(length);
+  }
+  return ~state;
+}
+
+std::uint64_t xxh3_64(std::span<const std::byte> bytes, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
+Hash128 xxh3_128(std::span<const std::byte> bytes, std::uint64_t seed) {
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
+  return {hash.low64, hash.high64};
+}
+
+Hash128 operator+(Hash128 a, Hash128 b) {
+  Hash128 sum{a.low + b.low, a.high + b.high};
+  if (sum.low < a.low) ++sum.high;
+  return sum;
+}
+
+std::string to_hex(const Hash128& hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
+
+std::array<std::uint8_t, 16> to_bytes(const Hash128& hash) {
+  std::array<std::uint8_t, 16> bytes;
+  std::memcpy(bytes.data(), &hash.low, 8);
+  std::memcpy(bytes.data() + 8, &hash.high, 8);
+  return bytes;
+}
+
+}  // namespace sparcl

@@ -1,0 +1,31 @@
+#pragma once
+// Checksums by libraries: CRC32C (RFC 3720, by ISA-L) for bytes on a wire, XXH3 (by xxHash) for states.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace sparcl {
+
+// Continues from `crc`, the value for the bytes before; 0 begins.
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
+
+std::uint64_t xxh3_64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
+
+struct Hash128 {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  friend bool operator==(const Hash128&, const Hash128&) = default;
+};
+
+Hash128 xxh3_128(std::span<const std::byte> bytes, std::uint64_t seed = 0);
+
+// Sum of independent hashes modulo 2^128: does not depend on the order in which blocks are visited.
+Hash128 operator+(Hash128 a, Hash128 b);
+
+std::string to_hex(const Hash128& hash);                      // 32 digits, most significant first
+std::array<std::uint8_t, 16> to_bytes(const Hash128& hash);  // little endian, low word first
+
+}  // namespace sparcl

@@ -1,0 +1,39 @@
+#include "src/base/log.hpp"
+
+#include <cstdlib>
+#include <string>
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace sparcl {
+namespace {
+
+spdlog::level::level_enum level_from_environment() {
+  const char* text = std::getenv("SPARCL_DEBUG");
+  if (text == nullptr || *text == '\0') return spdlog::level::warn;
+  std::string name(text);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const spdlog::level::level_enum level = spdlog::level::from_str(name);
+  return level == spdlog::level::off && name != "off" ? spdlog::level::info : level;
+}
+
+spdlog::logger& logger() {
+  static const std::shared_ptr<spdlog::logger> instance = [] {
+    auto made = std::make_shared<spdlog::logger>("sparcl", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_level(level_from_environment());
+    made->set_pattern("sparcl %H:%M:%S.%e %P %l: %v");
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+bool log_enabled(LogLevel level) { return logger().should_log(static_cast<spdlog::level::level_enum>(level)); }
+
+void log_text(LogLevel level, std::string_view text) {
+  logger().log(static_cast<spdlog::level::level_enum>(level), spdlog::string_view_t(text.data(), text.size()));
+}
+
+}  // namespace sparcl

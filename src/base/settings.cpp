@@ -1,0 +1,94 @@
+#include "src/base/settings.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "src/base/log.hpp"
+
+extern char** environ;
+
+namespace sparcl {
+namespace {
+
+constexpr std::array kRows{
+    SettingRow{"DEBUG", SettingType::kChoice, "off|error|warn|info|debug|trace", "warn",
+               "what is logged to standard error"},
+    SettingRow{"TIMEOUT_S", SettingType::kSeconds, "", "600",
+               "seconds that a call waits for a peer that lives but is late"},
+    SettingRow{"VERIFY", SettingType::kChoice, "off|touched|full", "touched",
+               "what a replica checks of its base: nothing, the old values at the changed positions, or the whole state "
+               "before and after"},
+    SettingRow{"ALGO_BROADCAST", SettingType::kChoice, "auto|chain|binary_tree|binomial_tree", "auto",
+               "fan-out of the sparse broadcast; auto takes the one with the least predicted time"},
+    SettingRow{"FRAGMENT_BYTES", SettingType::kBytes, "", "auto",
+               "unit of sending and forwarding, 65536 to 262144; auto: by the cost model"},
+    SettingRow{"KERNELS", SettingType::kChoice, "auto|ref|cpu", "auto",
+               "kernel bodies; auto: SIMD for the best instruction set of this machine"},
+};
+
+const SettingRow& row_of(std::string_view name) {
+  for (const SettingRow& row : kRows) {
+    if (row.name == name) return row;
+  }
+  std::abort();  // a name that is not in the table is a bug of the caller
+}
+
+bool is_choice(std::string_view choices, std::string_view text) {
+  while (!choices.empty()) {
+    const std::size_t bar = choices.find('|');
+    if (choices.substr(0, bar) == text) return true;
+    choices.remove_prefix(bar == std::string_view::npos ? choices.size() : bar + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const SettingRow> setting_rows() { return kRows; }
+
+SettingValue setting(std::string_view name) {
+  const SettingRow& row = row_of(name);
+  const std::string variable = fmt::format("SPARCL_{}", name);
+  if (const char* text = std::getenv(variable.c_str()); text != nullptr && *text != '\0') return {text, "environment"};
+  return {std::string(row.fallback), "default"};
+}
+
+Result<double> setting_number(std::string_view name) {
+  const std::string text = setting(name).text;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0) {
+    return Status(Code::kInvalidArgument, fmt::format("SPARCL_{}={}: expected a number that is not negative", name, text));
+  }
+  return value;
+}
+
+Result<std::string> setting_choice(std::string_view name) {
+  std::string text = setting(name).text;
+  const std::string_view choices = row_of(name).choices;
+  if (is_choice(choices, text)) return text;
+  return Status(Code::kInvalidArgument, fmt::format("SPARCL_{}={}: expected one of {}", name, text, choices));
+}
+
+void warn_of_unknown_settings() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      std::string_view text(*entry);
+      if (!text.starts_with("SPARCL_")) continue;
+      const std::string_view name = text.substr(7, text.find('=') - 7);
+      bool known = false;
+      for (const SettingRow& row : kRows) known = known || row.name == name;
+      if (!known) log_warn("SPARCL_{} is set, but no setting has this name: `sparcl info` lists them", name);
+    }
+  });
+}
+
+}  // namespace sparcl

@@ -1,0 +1,39 @@
+#pragma once
+// One table of settings: each row appears in `sparcl info`, in docs/settings.md and as SPARCL_<NAME> in the environment.
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/status.hpp"
+
+namespace sparcl {
+
+enum class SettingType { kChoice, kSeconds, kCount, kBytes };
+
+struct SettingRow {
+  std::string_view name;     // "TIMEOUT_S"; the environment variable is SPARCL_TIMEOUT_S
+  SettingType type;
+  std::string_view choices;  // for kChoice: "off|touched|full"
+  std::string_view fallback; // the default, as text
+  std::string_view meaning;
+};
+
+std::span<const SettingRow> setting_rows();
+
+struct SettingValue {
+  std::string text;
+  std::string source;  // "default", "environment" or "config"
+};
+
+// The value in force where no config struct says otherwise. `name` must be a row of the table.
+SettingValue setting(std::string_view name);
+
+// The same, parsed; a value that does not parse is an error that names the variable and what it accepts.
+Result<double> setting_number(std::string_view name);
+Result<std::string> setting_choice(std::string_view name);
+
+// Logs one warning for each SPARCL_ name in the environment that no row knows; at most once a process.
+void warn_of_unknown_settings();
+
+}  // namespace sparcl

@@ -1,0 +1,39 @@
+#pragma once
+// A byte stream of unknown length, kept in segments of one size: received (or encoded) bytes land at their final
+// place and can be sent on from there without a copy.
+
+#include <cstdint>
+#include <vector>
+
+#include "src/base/buffer.hpp"
+
+namespace sparcl {
+
+class Staging {
+ public:
+  static constexpr std::size_t kSegmentBytes = std::size_t{4} << 20;  // a multiple of every fragment size
+
+  // Makes [0, end_bytes) addressable; new bytes are uninitialised.
+  void reserve(std::uint64_t end_bytes) {
+    while (capacity_bytes() < end_bytes) segments_.push_back(Buffer::allocate(kSegmentBytes));
+  }
+
+  std::uint64_t capacity_bytes() const { return segments_.size() * std::uint64_t{kSegmentBytes}; }
+
+  // A slice that must lie inside one segment and inside the reserved range.
+  Buffer slice(std::uint64_t first, std::size_t count) const {
+    return segments_[first / kSegmentBytes].slice(first % kSegmentBytes, count);
+  }
+
+  // `count` bytes from `first` (inside the reserved range) as one piece: in place where they lie in one segment, else copied to
+  // `scratch`, which is grown as needed.
+  const std::byte* contiguous(std::uint64_t first, std::size_t count, std::vector<std::byte>& scratch) const;
+
+  // Copies bytes in, reserving as needed.
+  void write(std::uint64_t first, std::span<const std::byte> bytes);
+
+ private:
+  std::vector<Buffer> segments_;
+};
+
+}  // namespace sparcl

@@ -1,0 +1,105 @@
+#pragma once
+// An update as a stream of bytes (docs/wire-format.md): written block by block by the sender, checked as it arrives and applied in place by
+// the receiver. The codec never sends and never knows a rank.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kernels/kernel_set.hpp"
+#include "src/base/checksum.hpp"
+#include "src/base/staging.hpp"
+#include "src/base/status.hpp"
+#include "src/codec/block_map.hpp"
+
+namespace sparcl::codec {
+
+// Where encoded bytes go. reserve() gives at least `bytes` writable bytes in one piece, valid until commit(), which keeps the first `used`.
+class ByteSink {
+ public:
+  virtual ~ByteSink() = default;
+  virtual std::byte* reserve(std::size_t bytes) = 0;
+  virtual void commit(std::size_t used) = 0;
+};
+
+// What a receiver checks of its base before the first write (API.md, SPARCL_VERIFY).
+enum class Verify : std::uint8_t { kOff, kTouched, kFull };
+
+// What changed, where the caller knows: the encoder then reads nothing else. One entry an array, nullptr: unknown, all of it is compared.
+// indices ascend strictly; or blocks is a bitmap (bit i of word i/64, low bit first) over pieces of block_elements elements.
+struct ChangedHint {
+  std::span<const std::uint64_t> indices;
+  std::span<const std::uint64_t> blocks;
+  std::uint64_t block_elements = 0;  // 0: `indices` holds the hint
+};
+
+struct EncodeOptions {
+  std::uint64_t base_version = 0;
+  std::uint64_t target_version = 0;
+  Hash128 schema_hash;                              // of names, types and shapes: the model layer's
+  bool with_state_hash = false;                     // hash base and target on the way (for Verify::kFull and files)
+  std::span<const ChangedHint* const> hints;        // empty, or one an array
+  std::span<const std::byte> attachment;            // opaque bytes that travel with the update (the model layer's: a changed schema, metadata)
+};
+
+struct EncodeStats {
+  std::uint64_t elements = 0;
+  std::uint64_t changed = 0;
+  std::uint64_t encoded_bytes = 0;
+  Hash128 base_hash;    // with_state_hash only
+  Hash128 target_hash;
+};
+
+// Writes one update. base[i] is nullptr where array i has no base: it is then sent whole.
+// All arrays must stay as they are until finished().
+class UpdateEncoder {
+ public:
+  UpdateEncoder(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
+                const EncodeOptions& options, const kernels::KernelSet& kernels);
+  ~UpdateEncoder();
+
+  // Compares and encodes about `budget_elements` more elements (at least a block), writing to `sink`. The last step ends the stream.
+  Status step(std::uint64_t budget_elements, ByteSink& sink);
+  bool finished() const;
+  const EncodeStats& stats() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Checks one update while it arrives, and applies it once it is whole and approved. Input is hostile: every byte is checked before use.
+class UpdateDecoder {
+ public:
+  // held[i]: what the receiver holds of array i (never written by the decoder before apply()). expected_schema: refused if the stream's differs.
+  UpdateDecoder(const BlockMap& map, std::span<std::byte* const> held, Verify verify, const Hash128& expected_schema,
+                const kernels::KernelSet& kernels);
+  ~UpdateDecoder();
+
+  // The stream's first `available` bytes lie in `staging`. Checks up to `budget_blocks` more complete blocks: CRC32C of the chunks, structure, and by
+  // `verify` the base. Sets `more` if complete blocks remain. Errors (Corrupt, WrongBase, Mismatch for a schema) are sticky.
+  Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
+
+  // After the last byte: an error unless the update is whole (nothing missing, nothing after its end) and every check passed.
+  Status finish(std::uint64_t stream_bytes);
+
+  // After finish(): what is held is the target already (the call is being repeated): apply() will then write nothing.
+  bool already_applied() const;
+  std::uint64_t base_version() const;
+  std::uint64_t target_version() const;
+  std::uint64_t changed() const;
+  std::span<const std::byte> attachment() const;
+
+  // After finish(): writes the update into the held arrays. Cannot fail for a checked update but by a bug or damaged memory (InternalError).
+  Status apply(const Staging& staging);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The hash of a state: schema and bytes, independent of how many threads or pieces computed it.
+Hash128 state_hash(const BlockMap& map, std::span<const std::byte* const> arrays, const Hash128& schema_hash);
+
+}  // namespace sparcl::codec

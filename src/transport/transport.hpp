@@ -1,0 +1,109 @@
+#pragma once
+// The contract of a transport: it moves ordered bytes between two ranks, and knows no collective.
+//
+// - Messages on one channel between two ranks match in the order in which they are posted; channels are independent.
+//   So a stream socket is a transport, too.
+// - Nothing blocks. send() and receive() post an operation, progress() moves it on, and it is over once done().
+// - The network sees library memory only: an operation holds its Buffer until the network has let go of it, also after a
+//   cancel, a failure, or the end of the call that posted it.
+// - The clock is the transport's: under a simulator time is not ours.
+// - A body serves one rank, from one thread at a time; no helper thread is needed.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/buffer.hpp"
+#include "src/base/status.hpp"
+
+namespace sparcl {
+
+// A call's number in the comm's order of calls, with a lane inside the call (0: control, 1: data ...).
+struct Channel {
+  std::uint32_t call = 0;
+  std::uint8_t lane = 0;
+  friend auto operator<=>(const Channel&, const Channel&) = default;
+};
+
+// What a body can do. Algorithms ask for capabilities, never for a name.
+struct Capabilities {
+  std::uint64_t max_message_bytes = UINT64_MAX;  // larger messages are the caller's to cut
+  bool pinned_memory = false;                    // Buffers in MemorySpace::kPinned are taken
+  bool device_memory = false;                    // Buffers in MemorySpace::kDevice are taken
+  bool stream_ordered = false;
+  bool one_sided_put = false;
+  bool node_shared_window = false;
+  bool dense_allreduce = false;        // has a dense all-reduce of its own
+  bool survives_peer_death = false;    // the comm's other ranks can go on without a dead peer
+  bool knows_peer_death = false;       // a peer's death fails its operations; else only the deadline tells
+};
+
+// One posted send or receive. Made by the transport; shared with whoever waits for it.
+struct Operation {
+  enum class Kind : std::uint8_t { kSend, kReceive };
+
+  Kind kind = Kind::kSend;
+  int peer = -1;
+  Channel channel;
+  Buffer buffer;                  // send: the message; receive: where it goes, as large as the largest message allowed
+  std::uint64_t bytes = 0;        // of the message; for a receive valid once done
+  bool done = false;              // over: delivered, failed or cancelled
+  Status status;                  // of a done operation. Corrupt: the message was larger than the receive buffer
+  void* waiter = nullptr;         // the engine's; a transport leaves it alone
+
+  virtual ~Operation() = default;
+};
+using OperationRef = std::shared_ptr<Operation>;
+
+// A small message outside all channels: a rank that leaves a call in error tells the others why, so that nobody waits for it.
+struct Signal {
+  std::int32_t from = -1;     // set by the receiver's transport
+  std::int32_t code = 0;      // a Code
+  std::int32_t culprit = -1;  // the rank that failed, -1 if none is named
+  std::array<char, 180> text{};  // zero-terminated
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string_view name() const = 0;  // "loopback", "mpi"
+  virtual const Capabilities& capabilities() const = 0;
+
+  // "host h1, pid 4711", as far as the transport knows; for error texts.
+  virtual std::string describe_peer(int peer) const = 0;
+
+  // Posts; the answer is never nullptr. An operation that cannot be posted is returned done, with its error. peer may be the own rank.
+  virtual OperationRef send(int peer, Channel channel, Buffer message) = 0;
+  virtual OperationRef receive(int peer, Channel channel, Buffer space) = 0;
+
+  // Gives an operation up: it becomes done (status InProgress if it had not finished). Its buffer stays alive as long as the network
+  // may touch it. A cancelled receive may swallow a message; a cancelled send may still arrive.
+  virtual void cancel(const OperationRef& operation) = 0;
+
+  // Moves things on without blocking and appends operations that became done since the last call, each once (those that were
+  // returned done by send or receive, and cancelled ones, are not repeated). An error poisons the comm: the transport is of no further use.
+  virtual Status progress(std::vector<OperationRef>& completed) = 0;
+
+  // The caller found nothing to do for the `turns`-th time in a row: spin, yield, or sleep until something may have arrived, but not
+  // beyond `until` on the own clock.
+  virtual void idle(std::uint64_t turns, double until_seconds) = 0;
+
+  // Monotonic seconds.
+  virtual double now() = 0;
+
+  // Best effort, never blocks, at most once or twice in a comm's life.
+  virtual void signal(int peer, const Signal& signal) = 0;
+  // Takes one signal that has arrived.
+  virtual bool poll_signal(Signal& signal) = 0;
+
+  // No more operations will be posted on this channel by this rank: messages that nobody received may be dropped.
+  virtual void close(Channel channel) = 0;
+};
+
+}  // namespace sparcl
