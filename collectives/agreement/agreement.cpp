@@ -1,0 +1,128 @@
+#include "collectives/agreement/agreement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "src/base/checksum.hpp"
+#include "src/base/data_type.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::int32_t kNobody = INT32_MAX;
+
+// What travels: the extremes seen so far. Merging is idempotent, commutative and associative.
+struct Ballot {
+  CallFingerprint least, most;  // with the lowest rank that holds each
+  std::int32_t least_rank = kNobody, most_rank = kNobody;
+  std::int32_t refusing_rank = kNobody;
+  std::int32_t refusal = 0;  // a Code
+  std::array<char, 172> text{};
+  std::uint32_t crc = 0;  // of all bytes before: last
+};
+static_assert(std::is_trivially_copyable_v<Ballot> && sizeof(CallFingerprint) == 32);
+static_assert(sizeof(Ballot) == 256 && offsetof(Ballot, crc) == 252, "no padding: the bytes are sent and summed");
+
+std::uint32_t checksum(const Ballot& ballot) { return crc32c(std::as_bytes(std::span(&ballot, 1)).first(offsetof(Ballot, crc))); }
+
+Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine) {
+  Ballot ballot;
+  if (mine.ok()) {
+    ballot.least = ballot.most = fingerprint;
+    ballot.least_rank = ballot.most_rank = rank;
+    return ballot;
+  }
+  ballot.refusing_rank = rank;
+  ballot.refusal = static_cast<std::int32_t>(mine.code());
+  const std::size_t length = std::min(mine.message().size(), ballot.text.size() - 1);
+  std::memcpy(ballot.text.data(), mine.message().data(), length);
+  return ballot;
+}
+
+void merge(Ballot& into, const Ballot& other) {
+  if (other.least_rank != kNobody &&
+      (into.least_rank == kNobody || std::pair(other.least, other.least_rank) < std::pair(into.least, into.least_rank))) {
+    into.least = other.least;
+    into.least_rank = other.least_rank;
+  }
+  if (other.most_rank != kNobody && (into.most_rank == kNobody || other.most > into.most ||
+                                     (other.most == into.most && other.most_rank < into.most_rank))) {
+    into.most = other.most;
+    into.most_rank = other.most_rank;
+  }
+  if (other.refusing_rank < into.refusing_rank) {
+    into.refusing_rank = other.refusing_rank;
+    into.refusal = other.refusal;
+    into.text = other.text;
+  }
+}
+
+std::string_view operation_name(std::uint32_t operation) {
+  switch (static_cast<CallKind>(operation)) {
+    case CallKind::kBroadcastDelta: return "sparclBroadcastDelta";
+    case CallKind::kBroadcastUpdate: return "sparclBroadcastUpdate";
+    case CallKind::kBroadcastSparse: return "sparclBroadcastSparse";
+  }
+  return "an unknown operation";
+}
+
+std::string describe(const CallFingerprint& call) {
+  const DataTypeInfo* type = find_data_type(static_cast<int>(call.datatype));
+  return fmt::format("{}(count {}, {}, root {})", operation_name(call.operation), call.count, type ? type->name : "mixed types", call.root);
+}
+
+Status difference(const Ballot& ballot) {
+  const CallFingerprint &a = ballot.least, &b = ballot.most;
+  std::string_view what = "options, names, shapes or settings (SPARCL_ALGO_*, SPARCL_FRAGMENT_BYTES)";
+  if (a.operation != b.operation) what = "operations";
+  else if (a.root != b.root) what = "roots";
+  else if (a.count != b.count) what = "counts";
+  else if (a.datatype != b.datatype) what = "data types";
+  return Status(Code::kMismatch, fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}", what,
+                                             ballot.least_rank, describe(a), ballot.most_rank, describe(b)));
+}
+
+Status verdict_of(const Ballot& ballot, int rank, const Status& mine) {
+  if (ballot.refusing_rank == rank) return mine;
+  if (ballot.refusing_rank != kNobody) {
+    return Status(static_cast<Code>(ballot.refusal), fmt::format("rank {} refused: {}", ballot.refusing_rank, ballot.text.data()));
+  }
+  return ballot.least == ballot.most ? Status() : difference(ballot);
+}
+
+}  // namespace
+
+Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict) {
+  const int rank = engine.transport().rank();
+  const int size = engine.transport().size();
+  Ballot ballot = cast(rank, fingerprint, mine);
+  for (int distance = 1; distance < size; distance *= 2) {
+    const int to = (rank + distance) % size;
+    const int from = (rank - distance + size) % size;
+    Buffer outgoing = Buffer::allocate(sizeof(Ballot));
+    ballot.crc = checksum(ballot);
+    std::memcpy(outgoing.data(), &ballot, sizeof ballot);
+    const OperationRef sent = engine.send(to, channel, outgoing);
+    const OperationRef heard = engine.receive(from, channel, Buffer::allocate(sizeof(Ballot)));
+    if (Status status = co_await engine.wait(heard, "agreement on the call"); !status.ok()) co_return status;
+
+    Ballot theirs;
+    std::memcpy(&theirs, heard->buffer.data(), sizeof theirs);
+    if (heard->bytes != sizeof theirs || theirs.crc != checksum(theirs)) {
+      engine.fail(Status(Code::kSystemError, fmt::format("rank {}: a control message failed its check", from)), from);
+      co_return engine.health();
+    }
+    theirs.text.back() = '\0';
+    merge(ballot, theirs);
+    if (Status status = co_await engine.wait(sent, "agreement on the call"); !status.ok()) co_return status;
+  }
+  verdict = verdict_of(ballot, rank, mine);
+  co_return Status();
+}
+
+}  // namespace sparcl::collectives

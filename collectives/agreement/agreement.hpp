@@ -1,0 +1,31 @@
+#pragma once
+// The round in which all ranks learn whether all made the same call and whether anybody refuses, without a root.
+//
+// Dissemination (Hensgen, Finkel, Manber 1988): in step t, rank r sends to r + 2^t and hears from r - 2^t; ceil(log2 P) steps of one message
+// of 256 bytes. Minimum and maximum are idempotent, so any P works. Cost: ceil(log2 P) alpha.
+
+#include <compare>
+#include <cstdint>
+
+#include "collectives/engine/engine.hpp"
+
+namespace sparcl::collectives {
+
+// What every rank must have called alike, in the order in which a difference is reported.
+struct CallFingerprint {
+  std::uint32_t operation = 0;  // an Operation below
+  std::int32_t root = 0;
+  std::uint64_t count = 0;
+  std::uint64_t detail = 0;  // hash of whatever else must agree: schema, mask, options
+  std::uint32_t datatype = 0;
+  std::uint32_t algorithm = 0;
+  friend auto operator<=>(const CallFingerprint&, const CallFingerprint&) = default;
+};
+
+enum class CallKind : std::uint32_t { kBroadcastDelta = 1, kBroadcastUpdate = 2, kBroadcastSparse = 3 };
+
+// One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text: success, Mismatch, or the
+// error of the lowest rank that refuses (whose fingerprint then does not count). The task's own result is an error only if the comm is poisoned.
+Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict);
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,170 @@
+#include "collectives/engine/engine.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "src/base/log.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+// The clock is read, and the deadlines looked at, once in so many turns; idle turns always look. Heuristic: a turn is about 0.2 us.
+constexpr std::uint32_t kTurnsPerClockRead = 256;
+
+}  // namespace
+
+void Task::promise_type::unhandled_exception() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    result = Status(Code::kOutOfMemory, "out of memory inside a collective");
+  } catch (const std::exception& error) {
+    result = Status(Code::kInternalError, std::string("unexpected exception inside a collective: ") + error.what());
+  } catch (...) {
+    result = Status(Code::kInternalError, "unexpected exception inside a collective");
+  }
+}
+
+void Engine::start(Task& task) {
+  task.started_ = true;
+  task.handle_.promise().engine = this;
+  make_ready(task.handle_);
+}
+
+bool Engine::step() {
+  const bool moved = pump();
+  if (ready_.empty()) return moved;
+  const std::coroutine_handle<> next = ready_.front();
+  ready_.pop_front();
+  next.resume();
+  return true;
+}
+
+void Engine::run(Task& task) {
+  start(task);
+  std::uint64_t idle_turns = 0;
+  while (!task.done()) {
+    if (step()) {
+      idle_turns = 0;
+      continue;
+    }
+    transport_.idle(++idle_turns, next_deadline());
+    check_deadlines();
+  }
+}
+
+double Engine::next_deadline() const {
+  return first_wait_ != nullptr ? first_wait_->deadline_ : std::numeric_limits<double>::infinity();
+}
+
+OperationRef Engine::send(int peer, Channel channel, Buffer message) {
+  return transport_.send(peer, channel, std::move(message));
+}
+
+OperationRef Engine::receive(int peer, Channel channel, Buffer space) {
+  return transport_.receive(peer, channel, std::move(space));
+}
+
+bool Engine::pump() {
+  completed_.clear();
+  if (Status status = transport_.progress(completed_); !status.ok()) fail(std::move(status), -1);
+  for (const OperationRef& operation : completed_) finish_operation(operation);
+  take_signals();
+  if (++turns_since_clock_ >= kTurnsPerClockRead) check_deadlines();
+  return !completed_.empty();
+}
+
+void Engine::finish_operation(const OperationRef& operation) {
+  if (!operation->status.ok() && operation->status.code() != Code::kInProgress) {
+    fail(operation->status.with_prefix(fmt::format("{}: ", describe(*operation))), operation->peer);
+    return;
+  }
+  if (auto* wait = static_cast<Wait*>(operation->waiter); wait != nullptr) {
+    wait->unlink();
+    make_ready(wait->handle_);
+  }
+}
+
+void Engine::take_signals() {
+  Signal signal;
+  while (transport_.poll_signal(signal)) {
+    signal.text.back() = '\0';
+    if (!health_.ok()) continue;
+    // Its sender has told everyone: telling again would cost P^2 messages.
+    poison(Status(Code::kRemoteError, fmt::format("rank {} ({}) left in error {}: {}", signal.from, transport_.describe_peer(signal.from),
+                                                  code_name(static_cast<Code>(signal.code)), signal.text.data())));
+  }
+}
+
+void Engine::check_deadlines() {
+  turns_since_clock_ = 0;
+  if (first_wait_ == nullptr || transport_.now() < first_wait_->deadline_) return;
+  const Operation& late = *first_wait_->operation_;
+  fail(Status(Code::kTimeout,
+              fmt::format("{} did not answer for {} s ({}): it is stopped, cut off, or late (SPARCL_TIMEOUT_S)", describe(late), timeout_s_,
+                          first_wait_->purpose_),
+              Scope::kComm),
+       late.peer);
+}
+
+void Engine::fail(Status error, int culprit) {
+  if (!health_.ok()) return;
+  // What poisons is one of the three codes that users know as fatal; a broken promise of the wire is a system error.
+  const bool fatal = error.code() == Code::kTimeout || error.code() == Code::kRemoteError || error.code() == Code::kSystemError;
+  poison(Status(fatal ? error.code() : Code::kSystemError, error.message()));
+
+  Signal signal;
+  signal.code = static_cast<std::int32_t>(health_.code());
+  signal.culprit = culprit;
+  const std::size_t length = std::min(health_.message().size(), signal.text.size() - 1);
+  std::memcpy(signal.text.data(), health_.message().data(), length);
+  for (int peer = 0; peer < transport_.size(); ++peer) {
+    if (peer != transport_.rank()) transport_.signal(peer, signal);  // the culprit, too: it may only be late
+  }
+}
+
+void Engine::poison(Status error) {
+  health_ = Status(error.code(), error.message(), Scope::kComm);
+  log_error("rank {}: {}", transport_.rank(), health_.message());
+  while (first_wait_ != nullptr) {
+    Wait* wait = first_wait_;
+    wait->unlink();
+    make_ready(wait->handle_);
+  }
+}
+
+std::string Engine::describe(const Operation& operation) const {
+  return fmt::format("rank {} ({})", operation.peer, transport_.describe_peer(operation.peer));
+}
+
+bool Engine::Wait::await_ready() { return operation_->done || !engine_.health_.ok(); }
+
+void Engine::Wait::await_suspend(std::coroutine_handle<> handle) {
+  handle_ = handle;
+  operation_->waiter = this;
+  deadline_ = engine_.transport_.now() + engine_.timeout_s_;
+  previous_ = engine_.last_wait_;
+  (previous_ != nullptr ? previous_->next_ : engine_.first_wait_) = this;
+  engine_.last_wait_ = this;
+}
+
+Status Engine::Wait::await_resume() {
+  if (!engine_.health_.ok()) return engine_.health_;
+  if (!operation_->status.ok()) {
+    // Returned done by the post itself, so progress() never reported it.
+    engine_.fail(operation_->status.with_prefix(fmt::format("{}: ", engine_.describe(*operation_))), operation_->peer);
+    return engine_.health_;
+  }
+  return Status();
+}
+
+void Engine::Wait::unlink() {
+  (previous_ != nullptr ? previous_->next_ : engine_.first_wait_) = next_;
+  (next_ != nullptr ? next_->previous_ : engine_.last_wait_) = previous_;
+  operation_->waiter = nullptr;
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,137 @@
+#pragma once
+// The progress engine of one comm: it owns the ready queue, the waits with their deadlines, and the comm's health.
+
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "collectives/engine/task.hpp"
+#include "src/base/status.hpp"
+#include "src/transport/transport.hpp"
+
+namespace sparcl::collectives {
+
+class Engine {
+ public:
+  // timeout_s: how long a wait lasts before the peer counts as late for good.
+  Engine(Transport& transport, double timeout_s) : transport_(transport), timeout_s_(timeout_s) {}
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  Transport& transport() { return transport_; }
+  double timeout_s() const { return timeout_s_; }
+
+  // Makes the task ready to run; it must be awaited, or stepped until done, before it is destroyed.
+  void start(Task& task);
+
+  // One turn: moves the transport on, then resumes one ready task. False if nothing moved.
+  bool step();
+
+  // Turns until the task is done, leaving the core to others while nothing moves.
+  void run(Task& task);
+
+  // The earliest deadline of a wait; infinity if there is none.
+  double next_deadline() const;
+
+  // Posts; never blocks. Wait for what must have happened; an operation that is not waited for still poisons the comm if it fails.
+  OperationRef send(int peer, Channel channel, Buffer message);
+  OperationRef receive(int peer, Channel channel, Buffer space);
+
+  class Wait;
+  // co_await engine.wait(operation, "what for") -> Status. An error means that the comm is poisoned.
+  Wait wait(OperationRef operation, const char* purpose);
+
+  struct Yield {
+    Engine& engine;
+    explicit Yield(Engine& e) : engine(e) {}
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> handle) { engine.make_ready(handle); }
+    void await_resume() const noexcept {}
+  };
+  // co_await engine.yield(): lets messages move between two pieces of work.
+  Yield yield() { return Yield(*this); }
+
+  // Poisons the comm: pending and later waits end with this error, and the peers are told. The first error wins.
+  void fail(Status error, int culprit);
+  const Status& health() const { return health_; }
+
+  void make_ready(std::coroutine_handle<> handle) { ready_.push_back(handle); }
+
+ private:
+  friend class Wait;
+
+  bool pump();
+  void take_signals();
+  void poison(Status error);
+  void check_deadlines();
+  void finish_operation(const OperationRef& operation);
+  std::string describe(const Operation& operation) const;
+
+  Transport& transport_;
+  double timeout_s_;
+  Status health_;
+  std::deque<std::coroutine_handle<>> ready_;
+  std::vector<OperationRef> completed_;
+  Wait* first_wait_ = nullptr;  // in the order of their deadlines: all last equally long
+  Wait* last_wait_ = nullptr;
+  std::uint32_t turns_since_clock_ = 0;
+};
+
+class Engine::Wait {
+ public:
+  Wait(Engine& engine, OperationRef operation, const char* purpose)
+      : engine_(engine), operation_(std::move(operation)), purpose_(purpose) {}
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+
+  bool await_ready();
+  void await_suspend(std::coroutine_handle<> handle);
+  Status await_resume();
+
+ private:
+  friend class Engine;
+  void unlink();
+
+  Engine& engine_;
+  OperationRef operation_;
+  const char* purpose_;
+  std::coroutine_handle<> handle_;
+  double deadline_ = 0;
+  Wait* previous_ = nullptr;
+  Wait* next_ = nullptr;
+};
+
+inline Engine::Wait Engine::wait(OperationRef operation, const char* purpose) { return Wait(*this, std::move(operation), purpose); }
+
+inline auto Task::promise_type::final_suspend() noexcept {
+  struct Final {
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<promise_type> handle) noexcept {
+      promise_type& promise = handle.promise();
+      if (promise.continuation) promise.engine->make_ready(promise.continuation);
+    }
+    void await_resume() const noexcept {}
+  };
+  return Final{};
+}
+
+inline auto Task::operator co_await() & {
+  class Awaiter {
+   public:
+    explicit Awaiter(Task& task) : task_(task) {}
+    bool await_ready() const { return task_.done(); }
+    void await_suspend(std::coroutine_handle<promise_type> parent) {
+      task_.handle_.promise().continuation = parent;
+      if (!task_.started_) parent.promise().engine->start(task_);
+    }
+    Status await_resume() const { return task_.result(); }
+
+   private:
+    Task& task_;
+  };
+  return Awaiter(*this);
+}
+
+}  // namespace sparcl::collectives
