@@ -1,0 +1,37 @@
+# How tests are added. Two tiers: what has the label "long" belongs to `scripts/test --long`, all else is quick.
+include(GoogleTest)
+
+# sparcl_test_program(NAME SOURCE... LINK TARGET...): a GoogleTest program that sees the tree.
+function(sparcl_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 TEST "" "" "LINK")
+  add_executable(${name} ${TEST_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(${name} PRIVATE ${TEST_LINK} fmt::fmt GTest::gmock GTest::gtest_main)
+  sparcl_warnings(${name})
+endfunction()
+
+# sparcl_layer_test(FOLDER LINK TARGET...): the tests of one layer, one program, from tests/FOLDER/*_test.cpp.
+# Each test runs by itself in the quick tier; in the long tier the program runs once more, whole, with SPARCL_TEST_LONG=1, which
+# tests read by tests/support/tier.hpp to take more seeds and bigger sizes.
+function(sparcl_layer_test folder)
+  cmake_parse_arguments(PARSE_ARGV 1 TEST "" "" "LINK")
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  sparcl_test_program(test_${folder} ${sources} LINK ${TEST_LINK})
+  gtest_discover_tests(test_${folder} TEST_PREFIX "${folder}." DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT 300)
+  add_test(NAME long.${folder} COMMAND test_${folder})
+  set_tests_properties(long.${folder} PROPERTIES LABELS long TIMEOUT 3600 ENVIRONMENT SPARCL_TEST_LONG=1)
+endfunction()
+
+# What mpirun's children need on one small machine: ranks share cores, containers run as root, nothing leaves the machine.
+set(SPARCL_MPI_ENVIRONMENT
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+    OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo)
+
+# sparcl_mpi_test(NAME RANKS COMMAND...): a test that mpirun starts with RANKS ranks.
+function(sparcl_mpi_test name ranks)
+  add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS} ${ARGN})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${SPARCL_MPI_ENVIRONMENT}" TIMEOUT 300 PROCESSORS 2)
+endfunction()
