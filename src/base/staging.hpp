@@ -29,11 +29,17 @@ class Staging {
   // `scratch`, which is grown as needed.
   const std::byte* contiguous(std::uint64_t first, std::size_t count, std::vector<std::byte>& scratch) const;
 
+  // Lets go of the segments that lie wholly before `end`: they must not be asked for again.
+  void release(std::uint64_t end) {
+    for (; released_ < end / kSegmentBytes; ++released_) segments_[released_] = Buffer();
+  }
+
   // Copies bytes in, reserving as needed.
   void write(std::uint64_t first, std::span<const std::byte> bytes);
 
  private:
   std::vector<Buffer> segments_;
+  std::size_t released_ = 0;
 };
 
 }  // namespace sparcl

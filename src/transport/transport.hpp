@@ -34,6 +34,7 @@ struct Capabilities {
   bool pinned_memory = false;                    // Buffers in MemorySpace::kPinned are taken
   bool device_memory = false;                    // Buffers in MemorySpace::kDevice are taken
   bool stream_ordered = false;
+  bool single_node = false;  // all ranks share one node: a guess of what a message costs
   bool one_sided_put = false;
   bool node_shared_window = false;
   bool dense_allreduce = false;        // has a dense all-reduce of its own

@@ -1,0 +1,155 @@
+#include "collectives/broadcast/stream.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace sparcl::collectives {
+namespace {
+
+// How far the root encodes before the ranks have agreed, and how many fragments it lets pile up unsent: bounds on its memory. Heuristic.
+constexpr std::uint64_t kAheadBytes = std::uint64_t{64} << 20;
+constexpr std::size_t kSendsInFlight = 64;
+
+}  // namespace
+
+// Encoded bytes go to their final place in the staging where they fit in one piece, else by way of a scratch.
+class Stream::Sink final : public codec::ByteSink {
+ public:
+  Sink(Staging& staging, std::uint64_t& written) : staging_(staging), written_(written) {}
+
+  std::byte* reserve(std::size_t bytes) override {
+    const std::size_t left = Staging::kSegmentBytes - static_cast<std::size_t>(written_ % Staging::kSegmentBytes);
+    in_place_ = bytes <= left;
+    if (!in_place_) {
+      if (scratch_.size() < bytes) scratch_.resize(bytes);
+      return scratch_.data();
+    }
+    staging_.reserve(written_ + bytes);
+    return staging_.slice(written_, bytes).data();
+  }
+
+  void commit(std::size_t used) override {
+    if (!in_place_) staging_.write(written_, std::span<const std::byte>(scratch_).first(used));
+    written_ += used;
+  }
+
+ private:
+  Staging& staging_;
+  std::uint64_t& written_;
+  std::vector<std::byte> scratch_;
+  bool in_place_ = true;
+};
+
+Status Stream::produce(StreamSource& source) {
+  Sink sink(staging_, written_);
+  const double begin = engine_.transport().now();
+  Status status = source.produce(sink);
+  traffic_.produce_seconds += engine_.transport().now() - begin;
+  traffic_.stream_bytes = written_;
+  return status;
+}
+
+Status Stream::produce_ahead(StreamSource& source) { return produce(source); }
+
+bool Stream::wants_more_ahead(const StreamSource& source) const { return !source.finished() && written_ < kAheadBytes; }
+
+Task Stream::send_all(StreamSource& source, Status& outcome) {
+  while (outcome.ok() && !source.finished()) {
+    outcome = produce(source);
+    cut_fragments();
+    if (!source.keeps_stream()) staging_.release(cut_);
+    // Lets messages move, and waits where the children fall behind.
+    co_await engine_.yield();
+    while (!sends_.empty() && (sends_.front()->done || sends_.size() > kSendsInFlight * links_.children.size())) {
+      if (Status status = co_await engine_.wait(sends_.front(), "a child to take a fragment"); !status.ok()) co_return status;
+      sends_.pop_front();
+    }
+    if (!engine_.health().ok()) co_return engine_.health();
+  }
+  end_stream();
+  co_return Status();
+}
+
+void Stream::cut_fragments() {
+  while (written_ - cut_ >= fragment_bytes_) {
+    pass_on(cut_, fragment_bytes_);
+    cut_ += fragment_bytes_;
+  }
+}
+
+void Stream::end_stream() {
+  cut_fragments();
+  pass_on(cut_, static_cast<std::size_t>(written_ - cut_));
+  for (int i = 1; i < kReceivesAhead; ++i) pass_on(0, 0);
+}
+
+void Stream::pass_on(std::uint64_t first, std::size_t count) {
+  for (const int child : links_.children) {
+    sends_.push_back(engine_.send(child, channel_, count > 0 ? staging_.slice(first, count) : Buffer()));
+    traffic_.bytes_sent += count;
+  }
+}
+
+void Stream::post_receive() {
+  staging_.reserve(next_receive_ + fragment_bytes_);
+  receives_.push_back(engine_.receive(links_.parent, channel_, staging_.slice(next_receive_, fragment_bytes_)));
+  next_receive_ += fragment_bytes_;
+}
+
+void Stream::take_fragment(std::size_t count, Status& outcome) {
+  if (ended_) {
+    if (count > 0 && outcome.ok()) outcome = Status(Code::kCorrupt, fmt::format("{} bytes follow the end of the update's stream", count));
+    pass_on(0, 0);
+    return;
+  }
+  pass_on(written_, count);
+  written_ += count;
+  traffic_.bytes_received += count;
+  traffic_.stream_bytes = written_;
+  ended_ = count < fragment_bytes_;
+  if (!ended_) post_receive();
+}
+
+Task Stream::receive_all(StreamTarget& target, Status& outcome) {
+  for (int i = 0; i < kReceivesAhead; ++i) post_receive();
+  bool more = false;
+  while (!receives_.empty() || (more && outcome.ok())) {
+    const bool arrived = !receives_.empty() && receives_.front()->done;
+    if (!arrived && more && outcome.ok()) {  // nothing to pass on: check a piece of what is there
+      outcome = target.check(staging_, written_, more);
+      co_await engine_.yield();
+      if (!engine_.health().ok()) co_return engine_.health();
+      continue;
+    }
+    const OperationRef next = receives_.front();
+    if (Status status = co_await engine_.wait(next, "the next fragment of the update"); !status.ok()) co_return status;
+    receives_.pop_front();
+    take_fragment(static_cast<std::size_t>(next->bytes), outcome);
+    more = true;
+  }
+  if (outcome.ok()) outcome = target.finish(written_);
+  co_return Status();
+}
+
+Task Stream::drain() {
+  while (!sends_.empty()) {
+    if (Status status = co_await engine_.wait(sends_.front(), "a child to take its last fragment"); !status.ok()) co_return status;
+    sends_.pop_front();
+  }
+  co_return Status();
+}
+
+void Stream::abandon() {
+  for (const OperationRef& operation : sends_) {
+    if (!operation->done) engine_.transport().cancel(operation);
+  }
+  for (const OperationRef& operation : receives_) {
+    if (!operation->done) engine_.transport().cancel(operation);
+  }
+  sends_.clear();
+  receives_.clear();
+}
+
+}  // namespace sparcl::collectives

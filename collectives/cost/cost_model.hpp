@@ -1,0 +1,26 @@
+#pragma once
+// Alpha and beta in, seconds out (Hockney 1994). Used by the tables of algorithms only. All ranks must choose alike, so a prediction may
+// depend only on what all ranks know before the call.
+
+#include <cstdint>
+
+#include "src/transport/transport.hpp"
+
+namespace sparcl::collectives {
+
+struct LinkCost {
+  double alpha_s;           // a message
+  double beta_s_per_byte;   // a byte
+};
+
+// Heuristic, until links are measured at start: by what the transport says of itself.
+LinkCost link_cost(const Transport& transport);
+
+// Bytes that an update of so many dense bytes is guessed to take on the wire: 1 % of 16-bit elements changed, 10 bits a change, and never
+// less than a header. Heuristic: only the choice of fan-out and fragment size hangs on it.
+std::uint64_t guess_update_bytes(std::uint64_t dense_bytes);
+
+// A stream cut into fragments, passed on by `degree` sends a rank along `depth` ranks: the last byte reaches the last rank after that long.
+double pipeline_seconds(const LinkCost& link, std::uint64_t bytes, std::uint64_t fragment_bytes, int degree, int depth);
+
+}  // namespace sparcl::collectives
