@@ -1,0 +1,42 @@
+# shellcheck shell=bash
+# Shared by the scripts of this folder; sourced, not run. Leaves the caller in the repository's root folder.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# MPI's children on one machine: ranks share cores, containers run as root, nothing leaves the machine.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
+
+say() { printf '\n== %s\n' "$*"; }
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# One job a core, but not more than memory carries: the SIMD files need up to a gigabyte each.
+jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
+  echo $((memory > 0 && memory < cores ? memory : cores))
+}
+
+# configure PRESET, build PRESET [TARGET...]: cheap where nothing changed.
+configure() {
+  echo "cmake --preset $1"
+  mkdir -p build
+  cmake --preset "$1" >"build/configure-$1.log" 2>&1 || {
+    cat "build/configure-$1.log"
+    echo "configuring failed: see above, or build/configure-$1.log" >&2
+    return 1
+  }
+  grep -h 'sparcl:' "build/configure-$1.log" || true
+}
+build() {
+  local preset=$1 targets=()
+  shift
+  [ $# -eq 0 ] || targets=(--target "$@")
+  echo "cmake --build --preset $preset ${targets[*]}"
+  cmake --build --preset "$preset" -j "$(jobs)" "${targets[@]}"
+}
