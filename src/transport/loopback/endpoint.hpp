@@ -1,0 +1,91 @@
+#pragma once
+// One rank's end of a loopback world: its mailboxes, and the inbox of what has finished for it.
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "src/transport/seeded_random.hpp"
+#include "src/transport/transport.hpp"
+
+namespace sparcl::loopback {
+
+// Public fields are touched by the owner's thread only; others reach it through its inbox.
+struct LoopbackOperation final : Operation {
+  bool cancelled = false;
+};
+using LocalOperation = std::shared_ptr<LoopbackOperation>;
+
+struct Letter {
+  int from = -1;
+  int to = -1;
+  Channel channel;
+  Buffer bytes;           // the sender's memory, or a copy where the message was sent eagerly
+  LocalOperation sender;  // empty where the message was sent eagerly: its send is done already
+};
+
+struct Completion {
+  LocalOperation operation;
+  std::uint64_t bytes = 0;
+  Status status;
+};
+
+struct MailboxKey {
+  int from = -1;
+  Channel channel;
+  friend bool operator==(const MailboxKey&, const MailboxKey&) = default;
+};
+
+struct MailboxHash {
+  std::size_t operator()(const MailboxKey& key) const {
+    const std::uint64_t channel = (std::uint64_t{key.channel.call} << 8) | key.channel.lane;
+    return mix64(mix64(channel) + static_cast<std::uint64_t>(key.from));
+  }
+};
+
+// Never has both: a letter that finds a receive posted is handed over at once. Lists, as an empty one allocates nothing.
+struct Mailbox {
+  std::list<Letter> arrived;
+  std::list<LocalOperation> posted;
+  bool empty() const { return arrived.empty() && posted.empty(); }
+};
+
+// The newest closed channels; older ones are forgotten, which costs no more than the memory of a late letter.
+class ClosedChannels {
+ public:
+  void add(Channel channel);
+  bool contains(Channel channel) const { return set_.contains(channel); }
+
+ private:
+  static constexpr std::size_t kRemembered = 4096;
+  std::deque<Channel> order_;
+  std::set<Channel> set_;
+};
+
+// All but `news` is guarded by `mutex`.
+struct Endpoint {
+  mutable std::mutex mutex;
+  std::condition_variable roused;
+  std::atomic<bool> news{false};  // inbox or signals have grown since the owner last looked
+  std::atomic<bool> has_signals{false};
+  bool sleeping = false;
+  bool listed = false;  // deterministic: it is in the core's list of roused ranks
+  bool made = false;    // its Transport exists or existed
+  bool alive = true;
+  std::unordered_map<MailboxKey, Mailbox, MailboxHash> boxes;  // on demand, gone when empty: a world of n ranks stays O(n)
+  ClosedChannels closed;
+  std::vector<Completion> inbox;
+  std::deque<Signal> signals;
+  std::unordered_set<int> dead_peers;                           // whose death this rank knows
+  std::unordered_map<int, std::vector<LocalOperation>> orphans;  // sends to a peer that is dead, before this rank knows it
+};
+
+}  // namespace sparcl::loopback

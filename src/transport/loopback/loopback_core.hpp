@@ -1,0 +1,79 @@
+#pragma once
+// What the bodies of one loopback world share. Locks are held one at a time and never while bytes are copied.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/transport/loopback/endpoint.hpp"
+#include "src/transport/loopback/in_flight.hpp"
+#include "src/transport/loopback/loopback_world.hpp"
+
+namespace sparcl {
+
+class LoopbackCore {
+ public:
+  using Endpoint = loopback::Endpoint;
+  using Letter = loopback::Letter;
+  using LocalOperation = loopback::LocalOperation;
+
+  LoopbackCore(int ranks, const LoopbackOptions& options);
+
+  int size() const { return static_cast<int>(endpoints_.size()); }
+  const LoopbackOptions& options() const { return options_; }
+  const Capabilities& capabilities() const { return capabilities_; }
+  bool oversubscribed() const { return oversubscribed_; }
+  std::string describe(int rank) const;
+  Endpoint& endpoint(int rank) { return *endpoints_[static_cast<std::size_t>(rank)]; }
+
+  // Hands a letter to the network; with threads it is with the receiver on return. An eager letter's bytes are copied where they must wait.
+  void submit(Letter letter);
+  void submit(int to, const Signal& signal);
+
+  // Posts, or hands over a letter that has come already, or refuses as the peer is known to be dead: then the operation is done on return.
+  void post_receive(int rank, const LocalOperation& operation);
+  void withdraw_receive(int rank, const LocalOperation& operation);
+  void close(int rank, Channel channel);
+
+  enum class Leave { kOrderly, kAbrupt };
+  void leave(int rank, Leave how);
+
+  Status dead_peer_error(int peer) const;
+  bool knows_dead(int rank, int peer);
+
+  // Whether a small message is sent eagerly, and whether its send is then returned done: deterministic worlds try all ways.
+  bool sends_eagerly(std::size_t bytes);
+  bool reports_later() { return options_.deterministic && random_.chance(0.5); }
+  void complete(int owner, loopback::Completion completion);
+
+  bool deliver_one(SeededRandom& random);
+  SeededRandom& own_random() { return random_; }
+  std::size_t in_flight_count() const { return in_flight_.count(); }
+  double now() const;
+  void advance_to(double seconds);
+  void take_roused(std::vector<int>& ranks);
+
+ private:
+  void dispatch(loopback::Parcel parcel);
+  void deliver(Letter letter);
+  void deliver(int to, const Signal& signal);
+  void deliver_death(int to, int dead);
+  loopback::Completion hand_over(const Letter& letter, const LocalOperation& receive) const;
+  void drop_unfetched(int holder, int dead);
+  void finish_send(const Letter& letter, Status status);
+  void lose(const Letter& letter);
+  void rouse(int rank, Endpoint& endpoint);
+
+  LoopbackOptions options_;
+  Capabilities capabilities_;
+  bool oversubscribed_ = false;
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+
+  // Deterministic worlds only, on their one thread.
+  SeededRandom random_;
+  loopback::InFlight in_flight_;
+  double virtual_now_ = 0;
+  std::vector<int> roused_;
+};
+
+}  // namespace sparcl

@@ -1,0 +1,156 @@
+#include "src/transport/loopback/loopback_transport.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace sparcl {
+
+using loopback::Completion;
+using loopback::Endpoint;
+using loopback::Letter;
+using loopback::LocalOperation;
+using loopback::LoopbackOperation;
+
+namespace {
+
+LocalOperation make_operation(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
+  auto operation = std::make_shared<LoopbackOperation>();
+  operation->kind = kind;
+  operation->peer = peer;
+  operation->channel = channel;
+  operation->buffer = std::move(buffer);
+  if (kind == Operation::Kind::kSend) operation->bytes = operation->buffer.size();
+  return operation;
+}
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+LoopbackTransport::~LoopbackTransport() { core_->leave(rank_, LoopbackCore::Leave::kOrderly); }
+
+std::string LoopbackTransport::describe_peer(int peer) const {
+  return peer >= 0 && peer < size() ? core_->describe(peer) : fmt::format("no rank {}", peer);
+}
+
+bool LoopbackTransport::refuse(Operation& operation) {
+  const char* verb = operation.kind == Operation::Kind::kSend ? "send to" : "receive from";
+  if (killed_) {
+    operation.status = Status(Code::kSystemError, fmt::format("rank {} was killed", rank_), Scope::kComm);
+  } else if (operation.peer < 0 || operation.peer >= size()) {
+    operation.status =
+        Status(Code::kInvalidArgument, fmt::format("cannot {} rank {}: the ranks are 0 to {}", verb, operation.peer, size() - 1));
+  } else if (operation.buffer.space() == MemorySpace::kDevice) {
+    operation.status = Status(Code::kUnsupported, fmt::format("cannot {} rank {}: loopback moves host memory only", verb, operation.peer));
+  }
+  operation.done = !operation.status.ok();
+  return operation.done;
+}
+
+OperationRef LoopbackTransport::send(int peer, Channel channel, Buffer message) {
+  LocalOperation operation = make_operation(Operation::Kind::kSend, peer, channel, std::move(message));
+  if (refuse(*operation)) return operation;
+  if (core_->knows_dead(rank_, peer)) {
+    operation->done = true;
+    operation->status = core_->dead_peer_error(peer);
+    return operation;
+  }
+  const std::size_t bytes = operation->buffer.size();
+  const bool eager = core_->sends_eagerly(bytes);
+  core_->submit({rank_, peer, channel, operation->buffer, eager ? nullptr : operation});
+  if (eager && core_->reports_later()) {
+    core_->complete(rank_, {operation, bytes, {}});
+  } else {
+    operation->done = eager;
+  }
+  return operation;
+}
+
+OperationRef LoopbackTransport::receive(int peer, Channel channel, Buffer space) {
+  LocalOperation operation = make_operation(Operation::Kind::kReceive, peer, channel, std::move(space));
+  if (!refuse(*operation)) core_->post_receive(rank_, operation);
+  return operation;
+}
+
+// A send that is cancelled may still arrive: taking it back would shift the messages behind it to other receives.
+void LoopbackTransport::cancel(const OperationRef& operation) {
+  if (operation == nullptr || operation->done) return;
+  const auto own = std::static_pointer_cast<LoopbackOperation>(operation);
+  own->cancelled = true;
+  own->done = true;
+  own->status = Status(Code::kInProgress, "cancelled before it was over", Scope::kRequest);
+  if (own->kind == Operation::Kind::kReceive) core_->withdraw_receive(rank_, own);
+}
+
+Status LoopbackTransport::progress(std::vector<OperationRef>& completed) {
+  Endpoint& own = core_->endpoint(rank_);
+  if (!killed_ && own.news.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(own.mutex);
+    own.news.store(false, std::memory_order_relaxed);
+    scratch_.swap(own.inbox);
+    killed_ = !own.alive;
+  }
+  for (Completion& completion : scratch_) {
+    LoopbackOperation& operation = *completion.operation;
+    if (operation.cancelled) continue;
+    operation.done = true;
+    operation.bytes = completion.bytes;
+    operation.status = std::move(completion.status);
+    completed.push_back(std::move(completion.operation));
+  }
+  scratch_.clear();
+  return killed_ ? Status(Code::kSystemError, fmt::format("rank {} was killed", rank_), Scope::kComm) : Status();
+}
+
+void LoopbackTransport::idle(std::uint64_t turns, double until_seconds) {
+  if (core_->options().deterministic) {
+    if (core_->deliver_one(core_->own_random())) return;
+    if (until_seconds < 1e18) core_->advance_to(until_seconds);
+    return;
+  }
+  // Heuristic: with a core for each rank some 20 us of spinning are worth it; without, the others need the core.
+  const std::uint64_t spins = core_->oversubscribed() ? 0 : 500;
+  if (turns < spins) return relax();
+  if (turns < spins + 4) return std::this_thread::yield();
+  sleep(core_->endpoint(rank_), until_seconds);
+}
+
+void LoopbackTransport::sleep(Endpoint& own, double until_seconds) {
+  // The longest nap bounds only how late a caller sees what did not come by this transport.
+  constexpr double kLongestNap = 0.05;
+  const double nap = std::min(until_seconds - now(), kLongestNap);
+  if (!(nap > 0)) return;
+  std::unique_lock lock(own.mutex);
+  own.sleeping = true;
+  own.roused.wait_for(lock, std::chrono::duration<double>(nap), [&] { return own.news.load(std::memory_order_relaxed); });
+  own.sleeping = false;
+}
+
+void LoopbackTransport::signal(int peer, const Signal& signal) {
+  if (killed_ || peer < 0 || peer >= size()) return;
+  Signal sent = signal;
+  sent.from = rank_;
+  sent.text.back() = '\0';
+  core_->submit(peer, sent);
+}
+
+bool LoopbackTransport::poll_signal(Signal& signal) {
+  Endpoint& own = core_->endpoint(rank_);
+  if (killed_ || !own.has_signals.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(own.mutex);
+  if (own.signals.empty()) return false;
+  signal = own.signals.front();
+  own.signals.pop_front();
+  own.has_signals.store(!own.signals.empty(), std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace sparcl
