@@ -1,7 +1,9 @@
 #pragma once
 // What a state is made of: an ordered list of named tensors, without their bytes.
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,15 @@ struct TensorSchema {
 Result<std::uint64_t> element_count(const TensorSchema& tensor);
 
 using Schema = std::vector<TensorSchema>;
+
+// The canonical bytes of a schema: equal schemas and no others have equal bytes. Per tensor: name, type, shape, each with its length.
+std::vector<std::byte> serialise(const Schema& schema);
+
+// The inverse, for hostile bytes: an error unless they are exactly what serialise() writes for a valid schema.
+Result<Schema> parse_schema(std::span<const std::byte> bytes);
+
+// Names are valid UTF-8 and unique, no shape overflows, and neither does the sum of the bytes.
+Status validate(const Schema& schema);
 
 // Of names, types, shapes and their order: two schemas are equal if and only if (to 2^-128) their hashes are.
 Hash128 schema_hash(const Schema& schema);

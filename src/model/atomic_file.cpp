@@ -1,0 +1,88 @@
+#include "src/model/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/model/mapped_file.hpp"
+
+namespace sparcl::model {
+
+namespace fs = std::filesystem;
+
+std::string temporary_name(const std::string& path) {
+  static std::atomic<unsigned> serial{0};
+  const fs::path whole(path);
+  return whole.parent_path() / fmt::format(".{}.sparcl-{}-{}", whole.filename().string(), ::getpid(), serial++);
+}
+
+Status sync_folder_of(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return system_error(folder, "cannot be opened");
+  // Some file systems have no fsync for folders: EINVAL is theirs, and no error of ours.
+  const bool failed = ::fsync(fd) != 0 && errno != EINVAL;
+  const Status status = failed ? system_error(folder, "cannot be synchronised") : Status();
+  ::close(fd);
+  return status;
+}
+
+Result<AtomicFile> AtomicFile::create(const std::string& path) {
+  struct stat about;
+  const bool exists = ::stat(path.c_str(), &about) == 0;
+  if (exists && !S_ISREG(about.st_mode)) {
+    return Status(Code::kInvalidArgument, fmt::format("{}: it is there, and no regular file: give another output", path));
+  }
+  std::string temporary;
+  int fd = -1;
+  do {
+    temporary = temporary_name(path);
+    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EEXIST);  // left by a killed process of the same id
+  if (fd < 0) return system_error(path, "cannot be created");
+  AtomicFile file(path, std::move(temporary), fd);
+  if (exists && ::fchmod(fd, about.st_mode & 0777) != 0) return system_error(path, "its permissions cannot be kept");
+  return file;
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      fd_(std::exchange(other.fd_, -1)),
+      written_bytes_(other.written_bytes_) {}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // Linux writes at most 2^31 - 4096 bytes at once
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kPiece));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error(path_, fmt::format("writing {} bytes at byte {} failed", bytes.size(), written_bytes_));
+    written_bytes_ += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Status AtomicFile::commit() {
+  if (::fsync(fd_) != 0) return system_error(path_, fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
+  if (::close(std::exchange(fd_, -1)) != 0) return system_error(path_, fmt::format("closing after {} bytes failed", written_bytes_));
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return system_error(path_, "the finished file cannot be renamed to this");
+  temporary_.clear();
+  return sync_folder_of(path_);
+}
+
+}  // namespace sparcl::model

@@ -1,0 +1,44 @@
+#pragma once
+// Output that appears whole or not at all: written under another name in the same folder, then renamed.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "src/base/status.hpp"
+
+namespace sparcl::model {
+
+// Not committed: the file is removed, and what stood at `path` before stays. A process that is killed leaves ".NAME.sparcl-PID-N" behind.
+class AtomicFile {
+ public:
+  // Refuses to replace anything but a regular file. Keeps the permissions of the file that it replaces.
+  static Result<AtomicFile> create(const std::string& path);
+
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+
+  Status write(std::span<const std::byte> bytes);  // unbuffered: give large pieces
+  std::uint64_t written_bytes() const { return written_bytes_; }
+
+  // To the disk, then to its name.
+  Status commit();
+
+ private:
+  AtomicFile(std::string path, std::string temporary, int fd) : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
+
+  std::string path_;
+  std::string temporary_;  // empty: committed, or moved from
+  int fd_ = -1;
+  std::uint64_t written_bytes_ = 0;
+};
+
+// A name in the folder of `path` that nobody else uses.
+std::string temporary_name(const std::string& path);
+
+// Makes names in the folder of `path` last: fsync of the folder.
+Status sync_folder_of(const std::string& path);
+
+}  // namespace sparcl::model

@@ -1,0 +1,162 @@
+#include "src/model/checkpoint.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "src/base/bytes.hpp"
+#include "src/model/shard_index.hpp"
+#include "src/model/text.hpp"
+
+namespace sparcl::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kShardSuffix = ".safetensors";
+constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
+constexpr std::string_view kUsualIndex = "model.safetensors.index.json";
+
+Status corrupt(const std::string& path, const std::string& what) { return Status(Code::kCorrupt, fmt::format("{}: {}", path, what)); }
+
+std::string_view as_text(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+// The header's JSON text inside a whole file.
+Result<std::string_view> header_text(std::span<const std::byte> file, const std::string& path) {
+  if (file.size() < kHeaderLengthBytes) {
+    return corrupt(path, fmt::format("{} bytes are too few for the header's length: no safetensors file, or cut", file.size()));
+  }
+  const auto length = load_le<std::uint64_t>(file.data());
+  if (length > kMaxHeaderBytes) {
+    return corrupt(path, fmt::format("the header's length is {}, the format allows {} bytes: no safetensors file?", length, kMaxHeaderBytes));
+  }
+  if (length > file.size() - kHeaderLengthBytes) {
+    return corrupt(path, fmt::format("the header's length is {}, but only {} bytes follow it: the file is cut", length,
+                                     file.size() - kHeaderLengthBytes));
+  }
+  return as_text(file.subspan(kHeaderLengthBytes, length));
+}
+
+// Where shard `name` of `folder` really lies; refused if a symbolic link leads out of the folder.
+Result<std::string> shard_path(const std::string& folder, const std::string& name) {
+  std::error_code error;
+  const fs::path root = fs::canonical(folder, error);
+  const fs::path real = error ? fs::path() : fs::canonical(root / name, error);
+  if (error) return Status(Code::kSystemError, fmt::format("{}: shard {}: {}", folder, in_quotes(name), error.message()));
+  if (std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first != root.end()) {
+    return corrupt(folder, fmt::format("shard {} is a symbolic link out of the folder, which is refused: put the file itself here", in_quotes(name)));
+  }
+  return real.string();
+}
+
+// The names in `folder` that end in `suffix`, sorted.
+Result<std::vector<std::string>> names_with_suffix(const std::string& folder, std::string_view suffix) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::string name = at->path().filename().string();
+    if (name.ends_with(suffix)) names.push_back(std::move(name));
+  }
+  if (error) return Status(Code::kSystemError, fmt::format("{}: cannot be listed: {}", folder, error.message()));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// The folder's index file, or "" if it has none.
+Result<std::string> find_index(const std::string& folder) {
+  const Result<std::vector<std::string>> names = names_with_suffix(folder, kIndexSuffix);
+  if (!names.ok()) return names.status();
+  if (names->size() <= 1) return names->empty() ? std::string() : names->front();
+  if (std::find(names->begin(), names->end(), kUsualIndex) != names->end()) return std::string(kUsualIndex);
+  return Status(Code::kInvalidArgument, fmt::format("{}: several indexes ({}): leave one, or name it {}", folder,
+                                                    fmt::join(*names, ", "), kUsualIndex));
+}
+
+}  // namespace
+
+Result<Checkpoint> Checkpoint::open(const std::string& path, Access access) {
+  Checkpoint checkpoint;
+  checkpoint.path_ = path;
+  std::error_code error;
+  checkpoint.layout_.is_folder = fs::is_directory(path, error);
+  SPARCL_RETURN_IF_ERROR(checkpoint.layout_.is_folder ? checkpoint.open_folder(access) : checkpoint.add_file(path, "", access));
+  return checkpoint;
+}
+
+Status Checkpoint::add_file(const std::string& path, const std::string& name, Access access) {
+  Result<MappedFile> file = MappedFile::open(path, access);
+  if (!file.ok()) return file.status();
+  const Result<std::string_view> text = header_text(file->bytes(), path);
+  if (!text.ok()) return text.status();
+  Result<Header> header = parse_header(*text);
+  if (!header.ok()) return header.status().with_prefix(path + ": ");
+  const std::uint64_t held_bytes = file->bytes().size() - kHeaderLengthBytes - text->size();
+  if (header->data_bytes != held_bytes) {
+    return corrupt(path, fmt::format("the tensors need {} bytes, but {} follow the header: the file is {}", header->data_bytes, held_bytes,
+                                     header->data_bytes > held_bytes ? "cut" : "longer than it should be"));
+  }
+  std::byte* data = file->data() + kHeaderLengthBytes + text->size();
+  for (std::size_t i = 0; i < header->tensors.size(); ++i) {
+    const std::uint64_t end = i + 1 < header->offsets.size() ? header->offsets[i + 1] : header->data_bytes;
+    pointers_.push_back(data + header->offsets[i]);
+    sizes_.push_back(end - header->offsets[i]);
+    file_of_.push_back(files_.size());
+    schema_.push_back(std::move(header->tensors[i]));
+  }
+  layout_.files.push_back({name, std::string(*text)});
+  metadata_.push_back(std::move(header->metadata));
+  files_.push_back(std::move(*file));
+  return {};
+}
+
+Status Checkpoint::open_folder(Access access) {
+  const Result<std::string> index_name = find_index(path_);
+  if (!index_name.ok()) return index_name.status();
+  layout_.index_name = *index_name;
+
+  Result<std::vector<std::string>> names = names_with_suffix(path_, kShardSuffix);
+  if (!layout_.index_name.empty()) {
+    const Result<std::string> index_path = shard_path(path_, layout_.index_name);
+    if (!index_path.ok()) return index_path.status();
+    const Result<MappedFile> file = MappedFile::open(*index_path, Access::kReadOnly);
+    if (!file.ok()) return file.status();
+    if (file->bytes().size() > kMaxHeaderBytes) return corrupt(*index_path, fmt::format("an index of more than {} bytes", kMaxHeaderBytes));
+    layout_.index = as_text(file->bytes());
+    Result<ShardIndex> index = parse_shard_index(layout_.index);
+    if (!index.ok()) return index.status().with_prefix(*index_path + ": ");
+    names = std::move(index->files);
+  }
+  if (!names.ok()) return names.status();
+  if (names->empty()) return Status(Code::kInvalidArgument, fmt::format("{}: no *{} file in this folder", path_, kShardSuffix));
+
+  for (const std::string& name : *names) {
+    const Result<std::string> path = shard_path(path_, name);
+    if (!path.ok()) return path.status();
+    SPARCL_RETURN_IF_ERROR(add_file(*path, name, access));
+  }
+  if (const Status status = validate(schema_); !status.ok()) return corrupt(path_, status.message());
+  return layout_.index_name.empty() ? Status() : check_index();
+}
+
+// Each tensor is in the shard that the index names, and no shard holds another.
+Status Checkpoint::check_index() const {
+  const std::string where = fmt::format("{}/{}", path_, layout_.index_name);
+  const Result<ShardIndex> index = parse_shard_index(layout_.index);
+  if (!index.ok()) return index.status();
+  std::vector<std::pair<std::string, std::string>> held;
+  held.reserve(schema_.size());
+  for (std::size_t i = 0; i < schema_.size(); ++i) held.emplace_back(schema_[i].name, layout_.files[file_of_[i]].name);
+  std::sort(held.begin(), held.end());
+  const auto [listed, found] = std::mismatch(index->weight_map.begin(), index->weight_map.end(), held.begin(), held.end());
+  if (listed == index->weight_map.end() && found == held.end()) return {};
+  if (found == held.end() || (listed != index->weight_map.end() && *listed < *found)) {
+    return corrupt(where, fmt::format("tensor {} is missing in shard {}", in_quotes(listed->first), in_quotes(listed->second)));
+  }
+  return corrupt(where, fmt::format("shard {} holds tensor {}, which the index does not list there", in_quotes(found->second), in_quotes(found->first)));
+}
+
+std::uint64_t Checkpoint::byte_count() const { return std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0}); }
+
+}  // namespace sparcl::model

@@ -1,0 +1,79 @@
+#include "src/model/checkpoint_writer.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "src/base/bytes.hpp"
+#include "src/model/atomic_file.hpp"
+#include "src/model/output_folder.hpp"
+#include "src/model/text.hpp"
+
+namespace sparcl::model {
+namespace {
+
+// Header and tensors of one file; takes its tensors from the front of `tensors`.
+Status write_file(const std::string& path, const FileLayout& layout, std::span<const std::byte* const>& tensors) {
+  const Result<Header> header = parse_header(layout.header);
+  if (!header.ok()) return header.status().with_prefix(path + ": ");
+  if (tensors.size() < header->tensors.size()) {
+    return Status(Code::kInvalidArgument, fmt::format("{}: {} tensors to write, but the header has {}", path, tensors.size(),
+                                                      header->tensors.size()));
+  }
+  Result<AtomicFile> file = AtomicFile::create(path);
+  if (!file.ok()) return file.status();
+
+  std::byte length[kHeaderLengthBytes];
+  store_le<std::uint64_t>(length, layout.header.size());
+  SPARCL_RETURN_IF_ERROR(file->write(length));
+  SPARCL_RETURN_IF_ERROR(file->write(std::as_bytes(std::span(layout.header))));
+  for (std::size_t i = 0; i < header->tensors.size(); ++i) {
+    const std::uint64_t end = i + 1 < header->offsets.size() ? header->offsets[i + 1] : header->data_bytes;
+    SPARCL_RETURN_IF_ERROR(file->write({tensors[i], end - header->offsets[i]}));
+  }
+  tensors = tensors.subspan(header->tensors.size());
+  return file->commit();
+}
+
+Status write_text(const std::string& path, const std::string& text) {
+  Result<AtomicFile> file = AtomicFile::create(path);
+  if (!file.ok()) return file.status();
+  SPARCL_RETURN_IF_ERROR(file->write(std::as_bytes(std::span(text))));
+  return file->commit();
+}
+
+Status write_folder(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors, const Layout* replaced) {
+  Result<OutputFolder> folder = OutputFolder::create(path, layout, replaced);
+  if (!folder.ok()) return folder.status();
+  for (const FileLayout& file : layout.files) {
+    SPARCL_RETURN_IF_ERROR(check_file_name(file.name));
+    SPARCL_RETURN_IF_ERROR(write_file(folder->inside(file.name), file, tensors));
+  }
+  if (!layout.index_name.empty()) {
+    SPARCL_RETURN_IF_ERROR(check_file_name(layout.index_name));
+    SPARCL_RETURN_IF_ERROR(write_text(folder->inside(layout.index_name), layout.index));
+  }
+  return folder->commit();
+}
+
+}  // namespace
+
+Status write_checkpoint(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors, const Layout* replaced) {
+  if (layout.is_folder) return write_folder(path, layout, tensors, replaced);
+  if (layout.files.size() != 1) {
+    return Status(Code::kInvalidArgument, fmt::format("{}: {} files cannot be written as one", path, layout.files.size()));
+  }
+  return write_file(path, layout.files.front(), tensors);
+}
+
+Status write_safetensors(const std::string& path, const Schema& schema, std::span<const std::byte* const> tensors,
+                         const Metadata& metadata) {
+  SPARCL_RETURN_IF_ERROR(validate(schema).with_prefix(path + ": "));
+  for (const auto& [key, value] : metadata) {
+    if (is_utf8(key) && is_utf8(value)) continue;
+    return Status(Code::kInvalidArgument, fmt::format("{}: metadata {} is not valid UTF-8", path, in_quotes(key)));
+  }
+  return write_checkpoint(path, single_file_layout(schema, metadata), tensors);
+}
+
+}  // namespace sparcl::model

@@ -1,0 +1,136 @@
+#include "src/model/output_folder.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/model/atomic_file.hpp"
+#include "src/model/mapped_file.hpp"
+#include "src/model/text.hpp"
+
+namespace sparcl::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_shard(const std::string& name) { return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"); }
+
+bool names(const Layout& layout, const std::string& name) {
+  const auto is_it = [&](const FileLayout& file) { return file.name == name; };
+  return layout.index_name == name || std::any_of(layout.files.begin(), layout.files.end(), is_it);
+}
+
+Status failed(const std::string& path, const std::string& what, const std::error_code& error) {
+  return Status(Code::kSystemError, fmt::format("{}: {}: {}", path, what, error.message()));
+}
+
+// "a/b/" and "a/b" name the same folder, but only the second has "b" as its last component.
+std::string without_trailing_slash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+Status refuse_foreign_shards(const std::string& path, const Layout& written, const Layout* replaced) {
+  std::error_code error;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!is_shard(name) || names(written, name) || (replaced != nullptr && names(*replaced, name))) continue;
+    return Status(Code::kInvalidArgument, fmt::format("{}: it holds {}, which would be lost: give another output", path, in_quotes(name)));
+  }
+  return error ? failed(path, "cannot be listed", error) : Status();
+}
+
+}  // namespace
+
+Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout& written, const Layout* replaced) {
+  std::error_code error;
+  std::string place = without_trailing_slash(path);
+  const bool exists = fs::exists(place, error);
+  if (exists && !fs::is_directory(place, error)) {
+    return Status(Code::kInvalidArgument, fmt::format("{}: a folder of shards is to be written, but this is no folder: give another output", path));
+  }
+  if (exists) {
+    place = fs::canonical(place, error).string();  // a symbolic link stays, and the folder behind it is exchanged; "." gets a name
+    if (error) return failed(path, "cannot be examined", error);
+    SPARCL_RETURN_IF_ERROR(refuse_foreign_shards(place, written, replaced));
+  }
+  std::string temporary;
+  do {
+    temporary = temporary_name(place);
+  } while (fs::exists(temporary, error));
+  if (!fs::create_directory(temporary, error)) return failed(path, "cannot be created", error);
+  OutputFolder folder(std::move(place), std::move(temporary), exists);
+  if (exists) {
+    fs::permissions(folder.temporary_, fs::status(folder.path_, error).permissions(), error);
+    if (error) return failed(path, "its permissions cannot be kept", error);
+  }
+  return folder;
+}
+
+OutputFolder::OutputFolder(OutputFolder&& other) noexcept
+    : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})), exists_(other.exists_) {}
+
+OutputFolder::~OutputFolder() {
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+}
+
+Status OutputFolder::link_kept_files() const {
+  std::error_code error;
+  for (fs::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (is_shard(name) || at->symlink_status().type() == fs::file_type::directory) continue;
+    if (::linkat(AT_FDCWD, at->path().c_str(), AT_FDCWD, inside(name).c_str(), 0) == 0) continue;
+    fs::copy(at->path(), inside(name), fs::copy_options::copy_symlinks, error);  // a file system without hard links
+    if (error) return failed(at->path().string(), "cannot be kept beside the new shards", error);
+  }
+  return error ? failed(path_, "cannot be listed", error) : Status();
+}
+
+Status OutputFolder::exchange() {
+  if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) return {};
+  if (errno != EINVAL && errno != ENOSYS) return system_error(path_, "the finished folder cannot be exchanged with this");
+  // A file system that cannot exchange: two renames, with a moment in which the folder is not there.
+  const std::string old = temporary_name(path_);
+  if (::rename(path_.c_str(), old.c_str()) != 0) return system_error(path_, "cannot be moved aside");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const Status status = system_error(path_, "the finished folder cannot be renamed to this");
+    if (::rename(old.c_str(), path_.c_str()) != 0) return system_error(path_, fmt::format("cannot be moved back: it is now {}", old));
+    return status;
+  }
+  temporary_ = old;
+  return {};
+}
+
+Status OutputFolder::move_kept_folders() const {
+  std::error_code error;
+  for (fs::directory_iterator at(temporary_, error), end; !error && at != end; at.increment(error)) {
+    if (at->symlink_status().type() != fs::file_type::directory) continue;
+    fs::rename(at->path(), fs::path(path_) / at->path().filename(), error);
+  }
+  return error ? failed(path_, fmt::format("written, but not all of its folders could be kept; they are in {}", temporary_), error) : Status();
+}
+
+Status OutputFolder::commit() {
+  if (exists_) SPARCL_RETURN_IF_ERROR(link_kept_files());
+  SPARCL_RETURN_IF_ERROR(sync_folder_of(inside("")));
+  if (exists_) {
+    SPARCL_RETURN_IF_ERROR(exchange());
+    const Status moved = move_kept_folders();
+    if (!moved.ok()) temporary_.clear();  // nothing that is not ours is removed
+    SPARCL_RETURN_IF_ERROR(moved);
+  } else {
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) return system_error(path_, "the finished folder cannot be renamed to this");
+    temporary_.clear();
+  }
+  return sync_folder_of(path_);
+}
+
+}  // namespace sparcl::model

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/model/layout.hpp"
+
+namespace sparcl::model {
+
+// A folder of shards that appears whole or not at all: filled under another name beside its place, then exchanged with what is there.
+class OutputFolder {
+ public:
+  // Refuses a `path` that is no folder, or one with shards that neither `written` nor `replaced` names: they would be lost.
+  static Result<OutputFolder> create(const std::string& path, const Layout& written, const Layout* replaced);
+
+  OutputFolder(OutputFolder&& other) noexcept;
+  OutputFolder& operator=(OutputFolder&&) = delete;
+  ~OutputFolder();
+
+  std::string inside(const std::string& name) const { return temporary_ + "/" + name; }
+
+  // Files of an existing folder that are no shards (configuration, tokenizer) are kept: linked into the new one before the exchange; folders
+  // are moved after it.
+  Status commit();
+
+ private:
+  OutputFolder(std::string path, std::string temporary, bool exists)
+      : path_(std::move(path)), temporary_(std::move(temporary)), exists_(exists) {}
+  Status link_kept_files() const;
+  Status exchange();
+  Status move_kept_folders() const;
+
+  std::string path_;
+  std::string temporary_;  // removed with all that it holds; empty: nothing to remove
+  bool exists_;
+};
+
+}  // namespace sparcl::model

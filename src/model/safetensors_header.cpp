@@ -1,0 +1,116 @@
+#include "src/model/safetensors_header.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "src/model/header_handler.hpp"
+#include "src/model/text.hpp"
+
+namespace sparcl::model {
+namespace {
+
+Status corrupt(std::string message) { return Status(Code::kCorrupt, std::move(message)); }
+
+Status refuse_duplicate_names(const std::vector<RawTensor>& tensors) {
+  std::vector<std::string_view> names;
+  names.reserve(tensors.size());
+  for (const RawTensor& tensor : tensors) names.push_back(tensor.schema.name);
+  std::sort(names.begin(), names.end());  // not a hash table: hostile names could make one quadratic
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return {};
+  return corrupt(fmt::format("header: tensor {} is listed twice", in_quotes(*twice)));
+}
+
+Status refuse_duplicate_metadata(const Metadata& metadata) {
+  std::vector<std::string_view> keys;
+  keys.reserve(metadata.size());
+  for (const auto& [key, value] : metadata) keys.push_back(key);
+  std::sort(keys.begin(), keys.end());
+  const auto twice = std::adjacent_find(keys.begin(), keys.end());
+  if (twice == keys.end()) return {};
+  return corrupt(fmt::format("header: __metadata__ has the key {} twice", in_quotes(*twice)));
+}
+
+// `end` is where the tensor before ends.
+Status check_place(const RawTensor& tensor, std::uint64_t end) {
+  const auto refuse = [&](const std::string& what) {
+    return corrupt(fmt::format("tensor {}: data_offsets [{}, {}] {}", in_quotes(tensor.schema.name), tensor.begin, tensor.end, what));
+  };
+  if (tensor.end < tensor.begin) return refuse("end before they begin");
+  const Result<std::uint64_t> count = element_count(tensor.schema);
+  if (!count.ok()) return corrupt(count.status().message());
+  const std::uint64_t bytes = *count * element_bytes(tensor.schema.datatype);
+  if (tensor.end - tensor.begin != bytes) {
+    return refuse(fmt::format("hold {} bytes, but the shape and {} need {}", tensor.end - tensor.begin,
+                              info(tensor.schema.datatype).safetensors, bytes));
+  }
+  if (tensor.begin < end) return refuse(fmt::format("overlap the tensor before, which ends at {}", end));
+  if (tensor.begin > end) return refuse(fmt::format("leave a gap: the tensor before ends at {}", end));
+  return {};
+}
+
+// Names the header's fault as the JSON parser and the handler know it.
+Result<HeaderHandler> read_json(std::string_view json) {
+  // The parser would take a NUL for the end, and skip a byte order mark.
+  if (const std::size_t at = json.find('\0'); at != json.npos) return corrupt(fmt::format("header: byte {} is NUL", at));
+  if (json.empty() || json.front() != '{') return corrupt("header: it must begin with '{'");
+  HeaderHandler handler;
+  if (!nlohmann::json::sax_parse(json.begin(), json.end(), &handler)) return handler.error();
+  return handler;
+}
+
+}  // namespace
+
+Result<Header> parse_header(std::string_view json) {
+  Result<HeaderHandler> parsed = read_json(json);
+  if (!parsed.ok()) return parsed.status();
+  std::vector<RawTensor> tensors = parsed->take_tensors();
+  Header header;
+  header.metadata = parsed->take_metadata();
+  SPARCL_RETURN_IF_ERROR(refuse_duplicate_names(tensors));
+  SPARCL_RETURN_IF_ERROR(refuse_duplicate_metadata(header.metadata));
+
+  std::stable_sort(tensors.begin(), tensors.end(), [](const RawTensor& a, const RawTensor& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  header.tensors.reserve(tensors.size());
+  header.offsets.reserve(tensors.size());
+  for (RawTensor& tensor : tensors) {
+    SPARCL_RETURN_IF_ERROR(check_place(tensor, header.data_bytes));
+    header.data_bytes = tensor.end;
+    header.offsets.push_back(tensor.begin);
+    header.tensors.push_back(std::move(tensor.schema));
+  }
+  return header;
+}
+
+std::string render_header(const Schema& schema, const Metadata& metadata) {
+  const auto json_string = [](const std::string& text) { return nlohmann::json(text).dump(); };
+  std::string out = "{";
+  const auto separate = [&] {
+    if (out.size() > 1) out += ',';
+  };
+  if (!metadata.empty()) {
+    out += "\"__metadata__\":{";
+    for (std::size_t i = 0; i < metadata.size(); ++i) {
+      out += fmt::format("{}{}:{}", i == 0 ? "" : ",", json_string(metadata[i].first), json_string(metadata[i].second));
+    }
+    out += '}';
+  }
+  std::uint64_t at = 0;
+  for (const TensorSchema& tensor : schema) {
+    const std::uint64_t end = at + *element_count(tensor) * element_bytes(tensor.datatype);
+    separate();
+    out += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", json_string(tensor.name),
+                       info(tensor.datatype).safetensors, fmt::join(tensor.shape, ","), at, end);
+    at = end;
+  }
+  out += '}';
+  out.append((8 - out.size() % 8) % 8, ' ');
+  return out;
+}
+
+}  // namespace sparcl::model
