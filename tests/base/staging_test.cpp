@@ -1,0 +1,87 @@
+#include "src/base/staging.hpp"
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace sparcl {
+namespace {
+
+constexpr std::uint64_t kSegment = Staging::kSegmentBytes;
+
+std::vector<std::byte> counting(std::size_t count) {
+  std::vector<std::byte> bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i * 31 + i / 255);
+  return bytes;
+}
+
+TEST(Staging, ReservesWholeSegmentsAndNothingMore) {
+  Staging staging;
+  EXPECT_EQ(staging.capacity_bytes(), 0u);
+  staging.reserve(0);
+  EXPECT_EQ(staging.capacity_bytes(), 0u);
+  staging.reserve(1);
+  EXPECT_EQ(staging.capacity_bytes(), kSegment);
+  staging.reserve(kSegment);
+  EXPECT_EQ(staging.capacity_bytes(), kSegment);
+  staging.reserve(kSegment + 1);
+  EXPECT_EQ(staging.capacity_bytes(), 2 * kSegment);
+}
+
+TEST(Staging, GivesBackWhatWasWrittenAcrossSegments) {
+  const std::vector<std::byte> bytes = counting(2 * kSegment + 1234);
+  for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{1}, kSegment - 1, kSegment, kSegment + 1}) {
+    Staging staging;
+    staging.write(first, bytes);
+    std::vector<std::byte> scratch;
+    const std::byte* piece = staging.contiguous(first, bytes.size(), scratch);
+    EXPECT_EQ(0, std::memcmp(piece, bytes.data(), bytes.size())) << first;
+  }
+}
+
+TEST(Staging, CopiesOnlyWhatCrossesASegment) {
+  Staging staging;
+  staging.write(0, counting(2 * kSegment));
+  std::vector<std::byte> scratch;
+  EXPECT_EQ(staging.contiguous(kSegment - 8, 8, scratch), staging.slice(kSegment - 8, 8).data());
+  EXPECT_TRUE(scratch.empty());
+  const std::byte* crossing = staging.contiguous(kSegment - 8, 9, scratch);
+  EXPECT_EQ(crossing, scratch.data());
+  EXPECT_EQ(0, std::memcmp(crossing, staging.slice(kSegment - 8, 8).data(), 8));
+  EXPECT_EQ(crossing[8], *staging.slice(kSegment, 1).data());
+}
+
+TEST(Staging, KeepsSlicesAliveAndInPlaceWhileItGrows) {
+  Buffer slice;
+  {
+    Staging staging;
+    staging.write(0, counting(16));
+    slice = staging.slice(4, 8);
+    staging.reserve(20 * kSegment);
+    EXPECT_EQ(staging.slice(4, 8).data(), slice.data());
+  }
+  EXPECT_EQ(0, std::memcmp(slice.data(), counting(16).data() + 4, 8));
+}
+
+TEST(Staging, TakesEmptyPieces) {
+  Staging staging;
+  staging.write(0, {});
+  EXPECT_EQ(staging.capacity_bytes(), 0u);
+  std::vector<std::byte> scratch;
+  staging.contiguous(0, 0, scratch);
+  EXPECT_TRUE(scratch.empty());
+}
+
+TEST(Buffer, SlicesShareTheBytes) {
+  const Buffer whole = Buffer::allocate(10);
+  const Buffer part = whole.slice(2, 5).slice(1, 3);
+  EXPECT_EQ(part.data(), whole.data() + 3);
+  EXPECT_EQ(part.size(), 3u);
+  part.data()[0] = std::byte{42};
+  EXPECT_EQ(whole.bytes()[3], std::byte{42});
+}
+
+}  // namespace
+}  // namespace sparcl
