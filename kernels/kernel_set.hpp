@@ -1,5 +1,63 @@
 #pragma once
+// The table of kernel bodies for one kind of memory. Chosen once, outside all loops. Kernels are pure functions: no allocation, no state, safe
+// from any thread. Every body gives the same bits.
+
+#include <array>
+#include <bit>
+#include <vector>
+
+#include "kernels/access.hpp"
+#include "kernels/bit_list.hpp"
+#include "kernels/diff.hpp"
+#include "kernels/step.hpp"
+#include "src/base/data_type.hpp"
 #include "src/base/memory_space.hpp"
+
 namespace sparcl::kernels {
-struct KernelSet {};
+
+struct OrderKernels {  // those that see values as numbers: one set for integers, one for floats
+  SplitStepsKernel* split_steps;
+  AddStepsKernel* add_steps;
+};
+
+struct ElementKernels {  // for elements of one width
+  DiffKernel* diff;
+  GatherKernel* gather;
+  ScatterKernel* scatter;
+  PrefetchKernel* prefetch_read;
+  PrefetchKernel* prefetch_write;
+  FindNotOneKernel* find_not_one;
+  UnitStepsKernel* unit_steps;
+  OrderKernels integer;
+  OrderKernels floating;
+};
+
+struct ListKernels {
+  SplitGapsKernel* split_gaps;
+  JoinGapsKernel* join_gaps;
+  PackPlanesKernel* pack_planes;
+  UnpackPlanesKernel* unpack_planes;
+  WriteMarksKernel* write_marks;
+  FindMarksKernel* find_marks;
+};
+
+struct KernelSet {
+  const char* name;   // "ref", "cpu (AVX2)"
+  MemorySpace space;  // of every array that its kernels take
+  std::array<ElementKernels, 4> elements;  // for 1, 2, 4 and 8 bytes
+  ListKernels lists;
+
+  const ElementKernels& of(DataType type) const { return elements[std::countr_zero(element_bytes(type))]; }
+  const OrderKernels& order_of(DataType type) const { return info(type).is_float ? of(type).floating : of(type).integer; }
+};
+
+// Readable scalar bodies: the oracle of all others.
+const KernelSet& reference_kernels();
+
+// SIMD bodies for the best instruction set of this machine.
+const KernelSet& cpu_kernels();
+
+// One table for each instruction set that was compiled in and that this machine has, the best one first: for tests and benchmarks.
+const std::vector<KernelSet>& all_cpu_kernels();
+
 }  // namespace sparcl::kernels

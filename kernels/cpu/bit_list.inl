@@ -1,0 +1,106 @@
+// Part of cpu_kernels.cpp, compiled once for each instruction set.
+
+void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders, std::uint16_t* marks) {
+  if (count == 0) return;
+  const EightPositions d;
+  const auto low = hn::Set(d, static_cast<std::uint16_t>((1u << shift) - 1));
+  const std::uint16_t first_gap = positions[0];
+  remainders[0] = static_cast<std::uint16_t>(first_gap & ((1u << shift) - 1));
+  marks[0] = static_cast<std::uint16_t>(first_gap >> shift);
+  auto carry = hn::Set(d, marks[0]);  // the sum of the quotients so far
+  std::size_t i = 1;
+  for (; i + 8 <= count; i += 8) {
+    const auto gap = hn::Sub(hn::Sub(hn::LoadU(d, positions + i), hn::LoadU(d, positions + i - 1)), hn::Set(d, std::uint16_t{1}));
+    const auto quotients = hn::Add(carry, prefix_sums(d, hn::ShiftRightSame(gap, static_cast<int>(shift))));
+    carry = hn::Broadcast<7>(quotients);
+    hn::StoreU(hn::And(gap, low), d, remainders + i);
+    hn::StoreU(hn::Add(quotients, hn::Iota(d, static_cast<std::uint16_t>(i))), d, marks + i);
+  }
+  for (; i < count; ++i) {
+    const unsigned gap = positions[i] - positions[i - 1] - 1u;
+    remainders[i] = static_cast<std::uint16_t>(gap & ((1u << shift) - 1));
+    marks[i] = static_cast<std::uint16_t>(marks[i - 1] + 1u + (gap >> shift));
+  }
+}
+
+std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
+                        std::uint16_t* positions) {
+  if (count == 0) return 0;
+  const EightPositions d;
+  std::uint32_t sum = 0;  // without modulus: below 2^16 * 2^16
+  for (std::size_t i = 0; i < count; ++i) sum += remainders[i];
+  auto carry = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const auto places = hn::Iota(d, static_cast<std::uint16_t>(i));
+    const auto sums = hn::Add(carry, prefix_sums(d, hn::LoadU(d, remainders + i)));
+    carry = hn::Broadcast<7>(sums);
+    const auto quotients = hn::ShiftLeftSame(hn::Sub(hn::LoadU(d, marks + i), places), static_cast<int>(shift));
+    hn::StoreU(hn::Add(hn::Add(quotients, sums), places), d, positions + i);
+  }
+  std::uint32_t tail_sum = hn::GetLane(carry);
+  for (; i < count; ++i) {
+    tail_sum += remainders[i];
+    positions[i] = static_cast<std::uint16_t>(((marks[i] - static_cast<std::uint32_t>(i)) << shift) + tail_sum + i);
+  }
+  return ((marks[count - 1] - std::uint64_t{count - 1}) << shift) + sum + (count - 1);
+}
+
+void pack_planes(const std::uint16_t* values, std::size_t count, unsigned planes, BitWriter& out) {
+  const hn::ScalableTag<std::uint16_t> d;
+  BitWriter writer = out;  // in registers
+  for (unsigned j = 0; j < planes; ++j) {
+    const auto plane = hn::Set(d, static_cast<std::uint16_t>(1u << j));
+    for (std::size_t i = 0; i < count; i += kChunk) {
+      std::uint64_t bits = 0;
+      for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
+        bits |= bits_of(d, hn::TestBit(hn::LoadU(d, values + i + lane), plane)) << lane;
+      }
+      const std::size_t left = count - i;
+      writer.put(low_bits(bits, left), static_cast<unsigned>(left < kChunk ? left : kChunk));
+    }
+  }
+  out = writer;
+}
+
+void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, unsigned planes, std::uint16_t* values) {
+  const hn::ScalableTag<std::uint16_t> d;
+  const std::size_t lanes = hn::Lanes(d);  // at most 32, so rubbish after the last entry stays inside kPositionSlack
+  for (std::size_t i = 0; i < count; i += lanes) {
+    auto value = hn::Zero(d);
+    for (unsigned j = 0; j < planes; ++j) {
+      const auto mask = mask_of(d, low_bits(load_bits(bits, bit + j * count + i), lanes));
+      value = hn::Or(value, hn::IfThenElseZero(mask, hn::Set(d, static_cast<std::uint16_t>(1u << j))));
+    }
+    hn::StoreU(value, d, values + i);
+  }
+}
+
+// Flags as bytes first: stores that depend on nothing, where setting bits in words would wait for the store before.
+void write_marks(const std::uint16_t* marks, std::size_t count, std::byte* flags, BitWriter& out) {
+  if (count == 0) return;
+  for (std::size_t i = 0; i < count; ++i) flags[marks[i]] = std::byte{1};
+  const hn::ScalableTag<std::uint8_t> d;
+  auto* bytes = reinterpret_cast<std::uint8_t*>(flags);
+  const std::size_t end = marks[count - 1] + std::size_t{1};
+  BitWriter writer = out;
+  for (std::size_t i = 0; i < end; i += kChunk) {
+    std::uint64_t bits = 0;
+    for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
+      bits |= bits_of(d, hn::Ne(hn::LoadU(d, bytes + i + lane), hn::Zero(d))) << lane;
+      hn::StoreU(hn::Zero(d), d, bytes + i + lane);
+    }
+    const std::size_t left = end - i;
+    writer.put(bits, static_cast<unsigned>(left < kChunk ? left : kChunk));
+  }
+  out = writer;
+}
+
+std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, std::uint16_t* marks) {
+  std::size_t found = 0;
+  for (std::uint64_t i = 0; i < limit && found < count; i += kChunk) {
+    const std::uint64_t word = low_bits(load_bits(bits, bit + i), limit - i);
+    found += append_set_bits(word, static_cast<std::uint32_t>(i), marks + found);
+  }
+  return found < count ? found : count;
+}

@@ -1,0 +1,85 @@
+// SIMD bodies, written once with Highway and compiled for each instruction set: foreach_target.h includes this file again for each one.
+// Only this file plays that game; the .inl files are its chapters.
+
+#define HWY_WANT_AVX3_DL 1  // VBMI2's compress of 16-bit lanes is what the diff lives on
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/cpu_kernels.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "kernels/kernel_set.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace sparcl::kernels::HWY_NAMESPACE {
+#if HWY_TARGET == HWY_SCALAR  // a machine without SIMD, or a compiler without EMU128: the reference is as good
+
+void fill_kernel_set(KernelSet& set) { set = reference_kernels(); }
+
+#else
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#include "kernels/cpu/bits.inl"
+
+#include "kernels/cpu/access.inl"
+#include "kernels/cpu/bit_list.inl"
+#include "kernels/cpu/diff.inl"
+#include "kernels/cpu/step.inl"
+
+template <class T, class Signed>
+ElementKernels elements_of() {
+  return {diff<T>, gather<T>, scatter<T>, prefetch_read<T>, prefetch_write<T>, find_not_one<T>, unit_steps<Signed>,
+          {split_steps<Signed, false>, add_steps<Signed, false>}, {split_steps<Signed, true>, add_steps<Signed, true>}};
+}
+
+}  // namespace
+
+void fill_kernel_set(KernelSet& set) {
+  set.space = MemorySpace::kHost;
+  set.elements = {elements_of<std::uint8_t, std::int8_t>(), elements_of<std::uint16_t, std::int16_t>(),
+                  elements_of<std::uint32_t, std::int32_t>(), elements_of<std::uint64_t, std::int64_t>()};
+  set.lists = {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks};
+}
+
+#endif
+}  // namespace sparcl::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sparcl::kernels {
+namespace {
+
+HWY_EXPORT(fill_kernel_set);
+
+struct CpuTables {
+  std::vector<std::string> names;
+  std::vector<KernelSet> sets;
+
+  CpuTables() {
+    for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {  // best first
+      hwy::SetSupportedTargetsForTest(target);
+      hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+      names.push_back(std::string("cpu (") + hwy::TargetName(target) + ")");
+      HWY_DYNAMIC_DISPATCH(fill_kernel_set)(sets.emplace_back());
+    }
+    hwy::SetSupportedTargetsForTest(0);
+    for (std::size_t i = 0; i < sets.size(); ++i) sets[i].name = names[i].c_str();
+  }
+};
+
+}  // namespace
+
+const std::vector<KernelSet>& all_cpu_kernels() {
+  static const CpuTables tables;
+  return tables.sets;
+}
+
+const KernelSet& cpu_kernels() { return all_cpu_kernels().front(); }
+
+}  // namespace sparcl::kernels
+#endif  // HWY_ONCE

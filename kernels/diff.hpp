@@ -1,0 +1,17 @@
+#pragma once
+// Contract of diff: where do two arrays differ, bit for bit? Memory space: host.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sparcl::kernels {
+
+// Entries that a kernel may overwrite after the last one it returns, in every output array of u16 positions.
+constexpr std::size_t kPositionSlack = 64;
+
+// Compares `count` elements as bits (never as floats: -0 differs from +0, a NaN equals itself) and writes first + i for each i that differs,
+// ascending, to `positions` (room for count + kPositionSlack). Returns how many. first + count <= 65536. Any alignment.
+using DiffKernel = std::size_t(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
+                               std::uint16_t* positions);
+
+}  // namespace sparcl::kernels

@@ -1,0 +1,166 @@
+// Scalar bodies, written to be read: they define what every other body must give, bit for bit.
+
+#include <type_traits>
+
+#include "kernels/kernel_set.hpp"
+
+namespace sparcl::kernels {
+namespace {
+
+template <class T>
+T load(const std::byte* array, std::size_t i) {
+  T value;
+  std::memcpy(&value, array + i * sizeof value, sizeof value);
+  return value;
+}
+
+template <class T>
+void store(std::byte* array, std::size_t i, T value) {
+  std::memcpy(array + i * sizeof value, &value, sizeof value);
+}
+
+template <class T>
+std::size_t diff(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first, std::uint16_t* positions) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (load<T>(base, i) != load<T>(target, i)) positions[found++] = static_cast<std::uint16_t>(first + i);
+  }
+  return found;
+}
+
+template <class T>
+void gather(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* values) {
+  for (std::size_t i = 0; i < count; ++i) store(values, i, load<T>(array, positions[i] - first));
+}
+
+template <class T>
+void scatter(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, const std::byte* values) {
+  for (std::size_t i = 0; i < count; ++i) store(array, positions[i] - first, load<T>(values, i));
+}
+
+void prefetch_nothing(const std::byte*, const std::uint16_t*, std::size_t, std::uint32_t) {}
+
+template <class T>
+constexpr T kSignBit = static_cast<T>(T{1} << (8 * sizeof(T) - 1));
+
+template <class T, bool kFloat>
+T ord(T bits) {
+  if constexpr (!kFloat) return bits;
+  return static_cast<T>((bits & kSignBit<T>) ? ~bits : bits | kSignBit<T>);
+}
+
+template <class T, bool kFloat>
+T unord(T order) {
+  if constexpr (!kFloat) return order;
+  return static_cast<T>((order & kSignBit<T>) ? order & ~kSignBit<T> : ~order);
+}
+
+template <class T, bool kFloat>
+void split_steps(const std::byte* old_values, const std::byte* new_values, std::size_t count, std::byte* magnitudes,
+                 std::uint64_t* negative) {
+  for (std::size_t word = 0; word < count / 64 + 1; ++word) negative[word] = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const T step = static_cast<T>(ord<T, kFloat>(load<T>(new_values, i)) - ord<T, kFloat>(load<T>(old_values, i)));
+    const bool is_negative = (step & kSignBit<T>) != 0;
+    store(magnitudes, i, static_cast<T>(is_negative ? T{0} - step : step));
+    negative[i / 64] |= std::uint64_t{is_negative} << (i % 64);
+  }
+}
+
+template <class T, bool kFloat>
+void add_steps(const std::byte* old_values, const std::byte* steps, std::size_t count, std::byte* new_values) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const T order = static_cast<T>(ord<T, kFloat>(load<T>(old_values, i)) + load<T>(steps, i));
+    store(new_values, i, unord<T, kFloat>(order));
+  }
+}
+
+template <class T>
+std::size_t find_not_one(const std::byte* magnitudes, std::size_t count, std::uint16_t* indices) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (load<T>(magnitudes, i) != 1) indices[found++] = static_cast<std::uint16_t>(i);
+  }
+  return found;
+}
+
+bool bit_at(const std::byte* bits, std::uint64_t bit) { return ((static_cast<unsigned>(bits[bit / 8]) >> (bit % 8)) & 1) != 0; }
+
+template <class T>
+void unit_steps(const std::byte* bits, std::uint64_t bit, std::size_t count, std::byte* steps) {
+  for (std::size_t i = 0; i < count; ++i) store(steps, i, static_cast<T>(bit_at(bits, bit + i) ? -1 : 1));
+}
+
+void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders, std::uint16_t* marks) {
+  std::uint32_t next = 0;       // the least position that the next entry can have
+  std::uint32_t quotients = 0;  // the sum of all so far
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t gap = positions[i] - next;
+    remainders[i] = static_cast<std::uint16_t>(gap & ((1u << shift) - 1));
+    quotients += gap >> shift;
+    marks[i] = static_cast<std::uint16_t>(i + quotients);
+    next = positions[i] + 1u;
+  }
+}
+
+std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
+                        std::uint16_t* positions) {
+  std::uint64_t position = 0;
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    sum += remainders[i];
+    position = ((marks[i] - std::uint64_t{i}) << shift) + sum + i;
+    positions[i] = static_cast<std::uint16_t>(position);
+  }
+  return position;
+}
+
+void pack_planes(const std::uint16_t* values, std::size_t count, unsigned planes, BitWriter& out) {
+  for (unsigned j = 0; j < planes; ++j) {
+    for (std::size_t i = 0; i < count; ++i) out.put((values[i] >> j) & 1u, 1);
+  }
+}
+
+void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, unsigned planes, std::uint16_t* values) {
+  for (std::size_t i = 0; i < count; ++i) {
+    unsigned value = 0;
+    for (unsigned j = 0; j < planes; ++j) value |= unsigned{bit_at(bits, bit + j * count + i)} << j;
+    values[i] = static_cast<std::uint16_t>(value);
+  }
+}
+
+void write_marks(const std::uint16_t* marks, std::size_t count, std::byte*, BitWriter& out) {
+  std::uint32_t next = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (; next < marks[i]; ++next) out.put(0, 1);
+    out.put(1, 1);
+    next = marks[i] + 1u;
+  }
+}
+
+std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, std::uint16_t* marks) {
+  std::size_t found = 0;
+  for (std::uint64_t i = 0; i < limit && found < count; ++i) {
+    if (bit_at(bits, bit + i)) marks[found++] = static_cast<std::uint16_t>(i);
+  }
+  return found;
+}
+
+template <class T>
+constexpr ElementKernels elements_of() {
+  return {diff<T>, gather<T>, scatter<T>, prefetch_nothing, prefetch_nothing, find_not_one<T>, unit_steps<T>,
+          {split_steps<T, false>, add_steps<T, false>}, {split_steps<T, true>, add_steps<T, true>}};
+}
+
+}  // namespace
+
+const KernelSet& reference_kernels() {
+  static const KernelSet set{
+      "ref",
+      MemorySpace::kHost,
+      {elements_of<std::uint8_t>(), elements_of<std::uint16_t>(), elements_of<std::uint32_t>(), elements_of<std::uint64_t>()},
+      {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks}};
+  return set;
+}
+
+}  // namespace sparcl::kernels
