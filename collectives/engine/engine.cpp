@@ -36,6 +36,7 @@ void Engine::start(Task& task) {
 
 bool Engine::step() {
   const bool moved = pump();
+  if (ready_.empty() && !moved) check_deadlines();
   if (ready_.empty()) return moved;
   const std::coroutine_handle<> next = ready_.front();
   ready_.pop_front();
@@ -43,8 +44,7 @@ bool Engine::step() {
   return true;
 }
 
-void Engine::run(Task& task) {
-  start(task);
+void Engine::finish(Task& task) {
   std::uint64_t idle_turns = 0;
   while (!task.done()) {
     if (step()) {
@@ -52,7 +52,6 @@ void Engine::run(Task& task) {
       continue;
     }
     transport_.idle(++idle_turns, next_deadline());
-    check_deadlines();
   }
 }
 

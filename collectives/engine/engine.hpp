@@ -29,8 +29,12 @@ class Engine {
   // One turn: moves the transport on, then resumes one ready task. False if nothing moved.
   bool step();
 
-  // Turns until the task is done, leaving the core to others while nothing moves.
-  void run(Task& task);
+  // Turns until the started task is done, leaving the core to others while nothing moves.
+  void finish(Task& task);
+  void run(Task& task) {
+    start(task);
+    finish(task);
+  }
 
   // The earliest deadline of a wait; infinity if there is none.
   double next_deadline() const;

@@ -1,0 +1,92 @@
+#include "collectives/broadcast/broadcast.hpp"
+
+#include "src/base/log.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+// Lanes of a call's channel.
+constexpr std::uint8_t kAgreement = 0;
+constexpr std::uint8_t kData = 1;
+constexpr std::uint8_t kVote = 2;
+
+FanoutPlan plan(const CommContext& comm, std::uint64_t dense_bytes) {
+  Transport& transport = comm.engine->transport();
+  return plan_fanout(link_cost(transport), transport.size(), guess_update_bytes(dense_bytes), comm.broadcast_algorithm,
+                     comm.fragment_bytes);
+}
+
+// Settings that must be alike ride in the fingerprint: else fragments would not match.
+std::uint64_t with_settings(std::uint64_t detail, const CommContext& comm, const FanoutPlan& plan) {
+  const std::uint64_t settings = (static_cast<std::uint64_t>(comm.verify) << 32) | plan.fragment_bytes;
+  return xxh3_64(std::as_bytes(std::span(&settings, 1)), detail);
+}
+
+void close_channels(Transport& transport, std::uint32_t number) {
+  for (const std::uint8_t lane : {kAgreement, kData, kVote}) transport.close({number, lane});
+}
+
+}  // namespace
+
+Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report) {
+  Engine& engine = *comm.engine;
+  if (!engine.health().ok()) co_return engine.health();
+  Transport& transport = engine.transport();
+  const double begin = transport.now();
+  const FanoutPlan fanout = plan(comm, call.dense_bytes);
+  call.fingerprint.root = call.root;
+  call.fingerprint.algorithm = fanout.row_index;
+  call.fingerprint.detail = with_settings(call.fingerprint.detail, comm, fanout);
+  report.algorithm = fanout.row->name;
+  report.dense_bytes = call.dense_bytes;
+  report.seconds_predicted = fanout.seconds;
+
+  // Agree on the call; meanwhile the root encodes, and sends nothing.
+  Status verdict;
+  Task agreement = agree(engine, {number, kAgreement}, call.fingerprint, call.refusal, verdict);
+  engine.start(agreement);
+  const bool valid_root = call.root >= 0 && call.root < transport.size();
+  Stream stream(engine, {number, kData}, valid_root ? fanout.row->links(transport.rank(), call.root, transport.size()) : Links(),
+                fanout.fragment_bytes);
+  Status outcome;
+  const bool sends = call.refusal.ok() && call.source != nullptr;
+  while (sends && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {
+    outcome = stream.produce_ahead(*call.source);
+    co_await engine.yield();
+  }
+  Status alive = co_await agreement;
+  if (!alive.ok()) co_return alive;
+  if (!verdict.ok()) {
+    close_channels(transport, number);
+    co_return verdict;
+  }
+
+  // Stream, then vote: the commit point.
+  const double exchange_begin = transport.now();
+  Task streaming = sends ? stream.send_all(*call.source, outcome) : stream.receive_all(*call.target, outcome);
+  alive = co_await streaming;
+  report.traffic = stream.traffic();
+  if (!alive.ok()) co_return alive;
+  Task vote = agree(engine, {number, kVote}, CallFingerprint{}, outcome, verdict);
+  alive = co_await vote;
+  if (!alive.ok()) co_return alive;
+  report.seconds_exchange = transport.now() - exchange_begin;
+  if (!verdict.ok()) {
+    stream.abandon();
+    close_channels(transport, number);
+    co_return verdict;
+  }
+
+  Status committed = sends ? call.source->commit(stream.bytes(), stream.traffic().stream_bytes) : call.target->commit(stream.bytes());
+  report.applied = committed.ok();
+  report.seconds = transport.now() - begin;
+  // What every rank has voted for it has received: the sends are over, or about to be.
+  Task drained = stream.drain();
+  alive = co_await drained;
+  close_channels(transport, number);
+  if (!committed.ok()) co_return committed;
+  if (!alive.ok()) log_warn("the update is applied, but the comm failed right after it: {}", alive.message());
+  co_return Status();
+}
+
+}  // namespace sparcl::collectives

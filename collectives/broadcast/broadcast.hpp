@@ -1,0 +1,80 @@
+#pragma once
+// The sparse broadcast: check, infer, plan, run. One rank's state changes reach all ranks, whole or not at all.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/agreement/agreement.hpp"
+#include "collectives/broadcast/fanout.hpp"
+#include "collectives/broadcast/stream.hpp"
+#include "collectives/engine/engine.hpp"
+#include "kernels/kernel_set.hpp"
+#include "src/codec/update.hpp"
+
+namespace sparcl::collectives {
+
+// What a comm brings to a call.
+struct CommContext {
+  Engine* engine = nullptr;
+  const kernels::KernelSet* kernels = nullptr;
+  codec::Verify verify = codec::Verify::kTouched;
+  std::string broadcast_algorithm = "auto";
+  std::uint32_t fragment_bytes = 0;  // 0: by the cost model
+};
+
+struct CallReport {
+  const char* algorithm = "";
+  std::uint64_t nnz_in = 0;
+  std::uint64_t nnz_out = 0;
+  StreamTraffic traffic;
+  std::uint64_t dense_bytes = 0;
+  double seconds = 0;
+  double seconds_predicted = 0;
+  double seconds_exchange = 0;
+  bool applied = false;
+};
+
+// One run of the pattern that all sparse broadcasts share: agree on the call, stream, vote, commit. number: the call's place in the comm's order. The root
+// has a source, the others a target; with a refusal neither is needed. The result is what the call returns, the same on all ranks unless the comm is poisoned.
+struct BroadcastCall {
+  CallFingerprint fingerprint;
+  Status refusal;
+  int root = 0;
+  std::uint64_t dense_bytes = 0;  // known to all ranks: the plan depends on it
+  StreamSource* source = nullptr;
+  StreamTarget* target = nullptr;
+};
+Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report);
+
+// sparclBroadcastDelta and sparclBroadcastUpdate: the arrays of `held`, cut into blocks by `map`.
+struct UpdateCall {
+  CallKind kind = CallKind::kBroadcastUpdate;
+  Status refusal;                                       // of the caller's arguments on this rank
+  int root = 0;
+  std::uint64_t version = 0;                            // others than the root: 0 accepts any
+  const codec::BlockMap* map = nullptr;
+  Hash128 schema_hash;
+  std::span<std::byte* const> held;                     // root: the new state, only read
+  std::span<const std::byte* const> base;               // root: what the ranks hold; nullptr entries: nothing
+  std::uint64_t base_version = 0;
+  std::span<const codec::ChangedHint* const> hints;     // root: empty, or one an array
+  std::span<std::byte* const> snapshot;                 // root: empty, or brought to the new state with the commit
+  std::uint64_t new_version = 0;                        // out: the version that is now held
+};
+Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report);
+
+// sparclBroadcastSparse.
+struct SparseCall {
+  Status refusal;
+  int root = 0;
+  DataType datatype = DataType::kUint8;
+  std::byte* values = nullptr;
+  std::uint64_t* indices = nullptr;
+  std::uint64_t nnz = 0;       // root: in; others: out, also with Truncated
+  std::uint64_t capacity = 0;  // others
+};
+Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall& call, CallReport& report);
+
+}  // namespace sparcl::collectives

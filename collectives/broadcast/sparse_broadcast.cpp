@@ -1,0 +1,89 @@
+// Broadcast of a sparse vector (sparclBroadcastSparse).
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "collectives/broadcast/broadcast.hpp"
+#include "src/codec/sparse_vector.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::uint64_t kEntriesPerStep = 32768;  // about 100 us of coding. Heuristic
+constexpr std::uint64_t kBlocksPerStep = 16;
+
+class SparseSource final : public StreamSource {
+ public:
+  SparseSource(const SparseCall& call, const kernels::KernelSet& kernels)
+      : encoder_(std::span(call.indices, call.nnz), call.values, call.datatype, kernels) {}
+
+  Status produce(codec::ByteSink& sink) override { return encoder_.step(kEntriesPerStep, sink); }
+  bool finished() const override { return encoder_.finished(); }
+  bool keeps_stream() const override { return false; }
+  Status commit(const Staging&, std::uint64_t) override { return Status(); }
+
+ private:
+  codec::SparseEncoder encoder_;
+};
+
+class SparseTarget final : public StreamTarget {
+ public:
+  SparseTarget(SparseCall& call, const kernels::KernelSet& kernels) : call_(call), decoder_(call.datatype, kernels) {}
+
+  Status check(const Staging& stream, std::uint64_t available, bool& more) override {
+    return decoder_.advance(stream, available, kBlocksPerStep, more);
+  }
+
+  Status finish(std::uint64_t stream_bytes) override {
+    SPARCL_RETURN_IF_ERROR(decoder_.finish(stream_bytes));
+    call_.nnz = decoder_.nnz();
+    if (call_.nnz <= call_.capacity) return Status();
+    return Status(Code::kTruncated, fmt::format("{} entries do not fit a capacity of {}", call_.nnz, call_.capacity));
+  }
+
+  Status commit(const Staging& stream) override { return decoder_.extract(stream, call_.indices, call_.values); }
+
+ private:
+  SparseCall& call_;
+  codec::SparseDecoder decoder_;
+};
+
+Status check_ascending(const SparseCall& call) {
+  const std::span<const std::uint64_t> indices(call.indices, call.nnz);
+  const auto bad = std::adjacent_find(indices.begin(), indices.end(), [](std::uint64_t a, std::uint64_t b) { return a >= b; });
+  if (bad == indices.end()) return Status();
+  return Status(Code::kInvalidArgument, fmt::format("indices must ascend strictly: indices[{}] = {} is followed by {}",
+                                                    bad - indices.begin(), bad[0], bad[1]));
+}
+
+}  // namespace
+
+Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall& call, CallReport& report) {
+  const bool is_root = comm.engine->transport().rank() == call.root;
+  BroadcastCall pattern;
+  pattern.root = call.root;
+  pattern.refusal = call.refusal;
+  if (pattern.refusal.ok() && is_root) pattern.refusal = check_ascending(call);
+  pattern.fingerprint.operation = static_cast<std::uint32_t>(CallKind::kBroadcastSparse);
+  pattern.fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
+  Status status;
+  if (!pattern.refusal.ok()) {
+    Task refusing = run_broadcast(comm, number, pattern, report);
+    status = co_await refusing;
+  } else if (is_root) {
+    SparseSource source(call, *comm.kernels);
+    pattern.source = &source;
+    Task sending = run_broadcast(comm, number, pattern, report);
+    status = co_await sending;
+  } else {
+    SparseTarget receiver(call, *comm.kernels);
+    pattern.target = &receiver;
+    Task receiving = run_broadcast(comm, number, pattern, report);
+    status = co_await receiving;
+  }
+  report.nnz_in = report.nnz_out = call.nnz;
+  report.dense_bytes = call.nnz * (element_bytes(call.datatype) + sizeof(std::uint64_t));
+  co_return status;
+}
+
+}  // namespace sparcl::collectives

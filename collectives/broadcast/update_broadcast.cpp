@@ -1,0 +1,124 @@
+// Broadcast of what changed in a list of arrays (sparclBroadcastDelta, sparclBroadcastUpdate).
+#include <fmt/format.h>
+
+#include "collectives/broadcast/broadcast.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+// Work between two looks at the network: about 50 us of encoding, 100 us of checking. Heuristic.
+constexpr std::uint64_t kElementsPerStep = 8 * codec::kBlockElements;
+constexpr std::uint64_t kBlocksPerStep = 16;
+
+// Writes a stream that all ranks have verified into the root's own snapshot.
+Status bring_forward(const UpdateCall& call, const kernels::KernelSet& kernels, const Staging& stream, std::uint64_t stream_bytes) {
+  codec::UpdateDecoder decoder(*call.map, call.snapshot, codec::Verify::kOff, call.schema_hash, kernels);
+  for (bool more = true; more;) SPARCL_RETURN_IF_ERROR(decoder.advance(stream, stream_bytes, UINT64_MAX, more));
+  SPARCL_RETURN_IF_ERROR(decoder.finish(stream_bytes));
+  return decoder.apply(stream);
+}
+
+class UpdateSource final : public StreamSource {
+ public:
+  UpdateSource(UpdateCall& call, const CommContext& comm, std::span<const std::byte* const> target)
+      : call_(call), kernels_(*comm.kernels), encoder_(*call.map, call.base, target, options(call, comm), kernels_) {}
+
+  Status produce(codec::ByteSink& sink) override { return encoder_.step(kElementsPerStep, sink); }
+  bool finished() const override { return encoder_.finished(); }
+  bool keeps_stream() const override { return !call_.snapshot.empty(); }
+
+  Status commit(const Staging& stream, std::uint64_t stream_bytes) override {
+    call_.new_version = call_.version;
+    if (call_.snapshot.empty()) return Status();
+    return bring_forward(call_, kernels_, stream, stream_bytes);
+  }
+
+  std::uint64_t changed() const { return encoder_.stats().changed; }
+
+ private:
+  static codec::EncodeOptions options(const UpdateCall& call, const CommContext& comm) {
+    codec::EncodeOptions options;
+    options.base_version = call.base_version;
+    options.target_version = call.version;
+    options.schema_hash = call.schema_hash;
+    options.with_state_hash = comm.verify == codec::Verify::kFull;
+    options.hints = call.hints;
+    return options;
+  }
+
+  UpdateCall& call_;
+  const kernels::KernelSet& kernels_;
+  codec::UpdateEncoder encoder_;
+};
+
+class UpdateTarget final : public StreamTarget {
+ public:
+  UpdateTarget(UpdateCall& call, const CommContext& comm)
+      : call_(call), decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels) {}
+
+  Status check(const Staging& stream, std::uint64_t available, bool& more) override {
+    return decoder_.advance(stream, available, kBlocksPerStep, more);
+  }
+
+  Status finish(std::uint64_t stream_bytes) override {
+    SPARCL_RETURN_IF_ERROR(decoder_.finish(stream_bytes));
+    if (call_.version == 0 || call_.version == decoder_.target_version()) return Status();
+    return Status(Code::kMismatch, fmt::format("this rank was called for version {}, the root sent version {}: pass the same, or 0",
+                                               call_.version, decoder_.target_version()));
+  }
+
+  Status commit(const Staging& stream) override {
+    call_.new_version = decoder_.target_version();
+    return decoder_.already_applied() ? Status() : decoder_.apply(stream);
+  }
+
+  std::uint64_t changed() const { return decoder_.changed(); }
+
+ private:
+  UpdateCall& call_;
+  codec::UpdateDecoder decoder_;
+};
+
+std::uint32_t common_datatype(const codec::BlockMap& map) {
+  const auto arrays = map.arrays();
+  for (const codec::ArraySpec& array : arrays) {
+    if (array.datatype != arrays[0].datatype) return UINT32_MAX;
+  }
+  return arrays.empty() ? UINT32_MAX : static_cast<std::uint32_t>(arrays[0].datatype);
+}
+
+}  // namespace
+
+Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report) {
+  BroadcastCall pattern;
+  pattern.refusal = call.refusal;
+  pattern.root = call.root;
+  pattern.fingerprint.operation = static_cast<std::uint32_t>(call.kind);
+  if (!call.refusal.ok()) {
+    Task refusing = run_broadcast(comm, number, pattern, report);
+    Status status = co_await refusing;
+    co_return status;
+  }
+
+  pattern.fingerprint.count = call.map->element_count();
+  pattern.fingerprint.datatype = common_datatype(*call.map);
+  pattern.fingerprint.detail = call.schema_hash.low ^ call.schema_hash.high;
+  pattern.dense_bytes = call.map->byte_count();
+  const std::vector<const std::byte*> target(call.held.begin(), call.held.end());
+  if (comm.engine->transport().rank() == call.root) {
+    UpdateSource source(call, comm, target);
+    pattern.source = &source;
+    Task sending = run_broadcast(comm, number, pattern, report);
+    Status status = co_await sending;
+    report.nnz_in = report.nnz_out = source.changed();
+    co_return status;
+  }
+  UpdateTarget receiver(call, comm);
+  pattern.target = &receiver;
+  Task receiving = run_broadcast(comm, number, pattern, report);
+  Status status = co_await receiving;
+  report.nnz_in = report.nnz_out = receiver.changed();
+  co_return status;
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,265 @@
+// The sparse broadcasts behind the C interface. Bad arguments do not return early: the rank takes part with its refusal, so that nobody waits for it.
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/api/call.hpp"
+#include "src/api/error.hpp"
+#include "src/api/state.hpp"
+#include "src/model/schema.hpp"
+
+namespace sparcl::api {
+namespace {
+
+Status check_root(const sparclComm& comm, int root) {
+  if (root >= 0 && root < comm.transport->size()) return Status();
+  return Status(Code::kInvalidArgument, fmt::format("root {} is no rank of a communicator of {}", root, comm.transport->size()));
+}
+
+Status check_stream(sparclStream_t stream) {
+  if (stream == nullptr) return Status();
+  return Status(Code::kUnsupported, "this build has no device kernels: pass host buffers and stream NULL");
+}
+
+Status check_type(int datatype) {
+  if (find_data_type(datatype) != nullptr) return Status();
+  return Status(Code::kInvalidArgument, fmt::format("{} is no data type", datatype));
+}
+
+Status first_error(std::initializer_list<Status> checks) {
+  for (const Status& status : checks) {
+    if (!status.ok()) return status;
+  }
+  return Status();
+}
+
+// sparclBroadcastDelta: one array without a name.
+class DeltaCall final : public Call {
+ public:
+  DeltaCall(Status refusal, void* weights, const void* base, std::uint64_t count, DataType datatype, int root)
+      : held_(static_cast<std::byte*>(weights)),
+        base_(static_cast<const std::byte*>(base)),
+        array_{datatype, count},
+        map_(std::span(&array_, refusal.ok() ? 1u : 0u)) {
+    update_.kind = collectives::CallKind::kBroadcastDelta;
+    update_.refusal = std::move(refusal);
+    update_.root = root;
+    update_.map = &map_;
+    update_.schema_hash = model::schema_hash({{"", datatype, {count}}});
+    update_.held = std::span(&held_, 1);
+    update_.base = std::span(&base_, 1);
+  }
+
+  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
+    return collectives::broadcast_update(context, number, update_, report);
+  }
+  void complete(const Status&) override {}
+
+ private:
+  std::byte* held_;
+  const std::byte* base_;
+  codec::ArraySpec array_;
+  codec::BlockMap map_;
+  collectives::UpdateCall update_;
+};
+
+Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t count, int datatype, int root, sparclStream_t stream) {
+  SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype), check_stream(stream)}));
+  const Result<std::uint64_t> elements = model::element_count({"", static_cast<DataType>(datatype), {count}});
+  if (!elements.ok()) return elements.status();
+  if (count > 0 && weights == nullptr) return Status(Code::kInvalidArgument, "weights is NULL");
+  return Status();
+}
+
+sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count, sparclDataType_t datatype, int root, sparclComm_t comm,
+                           sparclStream_t stream, sparclRequest_t* request) {
+  Status refusal = check_delta(*comm, weights, count, datatype, root, stream)
+                       .with_prefix(request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ");
+  return launch(comm, std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root), request);
+}
+
+// sparclBroadcastUpdate: the tensors of a state; on the root with its snapshot.
+class StateCall final : public Call {
+ public:
+  StateCall(Status refusal, sparclState* state, std::uint64_t version, int root, const sparclComm& comm) : comm_id_(comm.id) {
+    update_.kind = collectives::CallKind::kBroadcastUpdate;
+    update_.root = root;
+    update_.version = version;
+    is_root_ = comm.transport->rank() == root;
+    if (refusal.ok()) {
+      state_ = state;
+      state_->freeze();
+      state_->in_flight = true;
+      prepare();
+    }
+    update_.refusal = std::move(refusal);
+  }
+
+  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
+    return collectives::broadcast_update(context, number, update_, report);
+  }
+
+  void complete(const Status& status) override {
+    if (state_ == nullptr) return;
+    state_->in_flight = false;
+    if (!status.ok()) return;
+    state_->version = update_.new_version;
+    if (is_root_) {
+      confirm();
+    } else {
+      state_->snapshot.clear();  // another rank's changes are in: what this rank's own broadcasts confirmed is past
+      state_->confirmed_comm = 0;
+    }
+  }
+
+ private:
+  void prepare() {
+    update_.map = &*state_->map;
+    update_.schema_hash = state_->schema_hash;
+    update_.held = state_->data;
+    if (!is_root_) return;
+    update_.base_version = state_->version;
+    if (state_->confirmed_comm == comm_id_) {
+      base_.assign(state_->snapshot.arrays().begin(), state_->snapshot.arrays().end());
+      update_.snapshot = state_->snapshot.arrays();
+      for (const Marks& marks : state_->marks) hints_.push_back(marks.kind == Marks::Kind::kUnknown || marks.mixed ? nullptr : &marks.hint);
+      hints_.resize(hints_.empty() ? 0 : state_->schema.size());
+      update_.hints = hints_;
+    } else {
+      base_.assign(state_->data.size(), nullptr);  // these ranks have confirmed nothing
+    }
+    update_.base = base_;
+  }
+
+  // All ranks hold the root's state: it is the base of the next update.
+  void confirm() {
+    state_->marks.clear();
+    if (state_->confirmed_comm == comm_id_) return;  // the snapshot was brought forward with the commit
+    const bool taken = state_->snapshot.take(*state_->map, state_->data).ok();
+    state_->confirmed_comm = taken ? comm_id_ : 0;  // without memory for a snapshot each update sends all
+  }
+
+  std::uint64_t comm_id_;
+  bool is_root_ = false;
+  sparclState* state_ = nullptr;
+  std::vector<const std::byte*> base_;
+  std::vector<const codec::ChangedHint*> hints_;
+  collectives::UpdateCall update_;
+};
+
+Status check_update(const sparclComm& comm, const sparclState* state, int root, sparclStream_t stream) {
+  SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_stream(stream)}));
+  if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
+  if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
+  return Status();
+}
+
+sparclResult_t start_update(sparclState_t state, std::uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,
+                            sparclRequest_t* request) {
+  Status refusal =
+      check_update(*comm, state, root, stream).with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
+  return launch(comm, std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm), request);
+}
+
+class SparseCall final : public Call {
+ public:
+  SparseCall(collectives::SparseCall call, size_t* nnz, bool is_root) : call_(std::move(call)), nnz_(nnz), is_root_(is_root) {}
+
+  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
+    return collectives::broadcast_sparse(context, number, call_, report);
+  }
+  void complete(const Status& status) override {
+    if (!is_root_ && nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated)) *nnz_ = call_.nnz;
+  }
+
+ private:
+  collectives::SparseCall call_;
+  size_t* nnz_;
+  bool is_root_;
+};
+
+Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* indices, const size_t* nnz, size_t capacity, int datatype,
+                    int root, sparclStream_t stream) {
+  SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype), check_stream(stream)}));
+  if (nnz == nullptr) return Status(Code::kInvalidArgument, "nnz is NULL");
+  const size_t entries = comm.transport->rank() == root ? *nnz : capacity;
+  if (entries > 0 && (values == nullptr || indices == nullptr)) return Status(Code::kInvalidArgument, "values or indices is NULL");
+  return Status();
+}
+
+sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
+                            sparclComm_t comm, sparclStream_t stream, sparclRequest_t* request) {
+  collectives::SparseCall call;
+  call.refusal = check_sparse(*comm, values, indices, nnz, capacity, datatype, root, stream)
+                     .with_prefix(request != nullptr ? "sparclIBroadcastSparse: " : "sparclBroadcastSparse: ");
+  call.root = root;
+  call.datatype = static_cast<DataType>(datatype);
+  call.values = static_cast<std::byte*>(values);
+  call.indices = indices;
+  const bool is_root = comm->transport->rank() == root;
+  if (is_root && nnz != nullptr) call.nnz = *nnz;
+  call.capacity = capacity;
+  return launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request);
+}
+
+Status check_handles(sparclComm_t comm, const char* function, bool has_request) {
+  if (comm == nullptr) return Status(Code::kInvalidArgument, fmt::format("{}: comm is NULL", function));
+  if (!has_request) return Status(Code::kInvalidArgument, fmt::format("{}: request is NULL", function));
+  return Status();
+}
+
+}  // namespace
+}  // namespace sparcl::api
+
+using namespace sparcl::api;
+
+extern "C" {
+
+sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root, sparclComm_t comm,
+                                    sparclStream_t stream) {
+  return guarded([&]() -> sparclResult_t {
+    if (sparcl::Status bad = check_handles(comm, "sparclBroadcastDelta", true); !bad.ok()) return report_error(bad);
+    return start_delta(weights, base, count, datatype, root, comm, stream, nullptr);
+  });
+}
+
+sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root, sparclComm_t comm,
+                                     sparclRequest_t* request) {
+  return guarded([&]() -> sparclResult_t {
+    if (sparcl::Status bad = check_handles(comm, "sparclIBroadcastDelta", request != nullptr); !bad.ok()) return report_error(bad);
+    return start_delta(weights, base, count, datatype, root, comm, nullptr, request);
+  });
+}
+
+sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream) {
+  return guarded([&]() -> sparclResult_t {
+    if (sparcl::Status bad = check_handles(comm, "sparclBroadcastUpdate", true); !bad.ok()) return report_error(bad);
+    return start_update(state, version, root, comm, stream, nullptr);
+  });
+}
+
+sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclRequest_t* request) {
+  return guarded([&]() -> sparclResult_t {
+    if (sparcl::Status bad = check_handles(comm, "sparclIBroadcastUpdate", request != nullptr); !bad.ok()) return report_error(bad);
+    return start_update(state, version, root, comm, nullptr, request);
+  });
+}
+
+sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
+                                     sparclComm_t comm, sparclStream_t stream) {
+  return guarded([&]() -> sparclResult_t {
+    if (sparcl::Status bad = check_handles(comm, "sparclBroadcastSparse", true); !bad.ok()) return report_error(bad);
+    return start_sparse(values, indices, nnz, capacity, datatype, root, comm, stream, nullptr);
+  });
+}
+
+sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
+                                      sparclComm_t comm, sparclRequest_t* request) {
+  return guarded([&]() -> sparclResult_t {
+    if (sparcl::Status bad = check_handles(comm, "sparclIBroadcastSparse", request != nullptr); !bad.ok()) return report_error(bad);
+    return start_sparse(values, indices, nnz, capacity, datatype, root, comm, nullptr, request);
+  });
+}
+
+}  // extern "C"

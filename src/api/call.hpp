@@ -1,0 +1,33 @@
+#pragma once
+// A call in flight: its arguments, its coroutine, and what it writes for the user when it is over.
+
+#include <memory>
+
+#include "collectives/broadcast/broadcast.hpp"
+#include "src/api/comm.hpp"
+
+namespace sparcl::api {
+
+class Call {
+ public:
+  virtual ~Call() = default;
+  virtual collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) = 0;
+  // Once, when the call is over: writes outputs that only a success (or Truncated) may write.
+  virtual void complete(const Status& status) = 0;
+};
+
+}  // namespace sparcl::api
+
+struct sparclRequest {
+  sparclComm* comm = nullptr;
+  std::unique_ptr<sparcl::api::Call> call;
+  sparcl::collectives::CallReport report;
+  sparcl::collectives::Task task;
+};
+
+namespace sparcl::api {
+
+// Starts `call` on comm. With request nullptr it runs to its end and its result is returned; else it is left in flight.
+sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclRequest_t* request);
+
+}  // namespace sparcl::api

@@ -1,0 +1,217 @@
+#include "src/api/comm.hpp"
+
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+#include "src/api/call.hpp"
+#include "src/api/error.hpp"
+#include "src/base/log.hpp"
+#include "src/base/settings.hpp"
+#include "src/transport/loopback/loopback_world.hpp"
+
+using sparcl::Code;
+using sparcl::Result;
+using sparcl::Status;
+using sparcl::api::guarded;
+using sparcl::api::report_error;
+
+namespace {
+
+std::uint64_t next_comm_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+sparclComm::sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s)
+    : id(next_comm_id()), transport(std::move(body)), engine(*transport, timeout_s) {
+  context.engine = &engine;
+}
+
+sparclComm::~sparclComm() {
+  if (pending.empty()) return;
+  abort_pending("the communicator was destroyed with requests in flight");
+  for (sparclRequest* request : std::exchange(pending, {})) {
+    request->call->complete(request->task.result());
+    delete request;
+  }
+}
+
+void sparclComm::abort_pending(const char* reason) {
+  engine.fail(Status(Code::kRemoteError, fmt::format("rank {}: {}", transport->rank(), reason)), transport->rank());
+  for (sparclRequest* request : pending) engine.finish(request->task);
+}
+
+sparclResult_t sparclComm::finish(const Status& status) {
+  last_error = status.ok() ? std::string() : fmt::format("rank {}: {}", transport->rank(), status.message());
+  return static_cast<sparclResult_t>(status.code());
+}
+
+namespace sparcl::api {
+namespace {
+
+Result<double> timeout_of(const sparclConfig_t& config) {
+  if (config.timeout_s > 0 && std::isfinite(config.timeout_s)) return config.timeout_s;
+  if (config.timeout_s != 0) return Status(Code::kInvalidArgument, "config.timeout_s must be positive, or 0 for the default");
+  return setting_number("TIMEOUT_S");
+}
+
+Result<codec::Verify> verify_of(const sparclConfig_t& config) {
+  switch (config.verify) {
+    case sparclVerifyDefault: break;
+    case sparclVerifyOff: return codec::Verify::kOff;
+    case sparclVerifyTouched: return codec::Verify::kTouched;
+    case sparclVerifyFull: return codec::Verify::kFull;
+    default: return Status(Code::kInvalidArgument, fmt::format("config.verify = {} is no sparclVerify value", config.verify));
+  }
+  const Result<std::string> choice = setting_choice("VERIFY");
+  if (!choice.ok()) return choice.status();
+  return *choice == "off" ? codec::Verify::kOff : *choice == "full" ? codec::Verify::kFull : codec::Verify::kTouched;
+}
+
+Result<std::uint32_t> fragment_bytes_setting() {
+  if (setting("FRAGMENT_BYTES").text == "auto") return std::uint32_t{0};
+  const Result<double> number = setting_number("FRAGMENT_BYTES");
+  if (!number.ok()) return number.status();
+  for (std::uint32_t bytes = collectives::kMinFragmentBytes; bytes <= collectives::kMaxFragmentBytes; bytes *= 2) {
+    if (*number == bytes) return bytes;
+  }
+  return Status(Code::kInvalidArgument, fmt::format("SPARCL_FRAGMENT_BYTES={}: expected 65536, 131072, 262144 or auto", *number));
+}
+
+Status configure(const sparclConfig_t& config, collectives::CommContext& context) {
+  const Result<codec::Verify> verify = verify_of(config);
+  if (!verify.ok()) return verify.status();
+  const Result<std::string> algorithm = setting_choice("ALGO_BROADCAST");
+  if (!algorithm.ok()) return algorithm.status();
+  const Result<std::uint32_t> fragment = fragment_bytes_setting();
+  if (!fragment.ok()) return fragment.status();
+  const Result<std::string> bodies = setting_choice("KERNELS");
+  if (!bodies.ok()) return bodies.status();
+  context.verify = *verify;
+  context.broadcast_algorithm = *algorithm;
+  context.fragment_bytes = *fragment;
+  context.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config) {
+  warn_of_unknown_settings();
+  sparclConfig_t known = SPARCL_CONFIG_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(read_sized(config, "config", known));
+  const Result<double> timeout = timeout_of(known);
+  if (!timeout.ok()) return timeout.status();
+  auto comm = std::make_unique<sparclComm>(std::move(transport), *timeout);
+  SPARCL_RETURN_IF_ERROR(configure(known, comm->context));
+  log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id, comm->transport->name(),
+           comm->context.kernels->name);
+  return comm;
+}
+
+Status write_report(const collectives::CallReport& report, sparclReport_t* into) {
+  if (into->size < sizeof(std::size_t) || into->size > 4096) {
+    return Status(Code::kInvalidArgument, "report->size is not set: begin with SPARCL_REPORT_INITIALIZER");
+  }
+  sparclReport_t full = SPARCL_REPORT_INITIALIZER;
+  full.algorithm = report.algorithm;
+  full.nnz_in = report.nnz_in;
+  full.nnz_out = report.nnz_out;
+  full.bytes_sent = report.traffic.bytes_sent;
+  full.bytes_received = report.traffic.bytes_received;
+  full.bytes_dense = report.dense_bytes;
+  full.bytes_bound = report.traffic.stream_bytes;
+  full.seconds = report.seconds;
+  full.seconds_predicted = report.seconds_predicted;
+  full.seconds_select = report.traffic.produce_seconds;
+  full.seconds_exchange = report.seconds_exchange;
+  full.applied = report.applied ? 1 : 0;
+  const std::size_t known = into->size < sizeof full ? into->size : sizeof full;
+  full.size = into->size;
+  __builtin_memcpy(into, &full, known);
+  return Status();
+}
+
+}  // namespace sparcl::api
+
+extern "C" {
+
+sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport, const sparclConfig_t* config) {
+  return guarded([&]() -> Status {
+    std::unique_ptr<sparcl::Transport> body(static_cast<sparcl::Transport*>(transport));
+    Result<std::unique_ptr<sparclComm>> made = sparcl::api::make_comm(std::move(body), config);
+    if (!made.ok()) return made.status();
+    *comm = made->release();
+    return Status();
+  });
+}
+
+sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
+  return guarded([&]() -> Status {
+    if (comms == nullptr) return Status(Code::kInvalidArgument, "sparclCommInitLocal: comms is NULL");
+    if (nranks < 1) return Status(Code::kInvalidArgument, fmt::format("sparclCommInitLocal: nranks is {}, must be at least 1", nranks));
+    std::vector<std::unique_ptr<sparclComm>> made;
+    sparcl::LoopbackWorld world(nranks);  // its bodies outlive it
+    for (int rank = 0; rank < nranks; ++rank) {
+      Result<std::unique_ptr<sparclComm>> comm = sparcl::api::make_comm(world.make_transport(rank), nullptr);
+      if (!comm.ok()) return comm.status();
+      made.push_back(std::move(*comm));
+    }
+    for (std::size_t rank = 0; rank < made.size(); ++rank) comms[rank] = made[rank].release();
+    return Status();
+  });
+}
+
+sparclResult_t sparclCommCount(sparclComm_t comm, int* count) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr || count == nullptr) return Status(Code::kInvalidArgument, "sparclCommCount: comm or count is NULL");
+    *count = comm->transport->size();
+    return Status();
+  });
+}
+
+sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr || rank == nullptr) return Status(Code::kInvalidArgument, "sparclCommUserRank: comm or rank is NULL");
+    *rank = comm->transport->rank();
+    return Status();
+  });
+}
+
+sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr || error == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetAsyncError: comm or error is NULL");
+    comm->engine.step();
+    *error = comm->finish(comm->engine.health());
+    return Status();
+  });
+}
+
+sparclResult_t sparclCommAbort(sparclComm_t comm) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommAbort: comm is NULL");
+    comm->abort_pending("sparclCommAbort was called");
+    return Status();
+  });
+}
+
+sparclResult_t sparclCommDestroy(sparclComm_t comm) {
+  return guarded([&]() -> Status {
+    delete comm;
+    return Status();
+  });
+}
+
+sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t* report) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr || report == nullptr) return Status(Code::kInvalidArgument, "sparclCommLastReport: comm or report is NULL");
+    return sparcl::api::write_report(comm->last_report, report);
+  });
+}
+
+}  // extern "C"

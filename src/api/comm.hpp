@@ -1,0 +1,45 @@
+#pragma once
+// The communicator behind the handle: a transport, its engine, and what the last call left.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/broadcast/broadcast.hpp"
+#include "collectives/engine/engine.hpp"
+#include "sparcl/sparcl.h"
+#include "src/base/status.hpp"
+#include "src/transport/transport.hpp"
+
+struct sparclComm {
+  sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s);
+  ~sparclComm();
+
+  std::uint64_t id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
+  std::unique_ptr<sparcl::Transport> transport;
+  sparcl::collectives::Engine engine;
+  sparcl::collectives::CommContext context;
+  std::string last_error;
+  sparcl::collectives::CallReport last_report;
+  std::vector<sparclRequest*> pending;
+  std::uint32_t next_call = 0;  // calls are numbered as they are made: all ranks make them in one order
+
+  // Keeps the text for sparclGetLastError(comm), the rank first.
+  sparclResult_t finish(const sparcl::Status& status);
+  // Ends all pending calls with an error and runs their tasks to the end.
+  void abort_pending(const char* reason);
+};
+
+namespace sparcl::api {
+
+// config may be nullptr; what it leaves at zero comes from the environment.
+Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config);
+
+Status write_report(const collectives::CallReport& report, sparclReport_t* into);
+
+}  // namespace sparcl::api
+
+// The door from libsparcl_mpi into libsparcl. The first takes ownership of `transport`, a sparcl::Transport*, also if it fails.
+extern "C" SPARCL_API sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport, const sparclConfig_t* config);
+extern "C" SPARCL_API sparclResult_t sparclInternalReportError(sparclResult_t result, const char* text);

@@ -1,0 +1,42 @@
+#include "src/api/error.hpp"
+
+#include "src/api/comm.hpp"
+
+namespace sparcl::api {
+namespace {
+
+std::string& thread_text() {
+  thread_local std::string text;
+  return text;
+}
+
+}  // namespace
+
+sparclResult_t report_error(const Status& status) {
+  if (!status.ok()) thread_text() = status.message();
+  return static_cast<sparclResult_t>(status.code());
+}
+
+}  // namespace sparcl::api
+
+extern "C" {
+
+sparclResult_t sparclInternalReportError(sparclResult_t result, const char* text) {
+  return sparcl::api::report_error(sparcl::Status(static_cast<sparcl::Code>(result), text));
+}
+
+sparclResult_t sparclGetVersion(int* version) {
+  return sparcl::api::guarded([&]() -> sparcl::Status {
+    if (version == nullptr) return sparcl::Status(sparcl::Code::kInvalidArgument, "sparclGetVersion: version is NULL");
+    *version = 10000 * SPARCL_VERSION_MAJOR + 100 * SPARCL_VERSION_MINOR + SPARCL_VERSION_PATCH;
+    return sparcl::Status();
+  });
+}
+
+const char* sparclGetErrorString(sparclResult_t result) { return sparcl::code_text(static_cast<sparcl::Code>(result)); }
+
+const char* sparclGetLastError(sparclComm_t comm) {
+  return comm != nullptr ? comm->last_error.c_str() : sparcl::api::thread_text().c_str();
+}
+
+}  // extern "C"

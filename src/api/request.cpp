@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include "src/api/call.hpp"
+#include "src/api/error.hpp"
+
+namespace sparcl::api {
+namespace {
+
+// Steps of one sparclTest: enough to hand a fragment on, few enough to return at once.
+constexpr int kStepsPerTest = 32;
+
+// The call is over: its outputs are written, its report is the comm's last, and the request is gone.
+sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
+  sparclComm& comm = *request->comm;
+  std::erase(comm.pending, request.get());
+  const Status status = request->task.result();
+  request->call->complete(status);
+  comm.last_report = request->report;
+  return comm.finish(status);
+}
+
+Status copy_report(const sparclRequest& request, sparclReport_t* into) {
+  return into != nullptr ? write_report(request.report, into) : Status();
+}
+
+}  // namespace
+
+sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclRequest_t* request) {
+  auto made = std::make_unique<sparclRequest>();
+  made->comm = comm;
+  made->call = std::move(call);
+  made->task = made->call->run(comm->context, comm->next_call++, made->report);
+  comm->pending.push_back(made.get());
+  if (request == nullptr) {
+    comm->engine.run(made->task);
+    return retire(std::move(made));
+  }
+  comm->engine.start(made->task);
+  comm->engine.step();
+  *request = made.release();
+  return sparclSuccess;
+}
+
+}  // namespace sparcl::api
+
+using sparcl::Code;
+using sparcl::Status;
+using sparcl::api::guarded;
+using sparcl::api::report_error;
+
+extern "C" {
+
+sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* report) {
+  return guarded([&]() -> sparclResult_t {
+    if (request == nullptr || done == nullptr) {
+      return report_error(Status(Code::kInvalidArgument, "sparclTest: request or done is NULL"));
+    }
+    *done = 1;
+    if (*request == nullptr) return sparclSuccess;
+    sparclRequest& pending = **request;
+    for (int i = 0; i < sparcl::api::kStepsPerTest && !pending.task.done(); ++i) {
+      if (!pending.comm->engine.step()) break;
+    }
+    if (!pending.task.done()) {
+      *done = 0;
+      return sparclSuccess;
+    }
+    if (Status status = sparcl::api::copy_report(pending, report); !status.ok()) return report_error(status);
+    return sparcl::api::retire(std::unique_ptr<sparclRequest>(std::exchange(*request, nullptr)));
+  });
+}
+
+sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* report) {
+  return guarded([&]() -> sparclResult_t {
+    if (request == nullptr) return report_error(Status(Code::kInvalidArgument, "sparclWait: request is NULL"));
+    if (*request == nullptr) return sparclSuccess;
+    sparclRequest& pending = **request;
+    pending.comm->engine.finish(pending.task);
+    if (Status status = sparcl::api::copy_report(pending, report); !status.ok()) return report_error(status);
+    return sparcl::api::retire(std::unique_ptr<sparclRequest>(std::exchange(*request, nullptr)));
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,174 @@
+#include "src/api/state.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "src/api/error.hpp"
+
+using sparcl::Code;
+using sparcl::Result;
+using sparcl::Status;
+using sparcl::api::guarded;
+using sparcl::api::Marks;
+
+void sparclState::freeze() {
+  if (map) return;
+  std::vector<sparcl::codec::ArraySpec> arrays;
+  for (const sparcl::model::TensorSchema& tensor : schema) {
+    arrays.push_back({tensor.datatype, sparcl::model::element_count(tensor).value()});
+  }
+  map.emplace(arrays);
+  schema_hash = sparcl::model::schema_hash(schema);
+}
+
+Result<std::size_t> sparclState::find(const char* name) const {
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    if (schema[i].name == name) return i;
+  }
+  return Status(Code::kInvalidArgument, fmt::format("the state has no tensor '{}'", name));
+}
+
+namespace {
+
+// A tensor's marks, ready to be added to. A broadcast in flight reads them.
+Result<Marks*> open_marks(sparclState_t state, const char* name, const char* function) {
+  if (state == nullptr || name == nullptr) return Status(Code::kInvalidArgument, fmt::format("{}: state or name is NULL", function));
+  if (state->in_flight) return Status(Code::kInvalidUsage, fmt::format("{}: a broadcast of this state is in flight", function));
+  const Result<std::size_t> index = state->find(name);
+  if (!index.ok()) return index.status();
+  state->marks.resize(state->schema.size());
+  return &state->marks[*index];
+}
+
+std::uint64_t count_of(const sparclState& state, const char* name) {
+  return sparcl::model::element_count(state.schema[state.find(name).value()]).value();
+}
+
+Status check_indices(const uint64_t* indices, size_t nnz, std::uint64_t count, const char* name) {
+  if (nnz > 0 && indices == nullptr) return Status(Code::kInvalidArgument, "sparclStateMarkIndices: indices is NULL");
+  for (size_t i = 0; i < nnz; ++i) {
+    if (indices[i] >= count || (i > 0 && indices[i] <= indices[i - 1])) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("sparclStateMarkIndices: indices[{}] = {} of '{}': indices must ascend strictly and lie below {}", i,
+                                indices[i], name, count));
+    }
+  }
+  return Status();
+}
+
+void add_indices(Marks& marks, const uint64_t* indices, size_t nnz) {
+  marks.mixed = marks.mixed || marks.kind == Marks::Kind::kBlocks;
+  marks.kind = Marks::Kind::kIndices;
+  std::vector<std::uint64_t> merged;
+  merged.reserve(marks.indices.size() + nnz);
+  std::set_union(marks.indices.begin(), marks.indices.end(), indices, indices + nnz, std::back_inserter(merged));
+  marks.indices = std::move(merged);
+  marks.hint = {.indices = marks.indices, .blocks = {}, .block_elements = 0};
+}
+
+void add_blocks(Marks& marks, const uint64_t* bitmap, size_t words, size_t block) {
+  marks.mixed = marks.mixed || marks.kind == Marks::Kind::kIndices || (marks.kind == Marks::Kind::kBlocks && marks.block_elements != block);
+  marks.kind = Marks::Kind::kBlocks;
+  marks.block_elements = block;
+  marks.bitmap.resize(words);
+  for (size_t i = 0; i < words; ++i) marks.bitmap[i] |= bitmap[i];
+  marks.hint = {.indices = {}, .blocks = marks.bitmap, .block_elements = block};
+}
+
+Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSchema& tensor, const void* data) {
+  if (state.map) return Status(Code::kInvalidUsage, fmt::format("sparclStateAdd: '{}' comes after the state's first use", tensor.name));
+  if (state.find(tensor.name.c_str()).ok()) {
+    return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: the state already has a tensor '{}'", tensor.name));
+  }
+  const Result<std::uint64_t> count = sparcl::model::element_count(tensor);
+  if (!count.ok()) return count.status();
+  if (*count > 0 && data == nullptr) return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: data of '{}' is NULL", tensor.name));
+  return Status();
+}
+
+}  // namespace
+
+extern "C" {
+
+sparclResult_t sparclStateCreate(sparclState_t* state) {
+  return guarded([&]() -> Status {
+    if (state == nullptr) return Status(Code::kInvalidArgument, "sparclStateCreate: state is NULL");
+    *state = new sparclState();
+    return Status();
+  });
+}
+
+sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim, const uint64_t* shape) {
+  return guarded([&]() -> Status {
+    if (state == nullptr || name == nullptr) return Status(Code::kInvalidArgument, "sparclStateAdd: state or name is NULL");
+    const sparcl::DataTypeInfo* type = sparcl::find_data_type(static_cast<int>(datatype));
+    if (type == nullptr) {
+      return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: '{}': {} is no data type", name, static_cast<int>(datatype)));
+    }
+    if (ndim < 0 || (ndim > 0 && shape == nullptr)) {
+      return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: '{}': ndim is {}, shape {}", name, ndim, shape ? "given" : "NULL"));
+    }
+    sparcl::model::TensorSchema tensor{name, type->type, std::vector<std::uint64_t>(shape, shape + ndim)};
+    SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, data));
+    state->schema.push_back(std::move(tensor));
+    state->data.push_back(static_cast<std::byte*>(data));
+    return Status();
+  });
+}
+
+sparclResult_t sparclStateMarkIndices(sparclState_t state, const char* name, const uint64_t* indices, size_t nnz) {
+  return guarded([&]() -> Status {
+    Result<Marks*> marks = open_marks(state, name, "sparclStateMarkIndices");
+    if (!marks.ok()) return marks.status();
+    SPARCL_RETURN_IF_ERROR(check_indices(indices, nnz, count_of(*state, name), name));
+    add_indices(**marks, indices, nnz);
+    return Status();
+  });
+}
+
+sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char* name, const uint64_t* bitmap, size_t block) {
+  return guarded([&]() -> Status {
+    Result<Marks*> marks = open_marks(state, name, "sparclStateMarkBlocks");
+    if (!marks.ok()) return marks.status();
+    if (block == 0) return Status(Code::kInvalidArgument, "sparclStateMarkBlocks: block is 0");
+    const std::uint64_t count = count_of(*state, name);
+    const std::uint64_t blocks = count / block + (count % block != 0);
+    if (blocks > 0 && bitmap == nullptr) return Status(Code::kInvalidArgument, "sparclStateMarkBlocks: bitmap is NULL");
+    add_blocks(**marks, bitmap, blocks / 64 + (blocks % 64 != 0), block);
+    return Status();
+  });
+}
+
+sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* version) {
+  return guarded([&]() -> Status {
+    if (state == nullptr || version == nullptr) return Status(Code::kInvalidArgument, "sparclStateVersion: state or version is NULL");
+    *version = state->version;
+    return Status();
+  });
+}
+
+sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
+  return guarded([&]() -> Status {
+    if (state == nullptr || hash == nullptr) return Status(Code::kInvalidArgument, "sparclStateHash: state or hash is NULL");
+    state->freeze();
+    const std::vector<const std::byte*> arrays(state->data.begin(), state->data.end());
+    const auto bytes = sparcl::to_bytes(sparcl::codec::state_hash(*state->map, arrays, state->schema_hash));
+    std::memcpy(hash, bytes.data(), bytes.size());
+    return Status();
+  });
+}
+
+sparclResult_t sparclStateDestroy(sparclState_t state) {
+  return guarded([&]() -> Status {
+    if (state != nullptr && state->in_flight) {
+      return Status(Code::kInvalidUsage, "sparclStateDestroy: a broadcast of this state is in flight: wait for it first");
+    }
+    delete state;
+    return Status();
+  });
+}
+
+}  // extern "C"

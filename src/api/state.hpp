@@ -1,0 +1,47 @@
+#pragma once
+// The state behind the handle: the caller's tensors, and on a root what the ranks have confirmed.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sparcl/sparcl.h"
+#include "src/base/status.hpp"
+#include "src/codec/update.hpp"
+#include "src/model/schema.hpp"
+#include "src/model/snapshot.hpp"
+
+namespace sparcl::api {
+
+// What the caller has named as changed since the last update, in one tensor.
+struct Marks {
+  enum class Kind : std::uint8_t { kUnknown, kIndices, kBlocks };
+  Kind kind = Kind::kUnknown;
+  bool mixed = false;  // named in two ways that do not combine: all of the tensor is compared
+  std::vector<std::uint64_t> indices;
+  std::vector<std::uint64_t> bitmap;
+  std::uint64_t block_elements = 0;
+  codec::ChangedHint hint;  // views of the above
+};
+
+}  // namespace sparcl::api
+
+struct sparclState {
+  sparcl::model::Schema schema;
+  std::vector<std::byte*> data;
+  std::vector<sparcl::api::Marks> marks;
+
+  // Made with the first use; tensors cannot be added afterwards.
+  std::optional<sparcl::codec::BlockMap> map;
+  sparcl::Hash128 schema_hash;
+
+  std::uint64_t version = 0;
+  bool in_flight = false;
+  sparcl::model::Snapshot snapshot;   // root only
+  std::uint64_t confirmed_comm = 0;   // whose ranks hold the snapshot; 0: nobody's
+
+  void freeze();
+  sparcl::Result<std::size_t> find(const char* name) const;
+};

@@ -1,0 +1,49 @@
+#include "src/model/snapshot.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace sparcl::model {
+namespace {
+
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+constexpr std::size_t kArrayAlignment = 64;
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+std::size_t array_bytes(const codec::ArraySpec& array) {
+  return static_cast<std::size_t>(array.count) * element_bytes(array.datatype);
+}
+
+}  // namespace
+
+void Snapshot::Free::operator()(std::byte* bytes) const { std::free(bytes); }
+
+Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> arrays) {
+  const auto specs = map.arrays();
+  if (arrays_.empty()) {
+    std::size_t total = 0;
+    for (const codec::ArraySpec& array : specs) total += round_up(array_bytes(array), kArrayAlignment);
+    const std::size_t bytes = round_up(total + 1, total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment);
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment, bytes));
+    if (memory == nullptr) {
+      return Status(Code::kOutOfMemory, fmt::format("no memory for the root's snapshot of {} bytes (one copy of the model)", total));
+    }
+    if (total >= kHugePageBytes) (void)madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: small pages work, too
+    storage_.reset(memory);
+    for (const codec::ArraySpec& array : specs) {
+      arrays_.push_back(memory);
+      memory += round_up(array_bytes(array), kArrayAlignment);
+    }
+  }
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (array_bytes(specs[i]) > 0) std::memcpy(arrays_[i], arrays[i], array_bytes(specs[i]));
+  }
+  return Status();
+}
+
+}  // namespace sparcl::model
