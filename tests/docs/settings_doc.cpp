@@ -1,0 +1,40 @@
+// Prints docs/settings.md from the table of settings. scripts/settings-doc writes the file; a test compares the two.
+
+#include <cstdio>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "src/base/settings.hpp"
+
+namespace {
+
+std::string accepts(const sparcl::SettingRow& row) {
+  switch (row.type) {
+    case sparcl::SettingType::kChoice: {
+      std::string text = "`";
+      for (const char c : row.choices) text += c == '|' ? std::string("`, `") : std::string(1, c);
+      return text + "`";
+    }
+    case sparcl::SettingType::kSeconds: return "seconds";
+    case sparcl::SettingType::kCount: return "a count";
+    case sparcl::SettingType::kBytes: return "bytes";
+  }
+  return "";
+}
+
+}  // namespace
+
+int main() {
+  fmt::print(
+      "# Settings\n\n"
+      "Written by `scripts/settings-doc` from the table in src/base/settings.cpp: change it there.\n\n"
+      "Each setting is a variable of the environment. A field of `sparclConfig_t` that is not zero goes before the variable, and the\n"
+      "variable before the default. `sparcl info` shows each value in force and where it comes from. A `SPARCL_` name that is not in this\n"
+      "table is warned of once; a value that does not parse is an error that names the variable.\n\n"
+      "| variable | accepts | default | meaning |\n|---|---|---|---|\n");
+  for (const sparcl::SettingRow& row : sparcl::setting_rows()) {
+    fmt::print("| `SPARCL_{}` | {} | `{}` | {} |\n", row.name, accepts(row), row.fallback, row.meaning);
+  }
+  return 0;
+}
