@@ -1,4 +1,4 @@
-#include "src/model/state.hpp"
+#include "src/model/state_hash.hpp"
 
 #include <vector>
 

@@ -1,0 +1,127 @@
+#include "src/model/schema.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/model/text.hpp"
+
+namespace sparcl::model {
+namespace {
+
+using ::testing::HasSubstr;
+
+Schema example() {
+  return {{"a.weight", DataType::kBfloat16, {3, 4}}, {"a.bias", DataType::kFloat32, {}}, {"empty", DataType::kInt64, {0, 7}}};
+}
+
+TEST(Schema, CountsElements) {
+  EXPECT_EQ(*element_count({"scalar", DataType::kFloat32, {}}), 1u);
+  EXPECT_EQ(*element_count({"matrix", DataType::kFloat32, {3, 5}}), 15u);
+  EXPECT_EQ(*element_count({"empty", DataType::kFloat32, {3, 0}}), 0u);
+}
+
+TEST(Schema, CountsAreLimitedInBytes) {
+  EXPECT_TRUE(element_count({"x", DataType::kUint8, {(1ull << 63) - 1}}).ok());
+  EXPECT_FALSE(element_count({"x", DataType::kUint8, {1ull << 63}}).ok());
+  EXPECT_TRUE(element_count({"x", DataType::kFloat64, {(1ull << 60) - 1}}).ok());
+  EXPECT_FALSE(element_count({"x", DataType::kFloat64, {1ull << 60}}).ok());
+  const Result<std::uint64_t> wrapped = element_count({"x", DataType::kUint8, {1ull << 32, 1ull << 32, 1ull << 32}});
+  ASSERT_FALSE(wrapped.ok());
+  EXPECT_THAT(wrapped.status().message(), HasSubstr("'x'"));
+}
+
+TEST(Schema, AZeroMakesAnyShapeEmpty) {
+  EXPECT_EQ(*element_count({"x", DataType::kUint8, {~0ull, ~0ull, 0}}), 0u);
+  EXPECT_EQ(*element_count({"x", DataType::kUint8, {0, ~0ull, ~0ull}}), 0u);
+}
+
+TEST(Schema, RoundTripsThroughBytes) {
+  for (const Schema& schema : {Schema{}, example()}) {
+    const Result<Schema> parsed = parse_schema(serialise(schema));
+    ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+    EXPECT_EQ(*parsed, schema);
+  }
+}
+
+TEST(Schema, HashSeesEachPart) {
+  const Hash128 hash = schema_hash(example());
+  EXPECT_EQ(schema_hash(example()), hash);
+  Schema changed = example();
+  changed[0].name = "a.weighu";
+  EXPECT_NE(schema_hash(changed), hash);
+  changed = example();
+  changed[0].datatype = DataType::kFloat16;
+  EXPECT_NE(schema_hash(changed), hash);
+  changed = example();
+  changed[0].shape = {4, 3};
+  EXPECT_NE(schema_hash(changed), hash);
+  changed = example();
+  std::swap(changed[0], changed[1]);
+  EXPECT_NE(schema_hash(changed), hash);
+}
+
+// Lengths keep neighbouring fields apart.
+TEST(Schema, BytesAreUnambiguous) {
+  const Schema one{{"ab", DataType::kUint8, {}}, {"c", DataType::kUint8, {}}};
+  const Schema two{{"a", DataType::kUint8, {}}, {"bc", DataType::kUint8, {}}};
+  EXPECT_NE(serialise(one), serialise(two));
+  EXPECT_NE(serialise({{"a", DataType::kUint8, {1}}}), serialise({{"a", DataType::kUint8, {1, 1}}}));
+}
+
+TEST(Schema, RefusesEveryCut) {
+  const std::vector<std::byte> bytes = serialise(example());
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(parse_schema(std::span(bytes).first(length)).ok()) << length;
+  }
+}
+
+TEST(Schema, RefusesBytesAfterItsEnd) {
+  std::vector<std::byte> bytes = serialise(example());
+  bytes.push_back(std::byte{0});
+  EXPECT_EQ(parse_schema(bytes).status().code(), Code::kCorrupt);
+}
+
+TEST(Schema, RefusesAHugeCountWithoutAllocating) {
+  const std::vector<std::byte> bytes{std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0x7f}};
+  EXPECT_EQ(parse_schema(bytes).status().code(), Code::kCorrupt);
+}
+
+// What is accepted is canonical: it serialises to the same bytes.
+TEST(Schema, FlippedBitsAreRefusedOrCanonical) {
+  const std::vector<std::byte> good = serialise(example());
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::vector<std::byte> bytes = good;
+    bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+    const Result<Schema> parsed = parse_schema(bytes);
+    EXPECT_TRUE(!parsed.ok() || serialise(*parsed) == bytes) << bit;
+  }
+}
+
+TEST(Schema, ValidatesNamesAndSizes) {
+  EXPECT_TRUE(validate(example()).ok());
+  EXPECT_THAT(validate({{"x", DataType::kUint8, {}}, {"x", DataType::kInt8, {}}}).message(), HasSubstr("twice"));
+  EXPECT_THAT(validate({{"\xff", DataType::kUint8, {}}}).message(), HasSubstr("UTF-8"));
+  const std::uint64_t half = 1ull << 62;
+  EXPECT_FALSE(validate({{"x", DataType::kUint8, {half}}, {"y", DataType::kUint8, {half}}}).ok());
+  EXPECT_TRUE(validate({{"x", DataType::kUint8, {half}}, {"y", DataType::kUint8, {half - 1}}}).ok());
+}
+
+TEST(Text, KnowsUtf8) {
+  for (const char* good : {"", "plain", "gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"}) {
+    EXPECT_TRUE(is_utf8(good)) << in_quotes(good);
+  }
+  for (const char* bad : {"\x80", "\xc3", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
+                          "\xf5\x80\x80\x80", "\xe2\x82", "\xff"}) {
+    EXPECT_FALSE(is_utf8(bad)) << in_quotes(bad);
+  }
+}
+
+TEST(Text, QuotesAreSafeOnATerminal) {
+  EXPECT_EQ(in_quotes("a.b"), "'a.b'");
+  EXPECT_EQ(in_quotes("\x1b[2Jx\n"), "'\\x1b[2Jx\\x0a'");
+  EXPECT_EQ(in_quotes("\xc2\x9b""1m"), "'\\xc2\\x9b1m'");  // the one-character form of ESC [
+  EXPECT_LT(in_quotes(std::string(100000, 'x')).size(), 200u);
+}
+
+}  // namespace
+}  // namespace sparcl::model
