@@ -36,8 +36,9 @@ def files_below(root):
 
 
 def resolve(root, path, included):
-    """The path in the tree that an include names, or None. An example stands by itself, so its own folder counts."""
-    own_folder = [os.path.dirname(path) + "/" + included] if inside(path, "examples") else []
+    """The path in the tree that an include names, or None. Programs and tests may also name files of their own folder so."""
+    is_program = any(inside(path, top) for top in ["examples", *TOP_FOLDERS])
+    own_folder = [os.path.dirname(path) + "/" + included] if is_program else []
     for candidate in (included, "include/" + included, *own_folder):
         if os.path.isfile(os.path.join(root, candidate)):
             return candidate
@@ -81,12 +82,13 @@ def check_source(root, path):
 
 
 def check_stems(paths):
-    """Stems are unique; one header and one source in one folder are one thing."""
+    """Stems are unique; one header and one source in one folder are one thing. Each example is a tree of its own, as a user's is."""
     seen = {}
     for path in paths:
         folder, name = os.path.split(path)
         stem = name.split(".")[0]
-        first = seen.setdefault(stem, folder)
+        tree = folder if inside(path, "examples") else ""
+        first = seen.setdefault((tree, stem), folder)
         if first != folder:
             yield path, 1, "file-stem", f"the stem {stem} is taken by {first}/"
 

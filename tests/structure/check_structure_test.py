@@ -77,6 +77,8 @@ class Structure(unittest.TestCase):
     def test_refuses_a_stem_twice(self):
         files = {"src/base/same.cpp": "", "src/base/same.hpp": "#pragma once\n", "kernels/same.cpp": ""}
         self.assertEqual(set(self.offences(files)), {"file-stem"})
+        files = {"examples/one/main.c": "", "examples/two/main.c": "", "src/base/main.cpp": ""}
+        self.assertEqual(self.offences(files), [])
 
     def test_refuses_headers_without_a_guard(self):
         self.assertEqual(self.offences({"src/base/a.hpp": "int x;\n"}), ["include-guard"])
