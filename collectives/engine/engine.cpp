@@ -78,7 +78,7 @@ bool Engine::pump() {
 
 void Engine::finish_operation(const OperationRef& operation) {
   if (!operation->status.ok() && operation->status.code() != Code::kInProgress) {
-    fail(operation->status.with_prefix(fmt::format("{}: ", describe(*operation))), operation->peer);
+    fail(operation->status, operation->peer);  // a transport's texts name the peer
     return;
   }
   if (auto* wait = static_cast<Wait*>(operation->waiter); wait != nullptr) {
@@ -154,7 +154,7 @@ Status Engine::Wait::await_resume() {
   if (!engine_.health_.ok()) return engine_.health_;
   if (!operation_->status.ok()) {
     // Returned done by the post itself, so progress() never reported it.
-    engine_.fail(operation_->status.with_prefix(fmt::format("{}: ", engine_.describe(*operation_))), operation_->peer);
+    engine_.fail(operation_->status, operation_->peer);
     return engine_.health_;
   }
   return Status();

@@ -1,0 +1,236 @@
+// The sparse broadcast of one bf16 array against MPI_Bcast of the same array and against its own floor: one run, interleaved, medians.
+//   mpirun -n 4 --bind-to none bench_broadcast --count 134217728 --density 0.01
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "floor.hpp"
+#include "sparcl/sparcl_mpi.h"
+#include "sparcl/sparcl.hpp"
+#include "workload.hpp"
+
+namespace {
+
+constexpr std::uint64_t kSeed = 20;
+
+struct Options {
+  std::size_t count = std::size_t{128} << 20;
+  double density = 0.01;
+  int iterations = 11;
+  bool pin_root = false;
+  bool json = false;
+  std::string mode = "delta";  // delta: the root compares; marked: the caller names what changed
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+// Waits without using the core that another rank works on.
+void quiet_barrier() {
+  MPI_Request request;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  for (int done = 0; done == 0; usleep(20)) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+}
+
+// The time until the last rank is through; the same on every rank.
+template <class Work>
+double timed(Work&& work) {
+  quiet_barrier();
+  const double begin = MPI_Wtime();
+  work();
+  double mine = MPI_Wtime() - begin, last = 0;
+  quiet_barrier();
+  MPI_Allreduce(&mine, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return last;
+}
+
+void pin(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<unsigned>(core), &set);
+  (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+void bcast_dense(std::uint16_t* weights, std::size_t count) {
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // MPI counts are int
+  for (std::size_t at = 0; at < count; at += kPiece) {
+    MPI_Bcast(weights + at, static_cast<int>(std::min(kPiece, count - at)), MPI_UINT16_T, 0, MPI_COMM_WORLD);
+  }
+}
+
+class Bench {
+ public:
+  Bench(const Options& options, int rank)
+      : options_(options), rank_(rank), work_(bench::make_workload(options.count, options.density, kSeed, rank == 0)),
+        comm_(sparcl::Comm::mpi(MPI_COMM_WORLD)) {
+    if (options.mode == "marked") {
+      held_ = bench::allocate_weights(options.count);
+      std::copy_n(work_.a.get(), options.count, held_.get());
+      state_.add("weights", held_.get(), sparclBfloat16, {options.count});
+      comm_.broadcast_update(state_, 1, 0);
+    }
+    if (rank == 0) {  // dense traffic goes through an array of its own, so that caches are as cold as in use
+      dense_ = bench::allocate_weights(options.count);
+      std::copy_n(work_.a.get(), options.count, dense_.get());
+    } else {
+      dense_ = bench::allocate_weights(options.count);
+    }
+  }
+
+  void run() {
+    for (int i = 0; i < options_.iterations + 1; ++i) {  // the first warms up
+      const double dense = timed([&] { bcast_dense(dense_.get(), options_.count); });
+      const double read = timed([&] {
+        if (rank_ == 0 && options_.mode == "delta") sink_ = bench::read_two_arrays({work_.a.get(), options_.count}, {work_.b.get(), options_.count});
+        if (rank_ == 0 && options_.mode == "marked") bench::touch_changed({work_.b.get(), options_.count}, work_.changed);
+      });
+      const double touch = timed([&] {
+        if (rank_ != 0) bench::touch_changed({dense_.get(), options_.count}, work_.changed);
+      });
+      const double sparse = options_.mode == "delta" ? delta() : marked();
+      if (i == 0) continue;
+      dense_seconds_.push_back(dense);
+      read_seconds_.push_back(read);
+      touch_seconds_.push_back(touch);
+      sparse_seconds_.push_back(sparse);
+    }
+    verify();
+    if (rank_ == 0) print();
+  }
+
+  bool right() const { return right_; }
+
+ private:
+  double delta() {
+    at_b_ = !at_b_;
+    std::uint16_t* next = rank_ != 0 ? work_.a.get() : at_b_ ? work_.b.get() : work_.a.get();
+    const std::uint16_t* base = rank_ != 0 ? nullptr : at_b_ ? work_.a.get() : work_.b.get();
+    return timed([&] {
+      sparcl::check(sparclBroadcastDelta(next, base, options_.count, sparclBfloat16, 0, comm_.get(), nullptr), comm_.get());
+    });
+  }
+
+  double marked() {
+    at_b_ = !at_b_;
+    if (rank_ == 0) {
+      const std::uint16_t* from = at_b_ ? work_.b.get() : work_.a.get();
+      for (const std::uint64_t i : work_.changed) held_[i] = from[i];
+      state_.mark_indices("weights", work_.changed);
+    }
+    const std::uint64_t version = ++version_;
+    return timed([&] { comm_.broadcast_update(state_, version, 0); });
+  }
+
+  void verify() {
+    const std::uint16_t* held = options_.mode == "marked" ? held_.get() : work_.a.get();
+    int mine = rank_ == 0 || bench::holds({held, options_.count}, work_, kSeed, at_b_) ? 1 : 0, all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    right_ = all == 1;
+  }
+
+  void print() const {
+    const sparcl::Report report = comm_.report();
+    const double dense = median(dense_seconds_), sparse = median(sparse_seconds_);
+    const double floor = median(read_seconds_) + median(touch_seconds_);
+    const double changed = static_cast<double>(work_.changed.size());
+    const nlohmann::json row{{"op", "broadcast_delta"},
+                             {"mode", options_.mode},
+                             {"algorithm", report.algorithm},
+                             {"ranks", comm_.size()},
+                             {"count", options_.count},
+                             {"dtype", "bfloat16"},
+                             {"density", options_.density},
+                             {"pin_root", options_.pin_root},
+                             {"iterations", options_.iterations},
+                             {"bytes_dense", options_.count * 2},
+                             {"bytes_wire", report.bytes_sent},
+                             {"bytes_bound", report.bytes_bound},
+                             {"bits_per_change", changed > 0 ? 8 * static_cast<double>(report.bytes_bound) / changed : 0},
+                             {"time_us_median", sparse * 1e6},
+                             {"time_us_min", *std::min_element(sparse_seconds_.begin(), sparse_seconds_.end()) * 1e6},
+                             {"encode_us", report.seconds_select * 1e6},
+                             {"exchange_us", report.seconds_exchange * 1e6},
+                             {"dense_time_us_median", dense * 1e6},
+                             {"floor_us", floor * 1e6},
+                             {"floor_read_us", median(read_seconds_) * 1e6},
+                             {"floor_touch_us", median(touch_seconds_) * 1e6},
+                             {"speedup", dense / sparse},
+                             {"over_floor", sparse / floor},
+                             {"wrong", right_ ? 0 : 1}};
+    if (options_.json) {
+      std::cout << row.dump() << "\n";
+      return;
+    }
+    fmt::print("{} of {} bf16 elements, {} changed ({:.3g} %), {} ranks, {}{}\n", options_.mode, options_.count, work_.changed.size(),
+               100 * options_.density, comm_.size(), report.algorithm, options_.pin_root ? ", root alone on its core" : "");
+    fmt::print("  dense MPI_Bcast   {:>10.2f} ms   {:>12} bytes a rank\n", dense * 1e3, options_.count * 2);
+    fmt::print("  sparcl            {:>10.2f} ms   {:>12} bytes a rank, {:.2f} bits a change\n", sparse * 1e3, report.bytes_bound,
+               row["bits_per_change"].get<double>());
+    fmt::print("    of it encoding  {:>10.2f} ms   streaming, checking and vote {:.2f} ms\n", report.seconds_select * 1e3,
+               report.seconds_exchange * 1e3);
+    fmt::print("  floor             {:>10.2f} ms   root {:.2f}, replicas {:.2f}\n", floor * 1e3, median(read_seconds_) * 1e3,
+               median(touch_seconds_) * 1e3);
+    fmt::print("  speed-up over MPI_Bcast {:.2f}, over the floor {:.2f}, replicas {}\n", dense / sparse, sparse / floor,
+               right_ ? "bit for bit right" : "WRONG");
+  }
+
+  Options options_;
+  int rank_;
+  bench::Workload work_;
+  sparcl::Comm comm_;
+  sparcl::State state_;
+  bench::Weights dense_, held_;
+  std::uint64_t version_ = 1;
+  bool at_b_ = false;
+  bool right_ = false;
+  volatile std::uint64_t sink_ = 0;
+  std::vector<double> dense_seconds_, read_seconds_, touch_seconds_, sparse_seconds_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  Options options;
+  CLI::App app("Sparse broadcast against MPI_Bcast and its floor");
+  app.add_option("--count", options.count, "bf16 elements")->capture_default_str();
+  app.add_option("--density", options.density, "share of elements that change")->capture_default_str();
+  app.add_option("--iterations", options.iterations, "timed repetitions")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--mode", options.mode, "delta: the root compares; marked: the caller names what changed")
+      ->check(CLI::IsMember({"delta", "marked"}))
+      ->capture_default_str();
+  app.add_flag("--pin-root", options.pin_root, "rank 0 alone on core 0, all others on core 1");
+  app.add_flag("--json", options.json, "one JSON line");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = rank == 0 ? app.exit(error) : error.get_exit_code();
+    MPI_Finalize();
+    return code == 0 ? 0 : 2;
+  }
+  if (options.pin_root) pin(rank == 0 ? 0 : 1);
+  bool right = false;
+  try {
+    Bench bench(options, rank);
+    bench.run();
+    right = bench.right();
+  } catch (const sparcl::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+  return right ? 0 : 1;
+}

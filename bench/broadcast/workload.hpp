@@ -1,0 +1,32 @@
+#pragma once
+// Two bf16 states A and B that differ at a chosen share of their elements, on huge pages, the same on every rank from one seed.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace bench {
+
+// Large memory on huge pages where the machine has them; freed at the end.
+struct Unmap {
+  std::size_t bytes = 0;
+  void operator()(std::uint16_t* memory) const;
+};
+using Weights = std::unique_ptr<std::uint16_t[], Unmap>;
+Weights allocate_weights(std::size_t count);
+
+struct Workload {
+  std::size_t count = 0;
+  std::vector<std::uint64_t> changed;  // ascending
+  Weights a, b;                        // root: both states. Others: `a` is what they hold, b is unused
+};
+
+// Each element changes with probability `density`, by one step of its last place.
+Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool is_root);
+
+// Whether `held` is state A (or B), compared without a second copy.
+bool holds(std::span<const std::uint16_t> held, const Workload& workload, std::uint64_t seed, bool state_b);
+
+}  // namespace bench

@@ -1,0 +1,110 @@
+#include "collectives/agreement/agreement.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim_party.hpp"
+#include "src/base/data_type.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+using ::testing::HasSubstr;
+using test::SimParty;
+
+constexpr Channel kChannel{9, 0};
+const CallFingerprint kCall{static_cast<std::uint32_t>(CallKind::kBroadcastDelta), 0, 1000, 7, static_cast<std::uint32_t>(DataType::kBfloat16), 1};
+
+struct Round {
+  std::vector<CallFingerprint> calls;
+  std::vector<Status> refusals;
+  std::vector<Status> verdicts;
+
+  explicit Round(int ranks)
+      : calls(static_cast<std::size_t>(ranks), kCall), refusals(calls.size()), verdicts(calls.size(), Status(Code::kInternalError, "unset")) {}
+
+  void run(SimParty& party) {
+    const SimOutcome outcome = party.run([&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      return agree(party.engine(rank), kChannel, calls[r], refusals[r], verdicts[r]);
+    });
+    ASSERT_TRUE(outcome.ok()) << outcome.report;
+    for (int rank = 0; rank < party.size(); ++rank) EXPECT_TRUE(party.result(rank).ok());
+  }
+};
+
+TEST(Agreement, EqualCallsAgreeForEveryRankCount) {
+  for (const int ranks : test::rank_counts()) {
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+      SimParty party(ranks, seed);
+      Round round(ranks);
+      round.run(party);
+      for (const Status& verdict : round.verdicts) EXPECT_TRUE(verdict.ok()) << verdict.message();
+    }
+  }
+}
+
+TEST(Agreement, AnyFieldOfAnyRankIsSeenByAllAndNamed) {
+  struct Row {
+    const char* what;
+    void (*change)(CallFingerprint&);
+  };
+  const Row rows[] = {
+      {"operations", [](CallFingerprint& c) { c.operation = static_cast<std::uint32_t>(CallKind::kBroadcastSparse); }},
+      {"roots", [](CallFingerprint& c) { c.root = 1; }},
+      {"counts", [](CallFingerprint& c) { c.count = 1001; }},
+      {"data types", [](CallFingerprint& c) { c.datatype = static_cast<std::uint32_t>(DataType::kFloat32); }},
+      {"options", [](CallFingerprint& c) { c.detail = 8; }},
+      {"options", [](CallFingerprint& c) { c.algorithm = 2; }},
+  };
+  for (const int ranks : {2, 3, 4, 5, 7, 8}) {
+    for (int odd = 0; odd < ranks; ++odd) {
+      for (const Row& row : rows) {
+        SimParty party(ranks, static_cast<std::uint64_t>(odd));
+        Round round(ranks);
+        row.change(round.calls[static_cast<std::size_t>(odd)]);
+        round.run(party);
+        for (const Status& verdict : round.verdicts) {
+          EXPECT_EQ(verdict.code(), Code::kMismatch);
+          EXPECT_THAT(verdict.message(), HasSubstr(row.what));
+          EXPECT_THAT(verdict.message(), HasSubstr("rank " + std::to_string(odd)));
+          EXPECT_EQ(verdict.message(), round.verdicts[0].message());
+        }
+      }
+    }
+  }
+}
+
+TEST(Agreement, ARefusalReachesAllWithItsCodeRankAndText) {
+  for (const int ranks : test::rank_counts()) {
+    for (int odd = 0; odd < ranks; ++odd) {
+      SimParty party(ranks, 1);
+      Round round(ranks);
+      round.refusals[static_cast<std::size_t>(odd)] = Status(Code::kInvalidArgument, "weights is NULL");
+      round.calls[static_cast<std::size_t>(odd)].count = 5;  // does not count: its arguments are bad anyway
+      round.run(party);
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Status& verdict = round.verdicts[static_cast<std::size_t>(rank)];
+        EXPECT_EQ(verdict.code(), Code::kInvalidArgument);
+        EXPECT_THAT(verdict.message(), HasSubstr("weights is NULL"));
+        const std::string named = rank != odd ? "rank " + std::to_string(odd) : "";
+        EXPECT_THAT(verdict.message(), HasSubstr(named));
+      }
+    }
+  }
+}
+
+TEST(Agreement, OfSeveralRefusalsTheLowestRankSpeaks) {
+  SimParty party(5, 1);
+  Round round(5);
+  round.refusals[3] = Status(Code::kTruncated, "three");
+  round.refusals[1] = Status(Code::kWrongBase, "one");
+  round.run(party);
+  for (const Status& verdict : round.verdicts) {
+    EXPECT_EQ(verdict.code(), Code::kWrongBase);
+    EXPECT_THAT(verdict.message(), HasSubstr("one"));
+  }
+}
+
+}  // namespace
+}  // namespace sparcl::collectives

@@ -1,0 +1,173 @@
+#include "collectives/broadcast/broadcast.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "update_world.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+using ::testing::HasSubstr;
+using test::UpdateWorld;
+
+const std::vector<codec::ArraySpec> kModel{{DataType::kBfloat16, 70'001}, {DataType::kBfloat16, 128}, {DataType::kFloat32, 3'000},
+                                           {DataType::kUint8, 0},         {DataType::kInt64, 1},      {DataType::kFloat8e4m3, 999}};
+
+void expect_all_new(UpdateWorld& world, const SimOutcome& outcome) {
+  ASSERT_TRUE(outcome.ok()) << outcome.report;
+  for (int rank = 0; rank < world.party.size(); ++rank) {
+    EXPECT_TRUE(world.party.result(rank).ok()) << world.party.result(rank).message();
+    EXPECT_TRUE(world.reports[static_cast<std::size_t>(rank)].applied);
+    EXPECT_EQ(world.calls[static_cast<std::size_t>(rank)].new_version, 8u);
+  }
+  EXPECT_EQ(world.ranks_at_target(), world.party.size());
+}
+
+void expect_all_old(UpdateWorld& world, const SimOutcome& outcome, int root, Code code) {
+  ASSERT_TRUE(outcome.ok()) << outcome.report;
+  for (int rank = 0; rank < world.party.size(); ++rank) {
+    EXPECT_EQ(world.party.result(rank).code(), code) << world.party.result(rank).message();
+    EXPECT_FALSE(world.reports[static_cast<std::size_t>(rank)].applied);
+    EXPECT_TRUE(world.party.engine(rank).health().ok());
+    if (rank == root) continue;
+    EXPECT_EQ(world.held[static_cast<std::size_t>(rank)], world.old_state);
+  }
+}
+
+TEST(UpdateBroadcast, EveryRankCountRootFanoutAndDensityArrivesBitForBit) {
+  std::uint64_t seed = 0;
+  for (const int ranks : test::rank_counts()) {
+    for (const int root : {0, ranks - 1}) {
+      for (const FanoutRow& row : fanout_table()) {
+        for (const double share : {0.0, 0.001, 0.3, 1.0}) {
+          SCOPED_TRACE(testing::Message() << ranks << " ranks, root " << root << ", " << row.name << ", share " << share);
+          UpdateWorld world(kModel, ranks, ++seed);
+          for (CommContext& context : world.contexts) context.broadcast_algorithm = row.name;
+          world.change(share);
+          const SimOutcome outcome = world.broadcast(root);
+          expect_all_new(world, outcome);
+        }
+      }
+    }
+  }
+}
+
+TEST(UpdateBroadcast, EveryVerifyLevelAndKernelSetWorks) {
+  for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
+    for (const kernels::KernelSet* bodies : {&kernels::reference_kernels(), &kernels::cpu_kernels()}) {
+      UpdateWorld world(kModel, 3, 4);
+      for (CommContext& context : world.contexts) {
+        context.verify = verify;
+        context.kernels = bodies;
+      }
+      world.change(0.02);
+      const SimOutcome outcome = world.broadcast(1);
+      expect_all_new(world, outcome);
+    }
+  }
+}
+
+TEST(UpdateBroadcast, LongStreamsCrossManyFragmentsAndSegments) {
+  for (const std::uint32_t fragment : {kMinFragmentBytes, kMaxFragmentBytes}) {
+    UpdateWorld world({{DataType::kFloat32, 3'000'000}}, 4, fragment);
+    for (CommContext& context : world.contexts) context.fragment_bytes = fragment;
+    world.change(0.7);
+    const SimOutcome outcome = world.broadcast(2);
+    expect_all_new(world, outcome);
+    EXPECT_GT(world.reports[0].traffic.stream_bytes, Staging::kSegmentBytes);
+  }
+}
+
+TEST(UpdateBroadcast, WithoutABaseEverythingIsSent) {
+  UpdateWorld world(kModel, 4, 3);
+  const std::vector<const std::byte*> nothing(kModel.size(), nullptr);
+  SeededRandom random(5);
+  world.held[3].fill(random);  // whatever a rank holds
+  const SimOutcome outcome = world.broadcast(0, [&](int rank, UpdateCall& call) {
+    if (rank == 0) call.base = nothing;
+  });
+  expect_all_new(world, outcome);
+}
+
+TEST(UpdateBroadcast, AWrongBaseIsRefusedByAllBeforeTheFirstWrite) {
+  for (const int ranks : {2, 3, 5, 8}) {
+    UpdateWorld world(kModel, ranks, 17);
+    world.change(0.05);
+    const auto odd = static_cast<std::size_t>(ranks - 1);
+    SeededRandom random(1);
+    world.held[odd].change(random, 1.0, world.map);
+    const test::Arrays held_by_odd = world.held[odd];
+    const SimOutcome outcome = world.broadcast(0);
+    ASSERT_TRUE(outcome.ok()) << outcome.report;
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(world.party.result(rank).code(), Code::kWrongBase);
+      EXPECT_THAT(world.party.result(rank).message(), HasSubstr(rank == ranks - 1 ? "" : "rank " + std::to_string(ranks - 1)));
+      EXPECT_TRUE(world.party.engine(rank).health().ok());
+    }
+    EXPECT_EQ(world.held[odd], held_by_odd);
+    for (std::size_t rank = 1; rank < odd; ++rank) EXPECT_EQ(world.held[rank], world.old_state);
+  }
+}
+
+TEST(UpdateBroadcast, RepeatingACallAcceptsRanksThatAreAtTheTarget) {
+  for (const codec::Verify verify : {codec::Verify::kTouched, codec::Verify::kFull}) {
+    UpdateWorld world(kModel, 4, 23);
+    for (CommContext& context : world.contexts) context.verify = verify;
+    world.change(0.05);
+    world.held[2] = world.new_state;
+    const SimOutcome outcome = world.broadcast(0);
+    expect_all_new(world, outcome);
+  }
+}
+
+TEST(UpdateBroadcast, ARefusalOnOneRankEndsTheCallEverywhereAndTheNextOneWorks) {
+  UpdateWorld world(kModel, 5, 29);
+  world.change(0.05);
+  SimOutcome outcome = world.broadcast(0, [](int rank, UpdateCall& call) {
+    if (rank == 3) call.refusal = Status(Code::kInvalidArgument, "state is NULL");
+  });
+  expect_all_old(world, outcome, 0, Code::kInvalidArgument);
+  outcome = world.broadcast(0);
+  expect_all_new(world, outcome);
+}
+
+TEST(UpdateBroadcast, AVersionThatTheRootDoesNotSendIsAMismatch) {
+  UpdateWorld world(kModel, 3, 31);
+  world.change(0.05);
+  const SimOutcome outcome = world.broadcast(0, [](int rank, UpdateCall& call) {
+    if (rank == 2) call.version = 9;
+  });
+  expect_all_old(world, outcome, 0, Code::kMismatch);
+}
+
+TEST(UpdateBroadcast, ADifferentSchemaOrFragmentSettingIsAMismatch) {
+  for (const bool schema : {true, false}) {
+    UpdateWorld world(kModel, 3, 37);
+    world.change(0.05);
+    if (!schema) world.contexts[1].fragment_bytes = kMaxFragmentBytes;
+    if (!schema) world.contexts[0].fragment_bytes = world.contexts[2].fragment_bytes = kMinFragmentBytes;
+    const SimOutcome outcome = world.broadcast(0, [&](int rank, UpdateCall& call) {
+      if (schema && rank == 1) call.schema_hash = {3, 4};
+    });
+    expect_all_old(world, outcome, 0, Code::kMismatch);
+  }
+}
+
+TEST(UpdateBroadcast, TheRootsSnapshotComesForwardWithTheCommit) {
+  UpdateWorld world(kModel, 3, 41);
+  world.change(0.05);
+  test::Arrays snapshot = world.old_state;
+  const auto pointers = snapshot.pointers();
+  const std::vector<const std::byte*> base(pointers.begin(), pointers.end());
+  const SimOutcome outcome = world.broadcast(0, [&](int rank, UpdateCall& call) {
+    if (rank != 0) return;
+    call.base = base;
+    call.snapshot = pointers;
+  });
+  expect_all_new(world, outcome);
+  EXPECT_EQ(snapshot, world.new_state);
+}
+
+}  // namespace
+}  // namespace sparcl::collectives

@@ -1,0 +1,81 @@
+#pragma once
+// All ranks of a collective on one thread, scheduled from one seed.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "collectives/engine/engine.hpp"
+#include "src/transport/loopback/loopback_world.hpp"
+#include "src/transport/loopback/sim_scheduler.hpp"
+
+namespace sparcl::test {
+
+using collectives::Engine;
+using collectives::Task;
+
+struct SimOptions {
+  double timeout_s = 30;
+  bool announce_death = true;
+  // Puts something between a rank's engine and its transport: faults.
+  std::function<std::unique_ptr<Transport>(int rank, std::unique_ptr<Transport> inner)> wrap = {};
+};
+
+class SimParty {
+ public:
+  SimParty(int ranks, std::uint64_t seed, const SimOptions& options = {})
+      : seed_(seed), world_(ranks, {.deterministic = true, .seed = seed, .announce_death = options.announce_death}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::unique_ptr<Transport> transport = world_.make_transport(rank);
+      if (options.wrap) transport = options.wrap(rank, std::move(transport));
+      transports_.push_back(std::move(transport));
+      engines_.push_back(std::make_unique<Engine>(*transports_.back(), options.timeout_s));
+    }
+  }
+
+  int size() const { return static_cast<int>(engines_.size()); }
+  Engine& engine(int rank) { return *engines_[static_cast<std::size_t>(rank)]; }
+  LoopbackWorld& world() { return world_; }
+
+  // Runs one program a rank to its end; results() has what each returned. May be called again.
+  SimOutcome run(const std::function<Task(int rank)>& program) {
+    std::vector<Task> tasks;
+    for (int rank = 0; rank < size(); ++rank) tasks.push_back(program(rank));
+    SimScheduler scheduler(world_, seed_++);
+    for (int rank = 0; rank < size(); ++rank) {
+      Engine& engine = this->engine(rank);
+      Task& task = tasks[static_cast<std::size_t>(rank)];
+      engine.start(task);
+      scheduler.add({.step = [&engine] { return engine.step(); },
+                     .next_deadline = [&engine] { return engine.next_deadline(); },
+                     .finished = [&task] { return task.done(); }});
+    }
+    const SimOutcome outcome = scheduler.run();
+    results_.clear();
+    for (int rank = 0; rank < size(); ++rank) {
+      Task& task = tasks[static_cast<std::size_t>(rank)];
+      if (!task.done()) {  // stuck: the test fails, but its frames must end
+        engine(rank).fail(Status(Code::kInternalError, "stuck"), rank);
+        engine(rank).finish(task);
+      }
+      results_.push_back(task.result());
+    }
+    return outcome;
+  }
+
+  const Status& result(int rank) const { return results_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  std::uint64_t seed_;
+  LoopbackWorld world_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+  std::vector<Status> results_;
+};
+
+inline const std::vector<int>& rank_counts() {
+  static const std::vector<int> counts{1, 2, 3, 4, 5, 7, 8};
+  return counts;
+}
+
+}  // namespace sparcl::test
