@@ -1,0 +1,156 @@
+// Requests, aborts, and what a communicator does after them.
+#include <algorithm>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sparcl/sparcl.h"
+#include "thread_ranks.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+// All ranks on this one thread, driven by sparclTest alone.
+bool drive(std::vector<sparclRequest_t>& requests, std::vector<sparclResult_t>& results) {
+  results.assign(requests.size(), sparclInProgress);
+  for (int turn = 0; turn < 1'000'000; ++turn) {
+    bool all = true;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (results[i] != sparclInProgress) continue;
+      int done = 0;
+      const sparclResult_t result = sparclTest(&requests[i], &done, nullptr);
+      if (done != 0) results[i] = result;
+      all = all && done != 0;
+    }
+    if (all) return true;
+  }
+  return false;
+}
+
+TEST(RequestApi, SeveralCallsInFlightOnOneThread) {
+  constexpr int kRanks = 3, kCalls = 4;
+  ThreadRanks party(kRanks);
+  std::vector<std::vector<float>> held(kRanks * kCalls, std::vector<float>(5000, 1.0f));
+  std::vector<sparclRequest_t> requests(held.size());
+  for (int call = 0; call < kCalls; ++call) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      auto& weights = held[static_cast<std::size_t>(call * kRanks + rank)];
+      const int root = call % kRanks;
+      if (rank == root) weights[static_cast<std::size_t>(call)] = 42;
+      ASSERT_EQ(sparclIBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, root, party.comm(rank),
+                                      &requests[static_cast<std::size_t>(call * kRanks + rank)]),
+                sparclSuccess);
+    }
+  }
+  std::vector<sparclResult_t> results;
+  ASSERT_TRUE(drive(requests, results));
+  EXPECT_THAT(results, Each(sparclSuccess));
+  EXPECT_THAT(requests, Each(nullptr));
+  for (int call = 0; call < kCalls; ++call) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_EQ(held[static_cast<std::size_t>(call * kRanks + rank)][static_cast<std::size_t>(call)], 42);
+    }
+  }
+}
+
+TEST(RequestApi, WaitGivesResultAndReport) {
+  ThreadRanks party(2);
+  std::vector<std::vector<float>> held(2, std::vector<float>(100, 0));
+  held[0][7] = 1;
+  const auto results = party.run([&](int rank, sparclComm_t comm) {
+    sparclRequest_t request = nullptr;
+    EXPECT_EQ(sparclIBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), nullptr, 100, sparclFloat32, 0, comm, &request), sparclSuccess);
+    sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+    const sparclResult_t result = sparclWait(&request, &report);
+    EXPECT_EQ(request, nullptr);
+    EXPECT_EQ(report.applied, 1);
+    EXPECT_EQ(sparclWait(&request, nullptr), sparclSuccess);
+    return result;
+  });
+  EXPECT_THAT(results, Each(sparclSuccess));
+  EXPECT_EQ(held[1], held[0]);
+}
+
+TEST(RequestApi, AnAbortReachesThePeersThatWait) {
+  ThreadRanks party(3);
+  std::vector<std::vector<float>> held(3, std::vector<float>(100, 0));
+  const auto results = party.run([&](int rank, sparclComm_t comm) {
+    if (rank == 1) return sparclCommAbort(comm);
+    return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), nullptr, 100, sparclFloat32, 0, comm, nullptr);
+  });
+  EXPECT_EQ(results[1], sparclSuccess);
+  EXPECT_EQ(results[0], sparclRemoteError);
+  EXPECT_EQ(results[2], sparclRemoteError);
+  EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr("rank 1"));
+  for (int rank = 0; rank < 3; ++rank) {
+    sparclResult_t error = sparclSuccess;
+    EXPECT_EQ(sparclCommGetAsyncError(party.comm(rank), &error), sparclSuccess);
+    EXPECT_EQ(error, sparclRemoteError);
+    EXPECT_EQ(sparclBroadcastDelta(held[0].data(), nullptr, 100, sparclFloat32, 0, party.comm(rank), nullptr), sparclRemoteError);
+  }
+}
+
+TEST(RequestApi, ADestroyedCommIsADeadPeer) {
+  std::vector<sparclComm_t> comms(2);
+  ASSERT_EQ(sparclCommInitLocal(comms.data(), 2), sparclSuccess);
+  EXPECT_EQ(sparclCommDestroy(comms[1]), sparclSuccess);
+  float value = 0;
+  EXPECT_EQ(sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, comms[0], nullptr), sparclRemoteError);
+  EXPECT_EQ(sparclCommDestroy(comms[0]), sparclSuccess);
+}
+
+TEST(RequestApi, DestroyEndsRequestsInFlight) {
+  std::vector<sparclComm_t> comms(2);
+  ASSERT_EQ(sparclCommInitLocal(comms.data(), 2), sparclSuccess);
+  std::vector<float> weights(100, 3);
+  sparclRequest_t request = nullptr;
+  EXPECT_EQ(sparclIBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, comms[0], &request), sparclSuccess);
+  EXPECT_EQ(sparclCommDestroy(comms[0]), sparclSuccess);
+  EXPECT_EQ(sparclCommDestroy(comms[1]), sparclSuccess);
+  EXPECT_THAT(weights, Each(3.0f));
+}
+
+TEST(CommApi, NullAndBadArgumentsAreNamed) {
+  EXPECT_EQ(sparclCommInitLocal(nullptr, 2), sparclInvalidArgument);
+  sparclComm_t comm = nullptr;
+  EXPECT_EQ(sparclCommInitLocal(&comm, 0), sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("nranks"));
+  EXPECT_EQ(sparclCommDestroy(nullptr), sparclSuccess);
+  EXPECT_EQ(sparclStateDestroy(nullptr), sparclSuccess);
+  EXPECT_EQ(sparclCommUserRank(nullptr, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclBroadcastDelta(nullptr, nullptr, 0, sparclFloat32, 0, nullptr, nullptr), sparclInvalidArgument);
+  int version = 0;
+  EXPECT_EQ(sparclGetVersion(&version), sparclSuccess);
+  EXPECT_GT(version, 0);
+  for (int code = 0; code < 40; ++code) EXPECT_STRNE(sparclGetErrorString(static_cast<sparclResult_t>(code)), "");
+}
+
+TEST(StateApi, RefusesWhatCannotBeATensor) {
+  sparclState_t state = nullptr;
+  ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
+  float data[4] = {};
+  const std::uint64_t shape[] = {4}, huge[] = {std::uint64_t{1} << 40, std::uint64_t{1} << 40};
+  EXPECT_EQ(sparclStateAdd(state, "x", data, sparclFloat32, 1, shape), sparclSuccess);
+  EXPECT_EQ(sparclStateAdd(state, "x", data, sparclFloat32, 1, shape), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAdd(state, "y", nullptr, sparclFloat32, 1, shape), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAdd(state, "y", data, static_cast<sparclDataType_t>(50), 1, shape), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAdd(state, "y", data, sparclFloat32, -1, shape), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAdd(state, "y", data, sparclFloat32, 2, huge), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAdd(state, "scalar", data, sparclFloat32, 0, nullptr), sparclSuccess);
+  const std::uint64_t descending[] = {2, 1}, outside[] = {4};
+  EXPECT_EQ(sparclStateMarkIndices(state, "x", descending, 2), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateMarkIndices(state, "x", outside, 1), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateMarkIndices(state, "z", outside, 1), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateMarkBlocks(state, "x", outside, 0), sparclInvalidArgument);
+  std::uint8_t hash[16];
+  EXPECT_EQ(sparclStateHash(state, hash), sparclSuccess);
+  EXPECT_EQ(sparclStateAdd(state, "late", data, sparclFloat32, 1, shape), sparclInvalidUsage);
+  EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
+}
+
+}  // namespace
+}  // namespace sparcl::test

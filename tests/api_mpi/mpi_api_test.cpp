@@ -1,0 +1,158 @@
+// The C and C++ interfaces over MPI, as a user's program: every rank of mpirun runs these tests together.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sparcl/sparcl_mpi.h"
+#include "sparcl/sparcl.hpp"
+
+namespace sparcl::test {
+namespace {
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+int world_size() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+std::vector<float> state_of(std::uint64_t version, std::size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 0.5f);
+  for (std::uint64_t v = 2; v <= version; ++v) {
+    for (std::size_t i = v; i < count; i += 97) values[i] += static_cast<float>(v);
+  }
+  return values;
+}
+
+TEST(MpiApi, DeltaReachesEveryRankFromEveryRoot) {
+  Comm comm = Comm::mpi(MPI_COMM_WORLD);
+  EXPECT_EQ(comm.rank(), world_rank());
+  EXPECT_EQ(comm.size(), world_size());
+  std::uint64_t version = 1;
+  std::vector<float> held = state_of(1, 500'000);
+  for (int root = 0; root < comm.size(); ++root, ++version) {
+    const std::vector<float> base = state_of(version, held.size()), target = state_of(version + 1, held.size());
+    if (comm.rank() == root) held = target;
+    const Report report = comm.broadcast_delta(std::span<float>(held), std::span<const float>(base), root);
+    EXPECT_EQ(held, target);
+    EXPECT_EQ(report.applied, 1);
+  }
+}
+
+TEST(MpiApi, ModelStaysInStepOverManyVersions) {
+  Comm comm = Comm::mpi(MPI_COMM_WORLD);
+  std::vector<float> weights(70'000);
+  std::vector<std::uint16_t> bias(5);
+  State state;
+  state.add("weights", std::span<float>(weights), {700, 100});
+  state.add("bias", std::span<std::uint16_t>(bias), {5});
+  const int root = comm.size() - 1;
+  for (std::uint64_t version = 1; version <= 8; ++version) {
+    if (comm.rank() == root) {
+      const std::vector<float> next = state_of(version, weights.size());
+      std::copy(next.begin(), next.end(), weights.begin());
+      bias[version % 5] = static_cast<std::uint16_t>(version);
+    }
+    comm.broadcast_update(state, version, root);
+    EXPECT_EQ(weights, state_of(version, weights.size()));
+    EXPECT_EQ(bias[version % 5], version);
+    EXPECT_EQ(state.version(), version);
+    Hash mine = state.hash(), first = mine;
+    MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_BYTE, 0, MPI_COMM_WORLD);
+    EXPECT_EQ(mine, first);
+  }
+}
+
+TEST(MpiApi, SparseVectorAndTruncation) {
+  Comm comm = Comm::mpi(MPI_COMM_WORLD);
+  std::vector<double> values;
+  std::vector<std::uint64_t> indices;
+  if (comm.rank() == 0) {
+    values = {1, -0.0, 3};
+    indices = {2, 1u << 20, std::uint64_t{1} << 45};
+  }
+  comm.broadcast_sparse(values, indices, 3, 0);
+  EXPECT_EQ(indices, (std::vector<std::uint64_t>{2, 1u << 20, std::uint64_t{1} << 45}));
+  EXPECT_EQ(values, (std::vector<double>{1, -0.0, 3}));
+  if (comm.size() == 1) return;
+  try {
+    comm.broadcast_sparse(values, indices, comm.rank() == comm.size() - 1 ? 1 : 3, 0);
+    FAIL() << "an entry too many was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.result(), sparclTruncated);
+  }
+}
+
+TEST(MpiApi, AMismatchIsAnErrorOnEveryRankAndTheCommGoesOn) {
+  Comm comm = Comm::mpi(MPI_COMM_WORLD);
+  if (comm.size() == 1) return;
+  std::vector<float> held = state_of(1, 100);
+  const std::size_t count = comm.rank() == 1 ? 99 : 100;
+  EXPECT_EQ(sparclBroadcastDelta(held.data(), nullptr, count, sparclFloat32, 0, comm.get(), nullptr), sparclMismatch);
+  EXPECT_NE(std::string(sparclGetLastError(comm.get())).find("rank 1"), std::string::npos);
+  EXPECT_EQ(sparclBroadcastDelta(held.data(), nullptr, 100, sparclFloat32, 0, comm.get(), nullptr), sparclSuccess);
+}
+
+TEST(MpiApi, SeveralRequestsInFlight) {
+  Comm comm = Comm::mpi(MPI_COMM_WORLD);
+  std::vector<std::vector<float>> held(6, std::vector<float>(100'000, 0));
+  std::vector<sparclRequest_t> requests(held.size());
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const int root = static_cast<int>(i) % comm.size();
+    if (comm.rank() == root) std::fill(held[i].begin(), held[i].end(), static_cast<float>(i + 1));
+    ASSERT_EQ(sparclIBroadcastDelta(held[i].data(), nullptr, held[i].size(), sparclFloat32, root, comm.get(), &requests[i]), sparclSuccess);
+  }
+  for (std::size_t i = held.size(); i-- > 0;) EXPECT_EQ(sparclWait(&requests[i], nullptr), sparclSuccess);  // in any order
+  for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(held[i], std::vector<float>(100'000, static_cast<float>(i + 1)));
+}
+
+TEST(MpiApi, CommsOfSplitCommunicatorsDoNotMix) {
+  const int color = world_rank() % 2;
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, color, 0, &half);
+  {
+    Comm comm = Comm::mpi(half);
+    std::vector<int> held(1000, comm.rank() == 0 ? 5 + color : 0);
+    comm.broadcast_delta(std::span<int>(held), std::span<const int>(), 0);
+    EXPECT_EQ(held, std::vector<int>(1000, 5 + color));
+  }
+  MPI_Comm_free(&half);
+}
+
+TEST(MpiApi, BadArgumentsOfInitAreRefused) {
+  sparclComm_t comm = nullptr;
+  EXPECT_EQ(sparclCommInitMpi(nullptr, MPI_COMM_WORLD, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_NULL, nullptr), sparclInvalidArgument);
+  sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
+  config.verify = 9;
+  EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_SELF, &config), sparclInvalidArgument);
+  config.verify = sparclVerifyFull;
+  config.timeout_s = 3;
+  EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_SELF, &config), sparclSuccess);
+  EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
+}
+
+}  // namespace
+}  // namespace sparcl::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank != 0) delete testing::UnitTest::GetInstance()->listeners().Release(testing::UnitTest::GetInstance()->listeners().default_result_printer());
+  int mine = RUN_ALL_TESTS(), any = 0;
+  MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return any;
+}
