@@ -12,6 +12,7 @@ from layers import (BACKEND_HEADERS, BODIES, LAYERS, MAY_NAME_BODIES, README_FOL
 
 SOURCES = (".c", ".cc", ".cpp", ".cu")
 HEADERS = (".h", ".hpp", ".cuh")
+PARTS = (".inl",)  # parts of one source, compiled several times: named as the contract they implement, and without a guard
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 LAYER_CALL = re.compile(r"sparcl_layer\(([^)]*)\)")
 
@@ -134,7 +135,7 @@ def check_tree(root):
     paths = list(files_below(root))
     code = [path for path in paths if path.endswith(SOURCES + HEADERS)]
     offences = []
-    for path in code:
+    for path in code + [path for path in paths if path.endswith(PARTS)]:
         offences += [(path, *rest) for rest in check_source(root, path)]
     offences += check_stems(code)
     offences += check_readmes(root, set(paths))
