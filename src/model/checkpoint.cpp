@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kShardSuffix = ".safetensors";
-constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 constexpr std::string_view kUsualIndex = "model.safetensors.index.json";
 
 Status corrupt(const std::string& path, const std::string& what) { return Status(Code::kCorrupt, fmt::format("{}: {}", path, what)); }
@@ -132,29 +130,13 @@ Status Checkpoint::open_folder(Access access) {
   if (names->empty()) return Status(Code::kInvalidArgument, fmt::format("{}: no *{} file in this folder", path_, kShardSuffix));
 
   for (const std::string& name : *names) {
+    SPARCL_RETURN_IF_ERROR(check_shard_name(name).with_prefix(path_ + ": "));
     const Result<std::string> path = shard_path(path_, name);
     if (!path.ok()) return path.status();
     SPARCL_RETURN_IF_ERROR(add_file(*path, name, access));
   }
   if (const Status status = validate(schema_); !status.ok()) return corrupt(path_, status.message());
-  return layout_.index_name.empty() ? Status() : check_index();
-}
-
-// Each tensor is in the shard that the index names, and no shard holds another.
-Status Checkpoint::check_index() const {
-  const std::string where = fmt::format("{}/{}", path_, layout_.index_name);
-  const Result<ShardIndex> index = parse_shard_index(layout_.index);
-  if (!index.ok()) return index.status();
-  std::vector<std::pair<std::string, std::string>> held;
-  held.reserve(schema_.size());
-  for (std::size_t i = 0; i < schema_.size(); ++i) held.emplace_back(schema_[i].name, layout_.files[file_of_[i]].name);
-  std::sort(held.begin(), held.end());
-  const auto [listed, found] = std::mismatch(index->weight_map.begin(), index->weight_map.end(), held.begin(), held.end());
-  if (listed == index->weight_map.end() && found == held.end()) return {};
-  if (found == held.end() || (listed != index->weight_map.end() && *listed < *found)) {
-    return corrupt(where, fmt::format("tensor {} is missing in shard {}", in_quotes(listed->first), in_quotes(listed->second)));
-  }
-  return corrupt(where, fmt::format("shard {} holds tensor {}, which the index does not list there", in_quotes(found->second), in_quotes(found->first)));
+  return check_index(layout_, schema_, file_of_).with_prefix(path_ + "/");
 }
 
 std::uint64_t Checkpoint::byte_count() const { return std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0}); }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
-#include "src/model/layout.hpp"
+#include "src/model/file_layout.hpp"
 #include "src/model/mapped_file.hpp"
 #include "src/model/schema.hpp"
 
@@ -36,7 +36,6 @@ class Checkpoint {
   Checkpoint() = default;
   Status add_file(const std::string& path, const std::string& name, Access access);
   Status open_folder(Access access);
-  Status check_index() const;
 
   std::string path_;
   Layout layout_;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "src/base/status.hpp"
-#include "src/model/layout.hpp"
+#include "src/model/file_layout.hpp"
 #include "src/model/schema.hpp"
 
 namespace sparcl::model {

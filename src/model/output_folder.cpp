@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_shard(const std::string& name) { return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"); }
+bool is_shard(const std::string& name) { return name.ends_with(kShardSuffix) || name.ends_with(kIndexSuffix); }
 
 bool names(const Layout& layout, const std::string& name) {
   const auto is_it = [&](const FileLayout& file) { return file.name == name; };

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
-#include "src/model/layout.hpp"
+#include "src/model/file_layout.hpp"
 
 namespace sparcl::model {
 

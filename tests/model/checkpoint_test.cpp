@@ -144,7 +144,8 @@ TEST(ShardIndex, RefusesBadJson) {
            {R"({"weight_map":{"x":{}}})", "the file of tensor 'x' must be a string"},
            {R"({"weight_map":{"x":["a"]}})", "the file of tensor 'x' must be a string"},
            {R"({"weight_map":{},"weight_map":{}})", "weight_map is there twice"},
-           {R"({"weight_map":{"x":"a","x":"b"}})", "lists tensor 'x' twice"},
+           {R"({"weight_map":{"x":"a.bin"}})", "does not end in .safetensors"},
+           {R"({"weight_map":{"x":"a.safetensors","x":"b.safetensors"}})", "lists tensor 'x' twice"},
            {R"({"metadata":{"weight_map":{"x":"a"}}})", "weight_map is missing"},
            {R"({"metadata":)" + std::string(50, '[') + std::string(50, ']') + R"(,"weight_map":{}})", "nested deeper"},
            {std::string("{\"weight_map\":{}}\0", 18), "NUL"},
@@ -157,10 +158,10 @@ TEST(ShardIndex, RefusesBadJson) {
 
 TEST(ShardIndex, SkipsOtherEntries) {
   const Result<ShardIndex> index =
-      parse_shard_index(R"({"metadata":{"total_size":1e9,"nested":[{"weight_map":{"y":"../b"}}]},"weight_map":{"x":"a"},"more":null,"text":"t"})");
+      parse_shard_index(R"({"metadata":{"total_size":1e9,"nested":[{"weight_map":{"y":"../b"}}]},"weight_map":{"x":"a.safetensors"},"more":null,"text":"t"})");
   ASSERT_TRUE(index.ok()) << index.status().message();
   ASSERT_EQ(index->weight_map.size(), 1u);
-  EXPECT_EQ(index->files, std::vector<std::string>{"a"});
+  EXPECT_EQ(index->files, std::vector<std::string>{"a.safetensors"});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "src/model/state_hash.hpp"
+#include "src/model/model_hash.hpp"
 
 #include <vector>
 
