@@ -15,6 +15,10 @@
 
 namespace sparcl::codec {
 
+struct BlockMode;
+
+constexpr std::size_t kMaxAttachmentBytes = std::size_t{8} << 20;
+
 // Where encoded bytes go. reserve() gives at least `bytes` writable bytes in one piece, valid until commit(), which keeps the first `used`.
 class ByteSink {
  public:
@@ -40,7 +44,9 @@ struct EncodeOptions {
   Hash128 schema_hash;                              // of names, types and shapes: the model layer's
   bool with_state_hash = false;                     // hash base and target on the way (for Verify::kFull and files)
   std::span<const ChangedHint* const> hints;        // empty, or one an array
-  std::span<const std::byte> attachment;            // opaque bytes that travel with the update (the model layer's: a changed schema, metadata)
+  std::span<const std::byte> attachment;            // opaque bytes that travel with the update (the model layer's: a changed schema, metadata);
+                                                    // at most kMaxAttachmentBytes
+  const BlockMode* mode = nullptr;                  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
 };
 
 struct EncodeStats {

@@ -1,0 +1,102 @@
+#pragma once
+// The ways to code a block. A mode is one file and one row of the table.
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "kernels/kernel_set.hpp"
+#include "src/codec/block_view.hpp"
+#include "src/codec/split_rice.hpp"
+#include "src/codec/wire.hpp"
+
+namespace sparcl::codec {
+
+// What the flat mode finds out when it is asked for its cost, and needs again to write.
+struct FlatPlan {
+  std::vector<std::byte> magnitudes;       // |d| of each change
+  std::vector<std::uint64_t> negative;     // a bitmap of the changes
+  std::vector<std::uint16_t> exceptions;   // changes with |d| != 1
+  RiceList exception_list;
+  std::vector<std::uint64_t> coded;        // the m's
+  unsigned exponent = 0;
+  bool all = false;
+};
+
+// One block's changes, as the sender sees them, and room to work in (kept from block to block).
+struct BlockChanges {
+  const kernels::KernelSet* kernels = nullptr;
+  BlockView target;
+  bool fresh = false;                      // no whole base: only mode fresh will do
+  std::size_t count = 0;                   // changed elements, at least 1 unless fresh
+  std::vector<std::uint16_t> positions;
+  std::vector<std::byte> old_values;       // empty in a sparse vector
+  std::vector<std::byte> new_values;
+  RiceList list;                           // of the positions, prepared
+  bool has_steps = false;                  // old_values is filled
+  FlatPlan flat;
+  std::vector<std::byte> flags;            // of kernels::WriteMarksKernel
+
+  BlockShape shape() const { return target.shape; }
+};
+
+enum class DecodedKind : std::uint8_t { kWhole, kValues, kSteps };
+
+// One block as received.
+struct DecodedBlock {
+  DecodedKind kind = DecodedKind::kWhole;
+  bool fresh = false;
+  std::size_t count = 0;
+  const std::byte* whole = nullptr;        // kWhole: all of the block, in the payload
+  std::vector<std::uint16_t> positions;
+  std::vector<std::byte> values;           // kValues: new values; kSteps: steps
+  RiceListReader list;
+  RiceListReader exception_list;
+  std::vector<std::uint16_t> exceptions;
+  std::vector<std::uint8_t> lengths;
+
+  std::span<const std::uint16_t> changed() const { return {positions.data(), count}; }
+};
+
+constexpr std::size_t kCannot = std::numeric_limits<std::size_t>::max();
+
+struct BlockMode {
+  std::uint8_t id;
+  const char* name;
+  bool in_sparse;     // a sparse vector may hold it
+  bool whole;         // the payload is the block itself: it is used where it lies, never copied
+  // Exact bytes of the payload, or kCannot.
+  std::size_t (*cost)(BlockChanges& changes);
+  // Writes exactly that many; called after cost() for the same block.
+  void (*encode)(BlockChanges& changes, std::byte* out);
+  // The payload is hostile; kBitSlackBytes zero bytes follow it unless `whole`. nullptr, or what is wrong with it.
+  const char* (*decode)(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels, DecodedBlock& block);
+};
+
+extern const BlockMode kDenseMode;
+extern const BlockMode kFreshMode;
+extern const BlockMode kVerbatimMode;
+extern const BlockMode kFlatMode;
+
+std::span<const BlockMode* const> block_modes();
+// nullptr if there is none.
+const BlockMode* find_block_mode(unsigned id);
+
+struct ModeChoice {
+  const BlockMode* mode;
+  std::size_t bytes;
+};
+// The cheapest in bytes; of equals the first.
+ModeChoice choose_mode(BlockChanges& changes);
+
+// k, at the front of a payload: 1 <= k <= the block's elements. False if it is not there.
+bool read_change_count(std::span<const std::byte>& payload, BlockShape shape, std::size_t& count);
+
+// What every mode with positions needs: sets block.count and makes room.
+void make_room(DecodedBlock& block, BlockShape shape, std::size_t count);
+
+// All bits used, and only zeros up to the end of the last byte?
+bool ends_cleanly(const BitCursor& bits);
+
+}  // namespace sparcl::codec

@@ -1,0 +1,51 @@
+#include <array>
+
+#include "src/base/bytes.hpp"
+#include "src/codec/block_mode.hpp"
+
+namespace sparcl::codec {
+namespace {
+
+constexpr std::array kModes{&kDenseMode, &kFreshMode, &kVerbatimMode, &kFlatMode};
+
+}  // namespace
+
+std::span<const BlockMode* const> block_modes() { return kModes; }
+
+const BlockMode* find_block_mode(unsigned id) {
+  for (const BlockMode* mode : kModes) {
+    if (mode->id == id) return mode;
+  }
+  return nullptr;
+}
+
+ModeChoice choose_mode(BlockChanges& changes) {
+  ModeChoice best{nullptr, kCannot};
+  for (const BlockMode* mode : kModes) {
+    const std::size_t bytes = mode->cost(changes);
+    if (bytes < best.bytes) best = {mode, bytes};
+  }
+  return best;
+}
+
+bool read_change_count(std::span<const std::byte>& payload, BlockShape shape, std::size_t& count) {
+  ByteReader reader(payload);
+  std::uint64_t value = 0;
+  if (!reader.read_varint(value) || value == 0 || value > shape.elements) return false;
+  count = static_cast<std::size_t>(value);
+  payload = payload.subspan(reader.position());
+  return true;
+}
+
+void make_room(DecodedBlock& block, BlockShape shape, std::size_t count) {
+  block.count = count;
+  if (block.positions.size() < count + kernels::kPositionSlack) block.positions.resize(count + kernels::kPositionSlack);
+  if (block.values.size() < count * shape.element_bytes()) block.values.resize(count * shape.element_bytes());
+}
+
+bool ends_cleanly(const BitCursor& bits) {
+  if (bits.at > bits.limit || bits.left() >= 8) return false;
+  return bits.left() == 0 || kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), bits.left()) == 0;
+}
+
+}  // namespace sparcl::codec

@@ -1,0 +1,51 @@
+#pragma once
+// A block's elements where they lie: pieces of one or several arrays.
+
+#include <span>
+
+#include "kernels/kernel_set.hpp"
+#include "src/base/checksum.hpp"
+#include "src/codec/block_map.hpp"
+
+namespace sparcl::codec {
+
+struct BlockShape {
+  DataType datatype = DataType::kUint8;
+  std::uint32_t elements = 0;
+
+  std::size_t element_bytes() const { return sparcl::element_bytes(datatype); }
+  std::size_t bytes() const { return elements * element_bytes(); }
+};
+
+inline BlockShape shape_of(DataType datatype, std::span<const Piece> pieces) {
+  return {datatype, pieces.empty() ? 0 : pieces.back().offset + pieces.back().count};
+}
+
+// Byte is std::byte or const std::byte. The pieces and the list of arrays outlive the view.
+template <class Byte>
+struct BasicBlockView {
+  BlockShape shape;
+  std::span<const Piece> pieces;
+  std::span<Byte* const> arrays;
+
+  Byte* data(const Piece& piece) const { return arrays[piece.array] + piece.first * shape.element_bytes(); }
+  operator BasicBlockView<const std::byte>() const {
+    return {shape, pieces, std::span<const std::byte* const>(arrays.data(), arrays.size())};
+  }
+};
+using BlockView = BasicBlockView<const std::byte>;
+using WritableBlockView = BasicBlockView<std::byte>;
+
+// The block's bytes as one piece: in place where it is one, else copied to `scratch`.
+std::span<const std::byte> whole_block(const BlockView& view, std::vector<std::byte>& scratch);
+void copy_block(const BlockView& view, std::byte* out);
+void overwrite_block(const WritableBlockView& view, const std::byte* bytes);
+
+// At ascending positions of the block.
+void gather(const kernels::KernelSet& kernels, const BlockView& view, std::span<const std::uint16_t> positions, std::byte* values);
+void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, std::span<const std::uint16_t> positions,
+             const std::byte* values);
+enum class Access { kRead, kWrite };
+void prefetch(const kernels::KernelSet& kernels, const BlockView& view, std::span<const std::uint16_t> positions, Access access);
+
+}  // namespace sparcl::codec

@@ -1,0 +1,96 @@
+#include "src/codec/change_scan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace sparcl::codec {
+namespace {
+
+Status bad_hint(std::uint32_t array, std::string_view what) {
+  return Status(Code::kInvalidArgument, fmt::format("hint of changed elements for array {}: {}", array, what));
+}
+
+}  // namespace
+
+Status ChangeScan::check() const {
+  if (hints_.empty()) return {};
+  if (hints_.size() != map_.arrays().size()) {
+    return Status(Code::kInvalidArgument, fmt::format("{} hints for {} arrays: give one an array, or none", hints_.size(), map_.arrays().size()));
+  }
+  for (std::uint32_t i = 0; i < hints_.size(); ++i) {
+    const std::uint64_t count = map_.arrays()[i].count;
+    if (hints_[i] == nullptr) continue;
+    const ChangedHint& hint = *hints_[i];
+    if (hint.block_elements > 0) {
+      const std::uint64_t bits = count / hint.block_elements + (count % hint.block_elements != 0);
+      if (hint.blocks.size() < bits / 64 + (bits % 64 != 0)) return bad_hint(i, fmt::format("its bitmap has fewer than {} bits", bits));
+    } else if (!hint.indices.empty() && hint.indices.back() >= count) {
+      return bad_hint(i, fmt::format("index {} of {} elements", hint.indices.back(), count));
+    }
+  }
+  return {};
+}
+
+Status ChangeScan::scan(DataType datatype, std::span<const Piece> pieces, std::uint16_t* positions, std::size_t& count) {
+  count = 0;
+  const std::size_t width = element_bytes(datatype);
+  for (const Piece& piece : pieces) {
+    const ChangedHint* hint = hints_.empty() ? nullptr : hints_[piece.array];
+    if (hint == nullptr) {
+      count += compare(width, piece, piece.first, piece.count, positions + count);
+    } else if (hint->block_elements > 0) {
+      count += scan_blocks(width, piece, *hint, positions + count);
+    } else {
+      std::size_t found = 0;
+      SPARCL_RETURN_IF_ERROR(scan_indices(width, piece, *hint, positions + count, found));
+      count += found;
+    }
+  }
+  return {};
+}
+
+std::size_t ChangeScan::compare(std::size_t width, const Piece& piece, std::uint64_t first, std::uint64_t count,
+                                std::uint16_t* positions) const {
+  auto* diff = kernels_.elements[static_cast<std::size_t>(std::countr_zero(width))].diff;
+  const auto offset = static_cast<std::uint32_t>(piece.offset + (first - piece.first));
+  return diff(base_[piece.array] + first * width, target_[piece.array] + first * width, count, offset, positions);
+}
+
+std::size_t ChangeScan::scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, std::uint16_t* positions) const {
+  const std::uint64_t end = piece.first + piece.count;
+  std::size_t found = 0;
+  for (std::uint64_t bit = piece.first / hint.block_elements; bit * hint.block_elements < end; ++bit) {
+    if (((hint.blocks[bit / 64] >> (bit % 64)) & 1) == 0) continue;
+    const std::uint64_t first = std::max(piece.first, bit * hint.block_elements);
+    // Written without (bit + 1) * block_elements, which may pass 2^64.
+    const std::uint64_t last = end - bit * hint.block_elements <= hint.block_elements ? end : (bit + 1) * hint.block_elements;
+    found += compare(width, piece, first, last - first, positions + found);
+  }
+  return found;
+}
+
+Status ChangeScan::scan_indices(std::size_t width, const Piece& piece, const ChangedHint& hint, std::uint16_t* positions,
+                                std::size_t& found) {
+  if (array_ != piece.array || piece.first == 0) {
+    array_ = piece.array;
+    next_ = 0;
+  }
+  const std::uint64_t end = piece.first + piece.count;
+  const std::byte* base = base_[piece.array];
+  const std::byte* target = target_[piece.array];
+  for (; next_ < hint.indices.size() && hint.indices[next_] < end; ++next_) {
+    const std::uint64_t index = hint.indices[next_];
+    const bool ascends = index >= piece.first && (next_ == 0 || index > hint.indices[next_ - 1]);
+    if (!ascends) return bad_hint(piece.array, fmt::format("index {} (entry {}) does not ascend", index, next_));
+    positions[found] = static_cast<std::uint16_t>(piece.offset + (index - piece.first));
+    found += std::memcmp(base + index * width, target + index * width, width) != 0;
+  }
+  const bool is_last = end == map_.arrays()[piece.array].count;
+  if (is_last && next_ < hint.indices.size()) return bad_hint(piece.array, fmt::format("entry {} is not below its end", next_));
+  return {};
+}
+
+}  // namespace sparcl::codec

@@ -1,0 +1,39 @@
+#pragma once
+// Finds a block's changes: by comparing all of it, or only what the caller says may have changed.
+
+#include <span>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/codec/update.hpp"
+
+namespace sparcl::codec {
+
+// Visit blocks in ascending order: the scan keeps its place in each list of indices.
+class ChangeScan {
+ public:
+  ChangeScan(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
+             std::span<const ChangedHint* const> hints, const kernels::KernelSet& kernels)
+      : map_(map), base_(base), target_(target), hints_(hints), kernels_(kernels) {}
+
+  // Are the hints well-formed, as far as can be seen without walking through them?
+  Status check() const;
+
+  // Writes the positions that differ (room for a block's and kPositionSlack more) and how many. Every piece has a base.
+  Status scan(DataType datatype, std::span<const Piece> pieces, std::uint16_t* positions, std::size_t& count);
+
+ private:
+  std::size_t compare(std::size_t width, const Piece& piece, std::uint64_t first, std::uint64_t count, std::uint16_t* positions) const;
+  std::size_t scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, std::uint16_t* positions) const;
+  Status scan_indices(std::size_t width, const Piece& piece, const ChangedHint& hint, std::uint16_t* positions, std::size_t& found);
+
+  const BlockMap& map_;
+  std::span<const std::byte* const> base_;
+  std::span<const std::byte* const> target_;
+  std::span<const ChangedHint* const> hints_;
+  const kernels::KernelSet& kernels_;
+  std::uint32_t array_ = 0;     // whose list of indices next_ is in
+  std::size_t next_ = 0;
+};
+
+}  // namespace sparcl::codec

@@ -1,0 +1,52 @@
+#pragma once
+// Finds the sections of an untrusted stream as it arrives: their order, lengths and CRCs. What they hold is the caller's.
+
+#include <cstdint>
+#include <vector>
+
+#include "src/base/staging.hpp"
+#include "src/base/status.hpp"
+#include "src/codec/wire.hpp"
+
+namespace sparcl::codec {
+
+struct Section {
+  std::uint8_t tag = 0;
+  std::uint64_t first = 0;  // of its content, in the stream
+  std::uint64_t bytes = 0;
+};
+
+class FrameReader {
+ public:
+  explicit FrameReader(StreamKind kind) : kind_(kind) {}
+
+  // The next section of which all bytes are among the first `available` of the stream; `found` false if there is none yet. Header, chunk end
+  // and end have been checked against their CRC, the bytes of other sections only by the chunk end that follows. A section of unknown content
+  // that may be skipped is not reported.
+  Status next(const Staging& staging, std::uint64_t available, Section& section, bool& found);
+
+  // An error unless the stream of stream_bytes is whole.
+  Status finish(std::uint64_t stream_bytes) const;
+
+ private:
+  Status read_prefix(const Staging& staging, std::uint64_t available, bool& found);
+  Status read_head(const Staging& staging, std::uint64_t available, Section& section, bool& found);
+  Status check_tag(std::uint8_t tag) const;
+  Status check_bytes(const Staging& staging, const Section& section);
+  void note(std::uint8_t tag);
+  void add_to_crc(const Staging& staging, std::uint64_t end);
+
+  StreamKind kind_;
+  std::uint64_t at_ = 0;      // everything before it has been reported or skipped
+  std::uint64_t crc_at_ = 0;  // everything before it is in crc_
+  std::uint32_t crc_ = 0;
+  std::uint64_t chunk_first_ = 0;
+  bool has_prefix_ = false;
+  bool has_header_ = false;
+  bool may_attach_ = false;
+  bool chunk_has_blocks_ = false;
+  bool ended_ = false;
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace sparcl::codec

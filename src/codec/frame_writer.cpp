@@ -1,0 +1,91 @@
+#include "src/codec/frame_writer.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "src/base/bytes.hpp"
+#include "src/base/checksum.hpp"
+
+namespace sparcl::codec {
+namespace {
+
+constexpr std::size_t kMaxHeadBytes = 1 + 2 * kMaxVarintBytes;  // tag, length, gap
+
+}  // namespace
+
+std::byte* FrameWriter::reserve(std::size_t bytes, ByteSink& sink) {
+  open_ = sink.reserve(bytes);
+  return open_;
+}
+
+void FrameWriter::commit(std::size_t bytes, ByteSink& sink) {
+  crc_ = crc32c({open_, bytes}, crc_);
+  sink.commit(bytes);
+  chunk_bytes_ += bytes;
+  total_bytes_ += bytes;
+}
+
+void FrameWriter::write_prefix(StreamKind kind, ByteSink& sink) {
+  std::byte* at = reserve(kPrefixBytes, sink);
+  store_le(at, kMagic);
+  store_le(at + 4, kWireVersion);
+  store_le(at + 5, static_cast<std::uint8_t>(kind));
+  store_le(at + 6, std::uint16_t{0});
+  commit(kPrefixBytes, sink);
+}
+
+void FrameWriter::write_section(std::uint8_t tag, std::span<const std::byte> content, ByteSink& sink) {
+  std::byte* begin = reserve(kMaxHeadBytes + content.size(), sink);
+  std::byte* at = begin;
+  store_le(at++, tag);
+  at += store_varint(at, content.size());
+  if (!content.empty()) std::memcpy(at, content.data(), content.size());
+  commit(static_cast<std::size_t>(at - begin) + content.size(), sink);
+}
+
+void FrameWriter::write_checked_section(std::uint8_t tag, std::span<const std::byte> content, ByteSink& sink) {
+  std::byte* begin = reserve(kMaxHeadBytes + content.size() + kCrcBytes, sink);
+  std::byte* at = begin;
+  store_le(at++, tag);
+  at += store_varint(at, content.size() + kCrcBytes);
+  std::memcpy(at, content.data(), content.size());
+  at += content.size();
+  store_le(at, crc32c({begin, at}, crc_));
+  commit(static_cast<std::size_t>(at - begin) + kCrcBytes, sink);
+}
+
+std::byte* FrameWriter::begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes, ByteSink& sink) {
+  std::array<std::byte, kMaxVarintBytes> gap_bytes;
+  const std::size_t gap_size = gap == 0 ? 0 : store_varint(gap_bytes.data(), gap);
+  std::byte* begin = reserve(kMaxHeadBytes + payload_bytes, sink);
+  std::byte* at = begin;
+  store_le(at++, static_cast<std::uint8_t>((gap == 0 ? kTagBlock : kTagBlockAfterGap) + mode));
+  at += store_varint(at, gap_size + payload_bytes);
+  std::memcpy(at, gap_bytes.data(), gap_size);
+  at += gap_size;
+  open_bytes_ = static_cast<std::size_t>(at - begin) + payload_bytes;
+  return at;
+}
+
+void FrameWriter::end_block(std::uint64_t old_digest, std::uint64_t new_digest, ByteSink& sink) {
+  commit(open_bytes_, sink);
+  old_digest_ += old_digest;
+  new_digest_ += new_digest;
+  ++blocks_;
+  ++chunk_blocks_;
+}
+
+void FrameWriter::end_chunk(ByteSink& sink) {
+  if (chunk_blocks_ == 0) return;
+  std::array<std::byte, kChunkEndBytes - kCrcBytes> content;
+  store_le(content.data(), old_digest_);
+  store_le(content.data() + 8, new_digest_);
+  write_checked_section(kTagChunkEnd, content, sink);
+  crc_ = 0;
+  chunk_bytes_ = 0;
+  chunk_blocks_ = 0;
+  old_digest_ = 0;
+  new_digest_ = 0;
+}
+
+}  // namespace sparcl::codec

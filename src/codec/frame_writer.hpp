@@ -1,0 +1,45 @@
+#pragma once
+// Writes the sections of a stream, their CRCs and the digests of chunks.
+
+#include <cstdint>
+#include <span>
+
+#include "src/codec/update.hpp"
+#include "src/codec/wire.hpp"
+
+namespace sparcl::codec {
+
+class FrameWriter {
+ public:
+  void write_prefix(StreamKind kind, ByteSink& sink);
+  void write_section(std::uint8_t tag, std::span<const std::byte> content, ByteSink& sink);
+  // The same for sections whose last four bytes are a CRC: `content` is without it.
+  void write_checked_section(std::uint8_t tag, std::span<const std::byte> content, ByteSink& sink);
+
+  // A block: returns where to write its payload of exactly payload_bytes, then end_block().
+  std::byte* begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes, ByteSink& sink);
+  void end_block(std::uint64_t old_digest, std::uint64_t new_digest, ByteSink& sink);
+
+  bool chunk_is_full() const { return chunk_bytes_ >= kChunkBytes; }
+  // Does nothing if there was no block since the last one.
+  void end_chunk(ByteSink& sink);
+
+  std::uint64_t total_bytes() const { return total_bytes_; }
+  std::uint64_t blocks() const { return blocks_; }
+
+ private:
+  std::byte* reserve(std::size_t bytes, ByteSink& sink);
+  void commit(std::size_t bytes, ByteSink& sink);
+
+  std::byte* open_ = nullptr;  // what the sink gave, not yet committed
+  std::size_t open_bytes_ = 0;
+  std::uint32_t crc_ = 0;
+  std::uint64_t chunk_bytes_ = 0;
+  std::uint64_t total_bytes_ = 0;
+  std::uint64_t blocks_ = 0;
+  std::uint64_t chunk_blocks_ = 0;
+  std::uint64_t old_digest_ = 0;
+  std::uint64_t new_digest_ = 0;
+};
+
+}  // namespace sparcl::codec

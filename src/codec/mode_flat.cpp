@@ -1,0 +1,247 @@
+// Mode flat: positions, and steps against the value that the receiver holds. Most steps are +1 or -1 in units of the last place: those cost
+// their sign; the others are listed with their size (or, where most are larger, all sizes are coded).
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "src/base/bytes.hpp"
+#include "src/codec/block_mode.hpp"
+
+namespace sparcl::codec {
+namespace {
+
+constexpr std::uint8_t kAllFlag = 0x40;
+constexpr unsigned kExponentMask = 0x3f;
+
+using Widths = std::array<std::uint32_t, 64>;  // how many m have floor(log2(m + 1)) = b
+
+// Calls visit with a zero of the unsigned type of `bytes`.
+template <class Visit>
+auto with_width(std::size_t bytes, Visit visit) {
+  switch (bytes) {
+    case 1: return visit(std::uint8_t{0});
+    case 2: return visit(std::uint16_t{0});
+    case 4: return visit(std::uint32_t{0});
+    default: return visit(std::uint64_t{0});
+  }
+}
+
+template <class T>
+T load(const std::byte* array, std::size_t i) {
+  T value;
+  std::memcpy(&value, array + i * sizeof value, sizeof value);
+  return value;
+}
+
+unsigned floor_log2(std::uint64_t value) { return static_cast<unsigned>(std::bit_width(value >> 1)); }
+
+// L + e of m: floor(log2(m + 2^e)). m < 2^63 and e < 64, so nothing overflows.
+unsigned scaled_length(std::uint64_t m, unsigned e) { return floor_log2(m + (std::uint64_t{1} << e)); }
+
+// About the bits of all m's with exponent e: exact but for m's next to a power of two. Integer only, so that every sender decides alike.
+std::uint64_t estimate(const Widths& widths, unsigned e) {
+  std::uint64_t bits = 0;
+  for (unsigned b = 0; b < widths.size(); ++b) {
+    const unsigned scaled = std::max(b, e) + (b == e && b > 0 ? 1 : 0);
+    bits += widths[b] * std::uint64_t{2 * scaled - e + 1};
+  }
+  return bits;
+}
+
+struct ExponentChoice {
+  unsigned exponent = 0;
+  std::uint64_t bits = 0;
+};
+
+ExponentChoice choose_exponent(const Widths& widths) {
+  unsigned top = 0;
+  for (unsigned b = 0; b < widths.size(); ++b) top = widths[b] > 0 ? b : top;
+  ExponentChoice best{0, estimate(widths, 0)};
+  for (unsigned e = 1; e <= std::min(top + 1, 62u); ++e) {
+    if (const std::uint64_t bits = estimate(widths, e); bits < best.bits) best = {e, bits};
+  }
+  return best;
+}
+
+// The m's of the listed exceptions, or of all changes. Below 2^63 by definition; the mask keeps a caller that writes to its arrays meanwhile from
+// leading us out of bounds.
+void collect(const BlockChanges& changes, FlatPlan& plan) {
+  const std::size_t exceptions = plan.exception_list.count;
+  plan.coded.resize(plan.all ? changes.count : exceptions);
+  with_width(changes.shape().element_bytes(), [&](auto zero) {
+    using T = decltype(zero);
+    for (std::size_t i = 0; i < plan.coded.size(); ++i) {
+      const std::size_t change = plan.all ? i : plan.exceptions[i];
+      plan.coded[i] = (std::uint64_t{load<T>(plan.magnitudes.data(), change)} - (plan.all ? 1 : 2)) & (~std::uint64_t{0} >> 1);
+    }
+  });
+}
+
+void find_steps(BlockChanges& changes, FlatPlan& plan) {
+  const BlockShape shape = changes.shape();
+  plan.magnitudes.resize(std::max(plan.magnitudes.size(), changes.count * shape.element_bytes()));
+  plan.negative.resize(std::max(plan.negative.size(), changes.count / 64 + 1));
+  plan.exceptions.resize(std::max(plan.exceptions.size(), changes.count + kernels::kPositionSlack));
+  changes.kernels->order_of(shape.datatype)
+      .split_steps(changes.old_values.data(), changes.new_values.data(), changes.count, plan.magnitudes.data(), plan.negative.data());
+  const std::size_t found =
+      changes.kernels->of(shape.datatype).find_not_one(plan.magnitudes.data(), changes.count, plan.exceptions.data());
+  plan.exception_list.prepare(changes.kernels->lists, {plan.exceptions.data(), found}, changes.count);
+}
+
+// Lists the exceptions or codes all, whichever is estimated smaller.
+void choose_form(const BlockChanges& changes, FlatPlan& plan) {
+  Widths listed{};
+  Widths all{};
+  const std::size_t exceptions = plan.exception_list.count;
+  with_width(changes.shape().element_bytes(), [&](auto zero) {
+    using T = decltype(zero);
+    for (std::size_t i = 0; i < exceptions; ++i) {
+      const std::uint64_t magnitude = load<T>(plan.magnitudes.data(), plan.exceptions[i]);
+      ++listed[floor_log2(magnitude - 1)];
+      ++all[floor_log2(magnitude)];
+    }
+  });
+  all[0] += static_cast<std::uint32_t>(changes.count - exceptions);
+  const ExponentChoice of_listed = choose_exponent(listed);
+  const ExponentChoice of_all = choose_exponent(all);
+  const std::uint64_t list_bits = plan.exception_list.plane_bits() + plan.exception_list.unary_bits();
+  plan.all = of_all.bits < of_listed.bits + list_bits;
+  plan.exponent = plan.all ? of_all.exponent : of_listed.exponent;
+}
+
+std::size_t cost(BlockChanges& changes) {
+  if (changes.fresh || !changes.has_steps) return kCannot;
+  FlatPlan& plan = changes.flat;
+  find_steps(changes, plan);
+  choose_form(changes, plan);
+  collect(changes, plan);
+  std::uint64_t bits = changes.list.plane_bits() + changes.list.unary_bits() + changes.count;
+  if (!plan.all) bits += plan.exception_list.plane_bits() + plan.exception_list.unary_bits();
+  for (const std::uint64_t m : plan.coded) bits += 2 * scaled_length(m, plan.exponent) - plan.exponent + 1;
+  std::byte varint[kMaxVarintBytes];
+  const std::size_t counts = store_varint(varint, changes.count) + (plan.all ? 0 : store_varint(varint, plan.exception_list.count));
+  return counts + 1 + static_cast<std::size_t>((bits + 7) / 8);
+}
+
+void write_magnitudes(const FlatPlan& plan, kernels::BitWriter& bits) {
+  const unsigned e = plan.exponent;
+  for (const std::uint64_t m : plan.coded) {
+    const unsigned length = scaled_length(m, e) - e;
+    bits.put(std::uint64_t{1} << length, length + 1);
+  }
+  for (const std::uint64_t m : plan.coded) {
+    const unsigned scaled = scaled_length(m, e);
+    bits.put(m + (std::uint64_t{1} << e) - (std::uint64_t{1} << scaled), scaled);  // v's lower bits and m's e low bits are one number
+  }
+}
+
+void encode(BlockChanges& changes, std::byte* out) {
+  const kernels::ListKernels& lists = changes.kernels->lists;
+  const FlatPlan& plan = changes.flat;
+  const RiceList& exceptions = plan.exception_list;
+  out += store_varint(out, changes.count);
+  *out++ = static_cast<std::byte>(plan.exponent | (plan.all ? kAllFlag : 0));
+  if (!plan.all) out += store_varint(out, exceptions.count);
+  kernels::BitWriter bits{out};
+  lists.pack_planes(changes.list.remainders.data(), changes.count, changes.list.shift, bits);
+  for (std::size_t i = 0; i < changes.count; i += 64) {
+    bits.put(plan.negative[i / 64], static_cast<unsigned>(std::min<std::size_t>(64, changes.count - i)));
+  }
+  if (!plan.all) lists.pack_planes(exceptions.remainders.data(), exceptions.count, exceptions.shift, bits);
+  lists.write_marks(changes.list.marks.data(), changes.count, changes.flags.data(), bits);
+  if (!plan.all) lists.write_marks(exceptions.marks.data(), exceptions.count, changes.flags.data(), bits);
+  write_magnitudes(plan, bits);
+  bits.finish();
+}
+
+// Lengths L + e of `count` m's, from their unary codes.
+bool read_lengths(BitCursor& bits, unsigned e, std::size_t count, std::vector<std::uint8_t>& lengths) {
+  if (lengths.size() < count) lengths.resize(count);
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t word = bits.at < bits.limit ? kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), bits.left()) : 0;
+    const auto length = static_cast<unsigned>(std::countr_zero(word));  // 64 if no one follows
+    if (length + e > 63) return false;
+    bits.at += length + 1;
+    lengths[i] = static_cast<std::uint8_t>(length + e);
+    total += length + e;
+  }
+  return bits.left() >= total;
+}
+
+// Multiplies the steps (+1 or -1 so far) at `changes` by the m's that follow, plus `least`.
+template <class T>
+bool read_magnitudes(BitCursor& bits, unsigned e, std::span<const std::uint8_t> lengths, const std::uint16_t* changes, unsigned least,
+                     std::byte* steps) {
+  const std::uint64_t largest = (std::uint64_t{1} << (8 * sizeof(T) - 1)) - least;  // m of the most negative step
+  bool valid = true;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const std::uint64_t suffix = kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), lengths[i]);
+    bits.at += lengths[i];
+    const std::uint64_t m = suffix + (std::uint64_t{1} << lengths[i]) - (std::uint64_t{1} << e);
+    const std::size_t change = changes != nullptr ? changes[i] : i;
+    const T step = load<T>(steps, change);
+    valid = valid && m <= largest - (step == 1 ? 1 : 0);
+    const T scaled = static_cast<T>(std::uint64_t{step} * (m + least));
+    std::memcpy(steps + change * sizeof(T), &scaled, sizeof scaled);
+  }
+  return valid;
+}
+
+struct Head {
+  std::size_t count = 0;
+  std::size_t exceptions = 0;  // m's
+  unsigned exponent = 0;
+  bool all = false;
+};
+
+const char* read_head(std::span<const std::byte>& payload, BlockShape shape, Head& head) {
+  if (!read_change_count(payload, shape, head.count)) return "has an invalid change count";
+  ByteReader reader(payload);
+  std::uint8_t parameters = 0;
+  std::uint64_t exceptions = head.count;
+  if (!reader.read(parameters) || parameters >= 2 * kAllFlag) return "has invalid parameters";
+  head.all = (parameters & kAllFlag) != 0;
+  head.exponent = parameters & kExponentMask;
+  if (!head.all && (!reader.read_varint(exceptions) || exceptions > head.count)) return "has more exceptions than changes";
+  if (exceptions == 0 && head.exponent != 0) return "has an exponent and nothing to use it for";
+  head.exceptions = static_cast<std::size_t>(exceptions);
+  payload = payload.subspan(reader.position());
+  return nullptr;
+}
+
+const char* decode(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels, DecodedBlock& block) {
+  Head head;
+  if (const char* wrong = read_head(payload, shape, head)) return wrong;
+  const kernels::ListKernels& lists = kernels.lists;
+  make_room(block, shape, head.count);
+  block.kind = DecodedKind::kSteps;
+  block.fresh = false;
+  const std::size_t listed = head.all ? 0 : head.exceptions;
+  if (block.exceptions.size() < listed + kernels::kPositionSlack) block.exceptions.resize(listed + kernels::kPositionSlack);
+
+  BitCursor bits{payload.data(), 0, 8 * std::uint64_t{payload.size()}};
+  if (!block.list.read_planes(lists, bits, shape.elements, head.count)) return "ends inside its positions";
+  if (bits.left() < head.count) return "ends inside its signs";
+  kernels.of(shape.datatype).unit_steps(bits.bytes, bits.at, head.count, block.values.data());
+  bits.at += head.count;
+  if (!block.exception_list.read_planes(lists, bits, head.count, listed)) return "ends inside its exceptions";
+  if (!block.list.read_unary(lists, bits, block.positions.data())) return "has positions past its end";
+  if (!block.exception_list.read_unary(lists, bits, block.exceptions.data())) return "has exceptions past its changes";
+  if (!read_lengths(bits, head.exponent, head.exceptions, block.lengths)) return "has invalid lengths of magnitudes";
+  const bool valid = with_width(shape.element_bytes(), [&](auto zero) {
+    return read_magnitudes<decltype(zero)>(bits, head.exponent, {block.lengths.data(), head.exceptions},
+                                           head.all ? nullptr : block.exceptions.data(), head.all ? 1 : 2, block.values.data());
+  });
+  if (!valid) return "has a step larger than its data type";
+  return ends_cleanly(bits) ? nullptr : "does not end where its steps do";
+}
+
+}  // namespace
+
+const BlockMode kFlatMode{3, "flat", false, false, cost, encode, decode};
+
+}  // namespace sparcl::codec

@@ -1,0 +1,52 @@
+#pragma once
+// Lists of ascending positions as planes of remainders and one unary bitmap (docs/wire-format.md).
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/kernel_set.hpp"
+
+namespace sparcl::codec {
+
+// Bits of a remainder for `count` positions below `span`: a pure function of both, so it is not sent. 0.481 = 31 / 64 is ln 2 squared:
+// the optimum of Golomb's rule for gaps of an independent choice.
+unsigned rice_shift(std::uint64_t span, std::uint64_t count);
+
+// A list made ready to be written: its size is known before the first bit is.
+struct RiceList {
+  std::size_t count = 0;
+  unsigned shift = 0;
+  std::vector<std::uint16_t> remainders;
+  std::vector<std::uint16_t> marks;
+
+  void prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint64_t span);
+  std::uint64_t plane_bits() const { return std::uint64_t{shift} * count; }
+  std::uint64_t unary_bits() const { return count == 0 ? 0 : std::uint64_t{marks[count - 1]} + 1; }
+};
+
+// Bits from an untrusted sender. The buffer has kBitSlackBytes readable (and zero) after its end.
+struct BitCursor {
+  const std::byte* bytes;
+  std::uint64_t at;     // the next bit
+  std::uint64_t limit;  // the first that does not belong to it
+
+  std::uint64_t left() const { return limit - at; }
+};
+
+// Reads the two parts of a list at their places. Each returns false if the bits do not hold it.
+class RiceListReader {
+ public:
+  bool read_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count);
+  // Writes count positions below the span (room for kPositionSlack more).
+  bool read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions);
+
+ private:
+  std::uint64_t span_ = 0;
+  std::size_t count_ = 0;
+  unsigned shift_ = 0;
+  std::vector<std::uint16_t> remainders_;
+  std::vector<std::uint16_t> marks_;
+};
+
+}  // namespace sparcl::codec

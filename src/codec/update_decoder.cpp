@@ -1,0 +1,302 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "src/base/bytes.hpp"
+#include "src/codec/base_check.hpp"
+#include "src/codec/frame_reader.hpp"
+#include "src/codec/layout.hpp"
+#include "src/codec/payload.hpp"
+#include "src/codec/update.hpp"
+
+namespace sparcl::codec {
+namespace {
+
+struct BlockEntry {  // where a block lies in the stream
+  std::uint64_t index;
+  std::uint64_t first;
+  std::uint32_t bytes;
+  std::uint8_t mode;
+};
+
+// A block that has been decoded and whose lines are on their way from memory; used one block later.
+struct Slot {
+  std::uint64_t index = 0;
+  std::vector<Piece> pieces;
+  BlockShape shape;
+  DecodedBlock block;
+  Payload payload;
+};
+
+struct Header {
+  std::uint64_t base_version = 0;
+  std::uint64_t target_version = 0;
+  std::uint32_t flags = 0;
+};
+
+Status corrupt(std::string_view what) { return Status(Code::kCorrupt, std::string(what)); }
+
+}  // namespace
+
+struct UpdateDecoder::Impl {
+  Impl(const BlockMap& block_map, std::span<std::byte* const> held_arrays, Verify verify_level, const Hash128& schema,
+       const kernels::KernelSet& kernel_set)
+      : map(block_map),
+        held(held_arrays.begin(), held_arrays.end()),
+        verify(verify_level),
+        expected_schema(schema),
+        kernels(kernel_set),
+        frame(StreamKind::kUpdate),
+        check(verify_level, schema, kernel_set) {}
+
+  Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
+  Status handle(const Staging& staging, const Section& section);
+  Status read_header(const std::byte* at);
+  Status read_chunk_end(const std::byte* at);
+  Status read_end(const std::byte* at, std::uint64_t bytes);
+  Status add_entry(const Staging& staging, const Section& section);
+  std::uint64_t hash_unchanged(std::uint64_t end, std::uint64_t budget);
+  Status load(const Staging& staging, const BlockEntry& entry, Access access, Slot& slot);
+  void check_pending();
+  void write(const Slot& slot);
+  Status apply(const Staging& staging);
+
+  WritableBlockView view(const Slot& slot) const { return {slot.shape, slot.pieces, held}; }
+  Slot& spare() { return slots[pending == &slots[0] ? 1 : 0]; }
+
+  const BlockMap& map;
+  std::vector<std::byte*> held;
+  Verify verify;
+  Hash128 expected_schema;
+  const kernels::KernelSet& kernels;
+  FrameReader frame;
+  BaseCheck check;
+
+  Status error;  // the first one
+  Header header;
+  std::vector<std::byte> attachment;
+  std::vector<BlockEntry> entries;
+  std::uint64_t next_block = 0;   // the least index that the next block can have
+  std::uint64_t hashed_block = 0;  // kFull: all below are in the hashes
+  std::uint64_t coded_elements = 0;
+  std::uint64_t changed = 0;
+  bool ended = false;
+  bool finished = false;
+  std::optional<Section> section;  // found, and not handled yet
+  std::array<Slot, 2> slots;
+  Slot* pending = nullptr;         // decoded, and not checked (or written) yet
+  std::vector<std::byte> scratch;
+  std::vector<std::byte> new_values;
+};
+
+Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
+  more = false;
+  for (std::uint64_t budget = std::max<std::uint64_t>(budget_blocks, 1);;) {
+    if (!section) {
+      Section found_section;
+      bool found = false;
+      SPARCL_RETURN_IF_ERROR(frame.next(staging, available, found_section, found));
+      if (!found) return {};
+      section = found_section;
+      if (is_block(section->tag)) SPARCL_RETURN_IF_ERROR(add_entry(staging, *section));
+    }
+    if (budget == 0) {
+      more = true;
+      return {};
+    }
+    if (verify == Verify::kFull && (is_block(section->tag) || section->tag == kTagEnd)) {
+      const std::uint64_t end = is_block(section->tag) ? entries.back().index : map.block_count();
+      budget -= hash_unchanged(end, budget);
+      if (hashed_block < end || budget == 0) continue;
+    }
+    SPARCL_RETURN_IF_ERROR(handle(staging, *section));
+    if (is_block(section->tag)) --budget;
+    section.reset();
+  }
+}
+
+// The blocks below `end` that the update leaves alone; at most `budget` of them. Returns how many.
+std::uint64_t UpdateDecoder::Impl::hash_unchanged(std::uint64_t end, std::uint64_t budget) {
+  std::uint64_t done = 0;
+  std::vector<Piece> pieces;
+  for (; hashed_block < end && done < budget; ++hashed_block, ++done) {
+    const DataType datatype = map.block(hashed_block, pieces);
+    check.add_unchanged(hashed_block, BasicBlockView<std::byte>{shape_of(datatype, pieces), pieces, held});
+  }
+  return done;
+}
+
+Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found) {
+  if (is_block(found.tag)) {
+    Slot& slot = spare();
+    SPARCL_RETURN_IF_ERROR(load(staging, entries.back(), Access::kRead, slot));
+    coded_elements += slot.block.count;
+    check_pending();
+    pending = &slot;
+    hashed_block = slot.index + 1;
+    return {};
+  }
+  check_pending();
+  const std::byte* at = staging.contiguous(found.first, static_cast<std::size_t>(found.bytes), scratch);
+  switch (found.tag) {
+    case kTagUpdateHeader: return read_header(at);
+    case kTagAttachment: attachment.assign(at, at + found.bytes); return {};
+    case kTagChunkEnd: return read_chunk_end(at);
+    default: return read_end(at, found.bytes);
+  }
+}
+
+Status UpdateDecoder::Impl::read_header(const std::byte* at) {
+  header = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8), load_le<std::uint32_t>(at + 52)};
+  const Hash128 schema{load_le<std::uint64_t>(at + 16), load_le<std::uint64_t>(at + 24)};
+  const auto elements = load_le<std::uint64_t>(at + 40);
+  const auto arrays = load_le<std::uint32_t>(at + 48);
+  if ((header.flags & ~(kFlagBaseHash | kFlagTargetHash)) != 0) return corrupt("the header has flags that wire version 0 does not define");
+  if (schema != expected_schema) {
+    return Status(Code::kMismatch, fmt::format("the update is for a state of {} arrays and {} elements with schema {}; held are {} and {} with schema {}",
+                                               arrays, elements, to_hex(schema), map.arrays().size(), map.element_count(), to_hex(expected_schema)));
+  }
+  if (load_le<std::uint64_t>(at + 32) != layout_hash(map) || elements != map.element_count() || arrays != map.arrays().size()) {
+    return Status(Code::kMismatch, fmt::format("the update is for {} arrays and {} elements of other types or sizes than the {} and {} held", arrays,
+                                               elements, map.arrays().size(), map.element_count()));
+  }
+  if (verify == Verify::kFull && (header.flags & kFlagTargetHash) == 0) {
+    return Status(Code::kUnsupported, "the update carries no state hash, so a full check is not possible: encode it with one, or verify `touched`");
+  }
+  return {};
+}
+
+Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& found) {
+  std::uint64_t gap = 0;
+  std::uint64_t skipped = 0;
+  if (has_gap(found.tag)) {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(found.bytes, kMaxVarintBytes));
+    ByteReader reader({staging.contiguous(found.first, size, scratch), size});
+    if (!reader.read_varint(gap) || gap == 0) return corrupt(fmt::format("byte {}: a count of unchanged blocks is invalid", found.first));
+    skipped = reader.position();
+  }
+  if (gap >= map.block_count() - next_block) {
+    return corrupt(fmt::format("byte {}: a block past the last of {}", found.first, map.block_count()));
+  }
+  const std::uint64_t index = next_block + gap;
+  entries.push_back({index, found.first + skipped, static_cast<std::uint32_t>(found.bytes - skipped), static_cast<std::uint8_t>(mode_of(found.tag))});
+  next_block = index + 1;
+  return {};
+}
+
+Status UpdateDecoder::Impl::load(const Staging& staging, const BlockEntry& entry, Access access, Slot& slot) {
+  slot.index = entry.index;
+  const DataType datatype = map.block(entry.index, slot.pieces);
+  slot.shape = shape_of(datatype, slot.pieces);
+  const BlockMode& mode = *find_block_mode(entry.mode);
+  const std::span<const std::byte> bytes = slot.payload.load(staging, entry.first, entry.bytes, mode.whole);
+  if (const char* wrong = mode.decode(slot.shape, bytes, kernels, slot.block)) {
+    return corrupt(fmt::format("block {} (mode {}, {} bytes at byte {}) {}", entry.index, mode.name, entry.bytes, entry.first, wrong));
+  }
+  const bool reads = access == Access::kWrite || verify != Verify::kOff;
+  if (reads && !mode.whole) prefetch(kernels, view(slot), slot.block.changed(), access);
+  return {};
+}
+
+void UpdateDecoder::Impl::check_pending() {
+  if (pending != nullptr && verify != Verify::kOff) check.add_changed(pending->index, view(*pending), pending->block);
+  pending = nullptr;
+}
+
+Status UpdateDecoder::Impl::read_chunk_end(const std::byte* at) {
+  if (verify == Verify::kOff) return {};
+  return check.end_chunk({load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)});
+}
+
+Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
+  const bool has_base = (header.flags & kFlagBaseHash) != 0;
+  const bool has_target = (header.flags & kFlagTargetHash) != 0;
+  if (bytes != kEndBytes + 16 * (std::uint64_t{has_base} + std::uint64_t{has_target})) return corrupt("the end has another length than its flags say");
+  changed = load_le<std::uint64_t>(at + 16);
+  if (load_le<std::uint64_t>(at) != entries.size() || load_le<std::uint64_t>(at + 8) != coded_elements || changed > coded_elements) {
+    return corrupt("the totals at the end are not those of the blocks before it");
+  }
+  StateHashes said{has_base, {}, {}};
+  at += 24;
+  if (has_base) {
+    said.base = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
+    at += 16;
+  }
+  if (has_target) said.target = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
+  if (verify != Verify::kOff) SPARCL_RETURN_IF_ERROR(check.finish(said));
+  ended = true;
+  return {};
+}
+
+void UpdateDecoder::Impl::write(const Slot& slot) {
+  const DecodedBlock& block = slot.block;
+  if (block.kind == DecodedKind::kWhole) {
+    overwrite_block(view(slot), block.whole);
+    return;
+  }
+  if (block.kind == DecodedKind::kValues) {
+    scatter(kernels, view(slot), block.changed(), block.values.data());
+    return;
+  }
+  const std::size_t bytes = block.count * slot.shape.element_bytes();
+  if (new_values.size() < bytes) new_values.resize(bytes);
+  gather(kernels, view(slot), block.changed(), new_values.data());
+  kernels.order_of(slot.shape.datatype).add_steps(new_values.data(), block.values.data(), block.count, new_values.data());
+  scatter(kernels, view(slot), block.changed(), new_values.data());
+}
+
+// Decodes each block, and asks for the lines that it changes, before the one before it is written: the time is that of the lines touched, not
+// the sum of their latencies (13.2 to 2.9 ms for 1 % of 2^26 bf16).
+Status UpdateDecoder::Impl::apply(const Staging& staging) {
+  pending = nullptr;
+  for (const BlockEntry& entry : entries) {
+    // Fresh blocks are written even where the rest is in place already: what they replace was never looked at.
+    if (check.already_applied() && entry.mode != kFreshMode.id) continue;
+    Slot& slot = spare();
+    if (const Status status = load(staging, entry, Access::kWrite, slot); !status.ok()) {
+      return Status(Code::kInternalError, "an update that had passed its check failed to decode: " + status.message());
+    }
+    if (pending != nullptr) write(*pending);
+    pending = &slot;
+  }
+  if (pending != nullptr) write(*pending);
+  pending = nullptr;
+  return {};
+}
+
+UpdateDecoder::UpdateDecoder(const BlockMap& map, std::span<std::byte* const> held, Verify verify, const Hash128& expected_schema,
+                             const kernels::KernelSet& kernels)
+    : impl_(std::make_unique<Impl>(map, held, verify, expected_schema, kernels)) {}
+
+UpdateDecoder::~UpdateDecoder() = default;
+
+Status UpdateDecoder::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
+  more = false;
+  if (impl_->error.ok()) impl_->error = impl_->advance(staging, available, budget_blocks, more);
+  return impl_->error;
+}
+
+Status UpdateDecoder::finish(std::uint64_t stream_bytes) {
+  if (impl_->error.ok()) impl_->error = impl_->frame.finish(stream_bytes);
+  if (impl_->error.ok() && !impl_->ended) {
+    impl_->error = Status(Code::kInternalError, "finish() came before advance() had checked all blocks");
+  }
+  impl_->finished = impl_->error.ok();
+  return impl_->error;
+}
+
+bool UpdateDecoder::already_applied() const { return impl_->finished && impl_->check.already_applied(); }
+std::uint64_t UpdateDecoder::base_version() const { return impl_->header.base_version; }
+std::uint64_t UpdateDecoder::target_version() const { return impl_->header.target_version; }
+std::uint64_t UpdateDecoder::changed() const { return impl_->changed; }
+std::span<const std::byte> UpdateDecoder::attachment() const { return impl_->attachment; }
+
+Status UpdateDecoder::apply(const Staging& staging) {
+  if (!impl_->finished) return Status(Code::kInvalidUsage, "apply() before finish() has approved the update");
+  return impl_->apply(staging);
+}
+
+}  // namespace sparcl::codec

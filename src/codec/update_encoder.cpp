@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "src/base/bytes.hpp"
+#include "src/codec/block_mode.hpp"
+#include "src/codec/change_scan.hpp"
+#include "src/codec/frame_writer.hpp"
+#include "src/codec/layout.hpp"
+#include "src/codec/state_hash.hpp"
+#include "src/codec/update.hpp"
+
+namespace sparcl::codec {
+
+struct UpdateEncoder::Impl {
+  Impl(const BlockMap& block_map, std::span<const std::byte* const> base_arrays, std::span<const std::byte* const> target_arrays,
+       const EncodeOptions& encode_options, const kernels::KernelSet& kernel_set)
+      : map(block_map),
+        base(base_arrays.begin(), base_arrays.end()),
+        target(target_arrays.begin(), target_arrays.end()),
+        options(encode_options),
+        hints(encode_options.hints.begin(), encode_options.hints.end()),
+        kernels(kernel_set),
+        scan(map, base, target, hints, kernels) {
+    changes.kernels = &kernels;
+    changes.has_steps = true;
+    stats.elements = map.element_count();
+    for (std::size_t i = 0; i < base.size(); ++i) has_whole_base = has_whole_base && (base[i] != nullptr || map.arrays()[i].count == 0);
+  }
+
+  Status check() const;
+  Status start(ByteSink& sink);
+  Status encode_block(std::uint64_t index, ByteSink& sink);
+  Status encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink);
+  void encode_fresh(std::uint64_t index, ByteSink& sink);
+  void write_block(const ModeChoice& choice, std::uint64_t old_digest, std::uint64_t new_digest, ByteSink& sink);
+  void end(ByteSink& sink);
+
+  bool lacks_base() const {
+    return std::any_of(pieces.begin(), pieces.end(), [&](const Piece& piece) { return base[piece.array] == nullptr; });
+  }
+  BlockView view(std::span<const std::byte* const> arrays) const { return {changes.shape(), pieces, arrays}; }
+
+  const BlockMap& map;
+  std::vector<const std::byte*> base;
+  std::vector<const std::byte*> target;
+  EncodeOptions options;
+  std::vector<const ChangedHint*> hints;
+  const kernels::KernelSet& kernels;
+  ChangeScan scan;
+
+  EncodeStats stats;
+  FrameWriter frame;
+  bool has_whole_base = true;
+  bool started = false;
+  bool finished = false;
+  std::uint64_t next_block = 0;
+  std::uint64_t gap = 0;  // unchanged blocks since the last that was written
+  std::uint64_t coded_elements = 0;
+  Hash128 base_sum;
+  Hash128 target_sum;
+
+  std::vector<Piece> pieces;
+  BlockChanges changes;
+  std::vector<std::byte> base_scratch;
+  std::vector<std::byte> target_scratch;
+};
+
+Status UpdateEncoder::Impl::check() const {
+  if (base.size() != map.arrays().size() || target.size() != map.arrays().size()) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{} base and {} target arrays for {} in the map", base.size(), target.size(), map.arrays().size()));
+  }
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    if (target[i] == nullptr && map.arrays()[i].count > 0) return Status(Code::kInvalidArgument, fmt::format("target array {} is NULL", i));
+  }
+  if (options.attachment.size() > kMaxAttachmentBytes) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("an attachment of {} bytes: at most {} travel with an update", options.attachment.size(), kMaxAttachmentBytes));
+  }
+  return scan.check();
+}
+
+Status UpdateEncoder::Impl::start(ByteSink& sink) {
+  SPARCL_RETURN_IF_ERROR(check());
+  std::uint32_t flags = 0;
+  if (options.with_state_hash) flags = kFlagTargetHash | (has_whole_base ? kFlagBaseHash : 0);
+  std::array<std::byte, kUpdateHeaderBytes - kCrcBytes> header;
+  store_le(header.data(), options.base_version);
+  store_le(header.data() + 8, options.target_version);
+  store_le(header.data() + 16, options.schema_hash.low);
+  store_le(header.data() + 24, options.schema_hash.high);
+  store_le(header.data() + 32, layout_hash(map));
+  store_le(header.data() + 40, map.element_count());
+  store_le(header.data() + 48, static_cast<std::uint32_t>(map.arrays().size()));
+  store_le(header.data() + 52, flags);
+  frame.write_prefix(StreamKind::kUpdate, sink);
+  frame.write_checked_section(kTagUpdateHeader, header, sink);
+  if (!options.attachment.empty()) frame.write_section(kTagAttachment, options.attachment, sink);
+  started = true;
+  return {};
+}
+
+Status UpdateEncoder::Impl::encode_block(std::uint64_t index, ByteSink& sink) {
+  const DataType datatype = map.block(index, pieces);
+  changes.target = {shape_of(datatype, pieces), pieces, target};
+  changes.fresh = !has_whole_base && lacks_base();
+  std::size_t count = 0;
+  if (!changes.fresh) {
+    changes.positions.resize(std::max(changes.positions.size(), changes.shape().elements + kernels::kPositionSlack));
+    SPARCL_RETURN_IF_ERROR(scan.scan(datatype, pieces, changes.positions.data(), count));
+  }
+  if (options.with_state_hash) {
+    const Hash128 target_hash = block_hash(changes.target, index, target_scratch);
+    target_sum = target_sum + target_hash;
+    if (has_whole_base) base_sum = base_sum + (count == 0 ? target_hash : block_hash(view(base), index, base_scratch));
+  }
+  if (changes.fresh) {
+    encode_fresh(index, sink);
+  } else if (count > 0) {
+    SPARCL_RETURN_IF_ERROR(encode_changes(index, count, sink));
+  } else {
+    ++gap;
+  }
+  if (frame.chunk_is_full()) frame.end_chunk(sink);
+  return {};
+}
+
+void UpdateEncoder::Impl::encode_fresh(std::uint64_t, ByteSink& sink) {
+  stats.changed += changes.shape().elements;
+  coded_elements += changes.shape().elements;
+  write_block({&kFreshMode, changes.shape().bytes()}, 0, 0, sink);
+}
+
+Status UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink) {
+  const BlockShape shape = changes.shape();
+  const std::size_t value_bytes = count * shape.element_bytes();
+  const std::span<const std::uint16_t> positions(changes.positions.data(), count);
+  changes.count = count;
+  changes.flags.resize(kernels::kFlagBytes);
+  changes.old_values.resize(std::max(changes.old_values.size(), value_bytes));
+  changes.new_values.resize(std::max(changes.new_values.size(), value_bytes));
+  gather(kernels, view(base), positions, changes.old_values.data());
+  gather(kernels, view(target), positions, changes.new_values.data());
+  changes.list.prepare(kernels.lists, positions, shape.elements);
+
+  ModeChoice choice{options.mode, options.mode != nullptr ? options.mode->cost(changes) : kCannot};
+  if (choice.bytes == kCannot) choice = choose_mode(changes);
+  std::span<const std::byte> olds(changes.old_values.data(), value_bytes);
+  std::span<const std::byte> news(changes.new_values.data(), value_bytes);
+  if (choice.mode->whole) {
+    olds = whole_block(view(base), base_scratch);
+    news = whole_block(view(target), target_scratch);
+  }
+  stats.changed += count;
+  coded_elements += choice.mode->whole ? shape.elements : count;
+  write_block(choice, xxh3_64(olds, index), xxh3_64(news, index), sink);
+  return {};
+}
+
+void UpdateEncoder::Impl::write_block(const ModeChoice& choice, std::uint64_t old_digest, std::uint64_t new_digest, ByteSink& sink) {
+  choice.mode->encode(changes, frame.begin_block(choice.mode->id, gap, choice.bytes, sink));
+  frame.end_block(old_digest, new_digest, sink);
+  gap = 0;
+}
+
+void UpdateEncoder::Impl::end(ByteSink& sink) {
+  frame.end_chunk(sink);
+  ByteWriter content;
+  content.write(frame.blocks());
+  content.write(coded_elements);
+  content.write(stats.changed);
+  if (options.with_state_hash) {
+    stats.target_hash = options.schema_hash + target_sum;
+    if (has_whole_base) {
+      stats.base_hash = options.schema_hash + base_sum;
+      content.write(stats.base_hash.low);
+      content.write(stats.base_hash.high);
+    }
+    content.write(stats.target_hash.low);
+    content.write(stats.target_hash.high);
+  }
+  frame.write_checked_section(kTagEnd, content.bytes(), sink);
+  stats.encoded_bytes = frame.total_bytes();
+  finished = true;
+}
+
+UpdateEncoder::UpdateEncoder(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
+                             const EncodeOptions& options, const kernels::KernelSet& kernels)
+    : impl_(std::make_unique<Impl>(map, base, target, options, kernels)) {}
+
+UpdateEncoder::~UpdateEncoder() = default;
+
+Status UpdateEncoder::step(std::uint64_t budget_elements, ByteSink& sink) {
+  Impl& impl = *impl_;
+  if (impl.finished) return {};
+  if (!impl.started) SPARCL_RETURN_IF_ERROR(impl.start(sink));
+  for (std::uint64_t done = 0; impl.next_block < impl.map.block_count(); ) {
+    SPARCL_RETURN_IF_ERROR(impl.encode_block(impl.next_block++, sink));
+    done += impl.changes.shape().elements;
+    if (done >= budget_elements && impl.next_block < impl.map.block_count()) return {};
+  }
+  impl.end(sink);
+  return {};
+}
+
+bool UpdateEncoder::finished() const { return impl_->finished; }
+const EncodeStats& UpdateEncoder::stats() const { return impl_->stats; }
+
+}  // namespace sparcl::codec
