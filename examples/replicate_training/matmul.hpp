@@ -1,0 +1,42 @@
+#pragma once
+// The one place where matrices are multiplied: by OpenBLAS where CMake finds it, else by a blocked loop.
+
+#include <cstddef>
+
+namespace training {
+
+// Row-major views into somebody else's floats; stride is the distance of two rows as they lie in memory.
+struct ConstMatrix {
+  const float* data;
+  int rows, cols, stride;
+  bool is_transposed = false;
+
+  ConstMatrix transposed() const { return {data, cols, rows, stride, !is_transposed}; }
+  float at(int row, int col) const {
+    return is_transposed ? data[static_cast<std::ptrdiff_t>(col) * stride + row]
+                         : data[static_cast<std::ptrdiff_t>(row) * stride + col];
+  }
+};
+
+struct Matrix {
+  float* data;
+  int rows, cols, stride;
+
+  operator ConstMatrix() const { return {data, rows, cols, stride}; }
+  ConstMatrix transposed() const { return ConstMatrix(*this).transposed(); }
+  float* row(int index) const { return data + static_cast<std::ptrdiff_t>(index) * stride; }
+};
+
+enum class Store { kReplace, kAdd };
+
+// c = scale * a * b, or c += scale * a * b.
+void matmul(Matrix c, ConstMatrix a, ConstMatrix b, float scale = 1, Store store = Store::kReplace);
+
+// What matmul does without a BLAS; always built, so that it stays tested.
+void matmul_blocked(Matrix c, ConstMatrix a, ConstMatrix b, float scale = 1, Store store = Store::kReplace);
+
+// "OpenBLAS" or "own loop". Call once before the ranks start: it also keeps a BLAS from starting threads of its own, since ranks
+// are our threads.
+const char* prepare_matmul();
+
+}  // namespace training

@@ -1,0 +1,53 @@
+#pragma once
+// What rank 0 alone holds and does: fp32 master weights, the optimiser, and the steps of both phases.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "adamw.hpp"
+#include "char_text.hpp"
+#include "transformer.hpp"
+
+namespace training {
+
+struct TrainerSettings {
+  ModelShape shape;
+  std::uint64_t seed;
+  int steps;  // of pre-training
+  int batch;
+  float rate;
+  float finetune_rate;
+};
+
+// Mean cross entropy of a batch under weights. With gradients: added to.
+double loss_of(Transformer& model, std::span<const float> weights, const Batch& batch, std::span<float> gradients = {});
+
+class Trainer {
+ public:
+  Trainer(const CharText& text, const TrainerSettings& settings);
+
+  // `weights` of each call are the bf16 weights that all ranks hold, as fp32. Answers with the loss.
+  double pretrain_step(std::span<const float> weights, int step);
+
+  struct PolicyResult {
+    double loss;    // mean -log p of the sampled characters
+    double reward;  // mean
+  };
+  PolicyResult policy_step(std::span<const float> weights, std::span<const Token> groups);
+
+  // The gradient of one more batch, as another data-parallel rank would hold it; changes nothing.
+  std::vector<float> gradient_of_rank(std::span<const float> weights, int rank);
+
+  std::span<const float> master() const { return master_; }
+
+ private:
+  const CharText& text_;
+  TrainerSettings settings_;
+  Transformer model_;
+  std::vector<float> master_, gradients_;
+  Adamw pretrain_, finetune_;
+  SeededRandom random_;
+};
+
+}  // namespace training
