@@ -184,6 +184,9 @@ struct Model {
   Model(Model&& other) noexcept : first(std::move(other.first)), second(std::move(other.second)), state(std::exchange(other.state, nullptr)) {}
   ~Model() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess); }
 
+  // In place: the state knows the tensor by its address.
+  void set_first(const Bits& bits) { std::copy(bits.begin(), bits.end(), first.begin()); }
+
   std::array<std::uint8_t, 16> hash() const {
     std::array<std::uint8_t, 16> bytes{};
     EXPECT_EQ(sparclStateHash(state, bytes.data()), sparclSuccess);
@@ -221,15 +224,18 @@ TEST(BroadcastUpdateApi, FirstCallSendsAllLaterOnesWhatChanged) {
   std::vector<Model> all = models(3, 200'000);
   for (std::uint64_t version = 1; version <= 5; ++version) {
     if (version > 1) {
-      all[0].first = changed(all[0].first, 0.01, static_cast<unsigned>(version));
+      all[0].set_first(changed(all[0].first, 0.01, static_cast<unsigned>(version)));
       all[0].second[version] += 1;
     }
     EXPECT_THAT(update(party, all, version, 0), Each(sparclSuccess));
     expect_equal(all, version);
     sparclReport_t report = SPARCL_REPORT_INITIALIZER;
     EXPECT_EQ(sparclCommLastReport(party.comm(2), &report), sparclSuccess);
-    if (version == 1) EXPECT_GE(report.bytes_received, 400'000u);
-    if (version > 1) EXPECT_LT(report.bytes_received, 10'000u);
+    if (version == 1) {
+      EXPECT_GE(report.bytes_received, 400'000u);
+    } else {
+      EXPECT_LT(report.bytes_received, 10'000u);
+    }
   }
 }
 
@@ -238,7 +244,7 @@ TEST(BroadcastUpdateApi, AnotherRootSendsAllAndTheFirstRootAfterIt) {
   std::vector<Model> all = models(3, 1000);
   std::uint64_t version = 0;
   for (const int root : {0, 2, 0, 1}) {
-    all[static_cast<std::size_t>(root)].first = random_bits(1000, 100 + static_cast<unsigned>(version));
+    all[static_cast<std::size_t>(root)].set_first(random_bits(1000, 100 + static_cast<unsigned>(version)));
     const Bits expected = all[static_cast<std::size_t>(root)].first;
     EXPECT_THAT(update(party, all, ++version, root), Each(sparclSuccess));
     expect_equal(all, version);
@@ -251,12 +257,12 @@ TEST(BroadcastUpdateApi, ARefusedUpdateLeavesTheBaseWhereItWas) {
   std::vector<Model> all = models(2, 1000);
   ASSERT_THAT(update(party, all, 1, 0), Each(sparclSuccess));
   const Bits old = all[1].first;
-  all[0].first = changed(all[0].first, 0.2, 1);
+  all[0].set_first(changed(all[0].first, 0.2, 1));
   all[1].first[5] ^= 1;      // a replica has strayed
   const bool touched = all[0].first[5] != old[5];
   if (!touched) all[0].first[5] ^= 2;
   EXPECT_THAT(update(party, all, 2, 0), Each(sparclWrongBase));
-  all[1].first = old;
+  all[1].set_first(old);
   EXPECT_THAT(update(party, all, 2, 0), Each(sparclSuccess));
   expect_equal(all, 2);
 }
@@ -346,7 +352,7 @@ TEST(BroadcastSparseApi, TooSmallACapacityIsTruncatedEverywhere) {
     const sparclResult_t result =
         sparclBroadcastSparse(values.data(), indices.data(), &nnz, rank == 2 ? 2 : 3, sparclFloat64, 0, comm, nullptr);
     EXPECT_EQ(nnz, 3u);
-    if (rank != 0) EXPECT_THAT(indices, Each(99u));
+    EXPECT_TRUE(rank == 0 || std::all_of(indices.begin(), indices.end(), [](std::uint64_t i) { return i == 99; }));
     return result;
   });
   EXPECT_THAT(results, Each(sparclTruncated));
