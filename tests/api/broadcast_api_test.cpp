@@ -204,7 +204,7 @@ std::vector<Model> models(int ranks, std::size_t count) {
 
 std::vector<sparclResult_t> update(ThreadRanks& party, std::vector<Model>& all, std::uint64_t version, int root) {
   return party.run([&](int rank, sparclComm_t comm) {
-    return sparclBroadcastUpdate(all[static_cast<std::size_t>(rank)].state, rank == 1 ? 0 : version, root, comm, nullptr);
+    return sparclBroadcastUpdate(all[static_cast<std::size_t>(rank)].state, rank == 1 && root != 1 ? 0 : version, root, comm, nullptr);
   });
 }
 

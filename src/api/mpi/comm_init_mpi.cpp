@@ -11,10 +11,11 @@ extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, co
   if (comm == nullptr || mpi == MPI_COMM_NULL) {
     return sparclInternalReportError(sparclInvalidArgument, "sparclCommInitMpi: comm is NULL or mpi is MPI_COMM_NULL");
   }
-  sparcl::Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::make_mpi_transport(mpi);
+  sparcl::Result<std::unique_ptr<sparcl::MpiTransport>> transport = sparcl::MpiTransport::create(mpi);
   if (!transport.ok()) {
     const sparcl::Status error = transport.status();
     return sparclInternalReportError(static_cast<sparclResult_t>(error.code()), error.message().c_str());
   }
-  return sparclInternalCommInitTransport(comm, transport->release(), config);
+  sparcl::Transport* body = transport->release();
+  return sparclInternalCommInitTransport(comm, body, config);
 }
