@@ -1,0 +1,30 @@
+#pragma once
+// A subcommand: one file, one row of the table in sparcl_main.cpp.
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+#include "src/base/status.hpp"
+
+namespace sparcl::tool {
+
+struct Invocation {
+  bool json = false;
+  std::function<Status()> run;
+};
+
+struct Command {
+  const char* name;
+  const char* summary;
+  // Declares the options on `app` and sets invocation.run, called once they are parsed. Both outlive the call.
+  void (*add)(CLI::App& app, Invocation& invocation);
+};
+
+void add_info(CLI::App& app, Invocation& invocation);
+void add_diff(CLI::App& app, Invocation& invocation);
+void add_apply(CLI::App& app, Invocation& invocation);
+void add_inspect(CLI::App& app, Invocation& invocation);
+void add_verify(CLI::App& app, Invocation& invocation);
+
+}  // namespace sparcl::tool

@@ -1,0 +1,149 @@
+#include "tools/sparcl/delta_file.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "src/base/bytes.hpp"
+#include "src/base/settings.hpp"
+#include "src/codec/block_mode.hpp"
+#include "src/codec/frame_reader.hpp"
+#include "src/model/mapped_file.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+Status corrupt(std::uint64_t at, std::string_view what) { return Status(Code::kCorrupt, fmt::format("byte {} of the stream: {}", at, what)); }
+
+// Reads one stream's sections into a summary.
+class Scan {
+ public:
+  explicit Scan(const Delta& delta) : delta_(delta) {}
+
+  Result<DeltaSummary> run() {
+    codec::FrameReader frame(codec::StreamKind::kUpdate);
+    for (bool found = true; found;) {
+      codec::Section section;
+      SPARCL_RETURN_IF_ERROR(frame.next(delta_.staging, delta_.bytes, section, found));
+      if (found) SPARCL_RETURN_IF_ERROR(read(section));
+    }
+    SPARCL_RETURN_IF_ERROR(frame.finish(delta_.bytes));
+    return summary_;
+  }
+
+ private:
+  Status read(const codec::Section& section) {
+    if (codec::is_block(section.tag)) return read_block(section);
+    const std::byte* at = delta_.staging.contiguous(section.first, static_cast<std::size_t>(section.bytes), scratch_);
+    switch (section.tag) {
+      case codec::kTagUpdateHeader: return read_header(section, at);
+      case codec::kTagAttachment: return read_attachment(section, at);
+      case codec::kTagEnd: return read_end(section, at);
+      default: ++summary_.chunk_count; return {};
+    }
+  }
+
+  Status read_header(const codec::Section& section, const std::byte* at) {
+    summary_.base_version = load_le<std::uint64_t>(at);
+    summary_.target_version = load_le<std::uint64_t>(at + 8);
+    summary_.schema_hash = {load_le<std::uint64_t>(at + 16), load_le<std::uint64_t>(at + 24)};
+    summary_.elements = load_le<std::uint64_t>(at + 40);
+    summary_.arrays = load_le<std::uint32_t>(at + 48);
+    flags_ = load_le<std::uint32_t>(at + 52);
+    const bool known = (flags_ & ~(codec::kFlagBaseHash | codec::kFlagTargetHash)) == 0;
+    return known ? Status() : corrupt(section.first + 52, "the header has flags that this version does not know");
+  }
+
+  Status read_attachment(const codec::Section& section, const std::byte* at) {
+    summary_.attachment_bytes = section.bytes;
+    Result<model::LayoutChange> change = model::parse_layout_change({at, static_cast<std::size_t>(section.bytes)});
+    if (!change.ok()) return change.status();
+    summary_.layout_change = std::move(*change);
+    return {};
+  }
+
+  Status read_block(const codec::Section& section) {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(section.bytes, 2 * kMaxVarintBytes));
+    ByteReader reader({delta_.staging.contiguous(section.first, size, scratch_), size});
+    std::uint64_t gap = 0;
+    if (codec::has_gap(section.tag) && (!reader.read_varint(gap) || gap == 0)) {
+      return corrupt(section.first, "a count of unchanged blocks is invalid");
+    }
+    const codec::BlockMode& mode = *codec::find_block_mode(codec::mode_of(section.tag));  // the frame reader lets no other pass
+    std::uint64_t changes = 0;
+    if (!mode.whole && (!reader.read_varint(changes) || changes == 0 || changes > codec::kBlockElements)) {
+      return corrupt(section.first, "a block's count of changes is invalid");
+    }
+    Tally& tally = summary_.blocks[mode.id];
+    ++tally.count;
+    tally.bytes += section.bytes;
+    tally.changes += changes;
+    ++summary_.block_count;
+    listed_changes_ += changes;
+    return {};
+  }
+
+  Status read_end(const codec::Section& section, const std::byte* at) {
+    const bool has_base = (flags_ & codec::kFlagBaseHash) != 0;
+    const bool has_target = (flags_ & codec::kFlagTargetHash) != 0;
+    if (section.bytes != codec::kEndBytes + 16 * (std::uint64_t{has_base} + std::uint64_t{has_target})) {
+      return corrupt(section.first, "the end has another length than the header's flags say");
+    }
+    summary_.coded_elements = load_le<std::uint64_t>(at + 8);
+    summary_.changed = load_le<std::uint64_t>(at + 16);
+    const bool fits = load_le<std::uint64_t>(at) == summary_.block_count && listed_changes_ <= summary_.coded_elements &&
+                      summary_.changed <= summary_.coded_elements && summary_.coded_elements <= summary_.elements;
+    if (!fits) return corrupt(section.first, "the totals at the end are not those of the blocks before it");
+    at += 24;
+    if (has_base) {
+      summary_.base_hash = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
+      at += 16;
+    }
+    if (has_target) summary_.target_hash = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
+    return {};
+  }
+
+  const Delta& delta_;
+  DeltaSummary summary_;
+  std::uint32_t flags_ = 0;
+  std::uint64_t listed_changes_ = 0;
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace
+
+Result<Delta> read_delta(const std::string& path) {
+  const Result<model::MappedFile> file = model::MappedFile::open(path, model::Access::kReadOnly);
+  if (!file.ok()) return file.status();
+  Delta delta;
+  delta.path = path;
+  delta.bytes = file->bytes().size();
+  delta.staging.write(0, file->bytes());
+  return delta;
+}
+
+bool is_checkpoint(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return true;
+  const Result<model::MappedFile> file = model::MappedFile::open(path, model::Access::kReadOnly);
+  return file.ok() && file->bytes().size() > model::kHeaderLengthBytes && file->bytes()[model::kHeaderLengthBytes] == std::byte{'{'};
+}
+
+const Hash128* DeltaSummary::whole_base_hash() const {
+  if (layout_change && layout_change->base_hash) return &*layout_change->base_hash;
+  return base_hash ? &*base_hash : nullptr;
+}
+
+Result<DeltaSummary> scan_delta(const Delta& delta) {
+  Result<DeltaSummary> summary = Scan(delta).run();
+  return summary.ok() ? summary : summary.status().with_prefix(delta.path + ": ");
+}
+
+Result<const kernels::KernelSet*> chosen_kernels() {
+  const Result<std::string> bodies = setting_choice("KERNELS");
+  if (!bodies.ok()) return bodies.status();
+  return *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
+}
+
+}  // namespace sparcl::tool

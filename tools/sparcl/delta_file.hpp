@@ -1,0 +1,64 @@
+#pragma once
+// A delta file: one update stream of the codec (docs/wire-format.md) whose attachment, if any, is a model::LayoutChange.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_set.hpp"
+#include "src/base/checksum.hpp"
+#include "src/base/staging.hpp"
+#include "src/base/status.hpp"
+#include "src/model/layout_change.hpp"
+
+namespace sparcl::tool {
+
+struct Delta {
+  std::string path;  // for messages
+  Staging staging;
+  std::uint64_t bytes = 0;
+};
+
+Result<Delta> read_delta(const std::string& path);
+
+// A folder, or a file that looks like safetensors: '{' stands where its header begins. All else is taken for a delta, damaged or not.
+bool is_checkpoint(const std::string& path);
+
+struct Tally {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;    // of the contents
+  std::uint64_t changes = 0;  // blocks of sparse modes only
+};
+
+struct DeltaSummary {
+  std::uint64_t base_version = 0;
+  std::uint64_t target_version = 0;
+  Hash128 schema_hash;
+  std::uint64_t elements = 0;
+  std::uint32_t arrays = 0;
+  std::optional<Hash128> base_hash;    // absent where tensors have no base
+  std::optional<Hash128> target_hash;
+  std::optional<model::LayoutChange> layout_change;
+  std::uint64_t attachment_bytes = 0;
+  std::array<Tally, 16> blocks;        // by mode
+  std::uint64_t block_count = 0;
+  std::uint64_t chunk_count = 0;
+  std::uint64_t coded_elements = 0;
+  std::uint64_t changed = 0;
+
+  // Of the whole base: the stream's, or where the list of tensors changes, the attachment's.
+  const Hash128* whole_base_hash() const;
+};
+
+// All that can be checked of a damaged or hostile delta without its base: every byte's CRC32C, the order and lengths of sections, totals, the
+// attachment. (What blocks hold is checked when they meet their base.)
+Result<DeltaSummary> scan_delta(const Delta& delta);
+
+// The kernels that SPARCL_KERNELS names.
+Result<const kernels::KernelSet*> chosen_kernels();
+
+}  // namespace sparcl::tool

@@ -1,0 +1,75 @@
+#include <chrono>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "tools/sparcl/command.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/delta_maker.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+struct Options {
+  std::string base;
+  std::string target;
+  std::string delta;
+  std::string mode = "auto";
+};
+
+std::vector<std::string> mode_names() {
+  std::vector<std::string> names{"auto"};
+  for (const codec::BlockMode* mode : codec::block_modes()) {
+    if (mode != &codec::kFreshMode) names.push_back(mode->name);  // fresh is for tensors without a base, never a choice
+  }
+  return names;
+}
+
+const codec::BlockMode* find_mode(const std::string& name) {
+  for (const codec::BlockMode* mode : codec::block_modes()) {
+    if (mode->name == name) return mode;
+  }
+  return nullptr;  // auto
+}
+
+Status run(const Options& options, bool as_json) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<DiffReport> report = make_delta(options.base, options.target, options.delta, find_mode(options.mode));
+  if (!report.ok()) return report.status();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  const auto elements = static_cast<double>(report->elements);
+  const auto changed = static_cast<double>(report->changed);
+  const auto bytes = static_cast<double>(report->bytes);
+  const Json json{{"elements", report->elements},
+                  {"changed", report->changed},
+                  {"density", ratio(changed, elements)},
+                  {"bytes", report->bytes},
+                  {"bits_per_change", ratio(8 * bytes, changed)},
+                  {"dense_bytes", report->dense_bytes},
+                  {"seconds", seconds},
+                  {"base_hash", to_hex(report->base_hash)},
+                  {"target_hash", to_hex(report->target_hash)}};
+  return print(as_json, json,
+               fmt::format("{}: {} of {} elements changed ({:.3g} %)\n"
+                           "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n"
+                           "base   {}\ntarget {}\n",
+                           options.delta, report->changed, report->elements, 100 * ratio(changed, elements), human_bytes(report->bytes),
+                           ratio(8 * bytes, changed), human_bytes(report->dense_bytes),
+                           ratio(static_cast<double>(report->dense_bytes), bytes), to_hex(report->base_hash), to_hex(report->target_hash)));
+}
+
+}  // namespace
+
+void add_diff(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  app.add_option("BASE", options->base, "a .safetensors file, or a folder of shards")->required();
+  app.add_option("TARGET", options->target, "what BASE is to become")->required();
+  app.add_option("-o,--output", options->delta, "the delta file to write")->required()->type_name("DELTA");
+  app.add_option("--mode", options->mode, "how blocks are coded; auto takes the fewest bytes for each")
+      ->check(CLI::IsMember(mode_names()))
+      ->capture_default_str();
+  invocation.run = [options, &invocation] { return run(*options, invocation.json); };
+}
+
+}  // namespace sparcl::tool

@@ -1,0 +1,102 @@
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/kernel_set.hpp"
+#include "src/base/settings.hpp"
+#include "tools/sparcl/command.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/delta_file.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+struct Part {  // a body behind a contract
+  std::string name;
+  bool usable;
+  std::string reason;
+};
+
+std::vector<Part> transports() {
+  constexpr bool kWithMpi = SPARCL_WITH_MPI != 0;
+  return {{"loopback", true, "ranks are threads of one process (sparclCommInitLocal)"},
+          {"mpi", kWithMpi,
+           kWithMpi ? "built: programs that link libsparcl_mpi use it (sparclCommInitMpi); this program needs none"
+                    : "left out of this build: SPARCL_MPI=OFF, or no MPI was found"},
+          {"ucx", false, "not in this version"},
+          {"nccl", false, "not in this version"}};
+}
+
+std::vector<Part> kernel_bodies() {
+  const Result<const kernels::KernelSet*> chosen = chosen_kernels();
+  const auto reason = [&](const kernels::KernelSet& set) {
+    const bool in_use = chosen.ok() && std::string_view((*chosen)->name) == set.name;
+    return std::string(in_use ? "in use (SPARCL_KERNELS)" : "this machine can run it, another is in use");
+  };
+  std::vector<Part> parts{{kernels::reference_kernels().name, true, reason(kernels::reference_kernels())}};
+  for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) parts.push_back({set.name, true, reason(set)});
+  parts.push_back({"cuda", false, "not in this version"});
+  parts.push_back({"kokkos", false, "not in this version"});
+  return parts;
+}
+
+Json parts_json(const std::vector<Part>& parts) {
+  Json out = Json::array();
+  for (const Part& part : parts) out.push_back({{"name", part.name}, {"usable", part.usable}, {"reason", part.reason}});
+  return out;
+}
+
+std::string parts_text(std::string_view title, const std::vector<Part>& parts) {
+  std::string out = fmt::format("\n{}\n", title);
+  for (const Part& part : parts) out += fmt::format("  {:<14} {:<4} {}\n", part.name, part.usable ? "yes" : "no", part.reason);
+  return out;
+}
+
+const char* type_name(SettingType type) {
+  switch (type) {
+    case SettingType::kChoice: return "choice";
+    case SettingType::kSeconds: return "seconds";
+    case SettingType::kCount: return "count";
+    case SettingType::kBytes: return "bytes";
+  }
+  return "unknown";
+}
+
+Json settings_json() {
+  Json out = Json::array();
+  for (const SettingRow& row : setting_rows()) {
+    const SettingValue value = setting(row.name);
+    out.push_back({{"name", row.name}, {"environment", fmt::format("SPARCL_{}", row.name)}, {"value", value.text}, {"source", value.source},
+                   {"type", type_name(row.type)}, {"choices", row.choices}, {"default", row.fallback}, {"meaning", row.meaning}});
+  }
+  return out;
+}
+
+std::string settings_text() {
+  std::string out = "\nsettings (value, source, meaning)\n";
+  for (const SettingRow& row : setting_rows()) {
+    const SettingValue value = setting(row.name);
+    out += fmt::format("  {:<22} {:<10} {:<12} {}{}\n", fmt::format("SPARCL_{}", row.name), value.text, value.source, row.meaning,
+                       row.choices.empty() ? "" : fmt::format(" ({})", row.choices));
+  }
+  return out;
+}
+
+Status run(bool as_json) {
+  const std::vector<Part> all_transports = transports();
+  const std::vector<Part> all_kernels = kernel_bodies();
+  const Json json{{"version", SPARCL_VERSION}, {"transports", parts_json(all_transports)}, {"kernels", parts_json(all_kernels)},
+                  {"settings", settings_json()}};
+  return print(as_json, json,
+               fmt::format("sparcl {}\n{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports), parts_text("kernels", all_kernels),
+                           settings_text()));
+}
+
+}  // namespace
+
+void add_info(CLI::App&, Invocation& invocation) {
+  invocation.run = [&invocation] { return run(invocation.json); };
+}
+
+}  // namespace sparcl::tool

@@ -1,0 +1,131 @@
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "src/codec/block_mode.hpp"
+#include "src/model/checkpoint.hpp"
+#include "src/model/model_hash.hpp"
+#include "src/model/text.hpp"
+#include "tools/sparcl/command.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/delta_file.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+Json layout_json(const model::LayoutChange& change) {
+  Json files = Json::array();
+  for (const model::FileChange& file : change.files) files.push_back(file.name);
+  return {{"folder", change.is_folder}, {"files", change.files.size()}, {"names", change.is_folder ? files : Json(nullptr)},
+          {"changes_tensors", change.base_hash.has_value()}};
+}
+
+Json delta_json(const Delta& delta, const DeltaSummary& summary) {
+  Json modes = Json::array();
+  for (const codec::BlockMode* mode : codec::block_modes()) {
+    const Tally& tally = summary.blocks[mode->id];
+    modes.push_back({{"mode", mode->name}, {"blocks", tally.count}, {"bytes", tally.bytes}, {"changes", mode->whole ? Json(nullptr) : Json(tally.changes)}});
+  }
+  const auto changed = static_cast<double>(summary.changed);
+  return {{"kind", "delta"},
+          {"wire_version", codec::kWireVersion},
+          {"bytes", delta.bytes},
+          {"base_version", summary.base_version},
+          {"target_version", summary.target_version},
+          {"schema_hash", to_hex(summary.schema_hash)},
+          {"base_hash", hash_or_null(summary.whole_base_hash())},
+          {"target_hash", hash_or_null(summary.target_hash ? &*summary.target_hash : nullptr)},
+          {"arrays", summary.arrays},
+          {"elements", summary.elements},
+          {"changed", summary.changed},
+          {"density", ratio(changed, static_cast<double>(summary.elements))},
+          {"bits_per_change", ratio(8 * static_cast<double>(delta.bytes), changed)},
+          {"blocks", summary.block_count},
+          {"chunks", summary.chunk_count},
+          {"modes", modes},
+          {"attachment_bytes", summary.attachment_bytes},
+          {"layout_change", summary.layout_change ? layout_json(*summary.layout_change) : Json(nullptr)}};
+}
+
+std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
+  const auto hash = [](const Hash128* value) { return value == nullptr ? std::string("not carried") : to_hex(*value); };
+  std::string out = fmt::format("{}: delta, wire version {}, {}\nbase   {} (version {})\ntarget {} (version {})\nschema {}\n", delta.path,
+                                codec::kWireVersion, human_bytes(delta.bytes), hash(summary.whole_base_hash()), summary.base_version,
+                                hash(summary.target_hash ? &*summary.target_hash : nullptr), summary.target_version,
+                                to_hex(summary.schema_hash));
+  out += fmt::format("{} of {} elements in {} tensors changed, {:.2f} bits a change\n{} chunks, {} blocks that change:\n", summary.changed,
+                     summary.elements, summary.arrays, ratio(8 * static_cast<double>(delta.bytes), static_cast<double>(summary.changed)),
+                     summary.chunk_count, summary.block_count);
+  for (const codec::BlockMode* mode : codec::block_modes()) {
+    const Tally& tally = summary.blocks[mode->id];
+    if (tally.count > 0) out += fmt::format("  {:<9} {:>9} blocks  {:>12} bytes\n", mode->name, tally.count, tally.bytes);
+  }
+  if (summary.layout_change) {
+    const char* what = summary.layout_change->base_hash ? "another list of tensors" : "other metadata, or another style of header";
+    out += fmt::format("attachment: {}, {} bytes\n", what, summary.attachment_bytes);
+  }
+  return out;
+}
+
+Status inspect_delta(const std::string& path, bool as_json) {
+  const Result<Delta> delta = read_delta(path);
+  if (!delta.ok()) return delta.status();
+  const Result<DeltaSummary> summary = scan_delta(*delta);
+  if (!summary.ok()) return summary.status();
+  return print(as_json, delta_json(*delta, *summary), delta_text(*delta, *summary));
+}
+
+Json checkpoint_json(const model::Checkpoint& checkpoint, const Hash128& hash, std::uint64_t elements) {
+  Json files = Json::array();
+  for (std::size_t i = 0; i < checkpoint.layout().files.size(); ++i) {
+    Json metadata = Json::object();
+    for (const auto& [key, value] : checkpoint.metadata(i)) metadata[key] = value;
+    files.push_back({{"name", checkpoint.layout().files[i].name}, {"metadata", metadata}});
+  }
+  Json tensors = Json::array();
+  for (std::size_t i = 0; i < checkpoint.schema().size(); ++i) {
+    const model::TensorSchema& tensor = checkpoint.schema()[i];
+    tensors.push_back({{"name", tensor.name}, {"dtype", info(tensor.datatype).safetensors}, {"shape", tensor.shape},
+                       {"bytes", checkpoint.bytes(i).size()}, {"file", checkpoint.file_of(i)}});
+  }
+  return {{"kind", "checkpoint"}, {"bytes", checkpoint.byte_count()}, {"elements", elements}, {"state_hash", to_hex(hash)},
+          {"index", checkpoint.layout().index_name}, {"files", files}, {"tensors", tensors}};
+}
+
+std::string checkpoint_text(const model::Checkpoint& checkpoint, const Hash128& hash, std::uint64_t elements) {
+  std::string out = fmt::format("{}: {} tensors, {} elements, {} in {} file(s)\nstate {}\n", checkpoint.path(), checkpoint.schema().size(), elements,
+                                human_bytes(checkpoint.byte_count()), checkpoint.layout().files.size(), to_hex(hash));
+  for (std::size_t file = 0; file < checkpoint.layout().files.size(); ++file) {
+    for (const auto& [key, value] : checkpoint.metadata(file)) {
+      out += fmt::format("metadata {}: {}\n", model::in_quotes(key), model::in_quotes(value));
+    }
+  }
+  for (std::size_t i = 0; i < checkpoint.schema().size(); ++i) {
+    const model::TensorSchema& tensor = checkpoint.schema()[i];
+    out += fmt::format("  {:<7} {:>14} bytes  [{}]  {}\n", info(tensor.datatype).safetensors, checkpoint.bytes(i).size(),
+                       fmt::join(tensor.shape, ", "), model::in_quotes(tensor.name));
+  }
+  return out;
+}
+
+Status inspect_checkpoint(const std::string& path, bool as_json) {
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path);
+  if (!checkpoint.ok()) return checkpoint.status();
+  const Result<Hash128> hash = model::state_hash(*checkpoint);
+  if (!hash.ok()) return hash.status();
+  const std::uint64_t elements = model::make_block_map(checkpoint->schema()).element_count();
+  return print(as_json, checkpoint_json(*checkpoint, *hash, elements), checkpoint_text(*checkpoint, *hash, elements));
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Invocation& invocation) {
+  auto path = std::make_shared<std::string>();
+  app.add_option("FILE", *path, "a delta, a .safetensors file, or a folder of shards")->required();
+  invocation.run = [path, &invocation] {
+    return is_checkpoint(*path) ? inspect_checkpoint(*path, invocation.json) : inspect_delta(*path, invocation.json);
+  };
+}
+
+}  // namespace sparcl::tool

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace sparcl::tool {
+
+// A line that counts percents on a terminal's standard error, and nothing anywhere else. It shows itself only on work that takes a while.
+class Progress {
+ public:
+  explicit Progress(std::string what);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();  // clears the line
+
+  void update(std::uint64_t done, std::uint64_t all);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string what_;
+  bool on_terminal_;
+  bool shown_ = false;
+  Clock::time_point next_;
+};
+
+}  // namespace sparcl::tool

@@ -1,0 +1,43 @@
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "src/model/checkpoint.hpp"
+#include "tools/sparcl/command.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/delta_file.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+Status verify_delta(const std::string& path, bool as_json) {
+  const Result<Delta> delta = read_delta(path);
+  if (!delta.ok()) return delta.status();
+  const Result<DeltaSummary> summary = scan_delta(*delta);
+  if (!summary.ok()) return summary.status();
+  const Json json{{"ok", true}, {"kind", "delta"}, {"bytes", delta->bytes}, {"chunks", summary->chunk_count}, {"blocks", summary->block_count}};
+  return print(as_json, json,
+               fmt::format("{}: ok: {}, {} blocks in {} chunks; every checksum and the structure are right\n", path, human_bytes(delta->bytes),
+                           summary->block_count, summary->chunk_count));
+}
+
+Status verify_checkpoint(const std::string& path, bool as_json) {
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path);
+  if (!checkpoint.ok()) return checkpoint.status();
+  const Json json{{"ok", true}, {"kind", "checkpoint"}, {"bytes", checkpoint->byte_count()}, {"tensors", checkpoint->schema().size()}};
+  return print(as_json, json,
+               fmt::format("{}: ok: {} tensors, {}; the structure is right (safetensors files carry no checksum)\n", path,
+                           checkpoint->schema().size(), human_bytes(checkpoint->byte_count())));
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Invocation& invocation) {
+  auto path = std::make_shared<std::string>();
+  app.add_option("FILE", *path, "a delta, a .safetensors file, or a folder of shards")->required();
+  invocation.run = [path, &invocation] {
+    return is_checkpoint(*path) ? verify_checkpoint(*path, invocation.json) : verify_delta(*path, invocation.json);
+  };
+}
+
+}  // namespace sparcl::tool
