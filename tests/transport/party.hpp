@@ -78,7 +78,7 @@ class Party {
         continue;
       }
       const double now = local_.front()->now();
-      if (now > limit) return fmt::format("rank {}: nothing moved for {} s", local_.front()->rank(), kLimitSeconds);
+      if (now > limit) return fmt::format("rank {}: not over after {} s", local_.front()->rank(), kLimitSeconds);
       local_.front()->idle(++turns, now + 0.1);
     }
     return "";

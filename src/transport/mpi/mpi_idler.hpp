@@ -1,0 +1,27 @@
+#pragma once
+// How a rank waits: spinning where it has a core for itself, else leaving the core to the ranks that work.
+
+#include <mpi.h>
+
+#include <cstdint>
+
+namespace sparcl {
+
+class MpiIdler {
+ public:
+  // Collective over comm.
+  explicit MpiIdler(MPI_Comm comm);
+
+  // Under a simulator idling costs no time of its own: the caller's probes move the clock.
+  bool is_simulated() const { return simulated_; }
+  bool is_crowded() const { return crowded_; }
+
+  // The caller has found nothing for the turns-th time in a row.
+  void idle(std::uint64_t turns, double seconds_left) const;
+
+ private:
+  bool simulated_ = false;
+  bool crowded_ = false;  // more ranks than cores on this node
+};
+
+}  // namespace sparcl

@@ -1,0 +1,362 @@
+#include "src/transport/mpi/mpi_transport.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+#include <new>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "src/base/log.hpp"
+#include "src/transport/mpi/mpi_error.hpp"
+
+namespace sparcl {
+namespace {
+
+// How often progress() looks for signals and for what closed channels left behind: a probe costs about as much as ten turns.
+constexpr std::uint32_t kTurnsPerLook = 128;
+constexpr std::size_t kClosedRemembered = 64;
+constexpr std::size_t kScratchKept = 64;
+
+struct ProcessName {
+  std::array<char, 120> host{};
+  std::int64_t pid = 0;
+};
+
+Result<std::vector<std::string>> exchange_names(MPI_Comm comm, int size) {
+  ProcessName own;
+  if (::gethostname(own.host.data(), own.host.size() - 1) != 0) own.host[0] = '?';
+  own.pid = ::getpid();
+  std::vector<ProcessName> all(static_cast<std::size_t>(size));
+  SPARCL_RETURN_IF_ERROR(
+      mpi_status(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, comm), "MPI_Allgather of process names"));
+  std::vector<std::string> names;
+  for (ProcessName& each : all) {
+    each.host.back() = '\0';
+    names.push_back(fmt::format("host {}, pid {}", each.host.data(), each.pid));
+  }
+  return names;
+}
+
+Result<MPI_Comm> duplicate(MPI_Comm comm) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup"));
+  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+  return copy;
+}
+
+int find_largest_tag(MPI_Comm comm) {
+  constexpr int kPromisedByMpi = 32767;
+  int* value = nullptr;
+  int found = 0;
+  if (MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&value), &found) != MPI_SUCCESS || !found) return kPromisedByMpi;
+  return std::max(*value, kPromisedByMpi);
+}
+
+bool mpi_is_finalized() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  return finalized != 0;
+}
+
+MpiOperationRef make_operation(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
+  auto operation = std::make_shared<MpiOperation>();
+  operation->kind = kind;
+  operation->peer = peer;
+  operation->channel = channel;
+  operation->buffer = std::move(buffer);
+  if (kind == Operation::Kind::kSend) operation->bytes = operation->buffer.size();
+  return operation;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MpiTransport>> MpiTransport::create(MPI_Comm comm, const MpiOptions& options) {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (!initialized || mpi_is_finalized()) {
+    return Status(Code::kInvalidUsage, "MPI must be initialised, and not finalised, before a communicator is made from it");
+  }
+  if (comm == MPI_COMM_NULL) return Status(Code::kInvalidArgument, "the MPI communicator is MPI_COMM_NULL");
+  int is_inter = 0;
+  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter"));
+  if (is_inter) return Status(Code::kInvalidArgument, "the MPI communicator joins two groups: merge it (MPI_Intercomm_merge) first");
+  if (options.piece_bytes < 1 || options.piece_bytes > INT_MAX || options.eager_bytes > INT_MAX - HeadFormat::kTrailerBytes) {
+    return Status(Code::kInvalidArgument, fmt::format("messages cannot be cut after {} bytes into pieces of {}: MPI counts up to {}",
+                                                      options.eager_bytes, options.piece_bytes, INT_MAX));
+  }
+  Result<MPI_Comm> data = duplicate(comm);
+  if (!data.ok()) return data.status();
+  Result<MPI_Comm> side = duplicate(comm);
+  if (!side.ok()) return side.status();
+  int size = 0;
+  MPI_Comm_size(*data, &size);
+  Result<std::vector<std::string>> names = exchange_names(*data, size);
+  if (!names.ok()) return names.status();
+  std::unique_ptr<MpiTransport> made(new MpiTransport(*data, *side, MpiIdler(*data), find_largest_tag(*data), options));
+  made->peers_ = std::move(*names);
+  return made;
+}
+
+MpiTransport::MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int largest_tag, const MpiOptions& options)
+    : data_(data),
+      side_(side),
+      idler_(idler),
+      largest_tag_(largest_tag),
+      tags_(largest_tag),
+      format_(options.eager_bytes),
+      piece_bytes_(options.piece_bytes),
+      signals_(side) {
+  MPI_Comm_rank(data_, &rank_);
+  capabilities_.pinned_memory = true;
+}
+
+MpiTransport::~MpiTransport() {
+  if (mpi_is_finalized()) return;
+  // Sends of small messages and cancelled receives end within a few turns; the others are kept for good, with their communicators.
+  requests_.cancel_heads();
+  for (int turn = 0; turn < 100 && requests_.size() > 0; ++turn) {
+    if (!requests_.test(finished_).ok()) break;
+    finished_.clear();
+  }
+  if (requests_.size() > 0 || !signals_.all_sent() || !health_.ok()) {
+    log_debug("rank {}: {} requests are left with MPI; their memory stays allocated", rank_, requests_.size());
+    return;
+  }
+  MPI_Comm_free(&data_);
+  MPI_Comm_free(&side_);
+}
+
+std::string MpiTransport::describe_peer(int peer) const {
+  return peer >= 0 && peer < size() ? peers_[static_cast<std::size_t>(peer)] : fmt::format("no rank {}", peer);
+}
+
+bool MpiTransport::refuse(Operation& operation) const {
+  const char* verb = operation.kind == Operation::Kind::kSend ? "send to" : "receive from";
+  if (!health_.ok()) {
+    operation.status = health_;
+  } else if (operation.peer < 0 || operation.peer >= size()) {
+    operation.status =
+        Status(Code::kInvalidArgument, fmt::format("cannot {} rank {}: the ranks are 0 to {}", verb, operation.peer, size() - 1));
+  } else if (operation.buffer.space() == MemorySpace::kDevice) {
+    operation.status = Status(Code::kUnsupported, fmt::format("cannot {} rank {}: the MPI transport moves host memory only", verb, operation.peer));
+  }
+  operation.done = !operation.status.ok();
+  return operation.done;
+}
+
+// --- posting ---
+
+OperationRef MpiTransport::send(int peer, Channel channel, Buffer message) {
+  const MpiOperationRef operation = make_operation(Operation::Kind::kSend, peer, channel, std::move(message));
+  if (refuse(*operation)) return operation;
+  if (format_.fits_eagerly(operation->buffer.size())) {
+    post_send(operation, operation->buffer.data(), operation->buffer.size(), data_, tags_.of(channel));
+  } else {
+    send_large(operation);
+  }
+  return operation;
+}
+
+void MpiTransport::send_large(const MpiOperationRef& operation) {
+  const Buffer& message = operation->buffer;
+  last_body_tag_ = last_body_tag_ < largest_tag_ ? last_body_tag_ + 1 : MpiSignals::kTag + 1;
+  const int body_tag = last_body_tag_;
+  operation->head = take_scratch();
+  format_.write(operation->head.data(), message.data(), {message.size(), static_cast<std::uint64_t>(body_tag)});
+  if (!post_send(operation, operation->head.data(), operation->head.size(), data_, tags_.of(operation->channel))) return;
+  for (std::size_t first = format_.eager_bytes(); first < message.size(); first += piece_bytes_) {
+    const std::size_t bytes = std::min(piece_bytes_, message.size() - first);
+    if (!post_send(operation, message.data() + first, bytes, side_, body_tag)) return;
+  }
+}
+
+OperationRef MpiTransport::receive(int peer, Channel channel, Buffer space) {
+  const MpiOperationRef operation = make_operation(Operation::Kind::kReceive, peer, channel, std::move(space));
+  if (!refuse(*operation)) receive_head(operation, tags_.of(channel));
+  return operation;
+}
+
+void MpiTransport::receive_head(const MpiOperationRef& operation, int tag) {
+  if (operation->buffer.size() < format_.largest_head()) operation->head = take_scratch();
+  const Buffer& place = operation->head.size() > 0 ? operation->head : operation->buffer;
+  post_receive(operation, place.data(), format_.largest_head(), data_, tag, Role::kHead);
+}
+
+void MpiTransport::receive_body(const MpiOperationRef& operation, const HeadFormat::Body& body) {
+  for (std::uint64_t first = format_.eager_bytes(); first < body.total_bytes; first += piece_bytes_) {
+    const std::size_t bytes = std::min<std::uint64_t>(piece_bytes_, body.total_bytes - first);
+    if (!post_receive(operation, operation->buffer.data() + first, bytes, side_, static_cast<int>(body.tag), Role::kBody)) return;
+  }
+}
+
+// Nobody wants it, but its sender waits until it is taken: piece by piece into the same memory.
+void MpiTransport::discard_body(int peer, const HeadFormat::Body& body) {
+  const auto operation = make_operation(Operation::Kind::kReceive, peer, {}, {});
+  operation->done = true;
+  operation->body_tag = static_cast<int>(body.tag);
+  operation->left_bytes = body.total_bytes - format_.eager_bytes();
+  try {
+    operation->buffer = Buffer::allocate(std::min<std::uint64_t>(operation->left_bytes, piece_bytes_));
+  } catch (const std::bad_alloc&) {
+    return;  // the sender has to wait for its own deadline
+  }
+  discard_next(operation);
+}
+
+void MpiTransport::discard_next(const MpiOperationRef& operation) {
+  const std::size_t bytes = std::min<std::uint64_t>(operation->left_bytes, piece_bytes_);
+  operation->left_bytes -= bytes;
+  if (bytes > 0) post_receive(operation, operation->buffer.data(), bytes, side_, operation->body_tag, Role::kDiscard);
+}
+
+bool MpiTransport::post_send(const MpiOperationRef& operation, const void* data, std::size_t bytes, MPI_Comm comm, int tag) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int error = MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, operation->peer, tag, comm, &request);
+  if (error != MPI_SUCCESS) return fail(error, "MPI_Isend", *operation);
+  requests_.add(request, operation, Role::kSend);
+  return true;
+}
+
+bool MpiTransport::post_receive(const MpiOperationRef& operation, void* data, std::size_t bytes, MPI_Comm comm, int tag, Role role) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int error = MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, operation->peer, tag, comm, &request);
+  if (error != MPI_SUCCESS) return fail(error, "MPI_Irecv", *operation);
+  requests_.add(request, operation, role);
+  return true;
+}
+
+// MPI did not take a request: what it holds besides is unknown, so that the transport ends here.
+bool MpiTransport::fail(int error, const char* call, Operation& operation) {
+  health_ = mpi_status(error, call).with_prefix(fmt::format("with rank {} ({}): ", operation.peer, describe_peer(operation.peer)));
+  if (!operation.done) operation.status = health_;
+  operation.done = true;
+  return false;
+}
+
+void MpiTransport::cancel(const OperationRef& operation) {
+  if (operation == nullptr || operation->done) return;
+  const auto own = std::static_pointer_cast<MpiOperation>(operation);
+  own->done = true;
+  own->status = Status(Code::kInProgress, "cancelled before it was over", Scope::kRequest);
+  if (!mpi_is_finalized()) requests_.cancel_head(*own);
+}
+
+Buffer MpiTransport::take_scratch() {
+  if (scratch_.empty()) return Buffer::allocate(format_.largest_head());
+  Buffer taken = std::move(scratch_.back());
+  scratch_.pop_back();
+  return taken;
+}
+
+void MpiTransport::give_scratch(MpiOperation& operation) {
+  if (operation.head.size() > 0 && scratch_.size() < kScratchKept) scratch_.push_back(std::move(operation.head));
+  operation.head = Buffer();
+}
+
+// --- moving on ---
+
+Status MpiTransport::progress(std::vector<OperationRef>& completed) {
+  if (!health_.ok()) return health_;
+  if (Status status = requests_.test(finished_); !status.ok()) health_ = std::move(status);
+  for (const Finished& each : finished_) handle(each, completed);
+  finished_.clear();
+  if (++turns_since_look_ >= kTurnsPerLook) look_around();
+  return health_;
+}
+
+void MpiTransport::handle(const Finished& finished, std::vector<OperationRef>& completed) {
+  const MpiOperationRef& operation = finished.operation;
+  if (finished.error != MPI_SUCCESS) {
+    const char* what = operation->kind == Operation::Kind::kSend ? "send to" : "receive from";
+    return finish(operation, completed, mpi_status(finished.error, what).with_prefix(fmt::format("rank {}: ", operation->peer)));
+  }
+  switch (finished.role) {
+    case Role::kHead: return handle_head(finished, completed);
+    case Role::kDiscard: return discard_next(operation);
+    case Role::kSend:
+    case Role::kBody: break;
+  }
+  if (operation->open_requests > 0) return;
+  if (operation->head.size() > 0) give_scratch(*operation);
+  finish(operation, completed);
+}
+
+// An operation that is done already was cancelled, or is one of drain()'s: what comes for it is taken all the same.
+void MpiTransport::handle_head(const Finished& finished, std::vector<OperationRef>& completed) {
+  const MpiOperationRef& operation = finished.operation;
+  const Buffer head = operation->head.size() > 0 ? operation->head : operation->buffer;
+  const bool in_place = operation->head.size() == 0;
+  if (finished.withdrawn) return give_scratch(*operation);
+  const bool whole = format_.fits_eagerly(finished.bytes);
+  const std::optional<HeadFormat::Body> body = whole ? std::nullopt : format_.read(head.data(), largest_tag_);
+  if (!whole && (finished.bytes != format_.largest_head() || !body)) {
+    return finish(operation, completed, Status(Code::kCorrupt, fmt::format("rank {} sent a head that makes no sense", operation->peer)));
+  }
+  operation->bytes = whole ? finished.bytes : body->total_bytes;
+  const bool fits = operation->bytes <= operation->buffer.size();
+  if (fits && !in_place) std::memcpy(operation->buffer.data(), head.data(), std::min<std::uint64_t>(operation->bytes, format_.eager_bytes()));
+  give_scratch(*operation);
+  if (!fits && body) discard_body(operation->peer, *body);
+  if (!fits) return finish(operation, completed, too_large(*operation, operation->bytes));
+  if (whole) return finish(operation, completed);
+  receive_body(operation, *body);
+}
+
+void MpiTransport::finish(const MpiOperationRef& operation, std::vector<OperationRef>& completed, Status status) {
+  if (operation->done) return;  // cancelled, or failed before
+  operation->done = true;
+  operation->status = std::move(status);
+  completed.push_back(operation);
+}
+
+Status MpiTransport::too_large(const Operation& operation, std::uint64_t bytes) const {
+  return Status(Code::kCorrupt, fmt::format("a message of {} bytes from rank {} ({}) on call {} lane {} is larger than the {} bytes awaited", bytes,
+                                            operation.peer, describe_peer(operation.peer), operation.channel.call, operation.channel.lane,
+                                            operation.buffer.size()));
+}
+
+// --- waiting, signals, leftovers ---
+
+void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
+  if (idler_.is_simulated() || turns % 16 == 0) look_around();
+  idler_.idle(turns, until_seconds - now());
+}
+
+void MpiTransport::signal(int peer, const Signal& signal) {
+  if (!health_.ok() || peer < 0 || peer >= size()) return;
+  signals_.send(peer, signal);
+}
+
+void MpiTransport::close(Channel channel) {
+  closed_.push_back(channel);
+  if (closed_.size() > kClosedRemembered) closed_.pop_front();
+}
+
+void MpiTransport::look_around() {
+  turns_since_look_ = 0;
+  if (!health_.ok()) return;
+  signals_.probe();
+  if (closed_.empty()) return;
+  const Channel channel = closed_.front();
+  closed_.pop_front();
+  closed_.push_back(channel);
+  drain(channel);
+}
+
+// A message that its call did not receive keeps its sender waiting, and would meet a later call that has the same tag.
+void MpiTransport::drain(Channel channel) {
+  const int tag = tags_.of(channel);
+  MPI_Status status;
+  for (int found = 0; MPI_Iprobe(MPI_ANY_SOURCE, tag, data_, &found, &status) == MPI_SUCCESS && found && health_.ok();) {
+    const auto operation = make_operation(Operation::Kind::kReceive, status.MPI_SOURCE, channel, {});
+    operation->done = true;
+    receive_head(operation, tag);
+  }
+}
+
+}  // namespace sparcl

@@ -1,0 +1,80 @@
+#include "src/transport/mpi/request_table.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "src/transport/mpi/kept_for_good.hpp"
+#include "src/transport/mpi/mpi_error.hpp"
+
+namespace sparcl {
+
+RequestTable::~RequestTable() { abandon(); }
+
+void RequestTable::add(MPI_Request request, MpiOperationRef operation, Role role) {
+  ++operation->open_requests;
+  requests_.push_back(request);
+  entries_.push_back({std::move(operation), role});
+}
+
+Status RequestTable::test(std::vector<Finished>& finished) {
+  if (requests_.empty()) return {};
+  if (indices_.size() < requests_.size()) {
+    indices_.resize(requests_.capacity());
+    statuses_.resize(requests_.capacity());
+  }
+  int count = 0;
+  const int error = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, indices_.data(), statuses_.data());
+  if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return mpi_status(error, "MPI_Testsome");
+  if (count == MPI_UNDEFINED || count == 0) return {};
+
+  for (int i = 0; i < count; ++i) {
+    const MPI_Status& status = statuses_[static_cast<std::size_t>(i)];
+    Entry& entry = entries_[static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
+    Finished& out = finished.emplace_back();
+    out.role = entry.role;
+    out.operation = std::move(entry.operation);
+    --out.operation->open_requests;
+    if (error == MPI_ERR_IN_STATUS) out.error = status.MPI_ERROR;
+    if (entry.role == Role::kSend) continue;
+    int withdrawn = 0;
+    MPI_Test_cancelled(&status, &withdrawn);
+    out.withdrawn = withdrawn != 0;
+    int bytes = 0;
+    if (out.error == MPI_SUCCESS && !out.withdrawn) MPI_Get_count(&status, MPI_BYTE, &bytes);
+    out.bytes = static_cast<std::uint64_t>(std::max(bytes, 0));
+  }
+  // From the back, as the last entry fills each gap.
+  std::sort(indices_.begin(), indices_.begin() + count, std::greater<>());
+  for (int i = 0; i < count; ++i) remove(static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]));
+  return {};
+}
+
+void RequestTable::remove(std::size_t at) {
+  // A request that ended in error may be left to its owner.
+  if (requests_[at] != MPI_REQUEST_NULL) MPI_Request_free(&requests_[at]);
+  requests_[at] = requests_.back();
+  entries_[at] = std::move(entries_.back());
+  requests_.pop_back();
+  entries_.pop_back();
+}
+
+// Sends are left alone: few MPI libraries can take one back. So are bodies: their sender waits for them.
+void RequestTable::cancel_head(const MpiOperation& operation) {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].operation.get() == &operation && entries_[i].role == Role::kHead) MPI_Cancel(&requests_[i]);
+  }
+}
+
+void RequestTable::cancel_heads() {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].role == Role::kHead) MPI_Cancel(&requests_[i]);
+  }
+}
+
+void RequestTable::abandon() {
+  keep_for_good(std::move(entries_));
+  entries_.clear();
+  requests_.clear();
+}
+
+}  // namespace sparcl

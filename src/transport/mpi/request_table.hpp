@@ -1,0 +1,53 @@
+#pragma once
+// The requests that MPI holds for one transport, side by side as MPI_Testsome wants them.
+
+#include <mpi.h>
+
+#include <vector>
+
+#include "src/transport/mpi/mpi_operation.hpp"
+
+namespace sparcl {
+
+class RequestTable {
+ public:
+  enum class Role : std::uint8_t { kSend, kHead, kBody, kDiscard };
+
+  struct Finished {
+    MpiOperationRef operation;
+    Role role = Role::kSend;
+    std::uint64_t bytes = 0;      // of a receive
+    int error = MPI_SUCCESS;
+    bool withdrawn = false;       // MPI_Cancel took it back
+  };
+
+  ~RequestTable();
+
+  void add(MPI_Request request, MpiOperationRef operation, Role role);
+  std::size_t size() const { return requests_.size(); }
+
+  // Appends what has finished since the last call.
+  Status test(std::vector<Finished>& finished);
+
+  // Asks MPI to take back the operation's receive of a head; if it does not, that finishes later.
+  void cancel_head(const MpiOperation& operation);
+  void cancel_heads();
+
+  // Requests that MPI will not finish any more keep their memory until the process ends.
+  void abandon();
+
+ private:
+  struct Entry {
+    MpiOperationRef operation;
+    Role role;
+  };
+
+  void remove(std::size_t at);
+
+  std::vector<MPI_Request> requests_;
+  std::vector<Entry> entries_;
+  std::vector<int> indices_;
+  std::vector<MPI_Status> statuses_;
+};
+
+}  // namespace sparcl
