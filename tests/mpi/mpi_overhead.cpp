@@ -1,0 +1,145 @@
+// What the MPI transport costs over plain MPI: 8-byte ping-pong and a stream of 256 KiB messages, both ways in turn in one run.
+//   mpirun -n 2 mpi_overhead [REPETITIONS]
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include "src/transport/mpi/mpi_transport.hpp"
+
+namespace sparcl {
+namespace {
+
+constexpr int kRoundTrips = 2'000;
+constexpr int kStreamed = 400;
+constexpr int kWindow = 8;
+constexpr std::size_t kStreamBytes = 256 << 10;
+
+void finish(Transport& transport, const std::vector<OperationRef>& operations) {
+  std::vector<OperationRef> completed;
+  std::uint64_t turns = 0;
+  while (!std::all_of(operations.begin(), operations.end(), [](const OperationRef& each) { return each->done; })) {
+    completed.clear();
+    if (!transport.progress(completed).ok()) std::abort();
+    if (completed.empty()) {
+      transport.idle(++turns, transport.now() + 1);
+    } else {
+      turns = 0;
+    }
+  }
+}
+
+double plain_ping_pong(MPI_Comm comm, int rank) {
+  char out[8] = {}, in[8];
+  const int peer = 1 - rank;
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < kRoundTrips; ++i) {
+    MPI_Request requests[2];
+    MPI_Irecv(in, 8, MPI_BYTE, peer, 1, comm, &requests[0]);
+    if (rank == 1) MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Isend(out, 8, MPI_BYTE, peer, 1, comm, &requests[1]);
+    MPI_Waitall(rank == 1 ? 1 : 2, rank == 1 ? &requests[1] : requests, MPI_STATUSES_IGNORE);
+  }
+  return (MPI_Wtime() - begin) / kRoundTrips / 2 * 1e6;
+}
+
+double transport_ping_pong(Transport& transport) {
+  const Buffer out = Buffer::allocate(8), in = Buffer::allocate(8);
+  const int peer = 1 - transport.rank();
+  std::vector<OperationRef> operations(1);
+  const double begin = transport.now();
+  for (int i = 0; i < kRoundTrips; ++i) {
+    operations[0] = transport.receive(peer, {1, 0}, in);
+    if (transport.rank() == 1) finish(transport, operations);
+    const OperationRef send = transport.send(peer, {1, 0}, out);
+    finish(transport, {operations[0], send});
+  }
+  return (transport.now() - begin) / kRoundTrips / 2 * 1e6;
+}
+
+double plain_stream(MPI_Comm comm, int rank, std::vector<Buffer>& buffers) {
+  std::vector<MPI_Request> requests(kWindow, MPI_REQUEST_NULL);
+  MPI_Barrier(comm);
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < kStreamed; ++i) {
+    const auto slot = static_cast<std::size_t>(i % kWindow);
+    MPI_Wait(&requests[slot], MPI_STATUS_IGNORE);
+    if (rank == 0) {
+      MPI_Isend(buffers[slot].data(), kStreamBytes, MPI_BYTE, 1, 2, comm, &requests[slot]);
+    } else {
+      MPI_Irecv(buffers[slot].data(), kStreamBytes, MPI_BYTE, 0, 2, comm, &requests[slot]);
+    }
+  }
+  MPI_Waitall(kWindow, requests.data(), MPI_STATUSES_IGNORE);
+  MPI_Barrier(comm);
+  return kStreamed * static_cast<double>(kStreamBytes) / (MPI_Wtime() - begin) * 1e-9;
+}
+
+double transport_stream(Transport& transport, MPI_Comm comm, std::vector<Buffer>& buffers) {
+  std::vector<OperationRef> operations(kWindow);
+  std::vector<OperationRef> one(1);
+  MPI_Barrier(comm);
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < kStreamed; ++i) {
+    OperationRef& slot = operations[static_cast<std::size_t>(i % kWindow)];
+    if (slot) {
+      one[0] = slot;
+      finish(transport, one);
+    }
+    const Buffer& buffer = buffers[static_cast<std::size_t>(i % kWindow)];
+    slot = transport.rank() == 0 ? transport.send(1, {2, 0}, buffer) : transport.receive(0, {2, 0}, buffer);
+  }
+  finish(transport, operations);
+  MPI_Barrier(comm);
+  return kStreamed * static_cast<double>(kStreamBytes) / (MPI_Wtime() - begin) * 1e-9;
+}
+
+// The best of all repetitions is what is left where other programs share the cores.
+void print(const char* what, const char* unit, std::vector<double> plain, std::vector<double> own, bool most_is_best) {
+  std::sort(plain.begin(), plain.end());
+  std::sort(own.begin(), own.end());
+  const std::size_t middle = plain.size() / 2, best = most_is_best ? plain.size() - 1 : 0;
+  std::printf("%s: median MPI %.3f, transport %.3f %s, ratio %.2f; best MPI %.3f, transport %.3f, ratio %.2f\n", what, plain[middle],
+              own[middle], unit, own[middle] / plain[middle], plain[best], own[best], own[best] / plain[best]);
+}
+
+int run(int repetitions) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size != 2) {
+    if (rank == 0) std::fprintf(stderr, "mpi_overhead runs with 2 ranks\n");
+    return 2;
+  }
+  auto transport = MpiTransport::create(MPI_COMM_WORLD);
+  if (!transport.ok()) return 1;
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < kWindow; ++i) buffers.push_back(Buffer::allocate(kStreamBytes));
+  std::vector<double> plain_us, own_us, plain_gb, own_gb;
+  for (int i = 0; i < repetitions + 2; ++i) {
+    const double a = plain_ping_pong(MPI_COMM_WORLD, rank), b = transport_ping_pong(**transport);
+    const double c = plain_stream(MPI_COMM_WORLD, rank, buffers), d = transport_stream(**transport, MPI_COMM_WORLD, buffers);
+    if (i < 2) continue;  // warm-up
+    plain_us.push_back(a), own_us.push_back(b), plain_gb.push_back(c), own_gb.push_back(d);
+  }
+  if (rank == 0) {
+    print("8-byte ping-pong, half a round trip", "us", plain_us, own_us, false);
+    print("stream of 256 KiB messages, 8 in flight", "GB/s", plain_gb, own_gb, true);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace sparcl
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  const int result = sparcl::run(argc > 1 ? std::atoi(argv[1]) : 21);
+  MPI_Finalize();
+  return result;
+}
