@@ -9,18 +9,31 @@
 namespace sparcl::model {
 namespace {
 
+constexpr std::size_t kMaxSpaces = 256;  // no writer pads by more, and hostile padding would cost memory
+
+std::string_view without_padding(std::string_view text) {
+  return text.substr(0, std::max(text.find_last_not_of(' ') + 1, text.size() - std::min(text.size(), kMaxSpaces)));
+}
+
 TextPatch compare_text(std::string_view base, std::string_view target) {
+  TextPatch patch;
+  patch.spaces = target.size() - without_padding(target).size();
+  base = without_padding(base);
+  target = without_padding(target);
   const auto shorter = static_cast<std::ptrdiff_t>(std::min(base.size(), target.size()));
   const auto first = std::mismatch(base.begin(), base.begin() + shorter, target.begin()).first - base.begin();
   const auto last = std::mismatch(base.rbegin(), base.rbegin() + (shorter - first), target.rbegin()).first - base.rbegin();
-  TextPatch patch{static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(last), {}};
+  patch.first = static_cast<std::uint64_t>(first);
+  patch.last = static_cast<std::uint64_t>(last);
   patch.text = target.substr(patch.first, target.size() - patch.first - patch.last);
   return patch;
 }
 
 bool apply_patch(const TextPatch& patch, std::string_view base, std::string& target) {
-  if (patch.first > base.size() || patch.last > base.size() - patch.first) return false;
+  base = without_padding(base);
+  if (patch.first > base.size() || patch.last > base.size() - patch.first || patch.spaces > kMaxSpaces) return false;
   target = fmt::format("{}{}{}", base.substr(0, patch.first), patch.text, base.substr(base.size() - patch.last));
+  target.append(patch.spaces, ' ');
   return true;
 }
 
@@ -85,6 +98,12 @@ Status compare_files(const Layout& base, const Layout& target, LayoutChange& cha
   return {};
 }
 
+// Whatever is wrong with the result, it is the change that brought it.
+Status check_result(const Layout& layout) {
+  const Status status = layout_schema(layout).status();
+  return status.ok() ? status : Status(Code::kCorrupt, "the attached change of the layout: " + status.message());
+}
+
 // The base's own files with edited metadata.
 Result<ChangedLayout> edit_base(const LayoutChange& change, const Layout& base) {
   ChangedLayout out{base, false};
@@ -93,7 +112,7 @@ Result<ChangedLayout> edit_base(const LayoutChange& change, const Layout& base) 
     if (!header.ok()) return header.status();
     out.layout.files[i].header = render_header(header->tensors, edit(header->metadata, change.files[i].edits));
   }
-  SPARCL_RETURN_IF_ERROR(layout_schema(out.layout).status().with_prefix("the attached change of the metadata: "));
+  SPARCL_RETURN_IF_ERROR(check_result(out.layout));
   return out;
 }
 
@@ -137,7 +156,7 @@ Result<ChangedLayout> apply_layout_change(const LayoutChange& change, const Layo
   }
   out.layout.index_name = change.index_name;
   if (!change.index_name.empty() && !apply_patch(change.index, base.index, out.layout.index)) return damaged;
-  SPARCL_RETURN_IF_ERROR(layout_schema(out.layout).status().with_prefix("the attached change of the layout: "));
+  SPARCL_RETURN_IF_ERROR(check_result(out.layout));
   return out;
 }
 

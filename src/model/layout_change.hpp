@@ -9,8 +9,9 @@
 //   name and patch of the index (bit 1)
 //   edits of each file's metadata (bit 2): varint removals, keys; varint settings, keys and values
 //
-// A name, key, value: varint length, bytes. A patch: varints first, last, then the new text as such: the base's first `first` bytes, the new
-// text, the base's last `last` bytes.
+// A name, key, value: varint length, bytes. A patch: varints first, last, spaces, then the new text as such: the base's first `first` bytes,
+// the new text, the last `last` bytes of the base without the spaces at its end (256 of them at most), and so many spaces, at most 256.
+// (Headers are padded: a number with one more digit changes the padding, too.)
 
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,7 @@ namespace sparcl::model {
 struct TextPatch {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
+  std::uint64_t spaces = 0;
   std::string text;
 };
 

@@ -22,6 +22,7 @@ void put(ByteWriter& writer, std::string_view text) {
 void put(ByteWriter& writer, const TextPatch& patch) {
   writer.write_varint(patch.first);
   writer.write_varint(patch.last);
+  writer.write_varint(patch.spaces);
   put(writer, patch.text);
 }
 
@@ -46,7 +47,7 @@ bool get(ByteReader& reader, std::string& text) {
 bool get(ByteReader& reader, TextPatch& patch) {
   std::uint64_t length = 0;
   std::span<const std::byte> bytes;
-  if (!reader.read_varint(patch.first) || !reader.read_varint(patch.last)) return false;
+  if (!reader.read_varint(patch.first) || !reader.read_varint(patch.last) || !reader.read_varint(patch.spaces)) return false;
   if (!reader.read_varint(length) || !reader.read_bytes(length, bytes)) return false;
   patch.text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());  // may cut a character in two
   return true;

@@ -60,6 +60,25 @@ TEST(LayoutChange, IsSmallWhereOnlyAValueChanges) {
   EXPECT_LE(serialise(*compare_layouts(base, target, kBaseHash)).size(), 32u);
 }
 
+// One more digit: the spaces that pad the header are others, too.
+TEST(LayoutChange, IsSmallWhereThePaddingChanges) {
+  const Layout base = single_file_layout(example(), {{"step", "99"}, {"format", "pt"}});
+  const Layout target = single_file_layout(example(), {{"step", "100"}, {"format", "pt"}});
+  ASSERT_NE(base.files[0].header.size() - base.files[0].header.find_last_not_of(' '),
+            target.files[0].header.size() - target.files[0].header.find_last_not_of(' '));
+  EXPECT_LE(serialise(*compare_layouts(base, target, kBaseHash)).size(), 40u);
+}
+
+TEST(LayoutChange, KeepsAnyPadding) {
+  for (const std::size_t spaces : {0, 1, 255, 256, 257, 100000}) {
+    Layout base = single_file_layout(example(), {});
+    Layout target = base;
+    target.files[0].header.append(spaces, ' ');
+    expect_exact(base, target);
+    expect_exact(target, base);
+  }
+}
+
 TEST(LayoutChange, CarriesTheBaseHashOnlyWithAnotherSchema) {
   const Layout base = single_file_layout(example(), {});
   EXPECT_FALSE(carried(base, single_file_layout(example(), {{"k", "v"}})).base_hash.has_value());

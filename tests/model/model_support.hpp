@@ -1,6 +1,7 @@
 #pragma once
 // Files and folders for the tests of the model layer and of the program.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -22,12 +23,14 @@ namespace sparcl::test {
 
 namespace fs = std::filesystem;
 
-// A folder of this test alone, removed with all that it holds.
+// A folder of this test alone, removed with all that it holds. In memory where that can be: each output is synchronised to its disk, and a
+// busy disk makes seconds of that.
 class TempFolder {
  public:
   TempFolder() {
-    std::string pattern = (fs::temp_directory_path() / "sparcl-test-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
+    std::string in_memory = "/dev/shm/sparcl-test-XXXXXX";
+    std::string on_disk = (fs::temp_directory_path() / "sparcl-test-XXXXXX").string();
+    path_ = ::mkdtemp(in_memory.data()) != nullptr ? in_memory : ::mkdtemp(on_disk.data());
   }
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;

@@ -33,7 +33,16 @@ class Scan {
   }
 
  private:
+  // Damage is best named by the checksum that finds it: what looks wrong before is kept until the chunk's CRC has been seen to be right.
   Status read(const codec::Section& section) {
+    const bool checked = section.tag != codec::kTagAttachment && !codec::is_block(section.tag);
+    const Status status = checked && !unchecked_.ok() ? unchecked_ : read_content(section);
+    if (checked) return status;
+    if (unchecked_.ok()) unchecked_ = status;
+    return {};
+  }
+
+  Status read_content(const codec::Section& section) {
     if (codec::is_block(section.tag)) return read_block(section);
     const std::byte* at = delta_.staging.contiguous(section.first, static_cast<std::size_t>(section.bytes), scratch_);
     switch (section.tag) {
@@ -108,6 +117,7 @@ class Scan {
   DeltaSummary summary_;
   std::uint32_t flags_ = 0;
   std::uint64_t listed_changes_ = 0;
+  Status unchecked_;  // the first error in bytes whose CRC is still to come
   std::vector<std::byte> scratch_;
 };
 

@@ -1,0 +1,211 @@
+// The program as its users meet it: exit codes, JSON, messages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/tools_support.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class Program : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Tensors base = small_model();
+    Tensors target = base;
+    change(target, 0.01, 3);
+    write_model(at("base"), base, {{"step", "1"}});
+    write_model(at("target"), target, {{"step", "2"}});
+    ASSERT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("delta")}).exit_code, 0);
+  }
+  std::string at(std::string_view name) const { return folder_ / name; }
+
+  TempFolder folder_;
+};
+
+TEST_F(Program, DiffSaysWhatItDid) {
+  const ProgramRun run = run_program({"diff", at("base"), at("target"), "-o", at("delta2"), "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const nlohmann::json json = run.json();
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  EXPECT_THAT(keys, ::testing::UnorderedElementsAre("elements", "changed", "density", "bytes", "bits_per_change", "dense_bytes", "seconds",
+                                                    "base_hash", "target_hash"));
+  EXPECT_EQ(json["bytes"], fs::file_size(at("delta2")));
+  EXPECT_NEAR(json["density"].get<double>(), 0.01, 0.002);
+  EXPECT_EQ(json["bits_per_change"].get<double>(), 8.0 * json["bytes"].get<double>() / json["changed"].get<double>());
+  EXPECT_EQ(json["target_hash"].get<std::string>().size(), 32u);
+  EXPECT_THAT(run_program({"diff", at("base"), at("target"), "-o", at("delta2")}).out, HasSubstr("bits a change"));
+  expect_same(at("delta"), at("delta2"));  // the same input, the same bytes
+}
+
+TEST_F(Program, ApplyGivesTheTarget) {
+  const ProgramRun run = run_program({"apply", at("base"), at("delta"), "-o", at("out"), "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.json()["target_hash"], run_program({"inspect", at("target"), "--json"}).json()["state_hash"]);
+  EXPECT_TRUE(run.json()["same_header"].get<bool>());
+  expect_same(at("target"), at("out"));
+  ASSERT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("base")}).exit_code, 0);
+  expect_same(at("target"), at("base"));
+}
+
+TEST_F(Program, ReferenceKernelsGiveTheSame) {
+  const std::string with_reference = "SPARCL_KERNELS=ref ";
+  ASSERT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("delta2")}, with_reference).exit_code, 0);
+  expect_same(at("delta"), at("delta2"));
+  ASSERT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("out")}, with_reference).exit_code, 0);
+  expect_same(at("target"), at("out"));
+}
+
+TEST_F(Program, AWrongBaseIsNamedWithBothHashes) {
+  Tensors strange = small_model();
+  change(strange, 0.001, 12);
+  write_model(at("strange"), strange, {{"step", "1"}});
+  const ProgramRun run = run_program({"apply", at("strange"), at("delta"), "-o", at("out"), "--json"});
+  EXPECT_EQ(run.exit_code, 3);
+  const auto hash = [&](std::string_view name) {
+    return run_program({"inspect", at(name), "--json"}).json()["state_hash"].get<std::string>();
+  };
+  EXPECT_THAT(run.err, AllOf(StartsWith("sparcl: error: "), HasSubstr(at("strange")), HasSubstr(hash("base")), HasSubstr(hash("strange"))));
+  EXPECT_EQ(run.json()["code"], "sparclWrongBase");
+  EXPECT_FALSE(run.json()["ok"].get<bool>());
+  EXPECT_FALSE(fs::exists(at("out")));
+  EXPECT_THAT(run_program({"apply", at("target"), at("delta"), "-o", at("out")}).err, HasSubstr("nothing to apply"));
+}
+
+TEST_F(Program, UsageErrorsExitWith2AndAHint) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {},
+           {"nonsense"},
+           {"diff"},
+           {"diff", "a"},
+           {"diff", "a", "b"},
+           {"diff", "a", "b", "-o"},
+           {"diff", "a", "b", "-o", "c", "d"},
+           {"diff", "a", "b", "-o", "c", "--mode", "wrong"},
+           {"diff", "a", "b", "-o", "c", "--mode", "fresh"},
+           {"apply", "a", "b"},
+           {"inspect"},
+           {"verify", "a", "b"},
+           {"info", "--nonsense"},
+       }) {
+    const ProgramRun run = run_program(arguments);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_THAT(run.err, AllOf(StartsWith("sparcl: error: "), HasSubstr("--help")));
+    EXPECT_EQ(run.out, "");
+  }
+}
+
+TEST_F(Program, HelpAndVersionExitWith0) {
+  EXPECT_THAT(run_program({"--help"}).out, AllOf(HasSubstr("info"), HasSubstr("diff"), HasSubstr("apply"), HasSubstr("inspect"), HasSubstr("verify")));
+  EXPECT_THAT(run_program({"diff", "--help"}).out, AllOf(HasSubstr("BASE"), HasSubstr("flat")));
+  EXPECT_THAT(run_program({"--version"}).out, StartsWith("sparcl "));
+  EXPECT_EQ(run_program({"--help"}).exit_code + run_program({"diff", "--help"}).exit_code + run_program({"--version"}).exit_code, 0);
+}
+
+TEST_F(Program, FailuresExitWith1) {
+  EXPECT_EQ(run_program({"diff", at("none"), at("target"), "-o", at("x")}).exit_code, 1);
+  EXPECT_EQ(run_program({"diff", at("base"), at("none"), "-o", at("x")}).exit_code, 1);
+  EXPECT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("none/x")}).exit_code, 1);
+  EXPECT_EQ(run_program({"apply", at("base"), at("none"), "-o", at("x")}).exit_code, 1);
+  EXPECT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("none/x")}).exit_code, 1);
+  EXPECT_EQ(run_program({"verify", at("none")}).exit_code, 1);
+  EXPECT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("x")}, "SPARCL_KERNELS=wrong ").exit_code, 1);
+  EXPECT_FALSE(fs::exists(at("x")));
+}
+
+TEST_F(Program, BadCheckpointsAreRefusedWith3) {
+  write_text(at("bad"), file_of(R"({"t":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "a"));
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"diff", at("bad"), at("target"), "-o", at("x")},
+           {"diff", at("base"), at("bad"), "-o", at("x")},
+           {"apply", at("bad"), at("delta"), "-o", at("x")},
+           {"apply", at("base"), at("target"), "-o", at("x")},  // no delta at all
+           {"inspect", at("bad")},
+           {"verify", at("bad")},
+       }) {
+    const ProgramRun run = run_program(arguments);
+    EXPECT_EQ(run.exit_code, 3) << run.err;
+    EXPECT_FALSE(fs::exists(at("x")));
+  }
+}
+
+TEST_F(Program, VerifyChecksWithoutABase) {
+  EXPECT_EQ(run_program({"verify", at("delta")}).exit_code, 0);
+  EXPECT_TRUE(run_program({"verify", at("delta"), "--json"}).json()["ok"].get<bool>());
+  EXPECT_EQ(run_program({"verify", at("base"), "--json"}).json()["kind"], "checkpoint");
+  std::string bytes = read_text(at("delta"));
+  bytes[bytes.size() / 2] ^= 4;
+  write_text(at("damaged"), bytes);
+  const ProgramRun run = run_program({"verify", at("damaged"), "--json"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_EQ(run.json()["code"], "sparclCorrupt");
+  EXPECT_THAT(run.err, AllOf(HasSubstr(at("damaged")), HasSubstr("CRC32C")));
+  write_text(at("cut"), read_text(at("delta")).substr(0, 1000));
+  EXPECT_EQ(run_program({"verify", at("cut")}).exit_code, 3);
+}
+
+TEST_F(Program, InspectShowsWhatFilesHold) {
+  const nlohmann::json delta = run_program({"inspect", at("delta"), "--json"}).json();
+  EXPECT_EQ(delta["kind"], "delta");
+  EXPECT_EQ(delta["bytes"], fs::file_size(at("delta")));
+  EXPECT_GT(delta["modes"].size(), 3u);
+  EXPECT_EQ(delta["layout_change"]["changes_tensors"], false);
+  const nlohmann::json checkpoint = run_program({"inspect", at("base"), "--json"}).json();
+  EXPECT_EQ(checkpoint["kind"], "checkpoint");
+  EXPECT_EQ(checkpoint["state_hash"], delta["base_hash"]);
+  EXPECT_EQ(checkpoint["tensors"][0]["name"], "embed");
+  EXPECT_EQ(checkpoint["files"][0]["metadata"]["step"], "1");
+  EXPECT_THAT(run_program({"inspect", at("delta")}).out, AllOf(HasSubstr("flat"), HasSubstr("bits a change")));
+  EXPECT_THAT(run_program({"inspect", at("base")}).out, AllOf(HasSubstr("'embed'"), HasSubstr("BF16")));
+}
+
+TEST_F(Program, InfoNamesEverySettingAndItsSource) {
+  const nlohmann::json info = run_program({"info", "--json"}, "SPARCL_TIMEOUT_S=7 ").json();
+  EXPECT_EQ(info["transports"].size(), 4u);
+  EXPECT_GE(info["kernels"].size(), 4u);
+  bool found = false;
+  for (const nlohmann::json& row : info["settings"]) {
+    if (row["name"] != "TIMEOUT_S") {
+      EXPECT_EQ(row["source"], "default") << row;
+      continue;
+    }
+    found = true;
+    EXPECT_EQ(row["value"], "7");
+    EXPECT_EQ(row["source"], "environment");
+  }
+  EXPECT_TRUE(found);
+  EXPECT_THAT(run_program({"info"}).out, AllOf(HasSubstr("loopback"), HasSubstr("SPARCL_VERIFY")));
+}
+
+TEST_F(Program, AFullOutputIsAnError) {
+  const int status = std::system("'" SPARCL_PROGRAM "' info >/dev/full 2>/dev/null");
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+// A full disk in the middle of the output: the limit on a file's size stands in for it.
+TEST_F(Program, AFailedWriteLeavesNothing) {
+  const std::size_t before = folder_.count();
+  const ProgramRun run = run_program({"apply", at("base"), at("delta"), "-o", at("out")}, "trap \"\" XFSZ; ulimit -f 100; ");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr(at("out")), HasSubstr("writing "), HasSubstr("File too large")));
+  EXPECT_EQ(folder_.count(), before);
+}
+
+TEST_F(Program, WorksOnFoldersOfShards) {
+  Tensors target = small_model();
+  write_shards(at("from"), target, 2);
+  change(target, 0.02, 5);
+  write_shards(at("to"), target, 3);
+  ASSERT_EQ(run_program({"diff", at("from"), at("to"), "-o", at("delta2")}).exit_code, 0);
+  const ProgramRun run = run_program({"apply", at("from"), at("delta2"), "-o", at("made")});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  expect_same(at("to"), at("made"));
+}
+
+}  // namespace
+}  // namespace sparcl::test
