@@ -1,0 +1,104 @@
+#include "src/transport/fault/fault_plan.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace sparcl {
+namespace {
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+void drop(Outgoing& outgoing, const FaultRule&, SeededRandom&) { outgoing.copies = 0; }
+
+void delay(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random) { outgoing.held_seconds += rule.seconds * random.unit(); }
+
+void duplicate(Outgoing& outgoing, const FaultRule&, SeededRandom&) { ++outgoing.copies; }
+
+void reorder(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random) {
+  outgoing.held_seconds += rule.seconds;
+  outgoing.held_sends = 1 + random.below(4);
+}
+
+// The sender's own memory stays as it is.
+void corrupt(Outgoing& outgoing, const FaultRule&, SeededRandom& random) {
+  const std::size_t size = outgoing.message.size();
+  if (size == 0) return;
+  const Buffer damaged = Buffer::allocate(size);
+  std::memcpy(damaged.data(), outgoing.message.data(), size);
+  const std::uint64_t flips = 1 + random.below(3);
+  for (std::uint64_t i = 0; i < flips; ++i) {
+    const std::uint64_t bit = random.below(size * 8);
+    damaged.data()[bit / 8] ^= std::byte{1} << (bit % 8);
+  }
+  outgoing.message = damaged;
+}
+
+void truncate(Outgoing& outgoing, const FaultRule&, SeededRandom& random) {
+  if (outgoing.message.size() > 0) outgoing.message = outgoing.message.slice(0, random.below(outgoing.message.size()));
+}
+
+constexpr std::array kRows{
+    FaultRow{Fault::kDrop, "drop", false, drop},
+    FaultRow{Fault::kDelay, "delay", true, delay},
+    FaultRow{Fault::kDuplicate, "duplicate", false, duplicate},
+    FaultRow{Fault::kReorder, "reorder", true, reorder},
+    FaultRow{Fault::kCorrupt, "corrupt", false, corrupt},
+    FaultRow{Fault::kTruncate, "truncate", false, truncate},
+    FaultRow{Fault::kKill, "kill", false, nullptr},
+    FaultRow{Fault::kStop, "stop", true, nullptr},
+};
+
+}  // namespace
+
+std::span<const FaultRow> fault_rows() { return kRows; }
+
+const FaultRow& row_of(Fault fault) {
+  for (const FaultRow& row : kRows) {
+    if (row.fault == fault) return row;
+  }
+  std::abort();  // an enumerator without a row is a bug of this file
+}
+
+std::string FaultPlan::describe() const {
+  std::string text = fmt::format("seed {}", seed);
+  const char* separator = ": ";
+  for (const FaultRule& rule : rules) {
+    const bool has_seconds = rule.fault == Fault::kDelay || rule.fault == Fault::kReorder || rule.fault == Fault::kStop;
+    text += fmt::format("{}{}", separator, row_of(rule.fault).name);
+    if (rule.probability > 0) text += fmt::format(" p={:.6g}", rule.probability);
+    if (rule.at != kNever) text += fmt::format(" at {}", rule.at);
+    if (has_seconds) text += fmt::format(" for {:.6g} s", rule.seconds);
+    if (rule.rank >= 0) text += fmt::format(" on rank {}", rule.rank);
+    if (rule.peer >= 0) text += fmt::format(" to rank {}", rule.peer);
+    if (rule.lane >= 0) text += fmt::format(" on lane {}", rule.lane);
+    separator = "; ";
+  }
+  return text;
+}
+
+FaultPlan FaultPlan::random(std::uint64_t seed, int ranks, std::uint64_t operations, std::span<const Fault> allowed) {
+  FaultPlan plan{seed, {}};
+  if (allowed.empty()) return plan;
+  SeededRandom random(mix64(seed));
+  const std::uint64_t count = 1 + random.below(3);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    FaultRule rule;
+    rule.fault = allowed[random.below(allowed.size())];
+    rule.seconds = 0.0001 * static_cast<double>(1 + random.below(1'000));
+    const bool of_rank = row_of(rule.fault).apply == nullptr;
+    // A rank that dies or stops with every n-th operation leaves nothing to look at.
+    if (of_rank || random.chance(0.5)) {
+      rule.at = random.below(operations + 1);
+    } else {
+      rule.probability = 0.002 * static_cast<double>(1 + random.below(100));
+    }
+    if (of_rank || random.chance(0.5)) rule.rank = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
+    plan.rules.push_back(rule);
+  }
+  return plan;
+}
+
+}  // namespace sparcl

@@ -1,0 +1,69 @@
+#pragma once
+// What shall go wrong, where, and when. Every decision follows from the seed and from what the rank does, not from timing.
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/transport/seeded_random.hpp"
+#include "src/transport/transport.hpp"
+
+namespace sparcl {
+
+enum class Fault : std::uint8_t {
+  kDrop,       // a message is lost; its send succeeds
+  kDelay,      // a message leaves up to `seconds` later, and what follows on its channel behind it
+  kDuplicate,  // a message is sent twice
+  kReorder,    // a message leaves after later ones to other peers or channels, at the latest after `seconds`: legal
+  kCorrupt,    // one to three bits of a message are flipped
+  kTruncate,   // a message loses its end
+  kKill,       // the rank does nothing any more
+  kStop,       // the rank does nothing for `seconds`, its clock included, and then goes on
+};
+
+// A message on its way out, which faults of messages change.
+struct Outgoing {
+  Buffer message;
+  int copies = 1;
+  double held_seconds = 0;
+  std::uint64_t held_sends = 0;  // leaves as well after so many further messages of this rank; 0: by time only
+};
+
+struct FaultRule {
+  Fault fault = Fault::kDrop;
+  double probability = 0;  // of each message that the rule is for; for kKill and kStop of each operation that is posted
+  std::uint64_t at = std::numeric_limits<std::uint64_t>::max();  // besides: the rank's at-th message or operation, from 0
+  double seconds = 0.001;
+  int rank = -1;  // that the fault is on; -1: any
+  int peer = -1;  // that the message goes to; -1: any
+  int lane = -1;  // of the message's channel; -1: any
+};
+
+// A fault is a row here. Adding one: the enumerator, and its row in fault_plan.cpp.
+struct FaultRow {
+  Fault fault;
+  std::string_view name;
+  bool harmless;  // a correct program gives the same result, only later
+  // Changes the message; empty for faults of ranks.
+  void (*apply)(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random);
+};
+
+std::span<const FaultRow> fault_rows();
+const FaultRow& row_of(Fault fault);
+
+struct FaultPlan {
+  std::uint64_t seed = 0;
+  std::vector<FaultRule> rules;
+
+  // "seed 17: drop p=0.01; kill rank 2 at 57".
+  std::string describe() const;
+
+  // One to three rules of the allowed faults, each on one rank or on all. `operations`: about how many a rank posts, so that what happens
+  // at one of them does happen.
+  static FaultPlan random(std::uint64_t seed, int ranks, std::uint64_t operations, std::span<const Fault> allowed);
+};
+
+}  // namespace sparcl
