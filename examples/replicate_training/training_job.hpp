@@ -15,11 +15,11 @@ namespace training {
 
 struct JobOptions {
   int ranks = 4;  // threads; under mpirun its -n decides
-  int steps = 400;
+  int steps = 300;
   int finetune_steps = 20;
   int width = 128, layers = 5;
   int batch = 12;
-  float rate = 2e-3F;
+  float rate = 3e-3F;
   float finetune_rate = 1e-6F;
   std::uint64_t seed = 7;
   std::vector<std::filesystem::path> text;

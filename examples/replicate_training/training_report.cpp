@@ -16,6 +16,9 @@ namespace {
 constexpr const char* kHeadings =
     "  step  phase       loss  reward  held-out   changed    update kB   dense kB   factor   broadcast ms\n";
 
+// Both, since mpirun gives its first rank a pseudo-terminal as standard output, wherever its own output goes.
+bool is_terminal() { return isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1; }
+
 std::string kilobytes(std::uint64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1000); }
 
 PhaseTotals totals_of(const StepRecord& record) {
@@ -77,7 +80,7 @@ bool all_equal(const std::vector<RankSummary>& summaries) {
 }
 
 TrainingReport::TrainingReport(std::string headline, int all_steps)
-    : headline_(std::move(headline)), all_steps_(all_steps), is_terminal_(isatty(STDOUT_FILENO) == 1) {
+    : headline_(std::move(headline)), all_steps_(all_steps), is_terminal_(is_terminal()) {
   fmt::print("{}\n\n{}", headline_, kHeadings);
   std::fflush(stdout);
 }
