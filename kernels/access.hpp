@@ -1,5 +1,5 @@
 #pragma once
-// Contracts of the kernels that touch a few elements of a large array. Memory space: host.
+// Contracts of the kernels that touch a few elements of a large array, in memory that is most likely not in a cache. Memory space: host.
 // positions count from the start of a block; `first` is the position of array[0], so a block may lie in several arrays.
 
 #include <cstddef>
@@ -7,15 +7,25 @@
 
 namespace sparcl::kernels {
 
+// What will be accessed after this call: its first lines are asked for while the last elements of this one are at work, so that no call
+// begins cold. A hint only.
+struct Upcoming {
+  const std::byte* array = nullptr;
+  const std::uint16_t* positions = nullptr;
+  std::size_t count = 0;
+  std::uint32_t first = 0;
+};
+
 // values[i] = array[positions[i] - first]
 using GatherKernel = void(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
-                          std::byte* values);
+                          std::byte* values, const Upcoming& next);
 
 // array[positions[i] - first] = values[i]
 using ScatterKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
-                           const std::byte* values);
+                           const std::byte* values, const Upcoming& next);
 
-// Asks for the lines of array[positions[i] - first] without waiting for them, to read or to write. Changes nothing.
-using PrefetchKernel = void(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first);
+// array[positions[i] - first] += steps[i], in the sense of step.hpp
+using AddStepsAtKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
+                              const std::byte* steps, const Upcoming& next);
 
 }  // namespace sparcl::kernels

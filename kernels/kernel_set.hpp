@@ -9,6 +9,7 @@
 #include "kernels/access.hpp"
 #include "kernels/bit_list.hpp"
 #include "kernels/diff.hpp"
+#include "kernels/gamma.hpp"
 #include "kernels/step.hpp"
 #include "src/base/data_type.hpp"
 #include "src/base/memory_space.hpp"
@@ -18,14 +19,13 @@ namespace sparcl::kernels {
 struct OrderKernels {  // those that see values as numbers: one set for integers, one for floats
   SplitStepsKernel* split_steps;
   AddStepsKernel* add_steps;
+  AddStepsAtKernel* add_steps_at;
 };
 
 struct ElementKernels {  // for elements of one width
   DiffKernel* diff;
   GatherKernel* gather;
   ScatterKernel* scatter;
-  PrefetchKernel* prefetch_read;
-  PrefetchKernel* prefetch_write;
   FindNotOneKernel* find_not_one;
   UnitStepsKernel* unit_steps;
   OrderKernels integer;
@@ -41,11 +41,18 @@ struct ListKernels {
   FindMarksKernel* find_marks;
 };
 
+struct GammaKernels {
+  GammaLengthsKernel* lengths;
+  WriteGammasKernel* write;
+  ReadGammasKernel* read;
+};
+
 struct KernelSet {
   const char* name;   // "ref", "cpu (AVX2)"
   MemorySpace space;  // of every array that its kernels take
   std::array<ElementKernels, 4> elements;  // for 1, 2, 4 and 8 bytes
   ListKernels lists;
+  GammaKernels gammas;
 
   const ElementKernels& of(DataType type) const { return elements[std::countr_zero(element_bytes(type))]; }
   const OrderKernels& order_of(DataType type) const { return info(type).is_float ? of(type).floating : of(type).integer; }

@@ -11,8 +11,9 @@ void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shif
   std::size_t i = 1;
   for (; i + 8 <= count; i += 8) {
     const auto gap = hn::Sub(hn::Sub(hn::LoadU(d, positions + i), hn::LoadU(d, positions + i - 1)), hn::Set(d, std::uint16_t{1}));
-    const auto quotients = hn::Add(carry, prefix_sums(d, hn::ShiftRightSame(gap, static_cast<int>(shift))));
-    carry = hn::Broadcast<7>(quotients);
+    const auto inside = prefix_sums(d, hn::ShiftRightSame(gap, static_cast<int>(shift)));
+    const auto quotients = hn::Add(carry, inside);
+    carry = hn::Add(carry, hn::Broadcast<7>(inside));  // not of `quotients`: one addition is all that the next round waits for
     hn::StoreU(hn::And(gap, low), d, remainders + i);
     hn::StoreU(hn::Add(quotients, hn::Iota(d, static_cast<std::uint16_t>(i))), d, marks + i);
   }
@@ -33,8 +34,9 @@ std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* ma
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8) {
     const auto places = hn::Iota(d, static_cast<std::uint16_t>(i));
-    const auto sums = hn::Add(carry, prefix_sums(d, hn::LoadU(d, remainders + i)));
-    carry = hn::Broadcast<7>(sums);
+    const auto inside = prefix_sums(d, hn::LoadU(d, remainders + i));
+    const auto sums = hn::Add(carry, inside);
+    carry = hn::Add(carry, hn::Broadcast<7>(inside));
     const auto quotients = hn::ShiftLeftSame(hn::Sub(hn::LoadU(d, marks + i), places), static_cast<int>(shift));
     hn::StoreU(hn::Add(hn::Add(quotients, sums), places), d, positions + i);
   }

@@ -29,16 +29,16 @@ std::size_t diff(const std::byte* base, const std::byte* target, std::size_t cou
 }
 
 template <class T>
-void gather(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* values) {
+void gather(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* values,
+            const Upcoming&) {
   for (std::size_t i = 0; i < count; ++i) store(values, i, load<T>(array, positions[i] - first));
 }
 
 template <class T>
-void scatter(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, const std::byte* values) {
+void scatter(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, const std::byte* values,
+             const Upcoming&) {
   for (std::size_t i = 0; i < count; ++i) store(array, positions[i] - first, load<T>(values, i));
 }
-
-void prefetch_nothing(const std::byte*, const std::uint16_t*, std::size_t, std::uint32_t) {}
 
 template <class T>
 constexpr T kSignBit = static_cast<T>(T{1} << (8 * sizeof(T) - 1));
@@ -72,6 +72,15 @@ void add_steps(const std::byte* old_values, const std::byte* steps, std::size_t 
   for (std::size_t i = 0; i < count; ++i) {
     const T order = static_cast<T>(ord<T, kFloat>(load<T>(old_values, i)) + load<T>(steps, i));
     store(new_values, i, unord<T, kFloat>(order));
+  }
+}
+
+template <class T, bool kFloat>
+void add_steps_at(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, const std::byte* steps,
+                  const Upcoming&) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::byte* at = array + (positions[i] - first) * sizeof(T);
+    add_steps<T, kFloat>(at, steps + i * sizeof(T), 1, at);
   }
 }
 
@@ -146,10 +155,55 @@ std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t l
   return found;
 }
 
+unsigned floor_log2(std::uint64_t value) { return static_cast<unsigned>(std::bit_width(value)) - 1; }
+
+std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsigned exponent, std::uint8_t* lengths) {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const unsigned zeros = floor_log2((values[i] >> exponent) + 1);
+    lengths[i] = static_cast<std::uint8_t>(zeros + exponent);
+    bits += zeros + 1 + lengths[i];
+  }
+  return bits;
+}
+
+void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std::size_t count, unsigned exponent, BitWriter& out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    for (unsigned zeros = lengths[i] - exponent; zeros > 0; --zeros) out.put(0, 1);
+    out.put(1, 1);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t v = (values[i] >> exponent) + 1;
+    out.put(low_bits(values[i], exponent), exponent);
+    out.put(v - (std::uint64_t{1} << floor_log2(v)), lengths[i] - exponent);
+  }
+}
+
+std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, unsigned exponent,
+                          std::uint8_t* lengths, std::uint64_t* values) {
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    unsigned zeros = 0;
+    for (; at < limit && !bit_at(bits, bit + at); ++at) ++zeros;
+    if (at == limit || zeros + exponent > 63) return kNoGammas;
+    ++at;
+    lengths[i] = static_cast<std::uint8_t>(zeros + exponent);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (limit - at < lengths[i]) return kNoGammas;
+    std::uint64_t suffix = 0;
+    for (unsigned j = 0; j < lengths[i]; ++j, ++at) suffix |= std::uint64_t{bit_at(bits, bit + at)} << j;
+    const std::uint64_t v = (std::uint64_t{1} << (lengths[i] - exponent)) + (suffix >> exponent);
+    values[i] = ((v - 1) << exponent) + low_bits(suffix, exponent);
+  }
+  return at;
+}
+
 template <class T>
 constexpr ElementKernels elements_of() {
-  return {diff<T>, gather<T>, scatter<T>, prefetch_nothing, prefetch_nothing, find_not_one<T>, unit_steps<T>,
-          {split_steps<T, false>, add_steps<T, false>}, {split_steps<T, true>, add_steps<T, true>}};
+  return {diff<T>, gather<T>, scatter<T>, find_not_one<T>, unit_steps<T>,
+          {split_steps<T, false>, add_steps<T, false>, add_steps_at<T, false>},
+          {split_steps<T, true>, add_steps<T, true>, add_steps_at<T, true>}};
 }
 
 }  // namespace
@@ -159,7 +213,8 @@ const KernelSet& reference_kernels() {
       "ref",
       MemorySpace::kHost,
       {elements_of<std::uint8_t>(), elements_of<std::uint16_t>(), elements_of<std::uint32_t>(), elements_of<std::uint64_t>()},
-      {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks}};
+      {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks},
+      {gamma_lengths, write_gammas, read_gammas}};
   return set;
 }
 

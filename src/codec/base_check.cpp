@@ -9,10 +9,10 @@
 
 namespace sparcl::codec {
 
-void BaseCheck::add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block) {
+void BaseCheck::add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next) {
   if (first_block_ == last_block_) first_block_ = index;
   last_block_ = index + 1;
-  const std::span<const std::byte> values = new_values(held, block);
+  const std::span<const std::byte> values = new_values(held, block, next);
   if (!block.fresh) {
     held_digest_ += xxh3_64({held_values_.data(), values.size()}, index);
     new_digest_ += xxh3_64(values, index);
@@ -21,7 +21,7 @@ void BaseCheck::add_changed(std::uint64_t index, const BlockView& held, const De
 }
 
 // Also leaves the held values of the same elements in held_values_ (fresh blocks: nothing).
-std::span<const std::byte> BaseCheck::new_values(const BlockView& held, const DecodedBlock& block) {
+std::span<const std::byte> BaseCheck::new_values(const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next) {
   const std::size_t bytes = block.count * held.shape.element_bytes();
   if (held_values_.size() < bytes) {
     held_values_.resize(bytes);
@@ -31,7 +31,7 @@ std::span<const std::byte> BaseCheck::new_values(const BlockView& held, const De
     if (!block.fresh) copy_block(held, held_values_.data());
     return {block.whole, bytes};
   }
-  gather(kernels_, held, block.changed(), held_values_.data());
+  gather(kernels_, held, block.changed(), held_values_.data(), next);
   if (block.kind == DecodedKind::kValues) return {block.values.data(), bytes};
   kernels_.order_of(held.shape.datatype).add_steps(held_values_.data(), block.values.data(), block.count, new_values_.data());
   return {new_values_.data(), bytes};
@@ -46,7 +46,7 @@ void BaseCheck::add_to_hashes(std::uint64_t index, const BlockView& held, const 
     target_hash_ = target_hash_ + block_hash(values, index);
     return;
   }
-  kernels_.of(held.shape.datatype).scatter(overlay_.data(), block.positions.data(), block.count, 0, values.data());
+  kernels_.of(held.shape.datatype).scatter(overlay_.data(), block.positions.data(), block.count, 0, values.data(), {});
   target_hash_ = target_hash_ + block_hash({overlay_.data(), bytes}, index);
 }
 

@@ -28,7 +28,7 @@ class BaseCheck {
       : verify_(verify), kernels_(kernels), held_hash_(schema_hash), target_hash_(schema_hash) {}
 
   // A block of the update, in order, against what is held; with Verify::kFull, those in between too.
-  void add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block);
+  void add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next);
   void add_unchanged(std::uint64_t index, const BlockView& held);
 
   // After the blocks of each chunk, with what the chunk says.
@@ -39,7 +39,7 @@ class BaseCheck {
   bool already_applied() const { return already_applied_; }
 
  private:
-  std::span<const std::byte> new_values(const BlockView& held, const DecodedBlock& block);
+  std::span<const std::byte> new_values(const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next);
   void add_to_hashes(std::uint64_t index, const BlockView& held, const DecodedBlock& block, std::span<const std::byte> values);
   Status finish_full(const StateHashes& said);
 

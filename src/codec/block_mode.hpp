@@ -20,6 +20,7 @@ struct FlatPlan {
   std::vector<std::uint16_t> exceptions;   // changes with |d| != 1
   RiceList exception_list;
   std::vector<std::uint64_t> coded;        // the m's
+  std::vector<std::uint8_t> lengths;       // of their codes
   unsigned exponent = 0;
   bool all = false;
 };
@@ -55,6 +56,7 @@ struct DecodedBlock {
   RiceListReader exception_list;
   std::vector<std::uint16_t> exceptions;
   std::vector<std::uint8_t> lengths;
+  std::vector<std::uint64_t> coded;
 
   std::span<const std::uint16_t> changed() const { return {positions.data(), count}; }
 };

@@ -6,11 +6,11 @@
 namespace sparcl::codec {
 namespace {
 
-// Calls visit(piece, its positions, how many came before them) for the pieces that hold any.
+// Calls visit(piece, its positions, how many came before them, what comes next) for the pieces that hold any.
 template <class Visit>
-void split_by_piece(std::span<const Piece> pieces, std::span<const std::uint16_t> positions, Visit visit) {
+void split_by_piece(std::span<const Piece> pieces, Positions positions, const kernels::Upcoming& next, Visit visit) {
   if (pieces.size() == 1) {
-    visit(pieces[0], positions, std::size_t{0});
+    visit(pieces[0], positions, std::size_t{0}, next);
     return;
   }
   std::size_t done = 0;
@@ -19,7 +19,7 @@ void split_by_piece(std::span<const Piece> pieces, std::span<const std::uint16_t
     const std::uint32_t end = piece.offset + piece.count;
     const auto last = std::lower_bound(positions.begin() + static_cast<std::ptrdiff_t>(done), positions.end(), end);
     const std::size_t count = static_cast<std::size_t>(last - positions.begin()) - done;
-    if (count > 0) visit(piece, positions.subspan(done, count), done);
+    if (count > 0) visit(piece, positions.subspan(done, count), done, done + count == positions.size() ? next : kernels::Upcoming{});
     done += count;
   }
 }
@@ -43,29 +43,39 @@ void overwrite_block(const WritableBlockView& view, const std::byte* bytes) {
   for (const Piece& piece : view.pieces) std::memcpy(view.data(piece), bytes + piece.offset * width, piece.count * width);
 }
 
-void gather(const kernels::KernelSet& kernels, const BlockView& view, std::span<const std::uint16_t> positions, std::byte* values) {
+void gather(const kernels::KernelSet& kernels, const BlockView& view, Positions positions, std::byte* values,
+            const kernels::Upcoming& next) {
   const std::size_t width = view.shape.element_bytes();
   auto* kernel = kernels.of(view.shape.datatype).gather;
-  split_by_piece(view.pieces, positions, [&](const Piece& piece, std::span<const std::uint16_t> part, std::size_t before) {
-    kernel(view.data(piece), part.data(), part.size(), piece.offset, values + before * width);
+  split_by_piece(view.pieces, positions, next, [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
+    kernel(view.data(piece), part.data(), part.size(), piece.offset, values + before * width, hint);
   });
 }
 
-void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, std::span<const std::uint16_t> positions,
-             const std::byte* values) {
+void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* values,
+             const kernels::Upcoming& next) {
   const std::size_t width = view.shape.element_bytes();
   auto* kernel = kernels.of(view.shape.datatype).scatter;
-  split_by_piece(view.pieces, positions, [&](const Piece& piece, std::span<const std::uint16_t> part, std::size_t before) {
-    kernel(view.data(piece), part.data(), part.size(), piece.offset, values + before * width);
+  split_by_piece(view.pieces, positions, next, [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
+    kernel(view.data(piece), part.data(), part.size(), piece.offset, values + before * width, hint);
   });
 }
 
-void prefetch(const kernels::KernelSet& kernels, const BlockView& view, std::span<const std::uint16_t> positions, Access access) {
-  const kernels::ElementKernels& of_type = kernels.of(view.shape.datatype);
-  auto* kernel = access == Access::kRead ? of_type.prefetch_read : of_type.prefetch_write;
-  split_by_piece(view.pieces, positions, [&](const Piece& piece, std::span<const std::uint16_t> part, std::size_t) {
-    kernel(view.data(piece), part.data(), part.size(), piece.offset);
+void add_steps_at(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* steps,
+                  const kernels::Upcoming& next) {
+  const std::size_t width = view.shape.element_bytes();
+  auto* kernel = kernels.order_of(view.shape.datatype).add_steps_at;
+  split_by_piece(view.pieces, positions, next, [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
+    kernel(view.data(piece), part.data(), part.size(), piece.offset, steps + before * width, hint);
   });
+}
+
+kernels::Upcoming upcoming(const BlockView& view, Positions positions) {
+  if (positions.empty()) return {};
+  const auto piece = std::upper_bound(view.pieces.begin(), view.pieces.end(), positions[0],
+                                      [](std::uint16_t position, const Piece& each) { return position < each.offset; }) - 1;
+  const auto end = std::lower_bound(positions.begin(), positions.end(), piece->offset + piece->count);
+  return {view.data(*piece), positions.data(), static_cast<std::size_t>(end - positions.begin()), piece->offset};
 }
 
 }  // namespace sparcl::codec

@@ -41,11 +41,16 @@ std::span<const std::byte> whole_block(const BlockView& view, std::vector<std::b
 void copy_block(const BlockView& view, std::byte* out);
 void overwrite_block(const WritableBlockView& view, const std::byte* bytes);
 
-// At ascending positions of the block.
-void gather(const kernels::KernelSet& kernels, const BlockView& view, std::span<const std::uint16_t> positions, std::byte* values);
-void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, std::span<const std::uint16_t> positions,
-             const std::byte* values);
-enum class Access { kRead, kWrite };
-void prefetch(const kernels::KernelSet& kernels, const BlockView& view, std::span<const std::uint16_t> positions, Access access);
+// At ascending positions of the block. `next`: what is accessed after this (kernels::Upcoming).
+using Positions = std::span<const std::uint16_t>;
+void gather(const kernels::KernelSet& kernels, const BlockView& view, Positions positions, std::byte* values,
+            const kernels::Upcoming& next = {});
+void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* values,
+             const kernels::Upcoming& next = {});
+void add_steps_at(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* steps,
+                  const kernels::Upcoming& next = {});
+
+// The first accesses of this block, as a hint for a call before it.
+kernels::Upcoming upcoming(const BlockView& view, Positions positions);
 
 }  // namespace sparcl::codec

@@ -37,13 +37,10 @@ T load(const std::byte* array, std::size_t i) {
 
 unsigned floor_log2(std::uint64_t value) { return static_cast<unsigned>(std::bit_width(value >> 1)); }
 
-// L + e of m: floor(log2(m + 2^e)). m < 2^63 and e < 64, so nothing overflows.
-unsigned scaled_length(std::uint64_t m, unsigned e) { return floor_log2(m + (std::uint64_t{1} << e)); }
-
 // About the bits of all m's with exponent e: exact but for m's next to a power of two. Integer only, so that every sender decides alike.
-std::uint64_t estimate(const Widths& widths, unsigned e) {
+std::uint64_t estimate(const Widths& widths, unsigned top, unsigned e) {
   std::uint64_t bits = 0;
-  for (unsigned b = 0; b < widths.size(); ++b) {
+  for (unsigned b = 0; b <= top; ++b) {
     const unsigned scaled = std::max(b, e) + (b == e && b > 0 ? 1 : 0);
     bits += widths[b] * std::uint64_t{2 * scaled - e + 1};
   }
@@ -58,9 +55,11 @@ struct ExponentChoice {
 ExponentChoice choose_exponent(const Widths& widths) {
   unsigned top = 0;
   for (unsigned b = 0; b < widths.size(); ++b) top = widths[b] > 0 ? b : top;
-  ExponentChoice best{0, estimate(widths, 0)};
+  ExponentChoice best{0, estimate(widths, top, 0)};
   for (unsigned e = 1; e <= std::min(top + 1, 62u); ++e) {
-    if (const std::uint64_t bits = estimate(widths, e); bits < best.bits) best = {e, bits};
+    const std::uint64_t bits = estimate(widths, top, e);
+    if (bits >= best.bits) break;  // the sum is convex in e, but for its rounding
+    best = {e, bits};
   }
   return best;
 }
@@ -91,25 +90,35 @@ void find_steps(BlockChanges& changes, FlatPlan& plan) {
   plan.exception_list.prepare(changes.kernels->lists, {plan.exceptions.data(), found}, changes.count);
 }
 
-// Lists the exceptions or codes all, whichever is estimated smaller.
-void choose_form(const BlockChanges& changes, FlatPlan& plan) {
-  Widths listed{};
-  Widths all{};
-  const std::size_t exceptions = plan.exception_list.count;
+// How many of the listed exceptions have floor(log2(|d| - less)) = b.
+Widths widths_of(const BlockChanges& changes, const FlatPlan& plan, unsigned less) {
+  Widths even{};
+  Widths odd{};  // two tables: an increment need not wait for the one before it
   with_width(changes.shape().element_bytes(), [&](auto zero) {
     using T = decltype(zero);
-    for (std::size_t i = 0; i < exceptions; ++i) {
+    for (std::size_t i = 0; i < plan.exception_list.count; ++i) {
       const std::uint64_t magnitude = load<T>(plan.magnitudes.data(), plan.exceptions[i]);
-      ++listed[floor_log2(magnitude - 1)];
-      ++all[floor_log2(magnitude)];
+      ++(i % 2 == 0 ? even : odd)[floor_log2(magnitude - less)];
     }
   });
-  all[0] += static_cast<std::uint32_t>(changes.count - exceptions);
-  const ExponentChoice of_listed = choose_exponent(listed);
-  const ExponentChoice of_all = choose_exponent(all);
+  for (std::size_t b = 0; b < even.size(); ++b) even[b] += odd[b];
+  return even;
+}
+
+// Lists the exceptions or codes all, whichever is estimated smaller.
+void choose_form(const BlockChanges& changes, FlatPlan& plan) {
+  const ExponentChoice of_listed = choose_exponent(widths_of(changes, plan, 1));
+  plan.all = false;
+  plan.exponent = of_listed.exponent;
+  const std::size_t others = changes.count - plan.exception_list.count;
   const std::uint64_t list_bits = plan.exception_list.plane_bits() + plan.exception_list.unary_bits();
-  plan.all = of_all.bits < of_listed.bits + list_bits;
-  plan.exponent = plan.all ? of_all.exponent : of_listed.exponent;
+  if (list_bits <= others) return;  // each of these would cost a bit at least
+  Widths all = widths_of(changes, plan, 0);
+  all[0] += static_cast<std::uint32_t>(others);
+  const ExponentChoice of_all = choose_exponent(all);
+  if (of_all.bits >= of_listed.bits + list_bits) return;
+  plan.all = true;
+  plan.exponent = of_all.exponent;
 }
 
 std::size_t cost(BlockChanges& changes) {
@@ -120,22 +129,11 @@ std::size_t cost(BlockChanges& changes) {
   collect(changes, plan);
   std::uint64_t bits = changes.list.plane_bits() + changes.list.unary_bits() + changes.count;
   if (!plan.all) bits += plan.exception_list.plane_bits() + plan.exception_list.unary_bits();
-  for (const std::uint64_t m : plan.coded) bits += 2 * scaled_length(m, plan.exponent) - plan.exponent + 1;
+  plan.lengths.resize(std::max(plan.lengths.size(), plan.coded.size()));
+  bits += changes.kernels->gammas.lengths(plan.coded.data(), plan.coded.size(), plan.exponent, plan.lengths.data());
   std::byte varint[kMaxVarintBytes];
   const std::size_t counts = store_varint(varint, changes.count) + (plan.all ? 0 : store_varint(varint, plan.exception_list.count));
   return counts + 1 + static_cast<std::size_t>((bits + 7) / 8);
-}
-
-void write_magnitudes(const FlatPlan& plan, kernels::BitWriter& bits) {
-  const unsigned e = plan.exponent;
-  for (const std::uint64_t m : plan.coded) {
-    const unsigned length = scaled_length(m, e) - e;
-    bits.put(std::uint64_t{1} << length, length + 1);
-  }
-  for (const std::uint64_t m : plan.coded) {
-    const unsigned scaled = scaled_length(m, e);
-    bits.put(m + (std::uint64_t{1} << e) - (std::uint64_t{1} << scaled), scaled);  // v's lower bits and m's e low bits are one number
-  }
 }
 
 void encode(BlockChanges& changes, std::byte* out) {
@@ -153,39 +151,20 @@ void encode(BlockChanges& changes, std::byte* out) {
   if (!plan.all) lists.pack_planes(exceptions.remainders.data(), exceptions.count, exceptions.shift, bits);
   lists.write_marks(changes.list.marks.data(), changes.count, changes.flags.data(), bits);
   if (!plan.all) lists.write_marks(exceptions.marks.data(), exceptions.count, changes.flags.data(), bits);
-  write_magnitudes(plan, bits);
+  changes.kernels->gammas.write(plan.coded.data(), plan.lengths.data(), plan.coded.size(), plan.exponent, bits);
   bits.finish();
 }
 
-// Lengths L + e of `count` m's, from their unary codes.
-bool read_lengths(BitCursor& bits, unsigned e, std::size_t count, std::vector<std::uint8_t>& lengths) {
-  if (lengths.size() < count) lengths.resize(count);
-  std::uint64_t total = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t word = bits.at < bits.limit ? kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), bits.left()) : 0;
-    const auto length = static_cast<unsigned>(std::countr_zero(word));  // 64 if no one follows
-    if (length + e > 63) return false;
-    bits.at += length + 1;
-    lengths[i] = static_cast<std::uint8_t>(length + e);
-    total += length + e;
-  }
-  return bits.left() >= total;
-}
-
-// Multiplies the steps (+1 or -1 so far) at `changes` by the m's that follow, plus `least`.
+// Multiplies the steps (+1 or -1 so far) at `changes` (nullptr: all) by m + least. False if one leaves its type.
 template <class T>
-bool read_magnitudes(BitCursor& bits, unsigned e, std::span<const std::uint8_t> lengths, const std::uint16_t* changes, unsigned least,
-                     std::byte* steps) {
+bool scale_steps(std::span<const std::uint64_t> coded, const std::uint16_t* changes, unsigned least, std::byte* steps) {
   const std::uint64_t largest = (std::uint64_t{1} << (8 * sizeof(T) - 1)) - least;  // m of the most negative step
   bool valid = true;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const std::uint64_t suffix = kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), lengths[i]);
-    bits.at += lengths[i];
-    const std::uint64_t m = suffix + (std::uint64_t{1} << lengths[i]) - (std::uint64_t{1} << e);
+  for (std::size_t i = 0; i < coded.size(); ++i) {
     const std::size_t change = changes != nullptr ? changes[i] : i;
     const T step = load<T>(steps, change);
-    valid = valid && m <= largest - (step == 1 ? 1 : 0);
-    const T scaled = static_cast<T>(std::uint64_t{step} * (m + least));
+    valid = valid && coded[i] <= largest - (step == 1 ? 1 : 0);
+    const T scaled = static_cast<T>(std::uint64_t{step} * (coded[i] + least));
     std::memcpy(steps + change * sizeof(T), &scaled, sizeof scaled);
   }
   return valid;
@@ -231,10 +210,14 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
   if (!block.exception_list.read_planes(lists, bits, head.count, listed)) return "ends inside its exceptions";
   if (!block.list.read_unary(lists, bits, block.positions.data())) return "has positions past its end";
   if (!block.exception_list.read_unary(lists, bits, block.exceptions.data())) return "has exceptions past its changes";
-  if (!read_lengths(bits, head.exponent, head.exceptions, block.lengths)) return "has invalid lengths of magnitudes";
+  block.lengths.resize(std::max(block.lengths.size(), head.exceptions));
+  block.coded.resize(std::max(block.coded.size(), head.exceptions));
+  const std::uint64_t used = kernels.gammas.read(bits.bytes, bits.at, bits.left(), head.exceptions, head.exponent, block.lengths.data(), block.coded.data());
+  if (used == kernels::kNoGammas) return "ends inside its magnitudes, or has one past 2^63";
+  bits.at += used;
   const bool valid = with_width(shape.element_bytes(), [&](auto zero) {
-    return read_magnitudes<decltype(zero)>(bits, head.exponent, {block.lengths.data(), head.exceptions},
-                                           head.all ? nullptr : block.exceptions.data(), head.all ? 1 : 2, block.values.data());
+    return scale_steps<decltype(zero)>({block.coded.data(), head.exceptions}, head.all ? nullptr : block.exceptions.data(), head.all ? 1 : 2,
+                                       block.values.data());
   });
   if (!valid) return "has a step larger than its data type";
   return ends_cleanly(bits) ? nullptr : "does not end where its steps do";
