@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/engine/engine.hpp"
+#include "src/transport/fault/fault_transport.hpp"
 #include "src/transport/loopback/loopback_world.hpp"
 #include "src/transport/loopback/sim_scheduler.hpp"
 
@@ -17,8 +18,7 @@ using collectives::Task;
 struct SimOptions {
   double timeout_s = 30;
   bool announce_death = true;
-  // Puts something between a rank's engine and its transport: faults.
-  std::function<std::unique_ptr<Transport>(int rank, std::unique_ptr<Transport> inner)> wrap = {};
+  const FaultPlan* faults = nullptr;
 };
 
 class SimParty {
@@ -27,7 +27,14 @@ class SimParty {
       : seed_(seed), world_(ranks, {.deterministic = true, .seed = seed, .announce_death = options.announce_death}) {
     for (int rank = 0; rank < ranks; ++rank) {
       std::unique_ptr<Transport> transport = world_.make_transport(rank);
-      if (options.wrap) transport = options.wrap(rank, std::move(transport));
+      FaultTransport* fault = nullptr;
+      if (options.faults != nullptr) {
+        auto wrapped = std::make_unique<FaultTransport>(std::move(transport), *options.faults);
+        wrapped->on_kill([this, rank] { world_.kill(rank); });
+        fault = wrapped.get();
+        transport = std::move(wrapped);
+      }
+      faults_.push_back(fault);
       transports_.push_back(std::move(transport));
       engines_.push_back(std::make_unique<Engine>(*transports_.back(), options.timeout_s));
     }
@@ -36,6 +43,10 @@ class SimParty {
   int size() const { return static_cast<int>(engines_.size()); }
   Engine& engine(int rank) { return *engines_[static_cast<std::size_t>(rank)]; }
   LoopbackWorld& world() { return world_; }
+  bool is_killed(int rank) const {
+    const FaultTransport* fault = faults_[static_cast<std::size_t>(rank)];
+    return fault != nullptr && fault->is_killed();
+  }
 
   // Runs one program a rank to its end; results() has what each returned. May be called again.
   SimOutcome run(const std::function<Task(int rank)>& program) {
@@ -45,16 +56,25 @@ class SimParty {
     for (int rank = 0; rank < size(); ++rank) {
       Engine& engine = this->engine(rank);
       Task& task = tasks[static_cast<std::size_t>(rank)];
+      FaultTransport* fault = faults_[static_cast<std::size_t>(rank)];
       engine.start(task);
       scheduler.add({.step = [&engine] { return engine.step(); },
-                     .next_deadline = [&engine] { return engine.next_deadline(); },
-                     .finished = [&task] { return task.done(); }});
+                     .next_deadline =
+                         [&engine, fault] {
+                           const double own = engine.next_deadline();
+                           return fault != nullptr ? fault->next_wake(own) : own;
+                         },
+                     .finished =
+                         [&task, fault] {
+                           if (fault == nullptr) return task.done();
+                           return fault->is_killed() || (task.done() && !fault->holds_back());
+                         }});
     }
     const SimOutcome outcome = scheduler.run();
     results_.clear();
     for (int rank = 0; rank < size(); ++rank) {
       Task& task = tasks[static_cast<std::size_t>(rank)];
-      if (!task.done()) {  // stuck: the test fails, but its frames must end
+      if (!task.done()) {  // killed, or stuck, so that the test fails: its frames must end all the same
         engine(rank).fail(Status(Code::kInternalError, "stuck"), rank);
         engine(rank).finish(task);
       }
@@ -68,6 +88,7 @@ class SimParty {
  private:
   std::uint64_t seed_;
   LoopbackWorld world_;
+  std::vector<FaultTransport*> faults_;  // nullptr: no faults on this rank
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<Status> results_;
