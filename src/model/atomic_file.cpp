@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
@@ -17,12 +16,6 @@
 namespace sparcl::model {
 
 namespace fs = std::filesystem;
-
-std::string temporary_name(const std::string& path) {
-  static std::atomic<unsigned> serial{0};
-  const fs::path whole(path);
-  return whole.parent_path() / fmt::format(".{}.sparcl-{}-{}", whole.filename().string(), ::getpid(), serial++);
-}
 
 Status sync_folder_of(const std::string& path) {
   const fs::path parent = fs::path(path).parent_path();
@@ -42,12 +35,12 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
   if (exists && !S_ISREG(about.st_mode)) {
     return Status(Code::kInvalidArgument, fmt::format("{}: it is there, and no regular file: give another output", path));
   }
-  std::string temporary;
   int fd = -1;
-  do {
-    temporary = temporary_name(path);
-    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (fd < 0 && errno == EEXIST);  // left by a killed process of the same id
+  TemporaryPath temporary = TemporaryPath::beside(path);
+  while ((fd = ::open(temporary.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0 && errno == EEXIST) {
+    temporary.release();  // left by a killed process of the same id, or somebody else's
+    temporary = TemporaryPath::beside(path);
+  }
   if (fd < 0) return system_error(path, "cannot be created");
   AtomicFile file(path, std::move(temporary), fd);
   if (exists && ::fchmod(fd, about.st_mode & 0777) != 0) return system_error(path, "its permissions cannot be kept");
@@ -56,13 +49,12 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, {})),
+      temporary_(std::move(other.temporary_)),
       fd_(std::exchange(other.fd_, -1)),
       written_bytes_(other.written_bytes_) {}
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) ::close(fd_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 Status AtomicFile::write(std::span<const std::byte> bytes) {
@@ -80,8 +72,8 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
 Status AtomicFile::commit() {
   if (::fsync(fd_) != 0) return system_error(path_, fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
   if (::close(std::exchange(fd_, -1)) != 0) return system_error(path_, fmt::format("closing after {} bytes failed", written_bytes_));
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return system_error(path_, "the finished file cannot be renamed to this");
-  temporary_.clear();
+  if (::rename(temporary_.path().c_str(), path_.c_str()) != 0) return system_error(path_, "the finished file cannot be renamed to this");
+  temporary_.release();
   return sync_folder_of(path_);
 }
 

@@ -7,10 +7,11 @@
 #include <string>
 
 #include "src/base/status.hpp"
+#include "src/model/temporary_path.hpp"
 
 namespace sparcl::model {
 
-// Not committed: the file is removed, and what stood at `path` before stays. A process that is killed leaves ".NAME.sparcl-PID-N" behind.
+// Not committed: the file is removed, and what stood at `path` before stays. A killed process leaves ".NAME.sparcl-PID-N" behind.
 class AtomicFile {
  public:
   // Refuses to replace anything but a regular file. Keeps the permissions of the file that it replaces.
@@ -27,16 +28,13 @@ class AtomicFile {
   Status commit();
 
  private:
-  AtomicFile(std::string path, std::string temporary, int fd) : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
+  AtomicFile(std::string path, TemporaryPath temporary, int fd) : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
 
   std::string path_;
-  std::string temporary_;  // empty: committed, or moved from
+  TemporaryPath temporary_;
   int fd_ = -1;
   std::uint64_t written_bytes_ = 0;
 };
-
-// A name in the folder of `path` that nobody else uses.
-std::string temporary_name(const std::string& path);
 
 // Makes names in the folder of `path` last: fsync of the folder.
 Status sync_folder_of(const std::string& path);

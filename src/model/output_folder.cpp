@@ -61,25 +61,18 @@ Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout&
     if (error) return failed(path, "cannot be examined", error);
     SPARCL_RETURN_IF_ERROR(refuse_foreign_shards(place, written, replaced));
   }
-  std::string temporary;
-  do {
-    temporary = temporary_name(place);
-  } while (fs::exists(temporary, error));
-  if (!fs::create_directory(temporary, error)) return failed(path, "cannot be created", error);
+  TemporaryPath temporary = TemporaryPath::beside(place);
+  while (!fs::create_directory(temporary.path(), error)) {
+    temporary.release();  // what is there is not ours
+    if (error) return failed(path, "cannot be created", error);
+    temporary = TemporaryPath::beside(place);
+  }
   OutputFolder folder(std::move(place), std::move(temporary), exists);
   if (exists) {
-    fs::permissions(folder.temporary_, fs::status(folder.path_, error).permissions(), error);
+    fs::permissions(folder.temporary_.path(), fs::status(folder.path_, error).permissions(), error);
     if (error) return failed(path, "its permissions cannot be kept", error);
   }
   return folder;
-}
-
-OutputFolder::OutputFolder(OutputFolder&& other) noexcept
-    : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})), exists_(other.exists_) {}
-
-OutputFolder::~OutputFolder() {
-  std::error_code ignored;
-  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
 }
 
 Status OutputFolder::link_kept_files() const {
@@ -95,27 +88,31 @@ Status OutputFolder::link_kept_files() const {
 }
 
 Status OutputFolder::exchange() {
-  if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) return {};
+  temporary_.hide();  // it is about to be the old folder, with folders in it that are to be kept
+  const std::string made = temporary_.path();
+  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) return {};
   if (errno != EINVAL && errno != ENOSYS) return system_error(path_, "the finished folder cannot be exchanged with this");
   // A file system that cannot exchange: two renames, with a moment in which the folder is not there.
-  const std::string old = temporary_name(path_);
-  if (::rename(path_.c_str(), old.c_str()) != 0) return system_error(path_, "cannot be moved aside");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+  TemporaryPath old = TemporaryPath::beside(path_);
+  const std::string aside = old.path();
+  old.release();
+  if (::rename(path_.c_str(), aside.c_str()) != 0) return system_error(path_, "cannot be moved aside");
+  if (::rename(made.c_str(), path_.c_str()) != 0) {
     const Status status = system_error(path_, "the finished folder cannot be renamed to this");
-    if (::rename(old.c_str(), path_.c_str()) != 0) return system_error(path_, fmt::format("cannot be moved back: it is now {}", old));
+    if (::rename(aside.c_str(), path_.c_str()) != 0) return system_error(path_, fmt::format("cannot be moved back: it is now {}", aside));
     return status;
   }
-  temporary_ = old;
+  temporary_.take(aside);
   return {};
 }
 
 Status OutputFolder::move_kept_folders() const {
   std::error_code error;
-  for (fs::directory_iterator at(temporary_, error), end; !error && at != end; at.increment(error)) {
+  for (fs::directory_iterator at(temporary_.path(), error), end; !error && at != end; at.increment(error)) {
     if (at->symlink_status().type() != fs::file_type::directory) continue;
     fs::rename(at->path(), fs::path(path_) / at->path().filename(), error);
   }
-  return error ? failed(path_, fmt::format("written, but not all of its folders could be kept; they are in {}", temporary_), error) : Status();
+  return error ? failed(path_, fmt::format("written, but not all of its folders could be kept; they are in {}", temporary_.path()), error) : Status();
 }
 
 Status OutputFolder::commit() {
@@ -124,11 +121,11 @@ Status OutputFolder::commit() {
   if (exists_) {
     SPARCL_RETURN_IF_ERROR(exchange());
     const Status moved = move_kept_folders();
-    if (!moved.ok()) temporary_.clear();  // nothing that is not ours is removed
+    if (!moved.ok()) temporary_.release();  // nothing that is not ours is removed
     SPARCL_RETURN_IF_ERROR(moved);
   } else {
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) return system_error(path_, "the finished folder cannot be renamed to this");
-    temporary_.clear();
+    if (::rename(temporary_.path().c_str(), path_.c_str()) != 0) return system_error(path_, "the finished folder cannot be renamed to this");
+    temporary_.release();
   }
   return sync_folder_of(path_);
 }

@@ -5,6 +5,7 @@
 
 #include "src/base/status.hpp"
 #include "src/model/file_layout.hpp"
+#include "src/model/temporary_path.hpp"
 
 namespace sparcl::model {
 
@@ -14,25 +15,21 @@ class OutputFolder {
   // Refuses a `path` that is no folder, or one with shards that neither `written` nor `replaced` names: they would be lost.
   static Result<OutputFolder> create(const std::string& path, const Layout& written, const Layout* replaced);
 
-  OutputFolder(OutputFolder&& other) noexcept;
-  OutputFolder& operator=(OutputFolder&&) = delete;
-  ~OutputFolder();
-
-  std::string inside(const std::string& name) const { return temporary_ + "/" + name; }
+  std::string inside(const std::string& name) const { return temporary_.path() + "/" + name; }
 
   // Files of an existing folder that are no shards (configuration, tokenizer) are kept: linked into the new one before the exchange; folders
   // are moved after it.
   Status commit();
 
  private:
-  OutputFolder(std::string path, std::string temporary, bool exists)
+  OutputFolder(std::string path, TemporaryPath temporary, bool exists)
       : path_(std::move(path)), temporary_(std::move(temporary)), exists_(exists) {}
   Status link_kept_files() const;
   Status exchange();
   Status move_kept_folders() const;
 
   std::string path_;
-  std::string temporary_;  // removed with all that it holds; empty: nothing to remove
+  TemporaryPath temporary_;  // after the exchange: what was there before
   bool exists_;
 };
 

@@ -139,6 +139,20 @@ TEST(CheckpointWriter, AFailedWriteLeavesTheOldFileAndNothingElse) {
   EXPECT_EQ(folder.count(), 1u);
 }
 
+// What a program does before a signal ends it.
+TEST(AtomicFile, UnfinishedOutputCanBeRemovedFromOutside) {
+  TempFolder folder;
+  Result<AtomicFile> unfinished = AtomicFile::create(folder / "unfinished");
+  Result<AtomicFile> finished = AtomicFile::create(folder / "finished");
+  ASSERT_TRUE(unfinished.ok() && finished.ok());
+  ASSERT_TRUE(finished->commit().ok());
+  EXPECT_EQ(folder.count(), 2u);
+  remove_temporary_paths();
+  EXPECT_EQ(folder.count(), 1u);
+  EXPECT_TRUE(fs::exists(folder / "finished"));
+  EXPECT_EQ(unfinished->commit().code(), Code::kSystemError);
+}
+
 class FolderWriter : public ::testing::Test {
  protected:
   // Two shards with an index.

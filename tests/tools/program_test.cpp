@@ -196,6 +196,29 @@ TEST_F(Program, AFailedWriteLeavesNothing) {
   EXPECT_EQ(folder_.count(), before);
 }
 
+// Killed at whatever point it has reached: the output is whole or absent, and nothing else is left.
+TEST_F(Program, ASignalLeavesNothingHalfWritten) {
+  Tensors tensors;
+  add_tensor(tensors, "big", DataType::kBfloat16, {2'000'000}, 1);
+  write_model(at("big"), tensors);
+  change(tensors, 0.1, 2);
+  write_model(at("big2"), tensors);
+  ASSERT_EQ(run_program({"diff", at("big"), at("big2"), "-o", at("big-delta")}).exit_code, 0);
+  const std::size_t before = folder_.count();
+  for (int delay_ms = 0; delay_ms < 60; delay_ms += 3) {
+    const std::string line = fmt::format("exec >/dev/null 2>&1; '{}' apply '{}' '{}' -o '{}' & child=$!; sleep 0.{:03}; kill -TERM $child; wait $child",
+                                         SPARCL_PROGRAM, at("big"), at("big-delta"), at("out"), delay_ms);
+    const int status = std::system(line.c_str());
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_TRUE(WEXITSTATUS(status) != 0 || fs::exists(at("out")));
+    if (fs::exists(at("out"))) {  // also if the signal came after the rename
+      expect_same(at("big2"), at("out"));
+      fs::remove(at("out"));
+    }
+    ASSERT_EQ(folder_.count(), before) << delay_ms;
+  }
+}
+
 TEST_F(Program, WorksOnFoldersOfShards) {
   Tensors target = small_model();
   write_shards(at("from"), target, 2);

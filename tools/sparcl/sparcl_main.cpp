@@ -12,6 +12,7 @@
 #include "src/base/settings.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/signals.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -47,6 +48,7 @@ int run(int argc, char** argv) {
     return usage_error(app, error.what());
   }
   warn_of_unknown_settings();
+  clean_up_on_signals();
   for (std::size_t i = 0; i < kCommands.size(); ++i) {
     if (!app.got_subcommand(kCommands[i].name)) continue;
     const Status status = invocations[i].run();
