@@ -1,0 +1,137 @@
+#include "kernels/bit_list.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/kernels/every_body.hpp"
+
+namespace sparcl::kernels {
+namespace {
+
+class BitListKernels : public EveryBody {};
+
+struct Gaps {
+  std::vector<std::uint16_t> remainders;
+  std::vector<std::uint16_t> marks;
+  bool operator==(const Gaps&) const = default;
+};
+
+Gaps split(const KernelSet& set, const std::vector<std::uint16_t>& positions, unsigned shift) {
+  Gaps gaps{std::vector<std::uint16_t>(positions.size() + kPositionSlack), std::vector<std::uint16_t>(positions.size() + kPositionSlack)};
+  set.lists.split_gaps(positions.data(), positions.size(), shift, gaps.remainders.data(), gaps.marks.data());
+  gaps.remainders.resize(positions.size());
+  gaps.marks.resize(positions.size());
+  return gaps;
+}
+
+// With the shift that the codec would take, so that marks stay below 65,536.
+struct List {
+  std::vector<std::uint16_t> positions;
+  unsigned shift;
+};
+
+std::vector<List> lists() {
+  std::mt19937_64 random(9);
+  std::vector<List> all{{{}, 0}, {{0}, 15}, {{65535}, 15}, {{0, 65535}, 15}, {{0, 1, 2, 3, 4, 5, 6, 7, 8}, 0}};
+  for (const std::size_t span : {65u, 1000u, 65536u}) {
+    for (const auto& [percent, shift] : {std::pair(1u, 6u), {5u, 4u}, {30u, 1u}, {60u, 0u}, {100u, 0u}}) {
+      all.push_back({random_positions(span, percent, random), shift});
+    }
+  }
+  return all;
+}
+
+TEST_P(BitListKernels, SplitGapsAgreesWithTheReference) {
+  for (const List& list : lists()) {
+    ASSERT_TRUE(split(body(), list.positions, list.shift) == split(reference(), list.positions, list.shift)) << list.positions.size();
+  }
+}
+
+TEST_P(BitListKernels, JoinGapsUndoesSplitGaps) {
+  for (const List& list : lists()) {
+    const Gaps gaps = split(reference(), list.positions, list.shift);
+    std::vector<std::uint16_t> positions(list.positions.size() + kPositionSlack);
+    const std::uint64_t last =
+        body().lists.join_gaps(gaps.remainders.data(), gaps.marks.data(), list.positions.size(), list.shift, positions.data());
+    positions.resize(list.positions.size());
+    ASSERT_EQ(positions, list.positions);
+    ASSERT_EQ(last, list.positions.empty() ? 0 : list.positions.back());
+  }
+}
+
+TEST_P(BitListKernels, JoinGapsTellsOfPositionsPast65535) {
+  const std::vector<std::uint16_t> remainders(100, 32767);
+  std::vector<std::uint16_t> marks(100), positions(100 + kPositionSlack);
+  for (std::size_t i = 0; i < marks.size(); ++i) marks[i] = static_cast<std::uint16_t>(i + 60000);
+  EXPECT_EQ(body().lists.join_gaps(remainders.data(), marks.data(), 100, 15, positions.data()), (60000ull << 15) + 100 * 32767 + 99);
+  EXPECT_EQ(body().lists.join_gaps(remainders.data(), marks.data(), 1, 15, positions.data()), (60000ull << 15) + 32767);
+}
+
+std::vector<std::byte> packed(const KernelSet& set, const std::vector<std::uint16_t>& values, std::size_t count, unsigned planes, unsigned lead) {
+  std::vector<std::byte> bytes((lead + count * planes + 7) / 8 + kBitSlackBytes);
+  BitWriter writer{bytes.data()};
+  writer.put(low_bits(0x5a5a5a5a5a5a5a5a, lead), lead);
+  set.lists.pack_planes(values.data(), count, planes, writer);
+  EXPECT_EQ(writer.finish(), bytes.data() + bytes.size() - kBitSlackBytes);
+  return bytes;
+}
+
+TEST_P(BitListKernels, PlanesGoInAndOutAtAnyBit) {
+  std::mt19937_64 random(10);
+  for (const std::size_t count : interesting_counts()) {
+    for (const unsigned planes : {0u, 1u, 6u, 15u, 16u}) {
+      std::vector<std::uint16_t> values(count + kPositionSlack);
+      for (std::uint16_t& value : values) value = static_cast<std::uint16_t>(random() & ((1u << planes) - 1));
+      const auto lead = static_cast<unsigned>(random() % 64);
+      const auto bytes = packed(body(), values, count, planes, lead);
+      ASSERT_TRUE(bytes == packed(reference(), values, count, planes, lead)) << count << " values, " << planes << " planes";
+      std::vector<std::uint16_t> back(count + kPositionSlack);
+      body().lists.unpack_planes(bytes.data(), lead, count, planes, back.data());
+      ASSERT_TRUE(std::equal(back.begin(), back.begin() + static_cast<std::ptrdiff_t>(count), values.begin()))
+          << count << " values, " << planes << " planes";
+    }
+  }
+}
+
+std::vector<std::byte> bitmap(const KernelSet& set, const std::vector<std::uint16_t>& marks, unsigned lead) {
+  const std::size_t bits = marks.empty() ? 0 : marks.back() + std::size_t{1};
+  std::vector<std::byte> bytes((lead + bits + 7) / 8 + kBitSlackBytes);
+  std::vector<std::byte> flags(kFlagBytes);
+  BitWriter writer{bytes.data()};
+  writer.put(low_bits(~std::uint64_t{0}, lead), lead);
+  set.lists.write_marks(marks.data(), marks.size(), flags.data(), writer);
+  EXPECT_EQ(writer.finish(), bytes.data() + bytes.size() - kBitSlackBytes);
+  EXPECT_TRUE(std::all_of(flags.begin(), flags.end(), [](std::byte flag) { return flag == std::byte{0}; }));
+  return bytes;
+}
+
+TEST_P(BitListKernels, MarksAreFoundWhereTheyWereWritten) {
+  std::mt19937_64 random(11);
+  for (const std::size_t span : {1u, 63u, 64u, 65u, 700u, 65536u}) {
+    for (const unsigned percent : {1u, 30u, 100u}) {
+      const auto marks = random_positions(span, percent, random);
+      const auto lead = static_cast<unsigned>(random() % 64);
+      const auto bytes = bitmap(body(), marks, lead);
+      ASSERT_TRUE(bytes == bitmap(reference(), marks, lead)) << span << " " << percent;
+      const std::size_t bits = marks.empty() ? 0 : marks.back() + std::size_t{1};
+      std::vector<std::uint16_t> found(marks.size() + kPositionSlack);
+      ASSERT_EQ(body().lists.find_marks(bytes.data(), lead, bits, marks.size(), found.data()), marks.size());
+      found.resize(marks.size());
+      ASSERT_EQ(found, marks);
+    }
+  }
+}
+
+TEST_P(BitListKernels, FindMarksStopsAtItsLimit) {
+  std::vector<std::byte> ones(40 + kBitSlackBytes, std::byte{0xff});
+  std::vector<std::uint16_t> marks(400 + kPositionSlack);
+  for (const std::uint64_t limit : {0u, 1u, 63u, 64u, 65u, 300u}) {
+    EXPECT_EQ(body().lists.find_marks(ones.data(), 5, limit, 400, marks.data()), limit);
+    EXPECT_EQ(body().lists.find_marks(ones.data(), 5, limit, 40, marks.data()), std::min<std::uint64_t>(limit, 40));
+  }
+}
+
+SPARCL_FOR_EVERY_BODY(BitListKernels);
+
+}  // namespace
+}  // namespace sparcl::kernels
