@@ -1,0 +1,142 @@
+#pragma once
+// The states behind the golden files: integer arithmetic only, so that every machine makes the same.
+
+#include <functional>
+#include <string>
+
+#include "src/codec/sparse_vector.hpp"
+#include "tests/codec/codec_support.hpp"
+#include "tests/codec/stream_surgery.hpp"
+
+namespace sparcl::codec {
+
+struct GoldenUpdate {
+  std::string name;
+  State base;
+  State target;
+  EncodeOptions options;
+  std::vector<std::size_t> fresh;  // arrays without a base
+};
+
+constexpr Hash128 kGoldenSchema{0x0123456789abcdef, 0xfedcba9876543210};
+
+class GoldenRandom {
+ public:
+  explicit GoldenRandom(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t operator()() {  // splitmix64
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  bool one_in(std::uint64_t n) { return (*this)() % n == 0; }
+
+ private:
+  std::uint64_t state_;
+};
+
+inline State golden_state(std::vector<ArraySpec> specs, GoldenRandom& random) {
+  State state{std::move(specs), {}};
+  for (const ArraySpec& spec : state.specs) {
+    Array& array = state.arrays.emplace_back(spec.count * element_bytes(spec.datatype));
+    for (std::byte& byte : array) byte = static_cast<std::byte>(random());
+  }
+  return state;
+}
+
+// Changes one element in `one_in` of the range by less than 2^size_bits, or by anything.
+inline void golden_change(State& state, std::size_t array, std::uint64_t first, std::uint64_t one_in, unsigned size_bits, GoldenRandom& random) {
+  const std::size_t width = element_bytes(state.specs[array].datatype);
+  for (std::uint64_t i = first; i < state.specs[array].count; ++i) {
+    if (!random.one_in(one_in)) continue;
+    std::byte* at = state.arrays[array].data() + i * width;
+    std::uint64_t value = 0;
+    std::memcpy(&value, at, width);
+    const std::uint64_t size = size_bits == 0 ? 1 : 1 + random() % ((std::uint64_t{1} << size_bits) - 1);
+    value += random.one_in(2) ? size : 0 - size;
+    std::memcpy(at, &value, width);
+  }
+}
+
+inline std::vector<GoldenUpdate> golden_updates() {
+  std::vector<GoldenUpdate> all;
+  const auto add = [&](std::string name, std::vector<ArraySpec> specs, const std::function<void(GoldenUpdate&, GoldenRandom&)>& change) {
+    GoldenRandom random(all.size() + 1);
+    GoldenUpdate update{std::move(name), golden_state(std::move(specs), random), {}, {}, {}};
+    update.target = update.base;
+    update.options.base_version = 7;
+    update.options.target_version = 8;
+    update.options.schema_hash = kGoldenSchema;
+    change(update, random);
+    all.push_back(std::move(update));
+  };
+  add("unchanged", {{DataType::kBfloat16, 5000}}, [](GoldenUpdate& update, GoldenRandom&) { update.options.with_state_hash = true; });
+  add("flat", {{DataType::kBfloat16, 6000}}, [](GoldenUpdate& update, GoldenRandom& random) {
+    golden_change(update.target, 0, 0, 60, 0, random);
+    golden_change(update.target, 0, 0, 300, 5, random);
+    update.options.with_state_hash = true;
+  });
+  add("flat_all_sizes", {{DataType::kFloat32, 1500}}, [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 0, 10, 12, random); });
+  add("verbatim", {{DataType::kInt64, 1200}}, [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 0, 12, 63, random); });
+  add("dense", {{DataType::kInt8, 400}}, [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 0, 1, 8, random); });
+  add("fresh", {{DataType::kInt16, 200}, {DataType::kFloat32, 300}}, [](GoldenUpdate& update, GoldenRandom& random) {
+    golden_change(update.target, 1, 0, 20, 0, random);
+    update.fresh = {0};
+    update.options.with_state_hash = true;
+  });
+  add("many_arrays",
+      {{DataType::kBfloat16, 0}, {DataType::kBfloat16, 300}, {DataType::kBfloat16, 1}, {DataType::kFloat8e4m3, 64}, {DataType::kUint8, 200000},
+       {DataType::kFloat64, 90}, {DataType::kInt32, 0}, {DataType::kFloat64, 50}},
+      [](GoldenUpdate& update, GoldenRandom& random) {
+        golden_change(update.target, 1, 0, 20, 3, random);
+        golden_change(update.target, 2, 0, 1, 0, random);
+        golden_change(update.target, 4, 180000, 500, 0, random);
+        golden_change(update.target, 5, 0, 30, 40, random);
+        golden_change(update.target, 7, 0, 2, 2, random);
+        static const Bytes attachment{std::byte{'n'}, std::byte{'o'}, std::byte{'t'}, std::byte{'e'}};
+        update.options.attachment = attachment;
+        update.options.with_state_hash = true;
+      });
+  return all;
+}
+
+inline Encoded encode_golden(const GoldenUpdate& update, const kernels::KernelSet& kernels) {
+  const BlockMap map = update.target.map();
+  auto base = update.base.read();
+  for (const std::size_t array : update.fresh) base[array] = nullptr;
+  const auto target = update.target.read();
+  UpdateEncoder encoder(map, base, target, update.options, kernels);
+  VectorSink sink;
+  Encoded encoded;
+  while (encoded.status.ok() && !encoder.finished()) encoded.status = encoder.step(1000, sink);
+  encoded.bytes = sink.bytes();
+  encoded.stats = encoder.stats();
+  return encoded;
+}
+
+struct GoldenSparse {
+  std::vector<std::uint64_t> indices;
+  Array values;  // int16
+};
+
+inline GoldenSparse golden_sparse() {
+  GoldenRandom random(99);
+  GoldenSparse sparse;
+  for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{1} << 16, std::uint64_t{3} << 40, ~std::uint64_t{0} - 65535}) {
+    for (std::uint64_t i = random() % 700; i < 65536; i += 1 + random() % 1500) sparse.indices.push_back(first + i);
+  }
+  sparse.values.resize(2 * sparse.indices.size());
+  for (std::byte& byte : sparse.values) byte = static_cast<std::byte>(random());
+  return sparse;
+}
+
+inline Bytes encode_golden(const GoldenSparse& sparse, const kernels::KernelSet& kernels) {
+  SparseEncoder encoder(sparse.indices, sparse.values.data(), DataType::kInt16, kernels);
+  VectorSink sink;
+  while (!encoder.finished()) {
+    if (!encoder.step(10, sink).ok()) break;
+  }
+  return sink.bytes();
+}
+
+}  // namespace sparcl::codec

@@ -1,0 +1,239 @@
+// Golden files: streams that must be made and read as they are, and streams with one defect each that must be refused.
+// SPARCL_WRITE_GOLDEN=1 writes them anew: only after a change of docs/wire-format.md that means to change them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "src/codec/block_mode.hpp"
+#include "tests/codec/golden_streams.hpp"
+
+namespace sparcl::codec {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path golden_folder() { return fs::path(__FILE__).parent_path() / "golden"; }
+
+Bytes read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> chars((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  Bytes bytes(chars.size());
+  std::memcpy(bytes.data(), chars.data(), chars.size());
+  return bytes;
+}
+
+void write_if_asked(const fs::path& path, const Bytes& bytes) {
+  if (std::getenv("SPARCL_WRITE_GOLDEN") == nullptr) return;
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+TEST(GoldenFiles, EveryBodyMakesThemByteForByte) {
+  std::vector<const kernels::KernelSet*> sets{&kernels::reference_kernels()};
+  for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) sets.push_back(&set);
+  for (const kernels::KernelSet* set : sets) {
+    for (const GoldenUpdate& update : golden_updates()) {
+      const Encoded encoded = encode_golden(update, *set);
+      ASSERT_TRUE(encoded.status.ok()) << encoded.status.message();
+      const fs::path path = golden_folder() / "good" / (update.name + ".sparcl");
+      write_if_asked(path, encoded.bytes);
+      EXPECT_TRUE(encoded.bytes == read_file(path)) << update.name << " by " << set->name;
+    }
+    const fs::path path = golden_folder() / "good" / "sparse.sparcl";
+    write_if_asked(path, encode_golden(golden_sparse(), *set));
+    EXPECT_TRUE(encode_golden(golden_sparse(), *set) == read_file(path)) << "sparse by " << set->name;
+  }
+}
+
+TEST(GoldenFiles, AreReadAsTheyWereMeant) {
+  for (const GoldenUpdate& update : golden_updates()) {
+    const Bytes bytes = read_file(golden_folder() / "good" / (update.name + ".sparcl"));
+    for (const Verify verify : {Verify::kOff, Verify::kTouched, Verify::kFull}) {
+      if (verify == Verify::kFull && !update.options.with_state_hash) continue;
+      State held = update.base;
+      const Status status = decode(bytes, held, verify, kGoldenSchema);
+      ASSERT_TRUE(status.ok()) << update.name << ": " << status.message();
+      EXPECT_TRUE(held.arrays == update.target.arrays) << update.name;
+    }
+  }
+}
+
+TEST(GoldenFiles, HoldEveryMode) {
+  std::set<unsigned> modes;
+  for (const GoldenUpdate& update : golden_updates()) {
+    for (const RawSection& section : take_apart(read_file(golden_folder() / "good" / (update.name + ".sparcl"))).sections) {
+      if (is_block(section.tag)) modes.insert(mode_of(section.tag));
+    }
+  }
+  for (const BlockMode* mode : block_modes()) EXPECT_TRUE(modes.contains(mode->id)) << mode->name;
+}
+
+// One defect: which good stream it is made from, how, and how it must be refused.
+struct Defect {
+  std::string name;
+  std::string good;
+  Code code;
+  std::string message;  // a part of it
+  std::function<Bytes(RawStream, const Bytes&)> make;
+};
+
+Bytes with_content(RawStream stream, std::uint8_t tag, const std::function<void(Bytes&)>& change, std::size_t n = 0) {
+  change(stream.content(tag, n));
+  return put_together(stream);
+}
+
+// A change of one section's content, with the checksums mended.
+std::function<Bytes(RawStream, const Bytes&)> content(std::uint8_t tag, std::function<void(Bytes&)> change, std::size_t n = 0) {
+  return [=](const RawStream& stream, const Bytes&) { return with_content(stream, tag, change, n); };
+}
+
+std::function<Bytes(RawStream, const Bytes&)> surgery(std::function<void(RawStream&)> change) {
+  return [=](RawStream stream, const Bytes&) {
+    change(stream);
+    return put_together(stream);
+  };
+}
+
+std::function<Bytes(RawStream, const Bytes&)> raw(std::function<void(Bytes&)> change) {
+  return [=](const RawStream&, Bytes bytes) {
+    change(bytes);
+    return bytes;
+  };
+}
+
+void flip(Bytes& bytes, std::size_t at, int bits = 1) { bytes.at(at) ^= static_cast<std::byte>(bits); }
+
+constexpr std::uint8_t kDense = kTagBlock + 0;
+constexpr std::uint8_t kVerbatim = kTagBlock + 2;
+constexpr std::uint8_t kFlat = kTagBlock + 3;
+
+std::vector<Defect> frame_defects() {
+  const auto insert = [](RawStream& stream, std::size_t at, std::uint8_t tag, std::size_t bytes) {
+    stream.sections.insert(stream.sections.begin() + static_cast<std::ptrdiff_t>(at), RawSection{tag, Bytes(bytes)});
+  };
+  return {
+      {"magic_differs", "flat", Code::kCorrupt, "SPRC", raw([](Bytes& b) { flip(b, 0); })},
+      {"version_unknown", "flat", Code::kCorrupt, "wire version 9", raw([](Bytes& b) { b[4] = std::byte{9}; })},
+      {"kind_sparse", "flat", Code::kCorrupt, "another kind", raw([](Bytes& b) { b[5] = std::byte{2}; })},
+      {"prefix_reserved_not_zero", "flat", Code::kCorrupt, "reserved", raw([](Bytes& b) { flip(b, 7); })},
+      {"tag_unknown", "flat", Code::kCorrupt, "tag 0x41", surgery([&](RawStream& s) { insert(s, 1, 0x41, 5); })},
+      {"mode_unknown", "flat", Code::kCorrupt, "tag 0x1f", surgery([&](RawStream& s) { s.sections[s.find(kFlat)].tag = 0x1f; })},
+      {"header_missing", "flat", Code::kCorrupt, "header", surgery([](RawStream& s) { s.sections.erase(s.sections.begin()); })},
+      {"header_twice", "flat", Code::kCorrupt, "header", surgery([](RawStream& s) { s.sections.insert(s.sections.begin(), s.sections[0]); })},
+      {"header_longer", "flat", Code::kCorrupt, "61 bytes", content(kTagUpdateHeader, [](Bytes& b) { b.insert(b.begin(), std::byte{0}); })},
+      {"attachment_late", "flat", Code::kCorrupt, "attachment", surgery([&](RawStream& s) { insert(s, 2, kTagAttachment, 3); })},
+      {"attachment_twice", "many_arrays", Code::kCorrupt, "attachment", surgery([&](RawStream& s) { insert(s, 2, kTagAttachment, 3); })},
+      {"chunk_end_missing", "flat", Code::kCorrupt, "chunk end",
+       surgery([](RawStream& s) { s.sections.erase(s.sections.begin() + static_cast<std::ptrdiff_t>(s.find(kTagChunkEnd))); })},
+      {"end_missing", "flat", Code::kCorrupt, "cut off", surgery([](RawStream& s) { s.sections.pop_back(); })},
+      {"end_cut", "flat", Code::kCorrupt, "cut off", raw([](Bytes& b) { b.pop_back(); })},
+      {"end_twice", "flat", Code::kCorrupt, "after the end", surgery([](RawStream& s) { s.sections.push_back(s.sections.back()); })},
+      {"byte_after_end", "flat", Code::kCorrupt, "after the end", raw([](Bytes& b) { b.push_back(std::byte{0}); })},
+      {"end_shorter", "flat", Code::kCorrupt, "length", content(kTagEnd, [](Bytes& b) { b.resize(b.size() - 16); })},
+      {"length_overlong", "flat", Code::kCorrupt, "varint",
+       raw([](Bytes& b) { b[9] |= std::byte{0x80}; b.insert(b.begin() + 10, std::byte{0}); })},
+      {"length_claims_terabytes", "unchanged", Code::kCorrupt, "cannot have", raw([](Bytes& b) {
+         const Bytes length{std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0x7f}};
+         b.insert(b.begin() + 9, length.begin(), length.end() );
+         b.erase(b.begin() + 15);
+       })},
+      {"header_crc_differs", "flat", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, 12); })},
+      {"block_bit_flipped", "verbatim", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, 100); })},
+      {"attachment_byte_flipped", "many_arrays", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, kPrefixBytes + 2 + kUpdateHeaderBytes + 3); })},
+      {"end_crc_differs", "flat", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, b.size() - 1); })},
+      {"blocks_swapped", "many_arrays", Code::kCorrupt, "",
+       surgery([](RawStream& s) { std::swap(s.sections[2], s.sections[3]); })},
+      {"block_missing", "many_arrays", Code::kCorrupt, "", surgery([](RawStream& s) { s.sections.erase(s.sections.begin() + 2); })},
+      {"block_twice", "dense", Code::kCorrupt, "past the last",
+       surgery([](RawStream& s) { s.sections.insert(s.sections.begin() + 1, s.sections[1]); })},
+  };
+}
+
+std::vector<Defect> content_defects() {
+  return {
+      {"flag_undefined", "flat", Code::kCorrupt, "flags", content(kTagUpdateHeader, [](Bytes& b) { b[52] |= std::byte{4}; })},
+      {"schema_differs", "flat", Code::kMismatch, "schema", content(kTagUpdateHeader, [](Bytes& b) { flip(b, 16); })},
+      {"layout_differs", "flat", Code::kMismatch, "types or sizes", content(kTagUpdateHeader, [](Bytes& b) { flip(b, 32); })},
+      {"elements_differ", "flat", Code::kMismatch, "types or sizes", content(kTagUpdateHeader, [](Bytes& b) { flip(b, 40); })},
+      {"arrays_differ", "flat", Code::kMismatch, "types or sizes", content(kTagUpdateHeader, [](Bytes& b) { flip(b, 48); })},
+      {"gap_of_zero", "flat", Code::kCorrupt, "unchanged blocks", surgery([](RawStream& s) {
+         RawSection& block = s.sections[s.find(kFlat)];
+         block.tag |= 0x20;
+         block.content.insert(block.content.begin(), std::byte{0});
+       })},
+      {"gap_past_last_block", "flat", Code::kCorrupt, "past the last", surgery([](RawStream& s) {
+         RawSection& block = s.sections[s.find(kFlat)];
+         block.tag |= 0x20;
+         block.content.insert(block.content.begin(), std::byte{1});
+       })},
+      {"change_count_zero", "verbatim", Code::kCorrupt, "change count", content(kVerbatim, [](Bytes& b) { b[0] = std::byte{0}; })},
+      {"change_count_over_block", "verbatim", Code::kCorrupt, "change count",
+       content(kVerbatim, [](Bytes& b) { b[0] = std::byte{0xb1}; b.insert(b.begin() + 1, std::byte{9}); })},
+      {"verbatim_values_cut", "verbatim", Code::kCorrupt, "inside its values", content(kVerbatim, [](Bytes& b) { b.resize(100); })},
+      {"verbatim_positions_cut", "verbatim", Code::kCorrupt, "", content(kVerbatim, [](Bytes& b) { b.pop_back(); })},
+      {"verbatim_byte_more", "verbatim", Code::kCorrupt, "does not end", content(kVerbatim, [](Bytes& b) { b.push_back(std::byte{0}); })},
+      {"flat_positions_cut", "flat", Code::kCorrupt, "inside its positions", content(kFlat, [](Bytes& b) { b.resize(40); })},
+      {"flat_signs_cut", "flat", Code::kCorrupt, "inside its signs", content(kFlat, [](Bytes& b) { b.resize(78); })},
+      {"flat_magnitudes_cut", "flat", Code::kCorrupt, "", content(kFlat, [](Bytes& b) { b.pop_back(); })},
+      {"flat_byte_more", "flat", Code::kCorrupt, "does not end", content(kFlat, [](Bytes& b) { b.push_back(std::byte{0}); })},
+      {"flat_padding_not_zero", "flat", Code::kCorrupt, "does not end", content(kFlat, [](Bytes& b) { b.back() |= std::byte{0x80}; })},
+      {"flat_parameter_bit_7", "flat", Code::kCorrupt, "parameters", content(kFlat, [](Bytes& b) { b[1] |= std::byte{0x80}; })},
+      {"flat_exceptions_over_changes", "flat", Code::kCorrupt, "more exceptions", content(kFlat, [](Bytes& b) { b[2] = std::byte{0x7f}; })},
+      {"flat_exponent_without_exceptions", "flat", Code::kCorrupt, "exponent", content(kFlat, [](Bytes& b) { b[1] = std::byte{5}; b[2] = std::byte{0}; })},
+      {"flat_unary_of_zeros", "flat", Code::kCorrupt, "positions past", content(kFlat, [](Bytes& b) { std::fill(b.begin() + 100, b.end(), std::byte{0}); })},
+      {"dense_cut", "dense", Code::kCorrupt, "as long as", content(kDense, [](Bytes& b) { b.pop_back(); })},
+      {"dense_longer", "dense", Code::kCorrupt, "as long as", content(kDense, [](Bytes& b) { b.push_back(std::byte{0}); })},
+      {"total_blocks_differ", "flat", Code::kCorrupt, "totals", content(kTagEnd, [](Bytes& b) { flip(b, 0); })},
+      {"total_elements_differ", "flat", Code::kCorrupt, "totals", content(kTagEnd, [](Bytes& b) { flip(b, 8); })},
+      {"total_changed_too_many", "flat", Code::kCorrupt, "totals", content(kTagEnd, [](Bytes& b) { flip(b, 22); })},
+      {"old_digest_differs", "flat", Code::kWrongBase, "neither", content(kTagChunkEnd, [](Bytes& b) { flip(b, 0); })},
+      {"new_digest_differs", "flat", Code::kCorrupt, "do not lead to", content(kTagChunkEnd, [](Bytes& b) { flip(b, 8); })},
+  };
+}
+
+std::vector<Defect> defects() {
+  auto all = frame_defects();
+  for (Defect& defect : content_defects()) all.push_back(std::move(defect));
+  return all;
+}
+
+TEST(GoldenFiles, EachDefectIsRefusedByItsReason) {
+  std::set<std::string> expected;
+  for (const Defect& defect : defects()) {
+    const fs::path path = golden_folder() / "bad" / (defect.name + ".sparcl");
+    expected.insert(path.filename());
+    for (const GoldenUpdate& update : golden_updates()) {
+      if (update.name != defect.good) continue;
+      const Bytes good = read_file(golden_folder() / "good" / (update.name + ".sparcl"));
+      write_if_asked(path, defect.make(take_apart(good), good));
+      State held = update.base;
+      const Status status = decode(read_file(path), held, Verify::kTouched, kGoldenSchema);
+      EXPECT_EQ(status.code(), defect.code) << defect.name << ": " << status.message();
+      EXPECT_THAT(status.message(), testing::HasSubstr(defect.message)) << defect.name;
+      EXPECT_TRUE(held.arrays == update.base.arrays) << defect.name;
+    }
+  }
+  std::set<std::string> present;
+  for (const auto& entry : fs::directory_iterator(golden_folder() / "bad")) present.insert(entry.path().filename());
+  EXPECT_EQ(present, expected) << "each file has a row, and each row a file";
+}
+
+TEST(GoldenFiles, AnUnknownSectionThatMayBeSkippedIs) {
+  const GoldenUpdate update = golden_updates()[1];
+  RawStream stream = take_apart(encode_golden(update, kernels::cpu_kernels()).bytes);
+  for (const std::size_t at : {1u, 3u, 5u}) {
+    stream.sections.insert(stream.sections.begin() + at, RawSection{0x80 | 0x41, Bytes(at * 11)});
+  }
+  State held = update.base;
+  const Status status = decode(put_together(stream), held, Verify::kFull, kGoldenSchema);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(held.arrays == update.target.arrays);
+}
+
+}  // namespace
+}  // namespace sparcl::codec

@@ -1,0 +1,71 @@
+#pragma once
+// Takes a stream apart into its sections and puts it together again, with or without mending its checksums.
+
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "src/base/bytes.hpp"
+#include "src/base/checksum.hpp"
+#include "src/codec/wire.hpp"
+
+namespace sparcl::codec {
+
+using Bytes = std::vector<std::byte>;
+
+struct RawSection {
+  std::uint8_t tag = 0;
+  Bytes content;
+};
+
+struct RawStream {
+  Bytes prefix;
+  std::vector<RawSection> sections;
+
+  // The place of the n-th section (from 0) that has this tag, whatever its gap.
+  std::size_t find(std::uint8_t tag, std::size_t n = 0) const {
+    for (std::size_t i = 0; i < sections.size(); ++i) {
+      if ((sections[i].tag & ~0x20) == tag && n-- == 0) return i;
+    }
+    throw std::runtime_error("the stream has no such section");
+  }
+  Bytes& content(std::uint8_t tag, std::size_t n = 0) { return sections[find(tag, n)].content; }
+};
+
+inline RawStream take_apart(const Bytes& bytes) {
+  RawStream stream{{bytes.begin(), bytes.begin() + kPrefixBytes}, {}};
+  ByteReader reader{std::span<const std::byte>(bytes).subspan(kPrefixBytes)};
+  while (reader.remaining() > 0) {
+    RawSection section;
+    std::uint64_t length = 0;
+    std::span<const std::byte> content;
+    if (!reader.read(section.tag) || !reader.read_varint(length) || !reader.read_bytes(length, content)) throw std::runtime_error("no stream");
+    section.content.assign(content.begin(), content.end());
+    stream.sections.push_back(std::move(section));
+  }
+  return stream;
+}
+
+inline bool ends_in_crc(std::uint8_t tag) {
+  return tag == kTagUpdateHeader || tag == kTagSparseHeader || tag == kTagChunkEnd || tag == kTagEnd;
+}
+
+inline Bytes put_together(const RawStream& stream, bool mend = true) {
+  ByteWriter out;
+  out.write_bytes(stream.prefix);
+  std::size_t chunk = 0;
+  for (const RawSection& section : stream.sections) {
+    out.write(section.tag);
+    out.write_varint(section.content.size());
+    if (mend && ends_in_crc(section.tag) && section.content.size() >= kCrcBytes) {
+      out.write_bytes(std::span(section.content).first(section.content.size() - kCrcBytes));
+      out.write(crc32c(out.bytes().subspan(chunk)));
+    } else {
+      out.write_bytes(section.content);
+    }
+    if (section.tag == kTagChunkEnd) chunk = out.bytes().size();
+  }
+  return out.take();
+}
+
+}  // namespace sparcl::codec
