@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -25,8 +26,8 @@ Status corrupt(std::string_view what) { return Status(Code::kCorrupt, std::strin
 
 struct SparseDecoder::Impl {
   Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
-  Status handle(const Staging& staging, const Section& section);
-  Status add_block(const Staging& staging, const Section& section);
+  Status handle(const Staging& staging, const Section& found);
+  Status add_block(const Staging& staging, const Section& found);
   Status decode(const Staging& staging, const BlockEntry& entry);
   Status read_end(const std::byte* at, std::uint64_t bytes);
   std::span<const std::byte> values() const {
@@ -42,6 +43,7 @@ struct SparseDecoder::Impl {
   std::uint64_t nnz = 0;
   std::uint64_t digest = 0;
   bool finished = false;
+  std::optional<Section> section;  // found, and not handled yet
   Payload payload;
   DecodedBlock block;
   std::vector<std::byte> scratch;
@@ -49,47 +51,52 @@ struct SparseDecoder::Impl {
 
 Status SparseDecoder::Impl::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
   more = false;
-  for (std::uint64_t budget = std::max<std::uint64_t>(budget_blocks, 1); budget > 0;) {
-    Section section;
-    bool found = false;
-    SPARCL_RETURN_IF_ERROR(frame.next(staging, available, section, found));
-    if (!found) return {};
-    SPARCL_RETURN_IF_ERROR(handle(staging, section));
-    if (is_block(section.tag)) --budget;
+  for (std::uint64_t budget = std::max<std::uint64_t>(budget_blocks, 1);;) {
+    if (!section) {
+      Section found_section;
+      bool found = false;
+      SPARCL_RETURN_IF_ERROR(frame.next(staging, available, found_section, found));
+      if (!found) return {};
+      section = found_section;
+    }
+    if (is_block(section->tag) && budget-- == 0) {
+      more = true;
+      return {};
+    }
+    SPARCL_RETURN_IF_ERROR(handle(staging, *section));
+    section.reset();
   }
-  more = true;  // perhaps: the next call tells
-  return {};
 }
 
-Status SparseDecoder::Impl::handle(const Staging& staging, const Section& section) {
-  if (is_block(section.tag)) return add_block(staging, section);
-  const std::byte* at = staging.contiguous(section.first, static_cast<std::size_t>(section.bytes), scratch);
-  if (section.tag == kTagSparseHeader) {
+Status SparseDecoder::Impl::handle(const Staging& staging, const Section& found) {
+  if (is_block(found.tag)) return add_block(staging, found);
+  const std::byte* at = staging.contiguous(found.first, static_cast<std::size_t>(found.bytes), scratch);
+  if (found.tag == kTagSparseHeader) {
     const auto type = load_le<std::uint8_t>(at);
     if (load_le<std::uint32_t>(at) >> 8 != 0) return corrupt("reserved bytes of the header are not zero");
     if (type == static_cast<std::uint8_t>(datatype)) return {};
     return Status(Code::kMismatch, fmt::format("the sparse vector has data type {}, expected {}", type, info(datatype).name));
   }
-  if (section.tag == kTagChunkEnd) {
+  if (found.tag == kTagChunkEnd) {
     const bool matches = load_le<std::uint64_t>(at) == 0 && load_le<std::uint64_t>(at + 8) == digest;
     digest = 0;
     return matches ? Status() : corrupt("the values of a chunk are not those that it names");
   }
-  return read_end(at, section.bytes);
+  return read_end(at, found.bytes);
 }
 
-Status SparseDecoder::Impl::add_block(const Staging& staging, const Section& section) {
+Status SparseDecoder::Impl::add_block(const Staging& staging, const Section& found) {
   std::uint64_t gap = 0;
   std::uint64_t skipped = 0;
-  if (has_gap(section.tag)) {
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(section.bytes, kMaxVarintBytes));
-    ByteReader reader({staging.contiguous(section.first, size, scratch), size});
-    if (!reader.read_varint(gap) || gap == 0) return corrupt(fmt::format("byte {}: a count of empty blocks is invalid", section.first));
+  if (has_gap(found.tag)) {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(found.bytes, kMaxVarintBytes));
+    ByteReader reader({staging.contiguous(found.first, size, scratch), size});
+    if (!reader.read_varint(gap) || gap == 0) return corrupt(fmt::format("byte {}: a count of empty blocks is invalid", found.first));
     skipped = reader.position();
   }
-  if (gap >= kSparseBlocks - next_block) return corrupt(fmt::format("byte {}: an index past 2^64", section.first));
-  entries.push_back({next_block + gap, section.first + skipped, static_cast<std::uint32_t>(section.bytes - skipped),
-                     static_cast<std::uint8_t>(mode_of(section.tag))});
+  if (gap >= kSparseBlocks - next_block) return corrupt(fmt::format("byte {}: an index past 2^64", found.first));
+  entries.push_back({next_block + gap, found.first + skipped, static_cast<std::uint32_t>(found.bytes - skipped),
+                     static_cast<std::uint8_t>(mode_of(found.tag))});
   next_block += gap + 1;
   SPARCL_RETURN_IF_ERROR(decode(staging, entries.back()));
   nnz += block.count;

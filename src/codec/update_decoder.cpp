@@ -58,6 +58,7 @@ struct UpdateDecoder::Impl {
   Status read_chunk_end(const std::byte* at);
   Status read_end(const std::byte* at, std::uint64_t bytes);
   Status add_entry(const Staging& staging, const Section& section);
+  std::uint64_t hashes_before(const Section& found) const;
   std::uint64_t hash_unchanged(std::uint64_t end, std::uint64_t budget);
   Status load(const Staging& staging, const BlockEntry& entry, Slot& slot);
   void check_pending(const Slot* next);
@@ -103,19 +104,26 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
       section = found_section;
       if (is_block(section->tag)) SPARCL_RETURN_IF_ERROR(add_entry(staging, *section));
     }
-    if (budget == 0) {
+    const std::uint64_t unchanged_end = hashes_before(*section);
+    if (budget == 0 && (is_block(section->tag) || hashed_block < unchanged_end)) {
       more = true;
       return {};
     }
-    if (verify == Verify::kFull && (is_block(section->tag) || section->tag == kTagEnd)) {
-      const std::uint64_t end = is_block(section->tag) ? entries.back().index : map.block_count();
-      budget -= hash_unchanged(end, budget);
-      if (hashed_block < end || budget == 0) continue;
+    if (hashed_block < unchanged_end) {
+      budget -= hash_unchanged(unchanged_end, budget);
+      continue;
     }
     SPARCL_RETURN_IF_ERROR(handle(staging, *section));
     if (is_block(section->tag)) --budget;
     section.reset();
   }
+}
+
+// With kFull: all blocks below the result must be in the hashes before this section is handled.
+std::uint64_t UpdateDecoder::Impl::hashes_before(const Section& found) const {
+  if (verify != Verify::kFull) return 0;
+  if (is_block(found.tag)) return entries.back().index;
+  return found.tag == kTagEnd ? map.block_count() : 0;
 }
 
 // The blocks below `end` that the update leaves alone; at most `budget` of them. Returns how many.
