@@ -28,7 +28,8 @@ class AtomicFile {
   Status commit();
 
  private:
-  AtomicFile(std::string path, TemporaryPath temporary, int fd) : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
+  AtomicFile(std::string path, TemporaryPath temporary, int fd)
+      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
 
   std::string path_;
   TemporaryPath temporary_;

@@ -17,7 +17,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kUsualIndex = "model.safetensors.index.json";
 
-Status corrupt(const std::string& path, const std::string& what) { return Status(Code::kCorrupt, fmt::format("{}: {}", path, what)); }
+Status corrupt(const std::string& path, const std::string& what) {
+  return Status(Code::kCorrupt, fmt::format("{}: {}", path, what));
+}
 
 std::string_view as_text(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
@@ -28,7 +30,8 @@ Result<std::string_view> header_text(std::span<const std::byte> file, const std:
   }
   const auto length = load_le<std::uint64_t>(file.data());
   if (length > kMaxHeaderBytes) {
-    return corrupt(path, fmt::format("the header's length is {}, the format allows {} bytes: no safetensors file?", length, kMaxHeaderBytes));
+    return corrupt(
+        path, fmt::format("the header's length is {}, the format allows {} bytes: no safetensors file?", length, kMaxHeaderBytes));
   }
   if (length > file.size() - kHeaderLengthBytes) {
     return corrupt(path, fmt::format("the header's length is {}, but only {} bytes follow it: the file is cut", length,
@@ -44,7 +47,8 @@ Result<std::string> shard_path(const std::string& folder, const std::string& nam
   const fs::path real = error ? fs::path() : fs::canonical(root / name, error);
   if (error) return Status(Code::kSystemError, fmt::format("{}: shard {}: {}", folder, in_quotes(name), error.message()));
   if (std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first != root.end()) {
-    return corrupt(folder, fmt::format("shard {} is a symbolic link out of the folder, which is refused: put the file itself here", in_quotes(name)));
+    return corrupt(folder, fmt::format("shard {} is a symbolic link out of the folder, which is refused: put the file itself here",
+                                       in_quotes(name)));
   }
   return real.string();
 }
@@ -68,8 +72,8 @@ Result<std::string> find_index(const std::string& folder) {
   if (!names.ok()) return names.status();
   if (names->size() <= 1) return names->empty() ? std::string() : names->front();
   if (std::find(names->begin(), names->end(), kUsualIndex) != names->end()) return std::string(kUsualIndex);
-  return Status(Code::kInvalidArgument, fmt::format("{}: several indexes ({}): leave one, or name it {}", folder,
-                                                    fmt::join(*names, ", "), kUsualIndex));
+  return Status(Code::kInvalidArgument,
+                fmt::format("{}: several indexes ({}): leave one, or name it {}", folder, fmt::join(*names, ", "), kUsualIndex));
 }
 
 }  // namespace
@@ -92,8 +96,8 @@ Status Checkpoint::add_file(const std::string& path, const std::string& name, Ac
   if (!header.ok()) return header.status().with_prefix(path + ": ");
   const std::uint64_t held_bytes = file->bytes().size() - kHeaderLengthBytes - text->size();
   if (header->data_bytes != held_bytes) {
-    return corrupt(path, fmt::format("the tensors need {} bytes, but {} follow the header: the file is {}", header->data_bytes, held_bytes,
-                                     header->data_bytes > held_bytes ? "cut" : "longer than it should be"));
+    return corrupt(path, fmt::format("the tensors need {} bytes, but {} follow the header: the file is {}", header->data_bytes,
+                                     held_bytes, header->data_bytes > held_bytes ? "cut" : "longer than it should be"));
   }
   std::byte* data = file->data() + kHeaderLengthBytes + text->size();
   for (std::size_t i = 0; i < header->tensors.size(); ++i) {
@@ -120,7 +124,8 @@ Status Checkpoint::open_folder(Access access) {
     if (!index_path.ok()) return index_path.status();
     const Result<MappedFile> file = MappedFile::open(*index_path, Access::kReadOnly);
     if (!file.ok()) return file.status();
-    if (file->bytes().size() > kMaxHeaderBytes) return corrupt(*index_path, fmt::format("an index of more than {} bytes", kMaxHeaderBytes));
+    if (file->bytes().size() > kMaxHeaderBytes)
+      return corrupt(*index_path, fmt::format("an index of more than {} bytes", kMaxHeaderBytes));
     layout_.index = as_text(file->bytes());
     Result<ShardIndex> index = parse_shard_index(layout_.index);
     if (!index.ok()) return index.status().with_prefix(*index_path + ": ");

@@ -15,9 +15,9 @@ namespace sparcl::model {
 
 class Checkpoint {
  public:
-  // PATH is a .safetensors file or a folder. A folder's shards are those that its *.safetensors.index.json names (all of whose tensors must be
-  // where it says), else all *.safetensors in it, in the order of their names. Files are hostile: a shard outside of the folder (by its name
-  // or through a symbolic link) is refused before it is opened.
+  // PATH is a .safetensors file or a folder. A folder's shards are those that its *.safetensors.index.json names (all of whose
+  // tensors must be where it says), else all *.safetensors in it, in the order of their names. Files are hostile: a shard outside
+  // of the folder (by its name or through a symbolic link) is refused before it is opened.
   static Result<Checkpoint> open(const std::string& path, Access access = Access::kReadOnly);
 
   const std::string& path() const { return path_; }
@@ -28,7 +28,7 @@ class Checkpoint {
   std::span<const std::byte* const> pointers() const { return {pointers_.data(), pointers_.size()}; }
   std::span<std::byte* const> mutable_pointers() { return pointers_; }  // to be written where opened with kCopyOnWrite
 
-  std::size_t file_of(std::size_t tensor) const { return file_of_[tensor]; }               // position in layout().files
+  std::size_t file_of(std::size_t tensor) const { return file_of_[tensor]; }  // position in layout().files
   const Metadata& metadata(std::size_t file) const { return metadata_[file]; }
   std::uint64_t byte_count() const;  // of all tensors
 

@@ -17,8 +17,8 @@ Status write_file(const std::string& path, const FileLayout& layout, std::span<c
   const Result<Header> header = parse_header(layout.header);
   if (!header.ok()) return header.status().with_prefix(path + ": ");
   if (tensors.size() < header->tensors.size()) {
-    return Status(Code::kInvalidArgument, fmt::format("{}: {} tensors to write, but the header has {}", path, tensors.size(),
-                                                      header->tensors.size()));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: {} tensors to write, but the header has {}", path, tensors.size(), header->tensors.size()));
   }
   Result<AtomicFile> file = AtomicFile::create(path);
   if (!file.ok()) return file.status();
@@ -42,7 +42,8 @@ Status write_text(const std::string& path, const std::string& text) {
   return file->commit();
 }
 
-Status write_folder(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors, const Layout* replaced) {
+Status write_folder(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors,
+                    const Layout* replaced) {
   Result<OutputFolder> folder = OutputFolder::create(path, layout, replaced);
   if (!folder.ok()) return folder.status();
   for (const FileLayout& file : layout.files) {
@@ -58,7 +59,8 @@ Status write_folder(const std::string& path, const Layout& layout, std::span<con
 
 }  // namespace
 
-Status write_checkpoint(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors, const Layout* replaced) {
+Status write_checkpoint(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors,
+                        const Layout* replaced) {
   if (layout.is_folder) return write_folder(path, layout, tensors, replaced);
   if (layout.files.size() != 1) {
     return Status(Code::kInvalidArgument, fmt::format("{}: {} files cannot be written as one", path, layout.files.size()));

@@ -40,7 +40,8 @@ Result<Schema> layout_schema(const Layout& layout) {
   for (std::size_t i = 0; i < layout.files.size(); ++i) {
     const FileLayout& file = layout.files[i];
     const std::string where = layout.is_folder ? file.name + ": " : "";
-    if (file.header.size() > kMaxHeaderBytes) return corrupt(fmt::format("{}a header of more than {} bytes", where, kMaxHeaderBytes));
+    if (file.header.size() > kMaxHeaderBytes)
+      return corrupt(fmt::format("{}a header of more than {} bytes", where, kMaxHeaderBytes));
     Result<Header> header = parse_header(file.header);
     if (!header.ok()) return header.status().with_prefix(where);
     file_of.insert(file_of.end(), header->tensors.size(), i);
@@ -73,7 +74,8 @@ Status check_index(const Layout& layout, const Schema& schema, std::span<const s
   const auto [listed, found] = std::mismatch(index->weight_map.begin(), index->weight_map.end(), held.begin(), held.end());
   if (listed == index->weight_map.end() && found == held.end()) return {};
   if (found == held.end() || (listed != index->weight_map.end() && *listed < *found)) {
-    return corrupt(fmt::format("{}: tensor {} is missing in shard {}", layout.index_name, in_quotes(listed->first), in_quotes(listed->second)));
+    return corrupt(fmt::format("{}: tensor {} is missing in shard {}", layout.index_name, in_quotes(listed->first),
+                               in_quotes(listed->second)));
   }
   return corrupt(fmt::format("{}: shard {} holds tensor {}, which the index does not list there", layout.index_name,
                              in_quotes(found->second), in_quotes(found->first)));

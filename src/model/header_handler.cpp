@@ -105,27 +105,35 @@ bool HeaderHandler::refuse(Code code, std::string what) {
   return false;
 }
 
-bool HeaderHandler::wrong(std::string_view found) {
-  return refuse(Code::kCorrupt, fmt::format("{}, not {}", demanded(), found));
-}
+bool HeaderHandler::wrong(std::string_view found) { return refuse(Code::kCorrupt, fmt::format("{}, not {}", demanded(), found)); }
 
 std::string HeaderHandler::where() const {
   switch (place_) {
-    case Place::kOutside: return "header";
-    case Place::kRoot: return key_ == kMetadataKey ? key_ : fmt::format("tensor {}", in_quotes(key_));
-    case Place::kMetadata: return std::string(kMetadataKey);
-    default: return fmt::format("tensor {}", in_quotes(tensors_.back().schema.name));
+    case Place::kOutside:
+      return "header";
+    case Place::kRoot:
+      return key_ == kMetadataKey ? key_ : fmt::format("tensor {}", in_quotes(key_));
+    case Place::kMetadata:
+      return std::string(kMetadataKey);
+    default:
+      return fmt::format("tensor {}", in_quotes(tensors_.back().schema.name));
   }
 }
 
 std::string HeaderHandler::demanded() const {
   switch (place_) {
-    case Place::kOutside: return "it must be one object";
-    case Place::kRoot: return "its value must be an object";
-    case Place::kMetadata: return fmt::format("the value of {} must be a string", in_quotes(key_));
-    case Place::kTensor: return field_ == kDtype ? "dtype must be a string" : "shape and data_offsets must be arrays of integers";
-    case Place::kInShape: return "shape must hold integers that are not negative";
-    case Place::kInOffsets: return "data_offsets must hold integers that are not negative";
+    case Place::kOutside:
+      return "it must be one object";
+    case Place::kRoot:
+      return "its value must be an object";
+    case Place::kMetadata:
+      return fmt::format("the value of {} must be a string", in_quotes(key_));
+    case Place::kTensor:
+      return field_ == kDtype ? "dtype must be a string" : "shape and data_offsets must be arrays of integers";
+    case Place::kInShape:
+      return "shape must hold integers that are not negative";
+    case Place::kInOffsets:
+      return "data_offsets must hold integers that are not negative";
   }
   return "it must be something else";
 }

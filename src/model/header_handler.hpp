@@ -1,6 +1,6 @@
 #pragma once
-// Events of a JSON parser, turned into the entries of a safetensors header. Events, and not a tree: a tree hides duplicate keys, and grows
-// with whatever nonsense a hostile header holds. Any depth but the format's is refused at the event that opens it.
+// Events of a JSON parser, turned into the entries of a safetensors header. Events, and not a tree: a tree hides duplicate keys,
+// and grows with whatever nonsense a hostile header holds. Any depth but the format's is refused at the event that opens it.
 
 #include <cstdint>
 #include <string>

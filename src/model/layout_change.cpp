@@ -143,8 +143,9 @@ Result<LayoutChange> compare_layouts(const Layout& base, const Layout& target, c
 Result<ChangedLayout> apply_layout_change(const LayoutChange& change, const Layout& base) {
   if (change.base_digest != layout_digest(base)) {
     if (change.has_edits && change.files.size() == base.files.size()) return edit_base(change, base);
-    return Status(Code::kWrongBase, "the delta rearranges the tensors, and was made of a base whose header is not this one's byte for byte: "
-                                    "apply it to the very files that it was made of");
+    return Status(Code::kWrongBase,
+                  "the delta rearranges the tensors, and was made of a base whose header is not this one's byte for byte: "
+                  "apply it to the very files that it was made of");
   }
   const Status damaged(Code::kCorrupt, "the attached change of the layout does not fit the base that it is for");
   ChangedLayout out;

@@ -1,17 +1,6 @@
 #pragma once
-// What turns the layout of a base into that of the target: an update's attachment (docs/wire-format.md), where they differ.
-//
-//   u8   1
-//   u8   flags: bit 0 the target is a folder, bit 1 it has an index, bit 2 metadata edits follow, bit 3 the base's state hash follows
-//   u64  h64 of the base's layout, which the patches need byte for byte
-//   16 bytes: state hash of the base (bit 3)
-//   varint number of files, then each: name (folder only), patch of the header of the base's file at the same position
-//   name and patch of the index (bit 1)
-//   edits of each file's metadata (bit 2): varint removals, keys; varint settings, keys and values
-//
-// A name, key, value: varint length, bytes. A patch: varints first, last, spaces, then the new text as such: the base's first `first` bytes,
-// the new text, the last `last` bytes of the base without the spaces at its end (256 of them at most), and so many spaces, at most 256.
-// (Headers are padded: a number with one more digit changes the padding, too.)
+// What turns the layout of a base into that of the target: an update's attachment, where they differ (docs/delta-file.md has the
+// bytes).
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +23,8 @@ struct TextPatch {
   std::string text;
 };
 
-// More edits than this a file are not carried: they only help where another program wrote the base anew, and hostile ones would cost time.
+// More edits than this a file are not carried: they only help where another program wrote the base anew, and hostile ones would
+// cost time.
 constexpr std::size_t kMaxEdits = 1024;
 
 struct MetadataEdits {
@@ -52,7 +42,7 @@ struct LayoutChange {
   std::uint64_t base_digest = 0;
   std::optional<Hash128> base_hash;  // where the schemas differ: an update then has no hash of the whole base
   bool is_folder = false;
-  bool has_edits = false;            // where the schemas are equal
+  bool has_edits = false;  // where the schemas are equal
   std::vector<FileChange> files;
   std::string index_name;
   TextPatch index;
@@ -68,11 +58,12 @@ Result<LayoutChange> parse_layout_change(std::span<const std::byte> bytes);
 
 struct ChangedLayout {
   Layout layout;
-  bool exact = true;  // false: another program wrote the base anew; its layout with the target's metadata stands in for the target's
+  // False: another program wrote the base anew; its layout with the target's metadata stands in for the target's.
+  bool exact = true;
 };
 
-// A layout that can be written, also for a hostile change. WrongBase where the tensors' list changes and `base` is not, byte for byte, what
-// the change was made of.
+// A layout that can be written, also for a hostile change. WrongBase where the tensors' list changes and `base` is not, byte for
+// byte, what the change was made of.
 Result<ChangedLayout> apply_layout_change(const LayoutChange& change, const Layout& base);
 
 }  // namespace sparcl::model

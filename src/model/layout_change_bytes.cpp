@@ -1,4 +1,4 @@
-// LayoutChange to bytes and back; the format is in the header.
+// LayoutChange to bytes and back (docs/delta-file.md).
 #include <fmt/format.h>
 
 #include "src/base/bytes.hpp"
@@ -84,7 +84,8 @@ bool read_change(ByteReader& reader, LayoutChange& change) {
     FileChange& file = change.files.emplace_back();
     if ((change.is_folder && !get(reader, file.name)) || !get(reader, file.header)) return false;
   }
-  if ((flags & kIndex) != 0 && (!get(reader, change.index_name) || change.index_name.empty() || !get(reader, change.index))) return false;
+  if ((flags & kIndex) != 0 && (!get(reader, change.index_name) || change.index_name.empty() || !get(reader, change.index)))
+    return false;
   for (std::uint64_t i = 0; change.has_edits && i < file_count; ++i) {
     if (!get(reader, change.files[i].edits)) return false;
   }
@@ -122,7 +123,8 @@ Result<LayoutChange> parse_layout_change(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   LayoutChange change;
   if (read_change(reader, change)) return change;
-  return Status(Code::kCorrupt, fmt::format("the attached change of the layout is damaged at its byte {}, or of a later version", reader.position()));
+  return Status(Code::kCorrupt, fmt::format("the attached change of the layout is damaged at its byte {}, or of a later version",
+                                            reader.position()));
 }
 
 }  // namespace sparcl::model

@@ -10,8 +10,8 @@ namespace sparcl::model {
 
 enum class Access { kReadOnly, kCopyOnWrite };  // copy on write: this process may change the bytes, the file never sees it
 
-// A regular file, mapped privately. Truncating the file while it is mapped raises SIGBUS on the next read past its new end: as for every
-// program that maps files, a checkpoint must be replaced (rename), not rewritten, while others read it.
+// A regular file, mapped privately. Truncating the file while it is mapped raises SIGBUS on the next read past its new end: as for
+// every program that maps files, a checkpoint must be replaced (rename), not rewritten, while others read it.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path, Access access);

@@ -42,7 +42,8 @@ Status refuse_foreign_shards(const std::string& path, const Layout& written, con
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (!is_shard(name) || names(written, name) || (replaced != nullptr && names(*replaced, name))) continue;
-    return Status(Code::kInvalidArgument, fmt::format("{}: it holds {}, which would be lost: give another output", path, in_quotes(name)));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: it holds {}, which would be lost: give another output", path, in_quotes(name)));
   }
   return error ? failed(path, "cannot be listed", error) : Status();
 }
@@ -54,7 +55,8 @@ Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout&
   std::string place = without_trailing_slash(path);
   const bool exists = fs::exists(place, error);
   if (exists && !fs::is_directory(place, error)) {
-    return Status(Code::kInvalidArgument, fmt::format("{}: a folder of shards is to be written, but this is no folder: give another output", path));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: a folder of shards is to be written, but this is no folder: give another output", path));
   }
   if (exists) {
     place = fs::canonical(place, error).string();  // a symbolic link stays, and the folder behind it is exchanged; "." gets a name
@@ -99,7 +101,8 @@ Status OutputFolder::exchange() {
   if (::rename(path_.c_str(), aside.c_str()) != 0) return system_error(path_, "cannot be moved aside");
   if (::rename(made.c_str(), path_.c_str()) != 0) {
     const Status status = system_error(path_, "the finished folder cannot be renamed to this");
-    if (::rename(aside.c_str(), path_.c_str()) != 0) return system_error(path_, fmt::format("cannot be moved back: it is now {}", aside));
+    if (::rename(aside.c_str(), path_.c_str()) != 0)
+      return system_error(path_, fmt::format("cannot be moved back: it is now {}", aside));
     return status;
   }
   temporary_.take(aside);
@@ -112,7 +115,9 @@ Status OutputFolder::move_kept_folders() const {
     if (at->symlink_status().type() != fs::file_type::directory) continue;
     fs::rename(at->path(), fs::path(path_) / at->path().filename(), error);
   }
-  return error ? failed(path_, fmt::format("written, but not all of its folders could be kept; they are in {}", temporary_.path()), error) : Status();
+  return error ? failed(path_, fmt::format("written, but not all of its folders could be kept; they are in {}", temporary_.path()),
+                        error)
+               : Status();
 }
 
 Status OutputFolder::commit() {
@@ -124,7 +129,8 @@ Status OutputFolder::commit() {
     if (!moved.ok()) temporary_.release();  // nothing that is not ours is removed
     SPARCL_RETURN_IF_ERROR(moved);
   } else {
-    if (::rename(temporary_.path().c_str(), path_.c_str()) != 0) return system_error(path_, "the finished folder cannot be renamed to this");
+    if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
+      return system_error(path_, "the finished folder cannot be renamed to this");
     temporary_.release();
   }
   return sync_folder_of(path_);

@@ -9,7 +9,8 @@
 
 namespace sparcl::model {
 
-// A folder of shards that appears whole or not at all: filled under another name beside its place, then exchanged with what is there.
+// A folder of shards that appears whole or not at all: filled under another name beside its place, then exchanged with what is
+// there.
 class OutputFolder {
  public:
   // Refuses a `path` that is no folder, or one with shards that neither `written` nor `replaced` names: they would be lost.
@@ -17,8 +18,8 @@ class OutputFolder {
 
   std::string inside(const std::string& name) const { return temporary_.path() + "/" + name; }
 
-  // Files of an existing folder that are no shards (configuration, tokenizer) are kept: linked into the new one before the exchange; folders
-  // are moved after it.
+  // Files of an existing folder that are no shards (configuration, tokenizer) are kept: linked into the new one before the
+  // exchange; folders are moved after it.
   Status commit();
 
  private:

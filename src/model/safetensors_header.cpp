@@ -37,7 +37,8 @@ Status refuse_duplicate_metadata(const Metadata& metadata) {
 // `end` is where the tensor before ends.
 Status check_place(const RawTensor& tensor, std::uint64_t end) {
   const auto refuse = [&](const std::string& what) {
-    return corrupt(fmt::format("tensor {}: data_offsets [{}, {}] {}", in_quotes(tensor.schema.name), tensor.begin, tensor.end, what));
+    return corrupt(
+        fmt::format("tensor {}: data_offsets [{}, {}] {}", in_quotes(tensor.schema.name), tensor.begin, tensor.end, what));
   };
   if (tensor.end < tensor.begin) return refuse("end before they begin");
   const Result<std::uint64_t> count = element_count(tensor.schema);
@@ -73,9 +74,8 @@ Result<Header> parse_header(std::string_view json) {
   SPARCL_RETURN_IF_ERROR(refuse_duplicate_names(tensors));
   SPARCL_RETURN_IF_ERROR(refuse_duplicate_metadata(header.metadata));
 
-  std::stable_sort(tensors.begin(), tensors.end(), [](const RawTensor& a, const RawTensor& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const RawTensor& a, const RawTensor& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   header.tensors.reserve(tensors.size());
   header.offsets.reserve(tensors.size());
   for (RawTensor& tensor : tensors) {

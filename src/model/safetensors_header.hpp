@@ -1,5 +1,6 @@
 #pragma once
-// The JSON header of a safetensors file. A file is: its length (8 bytes, little endian), the header, the tensors' bytes without a gap.
+// The JSON header of a safetensors file. A file is: its length (8 bytes, little endian), the header, the tensors' bytes without a
+// gap.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +27,9 @@ struct Header {
   Metadata metadata;
 };
 
-// Checks hostile JSON: well-formed UTF-8 without duplicate keys, nothing but the format's fields, each tensor's bytes equal to its shape's,
-// and all of them side by side without overlap or gap. Refusals name the tensor and what was wrong (Corrupt; Unsupported for a data type).
+// Checks hostile JSON: well-formed UTF-8 without duplicate keys, nothing but the format's fields, each tensor's bytes equal to its
+// shape's, and all of them side by side without overlap or gap. Refusals name the tensor and what was wrong (Corrupt; Unsupported
+// for a data type).
 Result<Header> parse_header(std::string_view json);
 
 // The header of tensors laid out in schema order, in the reference implementation's compact style, padded by spaces to 8 bytes.

@@ -24,7 +24,8 @@ Status read_tensor(ByteReader& reader, TensorSchema& tensor) {
   tensor.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
   if (!reader.read(type) || find_data_type(type) == nullptr) return damaged("a data type is missing or unknown");
   tensor.datatype = static_cast<DataType>(type);
-  if (!reader.read_varint(rank) || rank > reader.remaining()) return damaged("a shape ends early");  // a dimension takes a byte at least
+  if (!reader.read_varint(rank) || rank > reader.remaining())
+    return damaged("a shape ends early");  // a dimension takes a byte at least
   tensor.shape.resize(rank);
   for (std::uint64_t& dimension : tensor.shape) {
     if (!reader.read_varint(dimension)) return damaged("a shape ends early");
@@ -51,7 +52,8 @@ Result<std::uint64_t> element_count(const TensorSchema& tensor) {
   std::uint64_t count = 1;
   for (const std::uint64_t dimension : tensor.shape) {
     if (dimension > most / count) {
-      return Status(Code::kInvalidArgument, fmt::format("tensor {}: the shape's product passes 2^63 bytes", in_quotes(tensor.name)));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("tensor {}: the shape's product passes 2^63 bytes", in_quotes(tensor.name)));
     }
     count *= dimension;
   }
@@ -75,7 +77,8 @@ Result<Schema> parse_schema(std::span<const std::byte> bytes) {
   constexpr std::size_t kLeastTensorBytes = 3;  // empty name, type, no dimension
   ByteReader reader(bytes);
   std::uint64_t count = 0;
-  if (!reader.read_varint(count) || count > reader.remaining() / kLeastTensorBytes) return damaged("it names more tensors than it holds");
+  if (!reader.read_varint(count) || count > reader.remaining() / kLeastTensorBytes)
+    return damaged("it names more tensors than it holds");
   Schema schema(count);
   for (TensorSchema& tensor : schema) SPARCL_RETURN_IF_ERROR(read_tensor(reader, tensor));
   if (reader.remaining() != 0) return damaged(fmt::format("{} bytes follow its end", reader.remaining()));
@@ -93,7 +96,8 @@ Status validate(const Schema& schema) {
     if (!count.ok()) return count.status();
     total_bytes += *count * element_bytes(tensor.datatype);
     if (total_bytes >= kLimit) {
-      return Status(Code::kInvalidArgument, fmt::format("tensor {}: the tensors up to here pass 2^63 bytes", in_quotes(tensor.name)));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("tensor {}: the tensors up to here pass 2^63 bytes", in_quotes(tensor.name)));
     }
   }
   return refuse_duplicates(schema);

@@ -26,7 +26,8 @@ Result<std::uint64_t> element_count(const TensorSchema& tensor);
 
 using Schema = std::vector<TensorSchema>;
 
-// The canonical bytes of a schema: equal schemas and no others have equal bytes. Per tensor: name, type, shape, each with its length.
+// The canonical bytes of a schema: equal schemas and no others have equal bytes. Per tensor: name, type, shape, each with its
+// length.
 std::vector<std::byte> serialise(const Schema& schema);
 
 // The inverse, for hostile bytes: an error unless they are exactly what serialise() writes for a valid schema.

@@ -103,7 +103,8 @@ Result<ShardIndex> parse_shard_index(std::string_view json) {
     if (i > 0 && tensor == index.weight_map[i - 1].first) {
       return Status(Code::kCorrupt, fmt::format("weight_map lists tensor {} twice", in_quotes(tensor)));
     }
-    SPARCL_RETURN_IF_ERROR(check_shard_name(file).with_prefix(fmt::format("weight_map: the file of tensor {}: ", in_quotes(tensor))));
+    SPARCL_RETURN_IF_ERROR(
+        check_shard_name(file).with_prefix(fmt::format("weight_map: the file of tensor {}: ", in_quotes(tensor))));
     index.files.push_back(file);
   }
   std::sort(index.files.begin(), index.files.end());

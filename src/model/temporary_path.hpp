@@ -16,8 +16,8 @@ class TemporaryPath {
   ~TemporaryPath();
 
   const std::string& path() const { return path_; }
-  void release();      // it is no longer temporary
-  void hide() const;   // remove_temporary_paths() leaves it alone from now on
+  void release();               // it is no longer temporary
+  void hide() const;            // remove_temporary_paths() leaves it alone from now on
   void take(std::string path);  // releases its path, and removes this one instead; hidden
 
  private:

@@ -82,7 +82,9 @@ TEST_F(ShardFolder, NamesATensorThatTheIndexDoesNotList) {
   put("b.safetensors", shard("y"));
   put_index(R"("x":"a.safetensors")");
   ASSERT_TRUE(open().ok()) << message();  // b is no shard of this index
-  put("a.safetensors", test::file_of(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"z":{"dtype":"U8","shape":[0],"data_offsets":[1,1]}})", "x"));
+  put("a.safetensors",
+      test::file_of(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"z":{"dtype":"U8","shape":[0],"data_offsets":[1,1]}})",
+                    "x"));
   EXPECT_THAT(message(), HasSubstr("shard 'a.safetensors' holds tensor 'z', which the index does not list"));
 }
 
@@ -97,7 +99,8 @@ TEST_F(ShardFolder, RefusesNamesThatLeaveTheFolder) {
   fs::create_directory(folder_.path() / "model");
   put("outside.safetensors", shard("x"));
   for (const char* name : {"../outside.safetensors", "/etc/passwd", "model/../../outside.safetensors", "..", ".", "", "a\\\\b"}) {
-    test::write_text((folder_.path() / "model/model.safetensors.index.json").string(), fmt::format(R"({{"weight_map":{{"x":"{}"}}}})", name));
+    test::write_text((folder_.path() / "model/model.safetensors.index.json").string(),
+                     fmt::format(R"({{"weight_map":{{"x":"{}"}}}})", name));
     const Status status = Checkpoint::open(folder_ / "model").status();
     EXPECT_EQ(status.code(), Code::kCorrupt) << name;
     EXPECT_THAT(status.message(), HasSubstr("is no plain file name")) << name;
@@ -157,8 +160,8 @@ TEST(ShardIndex, RefusesBadJson) {
 }
 
 TEST(ShardIndex, SkipsOtherEntries) {
-  const Result<ShardIndex> index =
-      parse_shard_index(R"({"metadata":{"total_size":1e9,"nested":[{"weight_map":{"y":"../b"}}]},"weight_map":{"x":"a.safetensors"},"more":null,"text":"t"})");
+  const Result<ShardIndex> index = parse_shard_index(
+      R"({"metadata":{"total_size":1e9,"nested":[{"weight_map":{"y":"../b"}}]},"weight_map":{"x":"a.safetensors"},"more":null,"text":"t"})");
   ASSERT_TRUE(index.ok()) << index.status().message();
   ASSERT_EQ(index->weight_map.size(), 1u);
   EXPECT_EQ(index->files, std::vector<std::string>{"a.safetensors"});

@@ -38,7 +38,8 @@ Tensors every_type() {
 TEST(CheckpointWriter, WhatItWritesIsRead) {
   TempFolder folder;
   const Tensors tensors = every_type();
-  const Status status = write_safetensors(folder / "x.safetensors", tensors.schema, tensors.pointers(), {{"step", "7"}, {"", "\"\n"}});
+  const Status status =
+      write_safetensors(folder / "x.safetensors", tensors.schema, tensors.pointers(), {{"step", "7"}, {"", "\"\n"}});
   ASSERT_TRUE(status.ok()) << status.message();
   const Result<Checkpoint> file = Checkpoint::open(folder / "x.safetensors");
   ASSERT_TRUE(file.ok()) << file.status().message();
@@ -73,9 +74,10 @@ TEST(CheckpointWriter, RoundTripIsByteIdentical) {
 // Another style, another order of names than of data: the layout keeps both.
 TEST(CheckpointWriter, KeepsAForeignHeader) {
   TempFolder folder;
-  const std::string text = test::file_of("{\"b\": {\"shape\": [1], \"data_offsets\": [1, 2],\t\"dtype\": \"U8\"}, \"a\": {\"dtype\": \"U8\", "
-                                         "\"shape\": [1], \"data_offsets\": [0, 1]}, \"__metadata__\": {}}  \n",
-                                         "xy");
+  const std::string text = test::file_of(
+      "{\"b\": {\"shape\": [1], \"data_offsets\": [1, 2],\t\"dtype\": \"U8\"}, \"a\": {\"dtype\": \"U8\", "
+      "\"shape\": [1], \"data_offsets\": [0, 1]}, \"__metadata__\": {}}  \n",
+      "xy");
   test::write_text(folder / "a", text);
   const Result<Checkpoint> file = Checkpoint::open(folder / "a");
   ASSERT_TRUE(file.ok()) << file.status().message();
@@ -134,7 +136,8 @@ TEST(CheckpointWriter, AFailedWriteLeavesTheOldFileAndNothingElse) {
   std::signal(SIGXFSZ, before);
 
   EXPECT_EQ(status.code(), Code::kSystemError);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr((folder / "x") + ": writing "), HasSubstr("at byte 100000 failed: File too large")));
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr((folder / "x") + ": writing "), HasSubstr("at byte 100000 failed: File too large")));
   EXPECT_EQ(test::read_text(folder / "x"), "old");
   EXPECT_EQ(folder.count(), 1u);
 }
@@ -160,11 +163,14 @@ class FolderWriter : public ::testing::Test {
     test::add_tensor(tensors_, "a", DataType::kUint16, {5}, 1);
     test::add_tensor(tensors_, "b", DataType::kUint16, {7}, 2);
     layout_.is_folder = true;
-    layout_.files = {{"1.safetensors", render_header({tensors_.schema[0]}, {})}, {"2.safetensors", render_header({tensors_.schema[1]}, {})}};
+    layout_.files = {{"1.safetensors", render_header({tensors_.schema[0]}, {})},
+                     {"2.safetensors", render_header({tensors_.schema[1]}, {})}};
     layout_.index_name = "model.safetensors.index.json";
     layout_.index = R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})";
   }
-  Status write(const Layout* replaced = nullptr) const { return write_checkpoint(folder_ / "out", layout_, tensors_.pointers(), replaced); }
+  Status write(const Layout* replaced = nullptr) const {
+    return write_checkpoint(folder_ / "out", layout_, tensors_.pointers(), replaced);
+  }
   void put(std::string_view name, std::string_view text) const {
     fs::create_directories(fs::path(folder_ / "out") / fs::path(name).parent_path());
     test::write_text((fs::path(folder_ / "out") / name).string(), text);

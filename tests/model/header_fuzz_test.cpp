@@ -1,5 +1,5 @@
-// Mutated headers: each is refused with a reason, or read into what its file really holds. Under AddressSanitizer this also shows that no
-// byte outside of the file is touched.
+// Mutated headers: each is refused with a reason, or read into what its file really holds. Under AddressSanitizer this also shows
+// that no byte outside of the file is touched.
 #include <gtest/gtest.h>
 
 #include "src/model/checkpoint.hpp"
@@ -10,30 +10,68 @@
 namespace sparcl::model {
 namespace {
 
-const std::vector<std::string_view> kPieces{"{", "}", "[", "]", "\"", ",", ":", "-", "0", "1", "e9", "null", "true", "18446744073709551615",
-                                            "18446744073709551616", "9223372036854775808", "-1", "0.5", "\"BF16\"", "\"F4\"", "\\u0000",
-                                            "\\ud800", "\xff", "\xef\xbb\xbf", "__metadata__", "data_offsets", "shape", "dtype", "[[[[", "{\"\":"};
+const std::vector<std::string_view> kPieces{"{",
+                                            "}",
+                                            "[",
+                                            "]",
+                                            "\"",
+                                            ",",
+                                            ":",
+                                            "-",
+                                            "0",
+                                            "1",
+                                            "e9",
+                                            "null",
+                                            "true",
+                                            "18446744073709551615",
+                                            "18446744073709551616",
+                                            "9223372036854775808",
+                                            "-1",
+                                            "0.5",
+                                            "\"BF16\"",
+                                            "\"F4\"",
+                                            "\\u0000",
+                                            "\\ud800",
+                                            "\xff",
+                                            "\xef\xbb\xbf",
+                                            "__metadata__",
+                                            "data_offsets",
+                                            "shape",
+                                            "dtype",
+                                            "[[[[",
+                                            "{\"\":"};
 
 void mutate(std::string& text, std::mt19937_64& random) {
   const auto below = [&](std::size_t limit) { return limit == 0 ? 0 : static_cast<std::size_t>(random() % limit); };
   switch (below(6)) {
-    case 0: if (!text.empty()) text[below(text.size())] ^= static_cast<char>(1u << below(8)); break;
-    case 1: if (!text.empty()) text[below(text.size())] = static_cast<char>(random()); break;
-    case 2: text.insert(below(text.size() + 1), kPieces[below(kPieces.size())]); break;
-    case 3: text.erase(below(text.size()), below(20)); break;
+    case 0:
+      if (!text.empty()) text[below(text.size())] ^= static_cast<char>(1u << below(8));
+      break;
+    case 1:
+      if (!text.empty()) text[below(text.size())] = static_cast<char>(random());
+      break;
+    case 2:
+      text.insert(below(text.size() + 1), kPieces[below(kPieces.size())]);
+      break;
+    case 3:
+      text.erase(below(text.size()), below(20));
+      break;
     case 4: {  // a piece of the text once more: duplicate keys, shifted structure
       const std::size_t first = below(text.size());
       text.insert(below(text.size() + 1), text.substr(first, below(60)));
       break;
     }
     default:  // a digit, which keeps the JSON well formed
-      if (const std::size_t at = text.find_first_of("0123456789", below(text.size())); at != text.npos) text[at] = static_cast<char>('0' + below(10));
+      if (const std::size_t at = text.find_first_of("0123456789", below(text.size())); at != text.npos)
+        text[at] = static_cast<char>('0' + below(10));
   }
 }
 
 std::string good_header() {
-  Schema schema{{"model.embed.weight", DataType::kBfloat16, {4, 3}}, {"model.norm", DataType::kFloat32, {3}},
-                {"step", DataType::kInt64, {}}, {"empty", DataType::kUint8, {0}}};
+  Schema schema{{"model.embed.weight", DataType::kBfloat16, {4, 3}},
+                {"model.norm", DataType::kFloat32, {3}},
+                {"step", DataType::kInt64, {}},
+                {"empty", DataType::kUint8, {0}}};
   return render_header(schema, {{"format", "pt"}, {"step", "12"}});
 }
 

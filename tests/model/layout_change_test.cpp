@@ -44,7 +44,8 @@ TEST(LayoutChange, BringsTheTargetsLayoutByteForByte) {
   const Layout one = single_file_layout(example(), {{"step", "5"}, {"format", "pt"}});
   const Layout two = single_file_layout(example(), {{"step", "16"}, {"format", "pt"}});
   Layout styled = two;
-  styled.files[0].header = R"({"b": {"dtype": "F32", "shape": [], "data_offsets": [24, 28]}, "a": {"dtype": "BF16", "shape": [3, 4], "data_offsets": [0, 24]}} )";
+  styled.files[0].header =
+      R"({"b": {"dtype": "F32", "shape": [], "data_offsets": [24, 28]}, "a": {"dtype": "BF16", "shape": [3, 4], "data_offsets": [0, 24]}} )";
   Schema more = example();
   more.push_back({"c", DataType::kInt8, {5}});
   const Layout grown = single_file_layout(more, {});

@@ -47,9 +47,7 @@ TEST(ModelHash, SeesEachByteAndTheSchema) {
   EXPECT_NE(*state_hash(tensors.schema, tensors.pointers()), hash);
 }
 
-TEST(ModelHash, RefusesAWrongNumberOfArrays) {
-  EXPECT_FALSE(state_hash(example().schema, {}).ok());
-}
+TEST(ModelHash, RefusesAWrongNumberOfArrays) { EXPECT_FALSE(state_hash(example().schema, {}).ok()); }
 
 }  // namespace
 }  // namespace sparcl::model

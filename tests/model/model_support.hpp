@@ -23,8 +23,8 @@ namespace sparcl::test {
 
 namespace fs = std::filesystem;
 
-// A folder of this test alone, removed with all that it holds. In memory where that can be: each output is synchronised to its disk, and a
-// busy disk makes seconds of that.
+// A folder of this test alone, removed with all that it holds. In memory where that can be: each output is synchronised to its
+// disk, and a busy disk makes seconds of that.
 class TempFolder {
  public:
   TempFolder() {
@@ -43,7 +43,9 @@ class TempFolder {
   std::string operator/(std::string_view name) const { return (path_ / name).string(); }
 
   // How many entries it holds, hidden ones included: leftovers show.
-  std::size_t count() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator())); }
+  std::size_t count() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
 
  private:
   fs::path path_;

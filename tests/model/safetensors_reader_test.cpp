@@ -18,7 +18,8 @@ Status refusal(std::string_view json, std::string_view data = {}) {
   TempFolder folder;
   test::write_text(folder / "x.safetensors", test::file_of(json, data));
   Status status = Checkpoint::open(folder / "x.safetensors").status();
-  EXPECT_TRUE(status.ok() || status.message().find("x.safetensors: ") != std::string::npos) << "the file is not named: " << status.message();
+  EXPECT_TRUE(status.ok() || status.message().find("x.safetensors: ") != std::string::npos)
+      << "the file is not named: " << status.message();
   return status;
 }
 
@@ -33,8 +34,9 @@ TEST_P(EachDataType, IsRead) {
   TempFolder folder;
   const auto [name, bytes] = GetParam();
   const std::string data(6 * bytes, '\x5a');
-  test::write_text(folder / "x.safetensors",
-                   test::file_of(fmt::format(R"({{"t":{{"dtype":"{}","shape":[2,3],"data_offsets":[0,{}]}}}})", name, data.size()), data));
+  test::write_text(
+      folder / "x.safetensors",
+      test::file_of(fmt::format(R"({{"t":{{"dtype":"{}","shape":[2,3],"data_offsets":[0,{}]}}}})", name, data.size()), data));
   const Result<Checkpoint> file = Checkpoint::open(folder / "x.safetensors");
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(info(file->schema()[0].datatype).safetensors, name);
@@ -44,18 +46,19 @@ TEST_P(EachDataType, IsRead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(SafetensorsReader, EachDataType,
-                         ::testing::Values(TypeRow{"BOOL", 1}, TypeRow{"U8", 1}, TypeRow{"I8", 1}, TypeRow{"U16", 2}, TypeRow{"I16", 2},
-                                           TypeRow{"F16", 2}, TypeRow{"BF16", 2}, TypeRow{"U32", 4}, TypeRow{"I32", 4}, TypeRow{"F32", 4},
-                                           TypeRow{"U64", 8}, TypeRow{"I64", 8}, TypeRow{"F64", 8}, TypeRow{"F8_E4M3", 1},
-                                           TypeRow{"F8_E5M2", 1}),
+                         ::testing::Values(TypeRow{"BOOL", 1}, TypeRow{"U8", 1}, TypeRow{"I8", 1}, TypeRow{"U16", 2},
+                                           TypeRow{"I16", 2}, TypeRow{"F16", 2}, TypeRow{"BF16", 2}, TypeRow{"U32", 4},
+                                           TypeRow{"I32", 4}, TypeRow{"F32", 4}, TypeRow{"U64", 8}, TypeRow{"I64", 8},
+                                           TypeRow{"F64", 8}, TypeRow{"F8_E4M3", 1}, TypeRow{"F8_E5M2", 1}),
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(SafetensorsReader, ReadsScalarsEmptyTensorsAndMetadata) {
   TempFolder folder;
-  test::write_text(folder / "x.safetensors",
-                   test::file_of(R"({"__metadata__":{"step":"5","format":"pt"},"e":{"dtype":"F64","shape":[0,9],"data_offsets":[0,0]},)"
-                                 R"("s":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}   )",
-                                 "A"));
+  test::write_text(
+      folder / "x.safetensors",
+      test::file_of(R"({"__metadata__":{"step":"5","format":"pt"},"e":{"dtype":"F64","shape":[0,9],"data_offsets":[0,0]},)"
+                    R"("s":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}   )",
+                    "A"));
   const Result<Checkpoint> file = Checkpoint::open(folder / "x.safetensors");
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_THAT(file->metadata(0), ElementsAre(Pair("step", "5"), Pair("format", "pt")));
@@ -84,7 +87,8 @@ TEST(SafetensorsReader, ListsTensorsInTheOrderOfTheirData) {
 }
 
 TEST(SafetensorsReader, KeysAreComparedDecoded) {
-  const Status status = refusal(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"\u0061":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})");
+  const Status status =
+      refusal(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"\u0061":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})");
   EXPECT_THAT(status.message(), HasSubstr("tensor 'a' is listed twice"));
 }
 
@@ -110,36 +114,48 @@ std::vector<Refusal> refusals() {
       {"TrailingComma", R"({"t":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},})", "ab", "no valid JSON"},
       {"BadUtf8InAName", "{\"\xff\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", "a", "UTF-8"},
       {"LoneSurrogate", R"({"\ud800":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", "a", "surrogate"},
-      {"Depth", R"({"t":{"dtype":"U8","shape":[[[[[[2]]]]]],"data_offsets":[0,2]}})", "ab", "shape must hold integers that are not negative, not an array"},
+      {"Depth", R"({"t":{"dtype":"U8","shape":[[[[[[2]]]]]],"data_offsets":[0,2]}})", "ab",
+       "shape must hold integers that are not negative, not an array"},
       {"DepthInAnUnknownField", R"({"t":{"x":{"y":{"z":1}}}})", "", "unknown field 'x'"},
       {"TensorIsANumber", R"({"t":3})", "", "tensor 't': its value must be an object, not the number 3"},
       {"TensorIsNull", R"({"t":null})", "", "must be an object, not null"},
-      {"DuplicateTensor", R"({"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", "", "tensor 't' is listed twice"},
+      {"DuplicateTensor",
+       R"({"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", "",
+       "tensor 't' is listed twice"},
       {"DuplicateField", tensor(good + R"(,"shape":[2])"), "ab", "tensor 't': shape is there twice"},
       {"UnknownField", tensor(good + R"(,"stride":[2])"), "ab", "unknown field 'stride'"},
       {"NoDtype", tensor(R"("shape":[2],"data_offsets":[0,2])"), "ab", "tensor 't': dtype is missing"},
       {"NoShape", tensor(R"("dtype":"U8","data_offsets":[0,2])"), "ab", "tensor 't': shape is missing"},
       {"NoOffsets", tensor(R"("dtype":"U8","shape":[2])"), "ab", "tensor 't': data_offsets is missing"},
       {"DtypeIsANumber", tensor(R"("dtype":8,"shape":[2],"data_offsets":[0,2])"), "ab", "dtype must be a string, not the number 8"},
-      {"ShapeIsAString", tensor(R"("dtype":"U8","shape":"2","data_offsets":[0,2])"), "ab", "must be arrays of integers, not the string '2'"},
+      {"ShapeIsAString", tensor(R"("dtype":"U8","shape":"2","data_offsets":[0,2])"), "ab",
+       "must be arrays of integers, not the string '2'"},
       {"NegativeShape", tensor(R"("dtype":"U8","shape":[-2],"data_offsets":[0,2])"), "ab", "not -2 (negative)"},
       {"FractionInShape", tensor(R"("dtype":"U8","shape":[2.0],"data_offsets":[0,2])"), "ab", "not 2.0 (no 64-bit integer)"},
       {"ExponentInShape", tensor(R"("dtype":"U8","shape":[2e0],"data_offsets":[0,2])"), "ab", "no 64-bit integer"},
       {"ShapePast64Bits", tensor(R"("dtype":"U8","shape":[18446744073709551618],"data_offsets":[0,2])"), "ab", "no 64-bit integer"},
-      {"ShapeProductOverflows", tensor(R"("dtype":"U8","shape":[4294967296,4294967296,2],"data_offsets":[0,2])"), "ab", "passes 2^63 bytes"},
+      {"ShapeProductOverflows", tensor(R"("dtype":"U8","shape":[4294967296,4294967296,2],"data_offsets":[0,2])"), "ab",
+       "passes 2^63 bytes"},
       {"NegativeOffset", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[-1,1])"), "ab", "data_offsets must hold integers"},
       {"OneOffset", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[2])"), "ab", "two numbers, not 1"},
       {"ThreeOffsets", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[0,2,2])"), "ab", "two numbers, not more"},
       {"OffsetsBackwards", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[2,0])"), "ab", "end before they begin"},
-      {"OffsetsDoNotFitTheShape", tensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,2])"), "ab", "hold 2 bytes, but the shape and F32 need 8"},
-      {"GapAtTheFront", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[1,3])"), "abc", "leave a gap: the tensor before ends at 0"},
-      {"Gap", R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})", "abc", "tensor 'b': data_offsets [2, 3] leave a gap"},
-      {"Overlap", R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", "abc", "tensor 'b': data_offsets [1, 3] overlap"},
-      {"SamePlace", R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "ab", "overlap"},
-      {"BeyondTheData", tensor(R"("dtype":"U8","shape":[3],"data_offsets":[0,3])"), "ab", "need 3 bytes, but 2 follow the header: the file is cut"},
+      {"OffsetsDoNotFitTheShape", tensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,2])"), "ab",
+       "hold 2 bytes, but the shape and F32 need 8"},
+      {"GapAtTheFront", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[1,3])"), "abc",
+       "leave a gap: the tensor before ends at 0"},
+      {"Gap", R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})", "abc",
+       "tensor 'b': data_offsets [2, 3] leave a gap"},
+      {"Overlap", R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+       "abc", "tensor 'b': data_offsets [1, 3] overlap"},
+      {"SamePlace", R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+       "ab", "overlap"},
+      {"BeyondTheData", tensor(R"("dtype":"U8","shape":[3],"data_offsets":[0,3])"), "ab",
+       "need 3 bytes, but 2 follow the header: the file is cut"},
       {"BytesAfterTheData", tensor(good), "abc", "need 2 bytes, but 3 follow the header: the file is longer"},
       {"MetadataIsAString", R"({"__metadata__":"x"})", "", "__metadata__: its value must be an object"},
-      {"MetadataHoldsANumber", R"({"__metadata__":{"step":5}})", "", "__metadata__: the value of 'step' must be a string, not the number 5"},
+      {"MetadataHoldsANumber", R"({"__metadata__":{"step":5}})", "",
+       "__metadata__: the value of 'step' must be a string, not the number 5"},
       {"MetadataHoldsAnObject", R"({"__metadata__":{"step":{}}})", "", "must be a string, not an object"},
       {"DuplicateMetadataKey", R"({"__metadata__":{"a":"1","a":"2"}})", "", "the key 'a' twice"},
       {"DuplicateMetadata", R"({"__metadata__":{},"__metadata__":{}})", "", "__metadata__: it is there twice"},

@@ -107,11 +107,12 @@ TEST(Schema, ValidatesNamesAndSizes) {
 }
 
 TEST(Text, KnowsUtf8) {
-  for (const char* good : {"", "plain", "gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"}) {
+  for (const char* good :
+       {"", "plain", "gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"}) {
     EXPECT_TRUE(is_utf8(good)) << in_quotes(good);
   }
-  for (const char* bad : {"\x80", "\xc3", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
-                          "\xf5\x80\x80\x80", "\xe2\x82", "\xff"}) {
+  for (const char* bad : {"\x80", "\xc3", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
+                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xff"}) {
     EXPECT_FALSE(is_utf8(bad)) << in_quotes(bad);
   }
 }
@@ -119,7 +120,9 @@ TEST(Text, KnowsUtf8) {
 TEST(Text, QuotesAreSafeOnATerminal) {
   EXPECT_EQ(in_quotes("a.b"), "'a.b'");
   EXPECT_EQ(in_quotes("\x1b[2Jx\n"), "'\\x1b[2Jx\\x0a'");
-  EXPECT_EQ(in_quotes("\xc2\x9b""1m"), "'\\xc2\\x9b1m'");  // the one-character form of ESC [
+  EXPECT_EQ(in_quotes("\xc2\x9b"
+                      "1m"),
+            "'\\xc2\\x9b1m'");  // the one-character form of ESC [
   EXPECT_LT(in_quotes(std::string(100000, 'x')).size(), 200u);
 }
 

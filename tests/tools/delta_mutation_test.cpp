@@ -17,9 +17,10 @@ namespace fs = std::filesystem;
 using Bytes = std::string;
 
 // Where the fields of prefix and header lie (docs/wire-format.md).
-constexpr std::array kFields{
-    std::pair(0, 4), std::pair(4, 1), std::pair(5, 1), std::pair(6, 2), std::pair(8, 1), std::pair(9, 1),   // magic, version, kind, zero, tag, length
-    std::pair(10, 8), std::pair(18, 8), std::pair(26, 16), std::pair(42, 8), std::pair(50, 8), std::pair(58, 4), std::pair(62, 4), std::pair(66, 4)};
+constexpr std::array kFields{std::pair(0, 4),  std::pair(4, 1),  std::pair(5, 1),   std::pair(6, 2),
+                             std::pair(8, 1),  std::pair(9, 1),  // magic, version, kind, zero, tag, length
+                             std::pair(10, 8), std::pair(18, 8), std::pair(26, 16), std::pair(42, 8),
+                             std::pair(50, 8), std::pair(58, 4), std::pair(62, 4),  std::pair(66, 4)};
 constexpr std::size_t kHeaderAt = codec::kPrefixBytes + 2;
 static_assert(kFields.back().first + kFields.back().second == kHeaderAt + codec::kUpdateHeaderBytes);
 
@@ -28,22 +29,38 @@ Bytes mutate(const Bytes& good, const Bytes& other, std::mt19937_64& random) {
   Bytes bytes = good;
   const std::size_t at = below(bytes.size());
   switch (below(10)) {
-    case 0: bytes[at] ^= static_cast<char>(1u << below(8)); break;                   // one bit
-    case 1: bytes[at] = static_cast<char>(random()); break;                          // one byte
-    case 2:                                                                          // a burst
+    case 0:
+      bytes[at] ^= static_cast<char>(1u << below(8));
+      break;  // one bit
+    case 1:
+      bytes[at] = static_cast<char>(random());
+      break;  // one byte
+    case 2:   // a burst
       for (std::size_t i = at; i < std::min(at + 1 + below(40), bytes.size()); ++i) bytes[i] = static_cast<char>(random());
       break;
-    case 3: bytes.resize(at); break;                                                 // cut
-    case 4: bytes.append(1 + below(100), static_cast<char>(random())); break;        // appended
-    case 5: bytes.erase(at, 1 + below(100)); break;                                  // a hole
-    case 6: bytes.insert(at, bytes.substr(below(bytes.size()), 1 + below(100))); break;  // a piece twice
-    case 7: {                                                                        // a header field
+    case 3:
+      bytes.resize(at);
+      break;  // cut
+    case 4:
+      bytes.append(1 + below(100), static_cast<char>(random()));
+      break;  // appended
+    case 5:
+      bytes.erase(at, 1 + below(100));
+      break;  // a hole
+    case 6:
+      bytes.insert(at, bytes.substr(below(bytes.size()), 1 + below(100)));
+      break;   // a piece twice
+    case 7: {  // a header field
       const auto [first, length] = kFields[below(kFields.size())];
-      for (int i = 0; i < length; ++i) bytes[static_cast<std::size_t>(first + i)] = static_cast<char>(below(2) == 0 ? random() : random() % 3);
+      for (int i = 0; i < length; ++i)
+        bytes[static_cast<std::size_t>(first + i)] = static_cast<char>(below(2) == 0 ? random() : random() % 3);
       break;
     }
-    case 8: bytes = good.substr(0, at) + other.substr(std::min(at, other.size())); break;  // two deltas, spliced
-    default: bytes.append(below(2) == 0 ? good : other);                             // another delta after the end
+    case 8:
+      bytes = good.substr(0, at) + other.substr(std::min(at, other.size()));
+      break;  // two deltas, spliced
+    default:
+      bytes.append(below(2) == 0 ? good : other);  // another delta after the end
   }
   return bytes;
 }
@@ -63,7 +80,8 @@ class DeltaMutation : public ::testing::Test {
     test::write_model(at("grown"), grown);
     test::write_model(at("strange"), strange, {{"step", "1"}});
     deltas_ = {make("base", "target"), make("base", "grown")};
-    foreign_ = {make("target", "base"), make("strange", "target"), make("grown", "target"), make("target", "grown"), make("grown", "base")};
+    foreign_ = {make("target", "base"), make("strange", "target"), make("grown", "target"), make("target", "grown"),
+                make("grown", "base")};
     base_text_ = test::read_text(at("base"));
     entries_ = folder_.count();
   }
@@ -126,7 +144,8 @@ TEST_F(DeltaMutation, EveryCutIsRefused) {
   for (std::size_t length = 0; length < bytes.size(); length += length < 300 ? 1 : 211) {
     expect_refused(bytes.substr(0, length), fmt::format("cut to {}", length));
   }
-  for (std::size_t cut = 1; cut < 100; ++cut) expect_refused(bytes.substr(0, bytes.size() - cut), fmt::format("{} bytes cut off", cut));
+  for (std::size_t cut = 1; cut < 100; ++cut)
+    expect_refused(bytes.substr(0, bytes.size() - cut), fmt::format("{} bytes cut off", cut));
 }
 
 TEST_F(DeltaMutation, DeltasOfOtherBasesAreRefused) {
@@ -198,7 +217,8 @@ TEST_F(DeltaMutation, ForgedDeltasAreRefusedOrLeadToTheirTarget) {
       ASSERT_TRUE(out.ok()) << "seed " << seed << ": " << out.status().message();
       const Result<model::Checkpoint> wanted = model::Checkpoint::open(at(which == 0 ? "target" : "grown"));
       ASSERT_EQ(out->schema().size(), wanted->schema().size()) << "seed " << seed;
-      for (std::size_t i = 0; i < out->schema().size(); ++i) ASSERT_TRUE(std::ranges::equal(out->bytes(i), wanted->bytes(i))) << "seed " << seed;
+      for (std::size_t i = 0; i < out->schema().size(); ++i)
+        ASSERT_TRUE(std::ranges::equal(out->bytes(i), wanted->bytes(i))) << "seed " << seed;
       ASSERT_TRUE(fs::remove(at("out")));
     }
     ASSERT_EQ(test::read_text(at("base")), base_text_) << "seed " << seed;

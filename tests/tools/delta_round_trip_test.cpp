@@ -69,10 +69,10 @@ TEST_F(DeltaRoundTrip, CarriesTensorsThatComeGoAndChange) {
   const Tensors base = test::small_model();
   Tensors target = base;
   test::change(target, 0.01, 3);
-  target.schema[0].shape = {400, 300};                               // the same elements in another shape
-  std::swap(target.schema[1], target.schema[2]);                     // another order
+  target.schema[0].shape = {400, 300};            // the same elements in another shape
+  std::swap(target.schema[1], target.schema[2]);  // another order
   std::swap(target.bytes[1], target.bytes[2]);
-  target.schema.pop_back();                                          // one less
+  target.schema.pop_back();  // one less
   target.bytes.pop_back();
   test::add_tensor(target, "new", DataType::kBfloat16, {70000}, 9);  // one more, of more than a block
   test::add_tensor(target, "mask2", DataType::kBool, {5}, 9);
@@ -172,7 +172,8 @@ TEST_F(DeltaRoundTrip, TheTraceCostsAtMost10Point2BitsAChange) {
 TEST_F(DeltaRoundTrip, RefusesALongAttachmentByName) {
   Tensors base;
   Tensors target;
-  for (int i = 0; i < 3; ++i) test::add_tensor(target, fmt::format("{}{}", i, std::string(3'000'000, 'n')), DataType::kUint8, {1}, 1);
+  for (int i = 0; i < 3; ++i)
+    test::add_tensor(target, fmt::format("{}{}", i, std::string(3'000'000, 'n')), DataType::kUint8, {1}, 1);
   test::write_model(at("base"), base);
   test::write_model(at("target"), target);
   const Status status = make_delta(at("base"), at("target"), at("delta")).status();

@@ -32,8 +32,8 @@ TEST_F(Program, DiffSaysWhatItDid) {
   const nlohmann::json json = run.json();
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_THAT(keys, ::testing::UnorderedElementsAre("elements", "changed", "density", "bytes", "bits_per_change", "dense_bytes", "seconds",
-                                                    "base_hash", "target_hash"));
+  EXPECT_THAT(keys, ::testing::UnorderedElementsAre("elements", "changed", "density", "bytes", "bits_per_change", "dense_bytes",
+                                                    "seconds", "base_hash", "target_hash"));
   EXPECT_EQ(json["bytes"], fs::file_size(at("delta2")));
   EXPECT_NEAR(json["density"].get<double>(), 0.01, 0.002);
   EXPECT_EQ(json["bits_per_change"].get<double>(), 8.0 * json["bytes"].get<double>() / json["changed"].get<double>());
@@ -69,7 +69,8 @@ TEST_F(Program, AWrongBaseIsNamedWithBothHashes) {
   const auto hash = [&](std::string_view name) {
     return run_program({"inspect", at(name), "--json"}).json()["state_hash"].get<std::string>();
   };
-  EXPECT_THAT(run.err, AllOf(StartsWith("sparcl: error: "), HasSubstr(at("strange")), HasSubstr(hash("base")), HasSubstr(hash("strange"))));
+  EXPECT_THAT(run.err,
+              AllOf(StartsWith("sparcl: error: "), HasSubstr(at("strange")), HasSubstr(hash("base")), HasSubstr(hash("strange"))));
   EXPECT_EQ(run.json()["code"], "sparclWrongBase");
   EXPECT_FALSE(run.json()["ok"].get<bool>());
   EXPECT_FALSE(fs::exists(at("out")));
@@ -100,10 +101,12 @@ TEST_F(Program, UsageErrorsExitWith2AndAHint) {
 }
 
 TEST_F(Program, HelpAndVersionExitWith0) {
-  EXPECT_THAT(run_program({"--help"}).out, AllOf(HasSubstr("info"), HasSubstr("diff"), HasSubstr("apply"), HasSubstr("inspect"), HasSubstr("verify")));
+  EXPECT_THAT(run_program({"--help"}).out,
+              AllOf(HasSubstr("info"), HasSubstr("diff"), HasSubstr("apply"), HasSubstr("inspect"), HasSubstr("verify")));
   EXPECT_THAT(run_program({"diff", "--help"}).out, AllOf(HasSubstr("BASE"), HasSubstr("flat")));
   EXPECT_THAT(run_program({"--version"}).out, StartsWith("sparcl "));
-  EXPECT_EQ(run_program({"--help"}).exit_code + run_program({"diff", "--help"}).exit_code + run_program({"--version"}).exit_code, 0);
+  EXPECT_EQ(run_program({"--help"}).exit_code + run_program({"diff", "--help"}).exit_code + run_program({"--version"}).exit_code,
+            0);
 }
 
 TEST_F(Program, FailuresExitWith1) {
@@ -206,8 +209,9 @@ TEST_F(Program, ASignalLeavesNothingHalfWritten) {
   ASSERT_EQ(run_program({"diff", at("big"), at("big2"), "-o", at("big-delta")}).exit_code, 0);
   const std::size_t before = folder_.count();
   for (int delay_ms = 0; delay_ms < 60; delay_ms += 3) {
-    const std::string line = fmt::format("exec >/dev/null 2>&1; '{}' apply '{}' '{}' -o '{}' & child=$!; sleep 0.{:03}; kill -TERM $child; wait $child",
-                                         SPARCL_PROGRAM, at("big"), at("big-delta"), at("out"), delay_ms);
+    const std::string line =
+        fmt::format("exec >/dev/null 2>&1; '{}' apply '{}' '{}' -o '{}' & child=$!; sleep 0.{:03}; kill -TERM $child; wait $child",
+                    SPARCL_PROGRAM, at("big"), at("big-delta"), at("out"), delay_ms);
     const int status = std::system(line.c_str());
     ASSERT_TRUE(WIFEXITED(status));
     EXPECT_TRUE(WEXITSTATUS(status) != 0 || fs::exists(at("out")));

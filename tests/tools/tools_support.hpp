@@ -68,13 +68,15 @@ inline void write_model(const std::string& path, const Tensors& tensors, const m
 }
 
 // Shards with an index, `per_shard` tensors each.
-inline void write_shards(const std::string& path, const Tensors& tensors, std::size_t per_shard, const model::Metadata& metadata = {}) {
+inline void write_shards(const std::string& path, const Tensors& tensors, std::size_t per_shard,
+                         const model::Metadata& metadata = {}) {
   model::Layout layout;
   layout.is_folder = true;
   nlohmann::json map;
   for (std::size_t first = 0; first < tensors.schema.size(); first += per_shard) {
     const std::size_t end = std::min(first + per_shard, tensors.schema.size());
-    const model::Schema schema(tensors.schema.begin() + static_cast<std::ptrdiff_t>(first), tensors.schema.begin() + static_cast<std::ptrdiff_t>(end));
+    const model::Schema schema(tensors.schema.begin() + static_cast<std::ptrdiff_t>(first),
+                               tensors.schema.begin() + static_cast<std::ptrdiff_t>(end));
     const std::string name = fmt::format("model-{:05}.safetensors", first / per_shard + 1);
     layout.files.push_back({name, model::render_header(schema, metadata)});
     for (const model::TensorSchema& tensor : schema) map[tensor.name] = name;

@@ -33,20 +33,25 @@ Status run(const Options& options, bool as_json) {
                   {"base_hash", to_hex(report->base_hash)},
                   {"target_hash", to_hex(report->target_hash)},
                   {"same_header", report->exact}};
-  return print(as_json, json,
-               fmt::format("{}: {} of {} elements changed, verified\nbase   {}\ntarget {}\n{}", options.output, report->changed,
-                           report->elements, to_hex(report->base_hash), to_hex(report->target_hash),
-                           report->exact ? "" : "The base's header is not the one the delta was made of: tensors and metadata are the target's, "
-                                                "the header's style is not.\n"));
+  return print(
+      as_json, json,
+      fmt::format("{}: {} of {} elements changed, verified\nbase   {}\ntarget {}\n{}", options.output, report->changed,
+                  report->elements, to_hex(report->base_hash), to_hex(report->target_hash),
+                  report->exact ? ""
+                                : "The base's header is not the one the delta was made of: tensors and metadata are the target's, "
+                                  "the header's style is not.\n"));
 }
 
 }  // namespace
 
 void add_apply(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
-  app.add_option("BASE", options->base, "the checkpoint that the delta was made of: a .safetensors file, or a folder of shards")->required();
+  app.add_option("BASE", options->base, "the checkpoint that the delta was made of: a .safetensors file, or a folder of shards")
+      ->required();
   app.add_option("DELTA", options->delta, "a file that sparcl diff wrote")->required();
-  app.add_option("-o,--output", options->output, "what to write; may be BASE, which is then replaced")->required()->type_name("OUT");
+  app.add_option("-o,--output", options->output, "what to write; may be BASE, which is then replaced")
+      ->required()
+      ->type_name("OUT");
   invocation.run = [options, &invocation] { return run(*options, invocation.json); };
 }
 

@@ -11,12 +11,15 @@ namespace sparcl::tool {
 
 int exit_code(Code code) {
   switch (code) {
-    case Code::kSuccess: return kExitOk;
+    case Code::kSuccess:
+      return kExitOk;
     case Code::kCorrupt:
     case Code::kMismatch:
     case Code::kWrongBase:
-    case Code::kUnauthorized: return kExitRefused;
-    default: return kExitFailure;
+    case Code::kUnauthorized:
+      return kExitRefused;
+    default:
+      return kExitFailure;
   }
 }
 

@@ -49,15 +49,18 @@ Status check_base(const model::Checkpoint& base, const Delta& delta, const Delta
   base_hash = *held;
   const Hash128* wanted = summary.whole_base_hash();
   if (wanted == nullptr || !summary.target_hash) {
-    return Status(Code::kCorrupt, fmt::format("{}: it has no state hashes, so its result could not be checked: make it with sparcl diff", delta.path));
+    return Status(
+        Code::kCorrupt,
+        fmt::format("{}: it has no state hashes, so its result could not be checked: make it with sparcl diff", delta.path));
   }
   if (*held == *wanted) return {};
   const std::string hashes = fmt::format("the delta needs state {}, this is {}", to_hex(*wanted), to_hex(*held));
   if (*held == *summary.target_hash) {
-    return Status(Code::kWrongBase, fmt::format("{}: it is the target of {} already ({}): there is nothing to apply", base.path(), delta.path, hashes));
+    return Status(Code::kWrongBase, fmt::format("{}: it is the target of {} already ({}): there is nothing to apply", base.path(),
+                                                delta.path, hashes));
   }
-  return Status(Code::kWrongBase, fmt::format("{}: it is not the base of {}: {}: apply it to the checkpoint that it was made of", base.path(),
-                                              delta.path, hashes));
+  return Status(Code::kWrongBase, fmt::format("{}: it is not the base of {}: {}: apply it to the checkpoint that it was made of",
+                                              base.path(), delta.path, hashes));
 }
 
 Result<model::ChangedLayout> target_layout(const model::Checkpoint& base, const DeltaSummary& summary) {
@@ -130,8 +133,9 @@ Result<ApplyReport> apply_delta(const std::string& base_path, const Delta& delta
   const Result<Hash128> result = model::state_hash(*schema, tensors);
   if (!result.ok()) return result.status();
   if (*result != *summary->target_hash) {
-    return Status(Code::kInternalError, fmt::format("{}: the result has state hash {}, the delta's target is {}: nothing is written", delta.path,
-                                                    to_hex(*result), to_hex(*summary->target_hash)));
+    return Status(Code::kInternalError,
+                  fmt::format("{}: the result has state hash {}, the delta's target is {}: nothing is written", delta.path,
+                              to_hex(*result), to_hex(*summary->target_hash)));
   }
   std::error_code ignored;
   const bool in_place = std::filesystem::equivalent(base_path, out_path, ignored);

@@ -14,7 +14,9 @@
 namespace sparcl::tool {
 namespace {
 
-Status corrupt(std::uint64_t at, std::string_view what) { return Status(Code::kCorrupt, fmt::format("byte {} of the stream: {}", at, what)); }
+Status corrupt(std::uint64_t at, std::string_view what) {
+  return Status(Code::kCorrupt, fmt::format("byte {} of the stream: {}", at, what));
+}
 
 // Reads one stream's sections into a summary.
 class Scan {
@@ -33,7 +35,8 @@ class Scan {
   }
 
  private:
-  // Damage is best named by the checksum that finds it: what looks wrong before is kept until the chunk's CRC has been seen to be right.
+  // Damage is best named by the checksum that finds it: what looks wrong before is kept until the chunk's CRC has been seen to be
+  // right.
   Status read(const codec::Section& section) {
     const bool checked = section.tag != codec::kTagAttachment && !codec::is_block(section.tag);
     const Status status = checked && !unchecked_.ok() ? unchecked_ : read_content(section);
@@ -46,10 +49,15 @@ class Scan {
     if (codec::is_block(section.tag)) return read_block(section);
     const std::byte* at = delta_.staging.contiguous(section.first, static_cast<std::size_t>(section.bytes), scratch_);
     switch (section.tag) {
-      case codec::kTagUpdateHeader: return read_header(section, at);
-      case codec::kTagAttachment: return read_attachment(section, at);
-      case codec::kTagEnd: return read_end(section, at);
-      default: ++summary_.chunk_count; return {};
+      case codec::kTagUpdateHeader:
+        return read_header(section, at);
+      case codec::kTagAttachment:
+        return read_attachment(section, at);
+      case codec::kTagEnd:
+        return read_end(section, at);
+      default:
+        ++summary_.chunk_count;
+        return {};
     }
   }
 
@@ -137,7 +145,8 @@ bool is_checkpoint(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return true;
   const Result<model::MappedFile> file = model::MappedFile::open(path, model::Access::kReadOnly);
-  return file.ok() && file->bytes().size() > model::kHeaderLengthBytes && file->bytes()[model::kHeaderLengthBytes] == std::byte{'{'};
+  return file.ok() && file->bytes().size() > model::kHeaderLengthBytes &&
+         file->bytes()[model::kHeaderLengthBytes] == std::byte{'{'};
 }
 
 const Hash128* DeltaSummary::whole_base_hash() const {

@@ -1,5 +1,5 @@
 #pragma once
-// A delta file: one update stream of the codec (docs/wire-format.md) whose attachment, if any, is a model::LayoutChange.
+// A delta file (docs/delta-file.md): one update stream of the codec whose attachment, if any, is a model::LayoutChange.
 
 #include <array>
 #include <cstddef>
@@ -25,7 +25,8 @@ struct Delta {
 
 Result<Delta> read_delta(const std::string& path);
 
-// A folder, or a file that looks like safetensors: '{' stands where its header begins. All else is taken for a delta, damaged or not.
+// A folder, or a file that looks like safetensors: '{' stands where its header begins. All else is taken for a delta, damaged or
+// not.
 bool is_checkpoint(const std::string& path);
 
 struct Tally {
@@ -40,11 +41,11 @@ struct DeltaSummary {
   Hash128 schema_hash;
   std::uint64_t elements = 0;
   std::uint32_t arrays = 0;
-  std::optional<Hash128> base_hash;    // absent where tensors have no base
+  std::optional<Hash128> base_hash;  // absent where tensors have no base
   std::optional<Hash128> target_hash;
   std::optional<model::LayoutChange> layout_change;
   std::uint64_t attachment_bytes = 0;
-  std::array<Tally, 16> blocks;        // by mode
+  std::array<Tally, 16> blocks;  // by mode
   std::uint64_t block_count = 0;
   std::uint64_t chunk_count = 0;
   std::uint64_t coded_elements = 0;
@@ -54,8 +55,8 @@ struct DeltaSummary {
   const Hash128* whole_base_hash() const;
 };
 
-// All that can be checked of a damaged or hostile delta without its base: every byte's CRC32C, the order and lengths of sections, totals, the
-// attachment. (What blocks hold is checked when they meet their base.)
+// All that can be checked of a damaged or hostile delta without its base: every byte's CRC32C, the order and lengths of sections,
+// totals, the attachment. (What blocks hold is checked when they meet their base.)
 Result<DeltaSummary> scan_delta(const Delta& delta);
 
 // The kernels that SPARCL_KERNELS names.

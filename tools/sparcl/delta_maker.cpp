@@ -17,7 +17,8 @@
 namespace sparcl::tool {
 namespace {
 
-constexpr std::uint64_t kStepElements = std::uint64_t{4} << 20;  // between two looks at the file's state and the progress, heuristic
+constexpr std::uint64_t kStepElements = std::uint64_t{4}
+                                        << 20;  // between two looks at the file's state and the progress, heuristic
 
 // Gathers the encoder's bytes into large writes. Errors are kept: the encoder does not know any.
 class FileSink : public codec::ByteSink {
@@ -54,7 +55,7 @@ class FileSink : public codec::ByteSink {
 struct Change {
   std::vector<const std::byte*> base;  // one a tensor of the target
   std::vector<std::byte> attachment;
-  Hash128 base_hash;                   // only where the schemas differ
+  Hash128 base_hash;  // only where the schemas differ
   bool same_schema = true;
 };
 
@@ -113,8 +114,12 @@ Result<DiffReport> make_delta(const std::string& base_path, const std::string& t
   SPARCL_RETURN_IF_ERROR(file->commit());
 
   const codec::EncodeStats& stats = encoder.stats();
-  return DiffReport{stats.elements,    stats.changed, file->written_bytes(), target->byte_count(),
-                    change->same_schema ? stats.base_hash : change->base_hash, stats.target_hash};
+  return DiffReport{stats.elements,
+                    stats.changed,
+                    file->written_bytes(),
+                    target->byte_count(),
+                    change->same_schema ? stats.base_hash : change->base_hash,
+                    stats.target_hash};
 }
 
 }  // namespace sparcl::tool

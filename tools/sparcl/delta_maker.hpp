@@ -18,7 +18,8 @@ struct DiffReport {
   Hash128 target_hash;
 };
 
-// Writes what turns the checkpoint at base_path into that at target_path to delta_path, whole or not at all. mode: as in codec::EncodeOptions.
+// Writes what turns the checkpoint at base_path into that at target_path to delta_path, whole or not at all. mode: as in
+// codec::EncodeOptions.
 Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path, const std::string& delta_path,
                               const codec::BlockMode* mode = nullptr);
 

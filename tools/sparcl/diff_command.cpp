@@ -50,13 +50,14 @@ Status run(const Options& options, bool as_json) {
                   {"seconds", seconds},
                   {"base_hash", to_hex(report->base_hash)},
                   {"target_hash", to_hex(report->target_hash)}};
-  return print(as_json, json,
-               fmt::format("{}: {} of {} elements changed ({:.3g} %)\n"
-                           "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n"
-                           "base   {}\ntarget {}\n",
-                           options.delta, report->changed, report->elements, 100 * ratio(changed, elements), human_bytes(report->bytes),
-                           ratio(8 * bytes, changed), human_bytes(report->dense_bytes),
-                           ratio(static_cast<double>(report->dense_bytes), bytes), to_hex(report->base_hash), to_hex(report->target_hash)));
+  return print(
+      as_json, json,
+      fmt::format("{}: {} of {} elements changed ({:.3g} %)\n"
+                  "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n"
+                  "base   {}\ntarget {}\n",
+                  options.delta, report->changed, report->elements, 100 * ratio(changed, elements), human_bytes(report->bytes),
+                  ratio(8 * bytes, changed), human_bytes(report->dense_bytes),
+                  ratio(static_cast<double>(report->dense_bytes), bytes), to_hex(report->base_hash), to_hex(report->target_hash)));
 }
 
 }  // namespace

@@ -55,10 +55,14 @@ std::string parts_text(std::string_view title, const std::vector<Part>& parts) {
 
 const char* type_name(SettingType type) {
   switch (type) {
-    case SettingType::kChoice: return "choice";
-    case SettingType::kSeconds: return "seconds";
-    case SettingType::kCount: return "count";
-    case SettingType::kBytes: return "bytes";
+    case SettingType::kChoice:
+      return "choice";
+    case SettingType::kSeconds:
+      return "seconds";
+    case SettingType::kCount:
+      return "count";
+    case SettingType::kBytes:
+      return "bytes";
   }
   return "unknown";
 }
@@ -67,8 +71,14 @@ Json settings_json() {
   Json out = Json::array();
   for (const SettingRow& row : setting_rows()) {
     const SettingValue value = setting(row.name);
-    out.push_back({{"name", row.name}, {"environment", fmt::format("SPARCL_{}", row.name)}, {"value", value.text}, {"source", value.source},
-                   {"type", type_name(row.type)}, {"choices", row.choices}, {"default", row.fallback}, {"meaning", row.meaning}});
+    out.push_back({{"name", row.name},
+                   {"environment", fmt::format("SPARCL_{}", row.name)},
+                   {"value", value.text},
+                   {"source", value.source},
+                   {"type", type_name(row.type)},
+                   {"choices", row.choices},
+                   {"default", row.fallback},
+                   {"meaning", row.meaning}});
   }
   return out;
 }
@@ -86,11 +96,13 @@ std::string settings_text() {
 Status run(bool as_json) {
   const std::vector<Part> all_transports = transports();
   const std::vector<Part> all_kernels = kernel_bodies();
-  const Json json{{"version", SPARCL_VERSION}, {"transports", parts_json(all_transports)}, {"kernels", parts_json(all_kernels)},
+  const Json json{{"version", SPARCL_VERSION},
+                  {"transports", parts_json(all_transports)},
+                  {"kernels", parts_json(all_kernels)},
                   {"settings", settings_json()}};
   return print(as_json, json,
-               fmt::format("sparcl {}\n{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports), parts_text("kernels", all_kernels),
-                           settings_text()));
+               fmt::format("sparcl {}\n{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports),
+                           parts_text("kernels", all_kernels), settings_text()));
 }
 
 }  // namespace

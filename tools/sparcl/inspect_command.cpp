@@ -17,7 +17,9 @@ namespace {
 Json layout_json(const model::LayoutChange& change) {
   Json files = Json::array();
   for (const model::FileChange& file : change.files) files.push_back(file.name);
-  return {{"folder", change.is_folder}, {"files", change.files.size()}, {"names", change.is_folder ? files : Json(nullptr)},
+  return {{"folder", change.is_folder},
+          {"files", change.files.size()},
+          {"names", change.is_folder ? files : Json(nullptr)},
           {"changes_tensors", change.base_hash.has_value()}};
 }
 
@@ -25,7 +27,10 @@ Json delta_json(const Delta& delta, const DeltaSummary& summary) {
   Json modes = Json::array();
   for (const codec::BlockMode* mode : codec::block_modes()) {
     const Tally& tally = summary.blocks[mode->id];
-    modes.push_back({{"mode", mode->name}, {"blocks", tally.count}, {"bytes", tally.bytes}, {"changes", mode->whole ? Json(nullptr) : Json(tally.changes)}});
+    modes.push_back({{"mode", mode->name},
+                     {"blocks", tally.count},
+                     {"bytes", tally.bytes},
+                     {"changes", mode->whole ? Json(nullptr) : Json(tally.changes)}});
   }
   const auto changed = static_cast<double>(summary.changed);
   return {{"kind", "delta"},
@@ -50,13 +55,14 @@ Json delta_json(const Delta& delta, const DeltaSummary& summary) {
 
 std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
   const auto hash = [](const Hash128* value) { return value == nullptr ? std::string("not carried") : to_hex(*value); };
-  std::string out = fmt::format("{}: delta, wire version {}, {}\nbase   {} (version {})\ntarget {} (version {})\nschema {}\n", delta.path,
-                                codec::kWireVersion, human_bytes(delta.bytes), hash(summary.whole_base_hash()), summary.base_version,
-                                hash(summary.target_hash ? &*summary.target_hash : nullptr), summary.target_version,
-                                to_hex(summary.schema_hash));
-  out += fmt::format("{} of {} elements in {} tensors changed, {:.2f} bits a change\n{} chunks, {} blocks that change:\n", summary.changed,
-                     summary.elements, summary.arrays, ratio(8 * static_cast<double>(delta.bytes), static_cast<double>(summary.changed)),
-                     summary.chunk_count, summary.block_count);
+  std::string out =
+      fmt::format("{}: delta, wire version {}, {}\nbase   {} (version {})\ntarget {} (version {})\nschema {}\n", delta.path,
+                  codec::kWireVersion, human_bytes(delta.bytes), hash(summary.whole_base_hash()), summary.base_version,
+                  hash(summary.target_hash ? &*summary.target_hash : nullptr), summary.target_version, to_hex(summary.schema_hash));
+  out += fmt::format("{} of {} elements in {} tensors changed, {:.2f} bits a change\n{} chunks, {} blocks that change:\n",
+                     summary.changed, summary.elements, summary.arrays,
+                     ratio(8 * static_cast<double>(delta.bytes), static_cast<double>(summary.changed)), summary.chunk_count,
+                     summary.block_count);
   for (const codec::BlockMode* mode : codec::block_modes()) {
     const Tally& tally = summary.blocks[mode->id];
     if (tally.count > 0) out += fmt::format("  {:<9} {:>9} blocks  {:>12} bytes\n", mode->name, tally.count, tally.bytes);
@@ -86,16 +92,21 @@ Json checkpoint_json(const model::Checkpoint& checkpoint, const Hash128& hash, s
   Json tensors = Json::array();
   for (std::size_t i = 0; i < checkpoint.schema().size(); ++i) {
     const model::TensorSchema& tensor = checkpoint.schema()[i];
-    tensors.push_back({{"name", tensor.name}, {"dtype", info(tensor.datatype).safetensors}, {"shape", tensor.shape},
-                       {"bytes", checkpoint.bytes(i).size()}, {"file", checkpoint.file_of(i)}});
+    tensors.push_back({{"name", tensor.name},
+                       {"dtype", info(tensor.datatype).safetensors},
+                       {"shape", tensor.shape},
+                       {"bytes", checkpoint.bytes(i).size()},
+                       {"file", checkpoint.file_of(i)}});
   }
-  return {{"kind", "checkpoint"}, {"bytes", checkpoint.byte_count()}, {"elements", elements}, {"state_hash", to_hex(hash)},
-          {"index", checkpoint.layout().index_name}, {"files", files}, {"tensors", tensors}};
+  return {{"kind", "checkpoint"},       {"bytes", checkpoint.byte_count()},        {"elements", elements},
+          {"state_hash", to_hex(hash)}, {"index", checkpoint.layout().index_name}, {"files", files},
+          {"tensors", tensors}};
 }
 
 std::string checkpoint_text(const model::Checkpoint& checkpoint, const Hash128& hash, std::uint64_t elements) {
-  std::string out = fmt::format("{}: {} tensors, {} elements, {} in {} file(s)\nstate {}\n", checkpoint.path(), checkpoint.schema().size(), elements,
-                                human_bytes(checkpoint.byte_count()), checkpoint.layout().files.size(), to_hex(hash));
+  std::string out =
+      fmt::format("{}: {} tensors, {} elements, {} in {} file(s)\nstate {}\n", checkpoint.path(), checkpoint.schema().size(),
+                  elements, human_bytes(checkpoint.byte_count()), checkpoint.layout().files.size(), to_hex(hash));
   for (std::size_t file = 0; file < checkpoint.layout().files.size(); ++file) {
     for (const auto& [key, value] : checkpoint.metadata(file)) {
       out += fmt::format("metadata {}: {}\n", model::in_quotes(key), model::in_quotes(value));

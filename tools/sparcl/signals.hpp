@@ -2,8 +2,8 @@
 
 namespace sparcl::tool {
 
-// From now on SIGINT, SIGTERM and SIGHUP remove unfinished output before they end the process, as they would have. Call it before any other
-// thread starts.
+// From now on SIGINT, SIGTERM and SIGHUP remove unfinished output before they end the process, as they would have. Call it before
+// any other thread starts.
 void clean_up_on_signals();
 
 }  // namespace sparcl::tool

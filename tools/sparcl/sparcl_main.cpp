@@ -32,7 +32,9 @@ int usage_error(const CLI::App& app, const std::string& what) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("sparcl: deltas of model checkpoints. Exit codes: 0 ok, 1 failure, 2 usage, 3 refused (integrity, base or signature).", "sparcl");
+  CLI::App app(
+      "sparcl: deltas of model checkpoints. Exit codes: 0 ok, 1 failure, 2 usage, 3 refused (integrity, base or signature).",
+      "sparcl");
   app.set_version_flag("--version", std::string("sparcl ") + SPARCL_VERSION);
   app.require_subcommand(1);
   std::array<Invocation, kCommands.size()> invocations;
