@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs replicate_training briefly and checks what it leaves: check_run.py WORK RANKS COMMAND...
 
-The command is run twice, with --json, --checkpoint-dir and --grads-dir added; the second run must repeat the first.
+The command is run twice, with --json, --checkpoint-dir and --grads-dir added; the second run must repeat the first. Where the environment's
+SPARCL names the sparcl program, it must read the checkpoints and find the same hash in the last one.
 """
 
 import json
@@ -91,6 +92,23 @@ def check_files(result, folder):
     check(grads[0].keys() == states[0].keys() and grads[0] != grads[1], "the gradients are not those of two ranks")
 
 
+def check_by_program(result, folder):
+    program = os.environ.get("SPARCL")
+    if not program:
+        print("SPARCL is not set: the checkpoints were not read by the sparcl program")
+        return
+    before, after = (f"{folder}/weights/weights_{step:02}.safetensors" for step in (FINETUNE - 1, FINETUNE))
+    delta, rebuilt = f"{folder}/delta", f"{folder}/rebuilt.safetensors"
+    made = subprocess.run([program, "diff", before, after, "-o", delta, "--json"], capture_output=True, text=True, timeout=60, check=True)
+    subprocess.run([program, "apply", before, delta, "-o", rebuilt], capture_output=True, timeout=60, check=True)
+    check(tensors(rebuilt) == tensors(after), "diff and apply do not give the checkpoint back")
+    figures = json.loads(made.stdout)
+    check(figures["changed"] == result["steps"][-1]["changed"], "the program counts other changes")
+    # The program prints the hash as one number, the C interface gives its bytes, lowest first.
+    held = bytes.fromhex(result["replicas"][-1]["hash"])
+    check(bytes.fromhex(figures["target_hash"]) in (held, held[::-1]), "the checkpoint's hash is not that which the ranks hold")
+
+
 def without_times(result):
     return json.loads(json.dumps(result), object_hook=lambda entry: {k: v for k, v in entry.items() if not k.endswith("_seconds")})
 
@@ -100,6 +118,7 @@ def main():
     result, output = run(command, f"{work}/first")
     check_figures(result, ranks)
     check_files(result, f"{work}/first")
+    check_by_program(result, f"{work}/first")
     check(result["replicas"][0]["hash"] in output and result["sample"] in output, "the table does not show what the JSON says")
     again, _ = run(command, f"{work}/second")
     check(without_times(again) == without_times(result), "the second run with the same seed went otherwise")
