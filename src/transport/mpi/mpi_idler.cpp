@@ -32,12 +32,6 @@ bool node_is_crowded(MPI_Comm comm) {
   return ranks > CPU_COUNT(&all);
 }
 
-void nap(double seconds) {
-  timespec time{};
-  time.tv_nsec = static_cast<long>(seconds * 1e9);
-  nanosleep(&time, nullptr);
-}
-
 }  // namespace
 
 MpiIdler::MpiIdler(MPI_Comm comm) : simulated_(runs_under_smpi()), crowded_(!simulated_ && node_is_crowded(comm)) {}
@@ -45,7 +39,6 @@ MpiIdler::MpiIdler(MPI_Comm comm) : simulated_(runs_under_smpi()), crowded_(!sim
 // All figures are heuristics. The kernel adds some 50 us to each nap, so naps come late: after about 20 us of yielding in a crowd, and
 // otherwise only when the wait is so long (some 10 ms) that the nap is lost in it.
 void MpiIdler::idle(std::uint64_t turns, double seconds_left) const {
-  if (simulated_) return;
   const std::uint64_t spins = crowded_ ? 4 : 2'000;
   const std::uint64_t yields = crowded_ ? 40 : 30'000;
   if (turns < spins) return;
@@ -54,8 +47,16 @@ void MpiIdler::idle(std::uint64_t turns, double seconds_left) const {
     return;
   }
   const double longest = crowded_ ? 5e-6 * static_cast<double>(std::min<std::uint64_t>(turns - spins - yields + 1, 16)) : 20e-6;
-  const double seconds = std::min(longest, seconds_left);
-  if (seconds > 0) nap(seconds);
+  nap(std::min(longest, seconds_left));
+}
+
+// SMPI's compiler wrapper makes nanosleep() its own.
+void MpiIdler::nap(double seconds) {
+  if (!(seconds > 0)) return;
+  timespec time{};
+  time.tv_sec = static_cast<time_t>(seconds);
+  time.tv_nsec = static_cast<long>((seconds - static_cast<double>(time.tv_sec)) * 1e9);
+  nanosleep(&time, nullptr);
 }
 
 }  // namespace sparcl

@@ -12,12 +12,14 @@ class MpiIdler {
   // Collective over comm.
   explicit MpiIdler(MPI_Comm comm);
 
-  // Under a simulator idling costs no time of its own: the caller's probes move the clock.
   bool is_simulated() const { return simulated_; }
   bool is_crowded() const { return crowded_; }
 
   // The caller has found nothing for the turns-th time in a row.
   void idle(std::uint64_t turns, double seconds_left) const;
+
+  // Sleeps, in simulated time where that is the clock.
+  static void nap(double seconds);
 
  private:
   bool simulated_ = false;

@@ -1,5 +1,6 @@
 #pragma once
-// Signals on a tag of their own. They are looked for by probing, so that no receive is left to take back at the end.
+// Signals on a tag of their own. They are looked for by probing, so that no receive is left to take back at the end; in simulation, where
+// a rank blocks while it waits, by a receive that is always posted.
 
 #include <mpi.h>
 
@@ -14,17 +15,22 @@ class MpiSignals {
  public:
   static constexpr int kTag = 0;
 
-  explicit MpiSignals(MPI_Comm comm) : comm_(comm) {}
+  MpiSignals(MPI_Comm comm, bool keeps_receive);
   ~MpiSignals();
+  MpiSignals(const MpiSignals&) = delete;
+  MpiSignals& operator=(const MpiSignals&) = delete;
 
-  bool all_sent() {
-    forget_sent();
-    return sent_.empty();
-  }
+  // signal.from must be set.
   void send(int peer, const Signal& signal);
+  bool all_sent();
+
   // Asks MPI for those that have arrived; poll() takes one of them.
   void probe();
   bool poll(Signal& signal);
+  bool empty() const { return arrived_.empty(); }
+
+  // The receive that is always posted. Who completes it calls probe() then.
+  MPI_Request& posted() { return posted_; }
 
  private:
   struct Sent {
@@ -32,10 +38,15 @@ class MpiSignals {
     std::unique_ptr<Signal> signal;
   };
   void forget_sent();
+  void post();
+  void add(const Signal& signal);
 
   MPI_Comm comm_;
   std::vector<Sent> sent_;
   std::vector<Signal> arrived_;  // newest first
+  bool keeps_receive_;
+  MPI_Request posted_ = MPI_REQUEST_NULL;
+  std::unique_ptr<Signal> incoming_;  // where posted_ receives
 };
 
 }  // namespace sparcl

@@ -17,7 +17,7 @@
 namespace sparcl {
 namespace {
 
-// How often progress() looks for signals and for what closed channels left behind: a probe costs about as much as ten turns.
+// How often progress() looks for signals and for what closed channels left behind. Heuristic: a look costs about as much as ten turns.
 constexpr std::uint32_t kTurnsPerLook = 128;
 constexpr std::size_t kClosedRemembered = 64;
 constexpr std::size_t kScratchKept = 64;
@@ -110,7 +110,7 @@ MpiTransport::MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int lar
       tags_(largest_tag),
       format_(options.eager_bytes),
       piece_bytes_(options.piece_bytes),
-      signals_(side) {
+      signals_(side, idler.is_simulated()) {
   MPI_Comm_rank(data_, &rank_);
   capabilities_.pinned_memory = true;
 }
@@ -323,13 +323,30 @@ Status MpiTransport::too_large(const Operation& operation, std::uint64_t bytes) 
 // --- waiting, signals, leftovers ---
 
 void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
-  if (idler_.is_simulated() || turns % 16 == 0) look_around();
+  if (idler_.is_simulated()) return wait_in_simulation(turns, until_seconds - now());
+  if (turns % 16 == 0) look_around();
   idler_.idle(turns, until_seconds - now());
+}
+
+// Each turn of polling costs simulated time, and real time for every rank. So where the deadline is far this blocks until something arrives;
+// a message that never comes then ends in the simulator's own deadlock report.
+void MpiTransport::wait_in_simulation(std::uint64_t turns, double seconds_left) {
+  constexpr double kFarSeconds = 30, kShortestNap = 1e-6, kLongestNap = 1e-4;
+  if (!health_.ok() || !signals_.empty()) return;
+  if (requests_.size() == 0 || seconds_left < kFarSeconds) {
+    const double nap = std::min(kShortestNap * static_cast<double>(turns), kLongestNap);
+    idler_.nap(std::min(nap, seconds_left));
+    return look_around();
+  }
+  if (Status status = requests_.wait(finished_, signals_.posted()); !status.ok()) health_ = std::move(status);
+  if (signals_.posted() == MPI_REQUEST_NULL) signals_.probe();
 }
 
 void MpiTransport::signal(int peer, const Signal& signal) {
   if (!health_.ok() || peer < 0 || peer >= size()) return;
-  signals_.send(peer, signal);
+  Signal sent = signal;
+  sent.from = rank_;
+  signals_.send(peer, sent);
 }
 
 void MpiTransport::close(Channel channel) {

@@ -74,6 +74,7 @@ class MpiTransport final : public Transport {
   Buffer take_scratch();
   void give_scratch(MpiOperation& operation);
 
+  void wait_in_simulation(std::uint64_t turns, double seconds_left);
   void look_around();
   void drain(Channel channel);
 

@@ -18,15 +18,42 @@ void RequestTable::add(MPI_Request request, MpiOperationRef operation, Role role
 
 Status RequestTable::test(std::vector<Finished>& finished) {
   if (requests_.empty()) return {};
-  if (indices_.size() < requests_.size()) {
-    indices_.resize(requests_.capacity());
-    statuses_.resize(requests_.capacity());
-  }
+  make_room(requests_.size());
   int count = 0;
   const int error = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, indices_.data(), statuses_.data());
   if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return mpi_status(error, "MPI_Testsome");
-  if (count == MPI_UNDEFINED || count == 0) return {};
+  if (count != MPI_UNDEFINED && count > 0) collect(count, error, finished);
+  return {};
+}
 
+Status RequestTable::wait(std::vector<Finished>& finished, MPI_Request& other) {
+  const std::size_t own = requests_.size();
+  requests_.push_back(other);
+  make_room(requests_.size());
+  int count = 0;
+  const int error = MPI_Waitsome(static_cast<int>(requests_.size()), requests_.data(), &count, indices_.data(), statuses_.data());
+  other = requests_.back();
+  requests_.pop_back();
+  if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return mpi_status(error, "MPI_Waitsome");
+  if (count == MPI_UNDEFINED) return {};
+  for (int i = 0; i < count; ++i) {
+    if (indices_[static_cast<std::size_t>(i)] != static_cast<int>(own)) continue;
+    --count;
+    std::swap(indices_[static_cast<std::size_t>(i)], indices_[static_cast<std::size_t>(count)]);
+    std::swap(statuses_[static_cast<std::size_t>(i)], statuses_[static_cast<std::size_t>(count)]);
+    break;
+  }
+  collect(count, error, finished);
+  return {};
+}
+
+void RequestTable::make_room(std::size_t requests) {
+  if (indices_.size() >= requests) return;
+  indices_.resize(2 * requests);
+  statuses_.resize(2 * requests);
+}
+
+void RequestTable::collect(int count, int error, std::vector<Finished>& finished) {
   for (int i = 0; i < count; ++i) {
     const MPI_Status& status = statuses_[static_cast<std::size_t>(i)];
     Entry& entry = entries_[static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
@@ -46,7 +73,6 @@ Status RequestTable::test(std::vector<Finished>& finished) {
   // From the back, as the last entry fills each gap.
   std::sort(indices_.begin(), indices_.begin() + count, std::greater<>());
   for (int i = 0; i < count; ++i) remove(static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]));
-  return {};
 }
 
 void RequestTable::remove(std::size_t at) {

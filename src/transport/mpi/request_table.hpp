@@ -29,6 +29,9 @@ class RequestTable {
   // Appends what has finished since the last call.
   Status test(std::vector<Finished>& finished);
 
+  // Blocks until something finishes, or `other` does, which is then MPI_REQUEST_NULL. For simulators, where polling costs simulated time.
+  Status wait(std::vector<Finished>& finished, MPI_Request& other);
+
   // Asks MPI to take back the operation's receive of a head; if it does not, that finishes later.
   void cancel_head(const MpiOperation& operation);
   void cancel_heads();
@@ -42,6 +45,8 @@ class RequestTable {
     Role role;
   };
 
+  void make_room(std::size_t requests);
+  void collect(int count, int error, std::vector<Finished>& finished);
   void remove(std::size_t at);
 
   std::vector<MPI_Request> requests_;
