@@ -102,9 +102,10 @@ inline std::string check_refuses_bad_peer(Party& party, const Limits&) {
   return "";
 }
 
-inline std::string check_order_on_a_channel(Party& party, const Limits&) {
+inline std::string check_order_on_a_channel(Party& party, const Limits& limits) {
+  const std::size_t large = std::min<std::size_t>(limits.largest_bytes, 70'000);
   std::vector<std::size_t> sizes;
-  for (std::size_t i = 0; i < 60; ++i) sizes.push_back(i % 7 == 3 ? 70'000 + i : (i * 37) % 300);  // eager and rendezvous mixed
+  for (std::size_t i = 0; i < 60; ++i) sizes.push_back(i % 7 == 3 ? large + i : (i * 37) % 300);  // eager and rendezvous mixed
   if (std::string trouble = exchange(party, sizes, true); !trouble.empty()) return "receives first: " + trouble;
   return exchange(party, sizes, false);
 }
@@ -209,12 +210,12 @@ inline std::string check_too_large_is_corrupt(Party& party, const Limits& limits
   return "";
 }
 
-inline std::string check_cancel(Party& party, const Limits&) {
+inline std::string check_cancel(Party& party, const Limits& limits) {
   std::vector<std::pair<Transport*, OperationRef>> cancelled;
   const Channel channel{party.next_call(), 2};
   for (Transport* own : party.local()) {
     for (int peer = 0; peer < party.size(); ++peer) {
-      for (const std::size_t bytes : {16, 300'000}) cancelled.emplace_back(own, party.receive(*own, peer, channel, Buffer::allocate(bytes)));
+      for (const std::size_t bytes : {std::size_t{16}, limits.largest_bytes}) cancelled.emplace_back(own, party.receive(*own, peer, channel, Buffer::allocate(bytes)));
     }
   }
   for (const auto& [own, operation] : cancelled) {
@@ -227,7 +228,7 @@ inline std::string check_cancel(Party& party, const Limits&) {
   const Channel unmatched{party.next_call(), 2};
   for (Transport* own : party.local()) {
     for (int peer = 0; peer < party.size(); ++peer) {
-      const OperationRef send = party.send(*own, peer, unmatched, pattern_message(3'000'000, 1));
+      const OperationRef send = party.send(*own, peer, unmatched, pattern_message(limits.largest_bytes, 1));
       if (send->done) continue;
       party.cancel(*own, send);
       if (!send->done || send->status.code() != Code::kInProgress) return "a cancelled send is not done with InProgress";
@@ -245,7 +246,7 @@ inline std::string check_close_drops(Party& party, const Limits& limits) {
   std::vector<OperationRef> sends;
   for (Transport* own : party.local()) {
     for (int peer = 0; peer < party.size(); ++peer) {
-      for (const std::size_t bytes : {std::size_t{10}, std::size_t{400'000}, limits.largest_bytes}) {
+      for (const std::size_t bytes : {std::size_t{10}, limits.largest_bytes / 2, limits.largest_bytes}) {
         sends.push_back(party.send(*own, peer, channel, Buffer::allocate(bytes)));
       }
     }
