@@ -34,6 +34,8 @@ void split_steps(const std::byte* old_values, const std::byte* new_values, std::
   for (std::size_t i = 0; i < whole; i += kChunk) {
     negative[i / kChunk] = split_chunk<T, kFloat>(olds + i, news + i, reinterpret_cast<T*>(magnitudes) + i);
   }
+  negative[whole / kChunk] = 0;
+  if (whole == count) return;
   T tails[3][kChunk] = {};  // padding: equal values, so step 0 and sign 0
   std::memcpy(tails[0], olds + whole, (count - whole) * sizeof(T));
   std::memcpy(tails[1], news + whole, (count - whole) * sizeof(T));
@@ -57,6 +59,7 @@ std::size_t find_not_one(const std::byte* magnitudes, std::size_t count, std::ui
   const std::size_t whole = count / kChunk * kChunk;
   std::size_t found = 0;
   for (std::size_t i = 0; i < whole; i += kChunk) found += append_set_bits(not_one(values + i), static_cast<std::uint32_t>(i), indices + found);
+  if (whole == count) return found;
   T tail[kChunk] = {};
   std::memcpy(tail, values + whole, (count - whole) * sizeof(T));
   return found + append_set_bits(low_bits(not_one(tail), count - whole), static_cast<std::uint32_t>(whole), indices + found);
@@ -96,6 +99,7 @@ void add_steps(const std::byte* old_values, const std::byte* steps, std::size_t 
   const T* added = reinterpret_cast<const T*>(steps);
   const std::size_t whole = count / kChunk * kChunk;
   for (std::size_t i = 0; i < whole; i += kChunk) add_chunk<T, kFloat>(olds + i, added + i, reinterpret_cast<T*>(new_values) + i);
+  if (whole == count) return;
   T tails[3][kChunk] = {};
   std::memcpy(tails[0], olds + whole, (count - whole) * sizeof(T));
   std::memcpy(tails[1], added + whole, (count - whole) * sizeof(T));

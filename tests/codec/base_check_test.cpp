@@ -22,7 +22,7 @@ struct BaseChecks : testing::Test {
     const State before = held;
     const BlockMap map = held.map();
     const auto arrays = held.write();
-    const Staging staging = staged(encoded.bytes);
+    const Staging& staging = staged(encoded.bytes);
     UpdateDecoder decoder(map, arrays, verify, {}, kernels::cpu_kernels());
     Status status = check_stream(decoder, staging, encoded.bytes.size());
     EXPECT_TRUE(held.arrays == before.arrays) << "written before apply()";
@@ -116,7 +116,7 @@ TEST_F(BaseChecks, ErrorsStay) {
   damage(held, changed_element(0));
   const BlockMap map = held.map();
   const auto arrays = held.write();
-  const Staging staging = staged(encoded.bytes);
+  const Staging& staging = staged(encoded.bytes);
   UpdateDecoder decoder(map, arrays, Verify::kTouched, {}, kernels::cpu_kernels());
   ASSERT_FALSE(check_stream(decoder, staging, encoded.bytes.size()).ok());
   damage(held, changed_element(0));  // mended, but too late
@@ -131,7 +131,7 @@ TEST_F(BaseChecks, ApplyWaitsForFinish) {
   State held = base;
   const BlockMap map = held.map();
   const auto arrays = held.write();
-  const Staging staging = staged(encoded.bytes);
+  const Staging& staging = staged(encoded.bytes);
   UpdateDecoder decoder(map, arrays, Verify::kTouched, {}, kernels::cpu_kernels());
   EXPECT_EQ(decoder.apply(staging).code(), Code::kInvalidUsage);
   bool more = true;

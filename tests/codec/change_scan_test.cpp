@@ -126,7 +126,7 @@ TEST(ChangedHints, ReachPastFourGigaElements) {
   EXPECT_EQ(encoder.stats().elements, kCount);
 
   std::byte* held_pointer = held.data();
-  const Staging staging = staged(sink.bytes());
+  const Staging& staging = staged(sink.bytes());
   UpdateDecoder decoder(map, {&held_pointer, 1}, Verify::kTouched, {}, kernels::cpu_kernels());
   ASSERT_TRUE(check_stream(decoder, staging, sink.bytes().size()).ok());
   ASSERT_TRUE(decoder.apply(staging).ok());

@@ -28,8 +28,9 @@ class VectorSink : public ByteSink {
   std::size_t used_ = 0;
 };
 
-inline Staging staged(std::span<const std::byte> bytes) {
-  Staging staging;
+// One for all: segments of 4 MiB are dear where each test takes thousands. Overwritten by the next call.
+inline const Staging& staged(std::span<const std::byte> bytes) {
+  static Staging staging;
   staging.write(0, bytes);
   return staging;
 }
@@ -120,7 +121,7 @@ inline Status decode(std::span<const std::byte> stream, State& held, Verify veri
                      const kernels::KernelSet& kernels = kernels::cpu_kernels(), std::uint64_t piece = 100000) {
   const BlockMap map = held.map();
   const auto arrays = held.write();
-  const Staging staging = staged(stream);
+  const Staging& staging = staged(stream);
   UpdateDecoder decoder(map, arrays, verify, schema, kernels);
   SPARCL_RETURN_IF_ERROR(check_stream(decoder, staging, stream.size(), piece));
   return decoder.apply(staging);

@@ -84,7 +84,7 @@ bool approved(const GoldenUpdate& update, const Bytes& bytes, const Attack& atta
   State held = update.base;
   const BlockMap map = held.map();
   const auto arrays = held.write();
-  const Staging staging = staged(bytes);
+  const Staging& staging = staged(bytes);
   UpdateDecoder decoder(map, arrays, attack.verify, kGoldenSchema, *attack.kernels);
   const Status status = check_stream(decoder, staging, bytes.size(), 1 + seed % 5000, 1 + seed % 7);
   EXPECT_TRUE(held.arrays == update.base.arrays) << "written before apply(), seed " << seed;

@@ -20,7 +20,7 @@ Bytes encode(const Vector& vector, DataType type, const kernels::KernelSet& set 
 }
 
 Status decode(const Bytes& bytes, DataType type, Vector& vector, std::uint64_t piece = 100000) {
-  const Staging staging = staged(bytes);
+  const Staging& staging = staged(bytes);
   SparseDecoder decoder(type, kernels::cpu_kernels());
   for (std::uint64_t available = 0; available < bytes.size();) {
     available = std::min<std::uint64_t>(available + piece, bytes.size());

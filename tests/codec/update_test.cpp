@@ -158,7 +158,7 @@ TEST(UpdateStream, SaysWhetherWorkRemains) {
   State held = base;
   const BlockMap map = held.map();
   const auto arrays = held.write();
-  const Staging staging = staged(encoded.bytes);
+  const Staging& staging = staged(encoded.bytes);
   UpdateDecoder decoder(map, arrays, Verify::kTouched, {}, kernels::cpu_kernels());
   int calls = 0;
   for (bool more = true; more; ++calls) ASSERT_TRUE(decoder.advance(staging, encoded.bytes.size(), 1, more).ok());
@@ -179,7 +179,7 @@ TEST(UpdateAttachment, TravelsWithTheUpdate) {
   State held = base;
   const BlockMap map = held.map();
   const auto arrays = held.write();
-  const Staging staging = staged(encoded.bytes);
+  const Staging& staging = staged(encoded.bytes);
   UpdateDecoder decoder(map, arrays, Verify::kTouched, {1, 2}, kernels::cpu_kernels());
   ASSERT_TRUE(check_stream(decoder, staging, encoded.bytes.size()).ok());
   EXPECT_TRUE(std::equal(attachment.begin(), attachment.end(), decoder.attachment().begin(), decoder.attachment().end()));
