@@ -35,8 +35,4 @@ void matmul(Matrix c, ConstMatrix a, ConstMatrix b, float scale = 1, Store store
 // What matmul does without a BLAS; always built, so that it stays tested.
 void matmul_blocked(Matrix c, ConstMatrix a, ConstMatrix b, float scale = 1, Store store = Store::kReplace);
 
-// "OpenBLAS" or "own loop". Call once before the ranks start: it also keeps a BLAS from starting threads of its own, since ranks
-// are our threads.
-const char* prepare_matmul();
-
 }  // namespace training

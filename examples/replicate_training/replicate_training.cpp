@@ -5,7 +5,6 @@
 #include <exception>
 #include <string>
 
-#include "matmul.hpp"
 #include "rank_launcher.hpp"
 #include "training_job.hpp"
 
@@ -76,7 +75,6 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  training::prepare_matmul();
   const auto run_job = [&](sparcl::Comm& comm) { training::TrainingJob(comm, options).run(); };
   try {
     if (training::is_started_by_mpi()) {
