@@ -299,7 +299,8 @@ void MpiTransport::handle_head(const Finished& finished, std::vector<OperationRe
   }
   operation->bytes = whole ? finished.bytes : body->total_bytes;
   const bool fits = operation->bytes <= operation->buffer.size();
-  if (fits && !in_place) std::memcpy(operation->buffer.data(), head.data(), std::min<std::uint64_t>(operation->bytes, format_.eager_bytes()));
+  const std::size_t in_head = std::min<std::uint64_t>(operation->bytes, format_.eager_bytes());
+  if (fits && !in_place && in_head > 0) std::memcpy(operation->buffer.data(), head.data(), in_head);
   give_scratch(*operation);
   if (!fits && body) discard_body(operation->peer, *body);
   if (!fits) return finish(operation, completed, too_large(*operation, operation->bytes));
