@@ -61,6 +61,7 @@ struct UpdateCall {
   std::uint64_t base_version = 0;
   std::span<const codec::ChangedHint* const> hints;     // root: empty, or one an array
   std::span<std::byte* const> snapshot;                 // root: empty, or brought to the new state with the commit
+  codec::Writing writing = codec::Writing::kStaged;     // others
   std::uint64_t new_version = 0;                        // out: the version that is now held
 };
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report);

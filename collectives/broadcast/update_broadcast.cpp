@@ -54,7 +54,7 @@ class UpdateSource final : public StreamSource {
 class UpdateTarget final : public StreamTarget {
  public:
   UpdateTarget(UpdateCall& call, const CommContext& comm)
-      : call_(call), decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels) {}
+      : call_(call), decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {}
 
   Status check(const Staging& stream, std::uint64_t available, bool& more) override {
     return decoder_.advance(stream, available, kBlocksPerStep, more);

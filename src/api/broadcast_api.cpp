@@ -37,7 +37,7 @@ Status first_error(std::initializer_list<Status> checks) {
 // sparclBroadcastDelta: one array without a name.
 class DeltaCall final : public Call {
  public:
-  DeltaCall(Status refusal, void* weights, const void* base, std::uint64_t count, DataType datatype, int root)
+  DeltaCall(Status refusal, void* weights, const void* base, std::uint64_t count, DataType datatype, int root, codec::Writing writing)
       : held_(static_cast<std::byte*>(weights)),
         base_(static_cast<const std::byte*>(base)),
         array_{datatype, count},
@@ -45,6 +45,7 @@ class DeltaCall final : public Call {
     update_.kind = collectives::CallKind::kBroadcastDelta;
     update_.refusal = std::move(refusal);
     update_.root = root;
+    update_.writing = writing;
     update_.map = &map_;
     update_.schema_hash = model::schema_hash({{"", datatype, {count}}});
     update_.held = std::span(&held_, 1);
@@ -76,16 +77,19 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
                            sparclStream_t stream, sparclRequest_t* request) {
   Status refusal = check_delta(*comm, weights, count, datatype, root, stream)
                        .with_prefix(request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ");
-  return launch(comm, std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root), request);
+  return launch(comm, std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
+                                                 comm->writing(request == nullptr)),
+                request);
 }
 
 // sparclBroadcastUpdate: the tensors of a state; on the root with its snapshot.
 class StateCall final : public Call {
  public:
-  StateCall(Status refusal, sparclState* state, std::uint64_t version, int root, const sparclComm& comm) : comm_id_(comm.id) {
+  StateCall(Status refusal, sparclState* state, std::uint64_t version, int root, const sparclComm& comm, bool is_blocking) : comm_id_(comm.id) {
     update_.kind = collectives::CallKind::kBroadcastUpdate;
     update_.root = root;
     update_.version = version;
+    update_.writing = comm.writing(is_blocking);
     is_root_ = comm.transport->rank() == root;
     if (refusal.ok()) {
       state_ = state;
@@ -159,7 +163,7 @@ sparclResult_t start_update(sparclState_t state, std::uint64_t version, int root
                             sparclRequest_t* request) {
   Status refusal =
       check_update(*comm, state, root, stream).with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
-  return launch(comm, std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm), request);
+  return launch(comm, std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm, request == nullptr), request);
 }
 
 class SparseCall final : public Call {

@@ -83,7 +83,8 @@ Result<std::uint32_t> fragment_bytes_setting() {
   return Status(Code::kInvalidArgument, fmt::format("SPARCL_FRAGMENT_BYTES={}: expected 65536, 131072, 262144 or auto", *number));
 }
 
-Status configure(const sparclConfig_t& config, collectives::CommContext& context) {
+Status configure(const sparclConfig_t& config, sparclComm& comm) {
+  collectives::CommContext& context = comm.context;
   const Result<codec::Verify> verify = verify_of(config);
   if (!verify.ok()) return verify.status();
   const Result<std::string> algorithm = setting_choice("ALGO_BROADCAST");
@@ -92,6 +93,10 @@ Status configure(const sparclConfig_t& config, collectives::CommContext& context
   if (!fragment.ok()) return fragment.status();
   const Result<std::string> bodies = setting_choice("KERNELS");
   if (!bodies.ok()) return bodies.status();
+  const Result<std::string> commit = setting_choice("COMMIT");
+  if (!commit.ok()) return commit.status();
+  comm.early_blocking = *commit != "staged";
+  comm.early_nonblocking = *commit == "early";
   context.verify = *verify;
   context.broadcast_algorithm = *algorithm;
   context.fragment_bytes = *fragment;
@@ -108,7 +113,7 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
   const Result<double> timeout = timeout_of(known);
   if (!timeout.ok()) return timeout.status();
   auto comm = std::make_unique<sparclComm>(std::move(transport), *timeout);
-  SPARCL_RETURN_IF_ERROR(configure(known, comm->context));
+  SPARCL_RETURN_IF_ERROR(configure(known, *comm));
   log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id, comm->transport->name(),
            comm->context.kernels->name);
   return comm;

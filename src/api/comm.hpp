@@ -23,7 +23,13 @@ struct sparclComm {
   std::string last_error;
   sparcl::collectives::CallReport last_report;
   std::vector<sparclRequest*> pending;
+  bool early_blocking = true;      // how blocking and non-blocking calls write: SPARCL_COMMIT
+  bool early_nonblocking = false;
   std::uint32_t next_call = 0;  // calls are numbered as they are made: all ranks make them in one order
+
+  sparcl::codec::Writing writing(bool is_blocking) const {
+    return (is_blocking ? early_blocking : early_nonblocking) ? sparcl::codec::Writing::kEarly : sparcl::codec::Writing::kStaged;
+  }
 
   // Keeps the text for sparclGetLastError(comm), the rank first.
   sparclResult_t finish(const sparcl::Status& status);

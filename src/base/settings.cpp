@@ -25,6 +25,9 @@ constexpr std::array kRows{
     SettingRow{"VERIFY", SettingType::kChoice, "off|touched|full", "touched",
                "what a replica checks of its base: nothing, the old values at the changed positions, or the whole state "
                "before and after"},
+    SettingRow{"COMMIT", SettingType::kChoice, "auto|staged|early", "auto",
+               "when a replica writes: staged, after all ranks have voted; early, block by block as checked, taken back on an error; auto: early in "
+               "blocking calls, whose caller waits, staged in the others"},
     SettingRow{"ALGO_BROADCAST", SettingType::kChoice, "auto|chain|binary_tree|binomial_tree", "auto",
                "fan-out of the sparse broadcast; auto takes the one with the least predicted time"},
     SettingRow{"FRAGMENT_BYTES", SettingType::kBytes, "", "auto",

@@ -9,15 +9,18 @@
 
 namespace sparcl::codec {
 
-void BaseCheck::add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next) {
+BaseCheck::Compared BaseCheck::add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next) {
   if (first_block_ == last_block_) first_block_ = index;
   last_block_ = index + 1;
   const std::span<const std::byte> values = new_values(held, block, next);
+  Compared compared{0, {held_values_.data(), values.size()}, values};
   if (!block.fresh) {
-    held_digest_ += xxh3_64({held_values_.data(), values.size()}, index);
+    compared.held_digest = xxh3_64(compared.held_values, index);
+    held_digest_ += compared.held_digest;
     new_digest_ += xxh3_64(values, index);
   }
   if (verify_ == Verify::kFull) add_to_hashes(index, held, block, values);
+  return compared;
 }
 
 // Also leaves the held values of the same elements in held_values_ (fresh blocks: nothing).

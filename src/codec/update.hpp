@@ -75,12 +75,18 @@ class UpdateEncoder {
   std::unique_ptr<Impl> impl_;
 };
 
+// When a receiver writes. Staged: not before apply(). Early: a block's changes as soon as the old values of that block are checked, while its lines
+// are in the cache, with a log of what they replace; all of it is taken back unless apply() follows. Full checks and blocks that come whole are
+// staged always. Early saves a second pass over the changed lines; meanwhile the arrays are neither old nor new.
+enum class Writing : std::uint8_t { kStaged, kEarly };
+
 // Checks one update while it arrives, and applies it once it is whole and approved. Input is hostile: every byte is checked before use.
 class UpdateDecoder {
  public:
-  // held[i]: what the receiver holds of array i (never written by the decoder before apply()). expected_schema: refused if the stream's differs.
+  // held[i]: what the receiver holds of array i. expected_schema: refused if the stream's differs.
   UpdateDecoder(const BlockMap& map, std::span<std::byte* const> held, Verify verify, const Hash128& expected_schema,
-                const kernels::KernelSet& kernels);
+                const kernels::KernelSet& kernels, Writing writing = Writing::kStaged);
+  // Without an apply() that succeeded, the held arrays are as they were at the beginning.
   ~UpdateDecoder();
 
   // The stream's first `available` bytes lie in `staging`. Checks up to `budget_blocks` more complete blocks: CRC32C of the chunks, structure, and by

@@ -7,6 +7,7 @@
 
 #include "src/base/bytes.hpp"
 #include "src/codec/base_check.hpp"
+#include "src/codec/early_writer.hpp"
 #include "src/codec/frame_reader.hpp"
 #include "src/codec/layout.hpp"
 #include "src/codec/payload.hpp"
@@ -19,12 +20,14 @@ struct BlockEntry {  // where a block lies in the stream
   std::uint64_t index;
   std::uint64_t first;
   std::uint32_t bytes;
+  std::uint32_t old_check;  // of a block that lists positions
   std::uint8_t mode;
 };
 
 // A block that has been decoded and whose lines are on their way from memory; used one block later.
 struct Slot {
   std::uint64_t index = 0;
+  std::uint32_t old_check = 0;
   std::vector<Piece> pieces;
   BlockShape shape;
   DecodedBlock block;
@@ -43,14 +46,15 @@ Status corrupt(std::string_view what) { return Status(Code::kCorrupt, std::strin
 
 struct UpdateDecoder::Impl {
   Impl(const BlockMap& block_map, std::span<std::byte* const> held_arrays, Verify verify_level, const Hash128& schema,
-       const kernels::KernelSet& kernel_set)
+       const kernels::KernelSet& kernel_set, Writing writing)
       : map(block_map),
         held(held_arrays.begin(), held_arrays.end()),
         verify(verify_level),
         expected_schema(schema),
         kernels(kernel_set),
         frame(StreamKind::kUpdate),
-        check(verify_level, schema, kernel_set) {}
+        check(verify_level, schema, kernel_set),
+        early(block_map, held, kernel_set, writing == Writing::kEarly && verify_level != Verify::kFull) {}
 
   Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
   Status handle(const Staging& staging, const Section& section);
@@ -76,6 +80,7 @@ struct UpdateDecoder::Impl {
   const kernels::KernelSet& kernels;
   FrameReader frame;
   BaseCheck check;
+  EarlyWriter early;
 
   Status error;  // the first one
   Header header;
@@ -189,14 +194,21 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
   if (gap >= map.block_count() - next_block) {
     return corrupt(fmt::format("byte {}: a block past the last of {}", found.first, map.block_count()));
   }
-  const std::uint64_t index = next_block + gap;
-  entries.push_back({index, found.first + skipped, static_cast<std::uint32_t>(found.bytes - skipped), static_cast<std::uint8_t>(mode_of(found.tag))});
-  next_block = index + 1;
+  BlockEntry entry{next_block + gap, found.first + skipped, static_cast<std::uint32_t>(found.bytes - skipped), 0,
+                   static_cast<std::uint8_t>(mode_of(found.tag))};
+  if (!find_block_mode(entry.mode)->whole) {
+    if (entry.bytes < kOldCheckBytes) return corrupt(fmt::format("byte {}: a block ends before its check", found.first));
+    entry.bytes -= kOldCheckBytes;
+    entry.old_check = load_le<std::uint32_t>(staging.contiguous(entry.first + entry.bytes, kOldCheckBytes, scratch));
+  }
+  entries.push_back(entry);
+  next_block = entry.index + 1;
   return {};
 }
 
 Status UpdateDecoder::Impl::load(const Staging& staging, const BlockEntry& entry, Slot& slot) {
   slot.index = entry.index;
+  slot.old_check = entry.old_check;
   const DataType datatype = map.block(entry.index, slot.pieces);
   slot.shape = shape_of(datatype, slot.pieces);
   const BlockMode& mode = *find_block_mode(entry.mode);
@@ -213,7 +225,17 @@ kernels::Upcoming UpdateDecoder::Impl::accesses_of(const Slot* slot) const {
 }
 
 void UpdateDecoder::Impl::check_pending(const Slot* next) {
-  if (pending != nullptr && verify != Verify::kOff) check.add_changed(pending->index, view(*pending), pending->block, accesses_of(next));
+  if (pending != nullptr && (verify != Verify::kOff || early.active())) {
+    const BaseCheck::Compared compared = check.add_changed(pending->index, view(*pending), pending->block, accesses_of(next));
+    if (early.active() && pending->block.kind != DecodedKind::kWhole) {
+      const bool is_base = verify == Verify::kOff || static_cast<std::uint32_t>(compared.held_digest) == pending->old_check;
+      if (is_base) {
+        early.write(pending->index, view(*pending), pending->block.changed(), compared.held_values, compared.new_values);
+      } else {
+        early.stop();  // what is held is the target already, or a wrong base: the chunk's digests tell which
+      }
+    }
+  }
   pending = nullptr;
 }
 
@@ -260,6 +282,7 @@ Status UpdateDecoder::Impl::apply(const Staging& staging) {
   for (const BlockEntry& entry : entries) {
     // Fresh blocks are written even where the rest is in place already: what they replace was never looked at.
     if (check.already_applied() && entry.mode != kFreshMode.id) continue;
+    if (early.active() && !find_block_mode(entry.mode)->whole) continue;
     Slot& slot = spare();
     if (const Status status = load(staging, entry, slot); !status.ok()) {
       return Status(Code::kInternalError, "an update that had passed its check failed to decode: " + status.message());
@@ -268,12 +291,13 @@ Status UpdateDecoder::Impl::apply(const Staging& staging) {
     pending = &slot;
   }
   write_pending(nullptr);
+  early.keep();
   return {};
 }
 
 UpdateDecoder::UpdateDecoder(const BlockMap& map, std::span<std::byte* const> held, Verify verify, const Hash128& expected_schema,
-                             const kernels::KernelSet& kernels)
-    : impl_(std::make_unique<Impl>(map, held, verify, expected_schema, kernels)) {}
+                             const kernels::KernelSet& kernels, Writing writing)
+    : impl_(std::make_unique<Impl>(map, held, verify, expected_schema, kernels, writing)) {}
 
 UpdateDecoder::~UpdateDecoder() = default;
 

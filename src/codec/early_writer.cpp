@@ -1,0 +1,46 @@
+#include "src/codec/early_writer.hpp"
+
+#include <cstring>
+
+namespace sparcl::codec {
+namespace {
+
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+static_assert(kChunkBytes >= kBlockElements * (sizeof(std::uint64_t) + sizeof(std::uint16_t)), "a block's log fits one chunk");
+
+}  // namespace
+
+std::byte* EarlyWriter::room(std::size_t bytes) {
+  if (chunks_.empty() || used_ + bytes > kChunkBytes) {
+    chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(kChunkBytes));
+    used_ = 0;
+  }
+  std::byte* at = chunks_.back().get() + used_;
+  used_ += (bytes + 1) & ~std::size_t{1};  // positions stay aligned
+  return at;
+}
+
+void EarlyWriter::write(std::uint64_t index, const WritableBlockView& view, Positions positions, std::span<const std::byte> old_values,
+                        std::span<const std::byte> new_values) {
+  // The log is complete before the first byte is written: running out of memory here leaves the block old.
+  const std::size_t values_bytes = (old_values.size() + 1) & ~std::size_t{1};
+  std::byte* at = room(values_bytes + positions.size_bytes());
+  std::memcpy(at, old_values.data(), old_values.size());
+  std::memcpy(at + values_bytes, positions.data(), positions.size_bytes());
+  log_.push_back({index, positions.size(), at});
+  scatter(kernels_, view, positions, new_values.data());
+}
+
+void EarlyWriter::take_back() {
+  std::vector<Piece> pieces;
+  for (const Replaced& block : log_) {  // blocks are disjoint: any order will do
+    const DataType datatype = map_.block(block.index, pieces);
+    const WritableBlockView view{shape_of(datatype, pieces), pieces, held_};
+    const std::size_t values_bytes = (block.count * element_bytes(datatype) + 1) & ~std::size_t{1};
+    const Positions positions(reinterpret_cast<const std::uint16_t*>(block.values + values_bytes), block.count);
+    scatter(kernels_, view, positions, block.values);
+  }
+  log_.clear();
+}
+
+}  // namespace sparcl::codec
