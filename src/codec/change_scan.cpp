@@ -81,8 +81,14 @@ Status ChangeScan::scan_indices(std::size_t width, const Piece& piece, const Cha
   const std::uint64_t end = piece.first + piece.count;
   const std::byte* base = base_[piece.array];
   const std::byte* target = target_[piece.array];
+  // Far apart, and in memory that is not in a cache: what is needed is asked for some changes ahead.
+  constexpr std::size_t kAhead = 64;
   for (; next_ < hint.indices.size() && hint.indices[next_] < end; ++next_) {
     const std::uint64_t index = hint.indices[next_];
+    if (next_ + kAhead < hint.indices.size() && hint.indices[next_ + kAhead] < map_.arrays()[piece.array].count) {
+      __builtin_prefetch(base + hint.indices[next_ + kAhead] * width, 0, 2);
+      __builtin_prefetch(target + hint.indices[next_ + kAhead] * width, 0, 2);
+    }
     const bool ascends = index >= piece.first && (next_ == 0 || index > hint.indices[next_ - 1]);
     if (!ascends) return bad_hint(piece.array, fmt::format("index {} (entry {}) does not ascend", index, next_));
     positions[found] = static_cast<std::uint16_t>(piece.offset + (index - piece.first));

@@ -38,6 +38,7 @@ class FaultRun {
   void run(Tally& tally) {
     SCOPED_TRACE(testing::Message() << "SPARCL_TEST_SEED=" << seed_ << ", " << ranks_ << " ranks, root " << root_ << ", " << plan_.describe());
     UpdateWorld world({{DataType::kFloat32, 45'000}, {DataType::kBfloat16, 3'000}}, ranks_, seed_, options_);
+    world.writing = random_.chance(0.5) ? codec::Writing::kEarly : codec::Writing::kStaged;
     const auto rows = fanout_table();
     const char* row = rows[random_.below(rows.size())].name;
     for (CommContext& context : world.contexts) {

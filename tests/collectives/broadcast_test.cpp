@@ -43,6 +43,7 @@ TEST(UpdateBroadcast, EveryRankCountRootFanoutAndDensityArrivesBitForBit) {
         for (const double share : {0.0, 0.001, 0.3, 1.0}) {
           SCOPED_TRACE(testing::Message() << ranks << " ranks, root " << root << ", " << row.name << ", share " << share);
           UpdateWorld world(kModel, ranks, ++seed);
+          world.writing = seed % 2 == 0 ? codec::Writing::kEarly : codec::Writing::kStaged;
           for (CommContext& context : world.contexts) context.broadcast_algorithm = row.name;
           world.change(share);
           const SimOutcome outcome = world.broadcast(root);
@@ -113,6 +114,7 @@ TEST(UpdateBroadcast, AWrongBaseIsRefusedByAllBeforeTheFirstWrite) {
 TEST(UpdateBroadcast, RepeatingACallAcceptsRanksThatAreAtTheTarget) {
   for (const codec::Verify verify : {codec::Verify::kTouched, codec::Verify::kFull}) {
     UpdateWorld world(kModel, 4, 23);
+    world.writing = codec::Writing::kEarly;
     for (CommContext& context : world.contexts) context.verify = verify;
     world.change(0.05);
     world.held[2] = world.new_state;

@@ -84,6 +84,7 @@ class UpdateWorld {
       call.base_version = 7;
       call.map = &map;
       call.schema_hash = {1, 2};
+      call.writing = writing;
       call.held = pointers[rank];
       if (static_cast<int>(rank) == root) call.base = base;
       reports[rank] = CallReport{};
@@ -106,6 +107,7 @@ class UpdateWorld {
     return at_target;
   }
 
+  codec::Writing writing = codec::Writing::kEarly;
   codec::BlockMap map;
   Arrays old_state, new_state;
   std::vector<Arrays> held;
