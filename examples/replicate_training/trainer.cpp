@@ -12,7 +12,7 @@ constexpr int kWarmupSteps = 20;
 enum Stream : std::uint64_t { kInitialise = 1, kBatches = 2, kOtherRanks = 1000 };
 
 // What a layer adds to the stream begins small, so that depth does not amplify it (GPT-2's rule), and so does the head, so that all
-// characters begin about as likely. The other deviations are heuristics: they learned fastest in 300 steps of the default size.
+// characters begin about as likely. The other deviations are heuristics from a few trials with one seed, not an optimum.
 float initial_deviation(const TensorPlace& tensor, int layers) {
   if (tensor.name.ends_with("o.weight") || tensor.name.ends_with("down.weight"))
     return 0.02F / std::sqrt(2.0F * static_cast<float>(layers));
