@@ -14,4 +14,12 @@ constexpr std::size_t kPositionSlack = 64;
 using DiffKernel = std::size_t(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
                                std::uint16_t* positions);
 
+// Bytes that a kernel may overwrite after the last value it returns.
+constexpr std::size_t kValueSlackBytes = 64;
+
+// The same, and the differing elements themselves: while they are in registers they cost next to nothing. old_values and new_values have room
+// for count elements and kValueSlackBytes.
+using DiffValuesKernel = std::size_t(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
+                                     std::uint16_t* positions, std::byte* old_values, std::byte* new_values);
+
 }  // namespace sparcl::kernels

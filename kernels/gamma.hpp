@@ -9,6 +9,9 @@
 
 namespace sparcl::kernels {
 
+// widths[b] (64 of them) = how many values have floor(log2(value + 1 + more)) = b; value + 1 + more < 2^64.
+using GammaWidthsKernel = void(const std::uint64_t* values, std::size_t count, std::uint64_t more, std::uint32_t* widths);
+
 // lengths[i] = L + e = floor(log2(m_i + 2^e)), at most 63. Returns the bits of all codes.
 using GammaLengthsKernel = std::uint64_t(const std::uint64_t* values, std::size_t count, unsigned exponent, std::uint8_t* lengths);
 

@@ -24,6 +24,7 @@ struct OrderKernels {  // those that see values as numbers: one set for integers
 
 struct ElementKernels {  // for elements of one width
   DiffKernel* diff;
+  DiffValuesKernel* diff_values;
   GatherKernel* gather;
   ScatterKernel* scatter;
   FindNotOneKernel* find_not_one;
@@ -42,6 +43,7 @@ struct ListKernels {
 };
 
 struct GammaKernels {
+  GammaWidthsKernel* widths;
   GammaLengthsKernel* lengths;
   WriteGammasKernel* write;
   ReadGammasKernel* read;

@@ -34,7 +34,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T, class Signed>
 ElementKernels elements_of() {
-  return {diff<T>, gather<T>, scatter<T>, find_not_one<T>, unit_steps<Signed>,
+  return {diff<T>, diff_values<T>, gather<T>, scatter<T>, find_not_one<T>, unit_steps<Signed>,
           {split_steps<Signed, false>, add_steps<Signed, false>, add_steps_at<T, false>},
           {split_steps<Signed, true>, add_steps<Signed, true>, add_steps_at<T, true>}};
 }
@@ -46,7 +46,7 @@ void fill_kernel_set(KernelSet& set) {
   set.elements = {elements_of<std::uint8_t, std::int8_t>(), elements_of<std::uint16_t, std::int16_t>(),
                   elements_of<std::uint32_t, std::int32_t>(), elements_of<std::uint64_t, std::int64_t>()};
   set.lists = {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks};
-  set.gammas = {gamma_lengths, write_gammas, read_gammas};
+  set.gammas = {gamma_widths, gamma_lengths, write_gammas, read_gammas};
 }
 
 #endif

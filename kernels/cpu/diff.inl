@@ -14,20 +14,64 @@ HWY_INLINE std::uint64_t differing(const T* a, const T* b) {
 }
 
 template <class T>
+HWY_INLINE void prefetch_chunk(const T* a, const T* b) {
+  for (std::size_t line = 0; line < kChunk * sizeof(T); line += 64) {
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(a) + line + kPrefetchBytes);
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(b) + line + kPrefetchBytes);
+  }
+}
+
+template <class T>
 std::size_t diff(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first, std::uint16_t* positions) {
   const T* a = reinterpret_cast<const T*>(base);
   const T* b = reinterpret_cast<const T*>(target);
   std::size_t found = 0;
   std::size_t i = 0;
   for (; i + kChunk <= count; i += kChunk) {
-    for (std::size_t line = 0; line < kChunk * sizeof(T); line += 64) {
-      __builtin_prefetch(base + i * sizeof(T) + line + kPrefetchBytes);
-      __builtin_prefetch(target + i * sizeof(T) + line + kPrefetchBytes);
-    }
+    prefetch_chunk(a + i, b + i);
     found += append_set_bits(differing(a + i, b + i), first + static_cast<std::uint32_t>(i), positions + found);
   }
   for (; i < count; ++i) {
     positions[found] = static_cast<std::uint16_t>(first + i);
+    found += std::memcmp(base + i * sizeof(T), target + i * sizeof(T), sizeof(T)) != 0;
+  }
+  return found;
+}
+
+// The values of a chunk whose bits are set. They are in L1 or in registers.
+template <class T>
+HWY_INLINE void append_values(std::uint64_t bits, const T* from, std::byte* values) {
+  if constexpr (kCompressesPositions) {
+    const hn::ScalableTag<T> d;
+    T* out = reinterpret_cast<T*>(values);
+    for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
+      const std::uint64_t part = low_bits(bits >> lane, hn::Lanes(d));
+      hn::StoreU(hn::Compress(hn::LoadU(d, from + lane), mask_of(d, part)), d, out);
+      out += std::popcount(part);
+    }
+  } else {
+    for (; bits != 0; bits &= bits - 1, values += sizeof(T)) std::memcpy(values, from + std::countr_zero(bits), sizeof(T));
+  }
+}
+
+template <class T>
+std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first, std::uint16_t* positions,
+                        std::byte* old_values, std::byte* new_values) {
+  const T* a = reinterpret_cast<const T*>(base);
+  const T* b = reinterpret_cast<const T*>(target);
+  std::size_t found = 0;
+  std::size_t i = 0;
+  for (; i + kChunk <= count; i += kChunk) {
+    prefetch_chunk(a + i, b + i);
+    const std::uint64_t bits = differing(a + i, b + i);
+    append_values(bits, a + i, old_values + found * sizeof(T));
+    append_values(bits, b + i, new_values + found * sizeof(T));
+    found += append_set_bits(bits, first + static_cast<std::uint32_t>(i), positions + found);
+  }
+  for (; i < count; ++i) {
+    positions[found] = static_cast<std::uint16_t>(first + i);
+    std::memcpy(old_values + found * sizeof(T), base + i * sizeof(T), sizeof(T));
+    std::memcpy(new_values + found * sizeof(T), target + i * sizeof(T), sizeof(T));
     found += std::memcmp(base + i * sizeof(T), target + i * sizeof(T), sizeof(T)) != 0;
   }
   return found;

@@ -1,6 +1,12 @@
 // Part of cpu_kernels.cpp, compiled once for each instruction set: scalar code, but the instructions for counting zeros and shifting by a variable
 // that came with AVX2 make it twice as fast.
 
+void gamma_widths(const std::uint64_t* values, std::size_t count, std::uint64_t more, std::uint32_t* widths) {
+  std::uint32_t tables[4][64] = {};  // in turn: most values are alike, and an increment would wait for the one before it
+  for (std::size_t i = 0; i < count; ++i) ++tables[i % 4][63 - std::countl_zero((values[i] + 1 + more) | 1)];
+  for (std::size_t b = 0; b < 64; ++b) widths[b] = tables[0][b] + tables[1][b] + tables[2][b] + tables[3][b];
+}
+
 std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsigned exponent, std::uint8_t* lengths) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < count; ++i) {

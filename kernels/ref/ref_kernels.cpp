@@ -29,6 +29,19 @@ std::size_t diff(const std::byte* base, const std::byte* target, std::size_t cou
 }
 
 template <class T>
+std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first, std::uint16_t* positions,
+                        std::byte* old_values, std::byte* new_values) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (load<T>(base, i) == load<T>(target, i)) continue;
+    store(old_values, found, load<T>(base, i));
+    store(new_values, found, load<T>(target, i));
+    positions[found++] = static_cast<std::uint16_t>(first + i);
+  }
+  return found;
+}
+
+template <class T>
 void gather(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* values,
             const Upcoming&) {
   for (std::size_t i = 0; i < count; ++i) store(values, i, load<T>(array, positions[i] - first));
@@ -157,6 +170,11 @@ std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t l
 
 unsigned floor_log2(std::uint64_t value) { return static_cast<unsigned>(std::bit_width(value)) - 1; }
 
+void gamma_widths(const std::uint64_t* values, std::size_t count, std::uint64_t more, std::uint32_t* widths) {
+  for (std::size_t b = 0; b < 64; ++b) widths[b] = 0;
+  for (std::size_t i = 0; i < count; ++i) ++widths[floor_log2(values[i] + 1 + more)];
+}
+
 std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsigned exponent, std::uint8_t* lengths) {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -201,7 +219,7 @@ std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_
 
 template <class T>
 constexpr ElementKernels elements_of() {
-  return {diff<T>, gather<T>, scatter<T>, find_not_one<T>, unit_steps<T>,
+  return {diff<T>, diff_values<T>, gather<T>, scatter<T>, find_not_one<T>, unit_steps<T>,
           {split_steps<T, false>, add_steps<T, false>, add_steps_at<T, false>},
           {split_steps<T, true>, add_steps<T, true>, add_steps_at<T, true>}};
 }
@@ -214,7 +232,7 @@ const KernelSet& reference_kernels() {
       MemorySpace::kHost,
       {elements_of<std::uint8_t>(), elements_of<std::uint16_t>(), elements_of<std::uint32_t>(), elements_of<std::uint64_t>()},
       {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks},
-      {gamma_lengths, write_gammas, read_gammas}};
+      {gamma_widths, gamma_lengths, write_gammas, read_gammas}};
   return set;
 }
 

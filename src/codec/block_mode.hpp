@@ -8,6 +8,7 @@
 
 #include "kernels/kernel_set.hpp"
 #include "src/codec/block_view.hpp"
+#include "src/codec/scratch.hpp"
 #include "src/codec/split_rice.hpp"
 #include "src/codec/wire.hpp"
 
@@ -15,12 +16,13 @@ namespace sparcl::codec {
 
 // What the flat mode finds out when it is asked for its cost, and needs again to write.
 struct FlatPlan {
-  std::vector<std::byte> magnitudes;       // |d| of each change
-  std::vector<std::uint64_t> negative;     // a bitmap of the changes
-  std::vector<std::uint16_t> exceptions;   // changes with |d| != 1
+  Scratch<std::byte> magnitudes;      // |d| of each change
+  Scratch<std::uint64_t> negative;    // a bitmap of the changes
+  Scratch<std::uint16_t> exceptions;  // changes with |d| != 1
   RiceList exception_list;
-  std::vector<std::uint64_t> coded;        // the m's
-  std::vector<std::uint8_t> lengths;       // of their codes
+  Scratch<std::uint64_t> coded;       // the m's
+  Scratch<std::uint8_t> lengths;      // of their codes
+  std::size_t coded_count = 0;
   unsigned exponent = 0;
   bool all = false;
 };
@@ -31,15 +33,17 @@ struct BlockChanges {
   BlockView target;
   bool fresh = false;                      // no whole base: only mode fresh will do
   std::size_t count = 0;                   // changed elements, at least 1 unless fresh
-  std::vector<std::uint16_t> positions;
-  std::vector<std::byte> old_values;       // empty in a sparse vector
-  std::vector<std::byte> new_values;
+  Scratch<std::uint16_t> positions;
+  Scratch<std::byte> old_values;           // not in a sparse vector
+  Scratch<std::byte> new_values;
   RiceList list;                           // of the positions, prepared
   bool has_steps = false;                  // old_values is filled
   FlatPlan flat;
   std::vector<std::byte> flags;            // of kernels::WriteMarksKernel
 
   BlockShape shape() const { return target.shape; }
+  // For the changes of any block of this shape.
+  void make_room();
 };
 
 enum class DecodedKind : std::uint8_t { kWhole, kValues, kSteps };
@@ -50,13 +54,13 @@ struct DecodedBlock {
   bool fresh = false;
   std::size_t count = 0;
   const std::byte* whole = nullptr;        // kWhole: all of the block, in the payload
-  std::vector<std::uint16_t> positions;
-  std::vector<std::byte> values;           // kValues: new values; kSteps: steps
+  Scratch<std::uint16_t> positions;
+  Scratch<std::byte> values;               // kValues: new values; kSteps: steps
   RiceListReader list;
   RiceListReader exception_list;
-  std::vector<std::uint16_t> exceptions;
-  std::vector<std::uint8_t> lengths;
-  std::vector<std::uint64_t> coded;
+  Scratch<std::uint16_t> exceptions;
+  Scratch<std::uint8_t> lengths;
+  Scratch<std::uint64_t> coded;
 
   std::span<const std::uint16_t> changed() const { return {positions.data(), count}; }
 };

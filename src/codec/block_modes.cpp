@@ -28,6 +28,13 @@ ModeChoice choose_mode(BlockChanges& changes) {
   return best;
 }
 
+void BlockChanges::make_room() {
+  positions.need(kBlockElements + kernels::kPositionSlack);
+  old_values.need(kBlockElements * shape().element_bytes() + kernels::kValueSlackBytes);
+  new_values.need(kBlockElements * shape().element_bytes() + kernels::kValueSlackBytes);
+  flags.resize(kernels::kFlagBytes);
+}
+
 bool read_change_count(std::span<const std::byte>& payload, BlockShape shape, std::size_t& count) {
   ByteReader reader(payload);
   std::uint64_t value = 0;
@@ -39,8 +46,8 @@ bool read_change_count(std::span<const std::byte>& payload, BlockShape shape, st
 
 void make_room(DecodedBlock& block, BlockShape shape, std::size_t count) {
   block.count = count;
-  if (block.positions.size() < count + kernels::kPositionSlack) block.positions.resize(count + kernels::kPositionSlack);
-  if (block.values.size() < count * shape.element_bytes()) block.values.resize(count * shape.element_bytes());
+  block.positions.need(count + kernels::kPositionSlack);
+  block.values.need(count * shape.element_bytes());
 }
 
 bool ends_cleanly(const BitCursor& bits) {

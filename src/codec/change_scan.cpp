@@ -34,18 +34,18 @@ Status ChangeScan::check() const {
   return {};
 }
 
-Status ChangeScan::scan(DataType datatype, std::span<const Piece> pieces, std::uint16_t* positions, std::size_t& count) {
+Status ChangeScan::scan(DataType datatype, std::span<const Piece> pieces, const ChangeOutput& out, std::size_t& count) {
   count = 0;
   const std::size_t width = element_bytes(datatype);
   for (const Piece& piece : pieces) {
     const ChangedHint* hint = hints_.empty() ? nullptr : hints_[piece.array];
     if (hint == nullptr) {
-      count += compare(width, piece, piece.first, piece.count, positions + count);
+      count += compare(width, piece, piece.first, piece.count, out.after(count, width));
     } else if (hint->block_elements > 0) {
-      count += scan_blocks(width, piece, *hint, positions + count);
+      count += scan_blocks(width, piece, *hint, out.after(count, width));
     } else {
       std::size_t found = 0;
-      SPARCL_RETURN_IF_ERROR(scan_indices(width, piece, *hint, positions + count, found));
+      SPARCL_RETURN_IF_ERROR(scan_indices(width, piece, *hint, out.after(count, width), found));
       count += found;
     }
   }
@@ -53,13 +53,14 @@ Status ChangeScan::scan(DataType datatype, std::span<const Piece> pieces, std::u
 }
 
 std::size_t ChangeScan::compare(std::size_t width, const Piece& piece, std::uint64_t first, std::uint64_t count,
-                                std::uint16_t* positions) const {
-  auto* diff = kernels_.elements[static_cast<std::size_t>(std::countr_zero(width))].diff;
+                                const ChangeOutput& out) const {
+  auto* diff = kernels_.elements[static_cast<std::size_t>(std::countr_zero(width))].diff_values;
   const auto offset = static_cast<std::uint32_t>(piece.offset + (first - piece.first));
-  return diff(base_[piece.array] + first * width, target_[piece.array] + first * width, count, offset, positions);
+  return diff(base_[piece.array] + first * width, target_[piece.array] + first * width, count, offset, out.positions, out.old_values,
+              out.new_values);
 }
 
-std::size_t ChangeScan::scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, std::uint16_t* positions) const {
+std::size_t ChangeScan::scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out) const {
   const std::uint64_t end = piece.first + piece.count;
   std::size_t found = 0;
   for (std::uint64_t bit = piece.first / hint.block_elements; bit * hint.block_elements < end; ++bit) {
@@ -67,12 +68,12 @@ std::size_t ChangeScan::scan_blocks(std::size_t width, const Piece& piece, const
     const std::uint64_t first = std::max(piece.first, bit * hint.block_elements);
     // Written without (bit + 1) * block_elements, which may pass 2^64.
     const std::uint64_t last = end - bit * hint.block_elements <= hint.block_elements ? end : (bit + 1) * hint.block_elements;
-    found += compare(width, piece, first, last - first, positions + found);
+    found += compare(width, piece, first, last - first, out.after(found, width));
   }
   return found;
 }
 
-Status ChangeScan::scan_indices(std::size_t width, const Piece& piece, const ChangedHint& hint, std::uint16_t* positions,
+Status ChangeScan::scan_indices(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out,
                                 std::size_t& found) {
   if (array_ != piece.array || piece.first == 0) {
     array_ = piece.array;
@@ -91,8 +92,11 @@ Status ChangeScan::scan_indices(std::size_t width, const Piece& piece, const Cha
     }
     const bool ascends = index >= piece.first && (next_ == 0 || index > hint.indices[next_ - 1]);
     if (!ascends) return bad_hint(piece.array, fmt::format("index {} (entry {}) does not ascend", index, next_));
-    positions[found] = static_cast<std::uint16_t>(piece.offset + (index - piece.first));
-    found += std::memcmp(base + index * width, target + index * width, width) != 0;
+    const ChangeOutput at = out.after(found, width);
+    *at.positions = static_cast<std::uint16_t>(piece.offset + (index - piece.first));
+    std::memcpy(at.old_values, base + index * width, width);
+    std::memcpy(at.new_values, target + index * width, width);
+    found += std::memcmp(at.old_values, at.new_values, width) != 0;
   }
   const bool is_last = end == map_.arrays()[piece.array].count;
   if (is_last && next_ < hint.indices.size()) return bad_hint(piece.array, fmt::format("entry {} is not below its end", next_));

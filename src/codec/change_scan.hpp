@@ -9,6 +9,17 @@
 
 namespace sparcl::codec {
 
+// Where the changes of a block go: room for those of a whole block, with the slack that kernels want.
+struct ChangeOutput {
+  std::uint16_t* positions;
+  std::byte* old_values;
+  std::byte* new_values;
+
+  ChangeOutput after(std::size_t count, std::size_t width) const {
+    return {positions + count, old_values + count * width, new_values + count * width};
+  }
+};
+
 // Visit blocks in ascending order: the scan keeps its place in each list of indices.
 class ChangeScan {
  public:
@@ -19,13 +30,13 @@ class ChangeScan {
   // Are the hints well-formed, as far as can be seen without walking through them?
   Status check() const;
 
-  // Writes the positions that differ (room for a block's and kPositionSlack more) and how many. Every piece has a base.
-  Status scan(DataType datatype, std::span<const Piece> pieces, std::uint16_t* positions, std::size_t& count);
+  // Writes what differs, and how many elements. Every piece has a base.
+  Status scan(DataType datatype, std::span<const Piece> pieces, const ChangeOutput& out, std::size_t& count);
 
  private:
-  std::size_t compare(std::size_t width, const Piece& piece, std::uint64_t first, std::uint64_t count, std::uint16_t* positions) const;
-  std::size_t scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, std::uint16_t* positions) const;
-  Status scan_indices(std::size_t width, const Piece& piece, const ChangedHint& hint, std::uint16_t* positions, std::size_t& found);
+  std::size_t compare(std::size_t width, const Piece& piece, std::uint64_t first, std::uint64_t count, const ChangeOutput& out) const;
+  std::size_t scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out) const;
+  Status scan_indices(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out, std::size_t& found);
 
   const BlockMap& map_;
   std::span<const std::byte* const> base_;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
 #include "src/base/bytes.hpp"
@@ -35,8 +34,6 @@ T load(const std::byte* array, std::size_t i) {
   return value;
 }
 
-unsigned floor_log2(std::uint64_t value) { return static_cast<unsigned>(std::bit_width(value >> 1)); }
-
 // About the bits of all m's with exponent e: exact but for m's next to a power of two. Integer only, so that every sender decides alike.
 std::uint64_t estimate(const Widths& widths, unsigned top, unsigned e) {
   std::uint64_t bits = 0;
@@ -64,61 +61,50 @@ ExponentChoice choose_exponent(const Widths& widths) {
   return best;
 }
 
-// The m's of the listed exceptions, or of all changes. Below 2^63 by definition; the mask keeps a caller that writes to its arrays meanwhile from
-// leading us out of bounds.
-void collect(const BlockChanges& changes, FlatPlan& plan) {
-  const std::size_t exceptions = plan.exception_list.count;
-  plan.coded.resize(plan.all ? changes.count : exceptions);
+// Sets plan.coded to |d| - less of the first `count` exceptions, or of all changes. Below 2^63 by definition; the mask keeps a caller that
+// writes to its arrays meanwhile from leading us out of bounds.
+void collect(const BlockChanges& changes, FlatPlan& plan, const std::uint16_t* which, std::size_t count, unsigned less) {
+  std::uint64_t* coded = plan.coded.need(count);
+  plan.coded_count = count;
   with_width(changes.shape().element_bytes(), [&](auto zero) {
     using T = decltype(zero);
-    for (std::size_t i = 0; i < plan.coded.size(); ++i) {
-      const std::size_t change = plan.all ? i : plan.exceptions[i];
-      plan.coded[i] = (std::uint64_t{load<T>(plan.magnitudes.data(), change)} - (plan.all ? 1 : 2)) & (~std::uint64_t{0} >> 1);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t change = which != nullptr ? which[i] : i;
+      coded[i] = (std::uint64_t{load<T>(plan.magnitudes.data(), change)} - less) & (~std::uint64_t{0} >> 1);
     }
   });
 }
 
 void find_steps(BlockChanges& changes, FlatPlan& plan) {
   const BlockShape shape = changes.shape();
-  plan.magnitudes.resize(std::max(plan.magnitudes.size(), changes.count * shape.element_bytes()));
-  plan.negative.resize(std::max(plan.negative.size(), changes.count / 64 + 1));
-  plan.exceptions.resize(std::max(plan.exceptions.size(), changes.count + kernels::kPositionSlack));
+  std::byte* magnitudes = plan.magnitudes.need(changes.count * shape.element_bytes());
+  std::uint16_t* exceptions = plan.exceptions.need(changes.count + kernels::kPositionSlack);
   changes.kernels->order_of(shape.datatype)
-      .split_steps(changes.old_values.data(), changes.new_values.data(), changes.count, plan.magnitudes.data(), plan.negative.data());
-  const std::size_t found =
-      changes.kernels->of(shape.datatype).find_not_one(plan.magnitudes.data(), changes.count, plan.exceptions.data());
-  plan.exception_list.prepare(changes.kernels->lists, {plan.exceptions.data(), found}, changes.count);
+      .split_steps(changes.old_values.data(), changes.new_values.data(), changes.count, magnitudes, plan.negative.need(changes.count / 64 + 1));
+  const std::size_t found = changes.kernels->of(shape.datatype).find_not_one(magnitudes, changes.count, exceptions);
+  plan.exception_list.prepare(changes.kernels->lists, {exceptions, found}, changes.count);
 }
 
-// How many of the listed exceptions have floor(log2(|d| - less)) = b.
-Widths widths_of(const BlockChanges& changes, const FlatPlan& plan, unsigned less) {
-  Widths even{};
-  Widths odd{};  // two tables: an increment need not wait for the one before it
-  with_width(changes.shape().element_bytes(), [&](auto zero) {
-    using T = decltype(zero);
-    for (std::size_t i = 0; i < plan.exception_list.count; ++i) {
-      const std::uint64_t magnitude = load<T>(plan.magnitudes.data(), plan.exceptions[i]);
-      ++(i % 2 == 0 ? even : odd)[floor_log2(magnitude - less)];
-    }
-  });
-  for (std::size_t b = 0; b < even.size(); ++b) even[b] += odd[b];
-  return even;
-}
-
-// Lists the exceptions or codes all, whichever is estimated smaller.
+// Lists the exceptions or codes all, whichever is estimated smaller; sets plan.coded.
 void choose_form(const BlockChanges& changes, FlatPlan& plan) {
-  const ExponentChoice of_listed = choose_exponent(widths_of(changes, plan, 1));
+  const kernels::GammaKernels& gammas = changes.kernels->gammas;
+  const std::size_t exceptions = plan.exception_list.count;
+  Widths widths;
+  collect(changes, plan, plan.exceptions.data(), exceptions, 2);
+  gammas.widths(plan.coded.data(), exceptions, 0, widths.data());
+  const ExponentChoice of_listed = choose_exponent(widths);
   plan.all = false;
   plan.exponent = of_listed.exponent;
-  const std::size_t others = changes.count - plan.exception_list.count;
+  const std::size_t others = changes.count - exceptions;
   const std::uint64_t list_bits = plan.exception_list.plane_bits() + plan.exception_list.unary_bits();
   if (list_bits <= others) return;  // each of these would cost a bit at least
-  Widths all = widths_of(changes, plan, 0);
-  all[0] += static_cast<std::uint32_t>(others);
-  const ExponentChoice of_all = choose_exponent(all);
+  gammas.widths(plan.coded.data(), exceptions, 1, widths.data());
+  widths[0] += static_cast<std::uint32_t>(others);
+  const ExponentChoice of_all = choose_exponent(widths);
   if (of_all.bits >= of_listed.bits + list_bits) return;
   plan.all = true;
   plan.exponent = of_all.exponent;
+  collect(changes, plan, nullptr, changes.count, 1);
 }
 
 std::size_t cost(BlockChanges& changes) {
@@ -126,11 +112,9 @@ std::size_t cost(BlockChanges& changes) {
   FlatPlan& plan = changes.flat;
   find_steps(changes, plan);
   choose_form(changes, plan);
-  collect(changes, plan);
   std::uint64_t bits = changes.list.plane_bits() + changes.list.unary_bits() + changes.count;
   if (!plan.all) bits += plan.exception_list.plane_bits() + plan.exception_list.unary_bits();
-  plan.lengths.resize(std::max(plan.lengths.size(), plan.coded.size()));
-  bits += changes.kernels->gammas.lengths(plan.coded.data(), plan.coded.size(), plan.exponent, plan.lengths.data());
+  bits += changes.kernels->gammas.lengths(plan.coded.data(), plan.coded_count, plan.exponent, plan.lengths.need(plan.coded_count));
   std::byte varint[kMaxVarintBytes];
   const std::size_t counts = store_varint(varint, changes.count) + (plan.all ? 0 : store_varint(varint, plan.exception_list.count));
   return counts + 1 + static_cast<std::size_t>((bits + 7) / 8);
@@ -146,12 +130,12 @@ void encode(BlockChanges& changes, std::byte* out) {
   kernels::BitWriter bits{out};
   lists.pack_planes(changes.list.remainders.data(), changes.count, changes.list.shift, bits);
   for (std::size_t i = 0; i < changes.count; i += 64) {
-    bits.put(plan.negative[i / 64], static_cast<unsigned>(std::min<std::size_t>(64, changes.count - i)));
+    bits.put(plan.negative.data()[i / 64], static_cast<unsigned>(std::min<std::size_t>(64, changes.count - i)));
   }
   if (!plan.all) lists.pack_planes(exceptions.remainders.data(), exceptions.count, exceptions.shift, bits);
   lists.write_marks(changes.list.marks.data(), changes.count, changes.flags.data(), bits);
   if (!plan.all) lists.write_marks(exceptions.marks.data(), exceptions.count, changes.flags.data(), bits);
-  changes.kernels->gammas.write(plan.coded.data(), plan.lengths.data(), plan.coded.size(), plan.exponent, bits);
+  changes.kernels->gammas.write(plan.coded.data(), plan.lengths.data(), plan.coded_count, plan.exponent, bits);
   bits.finish();
 }
 
@@ -200,7 +184,7 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
   block.kind = DecodedKind::kSteps;
   block.fresh = false;
   const std::size_t listed = head.all ? 0 : head.exceptions;
-  if (block.exceptions.size() < listed + kernels::kPositionSlack) block.exceptions.resize(listed + kernels::kPositionSlack);
+  std::uint16_t* exceptions = block.exceptions.need(listed + kernels::kPositionSlack);
 
   BitCursor bits{payload.data(), 0, 8 * std::uint64_t{payload.size()}};
   if (!block.list.read_planes(lists, bits, shape.elements, head.count)) return "ends inside its positions";
@@ -209,15 +193,14 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
   bits.at += head.count;
   if (!block.exception_list.read_planes(lists, bits, head.count, listed)) return "ends inside its exceptions";
   if (!block.list.read_unary(lists, bits, block.positions.data())) return "has positions past its end";
-  if (!block.exception_list.read_unary(lists, bits, block.exceptions.data())) return "has exceptions past its changes";
-  block.lengths.resize(std::max(block.lengths.size(), head.exceptions));
-  block.coded.resize(std::max(block.coded.size(), head.exceptions));
-  const std::uint64_t used = kernels.gammas.read(bits.bytes, bits.at, bits.left(), head.exceptions, head.exponent, block.lengths.data(), block.coded.data());
+  if (!block.exception_list.read_unary(lists, bits, exceptions)) return "has exceptions past its changes";
+  std::uint64_t* coded = block.coded.need(head.exceptions);
+  const std::uint64_t used =
+      kernels.gammas.read(bits.bytes, bits.at, bits.left(), head.exceptions, head.exponent, block.lengths.need(head.exceptions), coded);
   if (used == kernels::kNoGammas) return "ends inside its magnitudes, or has one past 2^63";
   bits.at += used;
   const bool valid = with_width(shape.element_bytes(), [&](auto zero) {
-    return scale_steps<decltype(zero)>({block.coded.data(), head.exceptions}, head.all ? nullptr : block.exceptions.data(), head.all ? 1 : 2,
-                                       block.values.data());
+    return scale_steps<decltype(zero)>({coded, head.exceptions}, head.all ? nullptr : exceptions, head.all ? 1 : 2, block.values.data());
   });
   if (!valid) return "has a step larger than its data type";
   return ends_cleanly(bits) ? nullptr : "does not end where its steps do";

@@ -149,7 +149,7 @@ Status SparseDecoder::extract(const Staging& staging, std::uint64_t* indices, st
     }
     const std::span<const std::byte> bytes = impl.values();
     for (std::size_t i = 0; i < impl.block.count; ++i) {
-      *indices++ = entry.index * kBlockElements + (impl.block.kind == DecodedKind::kWhole ? i : impl.block.positions[i]);
+      *indices++ = entry.index * kBlockElements + (impl.block.kind == DecodedKind::kWhole ? i : impl.block.positions.data()[i]);
     }
     std::memcpy(values, bytes.data(), bytes.size());
     values += bytes.size();

@@ -41,19 +41,18 @@ void SparseEncoder::Impl::encode_block(ByteSink& sink) {
   const auto count = static_cast<std::size_t>(end - begin);
   const std::size_t width = element_bytes(datatype);
 
-  changes.positions.resize(kBlockElements + kernels::kPositionSlack);
-  for (std::size_t i = 0; i < count; ++i) changes.positions[i] = static_cast<std::uint16_t>(begin[static_cast<std::ptrdiff_t>(i)]);
-  changes.new_values.assign(values + next * width, values + (next + count) * width);
   const Piece piece{0, next, static_cast<std::uint32_t>(count), 0};
   const std::array<const std::byte*, 1> arrays{values};
   changes.target = {{datatype, kBlockElements}, {&piece, 1}, arrays};
   changes.count = count;
-  changes.flags.resize(kernels::kFlagBytes);
+  changes.make_room();
+  for (std::size_t i = 0; i < count; ++i) changes.positions.data()[i] = static_cast<std::uint16_t>(begin[static_cast<std::ptrdiff_t>(i)]);
+  std::memcpy(changes.new_values.data(), values + next * width, count * width);
   changes.list.prepare(changes.kernels->lists, {changes.positions.data(), count}, kBlockElements);
 
   const ModeChoice choice = choose_mode(changes);
   choice.mode->encode(changes, frame.begin_block(choice.mode->id, index - next_block, choice.bytes, sink));
-  frame.end_block(0, xxh3_64(changes.new_values, index), sink);
+  frame.end_block(0, xxh3_64({changes.new_values.data(), count * width}, index), sink);
   if (frame.chunk_is_full()) frame.end_chunk(sink);
   next += count;
   next_block = index + 1;

@@ -7,10 +7,6 @@ namespace {
 
 constexpr std::uint64_t kMaxMarks = 65536;  // a list that keeps to rice_shift() has no more bits: marks are u16
 
-void make_room(std::vector<std::uint16_t>& list, std::size_t count) {
-  if (list.size() < count + kernels::kPositionSlack) list.resize(count + kernels::kPositionSlack);
-}
-
 }  // namespace
 
 unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
@@ -22,9 +18,7 @@ unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
 void RiceList::prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint64_t span) {
   count = positions.size();
   shift = rice_shift(span, count);
-  make_room(remainders, count);
-  make_room(marks, count);
-  kernels.split_gaps(positions.data(), count, shift, remainders.data(), marks.data());
+  kernels.split_gaps(positions.data(), count, shift, remainders.need(count + kernels::kPositionSlack), marks.need(count + kernels::kPositionSlack));
 }
 
 bool RiceListReader::read_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count) {
@@ -33,18 +27,17 @@ bool RiceListReader::read_planes(const kernels::ListKernels& kernels, BitCursor&
   shift_ = rice_shift(span, count);
   const std::uint64_t plane_bits = std::uint64_t{shift_} * count;
   if (bits.left() < plane_bits) return false;
-  make_room(remainders_, count);
-  kernels.unpack_planes(bits.bytes, bits.at, count, shift_, remainders_.data());
+  kernels.unpack_planes(bits.bytes, bits.at, count, shift_, remainders_.need(count + kernels::kPositionSlack));
   bits.at += plane_bits;
   return true;
 }
 
 bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions) {
   if (count_ == 0) return true;
-  make_room(marks_, count_);
-  if (kernels.find_marks(bits.bytes, bits.at, std::min(bits.left(), kMaxMarks), count_, marks_.data()) < count_) return false;
-  bits.at += std::uint64_t{marks_[count_ - 1]} + 1;
-  return kernels.join_gaps(remainders_.data(), marks_.data(), count_, shift_, positions) < span_;
+  std::uint16_t* marks = marks_.need(count_ + kernels::kPositionSlack);
+  if (kernels.find_marks(bits.bytes, bits.at, std::min(bits.left(), kMaxMarks), count_, marks) < count_) return false;
+  bits.at += std::uint64_t{marks[count_ - 1]} + 1;
+  return kernels.join_gaps(remainders_.data(), marks, count_, shift_, positions) < span_;
 }
 
 }  // namespace sparcl::codec

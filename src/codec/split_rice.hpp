@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/kernel_set.hpp"
+#include "src/codec/scratch.hpp"
 
 namespace sparcl::codec {
 
@@ -17,12 +18,12 @@ unsigned rice_shift(std::uint64_t span, std::uint64_t count);
 struct RiceList {
   std::size_t count = 0;
   unsigned shift = 0;
-  std::vector<std::uint16_t> remainders;
-  std::vector<std::uint16_t> marks;
+  Scratch<std::uint16_t> remainders;
+  Scratch<std::uint16_t> marks;
 
   void prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint64_t span);
   std::uint64_t plane_bits() const { return std::uint64_t{shift} * count; }
-  std::uint64_t unary_bits() const { return count == 0 ? 0 : std::uint64_t{marks[count - 1]} + 1; }
+  std::uint64_t unary_bits() const { return count == 0 ? 0 : std::uint64_t{marks.data()[count - 1]} + 1; }
 };
 
 // Bits from an untrusted sender. The buffer has kBitSlackBytes readable (and zero) after its end.
@@ -45,8 +46,8 @@ class RiceListReader {
   std::uint64_t span_ = 0;
   std::size_t count_ = 0;
   unsigned shift_ = 0;
-  std::vector<std::uint16_t> remainders_;
-  std::vector<std::uint16_t> marks_;
+  Scratch<std::uint16_t> remainders_;
+  Scratch<std::uint16_t> marks_;
 };
 
 }  // namespace sparcl::codec

@@ -108,8 +108,8 @@ Status UpdateEncoder::Impl::encode_block(std::uint64_t index, ByteSink& sink) {
   changes.fresh = !has_whole_base && lacks_base();
   std::size_t count = 0;
   if (!changes.fresh) {
-    changes.positions.resize(std::max(changes.positions.size(), changes.shape().elements + kernels::kPositionSlack));
-    SPARCL_RETURN_IF_ERROR(scan.scan(datatype, pieces, changes.positions.data(), count));
+    changes.make_room();
+    SPARCL_RETURN_IF_ERROR(scan.scan(datatype, pieces, {changes.positions.data(), changes.old_values.data(), changes.new_values.data()}, count));
   }
   if (options.with_state_hash) {
     const Hash128 target_hash = block_hash(changes.target, index, target_scratch);
@@ -136,14 +136,8 @@ void UpdateEncoder::Impl::encode_fresh(std::uint64_t, ByteSink& sink) {
 Status UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink) {
   const BlockShape shape = changes.shape();
   const std::size_t value_bytes = count * shape.element_bytes();
-  const std::span<const std::uint16_t> positions(changes.positions.data(), count);
   changes.count = count;
-  changes.flags.resize(kernels::kFlagBytes);
-  changes.old_values.resize(std::max(changes.old_values.size(), value_bytes));
-  changes.new_values.resize(std::max(changes.new_values.size(), value_bytes));
-  gather(kernels, view(base), positions, changes.old_values.data());
-  gather(kernels, view(target), positions, changes.new_values.data());
-  changes.list.prepare(kernels.lists, positions, shape.elements);
+  changes.list.prepare(kernels.lists, {changes.positions.data(), count}, shape.elements);
 
   ModeChoice choice{options.mode, options.mode != nullptr ? options.mode->cost(changes) : kCannot};
   if (choice.bytes == kCannot) choice = choose_mode(changes);
