@@ -20,14 +20,14 @@ struct BlockEntry {  // where a block lies in the stream
   std::uint64_t index;
   std::uint64_t first;
   std::uint32_t bytes;
-  std::uint32_t old_check;  // of a block that lists positions
+  std::uint16_t old_check;  // of a block that lists positions
   std::uint8_t mode;
 };
 
 // A block that has been decoded and whose lines are on their way from memory; used one block later.
 struct Slot {
   std::uint64_t index = 0;
-  std::uint32_t old_check = 0;
+  std::uint16_t old_check = 0;
   std::vector<Piece> pieces;
   BlockShape shape;
   DecodedBlock block;
@@ -199,7 +199,7 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
   if (!find_block_mode(entry.mode)->whole) {
     if (entry.bytes < kOldCheckBytes) return corrupt(fmt::format("byte {}: a block ends before its check", found.first));
     entry.bytes -= kOldCheckBytes;
-    entry.old_check = load_le<std::uint32_t>(staging.contiguous(entry.first + entry.bytes, kOldCheckBytes, scratch));
+    entry.old_check = load_le<std::uint16_t>(staging.contiguous(entry.first + entry.bytes, kOldCheckBytes, scratch));
   }
   entries.push_back(entry);
   next_block = entry.index + 1;
@@ -228,7 +228,7 @@ void UpdateDecoder::Impl::check_pending(const Slot* next) {
   if (pending != nullptr && (verify != Verify::kOff || early.active())) {
     const BaseCheck::Compared compared = check.add_changed(pending->index, view(*pending), pending->block, accesses_of(next));
     if (early.active() && pending->block.kind != DecodedKind::kWhole) {
-      const bool is_base = verify == Verify::kOff || static_cast<std::uint32_t>(compared.held_digest) == pending->old_check;
+      const bool is_base = verify == Verify::kOff || static_cast<std::uint16_t>(compared.held_digest) == pending->old_check;
       if (is_base) {
         early.write(pending->index, view(*pending), pending->block.changed(), compared.held_values, compared.new_values);
       } else {
@@ -304,6 +304,7 @@ UpdateDecoder::~UpdateDecoder() = default;
 Status UpdateDecoder::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
   more = false;
   if (impl_->error.ok()) impl_->error = impl_->advance(staging, available, budget_blocks, more);
+  if (!impl_->error.ok()) impl_->early.stop();  // at once: the caller may look at its arrays while it holds on to the decoder
   return impl_->error;
 }
 
@@ -313,6 +314,7 @@ Status UpdateDecoder::finish(std::uint64_t stream_bytes) {
     impl_->error = Status(Code::kInternalError, "finish() came before advance() had checked all blocks");
   }
   impl_->finished = impl_->error.ok();
+  if (!impl_->finished) impl_->early.stop();
   return impl_->error;
 }
 

@@ -157,7 +157,7 @@ void UpdateEncoder::Impl::write_block(const ModeChoice& choice, std::uint64_t ol
   const std::size_t check_bytes = choice.mode->whole ? 0 : kOldCheckBytes;
   std::byte* payload = frame.begin_block(choice.mode->id, gap, choice.bytes, sink, check_bytes);
   choice.mode->encode(changes, payload);
-  if (check_bytes > 0) store_le(payload + choice.bytes, static_cast<std::uint32_t>(old_digest));
+  if (check_bytes > 0) store_le(payload + choice.bytes, static_cast<std::uint16_t>(old_digest));
   frame.end_block(old_digest, new_digest, sink);
   gap = 0;
 }

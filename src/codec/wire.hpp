@@ -32,7 +32,7 @@ constexpr std::size_t kSparseHeaderBytes = 8;
 constexpr std::size_t kChunkEndBytes = 20;
 constexpr std::size_t kEndBytes = 28;  // and 16 for each state hash
 constexpr std::size_t kCrcBytes = 4;   // the last of these four
-constexpr std::size_t kOldCheckBytes = 4;  // behind the payload of an update's block that lists positions
+constexpr std::size_t kOldCheckBytes = 2;  // behind the payload of an update's block that lists positions
 
 constexpr std::uint32_t kFlagBaseHash = 1;
 constexpr std::uint32_t kFlagTargetHash = 2;

@@ -97,6 +97,19 @@ TEST(EarlyWriting, WritesWhileTheStreamArrives) {
   EXPECT_EQ(held.arrays, base.arrays);
 }
 
+TEST(EarlyWriting, AnErrorTakesAllBackAtOnce) {
+  const State base = random_state({{DataType::kBfloat16, 500'000}}, 8);
+  RawStream stream = take_apart(encode_update(base, changed_state(base, 0.01, Change::kUlp, 9)));
+  stream.content(kTagChunkEnd)[8] ^= std::byte{1};  // the digest of the new values
+  const Bytes bytes = put_together(stream);
+  State held = base;
+  const BlockMap map = held.map();
+  const auto arrays = held.write();
+  UpdateDecoder decoder(map, arrays, Verify::kTouched, kSchema, kernels::cpu_kernels(), Writing::kEarly);
+  EXPECT_EQ(check_stream(decoder, staged(bytes), bytes.size()).code(), Code::kCorrupt);
+  EXPECT_EQ(held.arrays, base.arrays) << "while the decoder lives";
+}
+
 TEST(EarlyWriting, AWrongBaseAnywhereIsRefusedAndLeftAsItWas) {
   const State base = random_state(kSpecs, 10);
   const State target = changed_state(base, 0.05, Change::kUlp, 11);

@@ -182,7 +182,7 @@ std::vector<Defect> content_defects() {
       {"flat_magnitudes_cut", "flat", Code::kCorrupt, "", content(kFlat, [](Bytes& b) { b.pop_back(); })},
       {"flat_byte_more", "flat", Code::kCorrupt, "does not end", content(kFlat, [](Bytes& b) { b.push_back(std::byte{0}); })},
       {"flat_padding_not_zero", "flat", Code::kCorrupt, "does not end", content(kFlat, [](Bytes& b) { b[b.size() - 1 - kOldCheckBytes] |= std::byte{0x80}; })},
-      {"flat_old_check_cut", "flat", Code::kCorrupt, "before its check", content(kFlat, [](Bytes& b) { b.resize(3); })},
+      {"flat_old_check_cut", "flat", Code::kCorrupt, "before its check", content(kFlat, [](Bytes& b) { b.resize(1); })},
       {"flat_parameter_bit_7", "flat", Code::kCorrupt, "parameters", content(kFlat, [](Bytes& b) { b[1] |= std::byte{0x80}; })},
       {"flat_exceptions_over_changes", "flat", Code::kCorrupt, "more exceptions", content(kFlat, [](Bytes& b) { b[2] = std::byte{0x7f}; })},
       {"flat_exponent_without_exceptions", "flat", Code::kCorrupt, "exponent", content(kFlat, [](Bytes& b) { b[1] = std::byte{5}; b[2] = std::byte{0}; })},

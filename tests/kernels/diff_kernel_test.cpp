@@ -50,6 +50,32 @@ TEST_P(DiffKernels, DiffAgreesWithTheReference) {
   }
 }
 
+TEST_P(DiffKernels, DiffValuesFindsTheSameAndBringsTheValues) {
+  std::mt19937_64 random(3);
+  for (const std::size_t width : {1u, 2u, 4u, 8u}) {
+    const ElementKernels& kernels = body().elements[static_cast<std::size_t>(std::countr_zero(width))];
+    for (const std::size_t count : interesting_counts()) {
+      for (const unsigned percent : {0u, 1u, 10u, 50u, 100u}) {
+        const auto base = random_bytes(count * width, random);
+        auto target = base;
+        for (std::size_t i = 0; i < count; ++i) {
+          if (random() % 100 < percent) target[i * width + random() % width] ^= static_cast<std::byte>(1 + random() % 255);
+        }
+        const auto expected = diff(reference(), width, base.data(), target.data(), count, 77);
+        std::vector<std::uint16_t> positions(count + kPositionSlack);
+        std::vector<std::byte> olds(count * width + kValueSlackBytes), news(count * width + kValueSlackBytes);
+        positions.resize(kernels.diff_values(base.data(), target.data(), count, 77, positions.data(), olds.data(), news.data()));
+        ASSERT_EQ(positions, expected) << "width " << width << " count " << count << " " << percent << " %";
+        for (std::size_t i = 0; i < positions.size(); ++i) {
+          const std::size_t at = (positions[i] - 77u) * width;
+          ASSERT_EQ(std::memcmp(&olds[i * width], &base[at], width), 0) << "width " << width << " count " << count;
+          ASSERT_EQ(std::memcmp(&news[i * width], &target[at], width), 0) << "width " << width << " count " << count;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(DiffKernels, DiffOfAWholeBlockCountsTo65535) {
   for (const std::size_t width : {1u, 2u, 4u, 8u}) {
     const std::vector<std::byte> base(65536 * width, std::byte{0});

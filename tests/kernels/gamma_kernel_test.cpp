@@ -50,6 +50,23 @@ TEST_P(GammaKernels, GammasComeBackAndAgreeWithTheReference) {
   }
 }
 
+TEST_P(GammaKernels, WidthsAgreeWithTheReference) {
+  std::mt19937_64 random(15);
+  for (const std::size_t count : interesting_counts()) {
+    for (const std::uint64_t more : {0u, 1u}) {
+      const auto values = numbers(count, 63, random);
+      std::vector<std::uint32_t> widths(64, 77), expected(64);
+      body().gammas.widths(values.data(), count, more, widths.data());
+      reference().gammas.widths(values.data(), count, more, expected.data());
+      ASSERT_EQ(widths, expected) << count;
+    }
+  }
+  const std::vector<std::uint64_t> values{0, 1, 2, 3, 6, 7};
+  std::vector<std::uint32_t> widths(64);
+  body().gammas.widths(values.data(), values.size(), 0, widths.data());
+  EXPECT_EQ(std::vector<std::uint32_t>(widths.begin(), widths.begin() + 5), (std::vector<std::uint32_t>{1, 2, 2, 1, 0}));
+}
+
 TEST_P(GammaKernels, GammasCutAnywhereAreRefused) {
   std::mt19937_64 random(13);
   const auto values = numbers(40, 20, random);
