@@ -28,7 +28,8 @@ struct Options {
   int iterations = 11;
   bool pin_root = false;
   bool json = false;
-  std::string mode = "delta";  // delta: the root compares; marked: the caller names what changed
+  bool clustered = false;
+  std::string mode = "delta";
 };
 
 double median(std::vector<double> values) {
@@ -72,9 +73,9 @@ void bcast_dense(std::uint16_t* weights, std::size_t count) {
 class Bench {
  public:
   Bench(const Options& options, int rank)
-      : options_(options), rank_(rank), work_(bench::make_workload(options.count, options.density, kSeed, rank == 0)),
+      : options_(options), rank_(rank), work_(bench::make_workload(options.count, options.density, kSeed, options.clustered, rank == 0)),
         comm_(sparcl::Comm::mpi(MPI_COMM_WORLD)) {
-    if (options.mode == "marked") {
+    if (options.mode != "delta") {
       held_ = bench::allocate_weights(options.count);
       std::copy_n(work_.a.get(), options.count, held_.get());
       state_.add("weights", held_.get(), sparclBfloat16, {options.count});
@@ -93,7 +94,7 @@ class Bench {
       const double dense = timed([&] { bcast_dense(dense_.get(), options_.count); });
       const double read = timed([&] {
         if (rank_ == 0 && options_.mode == "delta") sink_ = bench::read_two_arrays({work_.a.get(), options_.count}, {work_.b.get(), options_.count});
-        if (rank_ == 0 && options_.mode == "marked") bench::touch_changed({work_.b.get(), options_.count}, work_.changed);
+        if (rank_ == 0 && options_.mode != "delta") bench::touch_changed({work_.b.get(), options_.count}, work_.changed);
       });
       const double touch = timed([&] {
         if (rank_ != 0) bench::touch_changed({dense_.get(), options_.count}, work_.changed);
@@ -126,14 +127,24 @@ class Bench {
     if (rank_ == 0) {
       const std::uint16_t* from = at_b_ ? work_.b.get() : work_.a.get();
       for (const std::uint64_t i : work_.changed) held_[i] = from[i];
-      state_.mark_indices("weights", work_.changed);
+      if (options_.mode == "indices") {
+        state_.mark_indices("weights", work_.changed);
+      } else {
+        state_.mark_blocks("weights", dirty_clusters(), bench::kClusterElements);
+      }
     }
     const std::uint64_t version = ++version_;
     return timed([&] { comm_.broadcast_update(state_, version, 0); });
   }
 
+  std::vector<std::uint64_t> dirty_clusters() const {
+    std::vector<std::uint64_t> bitmap(options_.count / bench::kClusterElements / 64 + 1);
+    for (const std::uint64_t i : work_.changed) bitmap[i / bench::kClusterElements / 64] |= std::uint64_t{1} << (i / bench::kClusterElements % 64);
+    return bitmap;
+  }
+
   void verify() {
-    const std::uint16_t* held = options_.mode == "marked" ? held_.get() : work_.a.get();
+    const std::uint16_t* held = options_.mode != "delta" ? held_.get() : work_.a.get();
     int mine = rank_ == 0 || bench::holds({held, options_.count}, work_, kSeed, at_b_) ? 1 : 0, all = 0;
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     right_ = all == 1;
@@ -151,6 +162,7 @@ class Bench {
                              {"count", options_.count},
                              {"dtype", "bfloat16"},
                              {"density", options_.density},
+                             {"clustered", options_.clustered},
                              {"pin_root", options_.pin_root},
                              {"iterations", options_.iterations},
                              {"bytes_dense", options_.count * 2},
@@ -172,8 +184,8 @@ class Bench {
       std::cout << row.dump() << "\n";
       return;
     }
-    fmt::print("{} of {} bf16 elements, {} changed ({:.3g} %), {} ranks, {}{}\n", options_.mode, options_.count, work_.changed.size(),
-               100 * options_.density, comm_.size(), report.algorithm, options_.pin_root ? ", root alone on its core" : "");
+    fmt::print("{}: {} bf16 elements, {} changed ({:.3g} %{}), {} ranks, {}{}\n", options_.mode, options_.count, work_.changed.size(),
+               100 * options_.density, options_.clustered ? ", clustered" : "", comm_.size(), report.algorithm, options_.pin_root ? ", root alone on its core" : "");
     fmt::print("  dense MPI_Bcast   {:>10.2f} ms   {:>12} bytes a rank\n", dense * 1e3, options_.count * 2);
     fmt::print("  sparcl            {:>10.2f} ms   {:>12} bytes a rank, {:.2f} bits a change\n", sparse * 1e3, report.bytes_bound,
                row["bits_per_change"].get<double>());
@@ -209,9 +221,10 @@ int main(int argc, char** argv) {
   app.add_option("--count", options.count, "bf16 elements")->capture_default_str();
   app.add_option("--density", options.density, "share of elements that change")->capture_default_str();
   app.add_option("--iterations", options.iterations, "timed repetitions")->check(CLI::Range(1, 1000))->capture_default_str();
-  app.add_option("--mode", options.mode, "delta: the root compares; marked: the caller names what changed")
-      ->check(CLI::IsMember({"delta", "marked"}))
+  app.add_option("--mode", options.mode, "delta: the root compares; indices, blocks: the caller names the elements or the blocks that changed")
+      ->check(CLI::IsMember({"delta", "indices", "blocks"}))
       ->capture_default_str();
+  app.add_flag("--clustered", options.clustered, "changes are half of the elements of a few clusters of 4096");
   app.add_flag("--pin-root", options.pin_root, "rank 0 alone on core 0, all others on core 1");
   app.add_flag("--json", options.json, "one JSON line");
   try {

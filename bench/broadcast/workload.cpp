@@ -39,18 +39,34 @@ Weights allocate_weights(std::size_t count) {
   return Weights(static_cast<std::uint16_t*>(memory), Unmap{bytes});
 }
 
-Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool is_root) {
+// Gaps of a Bernoulli process are geometric: one random number a change, not one an element.
+std::vector<std::uint64_t> strewn(std::uint64_t count, double density, std::uint64_t seed) {
+  std::vector<std::uint64_t> chosen;
+  const double scale = density < 1 ? 1 / std::log1p(-density) : 0;
+  for (std::uint64_t at = 0, draw = 0; density > 0; ++at, ++draw) {
+    const double uniform = (static_cast<double>(mix(seed ^ 0x5eed, draw) >> 11) + 1) * 0x1p-53;
+    at += density < 1 ? static_cast<std::uint64_t>(std::log(uniform) * scale) : 0;
+    if (at >= count) break;
+    chosen.push_back(at);
+  }
+  return chosen;
+}
+
+std::vector<std::uint64_t> in_clusters(std::uint64_t count, double density, std::uint64_t seed) {
+  std::vector<std::uint64_t> chosen;
+  for (const std::uint64_t cluster : strewn(count / kClusterElements, 2 * density, seed)) {
+    for (std::uint64_t i = cluster * kClusterElements; i < (cluster + 1) * kClusterElements; ++i) {
+      if (mix(seed ^ 0xc105, i) % 2 == 0) chosen.push_back(i);
+    }
+  }
+  return chosen;
+}
+
+Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool clustered, bool is_root) {
   Workload work;
   work.count = count;
   work.a = allocate_weights(count);
-  // Gaps of a Bernoulli process are geometric: one random number a change, not one an element.
-  const double scale = density < 1 ? 1 / std::log1p(-density) : 0;
-  for (std::uint64_t at = 0, draw = 0;; ++at, ++draw) {
-    const double uniform = (static_cast<double>(mix(seed ^ 0x5eed, draw) >> 11) + 1) * 0x1p-53;
-    at += density < 1 ? static_cast<std::uint64_t>(std::log(uniform) * scale) : 0;
-    if (at >= count || density <= 0) break;
-    work.changed.push_back(at);
-  }
+  work.changed = clustered ? in_clusters(count, density, seed) : strewn(count, density, seed);
   for (std::size_t i = 0; i < count; ++i) work.a[i] = weight(seed, i);
   if (!is_root) return work;
   work.b = allocate_weights(count);

@@ -23,8 +23,10 @@ struct Workload {
   Weights a, b;                        // root: both states. Others: `a` is what they hold, b is unused
 };
 
-// Each element changes with probability `density`, by one step of its last place.
-Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool is_root);
+constexpr std::size_t kClusterElements = 4096;
+
+// A share `density` of the elements changes, each by one step of its last place: strewn, or clustered (half of the elements of a few clusters).
+Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool clustered, bool is_root);
 
 // Whether `held` is state A (or B), compared without a second copy.
 bool holds(std::span<const std::uint16_t> held, const Workload& workload, std::uint64_t seed, bool state_b);

@@ -77,7 +77,12 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
     co_return verdict;
   }
 
-  Status committed = sends ? call.source->commit(stream.bytes(), stream.traffic().stream_bytes) : call.target->commit(stream.bytes());
+  Status committed;
+  if (sends) {
+    call.source->commit();
+  } else {
+    committed = call.target->commit(stream.bytes());
+  }
   report.applied = committed.ok();
   report.seconds = transport.now() - begin;
   // What every rank has voted for it has received: the sends are over, or about to be.

@@ -19,8 +19,7 @@ class SparseSource final : public StreamSource {
 
   Status produce(codec::ByteSink& sink) override { return encoder_.step(kEntriesPerStep, sink); }
   bool finished() const override { return encoder_.finished(); }
-  bool keeps_stream() const override { return false; }
-  Status commit(const Staging&, std::uint64_t) override { return Status(); }
+  void commit() override {}
 
  private:
   codec::SparseEncoder encoder_;

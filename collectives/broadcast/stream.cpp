@@ -59,7 +59,7 @@ Task Stream::send_all(StreamSource& source, Status& outcome) {
   while (outcome.ok() && !source.finished()) {
     outcome = produce(source);
     cut_fragments();
-    if (!source.keeps_stream()) staging_.release(cut_);
+    staging_.release(cut_);
     // Lets messages move, and waits where the children fall behind.
     co_await engine_.yield();
     while (!sends_.empty() && (sends_.front()->done || sends_.size() > kSendsInFlight * links_.children.size())) {

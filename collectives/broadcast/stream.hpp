@@ -23,9 +23,8 @@ class StreamSource {
   virtual ~StreamSource() = default;
   virtual Status produce(codec::ByteSink& sink) = 0;
   virtual bool finished() const = 0;
-  // All ranks hold a verified stream: the root's part of the commit. The bytes are there if keeps_stream().
-  virtual Status commit(const Staging& stream, std::uint64_t stream_bytes) = 0;
-  virtual bool keeps_stream() const = 0;
+  // All ranks hold a verified stream: the root's part of the commit.
+  virtual void commit() = 0;
 };
 
 // The other ranks' side.

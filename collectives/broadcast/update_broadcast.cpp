@@ -10,27 +10,17 @@ namespace {
 constexpr std::uint64_t kElementsPerStep = 8 * codec::kBlockElements;
 constexpr std::uint64_t kBlocksPerStep = 16;
 
-// Writes a stream that all ranks have verified into the root's own snapshot.
-Status bring_forward(const UpdateCall& call, const kernels::KernelSet& kernels, const Staging& stream, std::uint64_t stream_bytes) {
-  codec::UpdateDecoder decoder(*call.map, call.snapshot, codec::Verify::kOff, call.schema_hash, kernels);
-  for (bool more = true; more;) SPARCL_RETURN_IF_ERROR(decoder.advance(stream, stream_bytes, UINT64_MAX, more));
-  SPARCL_RETURN_IF_ERROR(decoder.finish(stream_bytes));
-  return decoder.apply(stream);
-}
-
 class UpdateSource final : public StreamSource {
  public:
   UpdateSource(UpdateCall& call, const CommContext& comm, std::span<const std::byte* const> target)
-      : call_(call), kernels_(*comm.kernels), encoder_(*call.map, call.base, target, options(call, comm), kernels_) {}
+      : call_(call), encoder_(*call.map, call.base, target, options(call, comm), *comm.kernels) {}
 
   Status produce(codec::ByteSink& sink) override { return encoder_.step(kElementsPerStep, sink); }
   bool finished() const override { return encoder_.finished(); }
-  bool keeps_stream() const override { return !call_.snapshot.empty(); }
 
-  Status commit(const Staging& stream, std::uint64_t stream_bytes) override {
+  void commit() override {
     call_.new_version = call_.version;
-    if (call_.snapshot.empty()) return Status();
-    return bring_forward(call_, kernels_, stream, stream_bytes);
+    encoder_.keep_forward();
   }
 
   std::uint64_t changed() const { return encoder_.stats().changed; }
@@ -43,11 +33,11 @@ class UpdateSource final : public StreamSource {
     options.schema_hash = call.schema_hash;
     options.with_state_hash = comm.verify == codec::Verify::kFull;
     options.hints = call.hints;
+    options.bring_forward = call.snapshot;
     return options;
   }
 
   UpdateCall& call_;
-  const kernels::KernelSet& kernels_;
   codec::UpdateEncoder encoder_;
 };
 

@@ -37,7 +37,11 @@ Hash128 operator+(Hash128 a, Hash128 b) {
   return sum;
 }
 
-std::string to_hex(const Hash128& hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
+std::string to_hex(const Hash128& hash) {
+  std::string text;
+  for (const std::uint8_t byte : to_bytes(hash)) text += fmt::format("{:02x}", byte);
+  return text;
+}
 
 std::array<std::uint8_t, 16> to_bytes(const Hash128& hash) {
   std::array<std::uint8_t, 16> bytes;

@@ -25,7 +25,7 @@ Hash128 xxh3_128(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 // Sum of independent hashes modulo 2^128: does not depend on the order in which blocks are visited.
 Hash128 operator+(Hash128 a, Hash128 b);
 
-std::string to_hex(const Hash128& hash);                      // 32 digits, most significant first
 std::array<std::uint8_t, 16> to_bytes(const Hash128& hash);  // little endian, low word first
+std::string to_hex(const Hash128& hash);                     // these bytes, 32 digits
 
 }  // namespace sparcl

@@ -73,6 +73,39 @@ std::size_t ChangeScan::scan_blocks(std::size_t width, const Piece& piece, const
   return found;
 }
 
+// Those of the piece that differ; stops at one that does not ascend. The elements lie far apart, in memory that is not in a cache: they are asked for
+// some changes ahead.
+template <class T>
+std::size_t ChangeScan::take_indices(const Piece& piece, std::span<const std::uint64_t> indices, const ChangeOutput& out) {
+  constexpr std::size_t kAhead = 96;
+  const std::uint64_t end = piece.first + piece.count;
+  const std::uint64_t last = map_.arrays()[piece.array].count - 1;
+  const std::byte* base = base_[piece.array];
+  const std::byte* target = target_[piece.array];
+  const auto load = [](const std::byte* array, std::uint64_t index) {
+    T value;
+    std::memcpy(&value, array + index * sizeof value, sizeof value);
+    return value;
+  };
+  std::size_t found = 0;
+  std::uint64_t least = next_ == 0 ? piece.first : std::max(piece.first, indices[next_ - 1] + 1);
+  for (; next_ < indices.size() && indices[next_] < end && indices[next_] >= least; ++next_) {
+    const std::uint64_t index = indices[next_];
+    const std::uint64_t ahead = std::min(indices[std::min(next_ + kAhead, indices.size() - 1)], last);
+    __builtin_prefetch(base + ahead * sizeof(T), 0, 2);
+    __builtin_prefetch(target + ahead * sizeof(T), 0, 2);
+    const T old_value = load(base, index);
+    const T new_value = load(target, index);
+    const ChangeOutput at = out.after(found, sizeof(T));
+    *at.positions = static_cast<std::uint16_t>(piece.offset + (index - piece.first));
+    std::memcpy(at.old_values, &old_value, sizeof(T));
+    std::memcpy(at.new_values, &new_value, sizeof(T));
+    found += old_value != new_value;
+    least = index + 1;
+  }
+  return found;
+}
+
 Status ChangeScan::scan_indices(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out,
                                 std::size_t& found) {
   if (array_ != piece.array || piece.first == 0) {
@@ -80,23 +113,14 @@ Status ChangeScan::scan_indices(std::size_t width, const Piece& piece, const Cha
     next_ = 0;
   }
   const std::uint64_t end = piece.first + piece.count;
-  const std::byte* base = base_[piece.array];
-  const std::byte* target = target_[piece.array];
-  // Far apart, and in memory that is not in a cache: what is needed is asked for some changes ahead.
-  constexpr std::size_t kAhead = 64;
-  for (; next_ < hint.indices.size() && hint.indices[next_] < end; ++next_) {
-    const std::uint64_t index = hint.indices[next_];
-    if (next_ + kAhead < hint.indices.size() && hint.indices[next_ + kAhead] < map_.arrays()[piece.array].count) {
-      __builtin_prefetch(base + hint.indices[next_ + kAhead] * width, 0, 2);
-      __builtin_prefetch(target + hint.indices[next_ + kAhead] * width, 0, 2);
-    }
-    const bool ascends = index >= piece.first && (next_ == 0 || index > hint.indices[next_ - 1]);
-    if (!ascends) return bad_hint(piece.array, fmt::format("index {} (entry {}) does not ascend", index, next_));
-    const ChangeOutput at = out.after(found, width);
-    *at.positions = static_cast<std::uint16_t>(piece.offset + (index - piece.first));
-    std::memcpy(at.old_values, base + index * width, width);
-    std::memcpy(at.new_values, target + index * width, width);
-    found += std::memcmp(at.old_values, at.new_values, width) != 0;
+  switch (width) {
+    case 1: found = take_indices<std::uint8_t>(piece, hint.indices, out); break;
+    case 2: found = take_indices<std::uint16_t>(piece, hint.indices, out); break;
+    case 4: found = take_indices<std::uint32_t>(piece, hint.indices, out); break;
+    default: found = take_indices<std::uint64_t>(piece, hint.indices, out); break;
+  }
+  if (next_ < hint.indices.size() && hint.indices[next_] < end) {
+    return bad_hint(piece.array, fmt::format("index {} (entry {}) does not ascend", hint.indices[next_], next_));
   }
   const bool is_last = end == map_.arrays()[piece.array].count;
   if (is_last && next_ < hint.indices.size()) return bad_hint(piece.array, fmt::format("entry {} is not below its end", next_));

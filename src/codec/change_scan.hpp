@@ -36,6 +36,8 @@ class ChangeScan {
  private:
   std::size_t compare(std::size_t width, const Piece& piece, std::uint64_t first, std::uint64_t count, const ChangeOutput& out) const;
   std::size_t scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out) const;
+  template <class T>
+  std::size_t take_indices(const Piece& piece, std::span<const std::uint64_t> indices, const ChangeOutput& out);
   Status scan_indices(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out, std::size_t& found);
 
   const BlockMap& map_;

@@ -1,5 +1,5 @@
 #pragma once
-// Writes changes before the whole update is there, with a log of the values that they replace: until keep(), all of it can be taken back.
+// Writes changes before the update is committed, with a log of the values that they replace: until keep(), all of it is taken back at the end.
 
 #include <cstdint>
 #include <memory>

@@ -46,6 +46,8 @@ struct EncodeOptions {
   std::span<const ChangedHint* const> hints;        // empty, or one an array
   std::span<const std::byte> attachment;            // opaque bytes that travel with the update (the model layer's: a changed schema, metadata);
                                                     // at most kMaxAttachmentBytes
+  std::span<std::byte* const> bring_forward;        // empty, or the base itself, writable: brought to the target on the way, while its lines are in
+                                                    // the cache. Taken back unless keep_forward() follows
   const BlockMode* mode = nullptr;                  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
 };
 
@@ -68,6 +70,8 @@ class UpdateEncoder {
   // Compares and encodes about `budget_elements` more elements (at least a block), writing to `sink`. The last step ends the stream.
   Status step(std::uint64_t budget_elements, ByteSink& sink);
   bool finished() const;
+  // The update was accepted: what options.bring_forward has brought to the target stays there.
+  void keep_forward();
   const EncodeStats& stats() const;
 
  private:

@@ -6,6 +6,7 @@
 #include "src/base/bytes.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/change_scan.hpp"
+#include "src/codec/early_writer.hpp"
 #include "src/codec/frame_writer.hpp"
 #include "src/codec/layout.hpp"
 #include "src/codec/state_hash.hpp"
@@ -22,7 +23,8 @@ struct UpdateEncoder::Impl {
         options(encode_options),
         hints(encode_options.hints.begin(), encode_options.hints.end()),
         kernels(kernel_set),
-        scan(map, base, target, hints, kernels) {
+        scan(map, base, target, hints, kernels),
+        forward(map, options.bring_forward, kernels, !options.bring_forward.empty()) {
     changes.kernels = &kernels;
     changes.has_steps = true;
     stats.elements = map.element_count();
@@ -49,6 +51,7 @@ struct UpdateEncoder::Impl {
   std::vector<const ChangedHint*> hints;
   const kernels::KernelSet& kernels;
   ChangeScan scan;
+  EarlyWriter forward;
 
   EncodeStats stats;
   FrameWriter frame;
@@ -150,6 +153,10 @@ Status UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t coun
   stats.changed += count;
   coded_elements += choice.mode->whole ? shape.elements : count;
   write_block(choice, xxh3_64(olds, index), xxh3_64(news, index), sink);
+  if (forward.active()) {
+    forward.write(index, {shape, pieces, options.bring_forward}, positions, {changes.old_values.data(), value_bytes},
+                  {changes.new_values.data(), value_bytes});
+  }
   return {};
 }
 
@@ -202,6 +209,7 @@ Status UpdateEncoder::step(std::uint64_t budget_elements, ByteSink& sink) {
   return {};
 }
 
+void UpdateEncoder::keep_forward() { impl_->forward.keep(); }
 bool UpdateEncoder::finished() const { return impl_->finished; }
 const EncodeStats& UpdateEncoder::stats() const { return impl_->stats; }
 
