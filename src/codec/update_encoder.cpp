@@ -154,7 +154,7 @@ Status UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t coun
   coded_elements += choice.mode->whole ? shape.elements : count;
   write_block(choice, xxh3_64(olds, index), xxh3_64(news, index), sink);
   if (forward.active()) {
-    forward.write(index, {shape, pieces, options.bring_forward}, positions, {changes.old_values.data(), value_bytes},
+    forward.write(index, {shape, pieces, options.bring_forward}, {changes.positions.data(), count}, {changes.old_values.data(), value_bytes},
                   {changes.new_values.data(), value_bytes});
   }
   return {};
