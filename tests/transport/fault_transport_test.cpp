@@ -7,6 +7,7 @@
 
 #include "src/transport/loopback/loopback_world.hpp"
 #include "src/transport/loopback/sim_scheduler.hpp"
+#include "tests/support/tier.hpp"
 #include "tests/transport/conformance.hpp"
 
 namespace sparcl {
@@ -62,7 +63,7 @@ TEST_P(FaultFreeConformance, Deterministic) {
 
 // Delays and reordering across lines are legal: nothing may change but the order of events.
 TEST_P(FaultFreeConformance, WithHarmlessFaults) {
-  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::by_tier<std::uint64_t>(8, 60); ++seed) {
     const FaultPlan plan{seed, {{.fault = Fault::kDelay, .probability = 0.1, .seconds = 0.01}, {.fault = Fault::kReorder, .probability = 0.2}}};
     FaultyWorld world(GetParam(), plan, {.deterministic = true, .seed = seed});
     std::vector<Transport*> local;

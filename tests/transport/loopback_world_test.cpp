@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "tests/support/tier.hpp"
 #include "tests/transport/conformance.hpp"
 
 namespace sparcl {
@@ -37,7 +38,7 @@ TEST_P(LoopbackConformance, WithThreads) {
 }
 
 TEST_P(LoopbackConformance, Deterministic) {
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::by_tier<std::uint64_t>(6, 40); ++seed) {
     LoopbackWorld world(GetParam(), {.deterministic = true, .seed = seed});
     std::vector<std::unique_ptr<Transport>> transports;
     std::vector<Transport*> local;

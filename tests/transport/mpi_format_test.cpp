@@ -1,0 +1,73 @@
+// The parts of the MPI transport that need no MPI.
+
+#include <gtest/gtest.h>
+
+#include <climits>
+#include <set>
+
+#include "src/transport/mpi/channel_tags.hpp"
+#include "src/transport/mpi/head_format.hpp"
+#include "tests/transport/party.hpp"
+
+namespace sparcl {
+namespace {
+
+TEST(HeadFormat, ReadsWhatItWrites) {
+  for (const std::size_t eager_bytes : {0, 1, 3, 2032}) {
+    const HeadFormat format(eager_bytes);
+    const Buffer message = conformance::pattern_message(eager_bytes + 1, 1);
+    const Buffer head = Buffer::allocate(format.largest_head());
+    format.write(head.data(), message.data(), {message.size(), 77});
+    const auto body = format.read(head.data(), 100);
+    ASSERT_TRUE(body);
+    EXPECT_EQ(body->total_bytes, message.size());
+    EXPECT_EQ(body->tag, 77u);
+    EXPECT_TRUE(conformance::has_pattern(head.bytes().first(eager_bytes / 8 * 8), 1));
+    EXPECT_TRUE(format.fits_eagerly(eager_bytes));
+    EXPECT_FALSE(format.fits_eagerly(eager_bytes + 1));
+  }
+}
+
+TEST(HeadFormat, RefusesTrailersThatMakeNoSense) {
+  const HeadFormat format(8);
+  const Buffer message = Buffer::allocate(9);
+  const Buffer head = Buffer::allocate(format.largest_head());
+  const auto reads = [&](std::uint64_t total_bytes, std::uint64_t tag) {
+    format.write(head.data(), message.data(), {total_bytes, tag});
+    return format.read(head.data(), 100).has_value();
+  };
+  EXPECT_TRUE(reads(9, 1));
+  EXPECT_TRUE(reads(UINT64_MAX, 100));  // whether there is room is the receiver's to say
+  EXPECT_FALSE(reads(8, 1));            // would have gone in one message
+  EXPECT_FALSE(reads(0, 1));
+  EXPECT_FALSE(reads(9, 0));  // the tag of signals
+  EXPECT_FALSE(reads(9, 101));
+  EXPECT_FALSE(reads(9, UINT64_MAX));
+}
+
+TEST(ChannelTags, AreDifferentForAllChannelsOfAManyCalls) {
+  constexpr int kPromisedByMpi = 32'767;
+  const ChannelTags tags(kPromisedByMpi);
+  std::set<int> seen;
+  for (std::uint32_t call = 0; call < 128; ++call) {
+    for (int lane = 0; lane < 256; ++lane) {
+      const int tag = tags.of({call, static_cast<std::uint8_t>(lane)});
+      EXPECT_GE(tag, 0);
+      EXPECT_LE(tag, kPromisedByMpi);
+      EXPECT_TRUE(seen.insert(tag).second);
+    }
+  }
+}
+
+TEST(ChannelTags, StayInRangeForEveryCallNumber) {
+  for (const int upper_bound : {32'767, 1'000'000, INT_MAX - 1, INT_MAX}) {
+    const ChannelTags tags(upper_bound);
+    for (const std::uint32_t call : {0u, 1u, 8'388'607u, 8'388'608u, UINT32_MAX}) {
+      EXPECT_GE(tags.of({call, 255}), 255);
+      EXPECT_LE(tags.of({call, 255}), upper_bound);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sparcl
