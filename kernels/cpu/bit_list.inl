@@ -2,18 +2,17 @@
 
 void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders, std::uint16_t* marks) {
   if (count == 0) return;
-  const EightPositions d;
+  const hn::ScalableTag<std::uint16_t> d;
   const auto low = hn::Set(d, static_cast<std::uint16_t>((1u << shift) - 1));
-  const std::uint16_t first_gap = positions[0];
-  remainders[0] = static_cast<std::uint16_t>(first_gap & ((1u << shift) - 1));
-  marks[0] = static_cast<std::uint16_t>(first_gap >> shift);
-  auto carry = hn::Set(d, marks[0]);  // the sum of the quotients so far
+  const auto one = hn::Set(d, std::uint16_t{1});
+  remainders[0] = static_cast<std::uint16_t>(positions[0] & ((1u << shift) - 1));
+  marks[0] = static_cast<std::uint16_t>(positions[0] >> shift);
+  const auto before = hn::Set(d, marks[0]);  // the first quotient, which is in all sums
+  PrefixSums sums;
   std::size_t i = 1;
-  for (; i + 8 <= count; i += 8) {
-    const auto gap = hn::Sub(hn::Sub(hn::LoadU(d, positions + i), hn::LoadU(d, positions + i - 1)), hn::Set(d, std::uint16_t{1}));
-    const auto inside = prefix_sums(d, hn::ShiftRightSame(gap, static_cast<int>(shift)));
-    const auto quotients = hn::Add(carry, inside);
-    carry = hn::Add(carry, hn::Broadcast<7>(inside));  // not of `quotients`: one addition is all that the next round waits for
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    const auto gap = hn::Sub(hn::Sub(hn::LoadU(d, positions + i), hn::LoadU(d, positions + i - 1)), one);
+    const auto quotients = hn::Add(before, sums.next(hn::ShiftRightSame(gap, static_cast<int>(shift))));
     hn::StoreU(hn::And(gap, low), d, remainders + i);
     hn::StoreU(hn::Add(quotients, hn::Iota(d, static_cast<std::uint16_t>(i))), d, marks + i);
   }
@@ -27,20 +26,17 @@ void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shif
 std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
                         std::uint16_t* positions) {
   if (count == 0) return 0;
-  const EightPositions d;
+  const hn::ScalableTag<std::uint16_t> d;
   std::uint32_t sum = 0;  // without modulus: below 2^16 * 2^16
   for (std::size_t i = 0; i < count; ++i) sum += remainders[i];
-  auto carry = hn::Zero(d);
+  PrefixSums sums;
   std::size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
     const auto places = hn::Iota(d, static_cast<std::uint16_t>(i));
-    const auto inside = prefix_sums(d, hn::LoadU(d, remainders + i));
-    const auto sums = hn::Add(carry, inside);
-    carry = hn::Add(carry, hn::Broadcast<7>(inside));
     const auto quotients = hn::ShiftLeftSame(hn::Sub(hn::LoadU(d, marks + i), places), static_cast<int>(shift));
-    hn::StoreU(hn::Add(hn::Add(quotients, sums), places), d, positions + i);
+    hn::StoreU(hn::Add(hn::Add(quotients, sums.next(hn::LoadU(d, remainders + i))), places), d, positions + i);
   }
-  std::uint32_t tail_sum = hn::GetLane(carry);
+  std::uint32_t tail_sum = sums.total();
   for (; i < count; ++i) {
     tail_sum += remainders[i];
     positions[i] = static_cast<std::uint16_t>(((marks[i] - static_cast<std::uint32_t>(i)) << shift) + tail_sum + i);

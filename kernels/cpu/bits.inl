@@ -33,11 +33,48 @@ HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, 
   return total;
 }
 
-// Sums of all lanes up to each, in eight lanes: short enough in latency, and the same on every target.
-using EightPositions = hn::FixedTag<std::uint16_t, 8>;
+// Sums of all lanes up to each, modulo 65,536. Inside blocks of eight lanes by shifts; the sums of the blocks before by permutes, of which there
+// are none on targets with one block.
+class PrefixSums {
+ public:
+  using D = hn::ScalableTag<std::uint16_t>;
+  using V = hn::VFromD<D>;
 
-HWY_INLINE hn::VFromD<EightPositions> prefix_sums(EightPositions d, hn::VFromD<EightPositions> v) {
-  v = hn::Add(v, hn::ShiftLeftLanes<1>(d, v));
-  v = hn::Add(v, hn::ShiftLeftLanes<2>(d, v));
-  return hn::Add(v, hn::ShiftLeftLanes<4>(d, v));
-}
+  HWY_INLINE PrefixSums() : carry_(hn::Zero(D())) {}  // written out: the compiler's own would not be of this instruction set
+
+  // Call in a loop: what came before is carried on.
+  HWY_INLINE V next(V v) {
+    v = hn::Add(v, hn::ShiftLeftLanes<1>(d_, v));
+    v = hn::Add(v, hn::ShiftLeftLanes<2>(d_, v));
+    v = hn::Add(v, hn::ShiftLeftLanes<4>(d_, v));
+    const V block_sums = hn::Broadcast<7>(v);
+    for (std::size_t back = 1; back < hn::Lanes(d_) / 8; ++back) v = hn::Add(v, move_blocks(block_sums, back));
+    const V sums = hn::Add(v, carry_);
+    carry_ = hn::Add(carry_, last_block(hn::Broadcast<7>(v)));  // not of `sums`: one addition is all that the next round waits for
+    return sums;
+  }
+
+  std::uint16_t total() const { return hn::GetLane(carry_); }
+
+ private:
+  using D32 = hn::Repartition<std::uint32_t, D>;
+
+  // Block b becomes block b - back; zero where there is none.
+  HWY_INLINE V move_blocks(V v, std::size_t back) const {
+    const auto places = hn::Iota(d32_, 0);
+    const auto blocks = hn::Set(d32_, static_cast<std::uint32_t>(4 * back));
+    const auto moved = hn::TableLookupLanes(hn::BitCast(d32_, v), hn::IndicesFromVec(d32_, hn::And(hn::Sub(places, blocks), last_lane())));
+    return hn::BitCast(d_, hn::IfThenElseZero(hn::Gt(places, hn::Set(d32_, static_cast<std::uint32_t>(4 * back - 1))), moved));
+  }
+
+  HWY_INLINE V last_block(V v) const {
+    if (hn::Lanes(d_) == 8) return v;
+    return hn::BitCast(d_, hn::TableLookupLanes(hn::BitCast(d32_, v), hn::IndicesFromVec(d32_, last_lane())));
+  }
+
+  HWY_INLINE hn::VFromD<D32> last_lane() const { return hn::Set(d32_, static_cast<std::uint32_t>(hn::Lanes(d32_) - 1)); }
+
+  D d_;
+  D32 d32_;
+  V carry_;
+};

@@ -54,6 +54,23 @@ HWY_INLINE void append_values(std::uint64_t bits, const T* from, std::byte* valu
   }
 }
 
+constexpr std::size_t kGroup = 16 * kChunk;       // elements whose values are still in L1 when their positions are known
+constexpr std::size_t kFewInGroup = kGroup / 16;  // up to here one by one costs less than compressing all vectors (6 % changed)
+
+// The values of a group: those at `positions` if they are few, else by the groups's mask bits.
+template <class T>
+HWY_INLINE void copy_values(const std::uint64_t* bits, const std::uint16_t* positions, std::size_t count, std::uint32_t first, const T* from,
+                            std::byte* values) {
+  if (count <= kFewInGroup) {
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(values + i * sizeof(T), from + (positions[i] - first), sizeof(T));
+    return;
+  }
+  for (std::size_t chunk = 0; chunk < kGroup / kChunk; ++chunk) {
+    append_values(bits[chunk], from + chunk * kChunk, values);
+    values += static_cast<std::size_t>(std::popcount(bits[chunk])) * sizeof(T);
+  }
+}
+
 template <class T>
 std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first, std::uint16_t* positions,
                         std::byte* old_values, std::byte* new_values) {
@@ -61,18 +78,24 @@ std::size_t diff_values(const std::byte* base, const std::byte* target, std::siz
   const T* b = reinterpret_cast<const T*>(target);
   std::size_t found = 0;
   std::size_t i = 0;
-  for (; i + kChunk <= count; i += kChunk) {
-    prefetch_chunk(a + i, b + i);
-    const std::uint64_t bits = differing(a + i, b + i);
-    append_values(bits, a + i, old_values + found * sizeof(T));
-    append_values(bits, b + i, new_values + found * sizeof(T));
-    found += append_set_bits(bits, first + static_cast<std::uint32_t>(i), positions + found);
+  for (; i + kGroup <= count; i += kGroup) {
+    std::uint64_t bits[kGroup / kChunk];
+    const std::size_t before = found;
+    const auto group_first = first + static_cast<std::uint32_t>(i);
+    for (std::size_t chunk = 0; chunk < kGroup / kChunk; ++chunk) {
+      const std::size_t at = chunk * kChunk;
+      prefetch_chunk(a + i + at, b + i + at);
+      bits[chunk] = differing(a + i + at, b + i + at);
+      found += append_set_bits(bits[chunk], group_first + static_cast<std::uint32_t>(at), positions + found);
+    }
+    copy_values(bits, positions + before, found - before, group_first, a + i, old_values + before * sizeof(T));
+    copy_values(bits, positions + before, found - before, group_first, b + i, new_values + before * sizeof(T));
   }
-  for (; i < count; ++i) {
-    positions[found] = static_cast<std::uint16_t>(first + i);
-    std::memcpy(old_values + found * sizeof(T), base + i * sizeof(T), sizeof(T));
-    std::memcpy(new_values + found * sizeof(T), target + i * sizeof(T), sizeof(T));
-    found += std::memcmp(base + i * sizeof(T), target + i * sizeof(T), sizeof(T)) != 0;
+  const std::size_t before = found;
+  found += diff<T>(base + i * sizeof(T), target + i * sizeof(T), count - i, first + static_cast<std::uint32_t>(i), positions + found);
+  for (std::size_t j = before; j < found; ++j) {
+    std::memcpy(old_values + j * sizeof(T), base + (positions[j] - first) * sizeof(T), sizeof(T));
+    std::memcpy(new_values + j * sizeof(T), target + (positions[j] - first) * sizeof(T), sizeof(T));
   }
   return found;
 }
