@@ -28,15 +28,11 @@ MpiSignals::~MpiSignals() {
 }
 
 void MpiSignals::send(int peer, const Signal& signal) {
+  none_ever_ = false;
   forget_sent();
   Sent sent{MPI_REQUEST_NULL, std::make_unique<Signal>(signal)};
   if (MPI_Isend(sent.signal.get(), sizeof(Signal), MPI_BYTE, peer, kTag, comm_, &sent.request) != MPI_SUCCESS) return;  // best effort
   sent_.push_back(std::move(sent));
-}
-
-bool MpiSignals::all_sent() {
-  forget_sent();
-  return sent_.empty();
 }
 
 void MpiSignals::forget_sent() {
@@ -73,6 +69,7 @@ void MpiSignals::probe() {
 }
 
 void MpiSignals::add(const Signal& signal) {
+  none_ever_ = false;
   arrived_.insert(arrived_.begin(), signal);
   arrived_.front().text.back() = '\0';
 }

@@ -22,7 +22,7 @@ class MpiSignals {
 
   // signal.from must be set.
   void send(int peer, const Signal& signal);
-  bool all_sent();
+  bool none_ever() const { return none_ever_; }  // neither sent nor received
 
   // Asks MPI for those that have arrived; poll() takes one of them.
   void probe();
@@ -44,6 +44,7 @@ class MpiSignals {
   MPI_Comm comm_;
   std::vector<Sent> sent_;
   std::vector<Signal> arrived_;  // newest first
+  bool none_ever_ = true;
   bool keeps_receive_;
   MPI_Request posted_ = MPI_REQUEST_NULL;
   std::unique_ptr<Signal> incoming_;  // where posted_ receives

@@ -123,7 +123,9 @@ MpiTransport::~MpiTransport() {
     if (!requests_.test(finished_).ok()) break;
     finished_.clear();
   }
-  if (requests_.size() > 0 || !signals_.all_sent() || !health_.ok()) {
+  // After an error messages may still be on their way. Open MPI keeps those of a communicator that is gone for the next one with the same
+  // number, so these numbers must not be used again.
+  if (requests_.size() > 0 || !signals_.none_ever() || has_cancelled_ || !health_.ok()) {
     log_debug("rank {}: {} requests are left with MPI; their memory stays allocated", rank_, requests_.size());
     return;
   }
@@ -243,6 +245,7 @@ void MpiTransport::cancel(const OperationRef& operation) {
   const auto own = std::static_pointer_cast<MpiOperation>(operation);
   own->done = true;
   own->status = Status(Code::kInProgress, "cancelled before it was over", Scope::kRequest);
+  has_cancelled_ = true;
   if (!mpi_is_finalized()) requests_.cancel_head(*own);
 }
 

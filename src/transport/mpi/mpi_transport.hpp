@@ -92,6 +92,7 @@ class MpiTransport final : public Transport {
   RequestTable requests_;
   MpiSignals signals_;
   Status health_;
+  bool has_cancelled_ = false;
   int last_body_tag_ = MpiSignals::kTag;
   std::vector<Finished> finished_;
   std::vector<Buffer> scratch_;  // for heads whose receive buffer is shorter
