@@ -1,14 +1,14 @@
 #pragma once
-// Contracts of the kernels that touch a few elements of a large array, in memory that is most likely not in a cache. Memory space: host.
-// positions count from the start of a block; `first` is the position of array[0], so a block may lie in several arrays.
+// Contracts of the kernels that touch a few elements of a large array, in memory that is most likely not in a cache. Memory space:
+// host. positions count from the start of a block; `first` is the position of array[0], so a block may lie in several arrays.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace sparcl::kernels {
 
-// What will be accessed after this call: its first lines are asked for while the last elements of this one are at work, so that no call
-// begins cold. A hint only.
+// What will be accessed after this call: its first lines are asked for while the last elements of this one are at work, so that no
+// call begins cold. A hint only.
 struct Upcoming {
   const std::byte* array = nullptr;
   const std::uint16_t* positions = nullptr;

@@ -1,7 +1,7 @@
 #pragma once
-// Contracts of the kernels for split-Rice lists: strictly ascending u16 positions p_0 < p_1 < ... as gaps g_i = p_i - p_(i-1) - 1, each gap
-// split into remainder (low `shift` bits) and quotient. The quotients are kept as marks t_i = i + q_0 + ... + q_i: where the i-th 1 stands in
-// the list's unary bitmap. count <= 65536 throughout. Memory space: host.
+// Contracts of the kernels for split-Rice lists: strictly ascending u16 positions p_0 < p_1 < ... as gaps g_i = p_i - p_(i-1) - 1,
+// each gap split into remainder (low `shift` bits) and quotient. The quotients are kept as marks t_i = i + q_0 + ... + q_i: where
+// the i-th 1 stands in the list's unary bitmap. count <= 65536 throughout. Memory space: host.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace sparcl::kernels {
 using SplitGapsKernel = void(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders,
                              std::uint16_t* marks);
 
-// The inverse: positions modulo 65536, and as result the last position without any modulus. The list is one of positions below n exactly if
-// that is below n: positions before it are smaller. 0 for an empty list.
+// The inverse: positions modulo 65536, and as result the last position without any modulus. The list is one of positions below n
+// exactly if that is below n: positions before it are smaller. 0 for an empty list.
 using JoinGapsKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
                                      std::uint16_t* positions);
 
@@ -23,15 +23,18 @@ using JoinGapsKernel = std::uint64_t(const std::uint16_t* remainders, const std:
 using PackPlanesKernel = void(const std::uint16_t* values, std::size_t count, unsigned planes, BitWriter& out);
 
 // The inverse, from bit `bit` of `bits` on, which has kBitSlackBytes readable after its end. planes <= 16.
-using UnpackPlanesKernel = void(const std::byte* bits, std::uint64_t bit, std::size_t count, unsigned planes, std::uint16_t* values);
+using UnpackPlanesKernel = void(const std::byte* bits, std::uint64_t bit, std::size_t count, unsigned planes,
+                                std::uint16_t* values);
 
-// Appends a bitmap of marks[count - 1] + 1 bits in which the bits marks[0] < marks[1] < ... are 1. `flags` is scratch of kFlagBytes bytes,
-// all zero before and after.
+// Appends a bitmap of marks[count - 1] + 1 bits in which the bits marks[0] < marks[1] < ... are 1. `flags` is scratch of kFlagBytes
+// bytes, all zero before and after.
 constexpr std::size_t kFlagBytes = 65536 + 64;
 using WriteMarksKernel = void(const std::uint16_t* marks, std::size_t count, std::byte* flags, BitWriter& out);
 
-// Finds the first `count` bits that are 1 among the bits [bit, bit + limit) of `bits` (kBitSlackBytes readable after them), limit <= 65536;
-// writes their distances from `bit` to marks (room for count + kPositionSlack). Returns how many there are, at most count.
-using FindMarksKernel = std::size_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, std::uint16_t* marks);
+// Finds the first `count` bits that are 1 among the bits [bit, bit + limit) of `bits` (kBitSlackBytes readable after them), limit
+// <= 65536; writes their distances from `bit` to marks (room for count + kPositionSlack). Returns how many there are, at most
+// count.
+using FindMarksKernel = std::size_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count,
+                                    std::uint16_t* marks);
 
 }  // namespace sparcl::kernels

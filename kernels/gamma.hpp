@@ -1,6 +1,7 @@
 #pragma once
-// Contracts of the kernels for sizes: numbers m < 2^63 in Elias-gamma codes with an exponent e < 63 (docs/wire-format.md): v = (m >> e) + 1,
-// L = floor(log2 v); a unary part (L zeros and a one, for each m), then a part of suffixes of L + e bits. Memory space: host.
+// Contracts of the kernels for sizes: numbers m < 2^63 in Elias-gamma codes with an exponent e < 63 (docs/wire-format.md): v = (m
+// >> e) + 1, L = floor(log2 v); a unary part (L zeros and a one, for each m), then a part of suffixes of L + e bits. Memory space:
+// host.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,12 +17,14 @@ using GammaWidthsKernel = void(const std::uint64_t* values, std::size_t count, s
 using GammaLengthsKernel = std::uint64_t(const std::uint64_t* values, std::size_t count, unsigned exponent, std::uint8_t* lengths);
 
 // Appends both parts, with the lengths of these values.
-using WriteGammasKernel = void(const std::uint64_t* values, const std::uint8_t* lengths, std::size_t count, unsigned exponent, BitWriter& out);
+using WriteGammasKernel = void(const std::uint64_t* values, const std::uint8_t* lengths, std::size_t count, unsigned exponent,
+                               BitWriter& out);
 
-// Reads count values from the untrusted bits [bit, bit + limit) of `bits`, which has kBitSlackBytes readable after it; `lengths` has room for
-// count. Returns the bits that they take, or kNoGammas if those are too few or an L + e is over 63. A value may then be up to 2^64 - 2.
+// Reads count values from the untrusted bits [bit, bit + limit) of `bits`, which has kBitSlackBytes readable after it; `lengths`
+// has room for count. Returns the bits that they take, or kNoGammas if those are too few or an L + e is over 63. A value may then
+// be up to 2^64 - 2.
 constexpr std::uint64_t kNoGammas = ~std::uint64_t{0};
-using ReadGammasKernel = std::uint64_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, unsigned exponent,
-                                       std::uint8_t* lengths, std::uint64_t* values);
+using ReadGammasKernel = std::uint64_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count,
+                                       unsigned exponent, std::uint8_t* lengths, std::uint64_t* values);
 
 }  // namespace sparcl::kernels

@@ -1,6 +1,6 @@
 #pragma once
-// The table of kernel bodies for one kind of memory. Chosen once, outside all loops. Kernels are pure functions: no allocation, no state, safe
-// from any thread. Every body gives the same bits.
+// The table of kernel bodies for one kind of memory. Chosen once, outside all loops. Kernels are pure functions: no allocation, no
+// state, safe from any thread. Every body gives the same bits.
 
 #include <array>
 #include <bit>
@@ -50,8 +50,8 @@ struct GammaKernels {
 };
 
 struct KernelSet {
-  const char* name;   // "ref", "cpu (AVX2)"
-  MemorySpace space;  // of every array that its kernels take
+  const char* name;                        // "ref", "cpu (AVX2)"
+  MemorySpace space;                       // of every array that its kernels take
   std::array<ElementKernels, 4> elements;  // for 1, 2, 4 and 8 bytes
   ListKernels lists;
   GammaKernels gammas;

@@ -1,7 +1,7 @@
 #pragma once
-// Contracts of the kernels for steps. ord(x) maps a float's bits to an integer that keeps the floats' order and is one to one (x < 0: ~x,
-// else x with the sign bit set); for integers it is the identity. The step of a change is d = ord(new) - ord(old) modulo 2^width, read as
-// signed. Arrays are of the element's width. Memory space: host.
+// Contracts of the kernels for steps. ord(x) maps a float's bits to an integer that keeps the floats' order and is one to one (x <
+// 0: ~x, else x with the sign bit set); for integers it is the identity. The step of a change is d = ord(new) - ord(old) modulo
+// 2^width, read as signed. Arrays are of the element's width. Memory space: host.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace sparcl::kernels {
 using SplitStepsKernel = void(const std::byte* old_values, const std::byte* new_values, std::size_t count, std::byte* magnitudes,
                               std::uint64_t* negative);
 
-// Writes the i with magnitudes[i] != 1, ascending, to `indices` (room for count + kPositionSlack). Returns how many. count <= 65536.
+// Writes the i with magnitudes[i] != 1, ascending, to `indices` (room for count + kPositionSlack). Returns how many. count <=
+// 65536.
 using FindNotOneKernel = std::size_t(const std::byte* magnitudes, std::size_t count, std::uint16_t* indices);
 
 // steps[i] = -1 where bit `bit` + i of `bits` is 1, else +1. `bits` has kBitSlackBytes readable after its end.

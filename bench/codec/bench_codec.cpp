@@ -1,17 +1,17 @@
 // Size and speed of the codec on one core, against the entropy limit and the speed of reading two arrays in the same run.
-//   bench_codec [--elements N] [--repeats R] [--density D] [--kernels ref|cpu] [--trace FOLDER] [--json]
+//   bench_codec --trace ../shared/data/trace
 // Speeds are GB/s of the dense model (2 bytes an element), medians of processor time.
 
+#include <fmt/format.h>
 #include <time.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "bench/codec/bench_data.hpp"
 #include "src/codec/update.hpp"
@@ -78,7 +78,8 @@ struct Timing {
   std::uint64_t bytes = 0;
 };
 
-void encode(const codec::BlockMap& map, const std::byte* base, const std::byte* target, bool with_hash, const Options& options, StagingSink& sink) {
+void encode(const codec::BlockMap& map, const std::byte* base, const std::byte* target, bool with_hash, const Options& options,
+            StagingSink& sink) {
   sink.rewind();
   codec::EncodeOptions encode_options;
   encode_options.with_state_hash = with_hash;
@@ -87,7 +88,8 @@ void encode(const codec::BlockMap& map, const std::byte* base, const std::byte* 
 }
 
 // Speed of the memory: all of both arrays read once, 8 sums a loop so that only loads matter.
-std::uint64_t read_both(const std::byte* a, const std::byte* b, std::size_t bytes) {
+__attribute__((target_clones("avx512f", "avx2", "default"))) std::uint64_t read_both(const std::byte* a, const std::byte* b,
+                                                                                     std::size_t bytes) {
   std::uint64_t sums[8] = {};
   for (std::size_t i = 0; i < bytes; i += 64) {
     std::uint64_t x[8];
@@ -135,7 +137,8 @@ Timing measure(const std::byte* base, const std::byte* target, std::byte* held, 
       start = now();
       require(decoder.apply(stream->staging()));
       apply.push_back(now() - start);
-      if (stream == &forward && std::memcmp(held, target, elements * 2) != 0) require(Status(Code::kInternalError, "the held array is not the target"));
+      if (stream == &forward && std::memcmp(held, target, elements * 2) != 0)
+        require(Status(Code::kInternalError, "the held array is not the target"));
     }
   }
   return {median(read), median(diff), median(plain), median(hashed), median(check), median(apply), forward.used()};
@@ -147,27 +150,39 @@ void report(const std::string& name, const Limit& limit, const Timing& timing, s
   const double least = limit.position_bits + limit.value_bits;
   const auto speed = [&](double seconds) { return static_cast<double>(elements) * 2 / seconds / 1e9; };
   if (options.json) {
-    const nlohmann::json row = {{"input", name}, {"kernels", options.kernels->name}, {"elements", elements}, {"changed", limit.changed}, {"bytes", timing.bytes},
-                                {"bits_per_change", bits}, {"limit_bits", least}, {"read_two_gbs", speed(timing.read)}, {"diff_gbs", speed(timing.diff)},
-                                {"encode_gbs", speed(timing.encode)}, {"encode_hash_gbs", speed(timing.encode_with_hash)},
-                                {"check_gbs", speed(timing.check)}, {"apply_gbs", speed(timing.apply)}};
+    const nlohmann::json row = {{"input", name},
+                                {"kernels", options.kernels->name},
+                                {"elements", elements},
+                                {"changed", limit.changed},
+                                {"bytes", timing.bytes},
+                                {"bits_per_change", bits},
+                                {"limit_bits", least},
+                                {"read_two_gbs", speed(timing.read)},
+                                {"diff_gbs", speed(timing.diff)},
+                                {"encode_gbs", speed(timing.encode)},
+                                {"encode_hash_gbs", speed(timing.encode_with_hash)},
+                                {"check_gbs", speed(timing.check)},
+                                {"apply_gbs", speed(timing.apply)}};
     fmt::print("{}\n", row.dump());
     return;
   }
-  fmt::print("{:<12} {:>9} {:>8.3f} {:>8.3f} {:>6.3f} | {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n", name, limit.changed, bits, least, bits / least,
-             speed(timing.read), speed(timing.diff), speed(timing.encode), speed(timing.encode_with_hash), speed(timing.check), speed(timing.apply));
+  fmt::print("{:<12} {:>9} {:>8.3f} {:>8.3f} {:>6.3f} | {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f}\n", name,
+             limit.changed, bits, least, bits / least, speed(timing.read), speed(timing.diff), speed(timing.encode),
+             speed(timing.encode_with_hash), speed(timing.check), speed(timing.apply));
 }
 
 void run(const Options& options) {
   if (!options.json) {
     fmt::print("kernels {}, {} bf16 elements; GB/s of the dense model\n", options.kernels->name, options.elements);
-    fmt::print("{:<12} {:>9} {:>8} {:>8} {:>6} | {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "input", "changed", "b/chg", "limit", "ratio", "read 2", "diff", "encode",
-               "enc+hash", "check", "apply");
+    fmt::print("{:<12} {:>9} {:>8} {:>8} {:>6} | {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "input", "changed", "b/chg", "limit",
+               "ratio", "read 2", "diff", "encode", "enc+hash", "check", "apply");
   }
   const HugeBuffer base(options.elements * 2), target(options.elements * 2), held(options.elements * 2);
-  for (const double density : {0.003, 0.01, 0.02, 0.05, 0.5}) {
-    if (options.density > 0 && options.density != density) continue;
-    const Limit limit = fill_iid(reinterpret_cast<std::uint16_t*>(base.data()), reinterpret_cast<std::uint16_t*>(target.data()), options.elements, density, 1);
+  const std::vector<double> densities =
+      options.density > 0 ? std::vector{options.density} : std::vector{0.003, 0.01, 0.02, 0.05, 0.5};
+  for (const double density : densities) {
+    const Limit limit = fill_iid(reinterpret_cast<std::uint16_t*>(base.data()), reinterpret_cast<std::uint16_t*>(target.data()),
+                                 options.elements, density, 1);
     const Timing timing = measure(base.data(), target.data(), held.data(), options.elements, options);
     report(fmt::format("iid {:g} %", density * 100), limit, timing, options.elements, options);
   }
@@ -182,7 +197,8 @@ void run(const Options& options) {
     const auto* from = reinterpret_cast<const std::byte*>(old_values.data());
     const auto* to = reinterpret_cast<const std::byte*>(new_values.data());
     const Timing timing = measure(from, to, reinterpret_cast<std::byte*>(copy.data()), old_values.size(), options);
-    report(fmt::format("trace {}", step), limit_of(old_values.data(), new_values.data(), old_values.size()), timing, old_values.size(), options);
+    report(fmt::format("trace {}", step), limit_of(old_values.data(), new_values.data(), old_values.size()), timing,
+           old_values.size(), options);
   }
 }
 
@@ -191,19 +207,15 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   sparcl::bench::Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    const std::string value = i + 1 < argc ? argv[i + 1] : "";
-    if (name == "--json") {
-      options.json = true;
-      continue;
-    }
-    if (name == "--elements") options.elements = std::strtoull(value.c_str(), nullptr, 10);
-    if (name == "--repeats") options.repeats = std::max(1, std::atoi(value.c_str()));
-    if (name == "--density") options.density = std::atof(value.c_str());
-    if (name == "--trace") options.trace = value;
-    if (name == "--kernels" && value == "ref") options.kernels = &sparcl::kernels::reference_kernels();
-    ++i;
-  }
+  std::string kernels = "cpu";
+  CLI::App app("Size and speed of the codec on one core");
+  app.add_option("--elements", options.elements, "bf16 weights of the made-up inputs")->check(CLI::PositiveNumber);
+  app.add_option("--repeats", options.repeats)->check(CLI::PositiveNumber);
+  app.add_option("--density", options.density, "one density instead of 0.003, 0.01, 0.02, 0.05 and 0.5");
+  app.add_option("--trace", options.trace, "folder with weights/step_NN.safetensors");
+  app.add_option("--kernels", kernels)->check(CLI::IsMember({"ref", "cpu"}));
+  app.add_flag("--json", options.json, "one JSON line a row");
+  CLI11_PARSE(app, argc, argv);
+  if (kernels == "ref") options.kernels = &sparcl::kernels::reference_kernels();
   sparcl::bench::run(options);
 }

@@ -8,9 +8,8 @@
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <random>
-
 #include <nlohmann/json.hpp>
+#include <random>
 
 namespace sparcl::bench {
 namespace {
@@ -26,9 +25,9 @@ unsigned draw_magnitude(std::mt19937_64& random) {
     double share;
     unsigned first, last;
   };
-  static constexpr Row kRows[] = {{0.8949, 1, 1}, {0.0430, 2, 2}, {0.0201, 3, 3},  {0.0092, 4, 4},   {0.0060, 5, 5},
-                                  {0.0045, 6, 6}, {0.0035, 7, 7}, {0.0021, 8, 8},  {0.0080, 9, 16},  {0.0044, 17, 32},
-                                  {0.0023, 33, 64}, {1, 65, 256}};
+  static constexpr Row kRows[] = {{0.8949, 1, 1},  {0.0430, 2, 2},   {0.0201, 3, 3},   {0.0092, 4, 4},
+                                  {0.0060, 5, 5},  {0.0045, 6, 6},   {0.0035, 7, 7},   {0.0021, 8, 8},
+                                  {0.0080, 9, 16}, {0.0044, 17, 32}, {0.0023, 33, 64}, {1, 65, 256}};
   double at = std::uniform_real_distribution<double>(0, 1)(random);
   for (const Row& row : kRows) {
     if (at < row.share) return row.first + static_cast<unsigned>(random() % (row.last - row.first + 1));

@@ -1,7 +1,7 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Gathers of 16 bits have no instruction, and those of 32 and 64 bits are no
-// faster than scalar loads: plain loops. What counts is how many lines are on their way at once. A prefetch that finds no free miss register is
-// dropped on AMD's cores, so asking for a whole block at once asks for little; one that stays kLookahead elements ahead brings 1 % of 2^26
-// bf16 in 1.8 ms, against 3.0 without (32: 2.4, 64: 2.0, 256: 1.9, a whole block: 2.1).
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Gathers of 16 bits have no instruction, and those of 32 and 64
+// bits are no faster than scalar loads: plain loops. What counts is how many lines are on their way at once. A prefetch that finds
+// no free miss register is dropped on AMD's cores, so asking for a whole block at once asks for little; one that stays kLookahead
+// elements ahead brings 1 % of 2^26 bf16 in 1.8 ms, against 3.0 without (32: 2.4, 64: 2.0, 256: 1.9, a whole block: 2.1).
 constexpr std::size_t kLookahead = 128;
 
 HWY_INLINE void prefetch(const std::byte* array, std::uint16_t position, std::uint32_t first, std::size_t width) {

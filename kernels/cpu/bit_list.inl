@@ -1,6 +1,7 @@
 // Part of cpu_kernels.cpp, compiled once for each instruction set.
 
-void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders, std::uint16_t* marks) {
+void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders,
+                std::uint16_t* marks) {
   if (count == 0) return;
   const hn::ScalableTag<std::uint16_t> d;
   const auto low = hn::Set(d, static_cast<std::uint16_t>((1u << shift) - 1));

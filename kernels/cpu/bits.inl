@@ -28,13 +28,14 @@ HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, 
       positions += std::popcount(part);
     }
   } else {
-    for (; bits != 0; bits &= bits - 1) *positions++ = static_cast<std::uint16_t>(first + static_cast<unsigned>(std::countr_zero(bits)));
+    for (; bits != 0; bits &= bits - 1)
+      *positions++ = static_cast<std::uint16_t>(first + static_cast<unsigned>(std::countr_zero(bits)));
   }
   return total;
 }
 
-// Sums of all lanes up to each, modulo 65,536. Inside blocks of eight lanes by shifts; the sums of the blocks before by permutes, of which there
-// are none on targets with one block.
+// Sums of all lanes up to each, modulo 65,536. Inside blocks of eight lanes by shifts; the sums of the blocks before by permutes,
+// of which there are none on targets with one block.
 class PrefixSums {
  public:
   using D = hn::ScalableTag<std::uint16_t>;
@@ -63,7 +64,8 @@ class PrefixSums {
   HWY_INLINE V move_blocks(V v, std::size_t back) const {
     const auto places = hn::Iota(d32_, 0);
     const auto blocks = hn::Set(d32_, static_cast<std::uint32_t>(4 * back));
-    const auto moved = hn::TableLookupLanes(hn::BitCast(d32_, v), hn::IndicesFromVec(d32_, hn::And(hn::Sub(places, blocks), last_lane())));
+    const auto moved =
+        hn::TableLookupLanes(hn::BitCast(d32_, v), hn::IndicesFromVec(d32_, hn::And(hn::Sub(places, blocks), last_lane())));
     return hn::BitCast(d_, hn::IfThenElseZero(hn::Gt(places, hn::Set(d32_, static_cast<std::uint32_t>(4 * back - 1))), moved));
   }
 

@@ -1,5 +1,5 @@
-// SIMD bodies, written once with Highway and compiled for each instruction set: foreach_target.h includes this file again for each one.
-// Only this file plays that game; the .inl files are its chapters.
+// SIMD bodies, written once with Highway and compiled for each instruction set: foreach_target.h includes this file again for each
+// one. Only this file plays that game; the .inl files are its chapters.
 
 #define HWY_WANT_AVX3_DL 1  // VBMI2's compress of 16-bit lanes is what the diff lives on
 #undef HWY_TARGET_INCLUDE
@@ -24,6 +24,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// clang-format off: bits.inl comes first, the others use it
 #include "kernels/cpu/bits.inl"
 
 #include "kernels/cpu/access.inl"
@@ -31,10 +32,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/diff.inl"
 #include "kernels/cpu/gamma.inl"
 #include "kernels/cpu/step.inl"
+// clang-format on
 
 template <class T, class Signed>
 ElementKernels elements_of() {
-  return {diff<T>, diff_values<T>, gather<T>, scatter<T>, find_not_one<T>, unit_steps<Signed>,
+  return {diff<T>,
+          diff_values<T>,
+          gather<T>,
+          scatter<T>,
+          find_not_one<T>,
+          unit_steps<Signed>,
           {split_steps<Signed, false>, add_steps<Signed, false>, add_steps_at<T, false>},
           {split_steps<Signed, true>, add_steps<Signed, true>, add_steps_at<T, true>}};
 }

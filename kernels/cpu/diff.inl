@@ -59,8 +59,8 @@ constexpr std::size_t kFewInGroup = kGroup / 16;  // up to here one by one costs
 
 // The values of a group: those at `positions` if they are few, else by the groups's mask bits.
 template <class T>
-HWY_INLINE void copy_values(const std::uint64_t* bits, const std::uint16_t* positions, std::size_t count, std::uint32_t first, const T* from,
-                            std::byte* values) {
+HWY_INLINE void copy_values(const std::uint64_t* bits, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
+                            const T* from, std::byte* values) {
   if (count <= kFewInGroup) {
     for (std::size_t i = 0; i < count; ++i) std::memcpy(values + i * sizeof(T), from + (positions[i] - first), sizeof(T));
     return;
@@ -72,8 +72,8 @@ HWY_INLINE void copy_values(const std::uint64_t* bits, const std::uint16_t* posi
 }
 
 template <class T>
-std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first, std::uint16_t* positions,
-                        std::byte* old_values, std::byte* new_values) {
+std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
+                        std::uint16_t* positions, std::byte* old_values, std::byte* new_values) {
   const T* a = reinterpret_cast<const T*>(base);
   const T* b = reinterpret_cast<const T*>(target);
   std::size_t found = 0;
@@ -92,7 +92,8 @@ std::size_t diff_values(const std::byte* base, const std::byte* target, std::siz
     copy_values(bits, positions + before, found - before, group_first, b + i, new_values + before * sizeof(T));
   }
   const std::size_t before = found;
-  found += diff<T>(base + i * sizeof(T), target + i * sizeof(T), count - i, first + static_cast<std::uint32_t>(i), positions + found);
+  found +=
+      diff<T>(base + i * sizeof(T), target + i * sizeof(T), count - i, first + static_cast<std::uint32_t>(i), positions + found);
   for (std::size_t j = before; j < found; ++j) {
     std::memcpy(old_values + j * sizeof(T), base + (positions[j] - first) * sizeof(T), sizeof(T));
     std::memcpy(new_values + j * sizeof(T), target + (positions[j] - first) * sizeof(T), sizeof(T));

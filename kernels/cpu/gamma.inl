@@ -1,5 +1,5 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set: scalar code, but the instructions for counting zeros and shifting by a variable
-// that came with AVX2 make it twice as fast.
+// Part of cpu_kernels.cpp, compiled once for each instruction set: scalar code, but the instructions for counting zeros and
+// shifting by a variable that came with AVX2 make it twice as fast.
 
 void gamma_widths(const std::uint64_t* values, std::size_t count, std::uint64_t more, std::uint32_t* widths) {
   std::uint32_t tables[4][64] = {};  // in turn: most values are alike, and an increment would wait for the one before it

@@ -58,7 +58,8 @@ std::size_t find_not_one(const std::byte* magnitudes, std::size_t count, std::ui
   const T* values = reinterpret_cast<const T*>(magnitudes);
   const std::size_t whole = count / kChunk * kChunk;
   std::size_t found = 0;
-  for (std::size_t i = 0; i < whole; i += kChunk) found += append_set_bits(not_one(values + i), static_cast<std::uint32_t>(i), indices + found);
+  for (std::size_t i = 0; i < whole; i += kChunk)
+    found += append_set_bits(not_one(values + i), static_cast<std::uint32_t>(i), indices + found);
   if (whole == count) return found;
   T tail[kChunk] = {};
   std::memcpy(tail, values + whole, (count - whole) * sizeof(T));

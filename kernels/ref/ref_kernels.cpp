@@ -29,8 +29,8 @@ std::size_t diff(const std::byte* base, const std::byte* target, std::size_t cou
 }
 
 template <class T>
-std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first, std::uint16_t* positions,
-                        std::byte* old_values, std::byte* new_values) {
+std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
+                        std::uint16_t* positions, std::byte* old_values, std::byte* new_values) {
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (load<T>(base, i) == load<T>(target, i)) continue;
@@ -113,7 +113,8 @@ void unit_steps(const std::byte* bits, std::uint64_t bit, std::size_t count, std
   for (std::size_t i = 0; i < count; ++i) store(steps, i, static_cast<T>(bit_at(bits, bit + i) ? -1 : 1));
 }
 
-void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders, std::uint16_t* marks) {
+void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders,
+                std::uint16_t* marks) {
   std::uint32_t next = 0;       // the least position that the next entry can have
   std::uint32_t quotients = 0;  // the sum of all so far
   for (std::size_t i = 0; i < count; ++i) {
@@ -219,7 +220,12 @@ std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_
 
 template <class T>
 constexpr ElementKernels elements_of() {
-  return {diff<T>, diff_values<T>, gather<T>, scatter<T>, find_not_one<T>, unit_steps<T>,
+  return {diff<T>,
+          diff_values<T>,
+          gather<T>,
+          scatter<T>,
+          find_not_one<T>,
+          unit_steps<T>,
           {split_steps<T, false>, add_steps<T, false>, add_steps_at<T, false>},
           {split_steps<T, true>, add_steps<T, true>, add_steps_at<T, true>}};
 }

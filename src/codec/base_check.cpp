@@ -1,15 +1,16 @@
 #include "src/codec/base_check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
-
-#include <fmt/format.h>
 
 #include "src/codec/state_hash.hpp"
 
 namespace sparcl::codec {
 
-BaseCheck::Compared BaseCheck::add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next) {
+BaseCheck::Compared BaseCheck::add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block,
+                                           const kernels::Upcoming& next) {
   if (first_block_ == last_block_) first_block_ = index;
   last_block_ = index + 1;
   const std::span<const std::byte> values = new_values(held, block, next);
@@ -40,7 +41,8 @@ std::span<const std::byte> BaseCheck::new_values(const BlockView& held, const De
   return {new_values_.data(), bytes};
 }
 
-void BaseCheck::add_to_hashes(std::uint64_t index, const BlockView& held, const DecodedBlock& block, std::span<const std::byte> values) {
+void BaseCheck::add_to_hashes(std::uint64_t index, const BlockView& held, const DecodedBlock& block,
+                              std::span<const std::byte> values) {
   const std::size_t bytes = held.shape.bytes();
   if (overlay_.size() < bytes) overlay_.resize(bytes);
   copy_block(held, overlay_.data());
@@ -92,12 +94,13 @@ Status BaseCheck::finish_full(const StateHashes& said) {
   const bool is_base = said.has_base ? held_hash_ == said.base : all_old_;
   if (is_base && target_hash_ == said.target) return {};
   if (is_base && said.has_base) {
-    return Status(Code::kCorrupt, fmt::format("the update leads to a state with hash {}, but names {} as its target", to_hex(target_hash_),
-                                              to_hex(said.target)));
+    return Status(Code::kCorrupt, fmt::format("the update leads to a state with hash {}, but names {} as its target",
+                                              to_hex(target_hash_), to_hex(said.target)));
   }
   return Status(Code::kWrongBase,
                 fmt::format("the state held has hash {}; the update is from {} to {}", to_hex(held_hash_),
-                            said.has_base ? to_hex(said.base) : std::string("a base that its sender did not have whole"), to_hex(said.target)));
+                            said.has_base ? to_hex(said.base) : std::string("a base that its sender did not have whole"),
+                            to_hex(said.target)));
 }
 
 }  // namespace sparcl::codec

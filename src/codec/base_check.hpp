@@ -27,9 +27,10 @@ class BaseCheck {
   BaseCheck(Verify verify, const Hash128& schema_hash, const kernels::KernelSet& kernels)
       : verify_(verify), kernels_(kernels), held_hash_(schema_hash), target_hash_(schema_hash) {}
 
-  // A block of the update, in order, against what is held; with Verify::kFull, those in between too. The values stay valid until the next call.
+  // A block of the update, in order, against what is held; with Verify::kFull, those in between too. The values stay valid until
+  // the next call.
   struct Compared {
-    std::uint64_t held_digest = 0;          // h64 of the held values
+    std::uint64_t held_digest = 0;           // h64 of the held values
     std::span<const std::byte> held_values;  // at the changed elements
     std::span<const std::byte> new_values;   // what the update makes of them
   };

@@ -30,8 +30,9 @@ BlockMap::BlockMap(std::span<const ArraySpec> arrays) : arrays_(arrays.begin(), 
 
 DataType BlockMap::block(std::uint64_t index, std::vector<Piece>& pieces) const {
   pieces.clear();
-  const auto run = std::upper_bound(runs_.begin(), runs_.end(), index,
-                                    [](std::uint64_t block, const Run& r) { return block < r.first_block; }) - 1;
+  const auto run =
+      std::upper_bound(runs_.begin(), runs_.end(), index, [](std::uint64_t block, const Run& r) { return block < r.first_block; }) -
+      1;
   std::uint64_t at = (index - run->first_block) * kBlockElements;  // elements from the run's start
   const std::uint64_t end = std::min(at + kBlockElements, run->element_count);
   const auto starts = array_start_.begin() + run->first_array;

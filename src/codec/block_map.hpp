@@ -1,7 +1,7 @@
 #pragma once
-// Where the elements of a state lie in its blocks. Neighbouring arrays of one data type form a run; a run's elements, put end to end, are
-// cut every kBlockElements. So a block holds one piece of a large tensor, or several small tensors: small ones cost no header each.
-// The map is a pure function of the arrays' types and counts, and O(arrays) in memory, not O(elements).
+// Where the elements of a state lie in its blocks. Neighbouring arrays of one data type form a run; a run's elements, put end to
+// end, are cut every kBlockElements. So a block holds one piece of a large tensor, or several small tensors: small ones cost no
+// header each. The map is a pure function of the arrays' types and counts, and O(arrays) in memory, not O(elements).
 
 #include <cstdint>
 #include <span>

@@ -20,8 +20,8 @@ struct FlatPlan {
   Scratch<std::uint64_t> negative;    // a bitmap of the changes
   Scratch<std::uint16_t> exceptions;  // changes with |d| != 1
   RiceList exception_list;
-  Scratch<std::uint64_t> coded;       // the m's
-  Scratch<std::uint8_t> lengths;      // of their codes
+  Scratch<std::uint64_t> coded;   // the m's
+  Scratch<std::uint8_t> lengths;  // of their codes
   std::size_t coded_count = 0;
   unsigned exponent = 0;
   bool all = false;
@@ -31,15 +31,15 @@ struct FlatPlan {
 struct BlockChanges {
   const kernels::KernelSet* kernels = nullptr;
   BlockView target;
-  bool fresh = false;                      // no whole base: only mode fresh will do
-  std::size_t count = 0;                   // changed elements, at least 1 unless fresh
+  bool fresh = false;     // no whole base: only mode fresh will do
+  std::size_t count = 0;  // changed elements, at least 1 unless fresh
   Scratch<std::uint16_t> positions;
-  Scratch<std::byte> old_values;           // not in a sparse vector
+  Scratch<std::byte> old_values;  // not in a sparse vector
   Scratch<std::byte> new_values;
-  RiceList list;                           // of the positions, prepared
-  bool has_steps = false;                  // old_values is filled
+  RiceList list;           // of the positions, prepared
+  bool has_steps = false;  // old_values is filled
   FlatPlan flat;
-  std::vector<std::byte> flags;            // of kernels::WriteMarksKernel
+  std::vector<std::byte> flags;  // of kernels::WriteMarksKernel
 
   BlockShape shape() const { return target.shape; }
   // For the changes of any block of this shape.
@@ -53,9 +53,9 @@ struct DecodedBlock {
   DecodedKind kind = DecodedKind::kWhole;
   bool fresh = false;
   std::size_t count = 0;
-  const std::byte* whole = nullptr;        // kWhole: all of the block, in the payload
+  const std::byte* whole = nullptr;  // kWhole: all of the block, in the payload
   Scratch<std::uint16_t> positions;
-  Scratch<std::byte> values;               // kValues: new values; kSteps: steps
+  Scratch<std::byte> values;  // kValues: new values; kSteps: steps
   RiceListReader list;
   RiceListReader exception_list;
   Scratch<std::uint16_t> exceptions;
@@ -70,14 +70,15 @@ constexpr std::size_t kCannot = std::numeric_limits<std::size_t>::max();
 struct BlockMode {
   std::uint8_t id;
   const char* name;
-  bool in_sparse;     // a sparse vector may hold it
-  bool whole;         // the payload is the block itself: it is used where it lies, never copied
+  bool in_sparse;  // a sparse vector may hold it
+  bool whole;      // the payload is the block itself: it is used where it lies, never copied
   // Exact bytes of the payload, or kCannot.
   std::size_t (*cost)(BlockChanges& changes);
   // Writes exactly that many; called after cost() for the same block.
   void (*encode)(BlockChanges& changes, std::byte* out);
   // The payload is hostile; kBitSlackBytes zero bytes follow it unless `whole`. nullptr, or what is wrong with it.
-  const char* (*decode)(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels, DecodedBlock& block);
+  const char* (*decode)(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels,
+                        DecodedBlock& block);
 };
 
 extern const BlockMode kDenseMode;

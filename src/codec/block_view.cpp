@@ -19,7 +19,8 @@ void split_by_piece(std::span<const Piece> pieces, Positions positions, const ke
     const std::uint32_t end = piece.offset + piece.count;
     const auto last = std::lower_bound(positions.begin() + static_cast<std::ptrdiff_t>(done), positions.end(), end);
     const std::size_t count = static_cast<std::size_t>(last - positions.begin()) - done;
-    if (count > 0) visit(piece, positions.subspan(done, count), done, done + count == positions.size() ? next : kernels::Upcoming{});
+    if (count > 0)
+      visit(piece, positions.subspan(done, count), done, done + count == positions.size() ? next : kernels::Upcoming{});
     done += count;
   }
 }
@@ -47,33 +48,37 @@ void gather(const kernels::KernelSet& kernels, const BlockView& view, Positions 
             const kernels::Upcoming& next) {
   const std::size_t width = view.shape.element_bytes();
   auto* kernel = kernels.of(view.shape.datatype).gather;
-  split_by_piece(view.pieces, positions, next, [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
-    kernel(view.data(piece), part.data(), part.size(), piece.offset, values + before * width, hint);
-  });
+  split_by_piece(view.pieces, positions, next,
+                 [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
+                   kernel(view.data(piece), part.data(), part.size(), piece.offset, values + before * width, hint);
+                 });
 }
 
 void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* values,
              const kernels::Upcoming& next) {
   const std::size_t width = view.shape.element_bytes();
   auto* kernel = kernels.of(view.shape.datatype).scatter;
-  split_by_piece(view.pieces, positions, next, [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
-    kernel(view.data(piece), part.data(), part.size(), piece.offset, values + before * width, hint);
-  });
+  split_by_piece(view.pieces, positions, next,
+                 [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
+                   kernel(view.data(piece), part.data(), part.size(), piece.offset, values + before * width, hint);
+                 });
 }
 
 void add_steps_at(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* steps,
                   const kernels::Upcoming& next) {
   const std::size_t width = view.shape.element_bytes();
   auto* kernel = kernels.order_of(view.shape.datatype).add_steps_at;
-  split_by_piece(view.pieces, positions, next, [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
-    kernel(view.data(piece), part.data(), part.size(), piece.offset, steps + before * width, hint);
-  });
+  split_by_piece(view.pieces, positions, next,
+                 [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
+                   kernel(view.data(piece), part.data(), part.size(), piece.offset, steps + before * width, hint);
+                 });
 }
 
 kernels::Upcoming upcoming(const BlockView& view, Positions positions) {
   if (positions.empty()) return {};
   const auto piece = std::upper_bound(view.pieces.begin(), view.pieces.end(), positions[0],
-                                      [](std::uint16_t position, const Piece& each) { return position < each.offset; }) - 1;
+                                      [](std::uint16_t position, const Piece& each) { return position < each.offset; }) -
+                     1;
   const auto end = std::lower_bound(positions.begin(), positions.end(), piece->offset + piece->count);
   return {view.data(*piece), positions.data(), static_cast<std::size_t>(end - positions.begin()), piece->offset};
 }

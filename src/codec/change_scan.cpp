@@ -1,10 +1,10 @@
 #include "src/codec/change_scan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
-
-#include <fmt/format.h>
 
 namespace sparcl::codec {
 namespace {
@@ -18,7 +18,8 @@ Status bad_hint(std::uint32_t array, std::string_view what) {
 Status ChangeScan::check() const {
   if (hints_.empty()) return {};
   if (hints_.size() != map_.arrays().size()) {
-    return Status(Code::kInvalidArgument, fmt::format("{} hints for {} arrays: give one an array, or none", hints_.size(), map_.arrays().size()));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{} hints for {} arrays: give one an array, or none", hints_.size(), map_.arrays().size()));
   }
   for (std::uint32_t i = 0; i < hints_.size(); ++i) {
     const std::uint64_t count = map_.arrays()[i].count;
@@ -26,7 +27,8 @@ Status ChangeScan::check() const {
     const ChangedHint& hint = *hints_[i];
     if (hint.block_elements > 0) {
       const std::uint64_t bits = count / hint.block_elements + (count % hint.block_elements != 0);
-      if (hint.blocks.size() < bits / 64 + (bits % 64 != 0)) return bad_hint(i, fmt::format("its bitmap has fewer than {} bits", bits));
+      if (hint.blocks.size() < bits / 64 + (bits % 64 != 0))
+        return bad_hint(i, fmt::format("its bitmap has fewer than {} bits", bits));
     } else if (!hint.indices.empty() && hint.indices.back() >= count) {
       return bad_hint(i, fmt::format("index {} of {} elements", hint.indices.back(), count));
     }
@@ -56,8 +58,8 @@ std::size_t ChangeScan::compare(std::size_t width, const Piece& piece, std::uint
                                 const ChangeOutput& out) const {
   auto* diff = kernels_.elements[static_cast<std::size_t>(std::countr_zero(width))].diff_values;
   const auto offset = static_cast<std::uint32_t>(piece.offset + (first - piece.first));
-  return diff(base_[piece.array] + first * width, target_[piece.array] + first * width, count, offset, out.positions, out.old_values,
-              out.new_values);
+  return diff(base_[piece.array] + first * width, target_[piece.array] + first * width, count, offset, out.positions,
+              out.old_values, out.new_values);
 }
 
 std::size_t ChangeScan::scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out) const {
@@ -73,8 +75,8 @@ std::size_t ChangeScan::scan_blocks(std::size_t width, const Piece& piece, const
   return found;
 }
 
-// Those of the piece that differ; stops at one that does not ascend. The elements lie far apart, in memory that is not in a cache: they are asked for
-// some changes ahead.
+// Those of the piece that differ; stops at one that does not ascend. The elements lie far apart, in memory that is not in a cache:
+// they are asked for some changes ahead.
 template <class T>
 std::size_t ChangeScan::take_indices(const Piece& piece, std::span<const std::uint64_t> indices, const ChangeOutput& out) {
   constexpr std::size_t kAhead = 96;
@@ -114,10 +116,18 @@ Status ChangeScan::scan_indices(std::size_t width, const Piece& piece, const Cha
   }
   const std::uint64_t end = piece.first + piece.count;
   switch (width) {
-    case 1: found = take_indices<std::uint8_t>(piece, hint.indices, out); break;
-    case 2: found = take_indices<std::uint16_t>(piece, hint.indices, out); break;
-    case 4: found = take_indices<std::uint32_t>(piece, hint.indices, out); break;
-    default: found = take_indices<std::uint64_t>(piece, hint.indices, out); break;
+    case 1:
+      found = take_indices<std::uint8_t>(piece, hint.indices, out);
+      break;
+    case 2:
+      found = take_indices<std::uint16_t>(piece, hint.indices, out);
+      break;
+    case 4:
+      found = take_indices<std::uint32_t>(piece, hint.indices, out);
+      break;
+    default:
+      found = take_indices<std::uint64_t>(piece, hint.indices, out);
+      break;
   }
   if (next_ < hint.indices.size() && hint.indices[next_] < end) {
     return bad_hint(piece.array, fmt::format("index {} (entry {}) does not ascend", hint.indices[next_], next_));

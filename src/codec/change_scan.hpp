@@ -34,7 +34,8 @@ class ChangeScan {
   Status scan(DataType datatype, std::span<const Piece> pieces, const ChangeOutput& out, std::size_t& count);
 
  private:
-  std::size_t compare(std::size_t width, const Piece& piece, std::uint64_t first, std::uint64_t count, const ChangeOutput& out) const;
+  std::size_t compare(std::size_t width, const Piece& piece, std::uint64_t first, std::uint64_t count,
+                      const ChangeOutput& out) const;
   std::size_t scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out) const;
   template <class T>
   std::size_t take_indices(const Piece& piece, std::span<const std::uint64_t> indices, const ChangeOutput& out);
@@ -45,7 +46,7 @@ class ChangeScan {
   std::span<const std::byte* const> target_;
   std::span<const ChangedHint* const> hints_;
   const kernels::KernelSet& kernels_;
-  std::uint32_t array_ = 0;     // whose list of indices next_ is in
+  std::uint32_t array_ = 0;  // whose list of indices next_ is in
   std::size_t next_ = 0;
 };
 

@@ -20,8 +20,8 @@ std::byte* EarlyWriter::room(std::size_t bytes) {
   return at;
 }
 
-void EarlyWriter::write(std::uint64_t index, const WritableBlockView& view, Positions positions, std::span<const std::byte> old_values,
-                        std::span<const std::byte> new_values) {
+void EarlyWriter::write(std::uint64_t index, const WritableBlockView& view, Positions positions,
+                        std::span<const std::byte> old_values, std::span<const std::byte> new_values) {
   // The log is complete before the first byte is written: running out of memory here leaves the block old.
   const std::size_t values_bytes = (old_values.size() + 1) & ~std::size_t{1};
   std::byte* at = room(values_bytes + positions.size_bytes());

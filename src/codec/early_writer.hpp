@@ -1,5 +1,6 @@
 #pragma once
-// Writes changes before the update is committed, with a log of the values that they replace: until keep(), all of it is taken back at the end.
+// Writes changes before the update is committed, with a log of the values that they replace: until keep(), all of it is taken back
+// at the end.
 
 #include <cstdint>
 #include <memory>

@@ -1,9 +1,9 @@
 #include "src/codec/frame_reader.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
-
-#include <fmt/format.h>
 
 #include "src/base/bytes.hpp"
 #include "src/base/checksum.hpp"
@@ -23,10 +23,14 @@ bool ends_in_crc(std::uint8_t tag) {
 // Of sections that have one; the end has three lengths, which its reader checks.
 std::uint64_t fixed_bytes(std::uint8_t tag) {
   switch (tag) {
-    case kTagUpdateHeader: return kUpdateHeaderBytes;
-    case kTagSparseHeader: return kSparseHeaderBytes;
-    case kTagChunkEnd: return kChunkEndBytes;
-    default: return 0;
+    case kTagUpdateHeader:
+      return kUpdateHeaderBytes;
+    case kTagSparseHeader:
+      return kSparseHeaderBytes;
+    case kTagChunkEnd:
+      return kChunkEndBytes;
+    default:
+      return 0;
   }
 }
 
@@ -59,7 +63,8 @@ Status FrameReader::read_prefix(const Staging& staging, std::uint64_t available,
   if (const auto version = load_le<std::uint8_t>(prefix + 4); version != kWireVersion) {
     return corrupt(4, fmt::format("wire version {}; this library reads version {}", version, kWireVersion));
   }
-  if (load_le<std::uint8_t>(prefix + 5) != static_cast<std::uint8_t>(kind_)) return corrupt(5, "the stream is of another kind than expected");
+  if (load_le<std::uint8_t>(prefix + 5) != static_cast<std::uint8_t>(kind_))
+    return corrupt(5, "the stream is of another kind than expected");
   if (load_le<std::uint16_t>(prefix + 6) != 0) return corrupt(6, "reserved bytes are not zero");
   at_ = kPrefixBytes;
   has_prefix_ = true;
@@ -76,7 +81,8 @@ Status FrameReader::read_head(const Staging& staging, std::uint64_t available, S
   if (!reader.read_varint(section.bytes)) return size < kMaxHead ? Status() : corrupt(at_ + 1, "a length is no valid varint");
   section.first = at_ + reader.position();
   const std::uint64_t fixed = fixed_bytes(section.tag);
-  if (section.bytes > kMaxSectionBytes || (fixed != 0 && section.bytes != fixed) || (section.tag == kTagEnd && section.bytes < kEndBytes)) {
+  if (section.bytes > kMaxSectionBytes || (fixed != 0 && section.bytes != fixed) ||
+      (section.tag == kTagEnd && section.bytes < kEndBytes)) {
     return corrupt(at_ + 1, fmt::format("a section with tag {:#04x} cannot have {} bytes", section.tag, section.bytes));
   }
   if (section.first + section.bytes - chunk_first_ > kMaxChunkBytes) return corrupt(at_, "a chunk has more than 16 MiB");
@@ -107,7 +113,8 @@ Status FrameReader::check_bytes(const Staging& staging, const Section& section) 
   add_to_crc(staging, end - kCrcBytes);
   const std::uint32_t computed = crc_;
   if (load_le<std::uint32_t>(staging.contiguous(end - kCrcBytes, kCrcBytes, scratch_)) != computed) {
-    return corrupt(chunk_first_, fmt::format("a checksum (CRC32C) differs, over the bytes to {}: damaged on the way", end - kCrcBytes));
+    return corrupt(chunk_first_,
+                   fmt::format("a checksum (CRC32C) differs, over the bytes to {}: damaged on the way", end - kCrcBytes));
   }
   add_to_crc(staging, end);
   if (section.tag == kTagChunkEnd || section.tag == kTagEnd) {

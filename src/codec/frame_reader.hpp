@@ -20,9 +20,9 @@ class FrameReader {
  public:
   explicit FrameReader(StreamKind kind) : kind_(kind) {}
 
-  // The next section of which all bytes are among the first `available` of the stream; `found` false if there is none yet. Header, chunk end
-  // and end have been checked against their CRC, the bytes of other sections only by the chunk end that follows. A section of unknown content
-  // that may be skipped is not reported.
+  // The next section of which all bytes are among the first `available` of the stream; `found` false if there is none yet. Header,
+  // chunk end and end have been checked against their CRC, the bytes of other sections only by the chunk end that follows. A
+  // section of unknown content that may be skipped is not reported.
   Status next(const Staging& staging, std::uint64_t available, Section& section, bool& found);
 
   // An error unless the stream of stream_bytes is whole.

@@ -54,7 +54,8 @@ void FrameWriter::write_checked_section(std::uint8_t tag, std::span<const std::b
   commit(static_cast<std::size_t>(at - begin) + kCrcBytes, sink);
 }
 
-std::byte* FrameWriter::begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes, ByteSink& sink, std::size_t trailer_bytes) {
+std::byte* FrameWriter::begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes, ByteSink& sink,
+                                    std::size_t trailer_bytes) {
   payload_bytes += trailer_bytes;
   std::array<std::byte, kMaxVarintBytes> gap_bytes;
   const std::size_t gap_size = gap == 0 ? 0 : store_varint(gap_bytes.data(), gap);

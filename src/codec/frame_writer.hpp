@@ -16,8 +16,10 @@ class FrameWriter {
   // The same for sections whose last four bytes are a CRC: `content` is without it.
   void write_checked_section(std::uint8_t tag, std::span<const std::byte> content, ByteSink& sink);
 
-  // A block: returns where to write its payload of exactly payload_bytes, then end_block(). trailer_bytes follow the payload and are the caller's, too.
-  std::byte* begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes, ByteSink& sink, std::size_t trailer_bytes = 0);
+  // A block: returns where to write its payload of exactly payload_bytes, then end_block(). trailer_bytes follow the payload and
+  // are the caller's, too.
+  std::byte* begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes, ByteSink& sink,
+                         std::size_t trailer_bytes = 0);
   void end_block(std::uint64_t old_digest, std::uint64_t new_digest, ByteSink& sink);
 
   bool chunk_is_full() const { return chunk_bytes_ >= kChunkBytes; }

@@ -1,5 +1,5 @@
-// Mode flat: positions, and steps against the value that the receiver holds. Most steps are +1 or -1 in units of the last place: those cost
-// their sign; the others are listed with their size (or, where most are larger, all sizes are coded).
+// Mode flat: positions, and steps against the value that the receiver holds. Most steps are +1 or -1 in units of the last place:
+// those cost their sign; the others are listed with their size (or, where most are larger, all sizes are coded).
 
 #include <algorithm>
 #include <array>
@@ -20,10 +20,14 @@ using Widths = std::array<std::uint32_t, 64>;  // how many m have floor(log2(m +
 template <class Visit>
 auto with_width(std::size_t bytes, Visit visit) {
   switch (bytes) {
-    case 1: return visit(std::uint8_t{0});
-    case 2: return visit(std::uint16_t{0});
-    case 4: return visit(std::uint32_t{0});
-    default: return visit(std::uint64_t{0});
+    case 1:
+      return visit(std::uint8_t{0});
+    case 2:
+      return visit(std::uint16_t{0});
+    case 4:
+      return visit(std::uint32_t{0});
+    default:
+      return visit(std::uint64_t{0});
   }
 }
 
@@ -34,7 +38,8 @@ T load(const std::byte* array, std::size_t i) {
   return value;
 }
 
-// About the bits of all m's with exponent e: exact but for m's next to a power of two. Integer only, so that every sender decides alike.
+// About the bits of all m's with exponent e: exact but for m's next to a power of two. Integer only, so that every sender decides
+// alike.
 std::uint64_t estimate(const Widths& widths, unsigned top, unsigned e) {
   std::uint64_t bits = 0;
   for (unsigned b = 0; b <= top; ++b) {
@@ -61,8 +66,8 @@ ExponentChoice choose_exponent(const Widths& widths) {
   return best;
 }
 
-// Sets plan.coded to |d| - less of the first `count` exceptions, or of all changes. Below 2^63 by definition; the mask keeps a caller that
-// writes to its arrays meanwhile from leading us out of bounds.
+// Sets plan.coded to |d| - less of the first `count` exceptions, or of all changes. Below 2^63 by definition; the mask keeps a
+// caller that writes to its arrays meanwhile from leading us out of bounds.
 void collect(const BlockChanges& changes, FlatPlan& plan, const std::uint16_t* which, std::size_t count, unsigned less) {
   std::uint64_t* coded = plan.coded.need(count);
   plan.coded_count = count;
@@ -80,7 +85,8 @@ void find_steps(BlockChanges& changes, FlatPlan& plan) {
   std::byte* magnitudes = plan.magnitudes.need(changes.count * shape.element_bytes());
   std::uint16_t* exceptions = plan.exceptions.need(changes.count + kernels::kPositionSlack);
   changes.kernels->order_of(shape.datatype)
-      .split_steps(changes.old_values.data(), changes.new_values.data(), changes.count, magnitudes, plan.negative.need(changes.count / 64 + 1));
+      .split_steps(changes.old_values.data(), changes.new_values.data(), changes.count, magnitudes,
+                   plan.negative.need(changes.count / 64 + 1));
   const std::size_t found = changes.kernels->of(shape.datatype).find_not_one(magnitudes, changes.count, exceptions);
   plan.exception_list.prepare(changes.kernels->lists, {exceptions, found}, changes.count);
 }
@@ -195,12 +201,13 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
   if (!block.list.read_unary(lists, bits, block.positions.data())) return "has positions past its end";
   if (!block.exception_list.read_unary(lists, bits, exceptions)) return "has exceptions past its changes";
   std::uint64_t* coded = block.coded.need(head.exceptions);
-  const std::uint64_t used =
-      kernels.gammas.read(bits.bytes, bits.at, bits.left(), head.exceptions, head.exponent, block.lengths.need(head.exceptions), coded);
+  const std::uint64_t used = kernels.gammas.read(bits.bytes, bits.at, bits.left(), head.exceptions, head.exponent,
+                                                 block.lengths.need(head.exceptions), coded);
   if (used == kernels::kNoGammas) return "ends inside its magnitudes, or has one past 2^63";
   bits.at += used;
   const bool valid = with_width(shape.element_bytes(), [&](auto zero) {
-    return scale_steps<decltype(zero)>({coded, head.exceptions}, head.all ? nullptr : exceptions, head.all ? 1 : 2, block.values.data());
+    return scale_steps<decltype(zero)>({coded, head.exceptions}, head.all ? nullptr : exceptions, head.all ? 1 : 2,
+                                       block.values.data());
   });
   if (!valid) return "has a step larger than its data type";
   return ends_cleanly(bits) ? nullptr : "does not end where its steps do";

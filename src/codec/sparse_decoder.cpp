@@ -1,8 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
-
-#include <fmt/format.h>
 
 #include "src/base/bytes.hpp"
 #include "src/codec/block_mode.hpp"
@@ -91,7 +91,8 @@ Status SparseDecoder::Impl::add_block(const Staging& staging, const Section& fou
   if (has_gap(found.tag)) {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(found.bytes, kMaxVarintBytes));
     ByteReader reader({staging.contiguous(found.first, size, scratch), size});
-    if (!reader.read_varint(gap) || gap == 0) return corrupt(fmt::format("byte {}: a count of empty blocks is invalid", found.first));
+    if (!reader.read_varint(gap) || gap == 0)
+      return corrupt(fmt::format("byte {}: a count of empty blocks is invalid", found.first));
     skipped = reader.position();
   }
   if (gap >= kSparseBlocks - next_block) return corrupt(fmt::format("byte {}: an index past 2^64", found.first));
@@ -108,14 +109,15 @@ Status SparseDecoder::Impl::decode(const Staging& staging, const BlockEntry& ent
   const BlockMode& mode = *find_block_mode(entry.mode);
   const std::span<const std::byte> bytes = payload.load(staging, entry.first, entry.bytes, mode.whole);
   if (const char* wrong = mode.decode({datatype, kBlockElements}, bytes, *kernels, block)) {
-    return corrupt(fmt::format("block {} (mode {}, {} bytes at byte {}) {}", entry.index, mode.name, entry.bytes, entry.first, wrong));
+    return corrupt(
+        fmt::format("block {} (mode {}, {} bytes at byte {}) {}", entry.index, mode.name, entry.bytes, entry.first, wrong));
   }
   return {};
 }
 
 Status SparseDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
-  const bool matches = bytes == kEndBytes && load_le<std::uint64_t>(at) == entries.size() && load_le<std::uint64_t>(at + 8) == nnz &&
-                       load_le<std::uint64_t>(at + 16) == nnz;
+  const bool matches = bytes == kEndBytes && load_le<std::uint64_t>(at) == entries.size() &&
+                       load_le<std::uint64_t>(at + 8) == nnz && load_le<std::uint64_t>(at + 16) == nnz;
   return matches ? Status() : corrupt("the totals at the end are not those of the blocks before it");
 }
 

@@ -19,8 +19,8 @@ struct SparseEncoder::Impl {
   DataType datatype;
   FrameWriter frame;
   BlockChanges changes;
-  std::size_t next = 0;           // entry
-  std::uint64_t next_block = 0;   // the least that the next block can be
+  std::size_t next = 0;          // entry
+  std::uint64_t next_block = 0;  // the least that the next block can be
   bool started = false;
   bool finished = false;
 };
@@ -46,7 +46,8 @@ void SparseEncoder::Impl::encode_block(ByteSink& sink) {
   changes.target = {{datatype, kBlockElements}, {&piece, 1}, arrays};
   changes.count = count;
   changes.make_room();
-  for (std::size_t i = 0; i < count; ++i) changes.positions.data()[i] = static_cast<std::uint16_t>(begin[static_cast<std::ptrdiff_t>(i)]);
+  for (std::size_t i = 0; i < count; ++i)
+    changes.positions.data()[i] = static_cast<std::uint16_t>(begin[static_cast<std::ptrdiff_t>(i)]);
   std::memcpy(changes.new_values.data(), values + next * width, count * width);
   changes.list.prepare(changes.kernels->lists, {changes.positions.data(), count}, kBlockElements);
 

@@ -1,5 +1,6 @@
 #pragma once
-// A sparse vector as a stream of bytes: the same frame and blocks as an update, positions in a 64-bit index space, values as they are.
+// A sparse vector as a stream of bytes: the same frame and blocks as an update, positions in a 64-bit index space, values as they
+// are.
 
 #include <cstdint>
 #include <memory>

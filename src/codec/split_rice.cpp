@@ -18,7 +18,8 @@ unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
 void RiceList::prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint64_t span) {
   count = positions.size();
   shift = rice_shift(span, count);
-  kernels.split_gaps(positions.data(), count, shift, remainders.need(count + kernels::kPositionSlack), marks.need(count + kernels::kPositionSlack));
+  kernels.split_gaps(positions.data(), count, shift, remainders.need(count + kernels::kPositionSlack),
+                     marks.need(count + kernels::kPositionSlack));
 }
 
 bool RiceListReader::read_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count) {

@@ -10,8 +10,8 @@
 
 namespace sparcl::codec {
 
-// Bits of a remainder for `count` positions below `span`: a pure function of both, so it is not sent. 0.481 = 31 / 64 is ln 2 squared:
-// the optimum of Golomb's rule for gaps of an independent choice.
+// Bits of a remainder for `count` positions below `span`: a pure function of both, so it is not sent. 0.481 = 31 / 64 is ln 2
+// squared: the optimum of Golomb's rule for gaps of an independent choice.
 unsigned rice_shift(std::uint64_t span, std::uint64_t count);
 
 // A list made ready to be written: its size is known before the first bit is.

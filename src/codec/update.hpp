@@ -1,6 +1,6 @@
 #pragma once
-// An update as a stream of bytes (docs/wire-format.md): written block by block by the sender, checked as it arrives and applied in place by
-// the receiver. The codec never sends and never knows a rank.
+// An update as a stream of bytes (docs/wire-format.md): written block by block by the sender, checked as it arrives and applied in
+// place by the receiver. The codec never sends and never knows a rank.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,8 @@ struct BlockMode;
 
 constexpr std::size_t kMaxAttachmentBytes = std::size_t{8} << 20;
 
-// Where encoded bytes go. reserve() gives at least `bytes` writable bytes in one piece, valid until commit(), which keeps the first `used`.
+// Where encoded bytes go. reserve() gives at least `bytes` writable bytes in one piece, valid until commit(), which keeps the first
+// `used`.
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
@@ -30,8 +31,9 @@ class ByteSink {
 // What a receiver checks of its base before the first write (API.md, SPARCL_VERIFY).
 enum class Verify : std::uint8_t { kOff, kTouched, kFull };
 
-// What changed, where the caller knows: the encoder then reads nothing else. One entry an array, nullptr: unknown, all of it is compared.
-// indices ascend strictly; or blocks is a bitmap (bit i of word i/64, low bit first) over pieces of block_elements elements.
+// What changed, where the caller knows: the encoder then reads nothing else. One entry an array, nullptr: unknown, all of it is
+// compared. indices ascend strictly; or blocks is a bitmap (bit i of word i/64, low bit first) over pieces of block_elements
+// elements.
 struct ChangedHint {
   std::span<const std::uint64_t> indices;
   std::span<const std::uint64_t> blocks;
@@ -41,21 +43,21 @@ struct ChangedHint {
 struct EncodeOptions {
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
-  Hash128 schema_hash;                              // of names, types and shapes: the model layer's
-  bool with_state_hash = false;                     // hash base and target on the way (for Verify::kFull and files)
-  std::span<const ChangedHint* const> hints;        // empty, or one an array
-  std::span<const std::byte> attachment;            // opaque bytes that travel with the update (the model layer's: a changed schema, metadata);
-                                                    // at most kMaxAttachmentBytes
-  std::span<std::byte* const> bring_forward;        // empty, or the base itself, writable: brought to the target on the way, while its lines are in
-                                                    // the cache. Taken back unless keep_forward() follows
-  const BlockMode* mode = nullptr;                  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
+  Hash128 schema_hash;                        // of names, types and shapes: the model layer's
+  bool with_state_hash = false;               // hash base and target on the way (for Verify::kFull and files)
+  std::span<const ChangedHint* const> hints;  // empty, or one an array
+  std::span<const std::byte> attachment;      // opaque bytes that travel with the update (the model layer's: a changed schema,
+                                          // metadata); at most kMaxAttachmentBytes
+  std::span<std::byte* const> bring_forward;  // empty, or the base itself, writable: brought to the target on the way, while its
+                                              // lines are in the cache. Taken back unless keep_forward() follows
+  const BlockMode* mode = nullptr;  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
 };
 
 struct EncodeStats {
   std::uint64_t elements = 0;
   std::uint64_t changed = 0;
   std::uint64_t encoded_bytes = 0;
-  Hash128 base_hash;    // with_state_hash only
+  Hash128 base_hash;  // with_state_hash only
   Hash128 target_hash;
 };
 
@@ -67,7 +69,8 @@ class UpdateEncoder {
                 const EncodeOptions& options, const kernels::KernelSet& kernels);
   ~UpdateEncoder();
 
-  // Compares and encodes about `budget_elements` more elements (at least a block), writing to `sink`. The last step ends the stream.
+  // Compares and encodes about `budget_elements` more elements (at least a block), writing to `sink`. The last step ends the
+  // stream.
   Status step(std::uint64_t budget_elements, ByteSink& sink);
   bool finished() const;
   // The update was accepted: what options.bring_forward has brought to the target stays there.
@@ -79,12 +82,14 @@ class UpdateEncoder {
   std::unique_ptr<Impl> impl_;
 };
 
-// When a receiver writes. Staged: not before apply(). Early: a block's changes as soon as the old values of that block are checked, while its lines
-// are in the cache, with a log of what they replace; all of it is taken back unless apply() follows. Full checks and blocks that come whole are
-// staged always. Early saves a second pass over the changed lines; meanwhile the arrays are neither old nor new.
+// When a receiver writes. Staged: not before apply(). Early: a block's changes as soon as the old values of that block are checked,
+// while its lines are in the cache, with a log of what they replace; all of it is taken back unless apply() follows. Full checks
+// and blocks that come whole are staged always. Early saves a second pass over the changed lines; meanwhile the arrays are neither
+// old nor new.
 enum class Writing : std::uint8_t { kStaged, kEarly };
 
-// Checks one update while it arrives, and applies it once it is whole and approved. Input is hostile: every byte is checked before use.
+// Checks one update while it arrives, and applies it once it is whole and approved. Input is hostile: every byte is checked before
+// use.
 class UpdateDecoder {
  public:
   // held[i]: what the receiver holds of array i. expected_schema: refused if the stream's differs.
@@ -93,8 +98,9 @@ class UpdateDecoder {
   // Without an apply() that succeeded, the held arrays are as they were at the beginning.
   ~UpdateDecoder();
 
-  // The stream's first `available` bytes lie in `staging`. Checks up to `budget_blocks` more complete blocks: CRC32C of the chunks, structure, and by
-  // `verify` the base. Sets `more` if complete blocks remain. Errors (Corrupt, WrongBase, Mismatch for a schema) are sticky.
+  // The stream's first `available` bytes lie in `staging`. Checks up to `budget_blocks` more complete blocks: CRC32C of the chunks,
+  // structure, and by `verify` the base. Sets `more` if complete blocks remain. Errors (Corrupt, WrongBase, Mismatch for a schema)
+  // are sticky.
   Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
 
   // After the last byte: an error unless the update is whole (nothing missing, nothing after its end) and every check passed.
@@ -107,7 +113,8 @@ class UpdateDecoder {
   std::uint64_t changed() const;
   std::span<const std::byte> attachment() const;
 
-  // After finish(): writes the update into the held arrays. Cannot fail for a checked update but by a bug or damaged memory (InternalError).
+  // After finish(): writes the update into the held arrays. Cannot fail for a checked update but by a bug or damaged memory
+  // (InternalError).
   Status apply(const Staging& staging);
 
  private:

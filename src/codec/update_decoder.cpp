@@ -1,9 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
-
-#include <fmt/format.h>
 
 #include "src/base/bytes.hpp"
 #include "src/codec/base_check.hpp"
@@ -86,7 +86,7 @@ struct UpdateDecoder::Impl {
   Header header;
   std::vector<std::byte> attachment;
   std::vector<BlockEntry> entries;
-  std::uint64_t next_block = 0;   // the least index that the next block can have
+  std::uint64_t next_block = 0;    // the least index that the next block can have
   std::uint64_t hashed_block = 0;  // kFull: all below are in the hashes
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
@@ -94,7 +94,7 @@ struct UpdateDecoder::Impl {
   bool finished = false;
   std::optional<Section> section;  // found, and not handled yet
   std::array<Slot, 2> slots;
-  Slot* pending = nullptr;         // decoded, and not checked (or written) yet
+  Slot* pending = nullptr;  // decoded, and not checked (or written) yet
   std::vector<std::byte> scratch;
 };
 
@@ -155,10 +155,15 @@ Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found)
   check_pending(nullptr);
   const std::byte* at = staging.contiguous(found.first, static_cast<std::size_t>(found.bytes), scratch);
   switch (found.tag) {
-    case kTagUpdateHeader: return read_header(at);
-    case kTagAttachment: attachment.assign(at, at + found.bytes); return {};
-    case kTagChunkEnd: return read_chunk_end(at);
-    default: return read_end(at, found.bytes);
+    case kTagUpdateHeader:
+      return read_header(at);
+    case kTagAttachment:
+      attachment.assign(at, at + found.bytes);
+      return {};
+    case kTagChunkEnd:
+      return read_chunk_end(at);
+    default:
+      return read_end(at, found.bytes);
   }
 }
 
@@ -167,17 +172,22 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
   const Hash128 schema{load_le<std::uint64_t>(at + 16), load_le<std::uint64_t>(at + 24)};
   const auto elements = load_le<std::uint64_t>(at + 40);
   const auto arrays = load_le<std::uint32_t>(at + 48);
-  if ((header.flags & ~(kFlagBaseHash | kFlagTargetHash)) != 0) return corrupt("the header has flags that wire version 0 does not define");
+  if ((header.flags & ~(kFlagBaseHash | kFlagTargetHash)) != 0)
+    return corrupt("the header has flags that wire version 0 does not define");
   if (schema != expected_schema) {
-    return Status(Code::kMismatch, fmt::format("the update is for a state of {} arrays and {} elements with schema {}; held are {} and {} with schema {}",
-                                               arrays, elements, to_hex(schema), map.arrays().size(), map.element_count(), to_hex(expected_schema)));
+    return Status(
+        Code::kMismatch,
+        fmt::format("the update is for a state of {} arrays and {} elements with schema {}; held are {} and {} with schema {}",
+                    arrays, elements, to_hex(schema), map.arrays().size(), map.element_count(), to_hex(expected_schema)));
   }
   if (load_le<std::uint64_t>(at + 32) != layout_hash(map) || elements != map.element_count() || arrays != map.arrays().size()) {
-    return Status(Code::kMismatch, fmt::format("the update is for {} arrays and {} elements of other types or sizes than the {} and {} held", arrays,
-                                               elements, map.arrays().size(), map.element_count()));
+    return Status(Code::kMismatch,
+                  fmt::format("the update is for {} arrays and {} elements of other types or sizes than the {} and {} held", arrays,
+                              elements, map.arrays().size(), map.element_count()));
   }
   if (verify == Verify::kFull && (header.flags & kFlagTargetHash) == 0) {
-    return Status(Code::kUnsupported, "the update carries no state hash, so a full check is not possible: encode it with one, or verify `touched`");
+    return Status(Code::kUnsupported,
+                  "the update carries no state hash, so a full check is not possible: encode it with one, or verify `touched`");
   }
   return {};
 }
@@ -188,7 +198,8 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
   if (has_gap(found.tag)) {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(found.bytes, kMaxVarintBytes));
     ByteReader reader({staging.contiguous(found.first, size, scratch), size});
-    if (!reader.read_varint(gap) || gap == 0) return corrupt(fmt::format("byte {}: a count of unchanged blocks is invalid", found.first));
+    if (!reader.read_varint(gap) || gap == 0)
+      return corrupt(fmt::format("byte {}: a count of unchanged blocks is invalid", found.first));
     skipped = reader.position();
   }
   if (gap >= map.block_count() - next_block) {
@@ -214,7 +225,8 @@ Status UpdateDecoder::Impl::load(const Staging& staging, const BlockEntry& entry
   const BlockMode& mode = *find_block_mode(entry.mode);
   const std::span<const std::byte> bytes = slot.payload.load(staging, entry.first, entry.bytes, mode.whole);
   if (const char* wrong = mode.decode(slot.shape, bytes, kernels, slot.block)) {
-    return corrupt(fmt::format("block {} (mode {}, {} bytes at byte {}) {}", entry.index, mode.name, entry.bytes, entry.first, wrong));
+    return corrupt(
+        fmt::format("block {} (mode {}, {} bytes at byte {}) {}", entry.index, mode.name, entry.bytes, entry.first, wrong));
   }
   return {};
 }
@@ -247,9 +259,11 @@ Status UpdateDecoder::Impl::read_chunk_end(const std::byte* at) {
 Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   const bool has_base = (header.flags & kFlagBaseHash) != 0;
   const bool has_target = (header.flags & kFlagTargetHash) != 0;
-  if (bytes != kEndBytes + 16 * (std::uint64_t{has_base} + std::uint64_t{has_target})) return corrupt("the end has another length than its flags say");
+  if (bytes != kEndBytes + 16 * (std::uint64_t{has_base} + std::uint64_t{has_target}))
+    return corrupt("the end has another length than its flags say");
   changed = load_le<std::uint64_t>(at + 16);
-  if (load_le<std::uint64_t>(at) != entries.size() || load_le<std::uint64_t>(at + 8) != coded_elements || changed > coded_elements) {
+  if (load_le<std::uint64_t>(at) != entries.size() || load_le<std::uint64_t>(at + 8) != coded_elements ||
+      changed > coded_elements) {
     return corrupt("the totals at the end are not those of the blocks before it");
   }
   StateHashes said{has_base, {}, {}};
@@ -268,15 +282,21 @@ void UpdateDecoder::Impl::write_pending(const Slot* next) {
   if (pending == nullptr) return;
   const DecodedBlock& block = pending->block;
   switch (block.kind) {
-    case DecodedKind::kWhole: overwrite_block(view(*pending), block.whole); break;
-    case DecodedKind::kValues: scatter(kernels, view(*pending), block.changed(), block.values.data(), accesses_of(next)); break;
-    case DecodedKind::kSteps: add_steps_at(kernels, view(*pending), block.changed(), block.values.data(), accesses_of(next)); break;
+    case DecodedKind::kWhole:
+      overwrite_block(view(*pending), block.whole);
+      break;
+    case DecodedKind::kValues:
+      scatter(kernels, view(*pending), block.changed(), block.values.data(), accesses_of(next));
+      break;
+    case DecodedKind::kSteps:
+      add_steps_at(kernels, view(*pending), block.changed(), block.values.data(), accesses_of(next));
+      break;
   }
   pending = nullptr;
 }
 
-// Each block is decoded before the one before it is written, so that the next lines are on their way while these are at work: the time is that
-// of the lines touched, not the sum of their latencies.
+// Each block is decoded before the one before it is written, so that the next lines are on their way while these are at work: the
+// time is that of the lines touched, not the sum of their latencies.
 Status UpdateDecoder::Impl::apply(const Staging& staging) {
   pending = nullptr;
   for (const BlockEntry& entry : entries) {

@@ -1,7 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-
-#include <fmt/format.h>
 
 #include "src/base/bytes.hpp"
 #include "src/codec/block_mode.hpp"
@@ -28,7 +28,8 @@ struct UpdateEncoder::Impl {
     changes.kernels = &kernels;
     changes.has_steps = true;
     stats.elements = map.element_count();
-    for (std::size_t i = 0; i < base.size(); ++i) has_whole_base = has_whole_base && (base[i] != nullptr || map.arrays()[i].count == 0);
+    for (std::size_t i = 0; i < base.size(); ++i)
+      has_whole_base = has_whole_base && (base[i] != nullptr || map.arrays()[i].count == 0);
   }
 
   Status check() const;
@@ -76,11 +77,12 @@ Status UpdateEncoder::Impl::check() const {
                   fmt::format("{} base and {} target arrays for {} in the map", base.size(), target.size(), map.arrays().size()));
   }
   for (std::size_t i = 0; i < target.size(); ++i) {
-    if (target[i] == nullptr && map.arrays()[i].count > 0) return Status(Code::kInvalidArgument, fmt::format("target array {} is NULL", i));
+    if (target[i] == nullptr && map.arrays()[i].count > 0)
+      return Status(Code::kInvalidArgument, fmt::format("target array {} is NULL", i));
   }
   if (options.attachment.size() > kMaxAttachmentBytes) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("an attachment of {} bytes: at most {} travel with an update", options.attachment.size(), kMaxAttachmentBytes));
+    return Status(Code::kInvalidArgument, fmt::format("an attachment of {} bytes: at most {} travel with an update",
+                                                      options.attachment.size(), kMaxAttachmentBytes));
   }
   return scan.check();
 }
@@ -112,7 +114,8 @@ Status UpdateEncoder::Impl::encode_block(std::uint64_t index, ByteSink& sink) {
   std::size_t count = 0;
   if (!changes.fresh) {
     changes.make_room();
-    SPARCL_RETURN_IF_ERROR(scan.scan(datatype, pieces, {changes.positions.data(), changes.old_values.data(), changes.new_values.data()}, count));
+    SPARCL_RETURN_IF_ERROR(
+        scan.scan(datatype, pieces, {changes.positions.data(), changes.old_values.data(), changes.new_values.data()}, count));
   }
   if (options.with_state_hash) {
     const Hash128 target_hash = block_hash(changes.target, index, target_scratch);
@@ -154,13 +157,14 @@ Status UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t coun
   coded_elements += choice.mode->whole ? shape.elements : count;
   write_block(choice, xxh3_64(olds, index), xxh3_64(news, index), sink);
   if (forward.active()) {
-    forward.write(index, {shape, pieces, options.bring_forward}, {changes.positions.data(), count}, {changes.old_values.data(), value_bytes},
-                  {changes.new_values.data(), value_bytes});
+    forward.write(index, {shape, pieces, options.bring_forward}, {changes.positions.data(), count},
+                  {changes.old_values.data(), value_bytes}, {changes.new_values.data(), value_bytes});
   }
   return {};
 }
 
-void UpdateEncoder::Impl::write_block(const ModeChoice& choice, std::uint64_t old_digest, std::uint64_t new_digest, ByteSink& sink) {
+void UpdateEncoder::Impl::write_block(const ModeChoice& choice, std::uint64_t old_digest, std::uint64_t new_digest,
+                                      ByteSink& sink) {
   const std::size_t check_bytes = choice.mode->whole ? 0 : kOldCheckBytes;
   std::byte* payload = frame.begin_block(choice.mode->id, gap, choice.bytes, sink, check_bytes);
   choice.mode->encode(changes, payload);
@@ -200,7 +204,7 @@ Status UpdateEncoder::step(std::uint64_t budget_elements, ByteSink& sink) {
   Impl& impl = *impl_;
   if (impl.finished) return {};
   if (!impl.started) SPARCL_RETURN_IF_ERROR(impl.start(sink));
-  for (std::uint64_t done = 0; impl.next_block < impl.map.block_count(); ) {
+  for (std::uint64_t done = 0; impl.next_block < impl.map.block_count();) {
     SPARCL_RETURN_IF_ERROR(impl.encode_block(impl.next_block++, sink));
     done += impl.changes.shape().elements;
     if (done >= budget_elements && impl.next_block < impl.map.block_count()) return {};

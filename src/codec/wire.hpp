@@ -18,9 +18,9 @@ enum Tag : std::uint8_t {
   kTagAttachment = 0x03,
   kTagChunkEnd = 0x04,
   kTagEnd = 0x05,
-  kTagBlock = 0x10,            // + mode
-  kTagBlockAfterGap = 0x30,    // + mode
-  kTagMaySkip = 0x80,          // flag
+  kTagBlock = 0x10,          // + mode
+  kTagBlockAfterGap = 0x30,  // + mode
+  kTagMaySkip = 0x80,        // flag
 };
 
 constexpr bool is_block(std::uint8_t tag) { return (tag & 0xd0) == kTagBlock; }
@@ -30,8 +30,8 @@ constexpr unsigned mode_of(std::uint8_t tag) { return tag & 0x0f; }
 constexpr std::size_t kUpdateHeaderBytes = 60;
 constexpr std::size_t kSparseHeaderBytes = 8;
 constexpr std::size_t kChunkEndBytes = 20;
-constexpr std::size_t kEndBytes = 28;  // and 16 for each state hash
-constexpr std::size_t kCrcBytes = 4;   // the last of these four
+constexpr std::size_t kEndBytes = 28;      // and 16 for each state hash
+constexpr std::size_t kCrcBytes = 4;       // the last of these four
 constexpr std::size_t kOldCheckBytes = 2;  // behind the payload of an update's block that lists positions
 
 constexpr std::uint32_t kFlagBaseHash = 1;
@@ -39,8 +39,8 @@ constexpr std::uint32_t kFlagTargetHash = 2;
 
 constexpr std::uint64_t kMaxSectionBytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{16} << 20;
-constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;  // where a writer ends a chunk: small chunks find damage early, and a 1 % change of
-                                                               // 2^27 elements is still one fold per 20 blocks
+constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;  // where a writer ends a chunk: small chunks find damage early, and a
+                                                               // 1 % change of 2^27 elements is still one fold per 20 blocks
 constexpr std::uint64_t kSparseBlocks = std::uint64_t{1} << 48;
 
 }  // namespace sparcl::codec

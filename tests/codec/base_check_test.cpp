@@ -148,7 +148,8 @@ TEST(StateHash, IsTheSumOverBlocksAndTheSchema) {
   Array run = state.arrays[0];
   run.insert(run.end(), state.arrays[1].begin(), state.arrays[1].end());
   const Hash128 schema{5, 6};
-  const Hash128 expected = schema + xxh3_128(std::span(run).first(131072), 0) + xxh3_128(std::span(run).subspan(131072), 1) + xxh3_128(state.arrays[2], 2);
+  const Hash128 expected = schema + xxh3_128(std::span(run).first(131072), 0) + xxh3_128(std::span(run).subspan(131072), 1) +
+                           xxh3_128(state.arrays[2], 2);
   EXPECT_EQ(state_hash(state.map(), state.read(), schema), expected);
 }
 

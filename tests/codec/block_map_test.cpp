@@ -43,11 +43,21 @@ TEST(BlockMap, CoversEachElementOnce) {
   check_map({{kInt8, 1}});
   check_map({{kInt8, 65536}});
   check_map({{kInt8, 65537}});
-  check_map({{kInt8, 0}, {kInt8, 65535}, {kInt8, 0}, {kInt8, 1}, {kInt8, 0}, {kInt8, 1}, {kInt16, 0}, {kInt8, 5}, {kInt16, 7}, {kInt8, 0}});
+  check_map({{kInt8, 0},
+             {kInt8, 65535},
+             {kInt8, 0},
+             {kInt8, 1},
+             {kInt8, 0},
+             {kInt8, 1},
+             {kInt16, 0},
+             {kInt8, 5},
+             {kInt16, 7},
+             {kInt8, 0}});
   std::mt19937_64 random(1);
   for (int round = 0; round < 200; ++round) {
     std::vector<ArraySpec> specs(random() % 30);
-    for (ArraySpec& spec : specs) spec = {random() % 3 == 0 ? kFloat32 : kBfloat16, random() % 4 == 0 ? random() % 300000 : random() % 50};
+    for (ArraySpec& spec : specs)
+      spec = {random() % 3 == 0 ? kFloat32 : kBfloat16, random() % 4 == 0 ? random() % 300000 : random() % 50};
     check_map(specs);
   }
 }

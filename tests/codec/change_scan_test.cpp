@@ -35,7 +35,8 @@ Hinted hint_blocks(const State& base, const State& target, std::uint64_t block) 
     const std::size_t width = element_bytes(base.specs[i].datatype);
     auto& words = hinted.lists.emplace_back((base.specs[i].count / block) / 64 + 1);
     for (std::uint64_t j = 0; j < base.specs[i].count; ++j) {
-      if (std::memcmp(&base.arrays[i][j * width], &target.arrays[i][j * width], width) != 0) words[j / block / 64] |= std::uint64_t{1} << (j / block % 64);
+      if (std::memcmp(&base.arrays[i][j * width], &target.arrays[i][j * width], width) != 0)
+        words[j / block / 64] |= std::uint64_t{1} << (j / block % 64);
     }
   }
   for (const auto& words : hinted.lists) hinted.hints.push_back({{}, words, block});
@@ -43,7 +44,8 @@ Hinted hint_blocks(const State& base, const State& target, std::uint64_t block) 
   return hinted;
 }
 
-const std::vector<ArraySpec> kSpecs{{DataType::kBfloat16, 100000}, {DataType::kBfloat16, 3}, {DataType::kBfloat16, 50000}, {DataType::kInt64, 3000}};
+const std::vector<ArraySpec> kSpecs{
+    {DataType::kBfloat16, 100000}, {DataType::kBfloat16, 3}, {DataType::kBfloat16, 50000}, {DataType::kInt64, 3000}};
 
 TEST(ChangedHints, GiveTheSameStreamAsComparingAll) {
   const State base = random_state(kSpecs, 1);

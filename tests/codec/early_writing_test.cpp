@@ -140,7 +140,8 @@ TEST(EarlyWriting, ARankAtTheTargetStaysThere) {
   EXPECT_EQ(held.arrays, target.arrays);
 }
 
-// Even with its checksums mended, a damaged stream is refused, or does exactly what it says; what was held is there unless it was applied.
+// Even with its checksums mended, a damaged stream is refused, or does exactly what it says; what was held is there unless it was
+// applied.
 TEST(EarlyWriting, DamagedStreamsLeaveNoTraceUnlessApplied) {
   const State base = random_state(kSpecs, 15);
   const State target = changed_state(base, 0.02, Change::kUlp, 16);

@@ -45,7 +45,8 @@ inline State golden_state(std::vector<ArraySpec> specs, GoldenRandom& random) {
 }
 
 // Changes one element in `one_in` of the range by less than 2^size_bits, or by anything.
-inline void golden_change(State& state, std::size_t array, std::uint64_t first, std::uint64_t one_in, unsigned size_bits, GoldenRandom& random) {
+inline void golden_change(State& state, std::size_t array, std::uint64_t first, std::uint64_t one_in, unsigned size_bits,
+                          GoldenRandom& random) {
   const std::size_t width = element_bytes(state.specs[array].datatype);
   for (std::uint64_t i = first; i < state.specs[array].count; ++i) {
     if (!random.one_in(one_in)) continue;
@@ -60,7 +61,8 @@ inline void golden_change(State& state, std::size_t array, std::uint64_t first, 
 
 inline std::vector<GoldenUpdate> golden_updates() {
   std::vector<GoldenUpdate> all;
-  const auto add = [&](std::string name, std::vector<ArraySpec> specs, const std::function<void(GoldenUpdate&, GoldenRandom&)>& change) {
+  const auto add = [&](std::string name, std::vector<ArraySpec> specs,
+                       const std::function<void(GoldenUpdate&, GoldenRandom&)>& change) {
     GoldenRandom random(all.size() + 1);
     GoldenUpdate update{std::move(name), golden_state(std::move(specs), random), {}, {}, {}};
     update.target = update.base;
@@ -70,23 +72,33 @@ inline std::vector<GoldenUpdate> golden_updates() {
     change(update, random);
     all.push_back(std::move(update));
   };
-  add("unchanged", {{DataType::kBfloat16, 5000}}, [](GoldenUpdate& update, GoldenRandom&) { update.options.with_state_hash = true; });
+  add("unchanged", {{DataType::kBfloat16, 5000}},
+      [](GoldenUpdate& update, GoldenRandom&) { update.options.with_state_hash = true; });
   add("flat", {{DataType::kBfloat16, 6000}}, [](GoldenUpdate& update, GoldenRandom& random) {
     golden_change(update.target, 0, 0, 60, 0, random);
     golden_change(update.target, 0, 0, 300, 5, random);
     update.options.with_state_hash = true;
   });
-  add("flat_all_sizes", {{DataType::kFloat32, 1500}}, [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 0, 10, 12, random); });
-  add("verbatim", {{DataType::kInt64, 1200}}, [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 0, 12, 63, random); });
-  add("dense", {{DataType::kInt8, 400}}, [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 0, 1, 8, random); });
+  add("flat_all_sizes", {{DataType::kFloat32, 1500}},
+      [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 0, 10, 12, random); });
+  add("verbatim", {{DataType::kInt64, 1200}},
+      [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 0, 12, 63, random); });
+  add("dense", {{DataType::kInt8, 400}},
+      [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 0, 1, 8, random); });
   add("fresh", {{DataType::kInt16, 200}, {DataType::kFloat32, 300}}, [](GoldenUpdate& update, GoldenRandom& random) {
     golden_change(update.target, 1, 0, 20, 0, random);
     update.fresh = {0};
     update.options.with_state_hash = true;
   });
   add("many_arrays",
-      {{DataType::kBfloat16, 0}, {DataType::kBfloat16, 300}, {DataType::kBfloat16, 1}, {DataType::kFloat8e4m3, 64}, {DataType::kUint8, 200000},
-       {DataType::kFloat64, 90}, {DataType::kInt32, 0}, {DataType::kFloat64, 50}},
+      {{DataType::kBfloat16, 0},
+       {DataType::kBfloat16, 300},
+       {DataType::kBfloat16, 1},
+       {DataType::kFloat8e4m3, 64},
+       {DataType::kUint8, 200000},
+       {DataType::kFloat64, 90},
+       {DataType::kInt32, 0},
+       {DataType::kFloat64, 50}},
       [](GoldenUpdate& update, GoldenRandom& random) {
         golden_change(update.target, 1, 0, 20, 3, random);
         golden_change(update.target, 2, 0, 1, 0, random);

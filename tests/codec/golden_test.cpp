@@ -30,7 +30,8 @@ Bytes read_file(const fs::path& path) {
 void write_if_asked(const fs::path& path, const Bytes& bytes) {
   if (std::getenv("SPARCL_WRITE_GOLDEN") == nullptr) return;
   fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
 TEST(GoldenFiles, EveryBodyMakesThemByteForByte) {
@@ -124,30 +125,36 @@ std::vector<Defect> frame_defects() {
       {"tag_unknown", "flat", Code::kCorrupt, "tag 0x41", surgery([&](RawStream& s) { insert(s, 1, 0x41, 5); })},
       {"mode_unknown", "flat", Code::kCorrupt, "tag 0x1f", surgery([&](RawStream& s) { s.sections[s.find(kFlat)].tag = 0x1f; })},
       {"header_missing", "flat", Code::kCorrupt, "header", surgery([](RawStream& s) { s.sections.erase(s.sections.begin()); })},
-      {"header_twice", "flat", Code::kCorrupt, "header", surgery([](RawStream& s) { s.sections.insert(s.sections.begin(), s.sections[0]); })},
-      {"header_longer", "flat", Code::kCorrupt, "61 bytes", content(kTagUpdateHeader, [](Bytes& b) { b.insert(b.begin(), std::byte{0}); })},
+      {"header_twice", "flat", Code::kCorrupt, "header",
+       surgery([](RawStream& s) { s.sections.insert(s.sections.begin(), s.sections[0]); })},
+      {"header_longer", "flat", Code::kCorrupt, "61 bytes",
+       content(kTagUpdateHeader, [](Bytes& b) { b.insert(b.begin(), std::byte{0}); })},
       {"attachment_late", "flat", Code::kCorrupt, "attachment", surgery([&](RawStream& s) { insert(s, 2, kTagAttachment, 3); })},
-      {"attachment_twice", "many_arrays", Code::kCorrupt, "attachment", surgery([&](RawStream& s) { insert(s, 2, kTagAttachment, 3); })},
+      {"attachment_twice", "many_arrays", Code::kCorrupt, "attachment",
+       surgery([&](RawStream& s) { insert(s, 2, kTagAttachment, 3); })},
       {"chunk_end_missing", "flat", Code::kCorrupt, "chunk end",
        surgery([](RawStream& s) { s.sections.erase(s.sections.begin() + static_cast<std::ptrdiff_t>(s.find(kTagChunkEnd))); })},
       {"end_missing", "flat", Code::kCorrupt, "cut off", surgery([](RawStream& s) { s.sections.pop_back(); })},
       {"end_cut", "flat", Code::kCorrupt, "cut off", raw([](Bytes& b) { b.pop_back(); })},
-      {"end_twice", "flat", Code::kCorrupt, "after the end", surgery([](RawStream& s) { s.sections.push_back(s.sections.back()); })},
+      {"end_twice", "flat", Code::kCorrupt, "after the end",
+       surgery([](RawStream& s) { s.sections.push_back(s.sections.back()); })},
       {"byte_after_end", "flat", Code::kCorrupt, "after the end", raw([](Bytes& b) { b.push_back(std::byte{0}); })},
       {"end_shorter", "flat", Code::kCorrupt, "length", content(kTagEnd, [](Bytes& b) { b.resize(b.size() - 16); })},
-      {"length_overlong", "flat", Code::kCorrupt, "varint",
-       raw([](Bytes& b) { b[9] |= std::byte{0x80}; b.insert(b.begin() + 10, std::byte{0}); })},
+      {"length_overlong", "flat", Code::kCorrupt, "varint", raw([](Bytes& b) {
+         b[9] |= std::byte{0x80};
+         b.insert(b.begin() + 10, std::byte{0});
+       })},
       {"length_claims_terabytes", "unchanged", Code::kCorrupt, "cannot have", raw([](Bytes& b) {
          const Bytes length{std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0x7f}};
-         b.insert(b.begin() + 9, length.begin(), length.end() );
+         b.insert(b.begin() + 9, length.begin(), length.end());
          b.erase(b.begin() + 15);
        })},
       {"header_crc_differs", "flat", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, 12); })},
       {"block_bit_flipped", "verbatim", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, 100); })},
-      {"attachment_byte_flipped", "many_arrays", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, kPrefixBytes + 2 + kUpdateHeaderBytes + 3); })},
+      {"attachment_byte_flipped", "many_arrays", Code::kCorrupt, "CRC32C",
+       raw([](Bytes& b) { flip(b, kPrefixBytes + 2 + kUpdateHeaderBytes + 3); })},
       {"end_crc_differs", "flat", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, b.size() - 1); })},
-      {"blocks_swapped", "many_arrays", Code::kCorrupt, "",
-       surgery([](RawStream& s) { std::swap(s.sections[2], s.sections[3]); })},
+      {"blocks_swapped", "many_arrays", Code::kCorrupt, "", surgery([](RawStream& s) { std::swap(s.sections[2], s.sections[3]); })},
       {"block_missing", "many_arrays", Code::kCorrupt, "", surgery([](RawStream& s) { s.sections.erase(s.sections.begin() + 2); })},
       {"block_twice", "dense", Code::kCorrupt, "past the last",
        surgery([](RawStream& s) { s.sections.insert(s.sections.begin() + 1, s.sections[1]); })},
@@ -173,20 +180,35 @@ std::vector<Defect> content_defects() {
        })},
       {"change_count_zero", "verbatim", Code::kCorrupt, "change count", content(kVerbatim, [](Bytes& b) { b[0] = std::byte{0}; })},
       {"change_count_over_block", "verbatim", Code::kCorrupt, "change count",
-       content(kVerbatim, [](Bytes& b) { b[0] = std::byte{0xb1}; b.insert(b.begin() + 1, std::byte{9}); })},
+       content(kVerbatim,
+               [](Bytes& b) {
+                 b[0] = std::byte{0xb1};
+                 b.insert(b.begin() + 1, std::byte{9});
+               })},
       {"verbatim_values_cut", "verbatim", Code::kCorrupt, "inside its values", content(kVerbatim, [](Bytes& b) { b.resize(100); })},
       {"verbatim_positions_cut", "verbatim", Code::kCorrupt, "", content(kVerbatim, [](Bytes& b) { b.pop_back(); })},
-      {"verbatim_byte_more", "verbatim", Code::kCorrupt, "does not end", content(kVerbatim, [](Bytes& b) { b.push_back(std::byte{0}); })},
-      {"flat_positions_cut", "flat", Code::kCorrupt, "inside its positions", content(kFlat, [](Bytes& b) { b.resize(40 + kOldCheckBytes); })},
-      {"flat_signs_cut", "flat", Code::kCorrupt, "inside its signs", content(kFlat, [](Bytes& b) { b.resize(78 + kOldCheckBytes); })},
+      {"verbatim_byte_more", "verbatim", Code::kCorrupt, "does not end",
+       content(kVerbatim, [](Bytes& b) { b.push_back(std::byte{0}); })},
+      {"flat_positions_cut", "flat", Code::kCorrupt, "inside its positions",
+       content(kFlat, [](Bytes& b) { b.resize(40 + kOldCheckBytes); })},
+      {"flat_signs_cut", "flat", Code::kCorrupt, "inside its signs",
+       content(kFlat, [](Bytes& b) { b.resize(78 + kOldCheckBytes); })},
       {"flat_magnitudes_cut", "flat", Code::kCorrupt, "", content(kFlat, [](Bytes& b) { b.pop_back(); })},
       {"flat_byte_more", "flat", Code::kCorrupt, "does not end", content(kFlat, [](Bytes& b) { b.push_back(std::byte{0}); })},
-      {"flat_padding_not_zero", "flat", Code::kCorrupt, "does not end", content(kFlat, [](Bytes& b) { b[b.size() - 1 - kOldCheckBytes] |= std::byte{0x80}; })},
+      {"flat_padding_not_zero", "flat", Code::kCorrupt, "does not end",
+       content(kFlat, [](Bytes& b) { b[b.size() - 1 - kOldCheckBytes] |= std::byte{0x80}; })},
       {"flat_old_check_cut", "flat", Code::kCorrupt, "before its check", content(kFlat, [](Bytes& b) { b.resize(1); })},
       {"flat_parameter_bit_7", "flat", Code::kCorrupt, "parameters", content(kFlat, [](Bytes& b) { b[1] |= std::byte{0x80}; })},
-      {"flat_exceptions_over_changes", "flat", Code::kCorrupt, "more exceptions", content(kFlat, [](Bytes& b) { b[2] = std::byte{0x7f}; })},
-      {"flat_exponent_without_exceptions", "flat", Code::kCorrupt, "exponent", content(kFlat, [](Bytes& b) { b[1] = std::byte{5}; b[2] = std::byte{0}; })},
-      {"flat_unary_of_zeros", "flat", Code::kCorrupt, "positions past", content(kFlat, [](Bytes& b) { std::fill(b.begin() + 100, b.end(), std::byte{0}); })},
+      {"flat_exceptions_over_changes", "flat", Code::kCorrupt, "more exceptions",
+       content(kFlat, [](Bytes& b) { b[2] = std::byte{0x7f}; })},
+      {"flat_exponent_without_exceptions", "flat", Code::kCorrupt, "exponent",
+       content(kFlat,
+               [](Bytes& b) {
+                 b[1] = std::byte{5};
+                 b[2] = std::byte{0};
+               })},
+      {"flat_unary_of_zeros", "flat", Code::kCorrupt, "positions past",
+       content(kFlat, [](Bytes& b) { std::fill(b.begin() + 100, b.end(), std::byte{0}); })},
       {"dense_cut", "dense", Code::kCorrupt, "as long as", content(kDense, [](Bytes& b) { b.pop_back(); })},
       {"dense_longer", "dense", Code::kCorrupt, "as long as", content(kDense, [](Bytes& b) { b.push_back(std::byte{0}); })},
       {"total_blocks_differ", "flat", Code::kCorrupt, "totals", content(kTagEnd, [](Bytes& b) { flip(b, 0); })},

@@ -12,7 +12,8 @@ struct Vector {
   Array values;
 };
 
-Bytes encode(const Vector& vector, DataType type, const kernels::KernelSet& set = kernels::cpu_kernels(), std::uint64_t budget = 1) {
+Bytes encode(const Vector& vector, DataType type, const kernels::KernelSet& set = kernels::cpu_kernels(),
+             std::uint64_t budget = 1) {
   SparseEncoder encoder(vector.indices, vector.values.data(), type, set);
   VectorSink sink;
   while (!encoder.finished()) EXPECT_TRUE(encoder.step(budget, sink).ok());
@@ -47,7 +48,8 @@ TEST(SparseVector, ComesBack) {
   for (std::uint64_t index = 5; index < 50000000; index += 1 + random() % 3000) spread.push_back(index);
   const std::uint64_t top = ~std::uint64_t{0};
   for (const DataType type : {DataType::kInt8, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
-    for (const auto& indices : {std::vector<std::uint64_t>{}, {0}, {top}, {0, 65535, 65536, top - 65536, top - 65535, top}, full, spread}) {
+    for (const auto& indices :
+         {std::vector<std::uint64_t>{}, {0}, {top}, {0, 65535, 65536, top - 65536, top - 65535, top}, full, spread}) {
       const Vector vector = vector_of(indices, type);
       const Bytes bytes = encode(vector, type);
       for (const std::uint64_t piece : {1u, 997u, 10000000u}) {
@@ -71,7 +73,8 @@ TEST(SparseVector, StreamDoesNotDependOnKernelsOrBudget) {
   const GoldenSparse golden = golden_sparse();
   const Vector vector{golden.indices, golden.values};
   const Bytes first = encode(vector, DataType::kInt16, kernels::reference_kernels(), 1);
-  for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) EXPECT_TRUE(encode(vector, DataType::kInt16, set, 100000) == first) << set.name;
+  for (const kernels::KernelSet& set : kernels::all_cpu_kernels())
+    EXPECT_TRUE(encode(vector, DataType::kInt16, set, 100000) == first) << set.name;
 }
 
 TEST(SparseVector, AnotherTypeIsAMismatch) {

@@ -39,7 +39,8 @@ inline RawStream take_apart(const Bytes& bytes) {
     RawSection section;
     std::uint64_t length = 0;
     std::span<const std::byte> content;
-    if (!reader.read(section.tag) || !reader.read_varint(length) || !reader.read_bytes(length, content)) throw std::runtime_error("no stream");
+    if (!reader.read(section.tag) || !reader.read_varint(length) || !reader.read_bytes(length, content))
+      throw std::runtime_error("no stream");
     section.content.assign(content.begin(), content.end());
     stream.sections.push_back(std::move(section));
   }

@@ -1,12 +1,11 @@
 #include "src/codec/update.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-
-#include <fmt/format.h>
 
 #include "src/codec/block_mode.hpp"
 #include "tests/codec/codec_support.hpp"
@@ -15,9 +14,10 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr DataType kAllTypes[] = {DataType::kInt8,    DataType::kUint8,    DataType::kInt16,       DataType::kUint16,     DataType::kInt32,
-                                  DataType::kUint32,  DataType::kInt64,    DataType::kUint64,      DataType::kFloat16,    DataType::kBfloat16,
-                                  DataType::kFloat32, DataType::kFloat64,  DataType::kFloat8e4m3,  DataType::kFloat8e5m2, DataType::kBool};
+constexpr DataType kAllTypes[] = {DataType::kInt8,       DataType::kUint8,      DataType::kInt16,   DataType::kUint16,
+                                  DataType::kInt32,      DataType::kUint32,     DataType::kInt64,   DataType::kUint64,
+                                  DataType::kFloat16,    DataType::kBfloat16,   DataType::kFloat32, DataType::kFloat64,
+                                  DataType::kFloat8e4m3, DataType::kFloat8e5m2, DataType::kBool};
 
 class EveryType : public testing::TestWithParam<DataType> {};
 
@@ -40,12 +40,13 @@ TEST_P(EveryType, ComesBackAtEveryDensity) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Update, EveryType, testing::ValuesIn(kAllTypes), [](const auto& each) { return std::string(find_data_type(static_cast<int>(each.param))->name); });
+INSTANTIATE_TEST_SUITE_P(Update, EveryType, testing::ValuesIn(kAllTypes),
+                         [](const auto& each) { return std::string(find_data_type(static_cast<int>(each.param))->name); });
 
-
-const std::vector<ArraySpec> kMixed{{DataType::kBfloat16, 70000}, {DataType::kBfloat16, 1},  {DataType::kFloat32, 0},     {DataType::kBfloat16, 63},
-                                    {DataType::kFloat32, 1000},   {DataType::kInt8, 131072}, {DataType::kFloat64, 1},     {DataType::kBool, 7},
-                                    {DataType::kFloat16, 65536},  {DataType::kFloat16, 1},   {DataType::kInt64, 65535}};
+const std::vector<ArraySpec> kMixed{{DataType::kBfloat16, 70000}, {DataType::kBfloat16, 1},   {DataType::kFloat32, 0},
+                                    {DataType::kBfloat16, 63},    {DataType::kFloat32, 1000}, {DataType::kInt8, 131072},
+                                    {DataType::kFloat64, 1},      {DataType::kBool, 7},       {DataType::kFloat16, 65536},
+                                    {DataType::kFloat16, 1},      {DataType::kInt64, 65535}};
 
 TEST(UpdateOfManyArrays, ComesBack) {
   const State base = random_state(kMixed, 3);
@@ -81,7 +82,8 @@ TEST(UpdateOfManyArrays, ComesBackInEveryModeThatIsForced) {
 }
 
 TEST(UpdateOfNothing, IsWholeAndSmall) {
-  for (const std::vector<ArraySpec>& specs : {std::vector<ArraySpec>{}, {{DataType::kFloat32, 0}}, {{DataType::kInt8, 1}}, kMixed}) {
+  for (const std::vector<ArraySpec>& specs :
+       {std::vector<ArraySpec>{}, {{DataType::kFloat32, 0}}, {{DataType::kInt8, 1}}, kMixed}) {
     const State base = random_state(specs, 7);
     EncodeOptions options;
     options.with_state_hash = true;
@@ -228,7 +230,9 @@ TEST(UpdateWithoutBase, SendsItsArraysWhole) {
 TEST(UpdateOfTheTrace, TakesAtMost10Point2BitsAChange) {
   const char* given = std::getenv("SPARCL_TRACE");
   const std::filesystem::path folder =
-      (given != nullptr ? std::filesystem::path(given) : std::filesystem::path(__FILE__).parent_path() / "../../../shared/data/trace") / "weights";
+      (given != nullptr ? std::filesystem::path(given)
+                        : std::filesystem::path(__FILE__).parent_path() / "../../../shared/data/trace") /
+      "weights";
   if (!std::filesystem::exists(folder / "step_00.safetensors")) GTEST_SKIP() << "no trace in " << folder << "; set SPARCL_TRACE";
   const auto load = [&](int step) {  // the data after the header; all of it is bf16
     std::ifstream file(folder / fmt::format("step_{:02d}.safetensors", step), std::ios::binary);

@@ -1,5 +1,4 @@
 #include "kernels/access.hpp"
-
 #include "tests/kernels/every_body.hpp"
 
 namespace sparcl::kernels {

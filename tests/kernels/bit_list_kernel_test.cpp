@@ -1,8 +1,7 @@
-#include "kernels/bit_list.hpp"
-
 #include <algorithm>
 #include <utility>
 
+#include "kernels/bit_list.hpp"
 #include "tests/kernels/every_body.hpp"
 
 namespace sparcl::kernels {
@@ -17,7 +16,8 @@ struct Gaps {
 };
 
 Gaps split(const KernelSet& set, const std::vector<std::uint16_t>& positions, unsigned shift) {
-  Gaps gaps{std::vector<std::uint16_t>(positions.size() + kPositionSlack), std::vector<std::uint16_t>(positions.size() + kPositionSlack)};
+  Gaps gaps{std::vector<std::uint16_t>(positions.size() + kPositionSlack),
+            std::vector<std::uint16_t>(positions.size() + kPositionSlack)};
   set.lists.split_gaps(positions.data(), positions.size(), shift, gaps.remainders.data(), gaps.marks.data());
   gaps.remainders.resize(positions.size());
   gaps.marks.resize(positions.size());
@@ -43,7 +43,8 @@ std::vector<List> lists() {
 
 TEST_P(BitListKernels, SplitGapsAgreesWithTheReference) {
   for (const List& list : lists()) {
-    ASSERT_TRUE(split(body(), list.positions, list.shift) == split(reference(), list.positions, list.shift)) << list.positions.size();
+    ASSERT_TRUE(split(body(), list.positions, list.shift) == split(reference(), list.positions, list.shift))
+        << list.positions.size();
   }
 }
 
@@ -63,11 +64,13 @@ TEST_P(BitListKernels, JoinGapsTellsOfPositionsPast65535) {
   const std::vector<std::uint16_t> remainders(100, 32767);
   std::vector<std::uint16_t> marks(100), positions(100 + kPositionSlack);
   for (std::size_t i = 0; i < marks.size(); ++i) marks[i] = static_cast<std::uint16_t>(i + 60000);
-  EXPECT_EQ(body().lists.join_gaps(remainders.data(), marks.data(), 100, 15, positions.data()), (60000ull << 15) + 100 * 32767 + 99);
+  EXPECT_EQ(body().lists.join_gaps(remainders.data(), marks.data(), 100, 15, positions.data()),
+            (60000ull << 15) + 100 * 32767 + 99);
   EXPECT_EQ(body().lists.join_gaps(remainders.data(), marks.data(), 1, 15, positions.data()), (60000ull << 15) + 32767);
 }
 
-std::vector<std::byte> packed(const KernelSet& set, const std::vector<std::uint16_t>& values, std::size_t count, unsigned planes, unsigned lead) {
+std::vector<std::byte> packed(const KernelSet& set, const std::vector<std::uint16_t>& values, std::size_t count, unsigned planes,
+                              unsigned lead) {
   std::vector<std::byte> bytes((lead + count * planes + 7) / 8 + kBitSlackBytes);
   BitWriter writer{bytes.data()};
   writer.put(low_bits(0x5a5a5a5a5a5a5a5a, lead), lead);

@@ -1,7 +1,6 @@
-#include "kernels/diff.hpp"
-
 #include <bit>
 
+#include "kernels/diff.hpp"
 #include "tests/kernels/every_body.hpp"
 
 namespace sparcl::kernels {
@@ -9,10 +8,11 @@ namespace {
 
 class DiffKernels : public EveryBody {};
 
-std::vector<std::uint16_t> diff(const KernelSet& set, std::size_t width, const std::byte* base, const std::byte* target, std::size_t count,
-                                std::uint32_t first) {
+std::vector<std::uint16_t> diff(const KernelSet& set, std::size_t width, const std::byte* base, const std::byte* target,
+                                std::size_t count, std::uint32_t first) {
   std::vector<std::uint16_t> positions(count + kPositionSlack);
-  positions.resize(set.elements[static_cast<std::size_t>(std::countr_zero(width))].diff(base, target, count, first, positions.data()));
+  positions.resize(
+      set.elements[static_cast<std::size_t>(std::countr_zero(width))].diff(base, target, count, first, positions.data()));
   return positions;
 }
 
@@ -40,7 +40,8 @@ TEST_P(DiffKernels, DiffAgreesWithTheReference) {
         const auto base = random_bytes(count * width + 64, random);
         auto target = base;
         for (std::size_t i = 0; i < count; ++i) {
-          if (random() % 100 < percent) target[misaligned + i * width + random() % width] ^= static_cast<std::byte>(1 + random() % 255);
+          if (random() % 100 < percent)
+            target[misaligned + i * width + random() % width] ^= static_cast<std::byte>(1 + random() % 255);
         }
         ASSERT_EQ(diff(body(), width, base.data() + misaligned, target.data() + misaligned, count, 60000),
                   diff(reference(), width, base.data() + misaligned, target.data() + misaligned, count, 60000))
@@ -87,14 +88,16 @@ TEST_P(DiffKernels, DiffOfAWholeBlockCountsTo65535) {
 }
 
 TEST_P(DiffKernels, DiffComparesBitsNotFloats) {
-  const float numbers[][2] = {{0.0f, -0.0f}, {std::bit_cast<float>(0x7fc00001u), std::bit_cast<float>(0x7fc00002u)},
+  const float numbers[][2] = {{0.0f, -0.0f},
+                              {std::bit_cast<float>(0x7fc00001u), std::bit_cast<float>(0x7fc00002u)},
                               {std::bit_cast<float>(0x7fc00001u), std::bit_cast<float>(0x7fc00001u)}};
   std::vector<float> base, target;
   for (const auto& pair : numbers) {
     base.push_back(pair[0]);
     target.push_back(pair[1]);
   }
-  const auto found = diff(body(), 4, reinterpret_cast<const std::byte*>(base.data()), reinterpret_cast<const std::byte*>(target.data()), 3, 0);
+  const auto found =
+      diff(body(), 4, reinterpret_cast<const std::byte*>(base.data()), reinterpret_cast<const std::byte*>(target.data()), 3, 0);
   EXPECT_EQ(found, (std::vector<std::uint16_t>{0, 1})) << "-0 differs from +0, and a NaN equals only itself";
 }
 

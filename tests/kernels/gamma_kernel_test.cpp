@@ -1,5 +1,4 @@
 #include "kernels/gamma.hpp"
-
 #include "tests/kernels/every_body.hpp"
 
 namespace sparcl::kernels {

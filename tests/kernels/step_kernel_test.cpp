@@ -1,10 +1,9 @@
-#include "kernels/step.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <span>
 
+#include "kernels/step.hpp"
 #include "tests/kernels/every_body.hpp"
 
 namespace sparcl::kernels {
@@ -34,7 +33,8 @@ std::vector<std::byte> values_with_edges(std::size_t count, std::size_t width, s
   auto bytes = random_bytes(count * width, random);
   for (std::size_t i = 0; i < count; i += 2) {
     const std::uint64_t top = std::uint64_t{1} << (8 * width - 1);
-    const std::array<std::uint64_t, 9> edges{0, top, top - 1, ~std::uint64_t{0}, 1, top + 1, top / 2, top + top / 2, top - top / 256};
+    const std::array<std::uint64_t, 9> edges{0,       top,     top - 1,       ~std::uint64_t{0}, 1,
+                                             top + 1, top / 2, top + top / 2, top - top / 256};
     const std::uint64_t edge = edges[random() % edges.size()];
     std::memcpy(bytes.data() + i * width, &edge, width);
   }
