@@ -54,20 +54,32 @@ HWY_INLINE void append_values(std::uint64_t bits, const T* from, std::byte* valu
   }
 }
 
-constexpr std::size_t kGroup = 16 * kChunk;       // elements whose values are still in L1 when their positions are known
-constexpr std::size_t kFewInGroup = kGroup / 16;  // up to here one by one costs less than compressing all vectors (6 % changed)
+// Elements whose values are copied together, when their positions are known and while both arrays' parts are in L1.
+template <class T>
+constexpr std::size_t kGroup = 4096 / sizeof(T);
 
-// The values of a group: those at `positions` if they are few, else by the groups's mask bits.
+struct ValueOutput {
+  std::byte* olds;
+  std::byte* news;
+};
+
+// The values of a group: those at `positions` if they are few (under 6 %), else by the group's mask bits. A loop over few costs one
+// wrong guess of its end; compressing costs the same for any number.
 template <class T>
 HWY_INLINE void copy_values(const std::uint64_t* bits, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
-                            const T* from, std::byte* values) {
-  if (count <= kFewInGroup) {
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(values + i * sizeof(T), from + (positions[i] - first), sizeof(T));
+                            const T* a, const T* b, ValueOutput out) {
+  if (count <= kGroup<T> / 16) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(out.olds + i * sizeof(T), a + (positions[i] - first), sizeof(T));
+      std::memcpy(out.news + i * sizeof(T), b + (positions[i] - first), sizeof(T));
+    }
     return;
   }
-  for (std::size_t chunk = 0; chunk < kGroup / kChunk; ++chunk) {
-    append_values(bits[chunk], from + chunk * kChunk, values);
-    values += static_cast<std::size_t>(std::popcount(bits[chunk])) * sizeof(T);
+  for (std::size_t chunk = 0; chunk < kGroup<T> / kChunk; ++chunk) {
+    append_values(bits[chunk], a + chunk * kChunk, out.olds);
+    append_values(bits[chunk], b + chunk * kChunk, out.news);
+    const std::size_t bytes = static_cast<std::size_t>(std::popcount(bits[chunk])) * sizeof(T);
+    out = {out.olds + bytes, out.news + bytes};
   }
 }
 
@@ -78,18 +90,18 @@ std::size_t diff_values(const std::byte* base, const std::byte* target, std::siz
   const T* b = reinterpret_cast<const T*>(target);
   std::size_t found = 0;
   std::size_t i = 0;
-  for (; i + kGroup <= count; i += kGroup) {
-    std::uint64_t bits[kGroup / kChunk];
+  for (; i + kGroup<T> <= count; i += kGroup<T>) {
+    std::uint64_t bits[kGroup<T> / kChunk];
     const std::size_t before = found;
     const auto group_first = first + static_cast<std::uint32_t>(i);
-    for (std::size_t chunk = 0; chunk < kGroup / kChunk; ++chunk) {
+    for (std::size_t chunk = 0; chunk < kGroup<T> / kChunk; ++chunk) {
       const std::size_t at = chunk * kChunk;
       prefetch_chunk(a + i + at, b + i + at);
       bits[chunk] = differing(a + i + at, b + i + at);
       found += append_set_bits(bits[chunk], group_first + static_cast<std::uint32_t>(at), positions + found);
     }
-    copy_values(bits, positions + before, found - before, group_first, a + i, old_values + before * sizeof(T));
-    copy_values(bits, positions + before, found - before, group_first, b + i, new_values + before * sizeof(T));
+    copy_values(bits, positions + before, found - before, group_first, a + i, b + i,
+                {old_values + before * sizeof(T), new_values + before * sizeof(T)});
   }
   const std::size_t before = found;
   found +=
