@@ -94,7 +94,7 @@ struct ModeChoice {
   const BlockMode* mode;
   std::size_t bytes;
 };
-// The cheapest in bytes; of equals the first.
+// The cheapest in bytes, with what follows its payload in an update; of equals the first.
 ModeChoice choose_mode(BlockChanges& changes);
 
 // k, at the front of a payload: 1 <= k <= the block's elements. False if it is not there.

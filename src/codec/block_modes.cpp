@@ -21,9 +21,14 @@ const BlockMode* find_block_mode(unsigned id) {
 
 ModeChoice choose_mode(BlockChanges& changes) {
   ModeChoice best{nullptr, kCannot};
+  std::size_t best_total = kCannot;
   for (const BlockMode* mode : kModes) {
     const std::size_t bytes = mode->cost(changes);
-    if (bytes < best.bytes) best = {mode, bytes};
+    if (bytes == kCannot) continue;
+    const std::size_t total = bytes + (changes.has_steps && !mode->whole ? kOldCheckBytes : 0);
+    if (total >= best_total) continue;
+    best = {mode, bytes};
+    best_total = total;
   }
   return best;
 }

@@ -62,7 +62,7 @@ struct EncodeStats {
 };
 
 // Writes one update. base[i] is nullptr where array i has no base: it is then sent whole.
-// All arrays must stay as they are until finished().
+// All arrays must stay as they are until finished(); map, kernels and what the options point to outlive the encoder.
 class UpdateEncoder {
  public:
   UpdateEncoder(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,

@@ -35,8 +35,8 @@ struct UpdateEncoder::Impl {
   Status check() const;
   Status start(ByteSink& sink);
   Status encode_block(std::uint64_t index, ByteSink& sink);
-  Status encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink);
-  void encode_fresh(std::uint64_t index, ByteSink& sink);
+  void encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink);
+  void encode_fresh(ByteSink& sink);
   void write_block(const ModeChoice& choice, std::uint64_t old_digest, std::uint64_t new_digest, ByteSink& sink);
   void end(ByteSink& sink);
 
@@ -123,9 +123,9 @@ Status UpdateEncoder::Impl::encode_block(std::uint64_t index, ByteSink& sink) {
     if (has_whole_base) base_sum = base_sum + (count == 0 ? target_hash : block_hash(view(base), index, base_scratch));
   }
   if (changes.fresh) {
-    encode_fresh(index, sink);
+    encode_fresh(sink);
   } else if (count > 0) {
-    SPARCL_RETURN_IF_ERROR(encode_changes(index, count, sink));
+    encode_changes(index, count, sink);
   } else {
     ++gap;
   }
@@ -133,13 +133,13 @@ Status UpdateEncoder::Impl::encode_block(std::uint64_t index, ByteSink& sink) {
   return {};
 }
 
-void UpdateEncoder::Impl::encode_fresh(std::uint64_t, ByteSink& sink) {
+void UpdateEncoder::Impl::encode_fresh(ByteSink& sink) {
   stats.changed += changes.shape().elements;
   coded_elements += changes.shape().elements;
   write_block({&kFreshMode, changes.shape().bytes()}, 0, 0, sink);
 }
 
-Status UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink) {
+void UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink) {
   const BlockShape shape = changes.shape();
   const std::size_t value_bytes = count * shape.element_bytes();
   changes.count = count;
@@ -160,7 +160,6 @@ Status UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t coun
     forward.write(index, {shape, pieces, options.bring_forward}, {changes.positions.data(), count},
                   {changes.old_values.data(), value_bytes}, {changes.new_values.data(), value_bytes});
   }
-  return {};
 }
 
 void UpdateEncoder::Impl::write_block(const ModeChoice& choice, std::uint64_t old_digest, std::uint64_t new_digest,

@@ -34,7 +34,8 @@ inline std::string body_name(const testing::TestParamInfo<const KernelSet*>& eac
 
 // Around every multiple of a vector's lanes that a body may have, and of its chunk.
 inline std::vector<std::size_t> interesting_counts() {
-  return {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 1000, 4095, 4096, 8265};
+  return {0,  1,   2,   3,   7,   8,   9,   15,  16,  17,  31,   32,   33,   63,  64,
+          65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 1000, 4095, 4096, 8265};
 }
 
 inline std::vector<std::byte> random_bytes(std::size_t count, std::mt19937_64& random) {
