@@ -111,16 +111,13 @@ Status FrameReader::check_bytes(const Staging& staging, const Section& section) 
     return {};
   }
   add_to_crc(staging, end - kCrcBytes);
-  const std::uint32_t computed = crc_;
-  if (load_le<std::uint32_t>(staging.contiguous(end - kCrcBytes, kCrcBytes, scratch_)) != computed) {
-    return corrupt(chunk_first_,
-                   fmt::format("a checksum (CRC32C) differs, over the bytes to {}: damaged on the way", end - kCrcBytes));
+  if (load_le<std::uint32_t>(staging.contiguous(end - kCrcBytes, kCrcBytes, scratch_)) != crc_) {
+    return corrupt(checked_, fmt::format("a checksum (CRC32C) differs, at the latest by byte {}: damaged on the way", end));
   }
-  add_to_crc(staging, end);
-  if (section.tag == kTagChunkEnd || section.tag == kTagEnd) {
-    crc_ = 0;
-    chunk_first_ = end;
-  }
+  // The field itself stays out: a CRC of bytes followed by their own CRC is the same for all bytes.
+  crc_at_ = end;
+  checked_ = end;
+  if (section.tag == kTagChunkEnd) chunk_first_ = end;
   return {};
 }
 

@@ -37,8 +37,9 @@ class FrameReader {
   void add_to_crc(const Staging& staging, std::uint64_t end);
 
   StreamKind kind_;
-  std::uint64_t at_ = 0;      // everything before it has been reported or skipped
-  std::uint64_t crc_at_ = 0;  // everything before it is in crc_
+  std::uint64_t at_ = 0;       // everything before it has been reported or skipped
+  std::uint64_t crc_at_ = 0;   // everything before it is in crc_, but CRC fields
+  std::uint64_t checked_ = 0;  // everything before it has passed a CRC
   std::uint32_t crc_ = 0;
   std::uint64_t chunk_first_ = 0;
   bool has_prefix_ = false;

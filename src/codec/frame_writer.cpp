@@ -18,8 +18,9 @@ std::byte* FrameWriter::reserve(std::size_t bytes, ByteSink& sink) {
   return open_;
 }
 
-void FrameWriter::commit(std::size_t bytes, ByteSink& sink) {
-  crc_ = crc32c({open_, bytes}, crc_);
+void FrameWriter::commit(std::size_t bytes, ByteSink& sink, std::size_t crc_field_bytes) {
+  crc_ = crc32c({open_, bytes - crc_field_bytes}, crc_);
+  if (crc_field_bytes > 0) store_le(open_ + bytes - crc_field_bytes, crc_);
   sink.commit(bytes);
   chunk_bytes_ += bytes;
   total_bytes_ += bytes;
@@ -50,8 +51,7 @@ void FrameWriter::write_checked_section(std::uint8_t tag, std::span<const std::b
   at += store_varint(at, content.size() + kCrcBytes);
   std::memcpy(at, content.data(), content.size());
   at += content.size();
-  store_le(at, crc32c({begin, at}, crc_));
-  commit(static_cast<std::size_t>(at - begin) + kCrcBytes, sink);
+  commit(static_cast<std::size_t>(at - begin) + kCrcBytes, sink, kCrcBytes);
 }
 
 std::byte* FrameWriter::begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes, ByteSink& sink,
@@ -83,7 +83,6 @@ void FrameWriter::end_chunk(ByteSink& sink) {
   store_le(content.data(), old_digest_);
   store_le(content.data() + 8, new_digest_);
   write_checked_section(kTagChunkEnd, content, sink);
-  crc_ = 0;
   chunk_bytes_ = 0;
   chunk_blocks_ = 0;
   old_digest_ = 0;

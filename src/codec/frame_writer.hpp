@@ -31,11 +31,11 @@ class FrameWriter {
 
  private:
   std::byte* reserve(std::size_t bytes, ByteSink& sink);
-  void commit(std::size_t bytes, ByteSink& sink);
+  void commit(std::size_t bytes, ByteSink& sink, std::size_t crc_field_bytes = 0);
 
   std::byte* open_ = nullptr;  // what the sink gave, not yet committed
   std::size_t open_bytes_ = 0;
-  std::uint32_t crc_ = 0;
+  std::uint32_t crc_ = 0;  // of all bytes so far but CRC fields
   std::uint64_t chunk_bytes_ = 0;
   std::uint64_t total_bytes_ = 0;
   std::uint64_t blocks_ = 0;

@@ -100,6 +100,14 @@ std::function<Bytes(RawStream, const Bytes&)> surgery(std::function<void(RawStre
   };
 }
 
+// The same with all checksums left as they are.
+std::function<Bytes(RawStream, const Bytes&)> surgery_unmended(std::function<void(RawStream&)> change) {
+  return [=](RawStream stream, const Bytes&) {
+    change(stream);
+    return put_together(stream, false);
+  };
+}
+
 std::function<Bytes(RawStream, const Bytes&)> raw(std::function<void(Bytes&)> change) {
   return [=](const RawStream&, Bytes bytes) {
     change(bytes);
@@ -153,6 +161,11 @@ std::vector<Defect> frame_defects() {
       {"block_bit_flipped", "verbatim", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, 100); })},
       {"attachment_byte_flipped", "many_arrays", Code::kCorrupt, "CRC32C",
        raw([](Bytes& b) { flip(b, kPrefixBytes + 2 + kUpdateHeaderBytes + 3); })},
+      {"header_of_another_update", "flat", Code::kCorrupt, "CRC32C", surgery_unmended([](RawStream& s) {
+         s.sections[0].content[8] ^= std::byte{1};  // its target version; the header's own checksum is right
+         const Bytes mended = put_together({s.prefix, {s.sections[0]}});
+         s.sections[0].content.assign(mended.end() - kUpdateHeaderBytes, mended.end());
+       })},
       {"end_crc_differs", "flat", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, b.size() - 1); })},
       {"blocks_swapped", "many_arrays", Code::kCorrupt, "", surgery([](RawStream& s) { std::swap(s.sections[2], s.sections[3]); })},
       {"block_missing", "many_arrays", Code::kCorrupt, "", surgery([](RawStream& s) { s.sections.erase(s.sections.begin() + 2); })},

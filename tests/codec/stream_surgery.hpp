@@ -54,17 +54,23 @@ inline bool ends_in_crc(std::uint8_t tag) {
 inline Bytes put_together(const RawStream& stream, bool mend = true) {
   ByteWriter out;
   out.write_bytes(stream.prefix);
-  std::size_t chunk = 0;
+  std::uint32_t crc = crc32c(stream.prefix);
   for (const RawSection& section : stream.sections) {
+    const std::size_t first = out.bytes().size();
     out.write(section.tag);
     out.write_varint(section.content.size());
-    if (mend && ends_in_crc(section.tag) && section.content.size() >= kCrcBytes) {
-      out.write_bytes(std::span(section.content).first(section.content.size() - kCrcBytes));
-      out.write(crc32c(out.bytes().subspan(chunk)));
+    if (ends_in_crc(section.tag) && section.content.size() >= kCrcBytes) {
+      const std::span<const std::byte> content(section.content);
+      out.write_bytes(content.first(content.size() - kCrcBytes));
+      crc = crc32c(out.bytes().subspan(first), crc);
+      if (mend)
+        out.write(crc);
+      else
+        out.write_bytes(content.last(kCrcBytes));
     } else {
       out.write_bytes(section.content);
+      crc = crc32c(out.bytes().subspan(first), crc);
     }
-    if (section.tag == kTagChunkEnd) chunk = out.bytes().size();
   }
   return out.take();
 }
