@@ -78,7 +78,7 @@ std::string describe(const CallFingerprint& call) {
 
 Status difference(const Ballot& ballot) {
   const CallFingerprint &a = ballot.least, &b = ballot.most;
-  std::string_view what = "options, names, shapes or settings (SPARCL_ALGO_*, SPARCL_FRAGMENT_BYTES)";
+  std::string_view what = "options, names, shapes or settings (SPARCL_ALGO_*, SPARCL_FRAGMENT_BYTES, SPARCL_VERIFY)";
   if (a.operation != b.operation) what = "operations";
   else if (a.root != b.root) what = "roots";
   else if (a.count != b.count) what = "counts";

@@ -42,13 +42,12 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   report.seconds_predicted = fanout.seconds;
 
   // Agree on the call; meanwhile the root encodes, and sends nothing.
-  Status verdict;
-  Task agreement = agree(engine, {number, kAgreement}, call.fingerprint, call.refusal, verdict);
-  engine.start(agreement);
   const bool valid_root = call.root >= 0 && call.root < transport.size();
   Stream stream(engine, {number, kData}, valid_root ? fanout.row->links(transport.rank(), call.root, transport.size()) : Links(),
                 fanout.fragment_bytes);
-  Status outcome;
+  Status verdict, outcome;
+  Task agreement = agree(engine, {number, kAgreement}, call.fingerprint, call.refusal, verdict);
+  engine.start(agreement);
   const bool sends = call.refusal.ok() && call.source != nullptr;
   while (sends && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {
     outcome = stream.produce_ahead(*call.source);
@@ -77,19 +76,19 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
     co_return verdict;
   }
 
-  Status committed;
+  Task drained = stream.drain();
   if (sends) {
     call.source->commit();
-  } else {
-    committed = call.target->commit(stream.bytes());
+  } else if (Status committed = call.target->commit(stream.bytes()); !committed.ok()) {
+    // The others are committed: this comm's ranks no longer hold one state.
+    engine.fail(Status(Code::kRemoteError, "the commit failed on this rank: " + committed.message()), transport.rank());
+    co_return engine.health();
   }
-  report.applied = committed.ok();
+  report.applied = true;
   report.seconds = transport.now() - begin;
   // What every rank has voted for it has received: the sends are over, or about to be.
-  Task drained = stream.drain();
   alive = co_await drained;
   close_channels(transport, number);
-  if (!committed.ok()) co_return committed;
   if (!alive.ok()) log_warn("the update is applied, but the comm failed right after it: {}", alive.message());
   co_return Status();
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <new>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -11,6 +14,18 @@ namespace {
 // How far the root encodes before the ranks have agreed, and how many fragments it lets pile up unsent: bounds on its memory. Heuristic.
 constexpr std::uint64_t kAheadBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kSendsInFlight = 64;
+
+// A source's or target's exception is its verdict: it is voted on like any other, so that the peers do not wait for this rank.
+template <class Work>
+Status caught(Work&& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "out of memory while an update was coded or checked");
+  } catch (const std::exception& error) {
+    return Status(Code::kInternalError, std::string("unexpected exception: ") + error.what());
+  }
+}
 
 }  // namespace
 
@@ -45,7 +60,7 @@ class Stream::Sink final : public codec::ByteSink {
 Status Stream::produce(StreamSource& source) {
   Sink sink(staging_, written_);
   const double begin = engine_.transport().now();
-  Status status = source.produce(sink);
+  Status status = caught([&] { return source.produce(sink); });
   traffic_.produce_seconds += engine_.transport().now() - begin;
   traffic_.stream_bytes = written_;
   return status;
@@ -118,7 +133,7 @@ Task Stream::receive_all(StreamTarget& target, Status& outcome) {
   while (!receives_.empty() || (more && outcome.ok())) {
     const bool arrived = !receives_.empty() && receives_.front()->done;
     if (!arrived && more && outcome.ok()) {  // nothing to pass on: check a piece of what is there
-      outcome = target.check(staging_, written_, more);
+      outcome = caught([&] { return target.check(staging_, written_, more); });
       co_await engine_.yield();
       if (!engine_.health().ok()) co_return engine_.health();
       continue;
@@ -129,7 +144,7 @@ Task Stream::receive_all(StreamTarget& target, Status& outcome) {
     take_fragment(static_cast<std::size_t>(next->bytes), outcome);
     more = true;
   }
-  if (outcome.ok()) outcome = target.finish(written_);
+  if (outcome.ok()) outcome = caught([&] { return target.finish(written_); });
   co_return Status();
 }
 

@@ -59,7 +59,7 @@ class UpdateTarget final : public StreamTarget {
 
   Status commit(const Staging& stream) override {
     call_.new_version = decoder_.target_version();
-    return decoder_.already_applied() ? Status() : decoder_.apply(stream);
+    return decoder_.apply(stream);
   }
 
   std::uint64_t changed() const { return decoder_.changed(); }

@@ -20,11 +20,11 @@ void Task::promise_type::unhandled_exception() noexcept {
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    result = Status(Code::kOutOfMemory, "out of memory inside a collective");
+    result = Status(Code::kOutOfMemory, "out of memory inside a collective", Scope::kComm);
   } catch (const std::exception& error) {
-    result = Status(Code::kInternalError, std::string("unexpected exception inside a collective: ") + error.what());
+    result = Status(Code::kInternalError, std::string("unexpected exception inside a collective: ") + error.what(), Scope::kComm);
   } catch (...) {
-    result = Status(Code::kInternalError, "unexpected exception inside a collective");
+    result = Status(Code::kInternalError, "unexpected exception inside a collective", Scope::kComm);
   }
 }
 

@@ -85,7 +85,7 @@ SPARCL_API const char* sparclGetLastError(sparclComm_t comm);
 
 enum { sparclVerifyDefault = 0, sparclVerifyOff = 1, sparclVerifyTouched = 2, sparclVerifyFull = 3 };
 
-/* Zero (NULL) in a field means: take it from the environment (SPARCL_TRANSPORT, SPARCL_TIMEOUT_S, SPARCL_VERIFY ...), else its default. */
+/* Zero (NULL) in a field means: take it from the environment (SPARCL_TIMEOUT_S, SPARCL_VERIFY ...), else its default. */
 typedef struct {
   size_t size;           /* of this struct: set by SPARCL_CONFIG_INITIALIZER */
   const char* transport; /* reserved: one transport a kind of communicator exists */
@@ -137,7 +137,7 @@ SPARCL_API sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t
 /* Sparse broadcast of one array; collective over comm.
  *  weights: count elements. On the root the new state (only read). On the others the base on entry; bit for bit the root's on return.
  *  base: on the root the state that all ranks hold (only read; NULL: unknown, everything is sent); ignored on the others.
- * Whole or not at all: on an agreed error weights are as they were. The root's arrays must not change until the call returns. */
+ * One call in flight an array. Whole or not at all: on an agreed error weights are as they were. The root's arrays must not change until the call returns. */
 SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
                                                sparclComm_t comm, sparclStream_t stream);
 
@@ -145,7 +145,7 @@ SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, 
 SPARCL_API sparclResult_t sparclStateCreate(sparclState_t* state);
 
 /* Appends a tensor. name: unique, UTF-8, copied. data: row-major, product(shape) elements. shape: ndim dimensions, copied; ndim 0 is a scalar.
- * Not allowed once the state has been broadcast (sparclInvalidUsage). */
+ * Not allowed once the state has been broadcast or hashed (sparclInvalidUsage). Tensors must not share memory: add tied weights once. */
 SPARCL_API sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
                                          const uint64_t* shape);
 

@@ -113,6 +113,9 @@ class State {
 
   template <class T>
   void add(const std::string& name, std::span<T> data, std::initializer_list<std::uint64_t> shape) {
+    std::uint64_t count = 1;
+    for (const std::uint64_t dimension : shape) count *= dimension;
+    if (count != data.size()) throw Error(sparclInvalidArgument, "State::add: '" + name + "': the shape's product is not the span's length");
     add(name, data.data(), data_type<T>(), std::vector<std::uint64_t>(shape));
   }
   void add(const std::string& name, void* data, sparclDataType_t datatype, const std::vector<std::uint64_t>& shape) {
@@ -177,9 +180,7 @@ class Comm {
   // base: the root's, empty if the ranks hold nothing; ignored on the others.
   template <class T>
   Report broadcast_delta(std::span<T> weights, std::span<const std::type_identity_t<T>> base, int root) {
-    if (!base.empty() && base.size() != weights.size()) {
-      throw Error(sparclInvalidArgument, "broadcast_delta: base and weights differ in length");
-    }
+    if (rank() == root && !base.empty() && base.size() != weights.size()) refuse("broadcast_delta: base and weights differ in length");
     check(sparclBroadcastDelta(weights.data(), base.data(), weights.size(), data_type<T>(), root, get(), nullptr), get());
     return report();
   }
@@ -199,7 +200,7 @@ class Comm {
   Report broadcast_sparse(std::vector<T>& values, std::vector<std::uint64_t>& indices, std::size_t capacity, int root) {
     const bool is_root = rank() == root;
     std::size_t nnz = indices.size();
-    if (is_root && values.size() != nnz) throw Error(sparclInvalidArgument, "broadcast_sparse: values and indices differ in length");
+    if (is_root && values.size() != nnz) refuse("broadcast_sparse: values and indices differ in length");
     if (!is_root) {
       values.resize(capacity);
       indices.resize(capacity);
@@ -224,6 +225,12 @@ class Comm {
   sparclComm_t get() const { return handle_.get(); }
 
  private:
+  // Takes part in the call that the other ranks make with a refusal, so that they get an error instead of waiting for this rank.
+  [[noreturn]] void refuse(const char* text) {
+    (void)sparclBroadcastDelta(nullptr, nullptr, 1, static_cast<sparclDataType_t>(-1), 0, get(), nullptr);
+    throw Error(sparclInvalidArgument, text);
+  }
+
   std::unique_ptr<sparclComm, detail::Destroy<sparclCommDestroy>> handle_;
 };
 

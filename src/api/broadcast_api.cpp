@@ -1,5 +1,7 @@
 // The sparse broadcasts behind the C interface. Bad arguments do not return early: the rank takes part with its refusal, so that nobody waits for it.
 #include <cstring>
+#include <exception>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -92,10 +94,10 @@ class StateCall final : public Call {
     update_.writing = comm.writing(is_blocking);
     is_root_ = comm.transport->rank() == root;
     if (refusal.ok()) {
+      state->freeze();
       state_ = state;
-      state_->freeze();
-      state_->in_flight = true;
       prepare();
+      state_->in_flight = true;
     }
     update_.refusal = std::move(refusal);
   }
@@ -141,6 +143,7 @@ class StateCall final : public Call {
     state_->marks.clear();
     if (state_->confirmed_comm == comm_id_) return;  // the snapshot was brought forward with the commit
     const bool taken = state_->snapshot.take(*state_->map, state_->data).ok();
+    if (!taken) state_->snapshot.clear();
     state_->confirmed_comm = taken ? comm_id_ : 0;  // without memory for a snapshot each update sends all
   }
 
@@ -207,6 +210,17 @@ sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t
   return launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request);
 }
 
+// A call that fails before its coroutine exists has taken no part: the peers must not wait for it.
+template <class Start>
+sparclResult_t taking_part(sparclComm_t comm, Start&& start) {
+  try {
+    return start();
+  } catch (const std::exception& error) {
+    comm->engine.fail(Status(Code::kSystemError, std::string("a call could not be started: ") + error.what()), comm->transport->rank());
+    return comm->finish(comm->engine.health());
+  }
+}
+
 Status check_handles(sparclComm_t comm, const char* function, bool has_request) {
   if (comm == nullptr) return Status(Code::kInvalidArgument, fmt::format("{}: comm is NULL", function));
   if (!has_request) return Status(Code::kInvalidArgument, fmt::format("{}: request is NULL", function));
@@ -224,7 +238,7 @@ sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t coun
                                     sparclStream_t stream) {
   return guarded([&]() -> sparclResult_t {
     if (sparcl::Status bad = check_handles(comm, "sparclBroadcastDelta", true); !bad.ok()) return report_error(bad);
-    return start_delta(weights, base, count, datatype, root, comm, stream, nullptr);
+    return taking_part(comm, [&] { return start_delta(weights, base, count, datatype, root, comm, stream, nullptr); });
   });
 }
 
@@ -232,21 +246,21 @@ sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t cou
                                      sparclRequest_t* request) {
   return guarded([&]() -> sparclResult_t {
     if (sparcl::Status bad = check_handles(comm, "sparclIBroadcastDelta", request != nullptr); !bad.ok()) return report_error(bad);
-    return start_delta(weights, base, count, datatype, root, comm, nullptr, request);
+    return taking_part(comm, [&] { return start_delta(weights, base, count, datatype, root, comm, nullptr, request); });
   });
 }
 
 sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream) {
   return guarded([&]() -> sparclResult_t {
     if (sparcl::Status bad = check_handles(comm, "sparclBroadcastUpdate", true); !bad.ok()) return report_error(bad);
-    return start_update(state, version, root, comm, stream, nullptr);
+    return taking_part(comm, [&] { return start_update(state, version, root, comm, stream, nullptr); });
   });
 }
 
 sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclRequest_t* request) {
   return guarded([&]() -> sparclResult_t {
     if (sparcl::Status bad = check_handles(comm, "sparclIBroadcastUpdate", request != nullptr); !bad.ok()) return report_error(bad);
-    return start_update(state, version, root, comm, nullptr, request);
+    return taking_part(comm, [&] { return start_update(state, version, root, comm, nullptr, request); });
   });
 }
 
@@ -254,7 +268,7 @@ sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nn
                                      sparclComm_t comm, sparclStream_t stream) {
   return guarded([&]() -> sparclResult_t {
     if (sparcl::Status bad = check_handles(comm, "sparclBroadcastSparse", true); !bad.ok()) return report_error(bad);
-    return start_sparse(values, indices, nnz, capacity, datatype, root, comm, stream, nullptr);
+    return taking_part(comm, [&] { return start_sparse(values, indices, nnz, capacity, datatype, root, comm, stream, nullptr); });
   });
 }
 
@@ -262,7 +276,7 @@ sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* n
                                       sparclComm_t comm, sparclRequest_t* request) {
   return guarded([&]() -> sparclResult_t {
     if (sparcl::Status bad = check_handles(comm, "sparclIBroadcastSparse", request != nullptr); !bad.ok()) return report_error(bad);
-    return start_sparse(values, indices, nnz, capacity, datatype, root, comm, nullptr, request);
+    return taking_part(comm, [&] { return start_sparse(values, indices, nnz, capacity, datatype, root, comm, nullptr, request); });
   });
 }
 

@@ -57,7 +57,9 @@ namespace {
 Result<double> timeout_of(const sparclConfig_t& config) {
   if (config.timeout_s > 0 && std::isfinite(config.timeout_s)) return config.timeout_s;
   if (config.timeout_s != 0) return Status(Code::kInvalidArgument, "config.timeout_s must be positive, or 0 for the default");
-  return setting_number("TIMEOUT_S");
+  const Result<double> seconds = setting_number("TIMEOUT_S");
+  if (seconds.ok() && *seconds <= 0) return Status(Code::kInvalidArgument, "SPARCL_TIMEOUT_S must be positive");
+  return seconds;
 }
 
 Result<codec::Verify> verify_of(const sparclConfig_t& config) {
@@ -83,8 +85,21 @@ Result<std::uint32_t> fragment_bytes_setting() {
   return Status(Code::kInvalidArgument, fmt::format("SPARCL_FRAGMENT_BYTES={}: expected 65536, 131072, 262144 or auto", *number));
 }
 
-Status configure(const sparclConfig_t& config, sparclComm& comm) {
-  collectives::CommContext& context = comm.context;
+struct Configuration {
+  collectives::CommContext context;
+  double timeout_s = 0;
+  bool early_blocking = true;
+  bool early_nonblocking = false;
+};
+
+Result<Configuration> configure(const sparclConfig_t* given) {
+  sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(read_sized(given, "config", config));
+  Configuration made;
+  collectives::CommContext& context = made.context;
+  const Result<double> timeout = timeout_of(config);
+  if (!timeout.ok()) return timeout.status();
+  made.timeout_s = *timeout;
   const Result<codec::Verify> verify = verify_of(config);
   if (!verify.ok()) return verify.status();
   const Result<std::string> algorithm = setting_choice("ALGO_BROADCAST");
@@ -95,34 +110,43 @@ Status configure(const sparclConfig_t& config, sparclComm& comm) {
   if (!bodies.ok()) return bodies.status();
   const Result<std::string> commit = setting_choice("COMMIT");
   if (!commit.ok()) return commit.status();
-  comm.early_blocking = *commit != "staged";
-  comm.early_nonblocking = *commit == "early";
+  made.early_blocking = *commit != "staged";
+  made.early_nonblocking = *commit == "early";
   context.verify = *verify;
   context.broadcast_algorithm = *algorithm;
   context.fragment_bytes = *fragment;
   context.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
-  return Status();
+  return made;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config) {
   warn_of_unknown_settings();
-  sparclConfig_t known = SPARCL_CONFIG_INITIALIZER;
-  SPARCL_RETURN_IF_ERROR(read_sized(config, "config", known));
-  const Result<double> timeout = timeout_of(known);
-  if (!timeout.ok()) return timeout.status();
-  auto comm = std::make_unique<sparclComm>(std::move(transport), *timeout);
-  SPARCL_RETURN_IF_ERROR(configure(known, *comm));
+  const Result<Configuration> configuration = configure(config);
+  if (!configuration.ok()) return configuration.status();
+  auto comm = std::make_unique<sparclComm>(std::move(transport), configuration->timeout_s);
+  comm->context = configuration->context;
+  comm->context.engine = &comm->engine;
+  comm->early_blocking = configuration->early_blocking;
+  comm->early_nonblocking = configuration->early_nonblocking;
   log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id, comm->transport->name(),
            comm->context.kernels->name);
   return comm;
 }
 
+Status check_config(const sparclConfig_t* config) {
+  const Result<Configuration> configuration = configure(config);
+  return configuration.ok() ? Status() : configuration.status();
+}
+
+Status check_report(const sparclReport_t* report) {
+  if (report == nullptr || (report->size >= sizeof(std::size_t) && report->size <= 4096)) return Status();
+  return Status(Code::kInvalidArgument, "report->size is not set: begin with SPARCL_REPORT_INITIALIZER");
+}
+
 Status write_report(const collectives::CallReport& report, sparclReport_t* into) {
-  if (into->size < sizeof(std::size_t) || into->size > 4096) {
-    return Status(Code::kInvalidArgument, "report->size is not set: begin with SPARCL_REPORT_INITIALIZER");
-  }
+  SPARCL_RETURN_IF_ERROR(check_report(into));
   sparclReport_t full = SPARCL_REPORT_INITIALIZER;
   full.algorithm = report.algorithm;
   full.nnz_in = report.nnz_in;
@@ -145,6 +169,10 @@ Status write_report(const collectives::CallReport& report, sparclReport_t* into)
 }  // namespace sparcl::api
 
 extern "C" {
+
+sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config) {
+  return guarded([&]() -> Status { return sparcl::api::check_config(config); });
+}
 
 sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport, const sparclConfig_t* config) {
   return guarded([&]() -> Status {

@@ -39,13 +39,18 @@ struct sparclComm {
 
 namespace sparcl::api {
 
+Status check_config(const sparclConfig_t* config);
 // config may be nullptr; what it leaves at zero comes from the environment.
 Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config);
 
+// Before anything moves: is a report that the user gave (or nullptr) one to write to?
+Status check_report(const sparclReport_t* report);
 Status write_report(const collectives::CallReport& report, sparclReport_t* into);
 
 }  // namespace sparcl::api
 
 // The door from libsparcl_mpi into libsparcl. The first takes ownership of `transport`, a sparcl::Transport*, also if it fails.
 extern "C" SPARCL_API sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport, const sparclConfig_t* config);
+// Whether a comm could be configured by this config and the environment.
+extern "C" SPARCL_API sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config);
 extern "C" SPARCL_API sparclResult_t sparclInternalReportError(sparclResult_t result, const char* text);

@@ -14,6 +14,8 @@ sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
   sparclComm& comm = *request->comm;
   std::erase(comm.pending, request.get());
   const Status status = request->task.result();
+  // An exception inside the call: the peers know nothing of it.
+  if (!status.ok() && status.scope() == Scope::kComm) comm.engine.fail(status, comm.transport->rank());
   request->call->complete(status);
   comm.last_report = request->report;
   return comm.finish(status);
@@ -55,6 +57,7 @@ sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* r
     if (request == nullptr || done == nullptr) {
       return report_error(Status(Code::kInvalidArgument, "sparclTest: request or done is NULL"));
     }
+    if (Status bad = sparcl::api::check_report(report); !bad.ok()) return report_error(bad);
     *done = 1;
     if (*request == nullptr) return sparclSuccess;
     sparclRequest& pending = **request;
@@ -65,7 +68,7 @@ sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* r
       *done = 0;
       return sparclSuccess;
     }
-    if (Status status = sparcl::api::copy_report(pending, report); !status.ok()) return report_error(status);
+    (void)sparcl::api::copy_report(pending, report);
     return sparcl::api::retire(std::unique_ptr<sparclRequest>(std::exchange(*request, nullptr)));
   });
 }
@@ -73,10 +76,11 @@ sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* r
 sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* report) {
   return guarded([&]() -> sparclResult_t {
     if (request == nullptr) return report_error(Status(Code::kInvalidArgument, "sparclWait: request is NULL"));
+    if (Status bad = sparcl::api::check_report(report); !bad.ok()) return report_error(bad);
     if (*request == nullptr) return sparclSuccess;
     sparclRequest& pending = **request;
     pending.comm->engine.finish(pending.task);
-    if (Status status = sparcl::api::copy_report(pending, report); !status.ok()) return report_error(status);
+    (void)sparcl::api::copy_report(pending, report);
     return sparcl::api::retire(std::unique_ptr<sparclRequest>(std::exchange(*request, nullptr)));
   });
 }

@@ -78,6 +78,21 @@ void add_blocks(Marks& marks, const uint64_t* bitmap, size_t words, size_t block
   marks.hint = {.indices = {}, .blocks = marks.bitmap, .block_elements = block};
 }
 
+// Two tensors in the same memory (tied weights) would be updated twice.
+Status check_overlap(const sparclState& state, const sparcl::model::TensorSchema& tensor, const std::byte* data, std::uint64_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  for (std::size_t i = 0; i < state.schema.size(); ++i) {
+    const auto other = reinterpret_cast<std::uintptr_t>(state.data[i]);
+    const std::uint64_t other_bytes =
+        sparcl::model::element_count(state.schema[i]).value() * sparcl::element_bytes(state.schema[i].datatype);
+    if (begin < other + other_bytes && other < begin + bytes) {
+      return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: '{}' shares memory with '{}': add tied weights once, under one name",
+                                                        tensor.name, state.schema[i].name));
+    }
+  }
+  return Status();
+}
+
 Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSchema& tensor, const void* data) {
   if (state.map) return Status(Code::kInvalidUsage, fmt::format("sparclStateAdd: '{}' comes after the state's first use", tensor.name));
   if (state.find(tensor.name.c_str()).ok()) {
@@ -86,7 +101,7 @@ Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSch
   const Result<std::uint64_t> count = sparcl::model::element_count(tensor);
   if (!count.ok()) return count.status();
   if (*count > 0 && data == nullptr) return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: data of '{}' is NULL", tensor.name));
-  return Status();
+  return check_overlap(state, tensor, static_cast<const std::byte*>(data), *count * sparcl::element_bytes(tensor.datatype));
 }
 
 }  // namespace
@@ -153,6 +168,7 @@ sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* version) {
 sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
   return guarded([&]() -> Status {
     if (state == nullptr || hash == nullptr) return Status(Code::kInvalidArgument, "sparclStateHash: state or hash is NULL");
+    if (state->in_flight) return Status(Code::kInvalidUsage, "sparclStateHash: a broadcast of this state is in flight");
     state->freeze();
     const std::vector<const std::byte*> arrays(state->data.begin(), state->data.end());
     const auto bytes = sparcl::to_bytes(sparcl::codec::state_hash(*state->map, arrays, state->schema_hash));

@@ -27,15 +27,15 @@ void EarlyWriter::write(std::uint64_t index, const WritableBlockView& view, Posi
   std::byte* at = room(values_bytes + positions.size_bytes());
   std::memcpy(at, old_values.data(), old_values.size());
   std::memcpy(at + values_bytes, positions.data(), positions.size_bytes());
+  pieces_.reserve(view.pieces.size());
   log_.push_back({index, positions.size(), at});
   scatter(kernels_, view, positions, new_values.data());
 }
 
 void EarlyWriter::take_back() {
-  std::vector<Piece> pieces;
   for (const Replaced& block : log_) {  // blocks are disjoint: any order will do
-    const DataType datatype = map_.block(block.index, pieces);
-    const WritableBlockView view{shape_of(datatype, pieces), pieces, held_};
+    const DataType datatype = map_.block(block.index, pieces_);
+    const WritableBlockView view{shape_of(datatype, pieces_), pieces_, held_};
     const std::size_t values_bytes = (block.count * element_bytes(datatype) + 1) & ~std::size_t{1};
     const Positions positions(reinterpret_cast<const std::uint16_t*>(block.values + values_bytes), block.count);
     scatter(kernels_, view, positions, block.values);

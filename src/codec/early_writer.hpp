@@ -52,6 +52,7 @@ class EarlyWriter {
   const kernels::KernelSet& kernels_;
   bool active_;
   std::vector<Replaced> log_;
+  std::vector<Piece> pieces_;                         // room for those of any block in the log
   std::vector<std::unique_ptr<std::byte[]>> chunks_;  // never moved, so that a growing log is not copied
   std::size_t used_ = 0;                              // of the last one
 };

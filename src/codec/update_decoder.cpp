@@ -22,6 +22,7 @@ struct BlockEntry {  // where a block lies in the stream
   std::uint32_t bytes;
   std::uint16_t old_check;  // of a block that lists positions
   std::uint8_t mode;
+  std::uint8_t slot;  // that it was checked in: there is room for it, so that apply() allocates nothing
 };
 
 // A block that has been decoded and whose lines are on their way from memory; used one block later.
@@ -145,6 +146,7 @@ std::uint64_t UpdateDecoder::Impl::hash_unchanged(std::uint64_t end, std::uint64
 Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found) {
   if (is_block(found.tag)) {
     Slot& slot = spare();
+    entries.back().slot = &slot == &slots[1] ? 1 : 0;
     SPARCL_RETURN_IF_ERROR(load(staging, entries.back(), slot));
     coded_elements += slot.block.count;
     check_pending(&slot);
@@ -206,7 +208,7 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
     return corrupt(fmt::format("byte {}: a block past the last of {}", found.first, map.block_count()));
   }
   BlockEntry entry{next_block + gap, found.first + skipped, static_cast<std::uint32_t>(found.bytes - skipped), 0,
-                   static_cast<std::uint8_t>(mode_of(found.tag))};
+                   static_cast<std::uint8_t>(mode_of(found.tag)), 0};
   if (!find_block_mode(entry.mode)->whole) {
     if (entry.bytes < kOldCheckBytes) return corrupt(fmt::format("byte {}: a block ends before its check", found.first));
     entry.bytes -= kOldCheckBytes;
@@ -299,11 +301,13 @@ void UpdateDecoder::Impl::write_pending(const Slot* next) {
 // time is that of the lines touched, not the sum of their latencies.
 Status UpdateDecoder::Impl::apply(const Staging& staging) {
   pending = nullptr;
+  if (check.already_applied()) early.stop();
   for (const BlockEntry& entry : entries) {
     // Fresh blocks are written even where the rest is in place already: what they replace was never looked at.
     if (check.already_applied() && entry.mode != kFreshMode.id) continue;
     if (early.active() && !find_block_mode(entry.mode)->whole) continue;
-    Slot& slot = spare();
+    Slot& slot = slots[entry.slot];
+    if (pending == &slot) write_pending(nullptr);
     if (const Status status = load(staging, entry, slot); !status.ok()) {
       return Status(Code::kInternalError, "an update that had passed its check failed to decode: " + status.message());
     }

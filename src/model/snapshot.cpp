@@ -26,6 +26,7 @@ void Snapshot::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> arrays) {
   const auto specs = map.arrays();
   if (arrays_.empty()) {
+    arrays_.reserve(specs.size());
     std::size_t total = 0;
     for (const codec::ArraySpec& array : specs) total += round_up(array_bytes(array), kArrayAlignment);
     const std::size_t bytes = round_up(total + 1, total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment);

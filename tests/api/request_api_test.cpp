@@ -75,6 +75,34 @@ TEST(RequestApi, WaitGivesResultAndReport) {
   EXPECT_EQ(held[1], held[0]);
 }
 
+TEST(RequestApi, AReportThatCannotBeWrittenKeepsTheRequest) {
+  ThreadRanks party(1);
+  float value = 1;
+  sparclRequest_t request = nullptr;
+  ASSERT_EQ(sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, party.comm(0), &request), sparclSuccess);
+  sparclReport_t report{};
+  EXPECT_EQ(sparclWait(&request, &report), sparclInvalidArgument);
+  EXPECT_NE(request, nullptr);
+  EXPECT_EQ(sparclWait(&request, nullptr), sparclSuccess);
+}
+
+TEST(RequestApi, NonBlockingCallsLeaveTheOldStateInUseUntilTheCommit) {
+  ThreadRanks party(2);
+  std::vector<float> base(200'000, 1.0f), target = base, held = base;
+  for (std::size_t i = 0; i < target.size(); i += 50) target[i] = 1.5f;
+  sparclRequest_t root = nullptr, replica = nullptr;
+  ASSERT_EQ(sparclIBroadcastDelta(target.data(), base.data(), base.size(), sparclFloat32, 0, party.comm(0), &root), sparclSuccess);
+  ASSERT_EQ(sparclIBroadcastDelta(held.data(), nullptr, base.size(), sparclFloat32, 0, party.comm(1), &replica), sparclSuccess);
+  int root_done = 0, replica_done = 0;
+  while (replica_done == 0) {
+    EXPECT_TRUE(held == base);
+    ASSERT_EQ(sparclTest(&root, &root_done, nullptr), sparclSuccess);
+    ASSERT_EQ(sparclTest(&replica, &replica_done, nullptr), sparclSuccess);
+  }
+  EXPECT_EQ(sparclWait(&root, nullptr), sparclSuccess);
+  EXPECT_TRUE(held == target);
+}
+
 TEST(RequestApi, AnAbortReachesThePeersThatWait) {
   ThreadRanks party(3);
   std::vector<std::vector<float>> held(3, std::vector<float>(100, 0));
@@ -140,7 +168,12 @@ TEST(StateApi, RefusesWhatCannotBeATensor) {
   EXPECT_EQ(sparclStateAdd(state, "y", data, static_cast<sparclDataType_t>(50), 1, shape), sparclInvalidArgument);
   EXPECT_EQ(sparclStateAdd(state, "y", data, sparclFloat32, -1, shape), sparclInvalidArgument);
   EXPECT_EQ(sparclStateAdd(state, "y", data, sparclFloat32, 2, huge), sparclInvalidArgument);
-  EXPECT_EQ(sparclStateAdd(state, "scalar", data, sparclFloat32, 0, nullptr), sparclSuccess);
+  float scalar = 0;
+  const std::uint64_t tail[] = {1};
+  EXPECT_EQ(sparclStateAdd(state, "scalar", &scalar, sparclFloat32, 0, nullptr), sparclSuccess);
+  EXPECT_EQ(sparclStateAdd(state, "tied", data, sparclFloat32, 1, shape), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAdd(state, "inside", data + 3, sparclFloat32, 1, tail), sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("shares memory with 'x'"));
   const std::uint64_t descending[] = {2, 1}, outside[] = {4};
   EXPECT_EQ(sparclStateMarkIndices(state, "x", descending, 2), sparclInvalidArgument);
   EXPECT_EQ(sparclStateMarkIndices(state, "x", outside, 1), sparclInvalidArgument);
