@@ -181,7 +181,8 @@ TEST_F(DeltaMutation, TenThousandMutationsAreRefused) {
 // Sets the CRCs of a stream right again, as an attacker would: what lies behind them must hold, too.
 void forge_checksums(Bytes& bytes) {
   std::span<std::byte> stream = std::as_writable_bytes(std::span(bytes));
-  std::size_t chunk_first = 0;
+  std::uint32_t crc = 0;  // each covers all of the stream before it
+  std::size_t from = 0;
   for (std::size_t at = codec::kPrefixBytes; at < stream.size();) {
     const auto tag = std::to_integer<std::uint8_t>(stream[at]);
     ByteReader reader(stream.subspan(at + 1));
@@ -190,9 +191,9 @@ void forge_checksums(Bytes& bytes) {
     at += 1 + reader.position() + length;
     if (tag != codec::kTagUpdateHeader && tag != codec::kTagChunkEnd && tag != codec::kTagEnd) continue;
     if (length < codec::kCrcBytes) return;
-    const std::size_t from = tag == codec::kTagUpdateHeader ? 0 : chunk_first;
-    store_le(stream.data() + at - codec::kCrcBytes, crc32c(stream.subspan(from, at - codec::kCrcBytes - from)));
-    if (tag != codec::kTagUpdateHeader) chunk_first = at;
+    crc = crc32c(stream.subspan(from, at - codec::kCrcBytes - from), crc);
+    store_le(stream.data() + at - codec::kCrcBytes, crc);
+    from = at;  // the field itself stays out of those that follow
   }
 }
 
