@@ -45,7 +45,8 @@ typedef enum { /* 0-7 mean and number what ncclResult_t does */
   sparclOutOfMemory = 20,
   sparclWrongBase = 21,    /* an update for another base than the one held */
   sparclUnauthorized = 22, /* a signature is missing, wrong or by an unknown key */
-  sparclTruncated = 23     /* the result does not fit a rank's capacity */
+  sparclTruncated = 23,    /* the result does not fit a rank's capacity */
+  sparclResultForceInt = 0x7fffffff
 } sparclResult_t;
 
 typedef enum { /* numbered as ncclDataType_t up to 11 */
@@ -63,7 +64,8 @@ typedef enum { /* numbered as ncclDataType_t up to 11 */
   sparclFloat8e5m2 = 11,
   sparclInt16 = 32,
   sparclUint16 = 33,
-  sparclBool = 34
+  sparclBool = 34,
+  sparclDataTypeForceInt = 0x7fffffff /* any int may arrive here and is checked */
 } sparclDataType_t;
 
 typedef struct sparclComm* sparclComm_t;

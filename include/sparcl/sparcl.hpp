@@ -1,6 +1,10 @@
 #pragma once
 // sparcl for C++20: the C interface with ownership, spans and exceptions, and nothing else. Errors are thrown as sparcl::Error.
 
+#if __cplusplus < 202002L
+#error "sparcl.hpp needs C++20: compile with -std=c++20, or set CMAKE_CXX_STANDARD to 20"
+#endif
+
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -227,7 +231,7 @@ class Comm {
  private:
   // Takes part in the call that the other ranks make with a refusal, so that they get an error instead of waiting for this rank.
   [[noreturn]] void refuse(const char* text) {
-    (void)sparclBroadcastDelta(nullptr, nullptr, 1, static_cast<sparclDataType_t>(-1), 0, get(), nullptr);
+    (void)sparclBroadcastDelta(nullptr, nullptr, 1, sparclDataTypeForceInt, 0, get(), nullptr);
     throw Error(sparclInvalidArgument, text);
   }
 

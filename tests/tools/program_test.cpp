@@ -52,6 +52,19 @@ TEST_F(Program, ApplyGivesTheTarget) {
   expect_same(at("target"), at("base"));
 }
 
+TEST_F(Program, AnOutputThatIsAnInputIsRefused) {
+  for (const std::string& input : {at("base"), at("target")}) {
+    const std::uintmax_t bytes = fs::file_size(input);
+    const ProgramRun run = run_program({"diff", at("base"), at("target"), "-o", input});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, HasSubstr("would overwrite"));
+    EXPECT_EQ(fs::file_size(input), bytes);
+  }
+  const std::uintmax_t bytes = fs::file_size(at("delta"));
+  EXPECT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("delta")}).exit_code, 1);
+  EXPECT_EQ(fs::file_size(at("delta")), bytes);
+}
+
 TEST_F(Program, ReferenceKernelsGiveTheSame) {
   const std::string with_reference = "SPARCL_KERNELS=ref ";
   ASSERT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("delta2")}, with_reference).exit_code, 0);

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -17,6 +18,10 @@ struct Options {
 };
 
 Status run(const Options& options, bool as_json) {
+  std::error_code error;
+  if (std::filesystem::equivalent(options.output, options.delta, error)) {
+    return Status(Code::kInvalidArgument, fmt::format("{}: the result would overwrite the delta: give another output", options.output));
+  }
   const auto begin = std::chrono::steady_clock::now();
   const Result<Delta> delta = read_delta(options.delta);
   if (!delta.ok()) return delta.status();

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -32,7 +33,25 @@ const codec::BlockMode* find_mode(const std::string& name) {
   return nullptr;  // auto
 }
 
+// Whether `output` is `input`, or lies in it where that is a folder.
+bool would_overwrite(const std::string& output, const std::string& input) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::equivalent(output, input, error)) return true;
+  const fs::path folder = fs::path(output).has_parent_path() ? fs::path(output).parent_path() : fs::path(".");
+  return fs::is_directory(input, error) && fs::equivalent(folder, input, error);
+}
+
+Status check_output(const Options& options) {
+  for (const std::string& input : {options.base, options.target}) {
+    if (!would_overwrite(options.delta, input)) continue;
+    return Status(Code::kInvalidArgument, fmt::format("{}: the delta would overwrite {}, which it is made of: give another output", options.delta, input));
+  }
+  return Status();
+}
+
 Status run(const Options& options, bool as_json) {
+  SPARCL_RETURN_IF_ERROR(check_output(options));
   const auto begin = std::chrono::steady_clock::now();
   const Result<DiffReport> report = make_delta(options.base, options.target, options.delta, find_mode(options.mode));
   if (!report.ok()) return report.status();
