@@ -61,7 +61,8 @@ std::size_t find_not_one(const std::byte* magnitudes, std::size_t count, std::ui
   for (std::size_t i = 0; i < whole; i += kChunk)
     found += append_set_bits(not_one(values + i), static_cast<std::uint32_t>(i), indices + found);
   if (whole == count) return found;
-  T tail[kChunk] = {};
+  // g++ 12 fills it by aligned stores, for which AddressSanitizer does not align its stack unless told to.
+  alignas(64) T tail[kChunk] = {};
   std::memcpy(tail, values + whole, (count - whole) * sizeof(T));
   return found + append_set_bits(low_bits(not_one(tail), count - whole), static_cast<std::uint32_t>(whole), indices + found);
 }
