@@ -4,7 +4,7 @@
  * same order on every rank, as with MPI and NCCL. Every call answers with a sparclResult_t; sparclGetLastError has the long text.
  *
  * Rules that hold for every call:
- *  - Counts are elements, 64 bits wide. Nothing is written to outputs unless the call succeeds.
+ *  - Counts are elements, 64 bits wide. After an error outputs are as they were; while a blocking call runs they may be neither (SPARCL_COMMIT).
  *  - Errors are agreed: sparclMismatch, sparclWrongBase, sparclCorrupt, sparclTruncated, sparclInvalidArgument come back on every rank and leave the
  *    communicator usable. sparclTimeout, sparclRemoteError and sparclSystemError poison it: each later call returns that error; abort and destroy work.
  *  - A communicator is used by one thread at a time. No helper thread runs: requests move on inside sparcl calls.

@@ -28,7 +28,7 @@ class ByteSink {
   virtual void commit(std::size_t used) = 0;
 };
 
-// What a receiver checks of its base before the first write (API.md, SPARCL_VERIFY).
+// What a receiver checks of its base before it writes: all of it, or with Writing::kEarly block by block (docs/guarantees.md, SPARCL_VERIFY).
 enum class Verify : std::uint8_t { kOff, kTouched, kFull };
 
 // What changed, where the caller knows: the encoder then reads nothing else. One entry an array, nullptr: unknown, all of it is
