@@ -6,7 +6,7 @@ function(sparcl_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 TEST "" "" "LINK")
   add_executable(${name} ${TEST_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(${name} PRIVATE ${TEST_LINK} fmt::fmt GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${TEST_LINK} sparcl_test_support fmt::fmt GTest::gmock GTest::gtest_main)
   sparcl_warnings(${name})
 endfunction()
 

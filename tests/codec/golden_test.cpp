@@ -8,19 +8,22 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <stdexcept>
 
 #include "src/codec/block_mode.hpp"
 #include "tests/codec/golden_streams.hpp"
+#include "tests/support/tree.hpp"
 
 namespace sparcl::codec {
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path golden_folder() { return fs::path(__FILE__).parent_path() / "golden"; }
+fs::path golden_folder() { return test::tree() / "tests/codec/golden"; }
 
 Bytes read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
   const std::vector<char> chars((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   Bytes bytes(chars.size());
   std::memcpy(bytes.data(), chars.data(), chars.size());

@@ -10,6 +10,7 @@
 #include "src/codec/block_mode.hpp"
 #include "tests/codec/codec_support.hpp"
 #include "tests/codec/stream_surgery.hpp"
+#include "tests/support/tree.hpp"
 
 namespace sparcl::codec {
 namespace {
@@ -230,9 +231,7 @@ TEST(UpdateWithoutBase, SendsItsArraysWhole) {
 TEST(UpdateOfTheTrace, TakesAtMost10Point2BitsAChange) {
   const char* given = std::getenv("SPARCL_TRACE");
   const std::filesystem::path folder =
-      (given != nullptr ? std::filesystem::path(given)
-                        : std::filesystem::path(__FILE__).parent_path() / "../../../shared/data/trace") /
-      "weights";
+      (given != nullptr ? std::filesystem::path(given) : test::tree() / "../shared/data/trace") / "weights";
   if (!std::filesystem::exists(folder / "step_00.safetensors")) GTEST_SKIP() << "no trace in " << folder << "; set SPARCL_TRACE";
   const auto load = [&](int step) {  // the data after the header; all of it is bf16
     std::ifstream file(folder / fmt::format("step_{:02d}.safetensors", step), std::ios::binary);

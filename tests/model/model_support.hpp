@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "src/model/schema.hpp"
+#include "tests/support/tree.hpp"
 
 namespace sparcl::test {
 
@@ -71,7 +72,7 @@ inline std::string file_of(std::string_view json, std::string_view data = {}) {
 // The folder of the real traces: SPARCL_TRACE, or ../shared/data/trace beside the repository; "" where there is none.
 inline std::string trace_folder() {
   if (const char* given = std::getenv("SPARCL_TRACE"); given != nullptr) return fs::exists(given) ? given : "";
-  const fs::path beside = fs::path(__FILE__).parent_path() / "../../../shared/data/trace";
+  const fs::path beside = test::tree() / "../shared/data/trace";
   return fs::exists(beside) ? fs::canonical(beside).string() : "";
 }
 
