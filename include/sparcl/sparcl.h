@@ -1,12 +1,17 @@
 /* sparcl: sparse collectives and delta weight replication. The C interface (C99).
  *
- * How it is used: make a communicator (from an MPI communicator in sparcl_mpi.h, or from threads below), then call collectives on it, in the
- * same order on every rank, as with MPI and NCCL. Every call answers with a sparclResult_t; sparclGetLastError has the long text.
+ * How it is used: make a communicator (from an MPI communicator in sparcl_mpi.h, or from threads below), then call collectives on
+ * it, in the same order on every rank, as with MPI and NCCL. Every call answers with a sparclResult_t; sparclGetLastError has the
+ * long text.
  *
  * Rules that hold for every call:
- *  - Counts are elements, 64 bits wide. After an error outputs are as they were; while a blocking call runs they may be neither (SPARCL_COMMIT).
- *  - Errors are agreed: sparclMismatch, sparclWrongBase, sparclCorrupt, sparclTruncated, sparclInvalidArgument come back on every rank and leave the
- *    communicator usable. sparclTimeout, sparclRemoteError and sparclSystemError poison it: each later call returns that error; abort and destroy work.
+ *  - Counts are elements, 64 bits wide. After an error outputs are as they were; while a blocking call runs they may be neither
+ *    (SPARCL_COMMIT).
+ *  - Errors of a collective are agreed: sparclMismatch, sparclWrongBase, sparclCorrupt, sparclTruncated, sparclInvalidArgument,
+ *    sparclInvalidUsage and sparclUnsupported come back on every rank, also where only one met or caused it, and leave the
+ *    communicator usable. So do sparclOutOfMemory and sparclInternalError where an update was being coded or checked.
+ *    sparclTimeout, sparclRemoteError and sparclSystemError poison it: each later call returns that error; abort and destroy work.
+ *    (A call without a communicator, or without a place for its request, takes no part: its error is this rank's alone.)
  *  - A communicator is used by one thread at a time. No helper thread runs: requests move on inside sparcl calls.
  *  - stream must be NULL for host buffers; device buffers are refused with sparclUnsupported until the CUDA kernels land.
  *  - Destroy functions accept NULL.
@@ -29,7 +34,8 @@ extern "C" {
 
 /* ---- results ---- */
 
-typedef enum { /* 0-7 mean and number what ncclResult_t does */
+/* 0-7 mean and number what ncclResult_t does. */
+typedef enum {
   sparclSuccess = 0,
   sparclUnhandledCudaError = 1,
   sparclSystemError = 2,
@@ -38,10 +44,10 @@ typedef enum { /* 0-7 mean and number what ncclResult_t does */
   sparclInvalidUsage = 5,
   sparclRemoteError = 6,
   sparclInProgress = 7,
-  sparclTimeout = 16,      /* a peer did not answer in time */
-  sparclMismatch = 17,     /* the ranks did not make the same call */
-  sparclCorrupt = 18,      /* bytes failed a check */
-  sparclUnsupported = 19,  /* not supported here */
+  sparclTimeout = 16,     /* a peer did not answer in time */
+  sparclMismatch = 17,    /* the ranks did not make the same call */
+  sparclCorrupt = 18,     /* bytes failed a check */
+  sparclUnsupported = 19, /* not supported here */
   sparclOutOfMemory = 20,
   sparclWrongBase = 21,    /* an update for another base than the one held */
   sparclUnauthorized = 22, /* a signature is missing, wrong or by an unknown key */
@@ -49,7 +55,8 @@ typedef enum { /* 0-7 mean and number what ncclResult_t does */
   sparclResultForceInt = 0x7fffffff
 } sparclResult_t;
 
-typedef enum { /* numbered as ncclDataType_t up to 11 */
+/* Numbered as ncclDataType_t up to 11. */
+typedef enum {
   sparclInt8 = 0,
   sparclUint8 = 1,
   sparclInt32 = 2,
@@ -79,8 +86,8 @@ SPARCL_API sparclResult_t sparclGetVersion(int* version);
 /* One sentence for a result; never NULL. */
 SPARCL_API const char* sparclGetErrorString(sparclResult_t result);
 
-/* The long text of the last error on this communicator: what, where (rank, host), and what to do. With comm NULL: of the last failed call of
- * this thread that had no communicator. Valid until the next call on the same communicator (thread). Never NULL. */
+/* The long text of the last error on this communicator: what, where (rank, host), and what to do. With comm NULL: of the last
+ * failed call of this thread that had no communicator. Valid until the next call on the same communicator (thread). Never NULL. */
 SPARCL_API const char* sparclGetLastError(sparclComm_t comm);
 
 /* ---- communicators ---- */
@@ -98,7 +105,8 @@ typedef struct {
   int threads;           /* reserved: worker threads of a rank */
   int heartbeat;         /* reserved */
 } sparclConfig_t;
-#define SPARCL_CONFIG_INITIALIZER { sizeof(sparclConfig_t), NULL, 0, 0, 0, 0, 0, 0 }
+#define SPARCL_CONFIG_INITIALIZER \
+  { sizeof(sparclConfig_t), NULL, 0, 0, 0, 0, 0, 0 }
 
 /* Makes nranks communicators whose ranks are threads of this process: comms[r] is rank r's, to be used by one thread at a time.
  * comms: room for nranks handles, owned by the caller, destroyed one by one. */
@@ -110,7 +118,8 @@ SPARCL_API sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank);
 /* sparclSuccess in *error while the communicator is usable, else the error that poisoned it. */
 SPARCL_API sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error);
 
-/* Ends all pending calls on this rank with sparclRemoteError and tells the peers, without needing them. Later calls return that error. */
+/* Ends all pending calls on this rank with sparclRemoteError and tells the peers, without needing them. Later calls return that
+ * error. */
 SPARCL_API sparclResult_t sparclCommAbort(sparclComm_t comm);
 
 /* Not collective. Requests still pending are ended as by sparclCommAbort, and their handles must not be used afterwards. */
@@ -123,13 +132,17 @@ typedef struct {
   uint64_t nnz_in;       /* changed elements (entries) that the root sent */
   uint64_t nnz_out;      /* changed elements (entries) that this rank holds as the result */
   uint64_t bytes_sent, bytes_received;
-  uint64_t bytes_dense;  /* what a dense broadcast would have delivered to this rank */
-  uint64_t bytes_bound;  /* the least that an exact broadcast delivers to each rank: the encoded update */
-  double seconds, seconds_predicted, seconds_select, seconds_exchange; /* whole; by the cost model; encoding; from the first fragment to the vote */
-  double dropped_l2;     /* 0 for broadcasts */
-  int applied;           /* 1: this rank holds the new state, 0: the old */
+  uint64_t bytes_dense;     /* what a dense broadcast would have delivered to this rank */
+  uint64_t bytes_bound;     /* the least that an exact broadcast delivers to each rank: the encoded update */
+  double seconds;           /* of the whole call */
+  double seconds_predicted; /* the same, by the cost model */
+  double seconds_select;    /* encoding */
+  double seconds_exchange;  /* from the first fragment to the vote */
+  double dropped_l2;        /* 0 for broadcasts */
+  int applied;              /* 1: this rank holds the new state, 0: the old */
 } sparclReport_t;
-#define SPARCL_REPORT_INITIALIZER { sizeof(sparclReport_t), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SPARCL_REPORT_INITIALIZER \
+  { sizeof(sparclReport_t), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* report->size must be set: only the fields inside it are written. */
 SPARCL_API sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t* report);
@@ -137,31 +150,36 @@ SPARCL_API sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t
 /* ---- sparse broadcast ---- */
 
 /* Sparse broadcast of one array; collective over comm.
- *  weights: count elements. On the root the new state (only read). On the others the base on entry; bit for bit the root's on return.
+ *  weights: count elements. On the root the new state (only read). On the others the base on entry; bit for bit the root's on
+ *  return.
  *  base: on the root the state that all ranks hold (only read; NULL: unknown, everything is sent); ignored on the others.
- * One call in flight an array. Whole or not at all: on an agreed error weights are as they were. The root's arrays must not change until the call returns. */
+ * One call in flight an array. Whole or not at all: on an agreed error weights are as they were. The root's arrays must not change
+ * until the call returns. */
 SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
                                                sparclComm_t comm, sparclStream_t stream);
 
 /* A model: an ordered list of named tensors. The tensors stay the caller's and must outlive the state. */
 SPARCL_API sparclResult_t sparclStateCreate(sparclState_t* state);
 
-/* Appends a tensor. name: unique, UTF-8, copied. data: row-major, product(shape) elements. shape: ndim dimensions, copied; ndim 0 is a scalar.
- * Not allowed once the state has been broadcast or hashed (sparclInvalidUsage). Tensors must not share memory: add tied weights once. */
+/* Appends a tensor. name: unique, UTF-8, copied. data: row-major, product(shape) elements. shape: ndim dimensions, copied; ndim 0
+ * is a scalar. Not allowed once the state has been broadcast or hashed (sparclInvalidUsage). Tensors must not share memory: add
+ * tied weights once. */
 SPARCL_API sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
                                          const uint64_t* shape);
 
-/* Optional, on the root, before sparclBroadcastUpdate: what changed since the last one, so that nothing else is read. A promise of the caller's: a
- * change that is not named is not sent. indices: nnz element numbers of the tensor, strictly ascending, copied. Holds for the next update only. */
+/* Optional, on the root, before sparclBroadcastUpdate: what changed since the last one, so that nothing else is read. A promise of
+ * the caller's: a change that is not named is not sent. indices: nnz element numbers of the tensor, strictly ascending, copied.
+ * Holds for the next update only. */
 SPARCL_API sparclResult_t sparclStateMarkIndices(sparclState_t state, const char* name, const uint64_t* indices, size_t nnz);
 
-/* The same as a dirty bitmap: bit i (of word i/64, low bit first) says that elements [i*block, (i+1)*block) may have changed. bitmap: as many
- * words as that needs, copied. */
+/* The same as a dirty bitmap: bit i (of word i/64, low bit first) says that elements [i*block, (i+1)*block) may have changed.
+ * bitmap: as many words as that needs, copied. */
 SPARCL_API sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char* name, const uint64_t* bitmap, size_t block);
 
-/* Sparse broadcast of a model; collective over comm. All ranks' states have the same names, types, shapes and order (else sparclMismatch).
- * The root keeps a snapshot of what the ranks of this comm confirmed (one copy of the model); the first call, and the first with another root or
- * comm, sends all. version: the new state's; on the others the same, or 0 for "whatever the root says". */
+/* Sparse broadcast of a model; collective over comm. All ranks' states have the same names, types, shapes and order (else
+ * sparclMismatch). The root keeps a snapshot of what the ranks of this comm confirmed (one copy of the model); the first call, and
+ * the first with another root or comm, sends all. version: the new state's; on the others the same, or 0 for "whatever the root
+ * says". */
 SPARCL_API sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
                                                 sparclStream_t stream);
 
@@ -175,14 +193,14 @@ SPARCL_API sparclResult_t sparclStateDestroy(sparclState_t state);
 
 /* Broadcast of a sparse vector; collective over comm.
  *  values, indices: on the root *nnz entries, indices strictly ascending (only read); on the others room for `capacity` entries.
- *  nnz: in on the root, out on the others. If it exceeds any other rank's capacity: sparclTruncated on every rank, nothing is written but *nnz = the
- *  root's count. */
-SPARCL_API sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype,
-                                                int root, sparclComm_t comm, sparclStream_t stream);
+ *  nnz: in on the root, out on the others. If it exceeds any other rank's capacity: sparclTruncated on every rank, nothing is
+ *  written but *nnz = the root's count. */
+SPARCL_API sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
+                                                sparclDataType_t datatype, int root, sparclComm_t comm, sparclStream_t stream);
 
 /* ---- requests: the non-blocking twins ----
- * Arguments must stay valid until the request is done. Several may be in flight on one communicator; all ranks start them in the same order.
- * They move on inside sparclTest, sparclWait and the blocking calls of the same communicator. */
+ * Arguments must stay valid until the request is done. Several may be in flight on one communicator; all ranks start them in the
+ * same order. They move on inside sparclTest, sparclWait and the blocking calls of the same communicator. */
 
 SPARCL_API sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
                                                 sparclComm_t comm, sparclRequest_t* request);
@@ -191,7 +209,8 @@ SPARCL_API sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t v
 SPARCL_API sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
                                                  sparclDataType_t datatype, int root, sparclComm_t comm, sparclRequest_t* request);
 
-/* Moves things on without blocking. *done = 1: the call is over, its result is returned, and *request is set to NULL. report may be NULL. */
+/* Moves things on without blocking. *done = 1: the call is over, its result is returned, and *request is set to NULL. report may be
+ * NULL. */
 SPARCL_API sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* report);
 
 /* Blocks until the call is over, returns its result and sets *request to NULL. report may be NULL. A NULL *request is done. */

@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* A communicator over the ranks of `mpi`; collective over it. `mpi` is duplicated and stays the caller's. MPI must be initialised, with
- * MPI_THREAD_FUNNELED or more, and must not be finalised before sparclCommDestroy. config: may be NULL. */
+/* A communicator over the ranks of `mpi`; collective over it. `mpi` is duplicated and stays the caller's. MPI must be initialised,
+ * with MPI_THREAD_FUNNELED or more, and must not be finalised before sparclCommDestroy. config: may be NULL. */
 SPARCL_API sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config);
 
 #ifdef __cplusplus

@@ -28,7 +28,8 @@ class ByteSink {
   virtual void commit(std::size_t used) = 0;
 };
 
-// What a receiver checks of its base before it writes: all of it, or with Writing::kEarly block by block (docs/guarantees.md, SPARCL_VERIFY).
+// What a receiver checks of its base before it writes: all of it, or with Writing::kEarly block by block (docs/guarantees.md,
+// SPARCL_VERIFY).
 enum class Verify : std::uint8_t { kOff, kTouched, kFull };
 
 // What changed, where the caller knows: the encoder then reads nothing else. One entry an array, nullptr: unknown, all of it is
@@ -47,7 +48,7 @@ struct EncodeOptions {
   bool with_state_hash = false;               // hash base and target on the way (for Verify::kFull and files)
   std::span<const ChangedHint* const> hints;  // empty, or one an array
   std::span<const std::byte> attachment;      // opaque bytes that travel with the update (the model layer's: a changed schema,
-                                          // metadata); at most kMaxAttachmentBytes
+                                              // metadata); at most kMaxAttachmentBytes
   std::span<std::byte* const> bring_forward;  // empty, or the base itself, writable: brought to the target on the way, while its
                                               // lines are in the cache. Taken back unless keep_forward() follows
   const BlockMode* mode = nullptr;  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each

@@ -267,6 +267,23 @@ TEST(BroadcastUpdateApi, ARefusedUpdateLeavesTheBaseWhereItWas) {
   expect_equal(all, 2);
 }
 
+TEST(BroadcastUpdateApi, AStateInFlightIsInvalidUsageOnEveryRankAndTheCommStaysUsable) {
+  ThreadRanks party(2);
+  std::vector<Model> all = models(3, 1000);
+  const auto results = party.run([&](int rank, sparclComm_t comm) {
+    sparclRequest_t first = nullptr, second = nullptr;
+    const sparclState_t again = all[rank == 0 ? 0 : 2].state;  // rank 1 does nothing wrong
+    EXPECT_EQ(sparclIBroadcastUpdate(all[static_cast<std::size_t>(rank)].state, 1, 0, comm, &first), sparclSuccess);
+    EXPECT_EQ(sparclIBroadcastUpdate(again, 1, 0, comm, &second), sparclSuccess);
+    EXPECT_EQ(sparclWait(&first, nullptr), sparclSuccess);
+    return sparclWait(&second, nullptr);
+  });
+  EXPECT_THAT(results, Each(sparclInvalidUsage));
+  EXPECT_THAT(sparclGetLastError(party.comm(1)), HasSubstr("rank 0 refused: sparclIBroadcastUpdate: a broadcast of this state"));
+  EXPECT_EQ(all[1].first, all[0].first);
+  EXPECT_THAT(update(party, all, 2, 0), Each(sparclSuccess));
+}
+
 TEST(BroadcastUpdateApi, NamedChangesAreSentAndSurviveARefusal) {
   ThreadRanks party(2);
   std::vector<Model> all = models(2, 100'000);

@@ -5,6 +5,7 @@ programs   every ```c and ```cpp block is a complete program: it is compiled and
            sparcl_mpi.h. The environment gives WORK, LIBS (the folder of the libraries), CC, CXX, FLAGS, MPI_FLAGS, MPIEXEC (empty: no MPI).
 commands   every command of a ```console block exists, as do the presets and the commands of `sparcl` that it names (SPARCL: the program).
 links      every relative link leads to a file.
+errors     include/sparcl/sparcl.h and docs/guarantees.md name the same errors as agreed, and the same as poisoning.
 """
 
 import json
@@ -127,8 +128,25 @@ def check_links(root):
     return faults if count else ["no links found"]
 
 
+def check_errors(root):
+    def names(path, begin, end):
+        match = re.search(re.escape(begin) + "(.*?)" + re.escape(end), text_of(root, path), re.S)
+        return set(re.findall(r"sparcl[A-Z]\w+", match[1])) if match else set()
+
+    header, guarantees = "include/sparcl/sparcl.h", "docs/guarantees.md"
+    faults = []
+    for kind, in_header, in_guarantees in (
+        ("agreed", ("are agreed:", "sparclTimeout"), ("**Agreed**", "Every rank returns")),
+        ("poisoning", ("coded or checked.", "poison it"), ("**Poisoning**", "Every later call")),
+    ):
+        declared, promised = names(header, *in_header), names(guarantees, *in_guarantees)
+        if not declared or declared != promised:
+            faults.append(f"{kind} errors: {header} names {sorted(declared)}, {guarantees} {sorted(promised)}")
+    return faults
+
+
 def main():
-    steps = {"programs": check_programs, "commands": check_commands, "links": check_links}
+    steps = {"programs": check_programs, "commands": check_commands, "links": check_links, "errors": check_errors}
     if len(sys.argv) != 3 or sys.argv[1] not in steps:
         sys.exit(__doc__)
     faults = steps[sys.argv[1]](sys.argv[2])
