@@ -10,6 +10,7 @@
 #include "kernels/bit_list.hpp"
 #include "kernels/diff.hpp"
 #include "kernels/gamma.hpp"
+#include "kernels/select.hpp"
 #include "kernels/step.hpp"
 #include "src/base/data_type.hpp"
 #include "src/base/memory_space.hpp"
@@ -22,6 +23,20 @@ struct OrderKernels {  // those that see values as numbers: one set for integers
   AddStepsAtKernel* add_steps_at;
 };
 
+// How the bits of an element are read as a number.
+enum class Numbers : std::uint8_t { kUnsigned, kSigned, kFloat };
+
+inline Numbers numbers_of(DataType type) {
+  const bool is_signed =
+      type == DataType::kInt8 || type == DataType::kInt16 || type == DataType::kInt32 || type == DataType::kInt64;
+  return info(type).is_float ? Numbers::kFloat : is_signed ? Numbers::kSigned : Numbers::kUnsigned;
+}
+
+struct SelectKernels {
+  FindAtLeastKernel* find_at_least;
+  MagnitudeKeysKernel* magnitude_keys;
+};
+
 struct ElementKernels {  // for elements of one width
   DiffKernel* diff;
   DiffValuesKernel* diff_values;
@@ -31,6 +46,7 @@ struct ElementKernels {  // for elements of one width
   UnitStepsKernel* unit_steps;
   OrderKernels integer;
   OrderKernels floating;
+  std::array<SelectKernels, 3> select;  // by Numbers
 };
 
 struct ListKernels {
@@ -58,6 +74,7 @@ struct KernelSet {
 
   const ElementKernels& of(DataType type) const { return elements[std::countr_zero(element_bytes(type))]; }
   const OrderKernels& order_of(DataType type) const { return info(type).is_float ? of(type).floating : of(type).integer; }
+  const SelectKernels& select_of(DataType type) const { return of(type).select[static_cast<std::size_t>(numbers_of(type))]; }
 };
 
 // Readable scalar bodies: the oracle of all others.

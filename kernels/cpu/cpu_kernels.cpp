@@ -31,8 +31,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/bit_list.inl"
 #include "kernels/cpu/diff.inl"
 #include "kernels/cpu/gamma.inl"
+#include "kernels/cpu/select.inl"
 #include "kernels/cpu/step.inl"
 // clang-format on
+
+template <class T, Numbers kNumbers>
+SelectKernels select_of() {
+  return {find_at_least<T, kNumbers>, magnitude_keys<T, kNumbers>};
+}
 
 template <class T, class Signed>
 ElementKernels elements_of() {
@@ -43,7 +49,8 @@ ElementKernels elements_of() {
           find_not_one<T>,
           unit_steps<Signed>,
           {split_steps<Signed, false>, add_steps<Signed, false>, add_steps_at<T, false>},
-          {split_steps<Signed, true>, add_steps<Signed, true>, add_steps_at<T, true>}};
+          {split_steps<Signed, true>, add_steps<Signed, true>, add_steps_at<T, true>},
+          {select_of<T, Numbers::kUnsigned>(), select_of<T, Numbers::kSigned>(), select_of<T, Numbers::kFloat>()}};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Scalar bodies, written to be read: they define what every other body must give, bit for bit.
 
+#include <algorithm>
 #include <type_traits>
 
 #include "kernels/kernel_set.hpp"
@@ -218,6 +219,36 @@ std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_
   return at;
 }
 
+template <class T, Numbers kNumbers>
+T magnitude(T bits) {
+  if constexpr (kNumbers == Numbers::kUnsigned) return bits;
+  if constexpr (kNumbers == Numbers::kFloat) return static_cast<T>(bits & ~kSignBit<T>);
+  return static_cast<T>((bits & kSignBit<T>) != 0 ? T{0} - bits : bits);
+}
+
+template <class T, Numbers kNumbers>
+std::size_t find_at_least(const std::byte* array, std::size_t count, std::uint32_t first, std::uint64_t least,
+                          std::uint16_t* positions) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (magnitude<T, kNumbers>(load<T>(array, i)) >= least) positions[found++] = static_cast<std::uint16_t>(first + i);
+  }
+  return found;
+}
+
+template <class T, Numbers kNumbers>
+void magnitude_keys(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
+                    std::uint64_t cap, std::uint64_t* keys) {
+  for (std::size_t i = 0; i < count; ++i) {
+    keys[i] = std::min<std::uint64_t>(cap, magnitude<T, kNumbers>(load<T>(array, positions[i] - first)));
+  }
+}
+
+template <class T, Numbers kNumbers>
+constexpr SelectKernels select_of() {
+  return {find_at_least<T, kNumbers>, magnitude_keys<T, kNumbers>};
+}
+
 template <class T>
 constexpr ElementKernels elements_of() {
   return {diff<T>,
@@ -227,7 +258,8 @@ constexpr ElementKernels elements_of() {
           find_not_one<T>,
           unit_steps<T>,
           {split_steps<T, false>, add_steps<T, false>, add_steps_at<T, false>},
-          {split_steps<T, true>, add_steps<T, true>, add_steps_at<T, true>}};
+          {split_steps<T, true>, add_steps<T, true>, add_steps_at<T, true>},
+          {select_of<T, Numbers::kUnsigned>(), select_of<T, Numbers::kSigned>(), select_of<T, Numbers::kFloat>()}};
 }
 
 }  // namespace
