@@ -114,7 +114,7 @@ Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status 
     Ballot theirs;
     std::memcpy(&theirs, heard->buffer.data(), sizeof theirs);
     if (heard->bytes != sizeof theirs || theirs.crc != checksum(theirs)) {
-      engine.fail(Status(Code::kSystemError, fmt::format("rank {}: a control message failed its check", from)), from);
+      engine.fail(Status(Code::kSystemError, fmt::format("a control message of rank {} failed its check", from)), from);
       co_return engine.health();
     }
     theirs.text.back() = '\0';

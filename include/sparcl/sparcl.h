@@ -87,7 +87,8 @@ SPARCL_API sparclResult_t sparclGetVersion(int* version);
 SPARCL_API const char* sparclGetErrorString(sparclResult_t result);
 
 /* The long text of the last error on this communicator: what, where (rank, host), and what to do. With comm NULL: of the last
- * failed call of this thread that had no communicator. Valid until the next call on the same communicator (thread). Never NULL. */
+ * failed call of this thread, whether it had a communicator or not (as a failed init has none). Valid until the next call on the
+ * same communicator (thread). Never NULL. */
 SPARCL_API const char* sparclGetLastError(sparclComm_t comm);
 
 /* ---- communicators ---- */
@@ -161,9 +162,9 @@ SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, 
 /* A model: an ordered list of named tensors. The tensors stay the caller's and must outlive the state. */
 SPARCL_API sparclResult_t sparclStateCreate(sparclState_t* state);
 
-/* Appends a tensor. name: unique, UTF-8, copied. data: row-major, product(shape) elements. shape: ndim dimensions, copied; ndim 0
- * is a scalar. Not allowed once the state has been broadcast or hashed (sparclInvalidUsage). Tensors must not share memory: add
- * tied weights once. */
+/* Appends a tensor. name: unique, UTF-8, not empty, copied. data: row-major, product(shape) elements. shape: ndim dimensions,
+ * copied; ndim 0 is a scalar. Not allowed once the state has been broadcast or hashed (sparclInvalidUsage). Tensors must not share
+ * memory: add tied weights once. */
 SPARCL_API sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
                                          const uint64_t* shape);
 

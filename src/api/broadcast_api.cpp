@@ -210,21 +210,25 @@ sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t
   return launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request);
 }
 
-// A call that fails before its coroutine exists has taken no part: the peers must not wait for it.
-template <class Start>
-sparclResult_t taking_part(sparclComm_t comm, Start&& start) {
-  try {
-    return start();
-  } catch (const std::exception& error) {
-    comm->engine.fail(Status(Code::kSystemError, std::string("a call could not be started: ") + error.what()), comm->transport->rank());
-    return comm->finish(comm->engine.health());
-  }
+Status check_handles(sparclComm_t comm, bool has_request) {
+  if (comm == nullptr) return Status(Code::kInvalidArgument, "comm is NULL");
+  return has_request ? Status() : Status(Code::kInvalidArgument, "request is NULL");
 }
 
-Status check_handles(sparclComm_t comm, const char* function, bool has_request) {
-  if (comm == nullptr) return Status(Code::kInvalidArgument, fmt::format("{}: comm is NULL", function));
-  if (!has_request) return Status(Code::kInvalidArgument, fmt::format("{}: request is NULL", function));
-  return Status();
+// Runs start() on a communicator. A call that fails before its coroutine exists has taken no part: the peers must not wait for it.
+template <class Start>
+sparclResult_t start_call(const char* function, sparclComm_t comm, bool has_request, Start&& start) {
+  return guarded(comm, [&]() -> sparclResult_t {
+    if (const Status bad = check_handles(comm, has_request); !bad.ok()) {
+      return report_error(comm, bad.with_prefix(std::string(function) + ": "));
+    }
+    try {
+      return start();
+    } catch (const std::exception& error) {
+      comm->engine.fail(Status(Code::kSystemError, std::string("a call could not be started: ") + error.what()), comm->transport->rank());
+      return comm->finish(comm->engine.health());
+    }
+  });
 }
 
 }  // namespace
@@ -236,48 +240,33 @@ extern "C" {
 
 sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root, sparclComm_t comm,
                                     sparclStream_t stream) {
-  return guarded([&]() -> sparclResult_t {
-    if (sparcl::Status bad = check_handles(comm, "sparclBroadcastDelta", true); !bad.ok()) return report_error(bad);
-    return taking_part(comm, [&] { return start_delta(weights, base, count, datatype, root, comm, stream, nullptr); });
-  });
+  return start_call(__func__, comm, true, [&] { return start_delta(weights, base, count, datatype, root, comm, stream, nullptr); });
 }
 
 sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root, sparclComm_t comm,
                                      sparclRequest_t* request) {
-  return guarded([&]() -> sparclResult_t {
-    if (sparcl::Status bad = check_handles(comm, "sparclIBroadcastDelta", request != nullptr); !bad.ok()) return report_error(bad);
-    return taking_part(comm, [&] { return start_delta(weights, base, count, datatype, root, comm, nullptr, request); });
-  });
+  return start_call(__func__, comm, request != nullptr,
+                    [&] { return start_delta(weights, base, count, datatype, root, comm, nullptr, request); });
 }
 
 sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream) {
-  return guarded([&]() -> sparclResult_t {
-    if (sparcl::Status bad = check_handles(comm, "sparclBroadcastUpdate", true); !bad.ok()) return report_error(bad);
-    return taking_part(comm, [&] { return start_update(state, version, root, comm, stream, nullptr); });
-  });
+  return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, nullptr); });
 }
 
 sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclRequest_t* request) {
-  return guarded([&]() -> sparclResult_t {
-    if (sparcl::Status bad = check_handles(comm, "sparclIBroadcastUpdate", request != nullptr); !bad.ok()) return report_error(bad);
-    return taking_part(comm, [&] { return start_update(state, version, root, comm, nullptr, request); });
-  });
+  return start_call(__func__, comm, request != nullptr, [&] { return start_update(state, version, root, comm, nullptr, request); });
 }
 
 sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
                                      sparclComm_t comm, sparclStream_t stream) {
-  return guarded([&]() -> sparclResult_t {
-    if (sparcl::Status bad = check_handles(comm, "sparclBroadcastSparse", true); !bad.ok()) return report_error(bad);
-    return taking_part(comm, [&] { return start_sparse(values, indices, nnz, capacity, datatype, root, comm, stream, nullptr); });
-  });
+  return start_call(__func__, comm, true,
+                    [&] { return start_sparse(values, indices, nnz, capacity, datatype, root, comm, stream, nullptr); });
 }
 
 sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
                                       sparclComm_t comm, sparclRequest_t* request) {
-  return guarded([&]() -> sparclResult_t {
-    if (sparcl::Status bad = check_handles(comm, "sparclIBroadcastSparse", request != nullptr); !bad.ok()) return report_error(bad);
-    return taking_part(comm, [&] { return start_sparse(values, indices, nnz, capacity, datatype, root, comm, nullptr, request); });
-  });
+  return start_call(__func__, comm, request != nullptr,
+                    [&] { return start_sparse(values, indices, nnz, capacity, datatype, root, comm, nullptr, request); });
 }
 
 }  // extern "C"

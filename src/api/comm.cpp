@@ -42,13 +42,13 @@ sparclComm::~sparclComm() {
 }
 
 void sparclComm::abort_pending(const char* reason) {
-  engine.fail(Status(Code::kRemoteError, fmt::format("rank {}: {}", transport->rank(), reason)), transport->rank());
+  engine.fail(Status(Code::kRemoteError, reason), transport->rank());
   for (sparclRequest* request : pending) engine.finish(request->task);
 }
 
 sparclResult_t sparclComm::finish(const Status& status) {
-  last_error = status.ok() ? std::string() : fmt::format("rank {}: {}", transport->rank(), status.message());
-  return static_cast<sparclResult_t>(status.code());
+  last_error.clear();
+  return report_error(this, status);
 }
 
 namespace sparcl::api {
@@ -201,7 +201,7 @@ sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
 }
 
 sparclResult_t sparclCommCount(sparclComm_t comm, int* count) {
-  return guarded([&]() -> Status {
+  return guarded(comm, [&]() -> Status {
     if (comm == nullptr || count == nullptr) return Status(Code::kInvalidArgument, "sparclCommCount: comm or count is NULL");
     *count = comm->transport->size();
     return Status();
@@ -209,7 +209,7 @@ sparclResult_t sparclCommCount(sparclComm_t comm, int* count) {
 }
 
 sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank) {
-  return guarded([&]() -> Status {
+  return guarded(comm, [&]() -> Status {
     if (comm == nullptr || rank == nullptr) return Status(Code::kInvalidArgument, "sparclCommUserRank: comm or rank is NULL");
     *rank = comm->transport->rank();
     return Status();
@@ -217,16 +217,16 @@ sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank) {
 }
 
 sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error) {
-  return guarded([&]() -> Status {
+  return guarded(comm, [&]() -> Status {
     if (comm == nullptr || error == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetAsyncError: comm or error is NULL");
     comm->engine.step();
-    *error = comm->finish(comm->engine.health());
+    *error = report_error(comm, comm->engine.health());
     return Status();
   });
 }
 
 sparclResult_t sparclCommAbort(sparclComm_t comm) {
-  return guarded([&]() -> Status {
+  return guarded(comm, [&]() -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommAbort: comm is NULL");
     comm->abort_pending("sparclCommAbort was called");
     return Status();
@@ -241,7 +241,7 @@ sparclResult_t sparclCommDestroy(sparclComm_t comm) {
 }
 
 sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t* report) {
-  return guarded([&]() -> Status {
+  return guarded(comm, [&]() -> Status {
     if (comm == nullptr || report == nullptr) return Status(Code::kInvalidArgument, "sparclCommLastReport: comm or report is NULL");
     return sparcl::api::write_report(comm->last_report, report);
   });

@@ -31,7 +31,7 @@ struct sparclComm {
     return (is_blocking ? early_blocking : early_nonblocking) ? sparcl::codec::Writing::kEarly : sparcl::codec::Writing::kStaged;
   }
 
-  // Keeps the text for sparclGetLastError(comm), the rank first.
+  // A collective call is over: its text, if any, is what sparclGetLastError returns.
   sparclResult_t finish(const sparcl::Status& status);
   // Ends all pending calls with an error and runs their tasks to the end.
   void abort_pending(const char* reason);

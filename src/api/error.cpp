@@ -1,5 +1,7 @@
 #include "src/api/error.hpp"
 
+#include <fmt/format.h>
+
 #include "src/api/comm.hpp"
 
 namespace sparcl::api {
@@ -12,8 +14,11 @@ std::string& thread_text() {
 
 }  // namespace
 
-sparclResult_t report_error(const Status& status) {
-  if (!status.ok()) thread_text() = status.message();
+sparclResult_t report_error(sparclComm_t comm, const Status& status) {
+  if (!status.ok()) {
+    thread_text() = comm != nullptr ? fmt::format("rank {}: {}", comm->transport->rank(), status.message()) : status.message();
+    if (comm != nullptr) comm->last_error = thread_text();
+  }
   return static_cast<sparclResult_t>(status.code());
 }
 
@@ -22,7 +27,7 @@ sparclResult_t report_error(const Status& status) {
 extern "C" {
 
 sparclResult_t sparclInternalReportError(sparclResult_t result, const char* text) {
-  return sparcl::api::report_error(sparcl::Status(static_cast<sparcl::Code>(result), text));
+  return sparcl::api::report_error(nullptr, sparcl::Status(static_cast<sparcl::Code>(result), text));
 }
 
 sparclResult_t sparclGetVersion(int* version) {

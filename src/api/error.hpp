@@ -4,29 +4,37 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "sparcl/sparcl.h"
 #include "src/base/status.hpp"
 
 namespace sparcl::api {
 
-// Keeps the text for sparclGetLastError(NULL) on this thread.
-sparclResult_t report_error(const Status& status);
+// Keeps the text of an error for sparclGetLastError(NULL) on this thread; where comm is not nullptr for sparclGetLastError(comm),
+// too, the rank first. A success leaves the texts as they are.
+sparclResult_t report_error(sparclComm_t comm, const Status& status);
 
-// Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface.
+// Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface. comm: as above.
 template <class Function>
-sparclResult_t guarded(Function&& function) noexcept {
+sparclResult_t guarded(sparclComm_t comm, Function&& function) noexcept {
   try {
     if constexpr (std::is_same_v<decltype(function()), Status>) {
-      return report_error(function());
+      return report_error(comm, function());
     } else {
       return function();
     }
   } catch (const std::bad_alloc&) {
     return sparclOutOfMemory;  // no text: it would need memory
   } catch (const std::exception& error) {
-    return report_error(Status(Code::kInternalError, error.what()));
+    return report_error(comm, Status(Code::kInternalError, error.what()));
   }
+}
+
+template <class Function>
+sparclResult_t guarded(Function&& function) noexcept {
+  return guarded(nullptr, std::forward<Function>(function));
 }
 
 // Copies the part of a sized C struct that both sides know.

@@ -21,6 +21,10 @@ sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
   return comm.finish(status);
 }
 
+sparclComm_t comm_of(const sparclRequest_t* request) {
+  return request != nullptr && *request != nullptr ? (*request)->comm : nullptr;
+}
+
 Status copy_report(const sparclRequest& request, sparclReport_t* into) {
   return into != nullptr ? write_report(request.report, into) : Status();
 }
@@ -53,11 +57,12 @@ using sparcl::api::report_error;
 extern "C" {
 
 sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* report) {
-  return guarded([&]() -> sparclResult_t {
+  const sparclComm_t comm = sparcl::api::comm_of(request);
+  return guarded(comm, [&]() -> sparclResult_t {
     if (request == nullptr || done == nullptr) {
-      return report_error(Status(Code::kInvalidArgument, "sparclTest: request or done is NULL"));
+      return report_error(comm, Status(Code::kInvalidArgument, "sparclTest: request or done is NULL"));
     }
-    if (Status bad = sparcl::api::check_report(report); !bad.ok()) return report_error(bad);
+    if (Status bad = sparcl::api::check_report(report); !bad.ok()) return report_error(comm, bad.with_prefix("sparclTest: "));
     *done = 1;
     if (*request == nullptr) return sparclSuccess;
     sparclRequest& pending = **request;
@@ -74,9 +79,10 @@ sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* r
 }
 
 sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* report) {
-  return guarded([&]() -> sparclResult_t {
-    if (request == nullptr) return report_error(Status(Code::kInvalidArgument, "sparclWait: request is NULL"));
-    if (Status bad = sparcl::api::check_report(report); !bad.ok()) return report_error(bad);
+  const sparclComm_t comm = sparcl::api::comm_of(request);
+  return guarded(comm, [&]() -> sparclResult_t {
+    if (request == nullptr) return report_error(comm, Status(Code::kInvalidArgument, "sparclWait: request is NULL"));
+    if (Status bad = sparcl::api::check_report(report); !bad.ok()) return report_error(comm, bad.with_prefix("sparclWait: "));
     if (*request == nullptr) return sparclSuccess;
     sparclRequest& pending = **request;
     pending.comm->engine.finish(pending.task);

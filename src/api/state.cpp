@@ -119,6 +119,7 @@ sparclResult_t sparclStateCreate(sparclState_t* state) {
 sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim, const uint64_t* shape) {
   return guarded([&]() -> Status {
     if (state == nullptr || name == nullptr) return Status(Code::kInvalidArgument, "sparclStateAdd: state or name is NULL");
+    SPARCL_RETURN_IF_ERROR(sparcl::model::check_tensor_name(name).with_prefix("sparclStateAdd: "));
     const sparcl::DataTypeInfo* type = sparcl::find_data_type(static_cast<int>(datatype));
     if (type == nullptr) {
       return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: '{}': {} is no data type", name, static_cast<int>(datatype)));

@@ -47,6 +47,10 @@ bool HeaderHandler::start_object(std::size_t) {
     seen_metadata_ = true;
     return true;
   }
+  if (const Status named = check_tensor_name(key_); !named.ok()) {
+    error_ = Status(Code::kCorrupt, "header: " + named.message());
+    return false;
+  }
   place_ = Place::kTensor;
   seen_ = kNone;
   tensors_.emplace_back().schema.name = std::move(key_);

@@ -86,12 +86,16 @@ Result<Schema> parse_schema(std::span<const std::byte> bytes) {
   return schema;
 }
 
+Status check_tensor_name(std::string_view name) {
+  if (name.empty()) return Status(Code::kInvalidArgument, "a tensor's name is empty: give each tensor a name");
+  if (is_utf8(name)) return {};
+  return Status(Code::kInvalidArgument, fmt::format("tensor {}: its name is not valid UTF-8", in_quotes(name)));
+}
+
 Status validate(const Schema& schema) {
   std::uint64_t total_bytes = 0;
   for (const TensorSchema& tensor : schema) {
-    if (!is_utf8(tensor.name)) {
-      return Status(Code::kInvalidArgument, fmt::format("tensor {}: its name is not valid UTF-8", in_quotes(tensor.name)));
-    }
+    SPARCL_RETURN_IF_ERROR(check_tensor_name(tensor.name));
     const Result<std::uint64_t> count = element_count(tensor);
     if (!count.ok()) return count.status();
     total_bytes += *count * element_bytes(tensor.datatype);

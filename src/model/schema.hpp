@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/checksum.hpp"
@@ -33,7 +34,10 @@ std::vector<std::byte> serialise(const Schema& schema);
 // The inverse, for hostile bytes: an error unless they are exactly what serialise() writes for a valid schema.
 Result<Schema> parse_schema(std::span<const std::byte> bytes);
 
-// Names are valid UTF-8 and unique, no shape overflows, and neither does the sum of the bytes.
+// What a tensor may be called: valid UTF-8, at least a byte of it.
+Status check_tensor_name(std::string_view name);
+
+// Names are fit and unique, no shape overflows, and neither does the sum of the bytes.
 Status validate(const Schema& schema);
 
 // Of names, types, shapes and their order: two schemas are equal if and only if (to 2^-128) their hashes are.

@@ -1,9 +1,12 @@
 // Requests, aborts, and what a communicator does after them.
-#include <algorithm>
-#include <vector>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "sparcl/sparcl.h"
 #include "thread_ranks.hpp"
@@ -11,8 +14,11 @@
 namespace sparcl::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 // All ranks on this one thread, driven by sparclTest alone.
 bool drive(std::vector<sparclRequest_t>& requests, std::vector<sparclResult_t>& results) {
@@ -63,7 +69,8 @@ TEST(RequestApi, WaitGivesResultAndReport) {
   held[0][7] = 1;
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     sparclRequest_t request = nullptr;
-    EXPECT_EQ(sparclIBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), nullptr, 100, sparclFloat32, 0, comm, &request), sparclSuccess);
+    EXPECT_EQ(sparclIBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), nullptr, 100, sparclFloat32, 0, comm, &request),
+              sparclSuccess);
     sparclReport_t report = SPARCL_REPORT_INITIALIZER;
     const sparclResult_t result = sparclWait(&request, &report);
     EXPECT_EQ(request, nullptr);
@@ -113,11 +120,14 @@ TEST(RequestApi, AnAbortReachesThePeersThatWait) {
   EXPECT_EQ(results[1], sparclSuccess);
   EXPECT_EQ(results[0], sparclRemoteError);
   EXPECT_EQ(results[2], sparclRemoteError);
-  EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr("rank 1"));
+  EXPECT_THAT(sparclGetLastError(party.comm(0)), AllOf(StartsWith("rank 0: rank 1 ("), HasSubstr("sparclCommAbort was called")));
   for (int rank = 0; rank < 3; ++rank) {
     sparclResult_t error = sparclSuccess;
     EXPECT_EQ(sparclCommGetAsyncError(party.comm(rank), &error), sparclSuccess);
     EXPECT_EQ(error, sparclRemoteError);
+    EXPECT_THAT(sparclGetLastError(party.comm(rank)),
+                Not(HasSubstr("rank " + std::to_string(rank) + ": rank " + std::to_string(rank))));
+    EXPECT_THAT(sparclGetLastError(party.comm(rank)), Not(HasSubstr(": rank 1: "))) << "who aborted is named once";
     EXPECT_EQ(sparclBroadcastDelta(held[0].data(), nullptr, 100, sparclFloat32, 0, party.comm(rank), nullptr), sparclRemoteError);
   }
 }
@@ -157,6 +167,40 @@ TEST(CommApi, NullAndBadArgumentsAreNamed) {
   for (int code = 0; code < 40; ++code) EXPECT_STRNE(sparclGetErrorString(static_cast<sparclResult_t>(code)), "");
 }
 
+TEST(CommApi, ACallThatTakesNoPartLeavesItsTextUnderTheCommAndUnderNull) {
+  ThreadRanks party(1);
+  const sparclComm_t comm = party.comm(0);
+  float value = 1;
+  sparclRequest_t request = nullptr;
+  ASSERT_EQ(sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, comm, &request), sparclSuccess);
+  sparclReport_t unset{};
+  std::size_t nnz = 0;
+  const std::vector<std::pair<const char*, std::function<sparclResult_t()>>> calls{
+      {"sparclIBroadcastDelta: request is NULL",
+       [&] { return sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, comm, nullptr); }},
+      {"sparclIBroadcastUpdate: request is NULL", [&] { return sparclIBroadcastUpdate(nullptr, 1, 0, comm, nullptr); }},
+      {"sparclIBroadcastSparse: request is NULL",
+       [&] { return sparclIBroadcastSparse(nullptr, nullptr, &nnz, 0, sparclFloat32, 0, comm, nullptr); }},
+      {"sparclTest: request or done is NULL", [&] { return sparclTest(&request, nullptr, nullptr); }},
+      {"sparclWait: report->size is not set", [&] { return sparclWait(&request, &unset); }},
+      {"sparclCommCount", [&] { return sparclCommCount(comm, nullptr); }},
+      {"sparclCommUserRank", [&] { return sparclCommUserRank(comm, nullptr); }},
+      {"sparclCommGetAsyncError", [&] { return sparclCommGetAsyncError(comm, nullptr); }},
+      {"report->size is not set", [&] { return sparclCommLastReport(comm, &unset); }},
+  };
+  for (const auto& [text, call] : calls) {
+    EXPECT_EQ(call(), sparclInvalidArgument) << text;
+    EXPECT_THAT(sparclGetLastError(comm), AllOf(StartsWith("rank 0: "), HasSubstr(text)));
+    EXPECT_STREQ(sparclGetLastError(nullptr), sparclGetLastError(comm));
+  }
+  sparclResult_t error = sparclInternalError;
+  EXPECT_EQ(sparclCommGetAsyncError(comm, &error), sparclSuccess);
+  EXPECT_EQ(error, sparclSuccess);
+  EXPECT_THAT(sparclGetLastError(comm), HasSubstr("report->size")) << "a look at the state must not lose the text";
+  EXPECT_EQ(sparclWait(&request, nullptr), sparclSuccess);
+  EXPECT_STREQ(sparclGetLastError(comm), "");
+}
+
 TEST(StateApi, RefusesWhatCannotBeATensor) {
   sparclState_t state = nullptr;
   ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
@@ -168,6 +212,10 @@ TEST(StateApi, RefusesWhatCannotBeATensor) {
   EXPECT_EQ(sparclStateAdd(state, "y", data, static_cast<sparclDataType_t>(50), 1, shape), sparclInvalidArgument);
   EXPECT_EQ(sparclStateAdd(state, "y", data, sparclFloat32, -1, shape), sparclInvalidArgument);
   EXPECT_EQ(sparclStateAdd(state, "y", data, sparclFloat32, 2, huge), sparclInvalidArgument);
+  for (const char* name : {"", "\xff", "\xc0\xaf", "cut \xe2\x82", "\xed\xa0\x80"}) {
+    EXPECT_EQ(sparclStateAdd(state, name, data, sparclFloat32, 1, shape), sparclInvalidArgument) << name;
+    EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr(*name == '\0' ? "name is empty" : "is not valid UTF-8"));
+  }
   float scalar = 0;
   const std::uint64_t tail[] = {1};
   EXPECT_EQ(sparclStateAdd(state, "scalar", &scalar, sparclFloat32, 0, nullptr), sparclSuccess);

@@ -2,7 +2,7 @@
 """Checks README.md and docs/: check_docs.py STEP ROOT, where STEP is
 
 programs   every ```c and ```cpp block is a complete program: it is compiled and run, under mpirun with 2 ranks if it includes
-           sparcl_mpi.h. The environment gives WORK, LIBS (the folder of the libraries), CC, CXX, FLAGS, MPI_FLAGS, MPIEXEC (empty: no MPI).
+           sparcl_mpi.h, and once more with a wrong setting, which it must name. The environment gives WORK, LIBS (the folder of the libraries), CC, CXX, FLAGS, MPI_FLAGS, MPIEXEC (empty: no MPI).
 commands   every command of a ```console block exists, as do the presets and the commands of `sparcl` that it names (SPARCL: the program).
 links      every relative link leads to a file.
 errors     include/sparcl/sparcl.h and docs/guarantees.md name the same errors as agreed, and the same as poisoning.
@@ -65,7 +65,17 @@ def check_program(path, line, language, code):
     flags = ["-Wall", "-Wextra", "-Werror", *shlex.split(env["FLAGS"])]
     libraries = ["-L" + env["LIBS"], "-Wl,-rpath," + env["LIBS"], *(["-lsparcl_mpi"] if mpi else []), "-lsparcl", "-pthread"]
     mpi_flags = shlex.split(env["MPI_FLAGS"]) if mpi else []
-    return run([*compiler, *flags, source, "-o", stem, *libraries, *mpi_flags]) and run([*([env["MPIEXEC"], "-n", "2"] if mpi else []), stem])
+    program = [*([env["MPIEXEC"], "-n", "2"] if mpi else []), stem]
+    return run([*compiler, *flags, source, "-o", stem, *libraries, *mpi_flags]) and run(program) and names_its_error(path, line, program)
+
+
+def names_its_error(path, line, program):
+    """A program that is shown prints the library's own text where a call fails, its first one, too."""
+    failed = subprocess.run(program, timeout=240, capture_output=True, env={**os.environ, "SPARCL_VERIFY": "nonsense"})
+    if failed.returncode != 0 and b"SPARCL_VERIFY=nonsense" in failed.stderr:
+        return True
+    print(f"{path}:{line}: with SPARCL_VERIFY=nonsense it exits with {failed.returncode} and says:\n{failed.stderr.decode(errors='replace')}")
+    return False
 
 
 def check_programs(root):

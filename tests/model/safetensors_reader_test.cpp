@@ -113,6 +113,7 @@ std::vector<Refusal> refusals() {
       {"CutJson", R"({"t":{"dtype":)", "", "no valid JSON"},
       {"TrailingComma", R"({"t":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},})", "ab", "no valid JSON"},
       {"BadUtf8InAName", "{\"\xff\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", "a", "UTF-8"},
+      {"EmptyName", R"({"":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", "a", "header: a tensor's name is empty"},
       {"LoneSurrogate", R"({"\ud800":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", "a", "surrogate"},
       {"Depth", R"({"t":{"dtype":"U8","shape":[[[[[[2]]]]]],"data_offsets":[0,2]}})", "ab",
        "shape must hold integers that are not negative, not an array"},

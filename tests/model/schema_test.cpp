@@ -101,6 +101,7 @@ TEST(Schema, ValidatesNamesAndSizes) {
   EXPECT_TRUE(validate(example()).ok());
   EXPECT_THAT(validate({{"x", DataType::kUint8, {}}, {"x", DataType::kInt8, {}}}).message(), HasSubstr("twice"));
   EXPECT_THAT(validate({{"\xff", DataType::kUint8, {}}}).message(), HasSubstr("UTF-8"));
+  EXPECT_THAT(validate({{"", DataType::kUint8, {}}}).message(), HasSubstr("name is empty"));
   const std::uint64_t half = 1ull << 62;
   EXPECT_FALSE(validate({{"x", DataType::kUint8, {half}}, {"y", DataType::kUint8, {half}}}).ok());
   EXPECT_TRUE(validate({{"x", DataType::kUint8, {half}}, {"y", DataType::kUint8, {half - 1}}}).ok());

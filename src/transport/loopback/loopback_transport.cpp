@@ -44,7 +44,7 @@ std::string LoopbackTransport::describe_peer(int peer) const {
 bool LoopbackTransport::refuse(Operation& operation) {
   const char* verb = operation.kind == Operation::Kind::kSend ? "send to" : "receive from";
   if (killed_) {
-    operation.status = Status(Code::kSystemError, fmt::format("rank {} was killed", rank_), Scope::kComm);
+    operation.status = Status(Code::kSystemError, "this rank was killed", Scope::kComm);
   } else if (operation.peer < 0 || operation.peer >= size()) {
     operation.status =
         Status(Code::kInvalidArgument, fmt::format("cannot {} rank {}: the ranks are 0 to {}", verb, operation.peer, size() - 1));
@@ -107,7 +107,7 @@ Status LoopbackTransport::progress(std::vector<OperationRef>& completed) {
     completed.push_back(std::move(completion.operation));
   }
   scratch_.clear();
-  return killed_ ? Status(Code::kSystemError, fmt::format("rank {} was killed", rank_), Scope::kComm) : Status();
+  return killed_ ? Status(Code::kSystemError, "this rank was killed", Scope::kComm) : Status();
 }
 
 void LoopbackTransport::idle(std::uint64_t turns, double until_seconds) {

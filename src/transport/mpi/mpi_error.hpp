@@ -15,9 +15,9 @@ inline std::string mpi_error_text(int error) {
   return std::string(text, static_cast<std::size_t>(length));
 }
 
-inline Status mpi_status(int error, const char* call) {
+inline Status mpi_status(int error, const std::string& call) {
   if (error == MPI_SUCCESS) return {};
-  return Status(Code::kSystemError, std::string(call) + ": " + mpi_error_text(error), Scope::kComm);
+  return Status(Code::kSystemError, call + ": " + mpi_error_text(error), Scope::kComm);
 }
 
 }  // namespace sparcl

@@ -275,8 +275,8 @@ Status MpiTransport::progress(std::vector<OperationRef>& completed) {
 void MpiTransport::handle(const Finished& finished, std::vector<OperationRef>& completed) {
   const MpiOperationRef& operation = finished.operation;
   if (finished.error != MPI_SUCCESS) {
-    const char* what = operation->kind == Operation::Kind::kSend ? "send to" : "receive from";
-    return finish(operation, completed, mpi_status(finished.error, what).with_prefix(fmt::format("rank {}: ", operation->peer)));
+    const std::string what = fmt::format("{} rank {}", operation->kind == Operation::Kind::kSend ? "send to" : "receive from", operation->peer);
+    return finish(operation, completed, mpi_status(finished.error, what));
   }
   switch (finished.role) {
     case Role::kHead: return handle_head(finished, completed);
