@@ -38,6 +38,7 @@ std::span<const std::byte> BaseCheck::new_values(const BlockView& held, const De
   gather(kernels_, held, block.changed(), held_values_.data(), next);
   if (block.kind == DecodedKind::kValues) return {block.values.data(), bytes};
   kernels_.order_of(held.shape.datatype).add_steps(held_values_.data(), block.values.data(), block.count, new_values_.data());
+  if (block.kind == DecodedKind::kMixed) replace_values(block, held.shape, new_values_.data());
   return {new_values_.data(), bytes};
 }
 
@@ -62,6 +63,10 @@ void BaseCheck::add_unchanged(std::uint64_t index, const BlockView& held) {
 }
 
 Status BaseCheck::end_chunk(const ChunkDigests& said) {
+  if (!has_digests_) {
+    const bool silent = said.old_values == 0 && said.new_values == 0;
+    return silent ? Status() : Status(Code::kCorrupt, "an update without digests has a chunk with some");
+  }
   const bool is_old = held_digest_ == said.old_values;
   const bool is_new = held_digest_ == said.new_values;
   const bool follows = new_digest_ == said.new_values;

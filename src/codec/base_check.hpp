@@ -37,6 +37,9 @@ class BaseCheck {
   Compared add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next);
   void add_unchanged(std::uint64_t index, const BlockView& held);
 
+  // The update was composed by someone who had no base (kFlagNoDigests): state hashes alone are checked.
+  void expect_no_digests() { has_digests_ = false; }
+
   // After the blocks of each chunk, with what the chunk says.
   Status end_chunk(const ChunkDigests& said);
   // After all chunks.
@@ -50,6 +53,7 @@ class BaseCheck {
   Status finish_full(const StateHashes& said);
 
   Verify verify_;
+  bool has_digests_ = true;
   const kernels::KernelSet& kernels_;
 
   // Of the chunk: sums over its blocks but fresh ones, whose old values nobody knows.

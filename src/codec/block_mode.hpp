@@ -46,7 +46,7 @@ struct BlockChanges {
   void make_room();
 };
 
-enum class DecodedKind : std::uint8_t { kWhole, kValues, kSteps };
+enum class DecodedKind : std::uint8_t { kWhole, kValues, kSteps, kMixed };
 
 // One block as received.
 struct DecodedBlock {
@@ -55,14 +55,21 @@ struct DecodedBlock {
   std::size_t count = 0;
   const std::byte* whole = nullptr;  // kWhole: all of the block, in the payload
   Scratch<std::uint16_t> positions;
-  Scratch<std::byte> values;  // kValues: new values; kSteps: steps
+  Scratch<std::byte> values;  // kValues: new values; kSteps: steps; kMixed: steps, 0 where a value replaces
   RiceListReader list;
   RiceListReader exception_list;
   Scratch<std::uint16_t> exceptions;
   Scratch<std::uint8_t> lengths;
   Scratch<std::uint64_t> coded;
 
+  // kMixed only: the changes (by their number, and by their position) that a value replaces.
+  std::size_t replaced_count = 0;
+  Scratch<std::uint16_t> replaced;
+  Scratch<std::uint16_t> replaced_at;
+  Scratch<std::byte> replaced_values;
+
   std::span<const std::uint16_t> changed() const { return {positions.data(), count}; }
+  std::span<const std::uint16_t> replaced_positions() const { return {replaced_at.data(), replaced_count}; }
 };
 
 constexpr std::size_t kCannot = std::numeric_limits<std::size_t>::max();
@@ -85,6 +92,7 @@ extern const BlockMode kDenseMode;
 extern const BlockMode kFreshMode;
 extern const BlockMode kVerbatimMode;
 extern const BlockMode kFlatMode;
+extern const BlockMode kMixedMode;
 
 std::span<const BlockMode* const> block_modes();
 // nullptr if there is none.
@@ -102,6 +110,9 @@ bool read_change_count(std::span<const std::byte>& payload, BlockShape shape, st
 
 // What every mode with positions needs: sets block.count and makes room.
 void make_room(DecodedBlock& block, BlockShape shape, std::size_t count);
+
+// kMixed: puts the values that replace to their places among the new values of all changes.
+void replace_values(const DecodedBlock& block, BlockShape shape, std::byte* new_values);
 
 // All bits used, and only zeros up to the end of the last byte?
 bool ends_cleanly(const BitCursor& bits);

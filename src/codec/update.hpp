@@ -51,6 +51,7 @@ struct EncodeOptions {
                                               // metadata); at most kMaxAttachmentBytes
   std::span<std::byte* const> bring_forward;  // empty, or the base itself, writable: brought to the target on the way, while its
                                               // lines are in the cache. Taken back unless keep_forward() follows
+  bool with_runs = false;           // for files: the update can be composed with others by those who know no schema (compose.hpp)
   const BlockMode* mode = nullptr;  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
 };
 

@@ -174,8 +174,11 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
   const Hash128 schema{load_le<std::uint64_t>(at + 16), load_le<std::uint64_t>(at + 24)};
   const auto elements = load_le<std::uint64_t>(at + 40);
   const auto arrays = load_le<std::uint32_t>(at + 48);
-  if ((header.flags & ~(kFlagBaseHash | kFlagTargetHash)) != 0)
-    return corrupt("the header has flags that wire version 0 does not define");
+  if ((header.flags & ~kFlags) != 0) return corrupt("the header has flags that wire version 0 does not define");
+  if ((header.flags & kFlagNoDigests) != 0) {
+    if ((header.flags & kFlags) != kFlags) return corrupt("an update without digests has no state hashes either");
+    check.expect_no_digests();
+  }
   if (schema != expected_schema) {
     return Status(
         Code::kMismatch,
@@ -190,6 +193,9 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
   if (verify == Verify::kFull && (header.flags & kFlagTargetHash) == 0) {
     return Status(Code::kUnsupported,
                   "the update carries no state hash, so a full check is not possible: encode it with one, or verify `touched`");
+  }
+  if (verify == Verify::kTouched && (header.flags & kFlagNoDigests) != 0) {
+    return Status(Code::kUnsupported, "the update was composed without its base, so it carries state hashes only: verify `full`");
   }
   return {};
 }
@@ -292,6 +298,10 @@ void UpdateDecoder::Impl::write_pending(const Slot* next) {
       break;
     case DecodedKind::kSteps:
       add_steps_at(kernels, view(*pending), block.changed(), block.values.data(), accesses_of(next));
+      break;
+    case DecodedKind::kMixed:  // files only: speed is no concern
+      add_steps_at(kernels, view(*pending), block.changed(), block.values.data(), {});
+      scatter(kernels, view(*pending), block.replaced_positions(), block.replaced_values.data(), {});
       break;
   }
   pending = nullptr;

@@ -11,6 +11,7 @@
 #include "src/codec/layout.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/codec/update.hpp"
+#include "src/codec/update_header.hpp"
 
 namespace sparcl::codec {
 
@@ -91,18 +92,19 @@ Status UpdateEncoder::Impl::start(ByteSink& sink) {
   SPARCL_RETURN_IF_ERROR(check());
   std::uint32_t flags = 0;
   if (options.with_state_hash) flags = kFlagTargetHash | (has_whole_base ? kFlagBaseHash : 0);
-  std::array<std::byte, kUpdateHeaderBytes - kCrcBytes> header;
-  store_le(header.data(), options.base_version);
-  store_le(header.data() + 8, options.target_version);
-  store_le(header.data() + 16, options.schema_hash.low);
-  store_le(header.data() + 24, options.schema_hash.high);
-  store_le(header.data() + 32, layout_hash(map));
-  store_le(header.data() + 40, map.element_count());
-  store_le(header.data() + 48, static_cast<std::uint32_t>(map.arrays().size()));
-  store_le(header.data() + 52, flags);
+  const UpdateHeader header{options.base_version,
+                            options.target_version,
+                            options.schema_hash,
+                            layout_hash(map),
+                            map.element_count(),
+                            static_cast<std::uint32_t>(map.arrays().size()),
+                            flags};
   frame.write_prefix(StreamKind::kUpdate, sink);
-  frame.write_checked_section(kTagUpdateHeader, header, sink);
+  frame.write_checked_section(kTagUpdateHeader, serialise(header), sink);
   if (!options.attachment.empty()) frame.write_section(kTagAttachment, options.attachment, sink);
+  if (const std::vector<std::byte> runs = serialise_runs(map); options.with_runs && runs.size() <= kMaxSectionBytes) {
+    frame.write_section(kTagRuns, runs, sink);
+  }
   started = true;
   return {};
 }

@@ -21,6 +21,7 @@ enum Tag : std::uint8_t {
   kTagBlock = 0x10,          // + mode
   kTagBlockAfterGap = 0x30,  // + mode
   kTagMaySkip = 0x80,        // flag
+  kTagRuns = 0x86,
 };
 
 constexpr bool is_block(std::uint8_t tag) { return (tag & 0xd0) == kTagBlock; }
@@ -36,6 +37,8 @@ constexpr std::size_t kOldCheckBytes = 2;  // behind the payload of an update's 
 
 constexpr std::uint32_t kFlagBaseHash = 1;
 constexpr std::uint32_t kFlagTargetHash = 2;
+constexpr std::uint32_t kFlagNoDigests = 4;  // nobody has seen the base's values: chunks and blocks say nothing of them
+constexpr std::uint32_t kFlags = kFlagBaseHash | kFlagTargetHash | kFlagNoDigests;
 
 constexpr std::uint64_t kMaxSectionBytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{16} << 20;

@@ -106,6 +106,7 @@ Result<DiffReport> make_delta(const std::string& base_path, const std::string& t
   codec::EncodeOptions options;
   options.schema_hash = model::schema_hash(target->schema());
   options.with_state_hash = true;
+  options.with_runs = true;
   options.attachment = change->attachment;
   options.mode = mode;
   FileSink sink(*file);

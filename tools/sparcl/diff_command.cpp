@@ -21,7 +21,8 @@ struct Options {
 std::vector<std::string> mode_names() {
   std::vector<std::string> names{"auto"};
   for (const codec::BlockMode* mode : codec::block_modes()) {
-    if (mode != &codec::kFreshMode) names.push_back(mode->name);  // fresh is for tensors without a base, never a choice
+    // fresh is for tensors without a base, mixed for compositions: never a choice
+    if (mode != &codec::kFreshMode && mode != &codec::kMixedMode) names.push_back(mode->name);
   }
   return names;
 }

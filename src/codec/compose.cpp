@@ -1,0 +1,148 @@
+#include "src/codec/compose.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/codec/composed_block.hpp"
+#include "src/codec/frame_writer.hpp"
+#include "src/codec/layout.hpp"
+
+namespace sparcl::codec {
+namespace {
+
+constexpr std::uint32_t kNeededFlags = kFlagBaseHash | kFlagTargetHash;
+
+Status check_alone(const UpdateReader& update, const std::string& name) {
+  if ((update.header().flags & kNeededFlags) != kNeededFlags) {
+    return Status(
+        Code::kUnsupported,
+        fmt::format("{}: it has no hash of its whole base or of its target (its list of tensors changes, or it is no file of "
+                    "sparcl diff): it can be composed with the base only",
+                    name));
+  }
+  if (!update.map()) {
+    return Status(Code::kUnsupported,
+                  fmt::format("{}: it does not say how its state is cut into blocks: it can be composed with the base only", name));
+  }
+  return {};
+}
+
+Status check_pair(const UpdateReader& first, const UpdateReader& second, const std::string& a, const std::string& b) {
+  const UpdateHeader& x = first.header();
+  const UpdateHeader& y = second.header();
+  const auto same_array = [](const ArraySpec& l, const ArraySpec& r) { return l.datatype == r.datatype && l.count == r.count; };
+  if (x.schema_hash != y.schema_hash || x.layout_hash != y.layout_hash || x.elements != y.elements || x.arrays != y.arrays ||
+      !std::ranges::equal(first.map()->arrays(), second.map()->arrays(), same_array)) {
+    return Status(Code::kMismatch, fmt::format("{} and {} are for different lists of tensors", a, b));
+  }
+  if (first.end().target_hash != second.end().base_hash) {
+    return Status(Code::kWrongBase, fmt::format("{} does not follow {}: the one begins at state {}, the other ends at {}", b, a,
+                                                to_hex(second.end().base_hash), to_hex(first.end().target_hash)));
+  }
+  if (x.target_version == y.base_version) return {};
+  return Status(Code::kWrongBase, fmt::format("{} does not follow {}: the one begins at version {}, the other ends at {}", b, a,
+                                              y.base_version, x.target_version));
+}
+
+Status check_chain(std::span<const UpdateReader> updates, std::span<const std::string> names) {
+  if (updates.empty()) return Status(Code::kInvalidArgument, "there is no update to compose");
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    SPARCL_RETURN_IF_ERROR(check_alone(updates[i], names[i]));
+    if (i > 0) SPARCL_RETURN_IF_ERROR(check_pair(updates[i - 1], updates[i], names[i - 1], names[i]));
+  }
+  return {};
+}
+
+class Composer {
+ public:
+  Composer(std::span<UpdateReader> updates, std::span<const std::string> names, const kernels::KernelSet& kernels, ByteSink& sink)
+      : updates_(updates), names_(names), kernels_(kernels), sink_(sink), block_(kernels), at_(updates.size(), 0) {}
+
+  Result<ComposeStats> run(std::span<const std::byte> attachment) {
+    write_head(attachment);
+    std::uint64_t next = 0;  // the least index that a block can have
+    for (std::uint64_t index = 0; find_next(index);) {
+      SPARCL_RETURN_IF_ERROR(compose_block(index));
+      if (block_.coded_elements() == 0) continue;
+      end_.coded_elements += block_.coded_elements();
+      block_.write(index - next, frame_, sink_);
+      next = index + 1;
+      if (frame_.chunk_is_full()) frame_.end_chunk(sink_);
+    }
+    return write_end();
+  }
+
+ private:
+  const BlockMap& map() const { return *updates_[0].map(); }
+
+  void write_head(std::span<const std::byte> attachment) {
+    UpdateHeader header = updates_.front().header();
+    header.target_version = updates_.back().header().target_version;
+    header.flags = kNeededFlags | kFlagNoDigests;
+    frame_.write_prefix(StreamKind::kUpdate, sink_);
+    frame_.write_checked_section(kTagUpdateHeader, serialise(header), sink_);
+    if (!attachment.empty()) frame_.write_section(kTagAttachment, attachment, sink_);
+    frame_.write_section(kTagRuns, serialise_runs(map()), sink_);
+  }
+
+  // The lowest block that any update has not been asked for yet.
+  bool find_next(std::uint64_t& index) const {
+    bool found = false;
+    for (std::size_t i = 0; i < updates_.size(); ++i) {
+      if (at_[i] == updates_[i].blocks().size()) continue;
+      const std::uint64_t here = updates_[i].blocks()[at_[i]].index;
+      index = found ? std::min(index, here) : here;
+      found = true;
+    }
+    return found;
+  }
+
+  Status compose_block(std::uint64_t index) {
+    const DataType datatype = map().block(index, pieces_);
+    const BlockShape shape = shape_of(datatype, pieces_);
+    block_.begin(shape);
+    for (std::size_t i = 0; i < updates_.size(); ++i) {
+      const std::span<const UpdateReader::Block> blocks = updates_[i].blocks();
+      if (at_[i] == blocks.size() || blocks[at_[i]].index != index) continue;
+      SPARCL_RETURN_IF_ERROR(updates_[i].decode(blocks[at_[i]++], shape, kernels_, decoded_).with_prefix(names_[i] + ": "));
+      block_.add(decoded_);
+    }
+    return {};
+  }
+
+  ComposeStats write_end() {
+    frame_.end_chunk(sink_);
+    end_.blocks = frame_.blocks();
+    end_.changed = end_.coded_elements;  // as far as one can know without the base
+    end_.base_hash = updates_.front().end().base_hash;
+    end_.target_hash = updates_.back().end().target_hash;
+    frame_.write_checked_section(kTagEnd, serialise(end_, kNeededFlags), sink_);
+    return {end_.coded_elements, frame_.total_bytes()};
+  }
+
+  std::span<UpdateReader> updates_;
+  std::span<const std::string> names_;
+  const kernels::KernelSet& kernels_;
+  ByteSink& sink_;
+  FrameWriter frame_;
+  ComposedBlock block_;
+  std::vector<std::size_t> at_;  // of each update, the block that comes next
+  UpdateEnd end_;
+  std::vector<Piece> pieces_;
+  DecodedBlock decoded_;
+};
+
+}  // namespace
+
+Result<ComposeStats> compose_updates(std::span<UpdateReader> updates, std::span<const std::string> names,
+                                     std::span<const std::byte> attachment, const kernels::KernelSet& kernels, ByteSink& sink) {
+  SPARCL_RETURN_IF_ERROR(check_chain(updates, names));
+  if (attachment.size() > kMaxAttachmentBytes) {
+    return Status(Code::kInvalidArgument, fmt::format("an attachment of {} bytes: at most {} travel with an update",
+                                                      attachment.size(), kMaxAttachmentBytes));
+  }
+  return Composer(updates, names, kernels, sink).run(attachment);
+}
+
+}  // namespace sparcl::codec

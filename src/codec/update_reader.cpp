@@ -1,0 +1,113 @@
+#include "src/codec/update_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/bytes.hpp"
+#include "src/codec/frame_reader.hpp"
+#include "src/codec/layout.hpp"
+
+namespace sparcl::codec {
+namespace {
+
+Status corrupt(std::uint64_t at, std::string_view what) {
+  return Status(Code::kCorrupt, fmt::format("byte {} of the stream: {}", at, what));
+}
+
+// Of the modes that a block can be read in by those who do not hold its old values.
+bool needs_no_base(std::uint8_t mode) {
+  return mode == kDenseMode.id || mode == kFreshMode.id || mode == kVerbatimMode.id || mode == kFlatMode.id ||
+         mode == kMixedMode.id;
+}
+
+}  // namespace
+
+Result<UpdateReader> UpdateReader::open(const Staging& staging, std::uint64_t bytes) {
+  UpdateReader reader(staging);
+  SPARCL_RETURN_IF_ERROR(reader.read(bytes));
+  return reader;
+}
+
+Status UpdateReader::read(std::uint64_t bytes) {
+  FrameReader frame(StreamKind::kUpdate, true);
+  Status unchecked;  // of bytes whose checksum is still to come: damage is best named by that
+  for (bool found = true; found;) {
+    Section section;
+    SPARCL_RETURN_IF_ERROR(frame.next(*staging_, bytes, section, found));
+    if (!found) break;
+    const bool checked = section.tag == kTagUpdateHeader || section.tag == kTagChunkEnd || section.tag == kTagEnd;
+    if (checked && !unchecked.ok()) return unchecked;
+    const Status status = read_section(section.tag, section.first, section.bytes);
+    if (checked) SPARCL_RETURN_IF_ERROR(status);
+    if (unchecked.ok()) unchecked = status;
+  }
+  SPARCL_RETURN_IF_ERROR(frame.finish(bytes));
+  return check();
+}
+
+Status UpdateReader::read_section(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes) {
+  if (is_block(tag)) return read_block(tag, first, bytes);
+  const std::span<const std::byte> content(staging_->contiguous(first, static_cast<std::size_t>(bytes), scratch_),
+                                           static_cast<std::size_t>(bytes));
+  if (tag == kTagUpdateHeader) {
+    const Result<UpdateHeader> header = parse_update_header(content.data());
+    if (header.ok()) header_ = *header;
+    return header.status();
+  }
+  if (tag == kTagAttachment) attachment_.assign(content.begin(), content.end());
+  if (tag == kTagRuns) {
+    if (map_) return corrupt(first, "the runs of arrays come twice");
+    Result<BlockMap> map = parse_runs(content, header_.elements);
+    if (!map.ok()) return map.status();
+    map_ = std::move(*map);
+  }
+  if (tag == kTagEnd) {
+    const Result<UpdateEnd> end = parse_update_end(content, header_.flags);
+    if (end.ok()) end_ = *end;
+    return end.status();
+  }
+  return {};
+}
+
+Status UpdateReader::read_block(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes) {
+  std::uint64_t gap = 0;
+  if (has_gap(tag)) {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kMaxVarintBytes));
+    ByteReader reader({staging_->contiguous(first, size, scratch_), size});
+    if (!reader.read_varint(gap) || gap == 0) return corrupt(first, "a count of unchanged blocks is invalid");
+    first += reader.position();
+    bytes -= reader.position();
+  }
+  if (gap > header_.elements || next_block_ > header_.elements) return corrupt(first, "a block past the last");
+  const auto mode = static_cast<std::uint8_t>(mode_of(tag));
+  if (!find_block_mode(mode)->whole) {
+    if (bytes < kOldCheckBytes) return corrupt(first, "a block ends before its check");
+    bytes -= kOldCheckBytes;
+  }
+  blocks_.push_back({next_block_ + gap, first, static_cast<std::uint32_t>(bytes), mode});
+  next_block_ += gap + 1;
+  return {};
+}
+
+Status UpdateReader::check() const {
+  const bool fits = end_.blocks == blocks_.size() && end_.changed <= end_.coded_elements && end_.coded_elements <= header_.elements;
+  if (!fits) return Status(Code::kCorrupt, "the totals at the end are not those of the blocks before it");
+  if (map_ && next_block_ > map_->block_count()) return Status(Code::kCorrupt, "a block past the last");
+  return {};
+}
+
+Status UpdateReader::decode(const Block& at, BlockShape shape, const kernels::KernelSet& kernels, DecodedBlock& block) {
+  const BlockMode& mode = *find_block_mode(at.mode);  // the frame reader lets no other pass
+  if (!needs_no_base(at.mode)) {
+    return Status(Code::kUnsupported,
+                  fmt::format("block {} is coded in mode {}, which only those who hold its base can read", at.index, mode.name));
+  }
+  const std::span<const std::byte> bytes = payload_.load(*staging_, at.first, at.bytes, mode.whole);
+  const char* wrong = mode.decode(shape, bytes, kernels, block);
+  if (wrong == nullptr) return {};
+  return Status(Code::kCorrupt,
+                fmt::format("block {} (mode {}, {} bytes at byte {}) {}", at.index, mode.name, at.bytes, at.first, wrong));
+}
+
+}  // namespace sparcl::codec

@@ -1,0 +1,56 @@
+#pragma once
+// An update read without the arrays that it changes: its header, its end, and its blocks one by one.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/base/staging.hpp"
+#include "src/codec/block_map.hpp"
+#include "src/codec/block_mode.hpp"
+#include "src/codec/payload.hpp"
+#include "src/codec/update_header.hpp"
+
+namespace sparcl::codec {
+
+class UpdateReader {
+ public:
+  struct Block {  // where one lies
+    std::uint64_t index;
+    std::uint64_t first;
+    std::uint32_t bytes;
+    std::uint8_t mode;
+  };
+
+  // Checks all that can be checked of hostile bytes without arrays: every checksum, the order and lengths of sections, totals.
+  // The whole stream lies in `staging`, which outlives the reader.
+  static Result<UpdateReader> open(const Staging& staging, std::uint64_t bytes);
+
+  const UpdateHeader& header() const { return header_; }
+  const UpdateEnd& end() const { return end_; }
+  std::span<const std::byte> attachment() const { return attachment_; }
+  const std::optional<BlockMap>& map() const { return map_; }  // of its runs, where the update carries them
+  std::span<const Block> blocks() const { return blocks_; }
+
+  // Decodes a block of this shape; `block` is valid until the next call. Unsupported for modes that need the values held.
+  Status decode(const Block& at, BlockShape shape, const kernels::KernelSet& kernels, DecodedBlock& block);
+
+ private:
+  explicit UpdateReader(const Staging& staging) : staging_(&staging) {}
+  Status read(std::uint64_t bytes);
+  Status read_section(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes);
+  Status read_block(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes);
+  Status check() const;
+
+  const Staging* staging_;
+  UpdateHeader header_;
+  UpdateEnd end_;
+  std::vector<std::byte> attachment_;
+  std::optional<BlockMap> map_;
+  std::vector<Block> blocks_;
+  std::uint64_t next_block_ = 0;
+  std::vector<std::byte> scratch_;
+  Payload payload_;
+};
+
+}  // namespace sparcl::codec
