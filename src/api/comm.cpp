@@ -57,9 +57,7 @@ namespace {
 Result<double> timeout_of(const sparclConfig_t& config) {
   if (config.timeout_s > 0 && std::isfinite(config.timeout_s)) return config.timeout_s;
   if (config.timeout_s != 0) return Status(Code::kInvalidArgument, "config.timeout_s must be positive, or 0 for the default");
-  const Result<double> seconds = setting_number("TIMEOUT_S");
-  if (seconds.ok() && *seconds <= 0) return Status(Code::kInvalidArgument, "SPARCL_TIMEOUT_S must be positive");
-  return seconds;
+  return setting_number("TIMEOUT_S");
 }
 
 Result<codec::Verify> verify_of(const sparclConfig_t& config) {
@@ -76,13 +74,9 @@ Result<codec::Verify> verify_of(const sparclConfig_t& config) {
 }
 
 Result<std::uint32_t> fragment_bytes_setting() {
-  if (setting("FRAGMENT_BYTES").text == "auto") return std::uint32_t{0};
-  const Result<double> number = setting_number("FRAGMENT_BYTES");
-  if (!number.ok()) return number.status();
-  for (std::uint32_t bytes = collectives::kMinFragmentBytes; bytes <= collectives::kMaxFragmentBytes; bytes *= 2) {
-    if (*number == bytes) return bytes;
-  }
-  return Status(Code::kInvalidArgument, fmt::format("SPARCL_FRAGMENT_BYTES={}: expected 65536, 131072, 262144 or auto", *number));
+  const Result<std::string> choice = setting_choice("FRAGMENT_BYTES");
+  if (!choice.ok()) return choice.status();
+  return *choice == "auto" ? std::uint32_t{0} : static_cast<std::uint32_t>(std::stoul(*choice));
 }
 
 struct Configuration {

@@ -18,20 +18,19 @@ namespace sparcl {
 namespace {
 
 constexpr std::array kRows{
-    SettingRow{"DEBUG", SettingType::kChoice, "off|error|warn|info|debug|trace", "warn",
-               "what is logged to standard error"},
-    SettingRow{"TIMEOUT_S", SettingType::kSeconds, "", "600",
-               "seconds that a call waits for a peer that lives but is late"},
+    SettingRow{"DEBUG", SettingType::kChoice, "off|error|warn|info|debug|trace", "warn", "what is logged to standard error"},
+    SettingRow{"TIMEOUT_S", SettingType::kSeconds, "", "600", "seconds that a call waits for a peer that lives but is late"},
     SettingRow{"VERIFY", SettingType::kChoice, "off|touched|full", "touched",
                "what a replica checks of its base: nothing, the old values at the changed positions, or the whole state "
                "before and after"},
     SettingRow{"COMMIT", SettingType::kChoice, "auto|staged|early", "auto",
-               "when a replica writes: staged, after all ranks have voted; early, block by block as checked, taken back on an error; auto: early in "
+               "when a replica writes: staged, after all ranks have voted; early, block by block as checked, taken back on an "
+               "error; auto: early in "
                "blocking calls, whose caller waits, staged in the others"},
     SettingRow{"ALGO_BROADCAST", SettingType::kChoice, "auto|chain|binary_tree|binomial_tree", "auto",
                "fan-out of the sparse broadcast; auto takes the one with the least predicted time"},
-    SettingRow{"FRAGMENT_BYTES", SettingType::kBytes, "", "auto",
-               "unit of sending and forwarding, 65536 to 262144; auto: by the cost model"},
+    SettingRow{"FRAGMENT_BYTES", SettingType::kChoice, "auto|65536|131072|262144", "auto",
+               "unit of sending and forwarding, in bytes; auto: by the cost model"},
     SettingRow{"KERNELS", SettingType::kChoice, "auto|ref|cpu", "auto",
                "kernel bodies; auto: SIMD for the best instruction set of this machine"},
 };
@@ -52,6 +51,10 @@ bool is_choice(std::string_view choices, std::string_view text) {
   return false;
 }
 
+Status refuse(const SettingRow& row, const std::string& text) {
+  return Status(Code::kInvalidArgument, fmt::format("SPARCL_{}={}: expected {}", row.name, text, accepted_values(row)));
+}
+
 }  // namespace
 
 std::span<const SettingRow> setting_rows() { return kRows; }
@@ -67,17 +70,26 @@ Result<double> setting_number(std::string_view name) {
   const std::string text = setting(name).text;
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0) {
-    return Status(Code::kInvalidArgument, fmt::format("SPARCL_{}={}: expected a number that is not negative", name, text));
-  }
-  return value;
+  const SettingRow& row = row_of(name);
+  const bool parses = error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+  const bool in_range = row.type == SettingType::kSeconds ? value > 0 : value >= 0;  // no time at all is no deadline
+  if (parses && in_range) return value;
+  return refuse(row, text);
 }
 
 Result<std::string> setting_choice(std::string_view name) {
   std::string text = setting(name).text;
-  const std::string_view choices = row_of(name).choices;
-  if (is_choice(choices, text)) return text;
-  return Status(Code::kInvalidArgument, fmt::format("SPARCL_{}={}: expected one of {}", name, text, choices));
+  if (is_choice(row_of(name).choices, text)) return text;
+  return refuse(row_of(name), text);
+}
+
+std::string accepted_values(const SettingRow& row) {
+  if (row.type == SettingType::kChoice) return fmt::format("one of {}", row.choices);
+  return row.type == SettingType::kSeconds ? "a positive number of seconds" : "a number that is not negative";
+}
+
+Status check_setting(const SettingRow& row) {
+  return row.type == SettingType::kChoice ? setting_choice(row.name).status() : setting_number(row.name).status();
 }
 
 void warn_of_unknown_settings() {

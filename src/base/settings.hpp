@@ -33,6 +33,10 @@ SettingValue setting(std::string_view name);
 Result<double> setting_number(std::string_view name);
 Result<std::string> setting_choice(std::string_view name);
 
+// Whether the value in force is one that `row` accepts: the error that a user of the setting would meet.
+Status check_setting(const SettingRow& row);
+std::string accepted_values(const SettingRow& row);  // "one of off|touched|full"
+
 // Logs one warning for each SPARCL_ name in the environment that no row knows; at most once a process.
 void warn_of_unknown_settings();
 

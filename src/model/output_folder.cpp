@@ -37,10 +37,18 @@ std::string without_trailing_slash(std::string path) {
   return path;
 }
 
-Status refuse_foreign_shards(const std::string& path, const Layout& written, const Layout* replaced) {
+// A shard that would be lost; or a folder that would be in the way, as folders are kept.
+Status refuse_what_would_be_lost(const std::string& path, const Layout& written, const Layout* replaced) {
   std::error_code error;
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
+    if (at->symlink_status(error).type() == fs::file_type::directory) {
+      if (!names(written, name)) continue;
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("{}: it holds a folder {}, and a file of this name is to be written: move the folder, or give another output",
+                      path, in_quotes(name)));
+    }
     if (!is_shard(name) || names(written, name) || (replaced != nullptr && names(*replaced, name))) continue;
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it holds {}, which would be lost: give another output", path, in_quotes(name)));
@@ -61,7 +69,7 @@ Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout&
   if (exists) {
     place = fs::canonical(place, error).string();  // a symbolic link stays, and the folder behind it is exchanged; "." gets a name
     if (error) return failed(path, "cannot be examined", error);
-    SPARCL_RETURN_IF_ERROR(refuse_foreign_shards(place, written, replaced));
+    SPARCL_RETURN_IF_ERROR(refuse_what_would_be_lost(place, written, replaced));
   }
   TemporaryPath temporary = TemporaryPath::beside(place);
   while (!fs::create_directory(temporary.path(), error)) {
@@ -114,6 +122,7 @@ Status OutputFolder::move_kept_folders() const {
   for (fs::directory_iterator at(temporary_.path(), error), end; !error && at != end; at.increment(error)) {
     if (at->symlink_status().type() != fs::file_type::directory) continue;
     fs::rename(at->path(), fs::path(path_) / at->path().filename(), error);
+    if (error) break;  // increment() would clear it, and the folder would be removed with the rest
   }
   return error ? failed(path_, fmt::format("written, but not all of its folders could be kept; they are in {}", temporary_.path()),
                         error)

@@ -40,8 +40,7 @@ TEST(Settings, DefaultsParse) {
     const std::string variable = "SPARCL_" + std::string(row.name);
     unsetenv(variable.c_str());
     EXPECT_EQ(setting(row.name).source, "default") << row.name;
-    const bool parses = row.type == SettingType::kChoice ? setting_choice(row.name).ok() : setting_number(row.name).ok();
-    EXPECT_TRUE(parses || row.fallback == "auto") << row.name;
+    EXPECT_TRUE(check_setting(row).ok()) << row.name;
   }
 }
 
@@ -61,7 +60,7 @@ TEST(Settings, AnEmptyVariableIsNone) {
 }
 
 TEST(Settings, RefusesNumbersThatAreNone) {
-  for (const char* text : {"x", "1x", " 1", "1 ", "-1", "nan", "inf", "1e999", "0x10", "1,5", "--1"}) {
+  for (const char* text : {"0", "x", "1x", " 1", "1 ", "-1", "nan", "inf", "1e999", "0x10", "1,5", "--1"}) {
     const Environment environment("SPARCL_TIMEOUT_S", text);
     const Result<double> value = setting_number("TIMEOUT_S");
     ASSERT_FALSE(value.ok()) << text;
@@ -76,6 +75,18 @@ TEST(Settings, RefusesChoicesThatAreNone) {
     const Result<std::string> value = setting_choice("VERIFY");
     ASSERT_FALSE(value.ok()) << text;
     EXPECT_THAT(value.status().message(), HasSubstr("off|touched|full"));
+  }
+}
+
+TEST(Settings, ChecksEachRowByWhatItAccepts) {
+  for (const SettingRow& row : setting_rows()) {
+    const std::string variable = "SPARCL_" + std::string(row.name);
+    EXPECT_TRUE(check_setting(row).ok()) << row.name;
+    const Environment environment(variable.c_str(), "nonsense");
+    const Status status = check_setting(row);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << row.name;
+    EXPECT_THAT(status.message(), HasSubstr(accepted_values(row)));
+    EXPECT_THAT(accepted_values(row), row.choices.empty() ? HasSubstr("number") : HasSubstr(std::string(row.choices)));
   }
 }
 

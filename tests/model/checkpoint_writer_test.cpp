@@ -218,6 +218,25 @@ TEST_F(FolderWriter, RefusesToLoseForeignShards) {
   EXPECT_FALSE(fs::exists(folder_.path() / "out/other.safetensors"));
 }
 
+TEST_F(FolderWriter, RefusesAFolderThatHasTheNameOfAShard) {
+  for (const std::string& name : {layout_.files[0].name, layout_.index_name}) {
+    put(name + "/notes.txt", "precious");
+    const Status status = write();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("it holds a folder '" + name + "'"), HasSubstr("move the folder")));
+    EXPECT_EQ(get(name + "/notes.txt"), "precious");
+    EXPECT_EQ(folder_.count(), 1u);
+    fs::remove_all(folder_.path() / "out");
+  }
+}
+
+TEST_F(FolderWriter, KeepsAFolderThatIsOnlyNamedLikeAShard) {
+  put("other.safetensors/notes.txt", "precious");
+  const Status status = write();
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(get("other.safetensors/notes.txt"), "precious");
+}
+
 TEST_F(FolderWriter, TrailingSlashIsTheSameFolder) {
   const Status status = write_checkpoint((folder_ / "out") + "/", layout_, tensors_.pointers());
   ASSERT_TRUE(status.ok()) << status.message();

@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class Program : public ::testing::Test {
@@ -23,6 +24,13 @@ class Program : public ::testing::Test {
   }
   std::string at(std::string_view name) const { return folder_ / name; }
 
+  // What a failed run prints with --json: the text of its message is the one on standard error.
+  static nlohmann::json failure(const std::string& error, const ProgramRun& run, int exit_code) {
+    constexpr std::string_view kBefore = "sparcl: error: ";
+    const std::string message = run.err.substr(std::min(run.err.size(), kBefore.size()));
+    return {{"ok", false}, {"error", error}, {"message", message.substr(0, message.find('\n'))}, {"exit_code", exit_code}};
+  }
+
   TempFolder folder_;
 };
 
@@ -32,8 +40,9 @@ TEST_F(Program, DiffSaysWhatItDid) {
   const nlohmann::json json = run.json();
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_THAT(keys, ::testing::UnorderedElementsAre("elements", "changed", "density", "bytes", "bits_per_change", "dense_bytes",
-                                                    "seconds", "base_hash", "target_hash"));
+  EXPECT_THAT(keys,
+              ::testing::UnorderedElementsAre("ok", "elements", "changed", "density", "bytes", "bits_per_change", "dense_bytes",
+                                              "seconds", "base_hash", "target_hash", "added", "removed", "replaced"));
   EXPECT_EQ(json["bytes"], fs::file_size(at("delta2")));
   EXPECT_NEAR(json["density"].get<double>(), 0.01, 0.002);
   EXPECT_EQ(json["bits_per_change"].get<double>(), 8.0 * json["bytes"].get<double>() / json["changed"].get<double>());
@@ -84,8 +93,7 @@ TEST_F(Program, AWrongBaseIsNamedWithBothHashes) {
   };
   EXPECT_THAT(run.err,
               AllOf(StartsWith("sparcl: error: "), HasSubstr(at("strange")), HasSubstr(hash("base")), HasSubstr(hash("strange"))));
-  EXPECT_EQ(run.json()["code"], "sparclWrongBase");
-  EXPECT_FALSE(run.json()["ok"].get<bool>());
+  EXPECT_EQ(run.json(), failure("sparclWrongBase", run, 3));
   EXPECT_FALSE(fs::exists(at("out")));
   EXPECT_THAT(run_program({"apply", at("target"), at("delta"), "-o", at("out")}).err, HasSubstr("nothing to apply"));
 }
@@ -110,7 +118,71 @@ TEST_F(Program, UsageErrorsExitWith2AndAHint) {
     EXPECT_EQ(run.exit_code, 2) << run.err;
     EXPECT_THAT(run.err, AllOf(StartsWith("sparcl: error: "), HasSubstr("--help")));
     EXPECT_EQ(run.out, "");
+    std::vector<std::string> with_json = arguments;
+    with_json.insert(with_json.begin() + (arguments.empty() ? 0 : 1), "--json");
+    const ProgramRun as_json = run_program(with_json);
+    EXPECT_EQ(as_json.json(), failure("usage", as_json, 2)) << as_json.out;
   }
+}
+
+TEST_F(Program, AMissingOrUnknownCommandIsAnsweredWithTheCommands) {
+  const std::string commands = "the commands are info, diff, apply, inspect, verify";
+  EXPECT_THAT(run_program({}).err, AllOf(HasSubstr("a command is missing"), HasSubstr(commands)));
+  EXPECT_THAT(run_program({"--nonsense"}).err, HasSubstr("a command is missing"));
+  EXPECT_THAT(run_program({"dif", "a", "b"}).err, AllOf(HasSubstr("there is no command 'dif'"), HasSubstr(commands)));
+  EXPECT_THAT(run_program({"--json", "dif"}).json()["message"].get<std::string>(), HasSubstr("there is no command 'dif'"));
+}
+
+TEST_F(Program, EverySuccessSaysOkInJson) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"info"},
+           {"diff", at("base"), at("target"), "-o", at("x")},
+           {"apply", at("base"), at("delta"), "-o", at("y")},
+           {"inspect", at("delta")},
+           {"inspect", at("base")},
+           {"verify", at("delta")},
+           {"verify", at("base")},
+       }) {
+    std::vector<std::string> with_json = arguments;
+    with_json.push_back("--json");
+    const ProgramRun run = run_program(with_json);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(run.json().value("ok", false), true) << run.out;
+    EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 1);
+  }
+}
+
+TEST_F(Program, SwappedArgumentsAreNamed) {
+  const ProgramRun swapped = run_program({"apply", at("delta"), at("base"), "-o", at("x")});
+  EXPECT_EQ(swapped.exit_code, 3);
+  EXPECT_THAT(swapped.err,
+              HasSubstr(fmt::format("the two arguments seem swapped: {} is a delta and {} a checkpoint", at("delta"), at("base"))));
+  EXPECT_THAT(run_program({"apply", at("base"), at("target"), "-o", at("x")}).err,
+              HasSubstr(at("target") + ": it is a checkpoint, where a delta is expected"));
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"apply", at("delta"), at("delta"), "-o", at("x")},
+           {"diff", at("delta"), at("target"), "-o", at("x")},
+           {"diff", at("base"), at("delta"), "-o", at("x")},
+       }) {
+    const ProgramRun run = run_program(arguments);
+    EXPECT_EQ(run.exit_code, 3);
+    EXPECT_THAT(run.err, HasSubstr(at("delta") + ": it is a delta, where a checkpoint is expected"));
+  }
+  EXPECT_FALSE(fs::exists(at("x")));
+}
+
+TEST_F(Program, DiffNamesTheTensorsThatComeAndGo) {
+  Tensors target = small_model();
+  target.schema[1].name = "normal";                     // "norm" goes, "normal" comes
+  target.schema[3] = {"steps", DataType::kInt32, {2}};  // the same bytes, another type
+  write_model(at("other"), target);
+  const nlohmann::json json = run_program({"diff", at("base"), at("other"), "-o", at("x"), "--json"}).json();
+  EXPECT_EQ(json["added"], nlohmann::json::array({"normal"}));
+  EXPECT_EQ(json["removed"], nlohmann::json::array({"norm"}));
+  EXPECT_EQ(json["replaced"], nlohmann::json::array({"steps"}));
+  EXPECT_THAT(run_program({"diff", at("base"), at("other"), "-o", at("x")}).out,
+              HasSubstr("tensors: 1 added, 1 removed, 1 replaced"));
+  EXPECT_THAT(run_program({"diff", at("base"), at("target"), "-o", at("x")}).out, Not(HasSubstr("tensors:")));
 }
 
 TEST_F(Program, HelpAndVersionExitWith0) {
@@ -158,7 +230,7 @@ TEST_F(Program, VerifyChecksWithoutABase) {
   write_text(at("damaged"), bytes);
   const ProgramRun run = run_program({"verify", at("damaged"), "--json"});
   EXPECT_EQ(run.exit_code, 3);
-  EXPECT_EQ(run.json()["code"], "sparclCorrupt");
+  EXPECT_EQ(run.json(), failure("sparclCorrupt", run, 3));
   EXPECT_THAT(run.err, AllOf(HasSubstr(at("damaged")), HasSubstr("CRC32C")));
   write_text(at("cut"), read_text(at("delta")).substr(0, 1000));
   EXPECT_EQ(run_program({"verify", at("cut")}).exit_code, 3);
@@ -194,6 +266,18 @@ TEST_F(Program, InfoNamesEverySettingAndItsSource) {
     EXPECT_EQ(row["source"], "environment");
   }
   EXPECT_TRUE(found);
+  EXPECT_EQ(info["settings"][1]["valid"], true);
+
+  const std::string wrong = "SPARCL_TIMEOUT_S=soon SPARCL_VERIFY=fully SPARCL_FRAGMENT_BYTES=5 ";
+  const ProgramRun marked = run_program({"info"}, wrong);
+  EXPECT_EQ(marked.exit_code, 0);
+  EXPECT_THAT(marked.out,
+              AllOf(HasSubstr("INVALID: expected a positive number of seconds"),
+                    HasSubstr("INVALID: expected one of off|touched|full"), HasSubstr("INVALID: expected one of auto|65536")));
+  for (const nlohmann::json& row : run_program({"info", "--json"}, wrong).json()["settings"]) {
+    EXPECT_EQ(row["valid"], row["source"] == "default") << row;
+    EXPECT_NE(row["accepts"], "");
+  }
   EXPECT_THAT(run_program({"info"}).out, AllOf(HasSubstr("loopback"), HasSubstr("SPARCL_VERIFY")));
 }
 
@@ -203,12 +287,36 @@ TEST_F(Program, AFullOutputIsAnError) {
   EXPECT_EQ(WEXITSTATUS(status), 1);
 }
 
-// A full disk in the middle of the output: the limit on a file's size stands in for it.
+// A full disk in the middle of the output: the limit on a file's size stands in for it. It comes with a signal, which must not end
+// the program before it has cleaned up.
 TEST_F(Program, AFailedWriteLeavesNothing) {
+  for (const char* signal : {"", "trap \"\" XFSZ; "}) {
+    const std::size_t before = folder_.count();
+    const ProgramRun run =
+        run_program({"apply", at("base"), at("delta"), "-o", at("out")}, signal + std::string("ulimit -f 100; "));
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, AllOf(HasSubstr(at("out")), HasSubstr("writing "), HasSubstr("File too large")));
+    EXPECT_EQ(folder_.count(), before);
+  }
+}
+
+TEST_F(Program, AFolderWithAShardsNameIsNotLost) {
+  Tensors target = small_model();
+  write_shards(at("from"), target, 2);
+  change(target, 0.02, 5);
+  write_shards(at("to"), target, 2);
+  ASSERT_EQ(run_program({"diff", at("from"), at("to"), "-o", at("delta2")}).exit_code, 0);
+  std::string shard;
+  for (const auto& entry : fs::directory_iterator(at("to"))) {
+    if (entry.path().extension() == ".safetensors") shard = entry.path().filename().string();
+  }
+  fs::create_directories(fs::path(at("made")) / shard);
+  write_text((fs::path(at("made")) / shard / "notes.txt").string(), "precious");
   const std::size_t before = folder_.count();
-  const ProgramRun run = run_program({"apply", at("base"), at("delta"), "-o", at("out")}, "trap \"\" XFSZ; ulimit -f 100; ");
+  const ProgramRun run = run_program({"apply", at("from"), at("delta2"), "-o", at("made")});
   EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.err, AllOf(HasSubstr(at("out")), HasSubstr("writing "), HasSubstr("File too large")));
+  EXPECT_THAT(run.err, HasSubstr("it holds a folder '" + shard + "'"));
+  EXPECT_EQ(read_text((fs::path(at("made")) / shard / "notes.txt").string()), "precious");
   EXPECT_EQ(folder_.count(), before);
 }
 

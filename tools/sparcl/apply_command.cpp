@@ -17,7 +17,22 @@ struct Options {
   std::string output;
 };
 
+Status check_kinds(const Options& options) {
+  const bool is_swapped = is_checkpoint(options.delta);
+  if (is_swapped && is_delta(options.base)) {
+    return Status(Code::kCorrupt,
+                  fmt::format("the two arguments seem swapped: {} is a delta and {} a checkpoint: give the checkpoint first",
+                              options.base, options.delta));
+  }
+  if (is_swapped) {
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: it is a checkpoint, where a delta is expected: make one with sparcl diff", options.delta));
+  }
+  return expect_checkpoint(options.base);
+}
+
 Status run(const Options& options, bool as_json) {
+  SPARCL_RETURN_IF_ERROR(check_kinds(options));
   std::error_code error;
   if (std::filesystem::equivalent(options.output, options.delta, error)) {
     return Status(Code::kInvalidArgument, fmt::format("{}: the result would overwrite the delta: give another output", options.output));

@@ -8,6 +8,24 @@
 #include "src/model/mapped_file.hpp"
 
 namespace sparcl::tool {
+namespace {
+
+Status write_out(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return {};
+  return model::system_error("standard output", fmt::format("writing {} bytes failed", text.size()));
+}
+
+// Names out of files are UTF-8 already; what is not (a path) must not stop the output.
+std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+int report_failure(const char* error, const std::string& message, const std::string& hint, int code, bool as_json) {
+  fmt::print(stderr, "sparcl: error: {}\n{}", message, hint);
+  if (!as_json) return code;
+  const Status written = write_out(one_line({{"ok", false}, {"error", error}, {"message", message}, {"exit_code", code}}));
+  return written.ok() ? code : exit_code(written.code());
+}
+
+}  // namespace
 
 int exit_code(Code code) {
   switch (code) {
@@ -24,17 +42,19 @@ int exit_code(Code code) {
 }
 
 Status print(bool as_json, const Json& json, const std::string& text) {
-  // Names out of files are UTF-8 already; what is not (a path) must not stop the output.
-  const std::string out = as_json ? json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n" : text;
-  if (std::fwrite(out.data(), 1, out.size(), stdout) == out.size() && std::fflush(stdout) == 0) return {};
-  return model::system_error("standard output", fmt::format("writing {} bytes failed", out.size()));
+  if (!as_json) return write_out(text);
+  Json whole{{"ok", true}};
+  whole.update(json);
+  return write_out(one_line(whole));
 }
 
 int print_error(const Status& status, bool as_json) {
-  fmt::print(stderr, "sparcl: error: {}\n", status.message());
-  const Json json{{"ok", false}, {"code", code_name(status.code())}, {"error", status.message()}};
-  const Status printed = as_json ? print(true, json, "") : Status();
-  return exit_code(printed.ok() ? status.code() : printed.code());
+  const int code = exit_code(status.code());
+  return report_failure(code_name(status.code()), status.message(), "", code, as_json);
+}
+
+int print_usage_error(const std::string& what, const std::string& hint, bool as_json) {
+  return report_failure("usage", what, hint, kExitUsage, as_json);
 }
 
 std::string human_bytes(std::uint64_t bytes) {

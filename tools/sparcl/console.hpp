@@ -20,11 +20,16 @@ constexpr int kExitRefused = 3;  // integrity, base or signature
 
 int exit_code(Code code);
 
-// Prints `text`, or `json` as one line where as_json; an error if standard output cannot take it.
+// A success: prints `text`, or where as_json {"ok":true, ...} with what `json` holds, as one line. An error if standard output
+// cannot take it.
 Status print(bool as_json, const Json& json, const std::string& text);
 
-// "sparcl: error: ..." on standard error, and {"ok":false,...} on standard output where as_json. Returns the exit code.
+// "sparcl: error: ..." on standard error, and where as_json {"ok":false,"error":"sparclCorrupt","message":...,"exit_code":3} on
+// standard output. Returns the exit code.
 int print_error(const Status& status, bool as_json);
+
+// The same for a command line that cannot be run: "error" is "usage". hint: lines for people, after the message.
+int print_usage_error(const std::string& what, const std::string& hint, bool as_json);
 
 std::string human_bytes(std::uint64_t bytes);  // "1.6 MB"
 Json hash_or_null(const Hash128* hash);

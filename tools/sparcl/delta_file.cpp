@@ -1,14 +1,15 @@
 #include "tools/sparcl/delta_file.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
-
-#include <fmt/format.h>
 
 #include "src/base/bytes.hpp"
 #include "src/base/settings.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/frame_reader.hpp"
+#include "src/codec/wire.hpp"
 #include "src/model/mapped_file.hpp"
 
 namespace sparcl::tool {
@@ -147,6 +148,18 @@ bool is_checkpoint(const std::string& path) {
   const Result<model::MappedFile> file = model::MappedFile::open(path, model::Access::kReadOnly);
   return file.ok() && file->bytes().size() > model::kHeaderLengthBytes &&
          file->bytes()[model::kHeaderLengthBytes] == std::byte{'{'};
+}
+
+bool is_delta(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  const Result<model::MappedFile> file = model::MappedFile::open(path, model::Access::kReadOnly);
+  return file.ok() && file->bytes().size() >= sizeof codec::kMagic && load_le<std::uint32_t>(file->bytes().data()) == codec::kMagic;
+}
+
+Status expect_checkpoint(const std::string& path) {
+  if (!is_delta(path)) return {};
+  return Status(Code::kCorrupt, fmt::format("{}: it is a delta, where a checkpoint is expected", path));
 }
 
 const Hash128* DeltaSummary::whole_base_hash() const {

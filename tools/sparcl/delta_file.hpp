@@ -29,6 +29,12 @@ Result<Delta> read_delta(const std::string& path);
 // not.
 bool is_checkpoint(const std::string& path);
 
+// A file that begins as a stream does, damaged or not.
+bool is_delta(const std::string& path);
+
+// An error that names the mix-up where `path` is a delta.
+Status expect_checkpoint(const std::string& path);
+
 struct Tally {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;    // of the contents

@@ -120,7 +120,8 @@ Result<DiffReport> make_delta(const std::string& base_path, const std::string& t
                     file->written_bytes(),
                     target->byte_count(),
                     change->same_schema ? stats.base_hash : change->base_hash,
-                    stats.target_hash};
+                    stats.target_hash,
+                    tensor_changes(base->schema(), target->schema())};
 }
 
 }  // namespace sparcl::tool

@@ -6,6 +6,7 @@
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/block_mode.hpp"
+#include "tools/sparcl/tensor_match.hpp"
 
 namespace sparcl::tool {
 
@@ -16,6 +17,7 @@ struct DiffReport {
   std::uint64_t dense_bytes = 0;
   Hash128 base_hash;
   Hash128 target_hash;
+  TensorChanges tensors;
 };
 
 // Writes what turns the checkpoint at base_path into that at target_path to delta_path, whole or not at all. mode: as in

@@ -6,6 +6,7 @@
 
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/delta_file.hpp"
 #include "tools/sparcl/delta_maker.hpp"
 
 namespace sparcl::tool {
@@ -46,12 +47,20 @@ bool would_overwrite(const std::string& output, const std::string& input) {
 Status check_output(const Options& options) {
   for (const std::string& input : {options.base, options.target}) {
     if (!would_overwrite(options.delta, input)) continue;
-    return Status(Code::kInvalidArgument, fmt::format("{}: the delta would overwrite {}, which it is made of: give another output", options.delta, input));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: the delta would overwrite {}, which it is made of: give another output", options.delta, input));
   }
   return Status();
 }
 
+std::string tensors_text(const TensorChanges& tensors) {
+  if (tensors.added.empty() && tensors.removed.empty() && tensors.replaced.empty()) return "";
+  return fmt::format("tensors: {} added, {} removed, {} replaced (another type or size)\n", tensors.added.size(),
+                     tensors.removed.size(), tensors.replaced.size());
+}
+
 Status run(const Options& options, bool as_json) {
+  for (const std::string& input : {options.base, options.target}) SPARCL_RETURN_IF_ERROR(expect_checkpoint(input));
   SPARCL_RETURN_IF_ERROR(check_output(options));
   const auto begin = std::chrono::steady_clock::now();
   const Result<DiffReport> report = make_delta(options.base, options.target, options.delta, find_mode(options.mode));
@@ -69,15 +78,18 @@ Status run(const Options& options, bool as_json) {
                   {"dense_bytes", report->dense_bytes},
                   {"seconds", seconds},
                   {"base_hash", to_hex(report->base_hash)},
-                  {"target_hash", to_hex(report->target_hash)}};
-  return print(
-      as_json, json,
-      fmt::format("{}: {} of {} elements changed ({:.3g} %)\n"
-                  "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n"
-                  "base   {}\ntarget {}\n",
-                  options.delta, report->changed, report->elements, 100 * ratio(changed, elements), human_bytes(report->bytes),
-                  ratio(8 * bytes, changed), human_bytes(report->dense_bytes),
-                  ratio(static_cast<double>(report->dense_bytes), bytes), to_hex(report->base_hash), to_hex(report->target_hash)));
+                  {"target_hash", to_hex(report->target_hash)},
+                  {"added", report->tensors.added},
+                  {"removed", report->tensors.removed},
+                  {"replaced", report->tensors.replaced}};
+  return print(as_json, json,
+               fmt::format("{}: {} of {} elements changed ({:.3g} %)\n"
+                           "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n{}"
+                           "base   {}\ntarget {}\n",
+                           options.delta, report->changed, report->elements, 100 * ratio(changed, elements),
+                           human_bytes(report->bytes), ratio(8 * bytes, changed), human_bytes(report->dense_bytes),
+                           ratio(static_cast<double>(report->dense_bytes), bytes), tensors_text(report->tensors),
+                           to_hex(report->base_hash), to_hex(report->target_hash)));
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ std::vector<Part> transports() {
 std::vector<Part> kernel_bodies() {
   const Result<const kernels::KernelSet*> chosen = chosen_kernels();
   const auto reason = [&](const kernels::KernelSet& set) {
-    const bool in_use = chosen.ok() && std::string_view((*chosen)->name) == set.name;
+    if (!chosen.ok()) return std::string("this machine can run it, but SPARCL_KERNELS has no valid value");
+    const bool in_use = std::string_view((*chosen)->name) == set.name;
     return std::string(in_use ? "in use (SPARCL_KERNELS)" : "this machine can run it, another is in use");
   };
   std::vector<Part> parts{{kernels::reference_kernels().name, true, reason(kernels::reference_kernels())}};
@@ -75,6 +76,8 @@ Json settings_json() {
                    {"environment", fmt::format("SPARCL_{}", row.name)},
                    {"value", value.text},
                    {"source", value.source},
+                   {"valid", check_setting(row).ok()},
+                   {"accepts", accepted_values(row)},
                    {"type", type_name(row.type)},
                    {"choices", row.choices},
                    {"default", row.fallback},
@@ -89,6 +92,7 @@ std::string settings_text() {
     const SettingValue value = setting(row.name);
     out += fmt::format("  {:<22} {:<10} {:<12} {}{}\n", fmt::format("SPARCL_{}", row.name), value.text, value.source, row.meaning,
                        row.choices.empty() ? "" : fmt::format(" ({})", row.choices));
+    if (!check_setting(row).ok()) out += fmt::format("  {:<22} INVALID: expected {}\n", "", accepted_values(row));
   }
   return out;
 }

@@ -28,6 +28,9 @@ bool is_ignored(int number) {
 }  // namespace
 
 void clean_up_on_signals() {
+  // A file that outgrows its limit: the write fails with a reason, and what was written is removed as after any other error. The
+  // signal itself goes to the thread that writes, where nobody could wait for it.
+  std::signal(SIGXFSZ, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {

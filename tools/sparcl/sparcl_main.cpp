@@ -1,15 +1,19 @@
 // The command line: a table of subcommands, and what a failure becomes.
 
-#include <array>
-#include <cstdio>
-#include <exception>
-#include <string>
-#include <vector>
-
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "src/base/settings.hpp"
+#include "src/model/text.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/signals.hpp"
@@ -25,13 +29,31 @@ constexpr std::array kCommands{
     Command{"verify", "Check a delta without its base, or a checkpoint's structure", add_verify},
 };
 
-int usage_error(const CLI::App& app, const std::string& what) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  fmt::print(stderr, "sparcl: error: {}\nTry: sparcl {}--help\n", what, chosen.empty() ? "" : chosen.front()->get_name() + " ");
-  return kExitUsage;
+// Asked before the command line is understood, as it may not be one that can be.
+bool wants_json(std::span<char* const> arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](std::string_view each) { return each == "--json"; });
 }
 
-int run(int argc, char** argv) {
+std::string command_names() {
+  std::string names;
+  for (const Command& command : kCommands) names += (names.empty() ? "" : ", ") + std::string(command.name);
+  return names;
+}
+
+// The parser's own words for a missing or misspelt command do not say which there are.
+std::string without_command(std::span<char* const> arguments) {
+  const auto word = std::find_if(arguments.begin(), arguments.end(), [](std::string_view each) { return !each.starts_with('-'); });
+  if (word == arguments.end()) return fmt::format("a command is missing; the commands are {}", command_names());
+  return fmt::format("there is no command {}; the commands are {}", model::in_quotes(*word), command_names());
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error, std::span<char* const> arguments) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const std::string hint = fmt::format("Try: sparcl {}--help\n", chosen.empty() ? "" : chosen.front()->get_name() + " ");
+  return print_usage_error(chosen.empty() ? without_command(arguments) : error.what(), hint, wants_json(arguments));
+}
+
+int run(int argc, char** argv, std::span<char* const> arguments) {
   CLI::App app(
       "sparcl: deltas of model checkpoints. Exit codes: 0 ok, 1 failure, 2 usage, 3 refused (integrity, base or signature).",
       "sparcl");
@@ -47,7 +69,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return usage_error(app, error.what());
+    return usage_error(app, error, arguments);
   }
   warn_of_unknown_settings();
   clean_up_on_signals();
@@ -56,17 +78,20 @@ int run(int argc, char** argv) {
     const Status status = invocations[i].run();
     return status.ok() ? kExitOk : print_error(status, invocations[i].json);
   }
-  return usage_error(app, "no command");
+  return kExitUsage;  // not reached: the parser requires a command
 }
 
 }  // namespace
 }  // namespace sparcl::tool
 
 int main(int argc, char** argv) {
+  const std::span<char* const> arguments(argv + std::min(argc, 1), argv + argc);
   try {
-    return sparcl::tool::run(argc, argv);
-  } catch (const std::exception& error) {  // of the standard library alone: memory, file system
-    std::fprintf(stderr, "sparcl: error: %s\n", error.what());
-    return sparcl::tool::kExitFailure;
+    return sparcl::tool::run(argc, argv, arguments);
+  } catch (const std::bad_alloc&) {
+    return sparcl::tool::print_error(sparcl::Status(sparcl::Code::kOutOfMemory, "out of memory"),
+                                     sparcl::tool::wants_json(arguments));
+  } catch (const std::exception& error) {  // of the standard library: the file system
+    return sparcl::tool::print_error(sparcl::Status(sparcl::Code::kSystemError, error.what()), sparcl::tool::wants_json(arguments));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 
 namespace sparcl::tool {
 
@@ -20,6 +21,34 @@ std::vector<std::size_t> match_tensors(const model::Schema& base, const model::S
     if (before.ok() && after.ok() && *before == *after) matches[i] = *found;
   }
   return matches;
+}
+
+namespace {
+
+std::vector<std::string_view> sorted_names(const model::Schema& schema) {
+  std::vector<std::string_view> names;
+  for (const model::TensorSchema& tensor : schema) names.push_back(tensor.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+TensorChanges tensor_changes(const model::Schema& base, const model::Schema& target) {
+  TensorChanges changes;
+  const std::vector<std::string_view> before = sorted_names(base), after = sorted_names(target);
+  const auto holds = [](const std::vector<std::string_view>& names, const std::string& name) {
+    return std::binary_search(names.begin(), names.end(), name);
+  };
+  const std::vector<std::size_t> matches = match_tensors(base, target);
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    if (matches[i] != kNoBase) continue;
+    (holds(before, target[i].name) ? changes.replaced : changes.added).push_back(target[i].name);
+  }
+  for (const model::TensorSchema& tensor : base) {
+    if (!holds(after, tensor.name)) changes.removed.push_back(tensor.name);
+  }
+  return changes;
 }
 
 }  // namespace sparcl::tool

@@ -15,8 +15,7 @@ Status verify_delta(const std::string& path, bool as_json) {
   if (!delta.ok()) return delta.status();
   const Result<DeltaSummary> summary = scan_delta(*delta);
   if (!summary.ok()) return summary.status();
-  const Json json{
-      {"ok", true}, {"kind", "delta"}, {"bytes", delta->bytes}, {"chunks", summary->chunk_count}, {"blocks", summary->block_count}};
+  const Json json{{"kind", "delta"}, {"bytes", delta->bytes}, {"chunks", summary->chunk_count}, {"blocks", summary->block_count}};
   return print(as_json, json,
                fmt::format("{}: ok: {}, {} blocks in {} chunks; every checksum and the structure are right\n", path,
                            human_bytes(delta->bytes), summary->block_count, summary->chunk_count));
@@ -25,8 +24,7 @@ Status verify_delta(const std::string& path, bool as_json) {
 Status verify_checkpoint(const std::string& path, bool as_json) {
   const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path);
   if (!checkpoint.ok()) return checkpoint.status();
-  const Json json{
-      {"ok", true}, {"kind", "checkpoint"}, {"bytes", checkpoint->byte_count()}, {"tensors", checkpoint->schema().size()}};
+  const Json json{{"kind", "checkpoint"}, {"bytes", checkpoint->byte_count()}, {"tensors", checkpoint->schema().size()}};
   return print(as_json, json,
                fmt::format("{}: ok: {} tensors, {}; the structure is right (safetensors files carry no checksum)\n", path,
                            checkpoint->schema().size(), human_bytes(checkpoint->byte_count())));
