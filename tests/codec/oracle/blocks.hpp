@@ -1,0 +1,53 @@
+#pragma once
+// Blocks: where they lie, and what their contents say.
+
+#include "tests/codec/oracle/frame.hpp"
+
+namespace sparcl::oracle {
+
+constexpr std::uint64_t kBlockElements = 65536;
+
+struct ElementKind {
+  unsigned bytes;
+  bool is_float;
+};
+
+// Of a data type as in sparcl.h.
+ElementKind element_kind(std::uint8_t data_type);
+
+// Some of the elements of one array.
+struct Piece {
+  std::size_t array;
+  std::uint64_t first;
+  std::uint64_t count;
+};
+
+struct Block {
+  std::uint64_t index;
+  std::uint64_t elements;
+  ElementKind kind;
+  std::vector<Piece> pieces;
+};
+
+std::vector<Block> cut_blocks(const std::vector<ArraySpec>& arrays);
+
+// Values of a block's elements, as unsigned numbers.
+using Values = std::vector<std::uint64_t>;
+
+Values load(const std::vector<Bytes>& arrays, const Block& block);
+void store(std::vector<Bytes>& arrays, const Block& block, const Values& values);
+Bytes as_bytes(const Values& values, const ElementKind& kind);
+
+// What a block's content says: that its elements at `positions` have new values. Of a whole block (dense, fresh) these are all.
+struct Changes {
+  std::vector<std::uint64_t> positions;
+  Values values;
+  bool listed = false;          // in place of whole
+  bool fresh = false;
+  std::uint64_t old_check = 0;  // where `listed`, in an update
+};
+
+// `old`: the values that the steps of a flat block are added to. content: behind the gap.
+Changes read_block(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old, Kind stream);
+
+}  // namespace sparcl::oracle

@@ -1,0 +1,30 @@
+#pragma once
+// The parts that blocks of several modes share: lists of positions, and the sizes of steps.
+
+#include <vector>
+
+#include "tests/codec/oracle/cursor.hpp"
+
+namespace sparcl::oracle {
+
+// "Split Rice": `count` ascending positions below `span`. Its two parts may lie apart from each other.
+class PositionList {
+ public:
+  PositionList(std::uint64_t span, std::uint64_t count);
+
+  void read_planes(BitCursor& bits);
+  void read_unary(BitCursor& bits);
+  const std::vector<std::uint64_t>& positions() const { return positions_; }
+
+ private:
+  std::uint64_t span_;
+  std::uint64_t count_;
+  unsigned low_bits_ = 0;               // l
+  std::vector<std::uint64_t> low_;      // of each gap
+  std::vector<std::uint64_t> positions_;
+};
+
+// `count` numbers, coded as M unary and then M suffixes with the parameter e.
+std::vector<std::uint64_t> read_magnitudes(BitCursor& bits, std::uint64_t count, unsigned e);
+
+}  // namespace sparcl::oracle
