@@ -76,7 +76,7 @@ Status BaseCheck::end_chunk(const ChunkDigests& said) {
   held_digest_ = 0;
   new_digest_ = 0;
   first_block_ = last_block_;
-  if (is_old && !is_new && !follows) {
+  if (is_old && !follows) {
     return Status(Code::kCorrupt, fmt::format("{}: the coded changes do not lead to the values that the update names", blocks));
   }
   if (verify_ != Verify::kFull && !all_old_ && !all_new_) {  // kFull ends with hashes to print

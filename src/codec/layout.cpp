@@ -8,7 +8,7 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 56;  // of a run: sums of bytes stay far from 2^64
+constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 56;  // of all runs: sums of bytes stay far from 2^64
 
 }  // namespace
 
@@ -46,7 +46,7 @@ Result<BlockMap> parse_runs(std::span<const std::byte> bytes, std::uint64_t elem
     const bool read = reader.read(number) && reader.read_varint(count);
     const DataTypeInfo* type = read ? find_data_type(number) : nullptr;
     const bool follows = type != nullptr && (runs.empty() || runs.back().datatype != type->type);
-    if (!follows || count == 0 || count > left || count > kMaxElements) {
+    if (!follows || count == 0 || count > left || elements > kMaxElements) {
       return Status(Code::kCorrupt, fmt::format("the runs of arrays are invalid at their byte {}", reader.position()));
     }
     left -= count;

@@ -57,7 +57,7 @@ Status UpdateReader::read_section(std::uint8_t tag, std::uint64_t first, std::ui
   }
   if (tag == kTagAttachment) attachment_.assign(content.begin(), content.end());
   if (tag == kTagRuns) {
-    if (map_) return corrupt(first, "the runs of arrays come twice");
+    if (map_ || !blocks_.empty()) return corrupt(first, "the runs of arrays come twice, or after a block");
     Result<BlockMap> map = parse_runs(content, header_.elements);
     if (!map.ok()) return map.status();
     map_ = std::move(*map);
@@ -79,7 +79,7 @@ Status UpdateReader::read_block(std::uint8_t tag, std::uint64_t first, std::uint
     first += reader.position();
     bytes -= reader.position();
   }
-  if (gap > header_.elements || next_block_ > header_.elements) return corrupt(first, "a block past the last");
+  if (gap >= header_.elements - next_block_) return corrupt(first, "a block past the last");  // also keeps the sum below 2^64
   const auto mode = static_cast<std::uint8_t>(mode_of(tag));
   if (!find_block_mode(mode)->whole) {
     if (bytes < kOldCheckBytes) return corrupt(first, "a block ends before its check");

@@ -230,6 +230,48 @@ TEST(Compose, RefusesEveryDamagedByte) {
 }
 
 // The same with mended checksums: what is composed of nonsense does not pass its state hash, and nothing worse happens.
+// An update of nearly 2^64 elements, whose blocks' indices would begin anew behind the largest number.
+TEST(Compose, RefusesBlocksThatWrapAround) {
+  const auto varint = [](std::uint64_t value) {
+    ByteWriter writer;
+    writer.write_varint(value);
+    return writer.take();
+  };
+  RawStream stream =
+      take_apart(encode(random_state({{DataType::kInt8, 10}}, 1), random_state({{DataType::kInt8, 10}}, 2), file_options()).bytes);
+  const std::uint64_t elements = ~std::uint64_t{0} - 255;
+  store_le(stream.content(kTagUpdateHeader).data() + 40, elements);
+  RawSection& runs = stream.sections[1];
+  ASSERT_EQ(runs.tag, kTagRuns);
+  ByteWriter writer;  // 255 runs of 2^56 and the rest
+  for (std::uint64_t left = elements, i = 0; left > 0; ++i) {
+    const std::uint64_t count = std::min(left, std::uint64_t{1} << 56);
+    writer.write(static_cast<std::uint8_t>(i % 2));
+    writer.write_varint(count);
+    left -= count;
+  }
+  runs.content = writer.take();
+  const std::size_t at = stream.find(kTagBlock);
+  stream.sections.insert(stream.sections.begin() + static_cast<std::ptrdiff_t>(at), stream.sections[at]);
+  for (const std::size_t i : {at, at + 1}) {
+    const Bytes gap = varint(std::uint64_t{1} << 63);
+    stream.sections[i].tag |= 0x20;
+    stream.sections[i].content.insert(stream.sections[i].content.begin(), gap.begin(), gap.end());
+  }
+  store_le(stream.content(kTagEnd).data(), std::uint64_t{2});
+  EXPECT_EQ(compose({put_together(stream)}).status.code(), Code::kCorrupt);
+}
+
+TEST(Compose, RefusesRunsBehindABlock) {
+  const State base = random_state({{DataType::kInt8, 10}}, 1);
+  RawStream stream = take_apart(encode(base, random_state({{DataType::kInt8, 10}}, 2), file_options()).bytes);
+  ASSERT_EQ(stream.sections[1].tag, kTagRuns);
+  std::swap(stream.sections[1], stream.sections[2]);
+  const Composed composed = compose({put_together(stream)});
+  EXPECT_EQ(composed.status.code(), Code::kCorrupt);
+  EXPECT_THAT(composed.status.message(), HasSubstr("after a block"));
+}
+
 TEST(Compose, SurvivesForgedBlocks) {
   Chain chain{{random_state({{DataType::kBfloat16, 3000}, {DataType::kInt8, 400}}, 3)}, {}};
   chain.add(changed_state(chain.states.back(), 0.02, Change::kUlp, 4), &kVerbatimMode);

@@ -174,6 +174,8 @@ std::vector<Defect> frame_defects() {
       {"end_crc_differs", "flat", Code::kCorrupt, "CRC32C", raw([](Bytes& b) { flip(b, b.size() - 1); })},
       {"blocks_swapped", "many_arrays", Code::kCorrupt, "", surgery([](RawStream& s) { std::swap(s.sections[2], s.sections[3]); })},
       {"block_missing", "many_arrays", Code::kCorrupt, "", surgery([](RawStream& s) { s.sections.erase(s.sections.begin() + 2); })},
+      {"chunk_end_twice", "flat", Code::kCorrupt, "follows no block",
+       surgery([&](RawStream& s) { insert(s, s.find(kTagChunkEnd) + 1, kTagChunkEnd, kChunkEndBytes); })},
       {"block_twice", "dense", Code::kCorrupt, "past the last",
        surgery([](RawStream& s) { s.sections.insert(s.sections.begin() + 1, s.sections[1]); })},
   };
@@ -182,7 +184,8 @@ std::vector<Defect> frame_defects() {
 std::vector<Defect> content_defects() {
   return {
       {"flag_undefined", "flat", Code::kCorrupt, "flags", content(kTagUpdateHeader, [](Bytes& b) { b[52] |= std::byte{8}; })},
-      {"no_digests_and_no_hashes", "verbatim", Code::kCorrupt, "digests", content(kTagUpdateHeader, [](Bytes& b) { b[52] |= std::byte{4}; })},
+      {"no_digests_and_no_hashes", "verbatim", Code::kCorrupt, "digests",
+       content(kTagUpdateHeader, [](Bytes& b) { b[52] |= std::byte{4}; })},
       {"schema_differs", "flat", Code::kMismatch, "schema", content(kTagUpdateHeader, [](Bytes& b) { flip(b, 16); })},
       {"layout_differs", "flat", Code::kMismatch, "types or sizes", content(kTagUpdateHeader, [](Bytes& b) { flip(b, 32); })},
       {"elements_differ", "flat", Code::kMismatch, "types or sizes", content(kTagUpdateHeader, [](Bytes& b) { flip(b, 40); })},
@@ -234,6 +237,8 @@ std::vector<Defect> content_defects() {
       {"total_elements_differ", "flat", Code::kCorrupt, "totals", content(kTagEnd, [](Bytes& b) { flip(b, 8); })},
       {"total_changed_too_many", "flat", Code::kCorrupt, "totals", content(kTagEnd, [](Bytes& b) { flip(b, 22); })},
       {"old_digest_differs", "flat", Code::kWrongBase, "neither", content(kTagChunkEnd, [](Bytes& b) { flip(b, 0); })},
+      {"new_digest_is_the_old_one", "flat", Code::kCorrupt, "do not lead to",
+       content(kTagChunkEnd, [](Bytes& b) { std::copy_n(b.begin(), 8, b.begin() + 8); })},
       {"new_digest_differs", "flat", Code::kCorrupt, "do not lead to", content(kTagChunkEnd, [](Bytes& b) { flip(b, 8); })},
   };
 }

@@ -3,6 +3,7 @@
 #include <sparcl/sparcl.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tests/codec/oracle/lists.hpp"
 
@@ -112,6 +113,32 @@ Changes read_flat(std::span<const std::byte> content, const Block& block, const 
   return changes;
 }
 
+Changes read_mixed(std::span<const std::byte> content, const Block& block, const Values& old) {
+  ByteCursor in(content);
+  const std::uint64_t count = read_change_count(in, block);
+  const std::uint64_t verbatim_bytes = in.varint();
+  const Changes known = read_verbatim(in.take(verbatim_bytes), block);
+  const Changes stepped = read_flat(in.take(in.left()), block, old);
+  refuse_if(known.positions.size() + stepped.positions.size() != count, "the parts of a mixed block have another count");
+  std::map<std::uint64_t, std::uint64_t> merged;
+  for (const Changes* part : {&known, &stepped}) {
+    for (std::size_t i = 0; i < part->positions.size(); ++i) merged[part->positions[i]] = part->values[i];
+  }
+  refuse_if(merged.size() != count, "a position is in both parts of a mixed block");
+  Changes changes;
+  for (const auto& [position, value] : merged) {
+    changes.positions.push_back(position);
+    changes.values.push_back(value);
+  }
+  return changes;
+}
+
+Changes read_listed(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old) {
+  if (mode == kVerbatim) return read_verbatim(content, block);
+  if (mode == kFlat) return read_flat(content, block, old);
+  return read_mixed(content, block, old);
+}
+
 }  // namespace
 
 ElementKind element_kind(std::uint8_t data_type) {
@@ -192,16 +219,12 @@ Bytes as_bytes(const Values& values, const ElementKind& kind) {
 
 Changes read_block(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old, Kind stream) {
   if (mode == kDense || mode == kFresh) return read_whole(content, block, mode == kFresh);
-  std::uint64_t old_check = 0;
   if (stream == Kind::kUpdate) {
+    // The old check at its end only tells early writers where they may go on: it refuses nothing.
     refuse_if(content.size() < 2, "a block is cut off before its old check");
-    old_check = ByteCursor(content.last(2)).number(2);
     content = content.first(content.size() - 2);
   }
-  Changes changes = mode == kVerbatim ? read_verbatim(content, block) : read_flat(content, block, old);
-  changes.listed = true;
-  changes.old_check = old_check;
-  return changes;
+  return read_listed(mode, content, block, old);
 }
 
 }  // namespace sparcl::oracle

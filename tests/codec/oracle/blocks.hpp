@@ -42,9 +42,7 @@ Bytes as_bytes(const Values& values, const ElementKind& kind);
 struct Changes {
   std::vector<std::uint64_t> positions;
   Values values;
-  bool listed = false;          // in place of whole
   bool fresh = false;
-  std::uint64_t old_check = 0;  // where `listed`, in an update
 };
 
 // `old`: the values that the steps of a flat block are added to. content: behind the gap.

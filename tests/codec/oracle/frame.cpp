@@ -16,8 +16,13 @@ void read_prefix(ByteCursor& in, Kind kind) {
   refuse_if(in.number(2) != 0, "reserved bytes are not zero");
 }
 
+bool has_mode(Kind kind, unsigned mode) {
+  if (kind == Kind::kSparse) return mode == kDense || mode == kVerbatim;
+  return mode <= kFlat || mode == kMixed;
+}
+
 bool is_known(const Section& section, Kind kind) {
-  if (section.is_block()) return kind == Kind::kUpdate ? section.mode() <= kFlat : section.mode() == kDense || section.mode() == kVerbatim;
+  if (section.is_block()) return has_mode(kind, section.mode());
   if (section.tag == kUpdateHeader || section.tag == kAttachment) return kind == Kind::kUpdate;
   if (section.tag == kSparseHeader) return kind == Kind::kSparse;
   return section.tag == kChunkEnd || section.tag == kEnd;
@@ -33,13 +38,14 @@ void check_order(const std::vector<Section>& before, const Section& section, Kin
   if (section.tag == kEnd) refuse_if(last.is_block(), "no chunk end before the end");
 }
 
-// The size of what ends in a crc; 0: any.
+bool ends_in_crc(unsigned tag) { return tag == kUpdateHeader || tag == kSparseHeader || tag == kChunkEnd || tag == kEnd; }
+
+// Of what ends in a crc.
 std::uint64_t fixed_bytes(unsigned tag, Kind kind, std::uint64_t flags) {
   if (tag == kUpdateHeader) return 60;
   if (tag == kSparseHeader) return 8;
   if (tag == kChunkEnd) return 20;
-  if (tag == kEnd) return kind == Kind::kUpdate ? 28 + 16 * (flags & 1) + 16 * (flags >> 1 & 1) : 28;
-  return 0;
+  return kind == Kind::kUpdate ? 28 + 16 * (flags & 1) + 16 * (flags >> 1 & 1) : 28;
 }
 
 }  // namespace
@@ -49,23 +55,21 @@ std::vector<Section> read_frame(std::span<const std::byte> stream, Kind kind) {
   read_prefix(in, kind);
   std::vector<Section> sections;
   std::uint64_t flags = 0;
-  std::size_t chunk_begin = 0;  // where the blocks since the last chunk end begin
-  std::size_t summed = 0;       // up to where `crc` goes
+  std::size_t chunk_begin = 0;
+  std::size_t summed = 0;  // up to where `crc` goes
   std::uint32_t crc = 0;
   while (sections.empty() || sections.back().tag != kEnd) {
-    const std::size_t begin = in.at();
     Section section{static_cast<unsigned>(in.number(1)), {}};
     const std::uint64_t length = in.varint();
     refuse_if(length > kMaxContentBytes, "a section is too long");
     section.content = in.take(length);
+    refuse_if(in.at() - chunk_begin > kMaxChunkBytes, "a chunk is too long");
     if (!is_known(section, kind)) {
-      refuse_if((section.tag & kMaySkip) == 0, "an unknown section that must not be skipped");
+      refuse_if(sections.empty() || (section.tag & kMaySkip) == 0, "an unknown section that must not be skipped");
       continue;
     }
     check_order(sections, section, kind);
-    if (section.is_block() && !sections.back().is_block()) chunk_begin = begin;
-    if (section.is_block() || section.tag == kChunkEnd) refuse_if(in.at() - chunk_begin > kMaxChunkBytes, "a chunk is too long");
-    if (section.is_block() || section.tag == kAttachment) {
+    if (!ends_in_crc(section.tag)) {
       sections.push_back(section);
       continue;
     }
@@ -73,10 +77,12 @@ std::vector<Section> read_frame(std::span<const std::byte> stream, Kind kind) {
     crc = crc32c(stream.subspan(summed, in.at() - 4 - summed), crc);
     summed = in.at();
     refuse_if(ByteCursor(section.content.last(4)).number(4) != crc, "a crc differs");
+    if (section.tag == kChunkEnd) chunk_begin = in.at();
     section.content = section.content.first(section.content.size() - 4);
     if (section.tag == kUpdateHeader) {
       flags = ByteCursor(section.content.last(4)).number(4);
-      refuse_if(flags > 3, "flags that are not defined");
+      refuse_if(flags > 7, "flags that are not defined");
+      refuse_if((flags & 4) != 0 && (flags & 3) != 3, "neither digests nor state hashes");
     }
     sections.push_back(section);
   }

@@ -12,13 +12,14 @@ constexpr unsigned kSparseHeader = 0x02;
 constexpr unsigned kAttachment = 0x03;
 constexpr unsigned kChunkEnd = 0x04;
 constexpr unsigned kEnd = 0x05;
-constexpr unsigned kBlock = 0x10;       // + mode
+constexpr unsigned kBlock = 0x10;          // + mode
 constexpr unsigned kBlockAfterGap = 0x30;  // + mode
 
 constexpr unsigned kDense = 0;
 constexpr unsigned kFresh = 1;
 constexpr unsigned kVerbatim = 2;
 constexpr unsigned kFlat = 3;
+constexpr unsigned kMixed = 5;
 
 struct Section {
   unsigned tag;

@@ -19,8 +19,8 @@ class PositionList {
  private:
   std::uint64_t span_;
   std::uint64_t count_;
-  unsigned low_bits_ = 0;               // l
-  std::vector<std::uint64_t> low_;      // of each gap
+  unsigned low_bits_ = 0;           // l
+  std::vector<std::uint64_t> low_;  // of each gap
   std::vector<std::uint64_t> positions_;
 };
 

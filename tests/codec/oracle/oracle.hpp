@@ -12,7 +12,7 @@ namespace sparcl::oracle {
 
 using Bytes = std::vector<std::byte>;
 
-enum class Finding : std::uint8_t { kAccepted, kCorrupt, kMismatch, kWrongBase };
+enum class Finding : std::uint8_t { kAccepted, kCorrupt, kMismatch, kUnsupported, kWrongBase };
 
 struct ArraySpec {
   std::uint8_t data_type = 0;  // as in sparcl.h

@@ -21,7 +21,8 @@ class SparseReader {
       if (section.tag == kChunkEnd) check_chunk(section);
     }
     ByteCursor end(sections.back().content);
-    const bool same = end.number(8) == block_count_ && end.number(8) == outcome.indices.size() && end.number(8) == outcome.indices.size();
+    const bool same =
+        end.number(8) == block_count_ && end.number(8) == outcome.indices.size() && end.number(8) == outcome.indices.size();
     refuse_if(!same, "totals differ");
   }
 

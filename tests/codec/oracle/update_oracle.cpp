@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "tests/codec/oracle/blocks.hpp"
 #include "tests/codec/oracle/hashes.hpp"
 
@@ -13,6 +11,7 @@ struct Header {
   std::uint64_t arrays;
   bool has_base_hash;
   bool has_target_hash;
+  bool has_digests;
 };
 
 struct End {
@@ -48,6 +47,7 @@ Header read_header(const Section& section) {
   const std::uint64_t flags = in.number(4);
   header.has_base_hash = (flags & 1) != 0;
   header.has_target_hash = (flags & 2) != 0;
+  header.has_digests = (flags & 4) == 0;
   return header;
 }
 
@@ -90,12 +90,16 @@ Values at_positions(const Values& values, const std::vector<std::uint64_t>& posi
 class UpdateReader {
  public:
   UpdateReader(const Receiver& receiver, const std::vector<Bytes>& held)
-      : receiver_(receiver), blocks_(cut_blocks(receiver.arrays)), held_(held), result_(held) {}
+      : receiver_(receiver), blocks_(cut_blocks(receiver.arrays)), held_(held), result_(held), fresh_(held) {}
 
   std::vector<Bytes> run(std::span<const std::byte> stream) {
     const std::vector<Section> sections = read_frame(stream, Kind::kUpdate);
     const Header header = read_header(sections.front());
     check_header(header, receiver_);
+    const bool can_check =
+        receiver_.check == Check::kOff || (receiver_.check == Check::kFull ? header.has_target_hash : header.has_digests);
+    refuse_if(!can_check, "the update does not carry what this check needs", Finding::kUnsupported);
+    has_digests_ = header.has_digests;
     for (const Section& section : sections) {
       if (section.is_block()) read(section);
       if (section.tag == kChunkEnd) read_chunk_end(section);
@@ -103,7 +107,8 @@ class UpdateReader {
     const End end = read_end(sections.back(), header);
     check_totals(end);
     check_base(header, end);
-    return target_is_held_ ? held_ : result_;
+    if (!target_is_held_) return result_;
+    return fresh_;
   }
 
  private:
@@ -122,24 +127,23 @@ class UpdateReader {
     Values now = old;
     for (std::size_t i = 0; i < changes.positions.size(); ++i) now[changes.positions[i]] = changes.values[i];
     store(result_, block, now);
+    if (changes.fresh) store(fresh_, block, now);
 
     ++block_count_;
     element_count_ += changes.positions.size();
-    if (changes.listed) listed_count_ += changes.positions.size();
   }
 
   void digest(const Block& block, const Changes& changes, const Values& old) {
-    if (changes.fresh) return;
-    const std::uint64_t held = h64(as_bytes(at_positions(old, changes.positions), block.kind), block.index);
-    chunk_.held += held;
+    if (changes.fresh || !has_digests_) return;
+    chunk_.held += h64(as_bytes(at_positions(old, changes.positions), block.kind), block.index);
     chunk_.result += h64(as_bytes(changes.values, block.kind), block.index);
-    if (changes.listed && (held & 0xffff) != changes.old_check) old_checks_fit_ = false;
   }
 
   void read_chunk_end(const Section& section) {
     ByteCursor in(section.content);
     chunk_.sent_old = in.number(8);
     chunk_.sent_new = in.number(8);
+    refuse_if(!has_digests_ && (chunk_.sent_old != 0 || chunk_.sent_new != 0), "digests in an update without");
     chunks_.push_back(chunk_);
     chunk_ = {};
   }
@@ -149,35 +153,47 @@ class UpdateReader {
     refuse_if(end.changed > end.elements, "more changes than elements");
   }
 
-  void check_base(const Header& header, const End& end) {
-    if (receiver_.check == Check::kOff) return;
-    bool base = old_checks_fit_;
+  // Says whether all digests fit the base; refuses what fits neither it nor the target.
+  bool check_digests(bool digests_decide) {
+    bool base = true;
     bool target = true;
     for (const Digests& chunk : chunks_) {
       base = base && chunk.held == chunk.sent_old;
       target = target && chunk.held == chunk.sent_new;
+      const bool follows = chunk.held != chunk.sent_old || chunk.result == chunk.sent_new;
+      refuse_if(!follows, "the blocks of a chunk do not lead to its new values");
+      refuse_if(digests_decide && !base && !target, "what is held is neither base nor target", Finding::kWrongBase);
     }
-    const bool full = receiver_.check == Check::kFull;
+    if (digests_decide) target_is_held_ = !base;
+    return base;
+  }
+
+  void check_state_hashes(const Header& header, const End& end, bool digests_fit_base) {
     const Hash held = state_hash(held_, blocks_, receiver_.schema);
-    if (full && header.has_base_hash) base = base && held == end.base;
-    if (full && header.has_target_hash) target = target && held == end.target;
-    refuse_if(!base && !target, "what is held is neither base nor target", Finding::kWrongBase);
-    target_is_held_ = !base;
+    target_is_held_ = held == end.target && !(header.has_base_hash && end.base == end.target);
     if (target_is_held_) return;
-    for (const Digests& chunk : chunks_) refuse_if(chunk.result != chunk.sent_new, "the blocks do not lead to the target");
-    if (!full || !header.has_target_hash) return;
-    refuse_if(state_hash(result_, blocks_, receiver_.schema) != end.target, "the update does not lead to the target");
+    const bool is_base = header.has_base_hash ? held == end.base : digests_fit_base;
+    refuse_if(!is_base, "what is held is neither base nor target", Finding::kWrongBase);
+    const bool follows = state_hash(result_, blocks_, receiver_.schema) == end.target;
+    refuse_if(!follows, "the update does not lead to its target", header.has_base_hash ? Finding::kCorrupt : Finding::kWrongBase);
+  }
+
+  void check_base(const Header& header, const End& end) {
+    if (receiver_.check == Check::kOff) return;
+    const bool full = receiver_.check == Check::kFull;
+    const bool digests_fit_base = check_digests(!full);
+    if (full) check_state_hashes(header, end, digests_fit_base);
   }
 
   const Receiver& receiver_;
   const std::vector<Block> blocks_;
   const std::vector<Bytes>& held_;
-  std::vector<Bytes> result_;
+  std::vector<Bytes> result_;  // with all blocks written
+  std::vector<Bytes> fresh_;   // with the fresh ones alone
   std::uint64_t next_block_ = 0;
   std::uint64_t block_count_ = 0;
   std::uint64_t element_count_ = 0;
-  std::uint64_t listed_count_ = 0;
-  bool old_checks_fit_ = true;
+  bool has_digests_ = true;
   bool target_is_held_ = false;
   Digests chunk_;
   std::vector<Digests> chunks_;
