@@ -10,6 +10,8 @@ pkg_check_modules(sparcl_isal_pc REQUIRED IMPORTED_TARGET libisal)
 add_library(sparcl_isal ALIAS PkgConfig::sparcl_isal_pc)
 pkg_check_modules(sparcl_xxhash_pc REQUIRED IMPORTED_TARGET libxxhash)
 add_library(sparcl_xxhash ALIAS PkgConfig::sparcl_xxhash_pc)
+pkg_check_modules(sparcl_zstd_pc REQUIRED IMPORTED_TARGET libzstd)
+add_library(sparcl_zstd ALIAS PkgConfig::sparcl_zstd_pc)
 
 # The backends: SPARCL_WITH_<NAME> says what is built. "Not written yet" is said here and nowhere else.
 set(SPARCL_WITH_MPI OFF)

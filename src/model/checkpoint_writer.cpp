@@ -35,15 +35,15 @@ Status write_file(const std::string& path, const FileLayout& layout, std::span<c
   return file->commit();
 }
 
-Status write_text(const std::string& path, const std::string& text) {
+Status write_bytes(const std::string& path, std::span<const std::byte> bytes) {
   Result<AtomicFile> file = AtomicFile::create(path);
   if (!file.ok()) return file.status();
-  SPARCL_RETURN_IF_ERROR(file->write(std::as_bytes(std::span(text))));
+  SPARCL_RETURN_IF_ERROR(file->write(bytes));
   return file->commit();
 }
 
 Status write_folder(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors,
-                    const Layout* replaced) {
+                    const Layout* replaced, std::span<const SideFile> side_files) {
   Result<OutputFolder> folder = OutputFolder::create(path, layout, replaced);
   if (!folder.ok()) return folder.status();
   for (const FileLayout& file : layout.files) {
@@ -52,7 +52,14 @@ Status write_folder(const std::string& path, const Layout& layout, std::span<con
   }
   if (!layout.index_name.empty()) {
     SPARCL_RETURN_IF_ERROR(check_file_name(layout.index_name));
-    SPARCL_RETURN_IF_ERROR(write_text(folder->inside(layout.index_name), layout.index));
+    SPARCL_RETURN_IF_ERROR(write_bytes(folder->inside(layout.index_name), std::as_bytes(std::span(layout.index))));
+  }
+  for (const SideFile& file : side_files) {
+    if (!is_side_file(file.name)) {
+      return Status(Code::kInvalidArgument, fmt::format("{}: {} is no name for a file beside the shards", path, in_quotes(file.name)));
+    }
+    SPARCL_RETURN_IF_ERROR(folder->make_room_for(file.name));
+    SPARCL_RETURN_IF_ERROR(write_bytes(folder->inside(file.name), file.content));
   }
   return folder->commit();
 }
@@ -60,8 +67,8 @@ Status write_folder(const std::string& path, const Layout& layout, std::span<con
 }  // namespace
 
 Status write_checkpoint(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors,
-                        const Layout* replaced) {
-  if (layout.is_folder) return write_folder(path, layout, tensors, replaced);
+                        const Layout* replaced, std::span<const SideFile> side_files) {
+  if (layout.is_folder) return write_folder(path, layout, tensors, replaced, side_files);
   if (layout.files.size() != 1) {
     return Status(Code::kInvalidArgument, fmt::format("{}: {} files cannot be written as one", path, layout.files.size()));
   }

@@ -126,6 +126,7 @@ Result<LayoutChange> compare_layouts(const Layout& base, const Layout& target, c
 
   LayoutChange change;
   change.base_digest = layout_digest(base);
+  change.target_digest = layout_digest(target);
   change.is_folder = target.is_folder;
   for (std::size_t i = 0; i < target.files.size(); ++i) {
     change.files.push_back({target.files[i].name, compare_text(header_at(base, i), target.files[i].header), {}});
@@ -158,6 +159,7 @@ Result<ChangedLayout> apply_layout_change(const LayoutChange& change, const Layo
   out.layout.index_name = change.index_name;
   if (!change.index_name.empty() && !apply_patch(change.index, base.index, out.layout.index)) return damaged;
   SPARCL_RETURN_IF_ERROR(check_result(out.layout));
+  if (layout_digest(out.layout) != change.target_digest) return damaged;
   return out;
 }
 

@@ -40,6 +40,7 @@ struct FileChange {
 
 struct LayoutChange {
   std::uint64_t base_digest = 0;
+  std::uint64_t target_digest = 0;
   std::optional<Hash128> base_hash;  // where the schemas differ: an update then has no hash of the whole base
   bool is_folder = false;
   bool has_edits = false;  // where the schemas are equal
@@ -50,6 +51,10 @@ struct LayoutChange {
 
 // Both layouts must be valid. base_hash: the base's state hash, used where the schemas differ.
 Result<LayoutChange> compare_layouts(const Layout& base, const Layout& target, const Hash128& base_hash);
+
+// Two changes in a row as one, without the texts between. WrongBase if the second is not of the first's target; Unsupported where the
+// base's texts would be needed: tensors come or go, or the two edit places that lie apart.
+Result<LayoutChange> compose_layout_changes(const LayoutChange& first, const LayoutChange& second);
 
 std::vector<std::byte> serialise(const LayoutChange& change);
 

@@ -8,7 +8,7 @@
 namespace sparcl::model {
 namespace {
 
-constexpr std::uint8_t kChangeVersion = 1;
+constexpr std::uint8_t kChangeVersion = 2;
 constexpr std::uint8_t kFolder = 1;
 constexpr std::uint8_t kIndex = 2;
 constexpr std::uint8_t kEdits = 4;
@@ -73,6 +73,7 @@ bool read_change(ByteReader& reader, LayoutChange& change) {
   std::uint64_t file_count = 0;
   if (!reader.read(version) || version != kChangeVersion) return false;
   if (!reader.read(flags) || flags > (kFolder | kIndex | kEdits | kBaseHash) || !reader.read(change.base_digest)) return false;
+  if (!reader.read(change.target_digest)) return false;
   change.is_folder = (flags & kFolder) != 0;
   change.has_edits = (flags & kEdits) != 0;
   if ((flags & kBaseHash) != 0) {
@@ -100,6 +101,7 @@ std::vector<std::byte> serialise(const LayoutChange& change) {
   writer.write(static_cast<std::uint8_t>((change.is_folder ? kFolder : 0) | (change.index_name.empty() ? 0 : kIndex) |
                                          (change.has_edits ? kEdits : 0) | (change.base_hash ? kBaseHash : 0)));
   writer.write(change.base_digest);
+  writer.write(change.target_digest);
   if (change.base_hash) {
     writer.write(change.base_hash->low);
     writer.write(change.base_hash->high);

@@ -90,11 +90,19 @@ Status OutputFolder::link_kept_files() const {
   for (fs::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (is_shard(name) || at->symlink_status().type() == fs::file_type::directory) continue;
+    if (std::error_code ignored; fs::exists(inside(name), ignored)) continue;
     if (::linkat(AT_FDCWD, at->path().c_str(), AT_FDCWD, inside(name).c_str(), 0) == 0) continue;
     fs::copy(at->path(), inside(name), fs::copy_options::copy_symlinks, error);  // a file system without hard links
     if (error) return failed(at->path().string(), "cannot be kept beside the new shards", error);
   }
   return error ? failed(path_, "cannot be listed", error) : Status();
+}
+
+Status OutputFolder::make_room_for(const std::string& name) const {
+  std::error_code error;
+  if (!exists_ || !fs::is_directory(fs::symlink_status(fs::path(path_) / name, error))) return {};
+  return Status(Code::kInvalidArgument, fmt::format("{}: it holds a folder {}, where a file is to be written: give another output",
+                                                    path_, in_quotes(name)));
 }
 
 Status OutputFolder::exchange() {

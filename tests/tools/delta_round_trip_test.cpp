@@ -18,7 +18,7 @@ class DeltaRoundTrip : public ::testing::Test {
   std::string at(std::string_view name) const { return folder_ / name; }
 
   DiffReport diff(const std::string& base, const std::string& target, const codec::BlockMode* mode = nullptr) const {
-    const Result<DiffReport> report = make_delta(base, target, at("delta"), mode);
+    const Result<DiffReport> report = make_delta(base, target, at("delta"), {.mode = mode});
     EXPECT_TRUE(report.ok()) << report.status().message();
     return report.ok() ? *report : DiffReport{};
   }

@@ -69,15 +69,15 @@ class Scan {
     summary_.elements = load_le<std::uint64_t>(at + 40);
     summary_.arrays = load_le<std::uint32_t>(at + 48);
     flags_ = load_le<std::uint32_t>(at + 52);
-    const bool known = (flags_ & ~(codec::kFlagBaseHash | codec::kFlagTargetHash)) == 0;
+    const bool known = (flags_ & ~codec::kFlags) == 0;
     return known ? Status() : corrupt(section.first + 52, "the header has flags that this version does not know");
   }
 
   Status read_attachment(const codec::Section& section, const std::byte* at) {
     summary_.attachment_bytes = section.bytes;
-    Result<model::LayoutChange> change = model::parse_layout_change({at, static_cast<std::size_t>(section.bytes)});
-    if (!change.ok()) return change.status();
-    summary_.layout_change = std::move(*change);
+    Result<model::Attachment> attachment = model::parse_attachment({at, static_cast<std::size_t>(section.bytes)});
+    if (!attachment.ok()) return attachment.status();
+    summary_.attachment = std::move(*attachment);
     return {};
   }
 
@@ -163,7 +163,7 @@ Status expect_checkpoint(const std::string& path) {
 }
 
 const Hash128* DeltaSummary::whole_base_hash() const {
-  if (layout_change && layout_change->base_hash) return &*layout_change->base_hash;
+  if (attachment.layout && attachment.layout->base_hash) return &*attachment.layout->base_hash;
   return base_hash ? &*base_hash : nullptr;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A delta file (docs/delta-file.md): one update stream of the codec whose attachment, if any, is a model::LayoutChange.
+// A delta file (docs/delta-file.md): one update stream of the codec whose attachment, if any, is a model::Attachment.
 
 #include <array>
 #include <cstddef>
@@ -13,7 +13,7 @@
 #include "src/base/checksum.hpp"
 #include "src/base/staging.hpp"
 #include "src/base/status.hpp"
-#include "src/model/layout_change.hpp"
+#include "src/model/attachment.hpp"
 
 namespace sparcl::tool {
 
@@ -49,7 +49,7 @@ struct DeltaSummary {
   std::uint32_t arrays = 0;
   std::optional<Hash128> base_hash;  // absent where tensors have no base
   std::optional<Hash128> target_hash;
-  std::optional<model::LayoutChange> layout_change;
+  model::Attachment attachment;
   std::uint64_t attachment_bytes = 0;
   std::array<Tally, 16> blocks;  // by mode
   std::uint64_t block_count = 0;

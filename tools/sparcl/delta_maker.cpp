@@ -1,83 +1,65 @@
 #include "tools/sparcl/delta_maker.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "src/codec/update.hpp"
-#include "src/model/atomic_file.hpp"
+#include "src/model/attachment.hpp"
 #include "src/model/checkpoint.hpp"
-#include "src/model/layout_change.hpp"
 #include "src/model/model_hash.hpp"
 #include "tools/sparcl/delta_file.hpp"
+#include "tools/sparcl/delta_sink.hpp"
 #include "tools/sparcl/progress.hpp"
 #include "tools/sparcl/tensor_match.hpp"
 
 namespace sparcl::tool {
 namespace {
 
-constexpr std::uint64_t kStepElements = std::uint64_t{4}
-                                        << 20;  // between two looks at the file's state and the progress, heuristic
-
-// Gathers the encoder's bytes into large writes. Errors are kept: the encoder does not know any.
-class FileSink : public codec::ByteSink {
- public:
-  explicit FileSink(model::AtomicFile& file) : file_(file), buffer_(kBufferBytes) {}
-
-  std::byte* reserve(std::size_t bytes) override {
-    if (used_ + bytes > buffer_.size()) write_out();
-    if (bytes > buffer_.size()) buffer_.resize(bytes);
-    return buffer_.data() + used_;
-  }
-  void commit(std::size_t used) override { used_ += used; }
-
-  Status flush() {
-    write_out();
-    return status_;
-  }
-  const Status& status() const { return status_; }
-
- private:
-  static constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
-
-  void write_out() {
-    if (status_.ok()) status_ = file_.write({buffer_.data(), used_});
-    used_ = 0;
-  }
-
-  model::AtomicFile& file_;
-  std::vector<std::byte> buffer_;
-  std::size_t used_ = 0;
-  Status status_;
-};
+// Between two looks at the file's state and the progress, heuristic.
+constexpr std::uint64_t kStepElements = std::uint64_t{4} << 20;
 
 struct Change {
   std::vector<const std::byte*> base;  // one a tensor of the target
-  std::vector<std::byte> attachment;
+  model::Attachment attachment;
   Hash128 base_hash;  // only where the schemas differ
   bool same_schema = true;
 };
 
-Result<Change> compare(const model::Checkpoint& base, const model::Checkpoint& target) {
+Result<Change> compare(const StateView& base, const StateView& target, const DiffOptions& options) {
   Change change;
-  change.same_schema = base.schema() == target.schema();
-  for (const std::size_t match : match_tensors(base.schema(), target.schema())) {
-    change.base.push_back(match == kNoBase ? nullptr : base.pointers()[match]);
+  change.same_schema = base.schema == target.schema;
+  for (const std::size_t match : match_tensors(base.schema, target.schema)) {
+    change.base.push_back(match == kNoBase ? nullptr : base.tensors[match]);
   }
-  if (base.layout() == target.layout()) return change;
+  if (options.with_side_files && target.layout.is_folder) {
+    Result<std::vector<model::PackedFile>> files = model::changed_side_files(base.side_files, target.side_files);
+    if (!files.ok()) return files.status();
+    change.attachment.side_files = std::move(*files);
+  }
+  if (base.layout == target.layout) return change;
   if (!change.same_schema) {
-    const Result<Hash128> hash = model::state_hash(base);
+    const Result<Hash128> hash = model::state_hash(base.schema, base.tensors);
     if (!hash.ok()) return hash.status();
     change.base_hash = *hash;
   }
-  const Result<model::LayoutChange> layout = model::compare_layouts(base.layout(), target.layout(), change.base_hash);
+  Result<model::LayoutChange> layout = model::compare_layouts(base.layout, target.layout, change.base_hash);
   if (!layout.ok()) return layout.status();
-  change.attachment = serialise(*layout);
+  change.attachment.layout = std::move(*layout);
   return change;
 }
 
-Status encode(codec::UpdateEncoder& encoder, std::uint64_t elements, FileSink& sink) {
+Result<std::vector<std::byte>> attachment_bytes(const model::Attachment& attachment) {
+  std::vector<std::byte> bytes = model::serialise(attachment);
+  if (bytes.size() <= codec::kMaxAttachmentBytes) return bytes;
+  return Status(Code::kInvalidArgument,
+                fmt::format("an attachment of {} bytes (headers, metadata and {} side files): at most {} travel with a delta{}",
+                            bytes.size(), attachment.side_files.size(), codec::kMaxAttachmentBytes,
+                            attachment.side_files.empty() ? "" : "; --no-side-files leaves the files out"));
+}
+
+Status encode(codec::UpdateEncoder& encoder, std::uint64_t elements, DeltaSink& sink) {
   Progress progress("diff");
   for (std::uint64_t done = 0; !encoder.finished(); done += kStepElements) {
     SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, sink));
@@ -87,41 +69,75 @@ Status encode(codec::UpdateEncoder& encoder, std::uint64_t elements, FileSink& s
   return sink.flush();
 }
 
+struct Opened {
+  model::Checkpoint checkpoint;
+  std::vector<model::SideFile> side_files;
+
+  StateView view() const { return {checkpoint.layout(), checkpoint.schema(), checkpoint.pointers(), side_files}; }
+};
+
+Result<Opened> open(const std::string& path, bool with_side_files, std::vector<std::string>* skipped) {
+  Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path);
+  if (!checkpoint.ok()) return checkpoint.status();
+  Opened opened{std::move(*checkpoint), {}};
+  if (!with_side_files || !opened.checkpoint.layout().is_folder) return opened;
+  Result<std::vector<model::SideFile>> files = model::read_side_files(path, skipped);
+  if (!files.ok()) return files.status();
+  opened.side_files = std::move(*files);
+  return opened;
+}
+
 }  // namespace
 
-Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path, const std::string& delta_path,
-                              const codec::BlockMode* mode) {
+Result<DiffReport> write_delta(const StateView& base, const StateView& target, const std::string& delta_path,
+                               const DiffOptions& options) {
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
-  const Result<model::Checkpoint> base = model::Checkpoint::open(base_path);
-  if (!base.ok()) return base.status();
-  const Result<model::Checkpoint> target = model::Checkpoint::open(target_path);
-  if (!target.ok()) return target.status();
-  const Result<Change> change = compare(*base, *target);
+  const Result<Change> change = compare(base, target, options);
   if (!change.ok()) return change.status();
+  const Result<std::vector<std::byte>> attachment = attachment_bytes(change->attachment);
+  if (!attachment.ok()) return attachment.status();
   Result<model::AtomicFile> file = model::AtomicFile::create(delta_path);
   if (!file.ok()) return file.status();
 
-  const codec::BlockMap map = model::make_block_map(target->schema());
-  codec::EncodeOptions options;
-  options.schema_hash = model::schema_hash(target->schema());
-  options.with_state_hash = true;
-  options.with_runs = true;
-  options.attachment = change->attachment;
-  options.mode = mode;
-  FileSink sink(*file);
-  codec::UpdateEncoder encoder(map, change->base, target->pointers(), options, **kernels);
+  const codec::BlockMap map = model::make_block_map(target.schema);
+  codec::EncodeOptions encode_options;
+  encode_options.base_version = options.base_version;
+  encode_options.target_version = options.target_version;
+  encode_options.schema_hash = model::schema_hash(target.schema);
+  encode_options.with_state_hash = true;
+  encode_options.with_runs = true;
+  encode_options.attachment = *attachment;
+  encode_options.mode = options.mode;
+  DeltaSink sink(*file);
+  codec::UpdateEncoder encoder(map, change->base, target.tensors, encode_options, **kernels);
   SPARCL_RETURN_IF_ERROR(encode(encoder, map.element_count(), sink));
   SPARCL_RETURN_IF_ERROR(file->commit());
 
   const codec::EncodeStats& stats = encoder.stats();
-  return DiffReport{stats.elements,
+  DiffReport report{stats.elements,
                     stats.changed,
                     file->written_bytes(),
-                    target->byte_count(),
+                    map.byte_count(),
                     change->same_schema ? stats.base_hash : change->base_hash,
                     stats.target_hash,
-                    tensor_changes(base->schema(), target->schema())};
+                    tensor_changes(base.schema, target.schema),
+                    {},
+                    {}};
+  for (const model::PackedFile& side_file : change->attachment.side_files) report.side_files.push_back(side_file.name);
+  return report;
+}
+
+Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path, const std::string& delta_path,
+                              const DiffOptions& options) {
+  std::vector<std::string> skipped;
+  const Result<Opened> base = open(base_path, options.with_side_files, nullptr);
+  if (!base.ok()) return base.status();
+  const Result<Opened> target = open(target_path, options.with_side_files, &skipped);
+  if (!target.ok()) return target.status();
+  Result<DiffReport> report = write_delta(base->view(), target->view(), delta_path, options);
+  if (report.ok()) report->skipped = std::move(skipped);
+  return report;
 }
 
 }  // namespace sparcl::tool

@@ -1,8 +1,8 @@
+#include <fmt/format.h>
+
 #include <chrono>
 #include <filesystem>
 #include <memory>
-
-#include <fmt/format.h>
 
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -17,6 +17,7 @@ struct Options {
   std::string target;
   std::string delta;
   std::string mode = "auto";
+  bool no_side_files = false;
 };
 
 std::vector<std::string> mode_names() {
@@ -59,11 +60,19 @@ std::string tensors_text(const TensorChanges& tensors) {
                      tensors.removed.size(), tensors.replaced.size());
 }
 
+std::string side_files_text(const DiffReport& report) {
+  std::string text;
+  if (!report.side_files.empty()) text = fmt::format("files that travel: {}\n", fmt::join(report.side_files, ", "));
+  if (!report.skipped.empty()) text += fmt::format("too large to travel: {}\n", fmt::join(report.skipped, ", "));
+  return text;
+}
+
 Status run(const Options& options, bool as_json) {
   for (const std::string& input : {options.base, options.target}) SPARCL_RETURN_IF_ERROR(expect_checkpoint(input));
   SPARCL_RETURN_IF_ERROR(check_output(options));
   const auto begin = std::chrono::steady_clock::now();
-  const Result<DiffReport> report = make_delta(options.base, options.target, options.delta, find_mode(options.mode));
+  const Result<DiffReport> report = make_delta(options.base, options.target, options.delta,
+                                               {.mode = find_mode(options.mode), .with_side_files = !options.no_side_files});
   if (!report.ok()) return report.status();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -81,15 +90,18 @@ Status run(const Options& options, bool as_json) {
                   {"target_hash", to_hex(report->target_hash)},
                   {"added", report->tensors.added},
                   {"removed", report->tensors.removed},
-                  {"replaced", report->tensors.replaced}};
-  return print(as_json, json,
-               fmt::format("{}: {} of {} elements changed ({:.3g} %)\n"
-                           "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n{}"
-                           "base   {}\ntarget {}\n",
-                           options.delta, report->changed, report->elements, 100 * ratio(changed, elements),
-                           human_bytes(report->bytes), ratio(8 * bytes, changed), human_bytes(report->dense_bytes),
-                           ratio(static_cast<double>(report->dense_bytes), bytes), tensors_text(report->tensors),
-                           to_hex(report->base_hash), to_hex(report->target_hash)));
+                  {"replaced", report->tensors.replaced},
+                  {"side_files", report->side_files},
+                  {"skipped_files", report->skipped}};
+  return print(
+      as_json, json,
+      fmt::format("{}: {} of {} elements changed ({:.3g} %)\n"
+                  "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n{}"
+                  "base   {}\ntarget {}\n",
+                  options.delta, report->changed, report->elements, 100 * ratio(changed, elements), human_bytes(report->bytes),
+                  ratio(8 * bytes, changed), human_bytes(report->dense_bytes),
+                  ratio(static_cast<double>(report->dense_bytes), bytes), tensors_text(report->tensors) + side_files_text(*report),
+                  to_hex(report->base_hash), to_hex(report->target_hash)));
 }
 
 }  // namespace
@@ -102,6 +114,7 @@ void add_diff(CLI::App& app, Invocation& invocation) {
   app.add_option("--mode", options->mode, "how blocks are coded; auto takes the fewest bytes for each")
       ->check(CLI::IsMember(mode_names()))
       ->capture_default_str();
+  app.add_flag("--no-side-files", options->no_side_files, "of folders: leave out configuration and tokenizer files that changed");
   invocation.run = [options, &invocation] { return run(*options, invocation.json); };
 }
 

@@ -23,6 +23,12 @@ Json layout_json(const model::LayoutChange& change) {
           {"changes_tensors", change.base_hash.has_value()}};
 }
 
+Json side_files_json(std::span<const model::PackedFile> files) {
+  Json json = Json::array();
+  for (const model::PackedFile& file : files) json.push_back({{"name", file.name}, {"bytes", file.bytes}});
+  return json;
+}
+
 Json delta_json(const Delta& delta, const DeltaSummary& summary) {
   Json modes = Json::array();
   for (const codec::BlockMode* mode : codec::block_modes()) {
@@ -50,7 +56,8 @@ Json delta_json(const Delta& delta, const DeltaSummary& summary) {
           {"chunks", summary.chunk_count},
           {"modes", modes},
           {"attachment_bytes", summary.attachment_bytes},
-          {"layout_change", summary.layout_change ? layout_json(*summary.layout_change) : Json(nullptr)}};
+          {"layout_change", summary.attachment.layout ? layout_json(*summary.attachment.layout) : Json(nullptr)},
+          {"side_files", side_files_json(summary.attachment.side_files)}};
 }
 
 std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
@@ -67,9 +74,12 @@ std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
     const Tally& tally = summary.blocks[mode->id];
     if (tally.count > 0) out += fmt::format("  {:<9} {:>9} blocks  {:>12} bytes\n", mode->name, tally.count, tally.bytes);
   }
-  if (summary.layout_change) {
-    const char* what = summary.layout_change->base_hash ? "another list of tensors" : "other metadata, or another style of header";
+  if (summary.attachment.layout) {
+    const char* what = summary.attachment.layout->base_hash ? "another list of tensors" : "other metadata, or another style of header";
     out += fmt::format("attachment: {}, {} bytes\n", what, summary.attachment_bytes);
+  }
+  for (const model::PackedFile& file : summary.attachment.side_files) {
+    out += fmt::format("file {}: {} bytes, {} packed\n", model::in_quotes(file.name), file.bytes, file.packed.size());
   }
   return out;
 }

@@ -1,0 +1,31 @@
+#pragma once
+// What travels with an update of files besides the tensors' bytes (docs/delta-file.md).
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/model/layout_change.hpp"
+#include "src/model/side_file.hpp"
+
+namespace sparcl::model {
+
+struct Attachment {
+  std::optional<LayoutChange> layout;  // where the target's headers or index are not the base's
+  std::vector<PackedFile> side_files;  // by name
+
+  bool empty() const { return !layout && side_files.empty(); }
+};
+
+// No bytes for an empty one.
+std::vector<std::byte> serialise(const Attachment& attachment);
+
+// For hostile bytes.
+Result<Attachment> parse_attachment(std::span<const std::byte> bytes);
+
+// Those of updates in a row as one, without their bases; errors as of compose_layout_changes().
+Result<Attachment> compose_attachments(Attachment first, Attachment second);
+
+}  // namespace sparcl::model

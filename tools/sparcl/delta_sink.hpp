@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "src/codec/update.hpp"
+#include "src/model/atomic_file.hpp"
+
+namespace sparcl::tool {
+
+// Gathers an encoder's bytes into large writes. Errors are kept: the encoder does not know any.
+class DeltaSink : public codec::ByteSink {
+ public:
+  explicit DeltaSink(model::AtomicFile& file) : file_(file), buffer_(kBufferBytes) {}
+
+  std::byte* reserve(std::size_t bytes) override {
+    if (used_ + bytes > buffer_.size()) write_out();
+    if (bytes > buffer_.size()) buffer_.resize(bytes);
+    return buffer_.data() + used_;
+  }
+  void commit(std::size_t used) override { used_ += used; }
+
+  Status flush() {
+    write_out();
+    return status_;
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  static constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
+
+  void write_out() {
+    if (status_.ok()) status_ = file_.write({buffer_.data(), used_});
+    used_ = 0;
+  }
+
+  model::AtomicFile& file_;
+  std::vector<std::byte> buffer_;
+  std::size_t used_ = 0;
+  Status status_;
+};
+
+}  // namespace sparcl::tool

@@ -1,0 +1,153 @@
+#include "tools/sparcl/held_state.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "src/codec/update.hpp"
+#include "src/model/model_hash.hpp"
+#include "src/model/text.hpp"
+#include "tools/sparcl/progress.hpp"
+#include "tools/sparcl/tensor_match.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+constexpr std::uint64_t kStepBlocks = 64;  // between two looks at the progress, heuristic
+
+Result<model::ChangedLayout> target_layout(const model::Layout& base, const DeltaSummary& summary) {
+  if (!summary.attachment.layout) return model::ChangedLayout{base, true};
+  return model::apply_layout_change(*summary.attachment.layout, base);
+}
+
+Status decode(codec::UpdateDecoder& decoder, const Delta& delta, std::uint64_t block_count) {
+  Progress progress("apply");
+  bool more = true;
+  for (std::uint64_t done = 0; more; done += kStepBlocks) {
+    SPARCL_RETURN_IF_ERROR(decoder.advance(delta.staging, delta.bytes, kStepBlocks, more));
+    progress.update(std::min(done, block_count), block_count);
+  }
+  SPARCL_RETURN_IF_ERROR(decoder.finish(delta.bytes));
+  return decoder.apply(delta.staging);
+}
+
+}  // namespace
+
+Result<ZeroMemory> ZeroMemory::allocate(std::uint64_t bytes) {
+  if (bytes == 0) return ZeroMemory(nullptr, 0);
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data != MAP_FAILED) return ZeroMemory(static_cast<std::byte*>(data), bytes);
+  return Status(Code::kOutOfMemory, fmt::format("{} bytes for new tensors cannot be allocated", bytes));
+}
+
+ZeroMemory::~ZeroMemory() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+Result<HeldState> HeldState::open(const std::string& path) {
+  Result<model::Checkpoint> base = model::Checkpoint::open(path, model::Access::kCopyOnWrite);
+  if (!base.ok()) return base.status();
+  HeldState state(std::move(*base));
+  state.layout_ = state.base_.layout();
+  state.schema_ = state.base_.schema();
+  state.pointers_.assign(state.base_.mutable_pointers().begin(), state.base_.mutable_pointers().end());
+  state.read_.assign(state.pointers_.begin(), state.pointers_.end());
+  if (state.layout_.is_folder) {
+    Result<std::vector<model::SideFile>> files = model::read_side_files(path);
+    if (!files.ok()) return files.status();
+    state.side_files_ = std::move(*files);
+  }
+  SPARCL_RETURN_IF_ERROR(state.rehash());
+  return state;
+}
+
+Status HeldState::rehash() {
+  const Result<Hash128> hash = model::state_hash(schema_, read_);
+  if (hash.ok()) hash_ = *hash;
+  return hash.status();
+}
+
+std::uint64_t HeldState::byte_count() const { return model::make_block_map(schema_).byte_count(); }
+
+Status HeldState::check_base(const Delta& delta, const DeltaSummary& summary) const {
+  const Hash128* wanted = summary.whole_base_hash();
+  if (wanted == nullptr || !summary.target_hash) {
+    return Status(
+        Code::kCorrupt,
+        fmt::format("{}: it has no state hashes, so its result could not be checked: make it with sparcl diff", delta.path));
+  }
+  if (hash_ == *wanted) return {};
+  const std::string hashes = fmt::format("the delta needs state {}, this is {}", to_hex(*wanted), to_hex(hash_));
+  if (hash_ == *summary.target_hash) {
+    return Status(Code::kWrongBase,
+                  fmt::format("{}: it is the target of {} already ({}): there is nothing to apply", path(), delta.path, hashes));
+  }
+  return Status(Code::kWrongBase, fmt::format("{}: it is not the base of {}: {}: apply it to the checkpoint that it was made of",
+                                              path(), delta.path, hashes));
+}
+
+// Where the target's tensors lie: where the base's do that they are coded against, and in new memory.
+Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
+  const std::vector<std::size_t> matches = match_tensors(schema_, schema);
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t fresh_bytes = 0;
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    offsets.push_back(fresh_bytes);
+    if (matches[i] == kNoBase) fresh_bytes += *model::element_count(schema[i]) * element_bytes(schema[i].datatype);
+  }
+  if (fresh_bytes > delta.bytes) {  // they travel as they are, so that no small delta can ask for much memory
+    return Status(Code::kCorrupt, fmt::format("{}: its new tensors have {} bytes, more than it holds", delta.path, fresh_bytes));
+  }
+  Result<ZeroMemory> fresh = ZeroMemory::allocate(fresh_bytes + 1);  // + 1: an empty tensor has an address, too
+  if (!fresh.ok()) return fresh.status();
+  fresh_.push_back(std::move(*fresh));
+  std::vector<std::byte*> pointers;
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    pointers.push_back(matches[i] == kNoBase ? fresh_.back().data() + offsets[i] : pointers_[matches[i]]);
+  }
+  pointers_ = std::move(pointers);
+  read_.assign(pointers_.begin(), pointers_.end());
+  schema_ = schema;
+  return {};
+}
+
+Status HeldState::take_side_files(const DeltaSummary& summary) {
+  std::vector<model::SideFile> files;
+  for (const model::PackedFile& packed : summary.attachment.side_files) {
+    Result<model::SideFile> file = model::unpack(packed);
+    if (!file.ok()) return file.status();
+    files.push_back(std::move(*file));
+  }
+  model::replace_side_files(side_files_, std::move(files));
+  return {};
+}
+
+Status HeldState::apply(const Delta& delta) {
+  const Result<const kernels::KernelSet*> kernels = chosen_kernels();
+  if (!kernels.ok()) return kernels.status();
+  const Result<DeltaSummary> summary = scan_delta(delta);
+  if (!summary.ok()) return summary.status();
+  SPARCL_RETURN_IF_ERROR(check_base(delta, *summary));
+  SPARCL_RETURN_IF_ERROR(take_side_files(*summary).with_prefix(delta.path + ": "));
+  Result<model::ChangedLayout> layout = target_layout(layout_, *summary);
+  if (!layout.ok()) return layout.status().with_prefix(delta.path + ": ");
+  const Result<model::Schema> schema = layout_schema(layout->layout);
+  if (!schema.ok()) return schema.status().with_prefix(delta.path + ": ");
+  SPARCL_RETURN_IF_ERROR(hold(*schema, delta));
+  layout_ = std::move(layout->layout);
+  exact_ = exact_ && layout->exact;
+
+  const codec::BlockMap map = model::make_block_map(*schema);
+  codec::UpdateDecoder decoder(map, pointers_, codec::Verify::kFull, model::schema_hash(*schema), **kernels);
+  SPARCL_RETURN_IF_ERROR(decode(decoder, delta, map.block_count()).with_prefix(delta.path + ": "));
+  changed_ = decoder.changed();
+
+  // Of what is about to be used, and not of what the decoder meant to write.
+  SPARCL_RETURN_IF_ERROR(rehash());
+  if (hash_ == *summary->target_hash) return {};
+  return Status(Code::kInternalError, fmt::format("{}: the result has state hash {}, the delta's target is {}: nothing is written",
+                                                  delta.path, to_hex(hash_), to_hex(*summary->target_hash)));
+}
+
+}  // namespace sparcl::tool

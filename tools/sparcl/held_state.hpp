@@ -1,0 +1,77 @@
+#pragma once
+// A checkpoint in private memory that deltas are applied to: the files are never touched.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/model/checkpoint.hpp"
+#include "src/model/side_file.hpp"
+#include "tools/sparcl/delta_file.hpp"
+
+namespace sparcl::tool {
+
+// What a delta is made from and to. All that it points to outlives it.
+struct StateView {
+  const model::Layout& layout;
+  const model::Schema& schema;
+  std::span<const std::byte* const> tensors;
+  std::span<const model::SideFile> side_files;
+};
+
+// Zeros that cost memory only where they are written.
+class ZeroMemory {
+ public:
+  static Result<ZeroMemory> allocate(std::uint64_t bytes);
+  ZeroMemory(ZeroMemory&& other) noexcept : data_(other.data_), bytes_(other.bytes_) { other.data_ = nullptr; }
+  ZeroMemory& operator=(ZeroMemory&&) = delete;
+  ~ZeroMemory();
+  std::byte* data() const { return data_; }
+
+ private:
+  ZeroMemory(std::byte* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
+
+  std::byte* data_;
+  std::uint64_t bytes_;
+};
+
+class HeldState {
+ public:
+  static Result<HeldState> open(const std::string& path);
+
+  // Makes the state the delta's target, after every check has passed: CRCs and structure of the delta, the state hash of what is
+  // held before and of the result after. On an error (Corrupt, WrongBase) the state is to be thrown away.
+  Status apply(const Delta& delta);
+
+  StateView view() const { return {layout_, schema_, read_, side_files_}; }
+  const model::Checkpoint& base() const { return base_; }  // its layout and schema are those of the file; its tensors have changed
+  std::span<std::byte* const> tensors() { return pointers_; }
+  const std::string& path() const { return base_.path(); }
+  std::uint64_t byte_count() const;
+
+  const Hash128& hash() const { return hash_; }       // of the state held
+  std::uint64_t changed() const { return changed_; }  // by the last apply()
+  // False: the tensors are the target's, but another program wrote the base's header anew since the diff.
+  bool exact() const { return exact_; }
+
+ private:
+  explicit HeldState(model::Checkpoint base) : base_(std::move(base)) {}
+  Status check_base(const Delta& delta, const DeltaSummary& summary) const;
+  Status hold(const model::Schema& schema, const Delta& delta);
+  Status take_side_files(const DeltaSummary& summary);
+  Status rehash();
+
+  model::Checkpoint base_;
+  std::vector<ZeroMemory> fresh_;  // of tensors that deltas have brought
+  model::Layout layout_;
+  model::Schema schema_;
+  std::vector<std::byte*> pointers_;
+  std::vector<const std::byte*> read_;  // the same
+  std::vector<model::SideFile> side_files_;
+  Hash128 hash_;
+  std::uint64_t changed_ = 0;
+  bool exact_ = true;
+};
+
+}  // namespace sparcl::tool
