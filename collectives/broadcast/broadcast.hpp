@@ -56,6 +56,7 @@ struct UpdateCall {
   std::uint64_t version = 0;                            // others than the root: 0 accepts any
   const codec::BlockMap* map = nullptr;
   Hash128 schema_hash;
+  codec::ArrayName array_name;                          // empty, or for the texts of errors
   std::span<std::byte* const> held;                     // root: the new state, only read
   std::span<const std::byte* const> base;               // root: what the ranks hold; nullptr entries: nothing
   std::uint64_t base_version = 0;

@@ -44,7 +44,9 @@ class UpdateSource final : public StreamSource {
 class UpdateTarget final : public StreamTarget {
  public:
   UpdateTarget(UpdateCall& call, const CommContext& comm)
-      : call_(call), decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {}
+      : call_(call), decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {
+    decoder_.set_array_name(call.array_name);
+  }
 
   Status check(const Staging& stream, std::uint64_t available, bool& more) override {
     return decoder_.advance(stream, available, kBlocksPerStep, more);

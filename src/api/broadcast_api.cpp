@@ -1,15 +1,16 @@
 // The sparse broadcasts behind the C interface. Bad arguments do not return early: the rank takes part with its refusal, so that nobody waits for it.
+#include <fmt/format.h>
+
 #include <cstring>
 #include <exception>
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
 #include "src/api/state.hpp"
 #include "src/model/schema.hpp"
+#include "src/model/text.hpp"
 
 namespace sparcl::api {
 namespace {
@@ -124,6 +125,7 @@ class StateCall final : public Call {
     update_.map = &*state_->map;
     update_.schema_hash = state_->schema_hash;
     update_.held = state_->data;
+    update_.array_name = [this](std::uint32_t array) { return model::in_quotes(state_->schema[array].name); };
     if (!is_root_) return;
     update_.base_version = state_->version;
     if (state_->confirmed_comm == comm_id_) {

@@ -11,8 +11,6 @@ namespace sparcl::codec {
 
 BaseCheck::Compared BaseCheck::add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block,
                                            const kernels::Upcoming& next) {
-  if (first_block_ == last_block_) first_block_ = index;
-  last_block_ = index + 1;
   const std::span<const std::byte> values = new_values(held, block, next);
   Compared compared{0, {held_values_.data(), values.size()}, values};
   if (!block.fresh) {
@@ -70,17 +68,15 @@ Status BaseCheck::end_chunk(const ChunkDigests& said) {
   const bool is_old = held_digest_ == said.old_values;
   const bool is_new = held_digest_ == said.new_values;
   const bool follows = new_digest_ == said.new_values;
-  const std::string blocks = fmt::format("blocks {} to {}", first_block_, last_block_ == 0 ? 0 : last_block_ - 1);
   all_old_ = all_old_ && is_old;
   all_new_ = all_new_ && is_new;
   held_digest_ = 0;
   new_digest_ = 0;
-  first_block_ = last_block_;
   if (is_old && !follows) {
-    return Status(Code::kCorrupt, fmt::format("{}: the coded changes do not lead to the values that the update names", blocks));
+    return Status(Code::kCorrupt, "the coded changes do not lead to the values that the update names");
   }
   if (verify_ != Verify::kFull && !all_old_ && !all_new_) {  // kFull ends with hashes to print
-    return Status(Code::kWrongBase, fmt::format("{}: what is held at the changed elements is {}", blocks,
+    return Status(Code::kWrongBase, fmt::format("what is held at the changed elements is {}",
                                                 is_old || is_new ? "partly the base of this update and partly its target"
                                                                  : "neither the base of this update nor its target"));
   }

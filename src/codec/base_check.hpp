@@ -40,7 +40,7 @@ class BaseCheck {
   // The update was composed by someone who had no base (kFlagNoDigests): state hashes alone are checked.
   void expect_no_digests() { has_digests_ = false; }
 
-  // After the blocks of each chunk, with what the chunk says.
+  // After the blocks of each chunk, with what the chunk says. The error's text leaves it to the caller to say where.
   Status end_chunk(const ChunkDigests& said);
   // After all chunks.
   Status finish(const StateHashes& said);
@@ -59,8 +59,6 @@ class BaseCheck {
   // Of the chunk: sums over its blocks but fresh ones, whose old values nobody knows.
   std::uint64_t held_digest_ = 0;
   std::uint64_t new_digest_ = 0;  // of what the update makes of the held values
-  std::uint64_t first_block_ = 0;
-  std::uint64_t last_block_ = 0;
 
   bool all_old_ = true;  // of all chunks so far
   bool all_new_ = true;

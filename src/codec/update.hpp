@@ -12,6 +12,7 @@
 #include "src/base/staging.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/block_map.hpp"
+#include "src/codec/block_place.hpp"
 
 namespace sparcl::codec {
 
@@ -97,6 +98,8 @@ class UpdateDecoder {
   // held[i]: what the receiver holds of array i. expected_schema: refused if the stream's differs.
   UpdateDecoder(const BlockMap& map, std::span<std::byte* const> held, Verify verify, const Hash128& expected_schema,
                 const kernels::KernelSet& kernels, Writing writing = Writing::kStaged);
+  // For the texts of errors, which else know arrays by their blocks only. Before the first advance().
+  void set_array_name(ArrayName name);
   // Without an apply() that succeeded, the held arrays are as they were at the beginning.
   ~UpdateDecoder();
 

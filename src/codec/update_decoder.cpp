@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "src/base/bytes.hpp"
 #include "src/codec/base_check.hpp"
@@ -61,6 +63,7 @@ struct UpdateDecoder::Impl {
   Status handle(const Staging& staging, const Section& section);
   Status read_header(const std::byte* at);
   Status read_chunk_end(const std::byte* at);
+  Status placed(const Status& status, std::uint64_t first, std::uint64_t last) const;
   Status read_end(const std::byte* at, std::uint64_t bytes);
   Status add_entry(const Staging& staging, const Section& section);
   std::uint64_t hashes_before(const Section& found) const;
@@ -83,12 +86,15 @@ struct UpdateDecoder::Impl {
   BaseCheck check;
   EarlyWriter early;
 
+  ArrayName array_name;
   Status error;  // the first one
   Header header;
   std::vector<std::byte> attachment;
   std::vector<BlockEntry> entries;
   std::uint64_t next_block = 0;    // the least index that the next block can have
   std::uint64_t hashed_block = 0;  // kFull: all below are in the hashes
+  std::size_t chunk_entries = 0;   // those of the chunk begin here
+  std::optional<std::uint64_t> odd_block;  // the first whose old values are not the base's, as far as its short check tells
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
   bool ended = false;
@@ -233,8 +239,8 @@ Status UpdateDecoder::Impl::load(const Staging& staging, const BlockEntry& entry
   const BlockMode& mode = *find_block_mode(entry.mode);
   const std::span<const std::byte> bytes = slot.payload.load(staging, entry.first, entry.bytes, mode.whole);
   if (const char* wrong = mode.decode(slot.shape, bytes, kernels, slot.block)) {
-    return corrupt(
-        fmt::format("block {} (mode {}, {} bytes at byte {}) {}", entry.index, mode.name, entry.bytes, entry.first, wrong));
+    return corrupt(fmt::format("{} (mode {}, {} bytes at byte {}) {}", describe_blocks(map, entry.index, entry.index, array_name),
+                               mode.name, entry.bytes, entry.first, wrong));
   }
   return {};
 }
@@ -247,8 +253,10 @@ kernels::Upcoming UpdateDecoder::Impl::accesses_of(const Slot* slot) const {
 void UpdateDecoder::Impl::check_pending(const Slot* next) {
   if (pending != nullptr && (verify != Verify::kOff || early.active())) {
     const BaseCheck::Compared compared = check.add_changed(pending->index, view(*pending), pending->block, accesses_of(next));
-    if (early.active() && pending->block.kind != DecodedKind::kWhole) {
-      const bool is_base = verify == Verify::kOff || static_cast<std::uint16_t>(compared.held_digest) == pending->old_check;
+    const bool lists = pending->block.kind != DecodedKind::kWhole;
+    const bool is_base = verify == Verify::kOff || static_cast<std::uint16_t>(compared.held_digest) == pending->old_check;
+    if (lists && !is_base && !odd_block) odd_block = pending->index;
+    if (early.active() && lists) {
       if (is_base) {
         early.write(pending->index, view(*pending), pending->block.changed(), compared.held_values, compared.new_values);
       } else {
@@ -260,8 +268,18 @@ void UpdateDecoder::Impl::check_pending(const Slot* next) {
 }
 
 Status UpdateDecoder::Impl::read_chunk_end(const std::byte* at) {
+  const std::size_t first_entry = std::exchange(chunk_entries, entries.size());
   if (verify == Verify::kOff) return {};
-  return check.end_chunk({load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)});
+  Status status = check.end_chunk({load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)});
+  if (!status.ok() && first_entry < entries.size()) return placed(status, entries[first_entry].index, entries.back().index);
+  if (verify == Verify::kTouched) odd_block.reset();  // a full check is over with the last chunk
+  return status;
+}
+
+// A digest covers many blocks; the first whose own check fails is the place.
+Status UpdateDecoder::Impl::placed(const Status& status, std::uint64_t first, std::uint64_t last) const {
+  const std::string where = describe_blocks(map, odd_block.value_or(first), odd_block.value_or(last), array_name);
+  return Status(status.code(), fmt::format("{} (in {})", status.message(), where));
 }
 
 Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
@@ -281,7 +299,10 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
     at += 16;
   }
   if (has_target) said.target = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
-  if (verify != Verify::kOff) SPARCL_RETURN_IF_ERROR(check.finish(said));
+  if (verify != Verify::kOff) {
+    const Status status = check.finish(said);
+    if (!status.ok()) return status.code() == Code::kWrongBase && odd_block ? placed(status, *odd_block, *odd_block) : status;
+  }
   ended = true;
   return {};
 }
@@ -334,6 +355,8 @@ UpdateDecoder::UpdateDecoder(const BlockMap& map, std::span<std::byte* const> he
     : impl_(std::make_unique<Impl>(map, held, verify, expected_schema, kernels, writing)) {}
 
 UpdateDecoder::~UpdateDecoder() = default;
+
+void UpdateDecoder::set_array_name(ArrayName name) { impl_->array_name = std::move(name); }
 
 Status UpdateDecoder::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
   more = false;

@@ -262,6 +262,8 @@ TEST(BroadcastUpdateApi, ARefusedUpdateLeavesTheBaseWhereItWas) {
   const bool touched = all[0].first[5] != old[5];
   if (!touched) all[0].first[5] ^= 2;
   EXPECT_THAT(update(party, all, 2, 0), Each(sparclWrongBase));
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_THAT(sparclGetLastError(party.comm(rank)), HasSubstr("(in block 0 of 'layer.weight')"));
   all[1].set_first(old);
   EXPECT_THAT(update(party, all, 2, 0), Each(sparclSuccess));
   expect_equal(all, 2);

@@ -71,6 +71,32 @@ TEST_F(BaseChecks, DamageAtAChangedElementIsAWrongBase) {
   }
 }
 
+// Three tensors of which the middle one is damaged: with names, and without.
+TEST_F(BaseChecks, TheTextNamesTheTensor) {
+  base = random_state(
+      {{DataType::kBfloat16, 70000}, {DataType::kBfloat16, 0}, {DataType::kFloat32, 70000}, {DataType::kInt32, 100}}, 5);
+  target = changed_state(base, 0.5, Change::kUlp, 6);
+  EncodeOptions options;
+  options.with_state_hash = true;
+  encoded = encode(base, target, options);
+  State held = base;
+  std::size_t element = 66000;  // in its second block
+  while (std::memcmp(&base.arrays[2][4 * element], &target.arrays[2][4 * element], 4) == 0) ++element;
+  held.arrays[2][4 * element] ^= std::byte{1};
+  const BlockMap map = held.map();
+  const auto arrays = held.write();
+  for (const Verify verify : {Verify::kTouched, Verify::kFull}) {
+    EXPECT_THAT(verdict(held, verify).message(), testing::EndsWith("(in block 3)"));
+    for (const Writing writing : {Writing::kStaged, Writing::kEarly}) {
+      UpdateDecoder decoder(map, arrays, verify, {}, kernels::cpu_kernels(), writing);
+      decoder.set_array_name([](std::uint32_t array) { return "'t" + std::to_string(array) + "'"; });
+      const Status status = check_stream(decoder, staged(encoded.bytes), encoded.bytes.size());
+      EXPECT_EQ(status.code(), Code::kWrongBase);
+      EXPECT_THAT(status.message(), testing::EndsWith("(in block 3 of 't2')"));
+    }
+  }
+}
+
 TEST_F(BaseChecks, DamageElsewhereIsFoundByTheFullCheckAlone) {
   State held = base;
   damage(held, unchanged_element(123456));

@@ -140,6 +140,7 @@ Status HeldState::apply(const Delta& delta) {
 
   const codec::BlockMap map = model::make_block_map(*schema);
   codec::UpdateDecoder decoder(map, pointers_, codec::Verify::kFull, model::schema_hash(*schema), **kernels);
+  decoder.set_array_name([&](std::uint32_t tensor) { return model::in_quotes((*schema)[tensor].name); });
   SPARCL_RETURN_IF_ERROR(decode(decoder, delta, map.block_count()).with_prefix(delta.path + ": "));
   changed_ = decoder.changed();
 
