@@ -45,15 +45,6 @@ Status check_pair(const UpdateReader& first, const UpdateReader& second, const s
                                               y.base_version, x.target_version));
 }
 
-Status check_chain(std::span<const UpdateReader> updates, std::span<const std::string> names) {
-  if (updates.empty()) return Status(Code::kInvalidArgument, "there is no update to compose");
-  for (std::size_t i = 0; i < updates.size(); ++i) {
-    SPARCL_RETURN_IF_ERROR(check_alone(updates[i], names[i]));
-    if (i > 0) SPARCL_RETURN_IF_ERROR(check_pair(updates[i - 1], updates[i], names[i - 1], names[i]));
-  }
-  return {};
-}
-
 class Composer {
  public:
   Composer(std::span<UpdateReader> updates, std::span<const std::string> names, const kernels::KernelSet& kernels, ByteSink& sink)
@@ -134,6 +125,15 @@ class Composer {
 };
 
 }  // namespace
+
+Status check_chain(std::span<const UpdateReader> updates, std::span<const std::string> names) {
+  if (updates.empty()) return Status(Code::kInvalidArgument, "there is no update to compose");
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    SPARCL_RETURN_IF_ERROR(check_alone(updates[i], names[i]));
+    if (i > 0) SPARCL_RETURN_IF_ERROR(check_pair(updates[i - 1], updates[i], names[i - 1], names[i]));
+  }
+  return {};
+}
 
 Result<ComposeStats> compose_updates(std::span<UpdateReader> updates, std::span<const std::string> names,
                                      std::span<const std::byte> attachment, const kernels::KernelSet& kernels, ByteSink& sink) {

@@ -24,6 +24,8 @@ struct Command {
 void add_info(CLI::App& app, Invocation& invocation);
 void add_diff(CLI::App& app, Invocation& invocation);
 void add_apply(CLI::App& app, Invocation& invocation);
+void add_compose(CLI::App& app, Invocation& invocation);
+void add_invert(CLI::App& app, Invocation& invocation);
 void add_inspect(CLI::App& app, Invocation& invocation);
 void add_verify(CLI::App& app, Invocation& invocation);
 

@@ -69,25 +69,18 @@ Status encode(codec::UpdateEncoder& encoder, std::uint64_t elements, DeltaSink& 
   return sink.flush();
 }
 
-struct Opened {
-  model::Checkpoint checkpoint;
-  std::vector<model::SideFile> side_files;
+}  // namespace
 
-  StateView view() const { return {checkpoint.layout(), checkpoint.schema(), checkpoint.pointers(), side_files}; }
-};
-
-Result<Opened> open(const std::string& path, bool with_side_files, std::vector<std::string>* skipped) {
+Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_files, std::vector<std::string>* skipped) {
   Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path);
   if (!checkpoint.ok()) return checkpoint.status();
-  Opened opened{std::move(*checkpoint), {}};
+  OpenCheckpoint opened{std::move(*checkpoint), {}};
   if (!with_side_files || !opened.checkpoint.layout().is_folder) return opened;
   Result<std::vector<model::SideFile>> files = model::read_side_files(path, skipped);
   if (!files.ok()) return files.status();
   opened.side_files = std::move(*files);
   return opened;
 }
-
-}  // namespace
 
 Result<DiffReport> write_delta(const StateView& base, const StateView& target, const std::string& delta_path,
                                const DiffOptions& options) {
@@ -131,9 +124,9 @@ Result<DiffReport> write_delta(const StateView& base, const StateView& target, c
 Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path, const std::string& delta_path,
                               const DiffOptions& options) {
   std::vector<std::string> skipped;
-  const Result<Opened> base = open(base_path, options.with_side_files, nullptr);
+  const Result<OpenCheckpoint> base = open_checkpoint(base_path, options.with_side_files);
   if (!base.ok()) return base.status();
-  const Result<Opened> target = open(target_path, options.with_side_files, &skipped);
+  const Result<OpenCheckpoint> target = open_checkpoint(target_path, options.with_side_files, &skipped);
   if (!target.ok()) return target.status();
   Result<DiffReport> report = write_delta(base->view(), target->view(), delta_path, options);
   if (report.ok()) report->skipped = std::move(skipped);

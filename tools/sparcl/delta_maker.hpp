@@ -31,6 +31,16 @@ struct DiffReport {
   std::vector<std::string> skipped;     // side files that are too large to travel
 };
 
+// A checkpoint as its files have it.
+struct OpenCheckpoint {
+  model::Checkpoint checkpoint;
+  std::vector<model::SideFile> side_files;
+
+  StateView view() const { return {checkpoint.layout(), checkpoint.schema(), checkpoint.pointers(), side_files}; }
+};
+Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_files = true,
+                                       std::vector<std::string>* skipped = nullptr);
+
 // Writes what turns `base` into `target` to delta_path, whole or not at all.
 Result<DiffReport> write_delta(const StateView& base, const StateView& target, const std::string& delta_path,
                                const DiffOptions& options = {});

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <filesystem>
 #include <memory>
 
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_file.hpp"
 #include "tools/sparcl/delta_maker.hpp"
+#include "tools/sparcl/output_check.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -36,24 +36,6 @@ const codec::BlockMode* find_mode(const std::string& name) {
   return nullptr;  // auto
 }
 
-// Whether `output` is `input`, or lies in it where that is a folder.
-bool would_overwrite(const std::string& output, const std::string& input) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (fs::equivalent(output, input, error)) return true;
-  const fs::path folder = fs::path(output).has_parent_path() ? fs::path(output).parent_path() : fs::path(".");
-  return fs::is_directory(input, error) && fs::equivalent(folder, input, error);
-}
-
-Status check_output(const Options& options) {
-  for (const std::string& input : {options.base, options.target}) {
-    if (!would_overwrite(options.delta, input)) continue;
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{}: the delta would overwrite {}, which it is made of: give another output", options.delta, input));
-  }
-  return Status();
-}
-
 std::string tensors_text(const TensorChanges& tensors) {
   if (tensors.added.empty() && tensors.removed.empty() && tensors.replaced.empty()) return "";
   return fmt::format("tensors: {} added, {} removed, {} replaced (another type or size)\n", tensors.added.size(),
@@ -69,7 +51,7 @@ std::string side_files_text(const DiffReport& report) {
 
 Status run(const Options& options, bool as_json) {
   for (const std::string& input : {options.base, options.target}) SPARCL_RETURN_IF_ERROR(expect_checkpoint(input));
-  SPARCL_RETURN_IF_ERROR(check_output(options));
+  SPARCL_RETURN_IF_ERROR(check_output(options.delta, {options.base, options.target}));
   const auto begin = std::chrono::steady_clock::now();
   const Result<DiffReport> report = make_delta(options.base, options.target, options.delta,
                                                {.mode = find_mode(options.mode), .with_side_files = !options.no_side_files});

@@ -27,6 +27,8 @@ constexpr std::array kCommands{
     Command{"apply", "Turn a checkpoint into the delta's target", add_apply},
     Command{"inspect", "Say what a delta or a checkpoint holds", add_inspect},
     Command{"verify", "Check a delta without its base, or a checkpoint's structure", add_verify},
+    Command{"compose", "Make one delta of several that follow each other", add_compose},
+    Command{"invert", "Make the delta that leads back", add_invert},
 };
 
 // Asked before the command line is understood, as it may not be one that can be.

@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+
+#include "tools/sparcl/command.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/delta_composer.hpp"
+#include "tools/sparcl/output_check.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+struct Options {
+  std::vector<std::string> deltas;
+  std::string base;
+  std::string output;
+};
+
+Result<ComposeReport> compose(const Options& options) {
+  if (!options.base.empty()) return compose_deltas_on(options.base, options.deltas, options.output);
+  Result<ComposeReport> report = compose_deltas(options.deltas, options.output);
+  if (report.ok() || report.status().code() != Code::kUnsupported) return report;
+  return Status(Code::kUnsupported, report.status().message() + ": give it by --base");
+}
+
+Status run(const Options& options, bool as_json) {
+  std::vector<std::string> inputs = options.deltas;
+  if (!options.base.empty()) {
+    SPARCL_RETURN_IF_ERROR(expect_checkpoint(options.base));
+    inputs.push_back(options.base);
+  }
+  SPARCL_RETURN_IF_ERROR(check_output(options.output, inputs));
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<ComposeReport> report = compose(options);
+  if (!report.ok()) return report.status();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const Json json{{"output", options.output},
+                  {"deltas", options.deltas.size()},
+                  {"elements", report->elements},
+                  {"changed", report->changed},
+                  {"bytes", report->bytes},
+                  {"input_bytes", report->input_bytes},
+                  {"seconds", seconds},
+                  {"base_hash", to_hex(report->base_hash)},
+                  {"target_hash", to_hex(report->target_hash)}};
+  return print(as_json, json,
+               fmt::format("{}: {} deltas of {} as one of {}: {}{} of {} elements changed\nbase   {}\ntarget {}\n", options.output,
+                           options.deltas.size(), human_bytes(report->input_bytes), human_bytes(report->bytes),
+                           options.base.empty() ? "at most " : "", report->changed, report->elements, to_hex(report->base_hash),
+                           to_hex(report->target_hash)));
+}
+
+}  // namespace
+
+void add_compose(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  app.add_option("DELTA", options->deltas, "deltas, each of which begins where the one before it ends")->required();
+  app.add_option("-o,--output", options->output, "the delta file to write")->required()->type_name("OUT");
+  app.add_option("--base", options->base, "the checkpoint that the first is for: needed where blocks are coded against old values")
+      ->type_name("BASE");
+  invocation.run = [options, &invocation] { return run(*options, invocation.json); };
+}
+
+}  // namespace sparcl::tool

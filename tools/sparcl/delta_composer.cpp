@@ -1,0 +1,104 @@
+#include "tools/sparcl/delta_composer.hpp"
+
+#include <fmt/format.h>
+
+#include "src/codec/compose.hpp"
+#include "src/model/attachment.hpp"
+#include "tools/sparcl/delta_sink.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+Result<std::vector<Delta>> read_deltas(std::span<const std::string> paths) {
+  std::vector<Delta> deltas;
+  for (const std::string& path : paths) {
+    Result<Delta> delta = read_delta(path);
+    if (!delta.ok()) return delta.status();
+    deltas.push_back(std::move(*delta));
+  }
+  return deltas;
+}
+
+Result<model::Attachment> compose_all_attachments(std::span<const codec::UpdateReader> updates,
+                                                  std::span<const std::string> paths) {
+  model::Attachment all;
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    if (updates[i].attachment().empty()) continue;
+    Result<model::Attachment> next = model::parse_attachment(updates[i].attachment());
+    if (next.ok()) next = model::compose_attachments(std::move(all), std::move(*next));
+    if (!next.ok()) return next.status().with_prefix(paths[i] + ": ");
+    all = std::move(*next);
+  }
+  return all;
+}
+
+std::uint64_t bytes_of(std::span<const Delta> deltas) {
+  std::uint64_t bytes = 0;
+  for (const Delta& delta : deltas) bytes += delta.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+Result<ComposeReport> compose_deltas(std::span<const std::string> paths, const std::string& out_path) {
+  const Result<const kernels::KernelSet*> kernels = chosen_kernels();
+  if (!kernels.ok()) return kernels.status();
+  const Result<std::vector<Delta>> deltas = read_deltas(paths);
+  if (!deltas.ok()) return deltas.status();
+  std::vector<codec::UpdateReader> updates;
+  for (const Delta& delta : *deltas) {
+    Result<codec::UpdateReader> update = codec::UpdateReader::open(delta.staging, delta.bytes);
+    if (!update.ok()) return update.status().with_prefix(delta.path + ": ");
+    updates.push_back(std::move(*update));
+  }
+  SPARCL_RETURN_IF_ERROR(codec::check_chain(updates, paths));
+  const Result<model::Attachment> attachment = compose_all_attachments(updates, paths);
+  if (!attachment.ok()) return attachment.status();
+
+  Result<model::AtomicFile> file = model::AtomicFile::create(out_path);
+  if (!file.ok()) return file.status();
+  DeltaSink sink(*file);
+  const Result<codec::ComposeStats> stats = codec::compose_updates(updates, paths, model::serialise(*attachment), **kernels, sink);
+  if (!stats.ok()) return stats.status();
+  SPARCL_RETURN_IF_ERROR(sink.flush());
+  SPARCL_RETURN_IF_ERROR(file->commit());
+  return ComposeReport{updates.front().header().elements, stats->coded_elements,           stats->encoded_bytes, bytes_of(*deltas),
+                       updates.front().end().base_hash,   updates.back().end().target_hash};
+}
+
+Result<ComposeReport> compose_deltas_on(const std::string& base_path, std::span<const std::string> paths,
+                                        const std::string& out_path) {
+  const Result<std::vector<Delta>> deltas = read_deltas(paths);
+  if (!deltas.ok()) return deltas.status();
+  const Result<OpenCheckpoint> base = open_checkpoint(base_path);
+  if (!base.ok()) return base.status();
+  Result<HeldState> state = HeldState::open(base_path);
+  if (!state.ok()) return state.status();
+  DiffOptions options;
+  for (std::size_t i = 0; i < deltas->size(); ++i) {
+    const Result<DeltaSummary> summary = scan_delta((*deltas)[i]);
+    if (!summary.ok()) return summary.status();
+    if (i == 0) options.base_version = summary->base_version;
+    options.target_version = summary->target_version;
+    SPARCL_RETURN_IF_ERROR(state->apply((*deltas)[i]));
+  }
+  const Result<DiffReport> report = write_delta(base->view(), state->view(), out_path, options);
+  if (!report.ok()) return report.status();
+  return ComposeReport{report->elements, report->changed, report->bytes, bytes_of(*deltas), report->base_hash, report->target_hash};
+}
+
+Result<DiffReport> invert_delta(const std::string& base_path, const Delta& delta, const std::string& out_path) {
+  const Result<DeltaSummary> summary = scan_delta(delta);
+  if (!summary.ok()) return summary.status();
+  const Result<OpenCheckpoint> base = open_checkpoint(base_path);
+  if (!base.ok()) return base.status();
+  Result<HeldState> target = HeldState::open(base_path);
+  if (!target.ok()) return target.status();
+  SPARCL_RETURN_IF_ERROR(target->apply(delta));
+  DiffOptions options;
+  options.base_version = summary->target_version;
+  options.target_version = summary->base_version;
+  return write_delta(target->view(), base->view(), out_path, options);
+}
+
+}  // namespace sparcl::tool

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/sparcl/delta_maker.hpp"
+
+namespace sparcl::tool {
+
+struct ComposeReport {
+  std::uint64_t elements = 0;
+  std::uint64_t changed = 0;  // without a base: at most
+  std::uint64_t bytes = 0;
+  std::uint64_t input_bytes = 0;
+  Hash128 base_hash;
+  Hash128 target_hash;
+};
+
+// Writes the deltas, each of which begins where the one before it ends, as one to out_path, whole or not at all. No state is there
+// at any time; Unsupported where that is not enough. Refusals: Corrupt, WrongBase, Mismatch.
+Result<ComposeReport> compose_deltas(std::span<const std::string> paths, const std::string& out_path);
+
+// The same on the checkpoint that the first is for: all deltas are applied in memory, and the result is compared with the base.
+Result<ComposeReport> compose_deltas_on(const std::string& base_path, std::span<const std::string> paths,
+                                        const std::string& out_path);
+
+// Writes the delta that leads from the target of `delta` back to its base.
+Result<DiffReport> invert_delta(const std::string& base_path, const Delta& delta, const std::string& out_path);
+
+}  // namespace sparcl::tool

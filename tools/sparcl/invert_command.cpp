@@ -1,0 +1,52 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+
+#include "tools/sparcl/command.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/delta_composer.hpp"
+#include "tools/sparcl/output_check.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+struct Options {
+  std::string base;
+  std::string delta;
+  std::string output;
+};
+
+Status run(const Options& options, bool as_json) {
+  SPARCL_RETURN_IF_ERROR(expect_checkpoint(options.base));
+  SPARCL_RETURN_IF_ERROR(check_output(options.output, {options.base, options.delta}));
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<Delta> delta = read_delta(options.delta);
+  if (!delta.ok()) return delta.status();
+  const Result<DiffReport> report = invert_delta(options.base, *delta, options.output);
+  if (!report.ok()) return report.status();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const Json json{{"output", options.output},
+                  {"elements", report->elements},
+                  {"changed", report->changed},
+                  {"bytes", report->bytes},
+                  {"seconds", seconds},
+                  {"base_hash", to_hex(report->base_hash)},
+                  {"target_hash", to_hex(report->target_hash)}};
+  return print(as_json, json,
+               fmt::format("{}: leads back from the target of {} to {}: {} of {} elements, {}\nbase   {}\ntarget {}\n",
+                           options.output, options.delta, options.base, report->changed, report->elements,
+                           human_bytes(report->bytes), to_hex(report->base_hash), to_hex(report->target_hash)));
+}
+
+}  // namespace
+
+void add_invert(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  app.add_option("BASE", options->base, "the checkpoint that the delta was made of")->required();
+  app.add_option("DELTA", options->delta, "the delta to lead back from")->required();
+  app.add_option("-o,--output", options->output, "the delta file to write")->required()->type_name("OUT");
+  invocation.run = [options, &invocation] { return run(*options, invocation.json); };
+}
+
+}  // namespace sparcl::tool

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+
+namespace sparcl::tool {
+
+// InvalidArgument where writing `output` would overwrite an input, or a file in an input that is a folder.
+Status check_output(const std::string& output, const std::vector<std::string>& inputs);
+
+}  // namespace sparcl::tool
