@@ -12,6 +12,7 @@
 #include "kernels/gamma.hpp"
 #include "kernels/select.hpp"
 #include "kernels/step.hpp"
+#include "kernels/word_hash.hpp"
 #include "src/base/data_type.hpp"
 #include "src/base/memory_space.hpp"
 
@@ -44,6 +45,7 @@ struct ElementKernels {  // for elements of one width
   ScatterKernel* scatter;
   FindNotOneKernel* find_not_one;
   UnitStepsKernel* unit_steps;
+  HashChangesKernel* hash_changes;
   OrderKernels integer;
   OrderKernels floating;
   std::array<SelectKernels, 3> select;  // by Numbers
@@ -71,6 +73,7 @@ struct KernelSet {
   std::array<ElementKernels, 4> elements;  // for 1, 2, 4 and 8 bytes
   ListKernels lists;
   GammaKernels gammas;
+  HashWordsKernel* hash_words;
 
   const ElementKernels& of(DataType type) const { return elements[std::countr_zero(element_bytes(type))]; }
   const OrderKernels& order_of(DataType type) const { return info(type).is_float ? of(type).floating : of(type).integer; }

@@ -33,6 +33,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/gamma.inl"
 #include "kernels/cpu/select.inl"
 #include "kernels/cpu/step.inl"
+#include "kernels/cpu/word_hash.inl"
 // clang-format on
 
 template <class T, Numbers kNumbers>
@@ -48,6 +49,7 @@ ElementKernels elements_of() {
           scatter<T>,
           find_not_one<T>,
           unit_steps<Signed>,
+          hash_changes<T>,
           {split_steps<Signed, false>, add_steps<Signed, false>, add_steps_at<T, false>},
           {split_steps<Signed, true>, add_steps<Signed, true>, add_steps_at<T, true>},
           {select_of<T, Numbers::kUnsigned>(), select_of<T, Numbers::kSigned>(), select_of<T, Numbers::kFloat>()}};
@@ -61,6 +63,7 @@ void fill_kernel_set(KernelSet& set) {
                   elements_of<std::uint32_t, std::int32_t>(), elements_of<std::uint64_t, std::int64_t>()};
   set.lists = {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks};
   set.gammas = {gamma_widths, gamma_lengths, write_gammas, read_gammas};
+  set.hash_words = hash_words;
 }
 
 #endif

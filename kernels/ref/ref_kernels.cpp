@@ -249,6 +249,46 @@ constexpr SelectKernels select_of() {
   return {find_at_least<T, kNumbers>, magnitude_keys<T, kNumbers>};
 }
 
+void add_word(Hash128& sum, std::size_t place, std::uint32_t word) {
+  const auto& word_keys = kHashKeys.words[place % kStripeWords];
+  const auto& stripe_keys = kHashKeys.stripes[place / kStripeWords];
+  sum.low += word * word_keys[0] * stripe_keys[0];
+  sum.high += word * word_keys[1] * stripe_keys[1];
+}
+
+Hash128 hash_words(const std::byte* bytes, std::size_t byte_count) {
+  Hash128 sum;
+  for (std::size_t at = 0; at < byte_count; at += 4) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, bytes + at, byte_count - at < 4 ? byte_count - at : 4);
+    add_word(sum, at / 4, word);
+  }
+  return sum;
+}
+
+// One element, where it lies in its word or words.
+template <class T>
+void add_element(Hash128& sum, std::size_t position, T value) {
+  const std::size_t at = position * sizeof(T);
+  if constexpr (sizeof(T) == 8) {
+    add_word(sum, at / 4, static_cast<std::uint32_t>(value));
+    add_word(sum, at / 4 + 1, static_cast<std::uint32_t>(value >> 32));
+  } else {
+    add_word(sum, at / 4, std::uint32_t{value} << (8 * (at % 4)));
+  }
+}
+
+template <class T>
+ChangeHashes hash_changes(const std::uint16_t* positions, std::size_t count, const std::byte* old_values,
+                          const std::byte* new_values) {
+  ChangeHashes sums;
+  for (std::size_t i = 0; i < count; ++i) {
+    add_element(sums.old_values, positions[i], load<T>(old_values, i));
+    add_element(sums.new_values, positions[i], load<T>(new_values, i));
+  }
+  return sums;
+}
+
 template <class T>
 constexpr ElementKernels elements_of() {
   return {diff<T>,
@@ -257,6 +297,7 @@ constexpr ElementKernels elements_of() {
           scatter<T>,
           find_not_one<T>,
           unit_steps<T>,
+          hash_changes<T>,
           {split_steps<T, false>, add_steps<T, false>, add_steps_at<T, false>},
           {split_steps<T, true>, add_steps<T, true>, add_steps_at<T, true>},
           {select_of<T, Numbers::kUnsigned>(), select_of<T, Numbers::kSigned>(), select_of<T, Numbers::kFloat>()}};
@@ -270,7 +311,8 @@ const KernelSet& reference_kernels() {
       MemorySpace::kHost,
       {elements_of<std::uint8_t>(), elements_of<std::uint16_t>(), elements_of<std::uint32_t>(), elements_of<std::uint64_t>()},
       {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks},
-      {gamma_widths, gamma_lengths, write_gammas, read_gammas}};
+      {gamma_widths, gamma_lengths, write_gammas, read_gammas},
+      hash_words};
   return set;
 }
 

@@ -31,12 +31,6 @@ Hash128 xxh3_128(std::span<const std::byte> bytes, std::uint64_t seed) {
   return {hash.low64, hash.high64};
 }
 
-Hash128 operator+(Hash128 a, Hash128 b) {
-  Hash128 sum{a.low + b.low, a.high + b.high};
-  if (sum.low < a.low) ++sum.high;
-  return sum;
-}
-
 std::string to_hex(const Hash128& hash) {
   std::string text;
   for (const std::uint8_t byte : to_bytes(hash)) text += fmt::format("{:02x}", byte);

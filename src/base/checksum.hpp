@@ -22,8 +22,9 @@ struct Hash128 {
 
 Hash128 xxh3_128(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
-// Sum of independent hashes modulo 2^128: does not depend on the order in which blocks are visited.
-Hash128 operator+(Hash128 a, Hash128 b);
+// Of the two words, modulo 2^64 each: sums of the hashes of parts do not depend on the order in which parts are visited.
+constexpr Hash128 operator+(Hash128 a, Hash128 b) { return {a.low + b.low, a.high + b.high}; }
+constexpr Hash128 operator-(Hash128 a, Hash128 b) { return {a.low - b.low, a.high - b.high}; }
 
 std::array<std::uint8_t, 16> to_bytes(const Hash128& hash);  // little endian, low word first
 std::string to_hex(const Hash128& hash);                     // these bytes, 32 digits

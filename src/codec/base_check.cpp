@@ -3,61 +3,62 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "src/codec/state_hash.hpp"
 
 namespace sparcl::codec {
+namespace {
+
+Status leads_elsewhere(const Hash128& target, const Hash128& said) {
+  return Status(Code::kCorrupt,
+                fmt::format("the update leads to a state with hash {}, but names {} as its target", to_hex(target), to_hex(said)));
+}
+
+}  // namespace
 
 BaseCheck::Compared BaseCheck::add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block,
                                            const kernels::Upcoming& next) {
-  const std::span<const std::byte> values = new_values(held, block, next);
-  Compared compared{0, {held_values_.data(), values.size()}, values};
+  Compared compared = read(held, block, next);
+  if (verify_ == Verify::kOff || (block.fresh && verify_ != Verify::kFull)) return compared;
+  const kernels::ChangeHashes hashes = hash(index, held, block, compared);
+  compared.held_hash = hashes.old_values;
+  change_hash_ = change_hash_ + hashes.new_values - hashes.old_values;
   if (!block.fresh) {
-    compared.held_digest = xxh3_64(compared.held_values, index);
-    held_digest_ += compared.held_digest;
-    new_digest_ += xxh3_64(values, index);
+    held_values_hash_ = held_values_hash_ + hashes.old_values;
+    new_values_hash_ = new_values_hash_ + hashes.new_values;
   }
-  if (verify_ == Verify::kFull) add_to_hashes(index, held, block, values);
+  if (verify_ == Verify::kFull) {
+    held_hash_ = held_hash_ + (block.kind == DecodedKind::kWhole ? hashes.old_values : block_hash(held, index, kernels_, scratch_));
+  }
   return compared;
 }
 
-// Also leaves the held values of the same elements in held_values_ (fresh blocks: nothing).
-std::span<const std::byte> BaseCheck::new_values(const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next) {
+// What is held of a block that comes whole is not looked at here.
+BaseCheck::Compared BaseCheck::read(const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next) {
   const std::size_t bytes = block.count * held.shape.element_bytes();
+  if (block.kind == DecodedKind::kWhole) return {{}, {}, {block.whole, bytes}};
   if (held_values_.size() < bytes) {
     held_values_.resize(bytes);
     new_values_.resize(bytes);
   }
-  if (block.kind == DecodedKind::kWhole) {
-    if (!block.fresh) copy_block(held, held_values_.data());
-    return {block.whole, bytes};
-  }
   gather(kernels_, held, block.changed(), held_values_.data(), next);
-  if (block.kind == DecodedKind::kValues) return {block.values.data(), bytes};
+  const std::span<const std::byte> held_values(held_values_.data(), bytes);
+  if (block.kind == DecodedKind::kValues) return {{}, held_values, {block.values.data(), bytes}};
   kernels_.order_of(held.shape.datatype).add_steps(held_values_.data(), block.values.data(), block.count, new_values_.data());
   if (block.kind == DecodedKind::kMixed) replace_values(block, held.shape, new_values_.data());
-  return {new_values_.data(), bytes};
+  return {{}, held_values, {new_values_.data(), bytes}};
 }
 
-void BaseCheck::add_to_hashes(std::uint64_t index, const BlockView& held, const DecodedBlock& block,
-                              std::span<const std::byte> values) {
-  const std::size_t bytes = held.shape.bytes();
-  if (overlay_.size() < bytes) overlay_.resize(bytes);
-  copy_block(held, overlay_.data());
-  held_hash_ = held_hash_ + block_hash({overlay_.data(), bytes}, index);
-  if (block.kind == DecodedKind::kWhole) {
-    target_hash_ = target_hash_ + block_hash(values, index);
-    return;
-  }
-  kernels_.of(held.shape.datatype).scatter(overlay_.data(), block.positions.data(), block.count, 0, values.data(), {});
-  target_hash_ = target_hash_ + block_hash({overlay_.data(), bytes}, index);
+kernels::ChangeHashes BaseCheck::hash(std::uint64_t index, const BlockView& held, const DecodedBlock& block,
+                                      const Compared& compared) {
+  const std::span<const std::byte> news = compared.new_values;
+  if (block.kind == DecodedKind::kWhole)
+    return {block_hash(held, index, kernels_, scratch_), placed(kernels_.hash_words(news.data(), news.size()), index)};
+  return changes_hash(kernels_, held.shape.datatype, block.changed(), compared.held_values.data(), news.data(), index);
 }
 
 void BaseCheck::add_unchanged(std::uint64_t index, const BlockView& held) {
-  const Hash128 hash = block_hash(held, index, scratch_);
-  held_hash_ = held_hash_ + hash;
-  target_hash_ = target_hash_ + hash;
+  held_hash_ = held_hash_ + block_hash(held, index, kernels_, scratch_);
 }
 
 Status BaseCheck::end_chunk(const ChunkDigests& said) {
@@ -65,13 +66,13 @@ Status BaseCheck::end_chunk(const ChunkDigests& said) {
     const bool silent = said.old_values == 0 && said.new_values == 0;
     return silent ? Status() : Status(Code::kCorrupt, "an update without digests has a chunk with some");
   }
-  const bool is_old = held_digest_ == said.old_values;
-  const bool is_new = held_digest_ == said.new_values;
-  const bool follows = new_digest_ == said.new_values;
+  const bool is_old = digest_of(held_values_hash_) == said.old_values;
+  const bool is_new = digest_of(held_values_hash_) == said.new_values;
+  const bool follows = digest_of(new_values_hash_) == said.new_values;
   all_old_ = all_old_ && is_old;
   all_new_ = all_new_ && is_new;
-  held_digest_ = 0;
-  new_digest_ = 0;
+  held_values_hash_ = {};
+  new_values_hash_ = {};
   if (is_old && !follows) {
     return Status(Code::kCorrupt, "the coded changes do not lead to the values that the update names");
   }
@@ -86,22 +87,28 @@ Status BaseCheck::end_chunk(const ChunkDigests& said) {
 Status BaseCheck::finish(const StateHashes& said) {
   if (verify_ == Verify::kFull) return finish_full(said);
   already_applied_ = all_new_ && !all_old_;
-  return {};
+  return already_applied_ ? Status() : finish_tracked(said);
 }
 
 Status BaseCheck::finish_full(const StateHashes& said) {
-  already_applied_ = held_hash_ == said.target && !(said.has_base && said.base == said.target);
+  const Hash128 target = held_hash_ + change_hash_;
+  already_applied_ = held_hash_ == said.target && said.base != said.target;
   if (already_applied_) return {};
-  const bool is_base = said.has_base ? held_hash_ == said.base : all_old_;
-  if (is_base && target_hash_ == said.target) return {};
-  if (is_base && said.has_base) {
-    return Status(Code::kCorrupt, fmt::format("the update leads to a state with hash {}, but names {} as its target",
-                                              to_hex(target_hash_), to_hex(said.target)));
-  }
-  return Status(Code::kWrongBase,
-                fmt::format("the state held has hash {}; the update is from {} to {}", to_hex(held_hash_),
-                            said.has_base ? to_hex(said.base) : std::string("a base that its sender did not have whole"),
-                            to_hex(said.target)));
+  const bool is_base = said.base ? held_hash_ == said.base : all_old_;
+  if (is_base && target == said.target) return {};
+  if (is_base && said.base) return leads_elsewhere(target, *said.target);
+  return Status(
+      Code::kWrongBase,
+      fmt::format("the state held has hash {}; the update is from {} to {}", to_hex(held_hash_),
+                  said.base ? to_hex(*said.base) : std::string("a base that its sender did not have whole"), to_hex(*said.target)));
+}
+
+// From the very state that the caller believes to hold: then its changes, which were checked against what is held, must lead to the
+// target. Held states of another history are none of our business here: the caller may have written them.
+Status BaseCheck::finish_tracked(const StateHashes& said) const {
+  if (!tracked_ || !said.target || said.base != tracked_) return {};
+  const Hash128 target = *tracked_ + change_hash_;
+  return target == *said.target ? Status() : leads_elsewhere(target, *said.target);
 }
 
 }  // namespace sparcl::codec

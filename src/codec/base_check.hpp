@@ -2,6 +2,7 @@
 // Is what the receiver holds the base of the update, or its target already? Asked block by block while the update arrives.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,20 +18,22 @@ struct ChunkDigests {
 };
 
 struct StateHashes {  // as the update's end has them
-  bool has_base = false;
-  Hash128 base;
-  Hash128 target;
+  std::optional<Hash128> base;
+  std::optional<Hash128> target;  // always there where a full check is allowed
 };
 
 class BaseCheck {
  public:
   BaseCheck(Verify verify, const Hash128& schema_hash, const kernels::KernelSet& kernels)
-      : verify_(verify), kernels_(kernels), held_hash_(schema_hash), target_hash_(schema_hash) {}
+      : verify_(verify), kernels_(kernels), held_hash_(schema_hash) {}
+
+  // See UpdateDecoder::track.
+  void track(const Hash128& held_hash) { tracked_ = held_hash; }
 
   // A block of the update, in order, against what is held; with Verify::kFull, those in between too. The values stay valid until
   // the next call.
   struct Compared {
-    std::uint64_t held_digest = 0;           // h64 of the held values
+    Hash128 held_hash;                       // of the held values, at the block's place; not with Verify::kOff
     std::span<const std::byte> held_values;  // at the changed elements
     std::span<const std::byte> new_values;   // what the update makes of them
   };
@@ -48,28 +51,29 @@ class BaseCheck {
   bool already_applied() const { return already_applied_; }
 
  private:
-  std::span<const std::byte> new_values(const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next);
-  void add_to_hashes(std::uint64_t index, const BlockView& held, const DecodedBlock& block, std::span<const std::byte> values);
+  Compared read(const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next);
+  kernels::ChangeHashes hash(std::uint64_t index, const BlockView& held, const DecodedBlock& block, const Compared& compared);
   Status finish_full(const StateHashes& said);
+  Status finish_tracked(const StateHashes& said) const;
 
   Verify verify_;
   bool has_digests_ = true;
   const kernels::KernelSet& kernels_;
 
   // Of the chunk: sums over its blocks but fresh ones, whose old values nobody knows.
-  std::uint64_t held_digest_ = 0;
-  std::uint64_t new_digest_ = 0;  // of what the update makes of the held values
+  Hash128 held_values_hash_;
+  Hash128 new_values_hash_;  // of what the update makes of the held values
 
   bool all_old_ = true;  // of all chunks so far
   bool all_new_ = true;
   bool already_applied_ = false;
 
-  Hash128 held_hash_;
-  Hash128 target_hash_;  // of the held state with the update laid over it
+  std::optional<Hash128> tracked_;
+  Hash128 held_hash_;    // kFull: of the state held, over the blocks so far
+  Hash128 change_hash_;  // what the update adds to it
   std::vector<std::byte> held_values_;
   std::vector<std::byte> new_values_;
   std::vector<std::byte> scratch_;
-  std::vector<std::byte> overlay_;
 };
 
 }  // namespace sparcl::codec

@@ -142,7 +142,7 @@ void ComposedBlock::write_payload(unsigned mode, std::span<const std::byte> payl
   std::byte* out = frame.begin_block(mode, gap, payload.size(), sink, trailer_bytes);
   std::copy(payload.begin(), payload.end(), out);
   std::memset(out + payload.size(), 0, trailer_bytes);  // the old check: nobody knows it
-  frame.end_block(0, 0, sink);
+  frame.end_block({}, {}, sink);
 }
 
 void ComposedBlock::write(std::uint64_t gap, FrameWriter& frame, ByteSink& sink) {

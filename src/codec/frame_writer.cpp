@@ -5,6 +5,7 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/checksum.hpp"
+#include "src/codec/state_hash.hpp"
 
 namespace sparcl::codec {
 namespace {
@@ -69,10 +70,10 @@ std::byte* FrameWriter::begin_block(unsigned mode, std::uint64_t gap, std::size_
   return at;
 }
 
-void FrameWriter::end_block(std::uint64_t old_digest, std::uint64_t new_digest, ByteSink& sink) {
+void FrameWriter::end_block(const Hash128& old_values, const Hash128& new_values, ByteSink& sink) {
   commit(open_bytes_, sink);
-  old_digest_ += old_digest;
-  new_digest_ += new_digest;
+  old_values_ = old_values_ + old_values;
+  new_values_ = new_values_ + new_values;
   ++blocks_;
   ++chunk_blocks_;
 }
@@ -80,13 +81,13 @@ void FrameWriter::end_block(std::uint64_t old_digest, std::uint64_t new_digest, 
 void FrameWriter::end_chunk(ByteSink& sink) {
   if (chunk_blocks_ == 0) return;
   std::array<std::byte, kChunkEndBytes - kCrcBytes> content;
-  store_le(content.data(), old_digest_);
-  store_le(content.data() + 8, new_digest_);
+  store_le(content.data(), digest_of(old_values_));
+  store_le(content.data() + 8, digest_of(new_values_));
   write_checked_section(kTagChunkEnd, content, sink);
   chunk_bytes_ = 0;
   chunk_blocks_ = 0;
-  old_digest_ = 0;
-  new_digest_ = 0;
+  old_values_ = {};
+  new_values_ = {};
 }
 
 }  // namespace sparcl::codec

@@ -20,7 +20,8 @@ class FrameWriter {
   // are the caller's, too.
   std::byte* begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes, ByteSink& sink,
                          std::size_t trailer_bytes = 0);
-  void end_block(std::uint64_t old_digest, std::uint64_t new_digest, ByteSink& sink);
+  // The sums of the block's values, at its place (state_hash.hpp).
+  void end_block(const Hash128& old_values, const Hash128& new_values, ByteSink& sink);
 
   bool chunk_is_full() const { return chunk_bytes_ >= kChunkBytes; }
   // Does nothing if there was no block since the last one.
@@ -40,8 +41,8 @@ class FrameWriter {
   std::uint64_t total_bytes_ = 0;
   std::uint64_t blocks_ = 0;
   std::uint64_t chunk_blocks_ = 0;
-  std::uint64_t old_digest_ = 0;
-  std::uint64_t new_digest_ = 0;
+  Hash128 old_values_;  // of the chunk
+  Hash128 new_values_;
 };
 
 }  // namespace sparcl::codec

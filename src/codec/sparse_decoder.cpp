@@ -9,6 +9,7 @@
 #include "src/codec/frame_reader.hpp"
 #include "src/codec/payload.hpp"
 #include "src/codec/sparse_vector.hpp"
+#include "src/codec/state_hash.hpp"
 
 namespace sparcl::codec {
 namespace {
@@ -30,6 +31,7 @@ struct SparseDecoder::Impl {
   Status add_block(const Staging& staging, const Section& found);
   Status decode(const Staging& staging, const BlockEntry& entry);
   Status read_end(const std::byte* at, std::uint64_t bytes);
+  Hash128 hash_of_values(std::uint64_t index) const;
   std::span<const std::byte> values() const {
     return {block.kind == DecodedKind::kWhole ? block.whole : block.values.data(), block.count * element_bytes(datatype)};
   }
@@ -41,7 +43,7 @@ struct SparseDecoder::Impl {
   std::vector<BlockEntry> entries;
   std::uint64_t next_block = 0;
   std::uint64_t nnz = 0;
-  std::uint64_t digest = 0;
+  Hash128 sums;  // of the chunk's values
   bool finished = false;
   std::optional<Section> section;  // found, and not handled yet
   Payload payload;
@@ -78,8 +80,8 @@ Status SparseDecoder::Impl::handle(const Staging& staging, const Section& found)
     return Status(Code::kMismatch, fmt::format("the sparse vector has data type {}, expected {}", type, info(datatype).name));
   }
   if (found.tag == kTagChunkEnd) {
-    const bool matches = load_le<std::uint64_t>(at) == 0 && load_le<std::uint64_t>(at + 8) == digest;
-    digest = 0;
+    const bool matches = load_le<std::uint64_t>(at) == 0 && load_le<std::uint64_t>(at + 8) == digest_of(sums);
+    sums = {};
     return matches ? Status() : corrupt("the values of a chunk are not those that it names");
   }
   return read_end(at, found.bytes);
@@ -101,8 +103,14 @@ Status SparseDecoder::Impl::add_block(const Staging& staging, const Section& fou
   next_block += gap + 1;
   SPARCL_RETURN_IF_ERROR(decode(staging, entries.back()));
   nnz += block.count;
-  digest += xxh3_64(values(), entries.back().index);
+  sums = sums + hash_of_values(entries.back().index);
   return {};
+}
+
+Hash128 SparseDecoder::Impl::hash_of_values(std::uint64_t index) const {
+  if (block.kind == DecodedKind::kWhole) return placed(kernels->hash_words(values().data(), values().size()), index);
+  const std::byte* news = values().data();
+  return changes_hash(*kernels, datatype, block.changed(), news, news, index).new_values;
 }
 
 Status SparseDecoder::Impl::decode(const Staging& staging, const BlockEntry& entry) {

@@ -6,6 +6,7 @@
 #include "src/codec/block_mode.hpp"
 #include "src/codec/frame_writer.hpp"
 #include "src/codec/sparse_vector.hpp"
+#include "src/codec/state_hash.hpp"
 
 namespace sparcl::codec {
 
@@ -53,7 +54,9 @@ void SparseEncoder::Impl::encode_block(ByteSink& sink) {
 
   const ModeChoice choice = choose_mode(changes);
   choice.mode->encode(changes, frame.begin_block(choice.mode->id, index - next_block, choice.bytes, sink));
-  frame.end_block(0, xxh3_64({changes.new_values.data(), count * width}, index), sink);
+  const std::byte* news = changes.new_values.data();
+  const Positions positions(changes.positions.data(), count);
+  frame.end_block({}, changes_hash(*changes.kernels, datatype, positions, news, news, index).new_values, sink);
   if (frame.chunk_is_full()) frame.end_chunk(sink);
   next += count;
   next_block = index + 1;

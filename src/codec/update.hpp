@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "kernels/kernel_set.hpp"
@@ -46,7 +47,9 @@ struct EncodeOptions {
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
   Hash128 schema_hash;                        // of names, types and shapes: the model layer's
-  bool with_state_hash = false;               // hash base and target on the way (for Verify::kFull and files)
+  bool with_state_hash = false;               // of base and target, in the update's end
+  std::optional<Hash128> base_hash;           // with_state_hash: where the caller knows it, no more is read than without a hash;
+                                              // else all of the base is hashed on the way
   std::span<const ChangedHint* const> hints;  // empty, or one an array
   std::span<const std::byte> attachment;      // opaque bytes that travel with the update (the model layer's: a changed schema,
                                               // metadata); at most kMaxAttachmentBytes
@@ -103,6 +106,11 @@ class UpdateDecoder {
   // Without an apply() that succeeded, the held arrays are as they were at the beginning.
   ~UpdateDecoder();
 
+  // Before the first advance(): the state hash of what is held, as far as the caller knows from the updates before. Where the
+  // update is from there, Verify::kTouched then checks the hash of its target, too. A hash of another state is no error: it is left
+  // out.
+  void track(const Hash128& held_hash);
+
   // The stream's first `available` bytes lie in `staging`. Checks up to `budget_blocks` more complete blocks: CRC32C of the chunks,
   // structure, and by `verify` the base. Sets `more` if complete blocks remain. Errors (Corrupt, WrongBase, Mismatch for a schema)
   // are sticky.
@@ -117,6 +125,8 @@ class UpdateDecoder {
   std::uint64_t target_version() const;
   std::uint64_t changed() const;
   std::span<const std::byte> attachment() const;
+  // After finish(): the state hash of the target, where the update names it.
+  std::optional<Hash128> target_hash() const;
 
   // After finish(): writes the update into the held arrays. Cannot fail for a checked update but by a bug or damaged memory
   // (InternalError).
@@ -128,6 +138,7 @@ class UpdateDecoder {
 };
 
 // The hash of a state: schema and bytes, independent of how many threads or pieces computed it.
-Hash128 state_hash(const BlockMap& map, std::span<const std::byte* const> arrays, const Hash128& schema_hash);
+Hash128 state_hash(const BlockMap& map, std::span<const std::byte* const> arrays, const Hash128& schema_hash,
+                   const kernels::KernelSet& kernels = kernels::cpu_kernels());
 
 }  // namespace sparcl::codec

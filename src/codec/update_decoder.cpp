@@ -13,6 +13,7 @@
 #include "src/codec/frame_reader.hpp"
 #include "src/codec/layout.hpp"
 #include "src/codec/payload.hpp"
+#include "src/codec/state_hash.hpp"
 #include "src/codec/update.hpp"
 
 namespace sparcl::codec {
@@ -97,6 +98,7 @@ struct UpdateDecoder::Impl {
   std::optional<std::uint64_t> odd_block;  // the first whose old values are not the base's, as far as its short check tells
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
+  std::optional<Hash128> target_hash;
   bool ended = false;
   bool finished = false;
   std::optional<Section> section;  // found, and not handled yet
@@ -219,8 +221,12 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
   if (gap >= map.block_count() - next_block) {
     return corrupt(fmt::format("byte {}: a block past the last of {}", found.first, map.block_count()));
   }
-  BlockEntry entry{next_block + gap, found.first + skipped, static_cast<std::uint32_t>(found.bytes - skipped), 0,
-                   static_cast<std::uint8_t>(mode_of(found.tag)), 0};
+  BlockEntry entry{next_block + gap,
+                   found.first + skipped,
+                   static_cast<std::uint32_t>(found.bytes - skipped),
+                   0,
+                   static_cast<std::uint8_t>(mode_of(found.tag)),
+                   0};
   if (!find_block_mode(entry.mode)->whole) {
     if (entry.bytes < kOldCheckBytes) return corrupt(fmt::format("byte {}: a block ends before its check", found.first));
     entry.bytes -= kOldCheckBytes;
@@ -254,7 +260,7 @@ void UpdateDecoder::Impl::check_pending(const Slot* next) {
   if (pending != nullptr && (verify != Verify::kOff || early.active())) {
     const BaseCheck::Compared compared = check.add_changed(pending->index, view(*pending), pending->block, accesses_of(next));
     const bool lists = pending->block.kind != DecodedKind::kWhole;
-    const bool is_base = verify == Verify::kOff || static_cast<std::uint16_t>(compared.held_digest) == pending->old_check;
+    const bool is_base = verify == Verify::kOff || old_check_of(compared.held_hash) == pending->old_check;
     if (lists && !is_base && !odd_block) odd_block = pending->index;
     if (early.active() && lists) {
       if (is_base) {
@@ -292,13 +298,14 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
       changed > coded_elements) {
     return corrupt("the totals at the end are not those of the blocks before it");
   }
-  StateHashes said{has_base, {}, {}};
+  StateHashes said;
   at += 24;
   if (has_base) {
-    said.base = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
+    said.base = Hash128{load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
     at += 16;
   }
-  if (has_target) said.target = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
+  if (has_target) said.target = Hash128{load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
+  target_hash = said.target;
   if (verify != Verify::kOff) {
     const Status status = check.finish(said);
     if (!status.ok()) return status.code() == Code::kWrongBase && odd_block ? placed(status, *odd_block, *odd_block) : status;
@@ -380,6 +387,8 @@ std::uint64_t UpdateDecoder::base_version() const { return impl_->header.base_ve
 std::uint64_t UpdateDecoder::target_version() const { return impl_->header.target_version; }
 std::uint64_t UpdateDecoder::changed() const { return impl_->changed; }
 std::span<const std::byte> UpdateDecoder::attachment() const { return impl_->attachment; }
+std::optional<Hash128> UpdateDecoder::target_hash() const { return impl_->target_hash; }
+void UpdateDecoder::track(const Hash128& held_hash) { impl_->check.track(held_hash); }
 
 Status UpdateDecoder::apply(const Staging& staging) {
   if (!impl_->finished) return Status(Code::kInvalidUsage, "apply() before finish() has approved the update");

@@ -38,7 +38,11 @@ struct UpdateEncoder::Impl {
   Status encode_block(std::uint64_t index, ByteSink& sink);
   void encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink);
   void encode_fresh(ByteSink& sink);
-  void write_block(const ModeChoice& choice, std::uint64_t old_digest, std::uint64_t new_digest, ByteSink& sink);
+  Hash128 hash_block(std::span<const std::byte* const> arrays, std::uint64_t index, std::vector<std::byte>& scratch) const {
+    return block_hash(view(arrays), index, kernels, scratch);
+  }
+  kernels::ChangeHashes hash_changes(const BlockMode& mode, std::uint64_t index);
+  void write_block(const ModeChoice& choice, const kernels::ChangeHashes& hashes, ByteSink& sink);
   void end(ByteSink& sink);
 
   bool lacks_base() const {
@@ -63,8 +67,8 @@ struct UpdateEncoder::Impl {
   std::uint64_t next_block = 0;
   std::uint64_t gap = 0;  // unchanged blocks since the last that was written
   std::uint64_t coded_elements = 0;
-  Hash128 base_sum;
-  Hash128 target_sum;
+  Hash128 whole_sum;   // over all blocks of the base, or of the target where the base is not whole or not asked for
+  Hash128 change_sum;  // what the changes add to the base's
 
   std::vector<Piece> pieces;
   BlockChanges changes;
@@ -119,10 +123,10 @@ Status UpdateEncoder::Impl::encode_block(std::uint64_t index, ByteSink& sink) {
     SPARCL_RETURN_IF_ERROR(
         scan.scan(datatype, pieces, {changes.positions.data(), changes.old_values.data(), changes.new_values.data()}, count));
   }
-  if (options.with_state_hash) {
-    const Hash128 target_hash = block_hash(changes.target, index, target_scratch);
-    target_sum = target_sum + target_hash;
-    if (has_whole_base) base_sum = base_sum + (count == 0 ? target_hash : block_hash(view(base), index, base_scratch));
+  if (options.with_state_hash && !has_whole_base) {
+    whole_sum = whole_sum + hash_block(target, index, target_scratch);
+  } else if (options.with_state_hash && !options.base_hash) {
+    whole_sum = whole_sum + hash_block(base, index, base_scratch);
   }
   if (changes.fresh) {
     encode_fresh(sink);
@@ -138,7 +142,7 @@ Status UpdateEncoder::Impl::encode_block(std::uint64_t index, ByteSink& sink) {
 void UpdateEncoder::Impl::encode_fresh(ByteSink& sink) {
   stats.changed += changes.shape().elements;
   coded_elements += changes.shape().elements;
-  write_block({&kFreshMode, changes.shape().bytes()}, 0, 0, sink);
+  write_block({&kFreshMode, changes.shape().bytes()}, {}, sink);
 }
 
 void UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink) {
@@ -149,28 +153,30 @@ void UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t count,
 
   ModeChoice choice{options.mode, options.mode != nullptr ? options.mode->cost(changes) : kCannot};
   if (choice.bytes == kCannot) choice = choose_mode(changes);
-  std::span<const std::byte> olds(changes.old_values.data(), value_bytes);
-  std::span<const std::byte> news(changes.new_values.data(), value_bytes);
-  if (choice.mode->whole) {
-    olds = whole_block(view(base), base_scratch);
-    news = whole_block(view(target), target_scratch);
-  }
   stats.changed += count;
   coded_elements += choice.mode->whole ? shape.elements : count;
-  write_block(choice, xxh3_64(olds, index), xxh3_64(news, index), sink);
+  const kernels::ChangeHashes hashes = hash_changes(*choice.mode, index);
+  change_sum = change_sum + hashes.new_values - hashes.old_values;
+  write_block(choice, hashes, sink);
   if (forward.active()) {
     forward.write(index, {shape, pieces, options.bring_forward}, {changes.positions.data(), count},
                   {changes.old_values.data(), value_bytes}, {changes.new_values.data(), value_bytes});
   }
 }
 
-void UpdateEncoder::Impl::write_block(const ModeChoice& choice, std::uint64_t old_digest, std::uint64_t new_digest,
-                                      ByteSink& sink) {
+// Of what the receiver will see of them: the changed elements, or all of the block.
+kernels::ChangeHashes UpdateEncoder::Impl::hash_changes(const BlockMode& mode, std::uint64_t index) {
+  if (mode.whole) return {hash_block(base, index, base_scratch), hash_block(target, index, target_scratch)};
+  return changes_hash(kernels, changes.shape().datatype, {changes.positions.data(), changes.count}, changes.old_values.data(),
+                      changes.new_values.data(), index);
+}
+
+void UpdateEncoder::Impl::write_block(const ModeChoice& choice, const kernels::ChangeHashes& hashes, ByteSink& sink) {
   const std::size_t check_bytes = choice.mode->whole ? 0 : kOldCheckBytes;
   std::byte* payload = frame.begin_block(choice.mode->id, gap, choice.bytes, sink, check_bytes);
   choice.mode->encode(changes, payload);
-  if (check_bytes > 0) store_le(payload + choice.bytes, static_cast<std::uint16_t>(old_digest));
-  frame.end_block(old_digest, new_digest, sink);
+  if (check_bytes > 0) store_le(payload + choice.bytes, old_check_of(hashes.old_values));
+  frame.end_block(hashes.old_values, hashes.new_values, sink);
   gap = 0;
 }
 
@@ -181,9 +187,10 @@ void UpdateEncoder::Impl::end(ByteSink& sink) {
   content.write(coded_elements);
   content.write(stats.changed);
   if (options.with_state_hash) {
-    stats.target_hash = options.schema_hash + target_sum;
+    stats.target_hash = options.schema_hash + whole_sum;
     if (has_whole_base) {
-      stats.base_hash = options.schema_hash + base_sum;
+      stats.base_hash = options.base_hash.value_or(stats.target_hash);
+      stats.target_hash = stats.base_hash + change_sum;
       content.write(stats.base_hash.low);
       content.write(stats.base_hash.high);
     }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/codec/state_hash.hpp"
 #include "tests/codec/codec_support.hpp"
 
 namespace sparcl::codec {
@@ -132,6 +133,51 @@ TEST_F(BaseChecks, AFullCheckNeedsAStateHash) {
   EXPECT_EQ(verdict(held, Verify::kFull).code(), Code::kUnsupported);
 }
 
+// What finish() says to a receiver that believes to hold `tracked`.
+Status tracked_verdict(const Encoded& encoded, State& held, const Hash128& tracked, bool* already_applied = nullptr) {
+  const BlockMap map = held.map();
+  const auto arrays = held.write();
+  const Staging& staging = staged(encoded.bytes);
+  UpdateDecoder decoder(map, arrays, Verify::kTouched, {}, kernels::cpu_kernels());
+  decoder.track(tracked);
+  Status status = check_stream(decoder, staging, encoded.bytes.size());
+  if (already_applied != nullptr) *already_applied = decoder.already_applied();
+  if (status.ok()) {
+    EXPECT_EQ(decoder.target_hash(), encoded.stats.target_hash);
+  }
+  return status;
+}
+
+TEST_F(BaseChecks, ATrackedStateIsCheckedToLeadToTheTarget) {
+  State held = base;
+  EXPECT_TRUE(tracked_verdict(encoded, held, encoded.stats.base_hash).ok());
+  EXPECT_TRUE(tracked_verdict(encoded, held, Hash128{1, 2}).ok()) << "of another history: left out";
+  bool already_applied = false;
+  EXPECT_TRUE(tracked_verdict(encoded, target, encoded.stats.target_hash, &already_applied).ok());
+  EXPECT_TRUE(already_applied);
+
+  EncodeOptions options;
+  options.with_state_hash = true;
+  options.base_hash = Hash128{7, 8};
+  EXPECT_TRUE(tracked_verdict(encode(base, target, options), held, {7, 8}).ok());
+
+  BaseCheck check(Verify::kTouched, {}, kernels::cpu_kernels());
+  check.track({7, 8});
+  EXPECT_EQ(check.finish({Hash128{7, 8}, Hash128{7, 9}}).code(), Code::kCorrupt);
+  EXPECT_TRUE(check.finish({Hash128{7, 8}, Hash128{7, 8}}).ok());
+  EXPECT_TRUE(check.finish({Hash128{7, 7}, Hash128{7, 9}}).ok());
+  EXPECT_TRUE(check.finish({std::nullopt, Hash128{7, 9}}).ok());
+}
+
+TEST_F(BaseChecks, AKnownBaseHashGivesTheSameBytes) {
+  EncodeOptions options;
+  options.with_state_hash = true;
+  options.base_hash = state_hash(base.map(), base.read(), {});
+  const Encoded known = encode(base, target, options);
+  EXPECT_EQ(known.bytes, encoded.bytes);
+  EXPECT_EQ(known.stats.target_hash, state_hash(target.map(), target.read(), {}));
+}
+
 TEST_F(BaseChecks, AnotherLayoutIsAMismatch) {
   State other = random_state({{DataType::kBfloat16, 400001}, {DataType::kInt32, 1000}}, 1);
   EXPECT_EQ(verdict(other, Verify::kTouched).code(), Code::kMismatch);
@@ -174,8 +220,11 @@ TEST(StateHash, IsTheSumOverBlocksAndTheSchema) {
   Array run = state.arrays[0];
   run.insert(run.end(), state.arrays[1].begin(), state.arrays[1].end());
   const Hash128 schema{5, 6};
-  const Hash128 expected = schema + xxh3_128(std::span(run).first(131072), 0) + xxh3_128(std::span(run).subspan(131072), 1) +
-                           xxh3_128(state.arrays[2], 2);
+  const auto block = [](std::span<const std::byte> bytes, std::uint64_t index) {
+    return placed(kernels::reference_kernels().hash_words(bytes.data(), bytes.size()), index);
+  };
+  const Hash128 expected =
+      schema + block(std::span(run).first(131072), 0) + block(std::span(run).subspan(131072), 1) + block(state.arrays[2], 2);
   EXPECT_EQ(state_hash(state.map(), state.read(), schema), expected);
 }
 

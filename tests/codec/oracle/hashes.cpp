@@ -18,6 +18,23 @@ std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
+std::uint64_t split_mix(std::uint64_t n) {
+  std::uint64_t z = n * 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return z ^ z >> 31;
+}
+
+// The word'th word of block b.
+Hash word_sums(std::uint64_t value, std::uint64_t word, std::uint64_t b) {
+  const std::uint64_t w = word % 1024;
+  const std::uint64_t s = word / 1024;
+  const auto sum = [&](std::uint64_t j) {
+    return value * split_mix(1 + 2 * w + j) * (split_mix(2049 + 2 * s + j) | 1) * (split_mix(2305 + 2 * b + j) | 1);
+  };
+  return {sum(0), sum(1)};
+}
+
 }  // namespace
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
@@ -31,14 +48,14 @@ std::uint64_t h64(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-Hash h128(std::span<const std::byte> bytes, std::uint64_t seed) {
-  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
-  return {hash.low64, hash.high64};
+Hash operator+(Hash a, Hash b) { return {a.low + b.low, a.high + b.high}; }
+
+Hash element_sums(std::uint64_t value, unsigned bytes, std::uint64_t position, std::uint64_t b) {
+  if (bytes == 8) return word_sums(value & 0xffffffff, 2 * position, b) + word_sums(value >> 32, 2 * position + 1, b);
+  const std::uint64_t at = position * bytes;
+  return word_sums(value << (8 * (at % 4)), at / 4, b);
 }
 
-Hash operator+(Hash a, Hash b) {
-  const std::uint64_t low = a.low + b.low;
-  return {low, a.high + b.high + (low < a.low ? 1 : 0)};
-}
+std::uint64_t high_halves(const Hash& sums) { return sums.low >> 32 | sums.high >> 32 << 32; }
 
 }  // namespace sparcl::oracle

@@ -11,7 +11,10 @@ namespace sparcl::oracle {
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc);
 
 std::uint64_t h64(std::span<const std::byte> bytes, std::uint64_t seed);
-Hash h128(std::span<const std::byte> bytes, std::uint64_t seed);
-Hash operator+(Hash a, Hash b);  // modulo 2^128
+Hash operator+(Hash a, Hash b);  // word by word
+
+// What one element counts in the sums H_0 (low) and H_1 (high): of `bytes` bytes, at a position in block b.
+Hash element_sums(std::uint64_t value, unsigned bytes, std::uint64_t position, std::uint64_t b);
+std::uint64_t high_halves(const Hash& sums);
 
 }  // namespace sparcl::oracle

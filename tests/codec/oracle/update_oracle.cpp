@@ -24,8 +24,8 @@ struct End {
 
 // The sums of the blocks since the last chunk end.
 struct Digests {
-  std::uint64_t held = 0;      // of what the receiver holds, to compare with both sent digests
-  std::uint64_t result = 0;    // of what the blocks make of it
+  Hash held;                   // of what the receiver holds, to compare with both sent digests
+  Hash result;                 // of what the blocks make of it
   std::uint64_t sent_old = 0;  // the chunk end's
   std::uint64_t sent_new = 0;
 };
@@ -77,14 +77,11 @@ void check_header(const Header& header, const Receiver& receiver) {
 
 Hash state_hash(const std::vector<Bytes>& arrays, const std::vector<Block>& blocks, Hash schema) {
   Hash sum = schema;
-  for (const Block& block : blocks) sum = sum + h128(as_bytes(load(arrays, block), block.kind), block.index);
+  for (const Block& block : blocks) {
+    const Values values = load(arrays, block);
+    for (std::size_t i = 0; i < values.size(); ++i) sum = sum + element_sums(values[i], block.kind.bytes, i, block.index);
+  }
   return sum;
-}
-
-Values at_positions(const Values& values, const std::vector<std::uint64_t>& positions) {
-  Values taken;
-  for (const std::uint64_t position : positions) taken.push_back(values[position]);
-  return taken;
 }
 
 class UpdateReader {
@@ -135,8 +132,11 @@ class UpdateReader {
 
   void digest(const Block& block, const Changes& changes, const Values& old) {
     if (changes.fresh || !has_digests_) return;
-    chunk_.held += h64(as_bytes(at_positions(old, changes.positions), block.kind), block.index);
-    chunk_.result += h64(as_bytes(changes.values, block.kind), block.index);
+    for (std::size_t i = 0; i < changes.positions.size(); ++i) {
+      const std::uint64_t position = changes.positions[i];
+      chunk_.held = chunk_.held + element_sums(old[position], block.kind.bytes, position, block.index);
+      chunk_.result = chunk_.result + element_sums(changes.values[i], block.kind.bytes, position, block.index);
+    }
   }
 
   void read_chunk_end(const Section& section) {
@@ -158,9 +158,10 @@ class UpdateReader {
     bool base = true;
     bool target = true;
     for (const Digests& chunk : chunks_) {
-      base = base && chunk.held == chunk.sent_old;
-      target = target && chunk.held == chunk.sent_new;
-      const bool follows = chunk.held != chunk.sent_old || chunk.result == chunk.sent_new;
+      const std::uint64_t held = high_halves(chunk.held);
+      base = base && held == chunk.sent_old;
+      target = target && held == chunk.sent_new;
+      const bool follows = held != chunk.sent_old || high_halves(chunk.result) == chunk.sent_new;
       refuse_if(!follows, "the blocks of a chunk do not lead to its new values");
       refuse_if(digests_decide && !base && !target, "what is held is neither base nor target", Finding::kWrongBase);
     }
