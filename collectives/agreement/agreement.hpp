@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstdint>
 
+#include "collectives/agreement/part_list.hpp"
 #include "collectives/engine/engine.hpp"
 
 namespace sparcl::collectives {
@@ -24,8 +25,11 @@ struct CallFingerprint {
 
 enum class CallKind : std::uint32_t { kBroadcastDelta = 1, kBroadcastUpdate = 2, kBroadcastSparse = 3 };
 
-// One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text: success, Mismatch, or the
-// error of the lowest rank that refuses (whose fingerprint then does not count). The task's own result is an error only if the comm is poisoned.
-Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict);
+// One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text:
+// success, Mismatch, or the error of the lowest rank that refuses (whose fingerprint then does not count). The task's own result is
+// an error only if the comm is poisoned. parts: what the call is about, where it has parts, on all ranks or on none: a Mismatch
+// then names the first that differs.
+Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict,
+           const PartList* parts = nullptr);
 
 }  // namespace sparcl::collectives

@@ -46,7 +46,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   Stream stream(engine, {number, kData}, valid_root ? fanout.row->links(transport.rank(), call.root, transport.size()) : Links(),
                 fanout.fragment_bytes);
   Status verdict, outcome;
-  Task agreement = agree(engine, {number, kAgreement}, call.fingerprint, call.refusal, verdict);
+  Task agreement = agree(engine, {number, kAgreement}, call.fingerprint, call.refusal, verdict, call.parts);
   engine.start(agreement);
   const bool sends = call.refusal.ok() && call.source != nullptr;
   while (sends && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {

@@ -42,7 +42,8 @@ struct BroadcastCall {
   CallFingerprint fingerprint;
   Status refusal;
   int root = 0;
-  std::uint64_t dense_bytes = 0;  // known to all ranks: the plan depends on it
+  const PartList* parts = nullptr;  // see agree()
+  std::uint64_t dense_bytes = 0;    // known to all ranks: the plan depends on it
   StreamSource* source = nullptr;
   StreamTarget* target = nullptr;
 };
@@ -56,6 +57,7 @@ struct UpdateCall {
   std::uint64_t version = 0;                            // others than the root: 0 accepts any
   const codec::BlockMap* map = nullptr;
   Hash128 schema_hash;
+  const PartList* parts = nullptr;                      // a model's tensors, for the text of a Mismatch
   codec::ArrayName array_name;                          // empty, or for the texts of errors
   std::span<std::byte* const> held;                     // root: the new state, only read
   std::span<const std::byte* const> base;               // root: what the ranks hold; nullptr entries: nothing

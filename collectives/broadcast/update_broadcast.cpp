@@ -92,6 +92,7 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
     co_return status;
   }
 
+  pattern.parts = call.parts;
   pattern.fingerprint.count = call.map->element_count();
   pattern.fingerprint.datatype = common_datatype(*call.map);
   pattern.fingerprint.detail = call.schema_hash.low ^ call.schema_hash.high;

@@ -125,6 +125,7 @@ class StateCall final : public Call {
     update_.map = &*state_->map;
     update_.schema_hash = state_->schema_hash;
     update_.held = state_->data;
+    update_.parts = &state_->parts;
     update_.array_name = [this](std::uint32_t array) { return model::in_quotes(state_->schema[array].name); };
     if (!is_root_) return;
     update_.base_version = state_->version;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/api/error.hpp"
+#include "src/model/text.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -20,8 +21,11 @@ void sparclState::freeze() {
   for (const sparcl::model::TensorSchema& tensor : schema) {
     arrays.push_back({tensor.datatype, sparcl::model::element_count(tensor).value()});
   }
-  map.emplace(arrays);
   schema_hash = sparcl::model::schema_hash(schema);
+  parts.sketch = sparcl::collectives::sketch_of(sparcl::model::tensor_hashes(schema));
+  parts.count = schema.size();
+  parts.name = [this](std::uint64_t tensor) { return sparcl::model::in_quotes(schema[tensor].name); };
+  map.emplace(arrays);
 }
 
 Result<std::size_t> sparclState::find(const char* name) const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/agreement/part_list.hpp"
 #include "sparcl/sparcl.h"
 #include "src/base/status.hpp"
 #include "src/codec/update.hpp"
@@ -36,6 +37,7 @@ struct sparclState {
   // Made with the first use; tensors cannot be added afterwards.
   std::optional<sparcl::codec::BlockMap> map;
   sparcl::Hash128 schema_hash;
+  sparcl::collectives::PartList parts;
 
   std::uint64_t version = 0;
   bool in_flight = false;

@@ -107,6 +107,13 @@ Status validate(const Schema& schema) {
   return refuse_duplicates(schema);
 }
 
+std::vector<std::uint64_t> tensor_hashes(const Schema& schema) {
+  std::vector<std::uint64_t> hashes;
+  hashes.reserve(schema.size());
+  for (const TensorSchema& tensor : schema) hashes.push_back(xxh3_64(serialise({tensor}), kSchemaSeed));
+  return hashes;
+}
+
 Hash128 schema_hash(const Schema& schema) { return xxh3_128(serialise(schema), kSchemaSeed); }
 
 }  // namespace sparcl::model

@@ -43,4 +43,7 @@ Status validate(const Schema& schema);
 // Of names, types, shapes and their order: two schemas are equal if and only if (to 2^-128) their hashes are.
 Hash128 schema_hash(const Schema& schema);
 
+// The same of each tensor by itself.
+std::vector<std::uint64_t> tensor_hashes(const Schema& schema);
+
 }  // namespace sparcl::model

@@ -23,10 +23,10 @@ struct Round {
   explicit Round(int ranks)
       : calls(static_cast<std::size_t>(ranks), kCall), refusals(calls.size()), verdicts(calls.size(), Status(Code::kInternalError, "unset")) {}
 
-  void run(SimParty& party) {
+  void run(SimParty& party, const std::vector<PartList>* parts = nullptr) {
     const SimOutcome outcome = party.run([&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
-      return agree(party.engine(rank), kChannel, calls[r], refusals[r], verdicts[r]);
+      return agree(party.engine(rank), kChannel, calls[r], refusals[r], verdicts[r], parts != nullptr ? &(*parts)[r] : nullptr);
     });
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     for (int rank = 0; rank < party.size(); ++rank) EXPECT_TRUE(party.result(rank).ok());
@@ -72,6 +72,52 @@ TEST(Agreement, AnyFieldOfAnyRankIsSeenByAllAndNamed) {
         }
       }
     }
+  }
+}
+
+// Lists of up to 40 parts; one rank's differs at `at`.
+TEST(Agreement, TheFirstPartThatDiffersIsNamedOnAllRanks) {
+  for (const int ranks : {2, 3, 5, 8}) {
+    for (const std::uint64_t at : {0u, 3u, 9u, 39u}) {
+      for (int odd = 0; odd < ranks; ++odd) {
+        SimParty party(ranks, at);
+        Round round(ranks);
+        std::vector<PartList> parts(static_cast<std::size_t>(ranks));
+        for (int rank = 0; rank < ranks; ++rank) {
+          std::vector<std::uint64_t> hashes(40);
+          for (std::size_t i = 0; i < hashes.size(); ++i) hashes[i] = i * i + (rank == odd && i == at ? 1 : 0);
+          parts[static_cast<std::size_t>(rank)] = {sketch_of(hashes), hashes.size(),
+                                                   [](std::uint64_t i) { return std::string("p").append(std::to_string(i)); }};
+        }
+        round.calls[static_cast<std::size_t>(odd)].detail = 8;
+        round.run(party, &parts);
+        const std::string named = at == 0   ? "tensor 0, here p0"
+                                  : at == 3 ? "tensor 3, here p3"
+                                  : at == 9 ? "from 8 to 11, here p8 to p11"
+                                            : "from 32 to 39, here p32 to p39";
+        for (const Status& verdict : round.verdicts) {
+          EXPECT_EQ(verdict.code(), Code::kMismatch);
+          EXPECT_THAT(verdict.message(), HasSubstr(named));
+          EXPECT_THAT(verdict.message(), HasSubstr("rank " + std::to_string(odd)));
+        }
+      }
+    }
+  }
+}
+
+TEST(Agreement, ARefusalGoesBeforeAPartThatDiffers) {
+  SimParty party(4, 1);
+  Round round(4);
+  std::vector<PartList> parts(4);
+  for (std::uint64_t rank = 0; rank < 4; ++rank) {
+    round.calls[rank].detail = rank;
+    parts[rank] = {sketch_of(std::span(&rank, 1)), 1, [](std::uint64_t) { return std::string("p"); }};
+  }
+  round.refusals[2] = Status(Code::kInvalidUsage, std::string(170, 'x'));
+  round.run(party, &parts);
+  for (const Status& verdict : round.verdicts) {
+    EXPECT_EQ(verdict.code(), Code::kInvalidUsage);
+    EXPECT_THAT(verdict.message(), HasSubstr(std::string(170, 'x')));
   }
 }
 
