@@ -2,6 +2,7 @@
 // The sparse broadcast: check, infer, plan, run. One rank's state changes reach all ranks, whole or not at all.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,7 +66,10 @@ struct UpdateCall {
   std::span<const codec::ChangedHint* const> hints;     // root: empty, or one an array
   std::span<std::byte* const> snapshot;                 // root: empty, or brought to the new state with the commit
   codec::Writing writing = codec::Writing::kStaged;     // others
+  bool with_state_hash = false;                         // root: the update names its base and target by their state hashes
+  std::optional<Hash128> known_hash;                    // root: of the base; others: of what is held, as far as it is known
   std::uint64_t new_version = 0;                        // out: the version that is now held
+  std::optional<Hash128> new_hash;                      // out: its state hash, where the update names it
 };
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report);
 

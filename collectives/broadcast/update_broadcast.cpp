@@ -13,13 +13,16 @@ constexpr std::uint64_t kBlocksPerStep = 16;
 class UpdateSource final : public StreamSource {
  public:
   UpdateSource(UpdateCall& call, const CommContext& comm, std::span<const std::byte* const> target)
-      : call_(call), encoder_(*call.map, call.base, target, options(call, comm), *comm.kernels) {}
+      : call_(call),
+        has_state_hash_(options(call, comm).with_state_hash),
+        encoder_(*call.map, call.base, target, options(call, comm), *comm.kernels) {}
 
   Status produce(codec::ByteSink& sink) override { return encoder_.step(kElementsPerStep, sink); }
   bool finished() const override { return encoder_.finished(); }
 
   void commit() override {
     call_.new_version = call_.version;
+    if (has_state_hash_) call_.new_hash = encoder_.stats().target_hash;
     encoder_.keep_forward();
   }
 
@@ -31,13 +34,15 @@ class UpdateSource final : public StreamSource {
     options.base_version = call.base_version;
     options.target_version = call.version;
     options.schema_hash = call.schema_hash;
-    options.with_state_hash = comm.verify == codec::Verify::kFull;
+    options.with_state_hash = call.with_state_hash || comm.verify == codec::Verify::kFull;
+    options.base_hash = call.known_hash;
     options.hints = call.hints;
     options.bring_forward = call.snapshot;
     return options;
   }
 
   UpdateCall& call_;
+  bool has_state_hash_;
   codec::UpdateEncoder encoder_;
 };
 
@@ -46,6 +51,7 @@ class UpdateTarget final : public StreamTarget {
   UpdateTarget(UpdateCall& call, const CommContext& comm)
       : call_(call), decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {
     decoder_.set_array_name(call.array_name);
+    if (call.known_hash) decoder_.track(*call.known_hash);
   }
 
   Status check(const Staging& stream, std::uint64_t available, bool& more) override {
@@ -61,6 +67,7 @@ class UpdateTarget final : public StreamTarget {
 
   Status commit(const Staging& stream) override {
     call_.new_version = decoder_.target_version();
+    call_.new_hash = decoder_.target_hash();
     return decoder_.apply(stream);
   }
 

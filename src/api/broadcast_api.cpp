@@ -93,6 +93,7 @@ class StateCall final : public Call {
     update_.root = root;
     update_.version = version;
     update_.writing = comm.writing(is_blocking);
+    update_.with_state_hash = comm.context.verify != codec::Verify::kOff;
     is_root_ = comm.transport->rank() == root;
     if (refusal.ok()) {
       state->freeze();
@@ -112,6 +113,7 @@ class StateCall final : public Call {
     state_->in_flight = false;
     if (!status.ok()) return;
     state_->version = update_.new_version;
+    state_->tracked_hash = update_.new_hash;
     if (is_root_) {
       confirm();
     } else {
@@ -127,9 +129,13 @@ class StateCall final : public Call {
     update_.held = state_->data;
     update_.parts = &state_->parts;
     update_.array_name = [this](std::uint32_t array) { return model::in_quotes(state_->schema[array].name); };
-    if (!is_root_) return;
+    if (!is_root_) {
+      update_.known_hash = state_->tracked_hash;
+      return;
+    }
     update_.base_version = state_->version;
     if (state_->confirmed_comm == comm_id_) {
+      update_.known_hash = state_->tracked_hash;  // the snapshot's: both came of the same update
       base_.assign(state_->snapshot.arrays().begin(), state_->snapshot.arrays().end());
       update_.snapshot = state_->snapshot.arrays();
       for (const Marks& marks : state_->marks) hints_.push_back(marks.kind == Marks::Kind::kUnknown || marks.mixed ? nullptr : &marks.hint);

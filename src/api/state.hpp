@@ -40,6 +40,10 @@ struct sparclState {
   sparcl::collectives::PartList parts;
 
   std::uint64_t version = 0;
+  // Of the state that the last update led to, from one update to the next in O(changed). A root's next update is named by it, and
+  // the others check that the update leads where it says. What the caller writes by himself is not in it: it proves nothing of the
+  // bytes, as sparclStateHash does, and where it does not fit an update's base it is left out.
+  std::optional<sparcl::Hash128> tracked_hash;
   bool in_flight = false;
   sparcl::model::Snapshot snapshot;   // root only
   std::uint64_t confirmed_comm = 0;   // whose ranks hold the snapshot; 0: nobody's

@@ -92,9 +92,9 @@ struct UpdateDecoder::Impl {
   Header header;
   std::vector<std::byte> attachment;
   std::vector<BlockEntry> entries;
-  std::uint64_t next_block = 0;    // the least index that the next block can have
-  std::uint64_t hashed_block = 0;  // kFull: all below are in the hashes
-  std::size_t chunk_entries = 0;   // those of the chunk begin here
+  std::uint64_t next_block = 0;            // the least index that the next block can have
+  std::uint64_t hashed_block = 0;          // kFull: all below are in the hashes
+  std::size_t chunk_entries = 0;           // those of the chunk begin here
   std::optional<std::uint64_t> odd_block;  // the first whose old values are not the base's, as far as its short check tells
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;

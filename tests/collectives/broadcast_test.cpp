@@ -8,8 +8,8 @@
 namespace sparcl::collectives {
 namespace {
 
-using ::testing::HasSubstr;
 using test::UpdateWorld;
+using ::testing::HasSubstr;
 
 const std::vector<codec::ArraySpec> kModel{{DataType::kBfloat16, 70'001}, {DataType::kBfloat16, 128}, {DataType::kFloat32, 3'000},
                                            {DataType::kUint8, 0},         {DataType::kInt64, 1},      {DataType::kFloat8e4m3, 999}};
@@ -121,6 +121,38 @@ TEST(UpdateBroadcast, RepeatingACallAcceptsRanksThatAreAtTheTarget) {
     const SimOutcome outcome = world.broadcast(0);
     expect_all_new(world, outcome);
   }
+}
+
+TEST(UpdateBroadcast, StateHashesTravelAndAreFollowedFromUpdateToUpdate) {
+  UpdateWorld world(kModel, 4, 27);
+  std::optional<Hash128> known = codec::state_hash(world.map, world.old_state.const_pointers(), {1, 2});
+  for (int step = 0; step < 3; ++step) {
+    world.change(step == 1 ? 0 : 0.05);  // an update without changes, too
+    const SimOutcome outcome = world.broadcast(0, [&](int rank, UpdateCall& call) {
+      call.with_state_hash = rank == 0;
+      call.known_hash = known;
+      if (rank == 2) call.known_hash.reset();          // has not followed
+      if (rank == 3) call.known_hash = Hash128{3, 4};  // followed something else
+    });
+    expect_all_new(world, outcome);
+    const Hash128 now = codec::state_hash(world.map, world.new_state.const_pointers(), {1, 2});
+    for (const UpdateCall& call : world.calls) EXPECT_EQ(call.new_hash, now);
+    known = now;
+    world.old_state = world.new_state;
+  }
+}
+
+// The root's hash is off, and with it the names of base and target; who tracks the true one has no ground to object, and who agrees
+// on the base sees that the target follows.
+TEST(UpdateBroadcast, AHashThatIsKnownWronglyIsNoError) {
+  UpdateWorld world(kModel, 3, 28);
+  world.change(0.05);
+  const SimOutcome outcome = world.broadcast(0, [&](int rank, UpdateCall& call) {
+    call.with_state_hash = rank == 0;
+    if (rank != 2) call.known_hash = Hash128{5, 6};
+    if (rank == 2) call.known_hash = codec::state_hash(world.map, world.old_state.const_pointers(), {1, 2});
+  });
+  expect_all_new(world, outcome);
 }
 
 TEST(UpdateBroadcast, ARefusalOnOneRankEndsTheCallEverywhereAndTheNextOneWorks) {
