@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::uint64_t kStepBlocks = 64;  // between two looks at the progress, heuristic
 
-Result<model::ChangedLayout> target_layout(const model::Layout& base, const DeltaSummary& summary) {
-  if (!summary.attachment.layout) return model::ChangedLayout{base, true};
-  return model::apply_layout_change(*summary.attachment.layout, base);
+Result<model::ChangedLayout> target_layout(const model::Layout& base, const model::Attachment& attachment) {
+  if (!attachment.layout) return model::ChangedLayout{base, true};
+  return model::apply_layout_change(*attachment.layout, base);
 }
 
 Status decode(codec::UpdateDecoder& decoder, const Delta& delta, std::uint64_t block_count) {
@@ -112,9 +112,9 @@ Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
   return {};
 }
 
-Status HeldState::take_side_files(const DeltaSummary& summary) {
+Status HeldState::take_side_files(std::span<const model::PackedFile> packed_files) {
   std::vector<model::SideFile> files;
-  for (const model::PackedFile& packed : summary.attachment.side_files) {
+  for (const model::PackedFile& packed : packed_files) {
     Result<model::SideFile> file = model::unpack(packed);
     if (!file.ok()) return file.status();
     files.push_back(std::move(*file));
@@ -129,8 +129,8 @@ Status HeldState::apply(const Delta& delta) {
   const Result<DeltaSummary> summary = scan_delta(delta);
   if (!summary.ok()) return summary.status();
   SPARCL_RETURN_IF_ERROR(check_base(delta, *summary));
-  SPARCL_RETURN_IF_ERROR(take_side_files(*summary).with_prefix(delta.path + ": "));
-  Result<model::ChangedLayout> layout = target_layout(layout_, *summary);
+  SPARCL_RETURN_IF_ERROR(take_side_files(summary->attachment.side_files).with_prefix(delta.path + ": "));
+  Result<model::ChangedLayout> layout = target_layout(layout_, summary->attachment);
   if (!layout.ok()) return layout.status().with_prefix(delta.path + ": ");
   const Result<model::Schema> schema = layout_schema(layout->layout);
   if (!schema.ok()) return schema.status().with_prefix(delta.path + ": ");
@@ -149,6 +149,21 @@ Status HeldState::apply(const Delta& delta) {
   if (hash_ == *summary->target_hash) return {};
   return Status(Code::kInternalError, fmt::format("{}: the result has state hash {}, the delta's target is {}: nothing is written",
                                                   delta.path, to_hex(hash_), to_hex(*summary->target_hash)));
+}
+
+Status HeldState::apply(model::SparseChange& change) {
+  SPARCL_RETURN_IF_ERROR(model::match_schema(schema_, change));
+  SPARCL_RETURN_IF_ERROR(take_side_files(change.attachment.side_files));
+  Result<model::ChangedLayout> layout = target_layout(layout_, change.attachment);
+  if (!layout.ok()) return layout.status();
+  const Result<model::Schema> schema = layout_schema(layout->layout);
+  if (!schema.ok()) return schema.status();
+  if (*schema != schema_) return Status(Code::kMismatch, "the attached change of the layout has another list of tensors");
+  layout_ = std::move(layout->layout);
+  exact_ = exact_ && layout->exact;
+  model::apply_tensors(change, schema_, pointers_);
+  changed_ = change.changed();
+  return rehash();
 }
 
 }  // namespace sparcl::tool

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/model/checkpoint.hpp"
+#include "src/model/exchange/sparse_change.hpp"
 #include "src/model/side_file.hpp"
 #include "tools/sparcl/delta_file.hpp"
 
@@ -44,6 +45,10 @@ class HeldState {
   // held before and of the result after. On an error (Corrupt, WrongBase) the state is to be thrown away.
   Status apply(const Delta& delta);
 
+  // The same for a change out of another program's file, which says nothing of its base: the base is believed to be right. Its
+  // tensors are matched with those held (Mismatch, Corrupt).
+  Status apply(model::SparseChange& change);
+
   StateView view() const { return {layout_, schema_, read_, side_files_}; }
   const model::Checkpoint& base() const { return base_; }  // its layout and schema are those of the file; its tensors have changed
   std::span<std::byte* const> tensors() { return pointers_; }
@@ -59,7 +64,7 @@ class HeldState {
   explicit HeldState(model::Checkpoint base) : base_(std::move(base)) {}
   Status check_base(const Delta& delta, const DeltaSummary& summary) const;
   Status hold(const model::Schema& schema, const Delta& delta);
-  Status take_side_files(const DeltaSummary& summary);
+  Status take_side_files(std::span<const model::PackedFile> packed_files);
   Status rehash();
 
   model::Checkpoint base_;

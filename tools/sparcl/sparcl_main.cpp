@@ -29,6 +29,7 @@ constexpr std::array kCommands{
     Command{"verify", "Check a delta without its base, or a checkpoint's structure", add_verify},
     Command{"compose", "Make one delta of several that follow each other", add_compose},
     Command{"invert", "Make the delta that leads back", add_invert},
+    Command{"convert", "Read and write the layouts in which other programs exchange changes", add_convert},
 };
 
 // Asked before the command line is understood, as it may not be one that can be.

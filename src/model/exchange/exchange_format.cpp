@@ -1,0 +1,80 @@
+#include "src/model/exchange/exchange_format.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+
+namespace sparcl::model {
+namespace {
+
+constexpr std::array kFormats{&kCooFormat, &kCooZstdFormat, &kIndicesFormat, &kDeltasFormat, &kDeltasZstdFormat};
+constexpr std::string_view kAttachmentKey = "sparcl.attachment";  // hexadecimal
+constexpr std::string_view kVersionsKey = "sparcl.versions";      // "base target"
+
+std::string to_hex_text(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+bool from_hex_text(std::string_view text, std::vector<std::byte>& bytes) {
+  if (text.size() % 2 != 0) return false;
+  bytes.resize(text.size() / 2);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, value, 16);
+    if (error != std::errc() || end != text.data() + 2 * i + 2) return false;
+    bytes[i] = static_cast<std::byte>(value);
+  }
+  return true;
+}
+
+bool read_versions(std::string_view text, SparseChange& change) {
+  const char* end = text.data() + text.size();
+  const auto [middle, error] = std::from_chars(text.data(), end, change.base_version);
+  if (error != std::errc() || middle == end || *middle != ' ') return false;
+  const auto [last, second_error] = std::from_chars(middle + 1, end, change.target_version);
+  return second_error == std::errc() && last == end;
+}
+
+}  // namespace
+
+std::span<const ExchangeFormat* const> exchange_formats() { return kFormats; }
+
+const ExchangeFormat* find_exchange_format(std::string_view name) {
+  for (const ExchangeFormat* format : kFormats) {
+    if (format->name == name) return format;
+  }
+  return nullptr;
+}
+
+const ExchangeFormat* recognise(const TensorFile& file) {
+  for (const ExchangeFormat* format : kFormats) {
+    if (format->is_it(file)) return format;
+  }
+  return nullptr;
+}
+
+void write_own_metadata(const SparseChange& change, Metadata& metadata) {
+  if (change.base_version != 0 || change.target_version != 0) {
+    metadata.emplace_back(kVersionsKey, fmt::format("{} {}", change.base_version, change.target_version));
+  }
+  if (!change.attachment.empty()) metadata.emplace_back(kAttachmentKey, to_hex_text(serialise(change.attachment)));
+}
+
+Status read_own_metadata(const TensorFile& file, SparseChange& change) {
+  if (const std::string* versions = file.find_metadata(kVersionsKey); versions != nullptr && !read_versions(*versions, change)) {
+    return Status(Code::kCorrupt, fmt::format("metadata {} are no two versions", kVersionsKey));
+  }
+  const std::string* text = file.find_metadata(kAttachmentKey);
+  if (text == nullptr) return {};
+  std::vector<std::byte> bytes;
+  if (!from_hex_text(*text, bytes))
+    return Status(Code::kCorrupt, fmt::format("metadata {} is no hexadecimal text", kAttachmentKey));
+  Result<Attachment> attachment = parse_attachment(bytes);
+  if (attachment.ok()) change.attachment = std::move(*attachment);
+  return attachment.status();
+}
+
+}  // namespace sparcl::model

@@ -1,0 +1,41 @@
+#pragma once
+// The layouts in which other programs exchange changes (docs/exchange-formats.md): one file, one row of the table each.
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "src/model/exchange/sparse_change.hpp"
+#include "src/model/exchange/tensor_file.hpp"
+
+namespace sparcl::model {
+
+struct ExchangeFormat {
+  const char* name;
+  const char* summary;
+  int zstd_level;  // of the whole file; 0: none
+  // Is this file of this layout? (Wrapped or not: readers do not care.)
+  bool (*is_it)(const TensorFile& file);
+  // Hostile input: refused with the reason. The files of a folder are read one after the other into one change.
+  Status (*read)(const TensorFile& file, SparseChange& change);
+  // One file, or one a data type where the layout holds one only. Shapes are known.
+  Result<std::vector<TensorFile>> (*write)(const SparseChange& change);
+};
+
+extern const ExchangeFormat kCooFormat;
+extern const ExchangeFormat kCooZstdFormat;
+extern const ExchangeFormat kIndicesFormat;
+extern const ExchangeFormat kDeltasFormat;
+extern const ExchangeFormat kDeltasZstdFormat;
+
+std::span<const ExchangeFormat* const> exchange_formats();
+const ExchangeFormat* find_exchange_format(std::string_view name);
+
+// The format of a file, or nullptr.
+const ExchangeFormat* recognise(const TensorFile& file);
+
+// What the layouts have in common: metadata keys of ours that other programs pass over.
+void write_own_metadata(const SparseChange& change, Metadata& metadata);
+Status read_own_metadata(const TensorFile& file, SparseChange& change);
+
+}  // namespace sparcl::model

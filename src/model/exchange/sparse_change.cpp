@@ -1,0 +1,109 @@
+#include "src/model/exchange/sparse_change.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "src/model/text.hpp"
+
+namespace sparcl::model {
+namespace {
+
+constexpr std::uint64_t kPiece = 65536;  // of a kernel's call
+
+Status corrupt(const TensorChange& tensor, const std::string& what) {
+  return Status(Code::kCorrupt, fmt::format("tensor {}: {}", in_quotes(tensor.name), what));
+}
+
+std::map<std::string_view, std::size_t> places_by_name(const Schema& schema) {
+  std::map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < schema.size(); ++i) places.emplace(schema[i].name, i);
+  return places;
+}
+
+std::uint64_t elements_of(const TensorSchema& tensor) { return *element_count(tensor); }  // schemas are valid here
+
+}  // namespace
+
+std::uint64_t SparseChange::changed() const {
+  std::uint64_t count = 0;
+  for (const TensorChange& tensor : tensors) count += tensor.indices.size();
+  return count;
+}
+
+SparseChange compare_tensors(const Schema& schema, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
+                             const kernels::KernelSet& kernels) {
+  SparseChange change;
+  std::vector<std::uint16_t> positions(kPiece + kernels::kPositionSlack);
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    const std::size_t width = element_bytes(schema[i].datatype);
+    TensorChange tensor{schema[i].name, schema[i].datatype, schema[i].shape, {}, {}};
+    const std::uint64_t elements = elements_of(schema[i]);
+    for (std::uint64_t first = 0; first < elements; first += kPiece) {
+      const std::byte* from = target[i] + first * width;
+      const std::size_t found = kernels.of(schema[i].datatype)
+                                    .diff(base[i] + first * width, from, std::min(kPiece, elements - first), 0, positions.data());
+      for (std::size_t j = 0; j < found; ++j) {
+        tensor.indices.push_back(first + positions[j]);
+        tensor.values.insert(tensor.values.end(), from + positions[j] * width, from + (positions[j] + std::size_t{1}) * width);
+      }
+    }
+    if (!tensor.indices.empty()) change.tensors.push_back(std::move(tensor));
+  }
+  return change;
+}
+
+Status check_names(const SparseChange& change) {
+  std::set<std::string_view> names;
+  for (const TensorChange& tensor : change.tensors) {
+    if (!names.insert(tensor.name).second) return corrupt(tensor, "it comes twice");
+  }
+  return {};
+}
+
+Status match_schema(const Schema& schema, SparseChange& change) {
+  SPARCL_RETURN_IF_ERROR(check_names(change));
+  const std::map<std::string_view, std::size_t> places = places_by_name(schema);
+  for (TensorChange& tensor : change.tensors) {
+    const auto found = places.find(tensor.name);
+    if (found == places.end()) {
+      return Status(Code::kMismatch, fmt::format("the base has no tensor {}", in_quotes(tensor.name)));
+    }
+    const TensorSchema& held = schema[found->second];
+    if (held.datatype != tensor.datatype || (tensor.shape && *tensor.shape != held.shape)) {
+      return Status(Code::kMismatch,
+                    fmt::format("tensor {} is {} [{}] in the base, {} [{}] in the change", in_quotes(tensor.name),
+                                info(held.datatype).safetensors, fmt::join(held.shape, ", "), info(tensor.datatype).safetensors,
+                                fmt::join(tensor.shape ? *tensor.shape : held.shape, ", ")));
+    }
+    tensor.shape = held.shape;
+    if (!tensor.indices.empty() && tensor.indices.back() >= elements_of(held)) {
+      return corrupt(tensor, fmt::format("index {} is past its {} elements", tensor.indices.back(), elements_of(held)));
+    }
+  }
+  return {};
+}
+
+void apply_tensors(const SparseChange& change, const Schema& schema, std::span<std::byte* const> tensors) {
+  const std::map<std::string_view, std::size_t> places = places_by_name(schema);
+  for (const TensorChange& tensor : change.tensors) {
+    std::byte* array = tensors[places.at(tensor.name)];
+    const std::size_t width = element_bytes(tensor.datatype);
+    for (std::size_t i = 0; i < tensor.indices.size(); ++i) {
+      std::memcpy(array + tensor.indices[i] * width, tensor.values.data() + i * width, width);
+    }
+  }
+}
+
+Status check_ascending(const TensorChange& tensor) {
+  const auto at = std::adjacent_find(tensor.indices.begin(), tensor.indices.end(), std::greater_equal<>());
+  if (at == tensor.indices.end()) return {};
+  return corrupt(tensor,
+                 fmt::format("indices must ascend, but {} follows {} (at {})", at[1], at[0], at - tensor.indices.begin() + 1));
+}
+
+}  // namespace sparcl::model

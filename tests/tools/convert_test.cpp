@@ -1,0 +1,145 @@
+// Changes in the layouts of other programs: files that a script wrote from their description, and round trips.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tree.hpp"
+#include "tests/tools/tools_support.hpp"
+#include "tools/sparcl/converter.hpp"
+#include "tools/sparcl/delta_applier.hpp"
+#include "tools/sparcl/delta_maker.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+using test::run_program;
+using test::Tensors;
+using ::testing::HasSubstr;
+
+constexpr const char* kLayouts[] = {"coo", "coo_zstd", "indices", "deltas", "deltas_zstd"};
+
+class Convert : public ::testing::Test {
+ protected:
+  std::string at(std::string_view name) const { return folder_ / name; }
+
+  void expect_converts(const std::string& from, const std::string& to, const std::string& layout, const std::string& base) const {
+    const Result<ConvertReport> report = convert({from, to, "", layout, base});
+    EXPECT_TRUE(report.ok()) << layout << ": " << report.status().message();
+  }
+  // delta -> layout -> delta, bit for bit.
+  void expect_round_trips(const std::string& base, const std::string& delta) const {
+    for (const char* layout : kLayouts) {
+      expect_converts(delta, at("foreign"), layout, base);
+      expect_converts(at("foreign"), at("again"), "sparcl", base);
+      test::expect_same(delta, at("again"));
+      for (const char* other : kLayouts) {  // from one foreign layout to the next and back
+        expect_converts(at("foreign"), at("other"), other, base);
+        expect_converts(at("other"), at("again"), "sparcl", base);
+        test::expect_same(delta, at("again"));
+        std::filesystem::remove_all(at("other"));
+      }
+      std::filesystem::remove_all(at("foreign"));
+    }
+  }
+
+  test::TempFolder folder_;
+};
+
+TEST_F(Convert, ReadsWhatOthersWrite) {
+  const std::string script = (test::tree() / "tests/tools/make_exchange_files.py").string();
+  ASSERT_EQ(std::system(fmt::format("python3 '{}' '{}'", script, folder_.path().string()).c_str()), 0);
+  for (const char* name : {"coo.safetensors", "coo.safetensors.zst", "indices", "deltas", "deltas_zstd"}) {
+    const Result<ConvertReport> report = convert({at(name), at("delta"), "", kOwnFormat, at("base.safetensors")});
+    ASSERT_TRUE(report.ok()) << name << ": " << report.status().message();
+    EXPECT_EQ(report->tensors, 4u);
+    const Result<Delta> delta = read_delta(at("delta"));
+    ASSERT_TRUE(delta.ok());
+    ASSERT_TRUE(apply_delta(at("base.safetensors"), *delta, at("out")).ok());
+    test::expect_same(at("target.safetensors"), at("out"));
+  }
+}
+
+TEST_F(Convert, EveryLayoutRoundTripsBitForBit) {
+  const Tensors base = test::small_model();
+  Tensors target = base;
+  test::change(target, 0.02, 3);
+  test::write_model(at("base"), base, {{"step", "1"}});
+  test::write_model(at("target"), target, {{"step", "2"}});  // metadata travel along
+  ASSERT_TRUE(make_delta(at("base"), at("target"), at("delta"), {.base_version = 7, .target_version = 9}).ok());
+  expect_round_trips(at("base"), at("delta"));
+}
+
+TEST_F(Convert, ANoChangeRoundTripsToo) {
+  test::write_model(at("base"), test::small_model());
+  ASSERT_TRUE(make_delta(at("base"), at("base"), at("delta")).ok());
+  expect_round_trips(at("base"), at("delta"));
+}
+
+TEST_F(Convert, FoldersKeepTheirSideFiles) {
+  const Tensors base = test::small_model();
+  Tensors target = base;
+  test::change(target, 0.02, 3);
+  test::write_shards(at("base"), base, 3);
+  test::write_shards(at("target"), target, 3);
+  test::write_text(at("target/config.json"), "{\"hidden\": 8}");
+  ASSERT_TRUE(make_delta(at("base"), at("target"), at("delta")).ok());
+  expect_round_trips(at("base"), at("delta"));
+}
+
+TEST_F(Convert, OfTheTrace) {
+  const std::string trace = test::trace_folder();
+  if (trace.empty()) GTEST_SKIP() << test::kNoTrace;
+  const std::vector<std::string> files = test::sorted_files(trace + "/weights");
+  ASSERT_TRUE(make_delta(files[0], files[1], at("delta")).ok());
+  expect_round_trips(files[0], at("delta"));
+}
+
+TEST_F(Convert, OtherTensorsAreRefused) {
+  const Tensors base = test::small_model();
+  Tensors grown = base;
+  test::add_tensor(grown, "new", DataType::kBfloat16, {70}, 9);
+  test::write_model(at("base"), base);
+  test::write_model(at("grown"), grown);
+  ASSERT_TRUE(make_delta(at("base"), at("grown"), at("delta")).ok());
+  EXPECT_EQ(convert({at("delta"), at("x"), "", "coo", at("base")}).status().code(), Code::kUnsupported);
+
+  Tensors changed = grown;
+  test::change(changed, 0.02, 3);
+  test::write_model(at("changed"), changed);
+  ASSERT_TRUE(make_delta(at("grown"), at("changed"), at("delta")).ok());
+  expect_converts(at("delta"), at("coo"), "coo", at("grown"));
+  for (const char* layout : {"sparcl", "deltas"}) {
+    EXPECT_EQ(convert({at("coo"), at("x"), "", layout, at("base")}).status().code(), Code::kMismatch);
+  }
+  EXPECT_FALSE(std::filesystem::exists(at("x")));
+}
+
+TEST_F(Convert, TheProgram) {
+  const Tensors base = test::small_model();
+  Tensors target = base;
+  test::change(target, 0.02, 3);
+  test::write_model(at("base"), base);
+  test::write_model(at("target"), target);
+  ASSERT_TRUE(make_delta(at("base"), at("target"), at("delta")).ok());
+  const test::ProgramRun run =
+      run_program({"convert", at("delta"), "-o", at("coo"), "--to", "coo", "--base", at("base"), "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.json()["from"], "sparcl");
+  EXPECT_EQ(run.json()["bytes"], std::filesystem::file_size(at("coo")));
+  // Each failure by its exit code.
+  EXPECT_EQ(run_program({"convert", at("delta"), "-o", at("x"), "--to", "coo"}).exit_code, 1);  // no base
+  EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("x"), "--to", "sparcl"}).exit_code, 1);
+  EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("x"), "--to", "deltas"}).exit_code, 1);  // no shapes
+  EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("x"), "--to", "coo_zstd"}).exit_code, 0);
+  EXPECT_EQ(run_program({"convert", at("delta"), "-o", at("y"), "--to", "coo", "--base", at("target")}).exit_code, 3);
+  EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("y"), "--from", "deltas", "--to", "coo_zstd"}).exit_code, 3);
+  EXPECT_EQ(run_program({"convert", at("delta"), "-o", at("y"), "--from", "coo", "--to", "coo_zstd"}).exit_code, 3);
+  const test::ProgramRun none = run_program({"convert", at("base"), "-o", at("y"), "--to", "coo"});
+  EXPECT_EQ(none.exit_code, 3);
+  EXPECT_THAT(none.err, HasSubstr("none of the layouts"));
+  EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("y"), "--to", "nonsense"}).exit_code, 2);
+  EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("y")}).exit_code, 2);
+  EXPECT_FALSE(std::filesystem::exists(at("y")));
+}
+
+}  // namespace
+}  // namespace sparcl::tool

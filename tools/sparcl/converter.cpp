@@ -1,0 +1,198 @@
+#include "tools/sparcl/converter.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "src/model/atomic_file.hpp"
+#include "src/model/exchange/exchange_format.hpp"
+#include "src/model/mapped_file.hpp"
+#include "tools/sparcl/delta_maker.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Input {
+  std::string format;
+  model::SparseChange change;
+  std::uint64_t bytes = 0;
+};
+
+Status needs_base() {
+  return Status(Code::kInvalidArgument, "our own deltas say what changed against a base: give the checkpoint by --base");
+}
+
+std::string format_names() {
+  std::string names = kOwnFormat;
+  for (const model::ExchangeFormat* format : model::exchange_formats()) names += fmt::format(", {}", format->name);
+  return names;
+}
+
+// What one of our deltas does to the base.
+Result<Input> read_own(const ConvertOptions& options) {
+  if (options.base.empty()) return needs_base();
+  const Result<Delta> delta = read_delta(options.input);
+  if (!delta.ok()) return delta.status();
+  const Result<DeltaSummary> summary = scan_delta(*delta);
+  if (!summary.ok()) return summary.status();
+  const Result<OpenCheckpoint> base = open_checkpoint(options.base);
+  if (!base.ok()) return base.status();
+  Result<HeldState> target = HeldState::open(options.base);
+  if (!target.ok()) return target.status();
+  SPARCL_RETURN_IF_ERROR(target->apply(*delta));
+  if (target->view().schema != base->checkpoint.schema()) {
+    return Status(
+        Code::kUnsupported,
+        fmt::format("{}: its list of tensors is not the base's: other layouts hold changed elements only", options.input));
+  }
+  const Result<const kernels::KernelSet*> kernels = chosen_kernels();
+  if (!kernels.ok()) return kernels.status();
+  const StateView view = target->view();
+  Input input{kOwnFormat, model::compare_tensors(view.schema, base->checkpoint.pointers(), view.tensors, **kernels), delta->bytes};
+  input.change.base_version = summary->base_version;
+  input.change.target_version = summary->target_version;
+  input.change.attachment = summary->attachment;
+  return input;
+}
+
+// A file, or those of a folder that can hold tensors, by name.
+Result<std::vector<std::string>> input_files(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
+  std::vector<std::string> files;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with('.') && (name.ends_with(".safetensors") || name.ends_with(".zst"))) files.push_back(at->path().string());
+  }
+  if (error) return Status(Code::kSystemError, fmt::format("{}: cannot be listed: {}", path, error.message()));
+  if (files.empty()) return Status(Code::kInvalidArgument, fmt::format("{}: no .safetensors or .zst file in this folder", path));
+  std::ranges::sort(files);
+  return files;
+}
+
+Status read_file(const std::string& path, const ConvertOptions& options, Input& input) {
+  const Result<model::MappedFile> mapped = model::MappedFile::open(path, model::Access::kReadOnly);
+  if (!mapped.ok()) return mapped.status();
+  const Result<model::TensorFile> file = model::parse_tensor_file(mapped->bytes());
+  if (!file.ok()) return file.status();
+  const model::ExchangeFormat* format = model::recognise(*file);
+  if (format == nullptr) {
+    return Status(Code::kCorrupt, fmt::format("it is in none of the layouts {} (a checkpoint?)", format_names()));
+  }
+  if (!options.from.empty()) {
+    const model::ExchangeFormat* wanted = model::find_exchange_format(options.from);
+    if (wanted == nullptr || !wanted->is_it(*file)) {
+      return Status(Code::kCorrupt, fmt::format("it is not in layout {}, but in {}", options.from, format->name));
+    }
+    format = wanted;
+  }
+  input.format = format->name;
+  input.bytes += mapped->bytes().size();
+  return format->read(*file, input.change);
+}
+
+Result<Input> read_foreign(const ConvertOptions& options) {
+  const Result<std::vector<std::string>> files = input_files(options.input);
+  if (!files.ok()) return files.status();
+  Input input;
+  for (const std::string& path : *files) SPARCL_RETURN_IF_ERROR(read_file(path, options, input).with_prefix(path + ": "));
+  SPARCL_RETURN_IF_ERROR(model::check_names(input.change).with_prefix(options.input + ": "));
+  return input;
+}
+
+Status write_own(const ConvertOptions& options, Input& input, std::uint64_t& bytes) {
+  if (options.base.empty()) return needs_base();
+  const Result<OpenCheckpoint> base = open_checkpoint(options.base);
+  if (!base.ok()) return base.status();
+  Result<HeldState> target = HeldState::open(options.base);
+  if (!target.ok()) return target.status();
+  SPARCL_RETURN_IF_ERROR(target->apply(input.change).with_prefix(options.input + ": "));
+  DiffOptions diff_options;
+  diff_options.base_version = input.change.base_version;
+  diff_options.target_version = input.change.target_version;
+  const Result<DiffReport> report = write_delta(base->view(), target->view(), options.output, diff_options);
+  if (report.ok()) bytes = report->bytes;
+  return report.status();
+}
+
+Status write_file(const std::string& path, const model::TensorFile& file, int zstd_level, std::uint64_t& bytes) {
+  const Result<std::vector<std::byte>> content = model::serialise(file, zstd_level);
+  if (!content.ok()) return content.status();
+  Result<model::AtomicFile> out = model::AtomicFile::create(path);
+  if (!out.ok()) return out.status();
+  SPARCL_RETURN_IF_ERROR(out->write(*content));
+  bytes += content->size();
+  return out->commit();
+}
+
+// A new folder, whole or not at all, with the marker by which those who poll it see that it is settled.
+Status write_folder(const std::string& path, std::span<const model::TensorFile> files, int zstd_level, std::uint64_t& bytes) {
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(path, error))) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{}: tensors of several types make a folder of files in this layout, and this exists: give another output",
+                    path));
+  }
+  model::TemporaryPath folder = model::TemporaryPath::beside(path);
+  if (!fs::create_directory(folder.path(), error)) {
+    return Status(Code::kSystemError, fmt::format("{}: cannot be created: {}", folder.path(), error.message()));
+  }
+  for (const model::TensorFile& file : files)
+    SPARCL_RETURN_IF_ERROR(write_file(folder.path() + "/" + file.name, file, zstd_level, bytes));
+  Result<model::AtomicFile> done = model::AtomicFile::create(folder.path() + "/DONE");
+  if (!done.ok()) return done.status();
+  SPARCL_RETURN_IF_ERROR(done->commit());
+  fs::rename(folder.path(), path, error);
+  if (error)
+    return Status(Code::kSystemError, fmt::format("{}: the finished folder cannot be renamed to this: {}", path, error.message()));
+  folder.release();
+  return model::sync_folder_of(path);
+}
+
+Status write_foreign(const ConvertOptions& options, Input& input, ConvertReport& report) {
+  const model::ExchangeFormat& format = *model::find_exchange_format(options.to);
+  if (!options.base.empty()) {
+    const Result<model::Checkpoint> base = model::Checkpoint::open(options.base);
+    if (!base.ok()) return base.status();
+    SPARCL_RETURN_IF_ERROR(model::match_schema(base->schema(), input.change).with_prefix(options.input + ": "));
+  }
+  const bool has_shapes = std::ranges::all_of(input.change.tensors, [](const auto& tensor) { return tensor.shape.has_value(); });
+  if (!has_shapes && &format != &model::kCooFormat && &format != &model::kCooZstdFormat) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("layout {} names the tensors' shapes, and {} has none: give the checkpoint by --base", options.to,
+                              options.input));
+  }
+  const Result<std::vector<model::TensorFile>> files = format.write(input.change);
+  if (!files.ok()) return files.status();
+  report.files = files->size();
+  return files->size() == 1 ? write_file(options.output, files->front(), format.zstd_level, report.bytes)
+                            : write_folder(options.output, *files, format.zstd_level, report.bytes);
+}
+
+}  // namespace
+
+Result<ConvertReport> convert(const ConvertOptions& options) {
+  const bool is_own = is_delta(options.input);
+  if (!options.from.empty() && (options.from == kOwnFormat) != is_own) {
+    return Status(Code::kCorrupt, fmt::format("{}: it is {} delta of ours, but layout {} is asked for", options.input,
+                                              is_own ? "a" : "no", options.from));
+  }
+  Result<Input> input = is_own ? read_own(options) : read_foreign(options);
+  if (!input.ok()) return input.status();
+  ConvertReport report;
+  report.from = input->format;
+  report.tensors = input->change.tensors.size();
+  report.changed = input->change.changed();
+  report.input_bytes = input->bytes;
+  SPARCL_RETURN_IF_ERROR(options.to == kOwnFormat ? write_own(options, *input, report.bytes)
+                                                  : write_foreign(options, *input, report));
+  return report;
+}
+
+}  // namespace sparcl::tool

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/base/checksum.hpp"
+#include "src/base/status.hpp"
+
+namespace sparcl::tool {
+
+constexpr const char* kOwnFormat = "sparcl";
+
+struct ConvertOptions {
+  std::string input;   // a file, or a folder of another program's files
+  std::string output;  // a file, or a new folder where the layout takes several
+  std::string from;    // a name of model::exchange_formats(), "sparcl", or empty: as the file looks
+  std::string to;      // "sparcl" or one of them
+  std::string base;    // the checkpoint that the change is for: needed from and to our own deltas
+};
+
+struct ConvertReport {
+  std::string from;
+  std::uint64_t tensors = 0;
+  std::uint64_t changed = 0;
+  std::uint64_t input_bytes = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t files = 1;
+};
+
+// Writes the change in `input` in another layout, whole or not at all. Refusals: Corrupt, Mismatch, WrongBase; Unsupported what the
+// layout cannot hold.
+Result<ConvertReport> convert(const ConvertOptions& options);
+
+}  // namespace sparcl::tool
