@@ -171,6 +171,9 @@ void report(const std::string& name, const Limit& limit, const Timing& timing, s
              speed(timing.encode_with_hash), speed(timing.check), speed(timing.apply));
 }
 
+// Rows of embeddings and experts: long runs; what attention touches: shorter ones; block masks: whole blocks.
+constexpr Clusters kClusters[] = {{0.01, 0.2, 1024}, {0.01, 0.5, 4096}, {0.01, 0.2, 128}, {0.05, 0.3, 512}, {0.01, 0.999, 2048}};
+
 void run(const Options& options) {
   if (!options.json) {
     fmt::print("kernels {}, {} bf16 elements; GB/s of the dense model\n", options.kernels->name, options.elements);
@@ -185,6 +188,13 @@ void run(const Options& options) {
                                  options.elements, density, 1);
     const Timing timing = measure(base.data(), target.data(), held.data(), options.elements, options);
     report(fmt::format("iid {:g} %", density * 100), limit, timing, options.elements, options);
+  }
+  for (const Clusters& clusters : kClusters) {
+    if (options.density > 0) break;
+    const Limit limit = fill_clustered(reinterpret_cast<std::uint16_t*>(base.data()),
+                                       reinterpret_cast<std::uint16_t*>(target.data()), options.elements, clusters, 1);
+    const Timing timing = measure(base.data(), target.data(), held.data(), options.elements, options);
+    report(fmt::format("{:g}% in {:g}s", clusters.density * 100, clusters.run), limit, timing, options.elements, options);
   }
   for (int step = 1; !options.trace.empty() && step <= 8; ++step) {
     const auto old_values = read_bf16(fmt::format("{}/weights/step_{:02d}.safetensors", options.trace, step - 1));

@@ -48,21 +48,69 @@ HugeBuffer::HugeBuffer(std::size_t bytes) : bytes_((bytes + kHugePage - 1) / kHu
 
 HugeBuffer::~HugeBuffer() { std::free(data_); }
 
-Limit fill_iid(std::uint16_t* base, std::uint16_t* target, std::uint64_t count, double density, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
+namespace {
+
+void fill_base(std::uint16_t* base, std::uint64_t count, std::mt19937_64& random) {
   for (std::uint64_t i = 0; i < count; ++i) {
     // Exponents 0x70 to 0x7f: far from zero and from infinity, so that no step leaves the numbers.
     const std::uint64_t bits = random();
     base[i] = static_cast<std::uint16_t>((bits & 0x807f) | ((0x70 + ((bits >> 16) & 15)) << 7));
   }
+}
+
+std::uint16_t stepped(std::uint16_t value, std::mt19937_64& random) {
+  const unsigned magnitude = draw_magnitude(random);
+  const bool negative = (random() & 1) != 0;
+  return unord(static_cast<std::uint16_t>(negative ? ord(value) - magnitude : ord(value) + magnitude));
+}
+
+// Bits of the changes' places given the chain that drew them: the forward algorithm (Rabiner 1989).
+double chain_bits(const std::uint16_t* base, const std::uint16_t* target, std::uint64_t count, double inside, double leave,
+                  double enter) {
+  double active = enter / (enter + leave);  // given all elements so far
+  double bits = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const bool changed = base[i] != target[i];
+    const double likelihood = changed ? active * inside : 1 - active * inside;
+    bits -= std::log2(likelihood);
+    const double posterior = changed ? 1 : active * (1 - inside) / likelihood;
+    active = posterior * (1 - leave) + (1 - posterior) * enter;
+  }
+  return bits;
+}
+
+}  // namespace
+
+Limit fill_iid(std::uint16_t* base, std::uint16_t* target, std::uint64_t count, double density, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  fill_base(base, count, random);
   std::memcpy(target, base, count * 2);
   std::geometric_distribution<std::uint64_t> gap(density);
   for (std::uint64_t i = density < 1 ? gap(random) : 0; i < count; i += 1 + (density < 1 ? gap(random) : 0)) {
-    const unsigned magnitude = draw_magnitude(random);
-    const bool negative = (random() & 1) != 0;
-    target[i] = unord(static_cast<std::uint16_t>(negative ? ord(base[i]) - magnitude : ord(base[i]) + magnitude));
+    target[i] = stepped(base[i], random);
   }
   return limit_of(base, target, count);
+}
+
+Limit fill_clustered(std::uint16_t* base, std::uint16_t* target, std::uint64_t count, const Clusters& clusters,
+                     std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  fill_base(base, count, random);
+  std::memcpy(target, base, count * 2);
+  const double share = clusters.density / clusters.inside;
+  const double leave = 1 / clusters.run;
+  const double enter = leave * share / (1 - share);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  bool active = uniform(random) < share;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (active && uniform(random) < clusters.inside) target[i] = stepped(base[i], random);
+    active = uniform(random) < (active ? 1 - leave : enter);
+  }
+  Limit limit = limit_of(base, target, count);
+  if (limit.changed > 0) {
+    limit.position_bits = chain_bits(base, target, count, clusters.inside, leave, enter) / static_cast<double>(limit.changed);
+  }
+  return limit;
 }
 
 Limit limit_of(const std::uint16_t* base, const std::uint16_t* target, std::uint64_t count) {

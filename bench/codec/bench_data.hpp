@@ -33,6 +33,15 @@ struct Limit {
 // Fills `base` with `count` bf16 weights, and `target` with the same but for a share `density` of them.
 Limit fill_iid(std::uint16_t* base, std::uint16_t* target, std::uint64_t count, double density, std::uint64_t seed);
 
+// The same with changes in clusters: a chain of two states walks over the elements, `run` elements long on average in the active
+// one, where a share `inside` changes; nothing does in the other. position_bits is the chain's own entropy.
+struct Clusters {
+  double density;
+  double inside;
+  double run;
+};
+Limit fill_clustered(std::uint16_t* base, std::uint16_t* target, std::uint64_t count, const Clusters& clusters, std::uint64_t seed);
+
 // All bf16 tensors of a .safetensors file, end to end; empty if it cannot be read. For files that we trust.
 std::vector<std::uint16_t> read_bf16(const std::string& path);
 

@@ -10,25 +10,15 @@
 #include "src/codec/block_view.hpp"
 #include "src/codec/scratch.hpp"
 #include "src/codec/split_rice.hpp"
+#include "src/codec/step_list.hpp"
+#include "src/codec/two_level_list.hpp"
 #include "src/codec/wire.hpp"
 
 namespace sparcl::codec {
 
-// What the flat mode finds out when it is asked for its cost, and needs again to write.
-struct FlatPlan {
-  Scratch<std::byte> magnitudes;      // |d| of each change
-  Scratch<std::uint64_t> negative;    // a bitmap of the changes
-  Scratch<std::uint16_t> exceptions;  // changes with |d| != 1
-  RiceList exception_list;
-  Scratch<std::uint64_t> coded;   // the m's
-  Scratch<std::uint8_t> lengths;  // of their codes
-  std::size_t coded_count = 0;
-  unsigned exponent = 0;
-  bool all = false;
-};
-
 // One block's changes, as the sender sees them, and room to work in (kept from block to block).
-struct BlockChanges {
+class BlockChanges {
+ public:
   const kernels::KernelSet* kernels = nullptr;
   BlockView target;
   bool fresh = false;     // no whole base: only mode fresh will do
@@ -36,14 +26,30 @@ struct BlockChanges {
   Scratch<std::uint16_t> positions;
   Scratch<std::byte> old_values;  // not in a sparse vector
   Scratch<std::byte> new_values;
-  RiceList list;           // of the positions, prepared
-  bool has_steps = false;  // old_values is filled
-  FlatPlan flat;
+  bool has_steps = false;        // old_values is filled
+  bool thorough = false;         // bytes matter more than time
+  bool forced = false;           // a mode is asked because the user names it: it gives its cost though it will not pay
   std::vector<std::byte> flags;  // of kernels::WriteMarksKernel
 
   BlockShape shape() const { return target.shape; }
   // For the changes of any block of this shape.
   void make_room();
+  // The arrays hold so many changes of another block now.
+  void set_changes(std::size_t changed);
+
+  // What several modes need, worked out when the first of them asks.
+  const RiceList& list();
+  const StepList& steps();
+  const TwoLevelList* two_level();  // nullptr where it would not pay, unless forced
+
+ private:
+  enum class State : std::uint8_t { kUnknown, kUseless, kReady };
+  State list_state_ = State::kUnknown;
+  State steps_state_ = State::kUnknown;
+  State two_level_state_ = State::kUnknown;
+  RiceList list_;
+  StepList steps_;
+  TwoLevelList two_level_;
 };
 
 enum class DecodedKind : std::uint8_t { kWhole, kValues, kSteps, kMixed };
@@ -57,10 +63,8 @@ struct DecodedBlock {
   Scratch<std::uint16_t> positions;
   Scratch<std::byte> values;  // kValues: new values; kSteps: steps; kMixed: steps, 0 where a value replaces
   RiceListReader list;
-  RiceListReader exception_list;
-  Scratch<std::uint16_t> exceptions;
-  Scratch<std::uint8_t> lengths;
-  Scratch<std::uint64_t> coded;
+  TwoLevelReader two_level;
+  StepListReader steps;
 
   // kMixed only: the changes (by their number, and by their position) that a value replaces.
   std::size_t replaced_count = 0;
@@ -93,6 +97,8 @@ extern const BlockMode kFreshMode;
 extern const BlockMode kVerbatimMode;
 extern const BlockMode kFlatMode;
 extern const BlockMode kMixedMode;
+extern const BlockMode kTwoLevelMode;
+extern const BlockMode kTwoLevelVerbatimMode;
 
 std::span<const BlockMode* const> block_modes();
 // nullptr if there is none.

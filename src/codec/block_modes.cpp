@@ -6,7 +6,8 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::array kModes{&kDenseMode, &kFreshMode, &kVerbatimMode, &kFlatMode, &kMixedMode};
+constexpr std::array kModes{&kDenseMode, &kFreshMode,    &kVerbatimMode,        &kFlatMode,
+                            &kMixedMode, &kTwoLevelMode, &kTwoLevelVerbatimMode};
 
 }  // namespace
 
@@ -38,6 +39,32 @@ void BlockChanges::make_room() {
   old_values.need(kBlockElements * shape().element_bytes() + kernels::kValueSlackBytes);
   new_values.need(kBlockElements * shape().element_bytes() + kernels::kValueSlackBytes);
   flags.resize(kernels::kFlagBytes);
+}
+
+void BlockChanges::set_changes(std::size_t changed) {
+  count = changed;
+  list_state_ = steps_state_ = two_level_state_ = State::kUnknown;
+}
+
+const RiceList& BlockChanges::list() {
+  if (list_state_ == State::kUnknown) list_.prepare(kernels->lists, {positions.data(), count}, shape().elements);
+  list_state_ = State::kReady;
+  return list_;
+}
+
+const StepList& BlockChanges::steps() {
+  if (steps_state_ == State::kUnknown) steps_.prepare(*kernels, shape().datatype, old_values.data(), new_values.data(), count);
+  steps_state_ = State::kReady;
+  return steps_;
+}
+
+const TwoLevelList* BlockChanges::two_level() {
+  if (two_level_state_ == State::kUnknown) {
+    const std::uint64_t least = forced ? TwoLevelList::kAnySize : list().bits();
+    const bool pays = two_level_.prepare(kernels->lists, {positions.data(), count}, shape().elements, least, thorough || forced);
+    two_level_state_ = pays ? State::kReady : State::kUseless;
+  }
+  return two_level_state_ == State::kReady ? &two_level_ : nullptr;
 }
 
 bool read_change_count(std::span<const std::byte>& payload, BlockShape shape, std::size_t& count) {

@@ -116,20 +116,20 @@ ComposedBlock::Part ComposedBlock::code(bool values) {
   changes_.target.shape = shape_;
   changes_.make_room();
   changes_.has_steps = !values;
-  changes_.count = 0;
+  std::size_t count = 0;
   for (std::size_t i = 0; i < held_.positions.size(); ++i) {
     if ((held_.is_value[i] != 0) != values) continue;
-    changes_.positions.data()[changes_.count] = held_.positions[i];
-    std::memcpy(changes_.new_values.data() + changes_.count * width, held_.bytes.data() + i * width, width);
-    ++changes_.count;
+    changes_.positions.data()[count] = held_.positions[i];
+    std::memcpy(changes_.new_values.data() + count * width, held_.bytes.data() + i * width, width);
+    ++count;
   }
   if (!values) {
     // Any old value will do, as only the step counts: zero, from which any step leads to some value.
-    std::memset(changes_.old_values.data(), 0, changes_.count * width);
+    std::memset(changes_.old_values.data(), 0, count * width);
     kernels_.order_of(shape_.datatype)
-        .add_steps(changes_.old_values.data(), changes_.new_values.data(), changes_.count, changes_.new_values.data());
+        .add_steps(changes_.old_values.data(), changes_.new_values.data(), count, changes_.new_values.data());
   }
-  changes_.list.prepare(kernels_.lists, {changes_.positions.data(), changes_.count}, shape_.elements);
+  changes_.set_changes(count);
   Part part{values ? &kVerbatimMode : &kFlatMode, {}};
   part.bytes.resize(part.mode->cost(changes_) + kernels::kBitSlackBytes);
   part.mode->encode(changes_, part.bytes.data());

@@ -15,7 +15,7 @@ std::size_t varint_bytes(std::uint64_t value) {
 
 std::size_t cost(BlockChanges& changes) {
   if (changes.fresh) return kCannot;
-  const std::uint64_t bits = changes.list.plane_bits() + changes.list.unary_bits();
+  const std::uint64_t bits = changes.list().bits();
   return varint_bytes(changes.count) + changes.count * changes.shape().element_bytes() + (bits + 7) / 8;
 }
 
@@ -25,8 +25,8 @@ void encode(BlockChanges& changes, std::byte* out) {
   out += store_varint(out, changes.count);
   std::memcpy(out, changes.new_values.data(), value_bytes);
   kernels::BitWriter bits{out + value_bytes};
-  lists.pack_planes(changes.list.remainders.data(), changes.count, changes.list.shift, bits);
-  lists.write_marks(changes.list.marks.data(), changes.count, changes.flags.data(), bits);
+  changes.list().write_planes(lists, bits);
+  changes.list().write_unary(lists, changes.flags.data(), bits);
   bits.finish();
 }
 

@@ -45,12 +45,11 @@ void SparseEncoder::Impl::encode_block(ByteSink& sink) {
   const Piece piece{0, next, static_cast<std::uint32_t>(count), 0};
   const std::array<const std::byte*, 1> arrays{values};
   changes.target = {{datatype, kBlockElements}, {&piece, 1}, arrays};
-  changes.count = count;
   changes.make_room();
   for (std::size_t i = 0; i < count; ++i)
     changes.positions.data()[i] = static_cast<std::uint16_t>(begin[static_cast<std::ptrdiff_t>(i)]);
   std::memcpy(changes.new_values.data(), values + next * width, count * width);
-  changes.list.prepare(changes.kernels->lists, {changes.positions.data(), count}, kBlockElements);
+  changes.set_changes(count);
 
   const ModeChoice choice = choose_mode(changes);
   choice.mode->encode(changes, frame.begin_block(choice.mode->id, index - next_block, choice.bytes, sink));

@@ -24,6 +24,15 @@ struct RiceList {
   void prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint64_t span);
   std::uint64_t plane_bits() const { return std::uint64_t{shift} * count; }
   std::uint64_t unary_bits() const { return count == 0 ? 0 : std::uint64_t{marks.data()[count - 1]} + 1; }
+  std::uint64_t bits() const { return plane_bits() + unary_bits(); }
+
+  void write_planes(const kernels::ListKernels& kernels, kernels::BitWriter& out) const {
+    kernels.pack_planes(remainders.data(), count, shift, out);
+  }
+  // `flags` as of kernels::WriteMarksKernel.
+  void write_unary(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& out) const {
+    kernels.write_marks(marks.data(), count, flags, out);
+  }
 };
 
 // Bits from an untrusted sender. The buffer has kBitSlackBytes readable (and zero) after its end.

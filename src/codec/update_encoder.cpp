@@ -28,6 +28,7 @@ struct UpdateEncoder::Impl {
         forward(map, options.bring_forward, kernels, !options.bring_forward.empty()) {
     changes.kernels = &kernels;
     changes.has_steps = true;
+    changes.forced = options.mode != nullptr;
     stats.elements = map.element_count();
     for (std::size_t i = 0; i < base.size(); ++i)
       has_whole_base = has_whole_base && (base[i] != nullptr || map.arrays()[i].count == 0);
@@ -148,8 +149,7 @@ void UpdateEncoder::Impl::encode_fresh(ByteSink& sink) {
 void UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink) {
   const BlockShape shape = changes.shape();
   const std::size_t value_bytes = count * shape.element_bytes();
-  changes.count = count;
-  changes.list.prepare(kernels.lists, {changes.positions.data(), count}, shape.elements);
+  changes.set_changes(count);
 
   ModeChoice choice{options.mode, options.mode != nullptr ? options.mode->cost(changes) : kCannot};
   if (choice.bytes == kCannot) choice = choose_mode(changes);

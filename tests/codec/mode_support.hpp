@@ -1,0 +1,94 @@
+#pragma once
+// What the tests of single block modes share.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "src/codec/block_mode.hpp"
+#include "tests/codec/codec_support.hpp"
+
+namespace sparcl::codec {
+
+inline Status decode_writing(std::span<const std::byte> stream, State& held, Writing writing, Verify verify = Verify::kTouched) {
+  const BlockMap map = held.map();
+  const auto arrays = held.write();
+  const Staging& staging = staged(stream);
+  UpdateDecoder decoder(map, arrays, verify, {}, kernels::cpu_kernels(), writing);
+  SPARCL_RETURN_IF_ERROR(check_stream(decoder, staging, stream.size()));
+  return decoder.apply(staging);
+}
+
+// A payload of the mode for `elements` of which a cluster changes; empty if the mode cannot.
+inline std::vector<std::byte> payload_of(const BlockMode& mode, DataType type, std::uint32_t elements, std::mt19937_64& random) {
+  const State base = random_state({{type, elements}}, random());
+  State target = base;
+  const std::size_t width = element_bytes(type);
+  for (std::uint32_t i = elements / 3; i < elements / 2; ++i) {
+    if (random() % 3 != 0) target.arrays[0][i * width] ^= std::byte{3};
+  }
+  const Piece piece{0, 0, elements, 0};
+  const auto arrays = target.read();
+  BlockChanges changes;
+  changes.kernels = &kernels::cpu_kernels();
+  changes.target = {{type, elements}, {&piece, 1}, arrays};
+  changes.has_steps = true;
+  changes.forced = true;
+  changes.thorough = true;
+  changes.make_room();
+  changes.set_changes(kernels::cpu_kernels().of(type).diff_values(base.arrays[0].data(), target.arrays[0].data(), elements, 0,
+                                                                  changes.positions.data(), changes.old_values.data(),
+                                                                  changes.new_values.data()));
+  const std::size_t bytes = mode.cost(changes);
+  if (bytes == kCannot) return {};
+  std::vector<std::byte> payload(bytes);
+  mode.encode(changes, payload.data());
+  return payload;
+}
+
+// Decodes damaged payloads: each is refused, or is a block's changes: ascending positions inside it.
+inline void expect_mutations_are_harmless(const BlockMode& mode, DataType type, std::size_t seeds) {
+  constexpr std::uint32_t kElements = 3001;
+  std::mt19937_64 random(7);
+  const std::vector<std::byte> good = payload_of(mode, type, kElements, random);
+  ASSERT_FALSE(good.empty());
+  DecodedBlock block;
+  std::size_t refused = 0;
+  for (std::size_t seed = 0; seed < seeds; ++seed) {
+    std::vector<std::byte> bad = good;
+    for (std::uint64_t edits = 1 + random() % 3; edits > 0 && !bad.empty(); --edits) {
+      const std::size_t at = random() % std::min<std::size_t>(bad.size(), random() % 2 == 0 ? 24 : bad.size());
+      switch (random() % 5) {
+        case 0:
+          bad[at] ^= static_cast<std::byte>(1 << (random() % 8));
+          break;
+        case 1:
+          bad[at] = static_cast<std::byte>(random());
+          break;
+        case 2:
+          bad.resize(at);
+          break;
+        case 3:
+          bad.insert(bad.begin() + static_cast<std::ptrdiff_t>(at), static_cast<std::byte>(random()));
+          break;
+        default:
+          std::fill(bad.begin() + static_cast<std::ptrdiff_t>(at), bad.end(), static_cast<std::byte>(random()));
+      }
+    }
+    const std::size_t bytes = bad.size();
+    bad.resize(bytes + kernels::kBitSlackBytes);
+    if (mode.decode({type, kElements}, {bad.data(), bytes}, kernels::cpu_kernels(), block) != nullptr) {
+      ++refused;
+      continue;
+    }
+    if (block.kind == DecodedKind::kWhole) continue;
+    ASSERT_GE(block.count, 1u);
+    const auto changed = block.changed();
+    ASSERT_LT(changed.back(), kElements) << mode.name << " seed " << seed;
+    ASSERT_TRUE(std::adjacent_find(changed.begin(), changed.end(), std::greater_equal<>()) == changed.end()) << mode.name;
+  }
+  EXPECT_GT(refused, seeds / 10) << mode.name << ": the mutations do not bite";
+}
+
+}  // namespace sparcl::codec
