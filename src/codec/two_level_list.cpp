@@ -33,7 +33,6 @@ std::uint64_t estimate_inner(std::uint32_t elements, unsigned shift, std::size_t
 bool looks_clustered(std::span<const std::uint16_t> positions, std::uint32_t elements, std::uint64_t enough_bits) {
   constexpr std::array<unsigned, 3> kShifts{4, 7, 10};
   constexpr std::size_t kSamples = 4;
-  constexpr std::size_t kPairs = 64;     // neighbours in a sample
   std::array<std::uint16_t, 3> apart{};  // neighbours in different sub-blocks; of 16 bits so that the compiler counts many at once
   const std::size_t pairs = positions.size() - 1;
   const std::size_t pairs_each = std::max<std::size_t>(64, pairs / 32);

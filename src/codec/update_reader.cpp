@@ -18,7 +18,7 @@ Status corrupt(std::uint64_t at, std::string_view what) {
 // Of the modes that a block can be read in by those who do not hold its old values.
 bool needs_no_base(std::uint8_t mode) {
   return mode == kDenseMode.id || mode == kFreshMode.id || mode == kVerbatimMode.id || mode == kFlatMode.id ||
-         mode == kMixedMode.id;
+         mode == kMixedMode.id || mode == kTwoLevelMode.id || mode == kTwoLevelVerbatimMode.id;
 }
 
 }  // namespace

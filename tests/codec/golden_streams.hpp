@@ -1,6 +1,7 @@
 #pragma once
 // The states behind the golden files: integer arithmetic only, so that every machine makes the same.
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -109,6 +110,12 @@ inline std::vector<GoldenUpdate> golden_updates() {
         update.options.attachment = attachment;
         update.options.with_state_hash = true;
       });
+  add("two_level", {{DataType::kBfloat16, 7000}}, [](GoldenUpdate& update, GoldenRandom& random) {
+    golden_change(update.target, 0, 6700, 3, 2, random);
+    update.options.with_state_hash = true;
+  });
+  add("two_level_verbatim", {{DataType::kInt64, 3000}},
+      [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 2950, 1, 63, random); });
   return all;
 }
 
@@ -137,6 +144,8 @@ inline GoldenSparse golden_sparse() {
   for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{1} << 16, std::uint64_t{3} << 40, ~std::uint64_t{0} - 65535}) {
     for (std::uint64_t i = random() % 700; i < 65536; i += 1 + random() % 1500) sparse.indices.push_back(first + i);
   }
+  for (std::uint64_t i = 0; i < 400; ++i) sparse.indices.push_back((std::uint64_t{1} << 17) + 300 + i);  // a cluster
+  std::sort(sparse.indices.begin(), sparse.indices.end());
   sparse.values.resize(2 * sparse.indices.size());
   for (std::byte& byte : sparse.values) byte = static_cast<std::byte>(random());
   return sparse;

@@ -125,6 +125,7 @@ void flip(Bytes& bytes, std::size_t at, int bits = 1) { bytes.at(at) ^= static_c
 constexpr std::uint8_t kDense = kTagBlock + 0;
 constexpr std::uint8_t kVerbatim = kTagBlock + 2;
 constexpr std::uint8_t kFlat = kTagBlock + 3;
+constexpr std::uint8_t kTwoLevel = kTagBlock + 6;
 
 std::vector<Defect> frame_defects() {
   const auto insert = [](RawStream& stream, std::size_t at, std::uint8_t tag, std::size_t bytes) {
@@ -243,8 +244,29 @@ std::vector<Defect> content_defects() {
   };
 }
 
+std::vector<Defect> sub_block_defects() {
+  // Its content: k (one byte), sub-blocks, s, parameters, x, bits.
+  return {
+      {"two_level_undefined_bits", "two_level", Code::kCorrupt, "sub-blocks",
+       content(kTwoLevel, [](Bytes& b) { b[1] |= std::byte{0x20}; })},
+      {"two_level_tiny_sub_blocks", "two_level", Code::kCorrupt, "sub-blocks",
+       content(kTwoLevel, [](Bytes& b) { b[1] = std::byte{0x13}; })},
+      {"two_level_huge_sub_blocks", "two_level", Code::kCorrupt, "sub-blocks",
+       content(kTwoLevel, [](Bytes& b) { b[1] = std::byte{0x1d}; })},
+      {"two_level_no_sub_blocks", "two_level", Code::kCorrupt, "sub-blocks",
+       content(kTwoLevel, [](Bytes& b) { b[2] = std::byte{0}; })},
+      {"two_level_more_sub_blocks_than_there_are", "two_level", Code::kCorrupt, "sub-blocks",
+       content(kTwoLevel, [](Bytes& b) { b[1] = std::byte{0x0c}, b[2] = std::byte{3}; })},
+      {"two_level_more_changes_than_elements", "two_level", Code::kCorrupt, "too few sub-blocks",
+       content(kTwoLevel, [](Bytes& b) { b[1] = std::byte{0x04}, b[2] = std::byte{1}; })},
+      {"two_level_cut", "two_level", Code::kCorrupt, "inside its positions",
+       content(kTwoLevel, [](Bytes& b) { b.resize(8 + kOldCheckBytes); })},
+  };
+}
+
 std::vector<Defect> defects() {
   auto all = frame_defects();
+  for (Defect& defect : sub_block_defects()) all.push_back(std::move(defect));
   for (Defect& defect : content_defects()) all.push_back(std::move(defect));
   return all;
 }

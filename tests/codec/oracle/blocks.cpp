@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "tests/codec/oracle/lists.hpp"
 
@@ -60,26 +61,94 @@ std::uint64_t read_change_count(ByteCursor& in, const Block& block) {
   return count;
 }
 
-Changes read_verbatim(std::span<const std::byte> content, const Block& block) {
+// Where a block's changes are: one list of positions, or two (of sub-blocks, and in these).
+class Positions {
+ public:
+  Positions(ByteCursor& in, const Block& block, std::uint64_t count, bool two_levels)
+      : elements_(block.elements), count_(count), two_levels_(two_levels) {
+    if (!two_levels) return;
+    const std::uint64_t parameters = in.number(1);
+    refuse_if(parameters >= 0x20, "undefined bits of sub-blocks are set");
+    runs_ = (parameters & 0x10) != 0;
+    size_bits_ = static_cast<unsigned>(parameters & 0x0f);
+    refuse_if(size_bits_ < 4 || size_bits_ > 12, "sub-blocks of a size that there is not");
+    subs_ = (elements_ + (std::uint64_t{1} << size_bits_) - 1) >> size_bits_;
+    listed_ = in.varint();
+    refuse_if(listed_ == 0 || listed_ > subs_, "a list of sub-blocks has another length");
+  }
+
+  void read_planes(BitCursor& bits) {
+    if (two_levels_) {
+      read_subs(bits);
+    } else {
+      for (std::uint64_t i = 0; i < elements_; ++i) candidates_.push_back(i);
+    }
+    refuse_if(candidates_.size() < count_, "more changes than elements in active sub-blocks");
+    lists_unchanged_ = two_levels_ && 2 * count_ > candidates_.size();
+    list_.emplace(candidates_.size(), lists_unchanged_ ? candidates_.size() - count_ : count_);
+    list_->read_planes(bits);
+  }
+
+  void read_unary(BitCursor& bits) { list_->read_unary(bits); }
+
+  std::vector<std::uint64_t> positions() const {
+    std::vector<bool> is_listed(candidates_.size());
+    for (const std::uint64_t position : list_->positions()) is_listed[position] = true;
+    std::vector<std::uint64_t> all;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      if (is_listed[i] != lists_unchanged_) all.push_back(candidates_[i]);
+    }
+    return all;
+  }
+
+ private:
+  void read_subs(BitCursor& bits) {
+    PositionList list(subs_, listed_);
+    list.read_planes(bits);
+    list.read_unary(bits);
+    std::vector<bool> is_listed(subs_);
+    for (const std::uint64_t sub : list.positions()) is_listed[sub] = true;
+    bool active = false;
+    for (std::uint64_t sub = 0; sub < subs_; ++sub) {
+      active = runs_ ? active != is_listed[sub] : is_listed[sub];
+      const std::uint64_t end = std::min(elements_, (sub + 1) << size_bits_);
+      for (std::uint64_t i = sub << size_bits_; active && i < end; ++i) candidates_.push_back(i);
+    }
+  }
+
+  std::uint64_t elements_;
+  std::uint64_t count_;
+  bool two_levels_;
+  bool runs_ = false;
+  unsigned size_bits_ = 0;
+  std::uint64_t subs_ = 0;
+  std::uint64_t listed_ = 0;
+  bool lists_unchanged_ = false;
+  std::vector<std::uint64_t> candidates_;  // elements that may change
+  std::optional<PositionList> list_;
+};
+
+Changes read_verbatim(std::span<const std::byte> content, const Block& block, bool two_levels) {
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
+  Positions positions(in, block, count, two_levels);
   Changes changes;
   refuse_if(in.left() < count * block.kind.bytes, "a block is cut off inside its values");
   for (std::uint64_t i = 0; i < count; ++i) changes.values.push_back(in.number(block.kind.bytes));
   BitCursor bits(in.take(in.left()));
-  PositionList list(block.elements, count);
-  list.read_planes(bits);
-  list.read_unary(bits);
+  positions.read_planes(bits);
+  positions.read_unary(bits);
   bits.end();
-  changes.positions = list.positions();
+  changes.positions = positions.positions();
   return changes;
 }
 
-Changes read_flat(std::span<const std::byte> content, const Block& block, const Values& old) {
+Changes read_steps(std::span<const std::byte> content, const Block& block, const Values& old, bool two_levels) {
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
+  Positions positions(in, block, count, two_levels);
   const std::uint64_t parameters = in.number(1);
-  refuse_if(parameters >= 0x80, "bit 7 of a flat block's parameters is set");
+  refuse_if(parameters >= 0x80, "bit 7 of the parameters of steps is set");
   const auto e = static_cast<unsigned>(parameters & 0x3f);
   const bool all = (parameters & 0x40) != 0;
   const std::uint64_t exception_count = all ? 0 : in.varint();
@@ -87,13 +156,12 @@ Changes read_flat(std::span<const std::byte> content, const Block& block, const 
   refuse_if(!all && exception_count == 0 && e > 0, "e without exceptions");
 
   BitCursor bits(in.take(in.left()));
-  PositionList list(block.elements, count);
   PositionList exceptions(count, exception_count);
   std::vector<Step> steps(count);
-  list.read_planes(bits);
+  positions.read_planes(bits);
   for (Step& step : steps) step.negative = bits.bit();
   exceptions.read_planes(bits);
-  list.read_unary(bits);
+  positions.read_unary(bits);
   exceptions.read_unary(bits);
   const Values magnitudes = read_magnitudes(bits, all ? count : exception_count, e);
   bits.end();
@@ -105,7 +173,7 @@ Changes read_flat(std::span<const std::byte> content, const Block& block, const 
     steps[all ? i : exceptions.positions()[i]].size = m + more;
   }
   Changes changes;
-  changes.positions = list.positions();
+  changes.positions = positions.positions();
   for (std::size_t i = 0; i < count; ++i) {
     check_size(steps[i], 8 * block.kind.bytes);
     changes.values.push_back(add(old[changes.positions[i]], steps[i], block.kind));
@@ -117,8 +185,8 @@ Changes read_mixed(std::span<const std::byte> content, const Block& block, const
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
   const std::uint64_t verbatim_bytes = in.varint();
-  const Changes known = read_verbatim(in.take(verbatim_bytes), block);
-  const Changes stepped = read_flat(in.take(in.left()), block, old);
+  const Changes known = read_verbatim(in.take(verbatim_bytes), block, false);
+  const Changes stepped = read_steps(in.take(in.left()), block, old, false);
   refuse_if(known.positions.size() + stepped.positions.size() != count, "the parts of a mixed block have another count");
   std::map<std::uint64_t, std::uint64_t> merged;
   for (const Changes* part : {&known, &stepped}) {
@@ -134,8 +202,8 @@ Changes read_mixed(std::span<const std::byte> content, const Block& block, const
 }
 
 Changes read_listed(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old) {
-  if (mode == kVerbatim) return read_verbatim(content, block);
-  if (mode == kFlat) return read_flat(content, block, old);
+  if (mode == kVerbatim || mode == kTwoLevelVerbatim) return read_verbatim(content, block, mode == kTwoLevelVerbatim);
+  if (mode == kFlat || mode == kTwoLevel) return read_steps(content, block, old, mode == kTwoLevel);
   return read_mixed(content, block, old);
 }
 

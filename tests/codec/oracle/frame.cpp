@@ -17,8 +17,8 @@ void read_prefix(ByteCursor& in, Kind kind) {
 }
 
 bool has_mode(Kind kind, unsigned mode) {
-  if (kind == Kind::kSparse) return mode == kDense || mode == kVerbatim;
-  return mode <= kFlat || mode == kMixed;
+  if (kind == Kind::kSparse) return mode == kDense || mode == kVerbatim || mode == kTwoLevelVerbatim;
+  return mode <= kFlat || (mode >= kMixed && mode <= kTwoLevelVerbatim);
 }
 
 bool is_known(const Section& section, Kind kind) {

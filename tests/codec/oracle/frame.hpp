@@ -20,6 +20,8 @@ constexpr unsigned kFresh = 1;
 constexpr unsigned kVerbatim = 2;
 constexpr unsigned kFlat = 3;
 constexpr unsigned kMixed = 5;
+constexpr unsigned kTwoLevel = 6;
+constexpr unsigned kTwoLevelVerbatim = 7;
 
 struct Section {
   unsigned tag;
