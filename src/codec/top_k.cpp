@@ -110,6 +110,18 @@ std::vector<std::uint64_t> LargestK::finish() {
   return indices;
 }
 
+LargestK::Limit LargestK::limit() {
+  prune();
+  if (k_ == 0) return {std::numeric_limits<std::uint64_t>::max(), 0};
+  if (entries_.size() < k_) return {};
+  Limit limit{std::numeric_limits<std::uint64_t>::max(), 0};
+  for (const Entry& entry : entries_) {
+    if (entry.key < limit.key) limit = {entry.key, 0};
+    if (entry.key == limit.key) limit.end = entry.index + 1;
+  }
+  return limit;
+}
+
 std::uint64_t magnitude_cap(DataType type) {
   switch (type) {
     case DataType::kFloat16:

@@ -29,6 +29,13 @@ class LargestK {
   // The indices that were kept, ascending.
   std::vector<std::uint64_t> finish();
 
+  // The same as a limit: kept is what has a larger key, or this key and an index below `end`.
+  struct Limit {
+    std::uint64_t key = 0;
+    std::uint64_t end = 0;
+  };
+  Limit limit();
+
  private:
   struct Entry {
     std::uint64_t index;

@@ -18,6 +18,7 @@
 namespace sparcl::codec {
 
 struct BlockMode;
+class ChangeRule;
 
 constexpr std::size_t kMaxAttachmentBytes = std::size_t{8} << 20;
 
@@ -56,6 +57,7 @@ struct EncodeOptions {
   std::span<std::byte* const> bring_forward;  // empty, or the base itself, writable: brought to the target on the way, while its
                                               // lines are in the cache. Taken back unless keep_forward() follows
   bool with_runs = false;           // for files: the update can be composed with others by those who know no schema (compose.hpp)
+  const ChangeRule* rule = nullptr;  // which changes are sent (change_rule.hpp); nullptr, or without a whole base: all
   const BlockMode* mode = nullptr;  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
 };
 

@@ -5,6 +5,7 @@
 
 #include "src/base/bytes.hpp"
 #include "src/codec/block_mode.hpp"
+#include "src/codec/change_rule.hpp"
 #include "src/codec/change_scan.hpp"
 #include "src/codec/early_writer.hpp"
 #include "src/codec/frame_writer.hpp"
@@ -37,6 +38,7 @@ struct UpdateEncoder::Impl {
   Status check() const;
   Status start(ByteSink& sink);
   Status encode_block(std::uint64_t index, ByteSink& sink);
+  std::size_t apply_rule(std::uint64_t index, DataType datatype, std::size_t found);
   void encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink);
   void encode_fresh(ByteSink& sink);
   Hash128 hash_block(std::span<const std::byte* const> arrays, std::uint64_t index, std::vector<std::byte>& scratch) const {
@@ -75,6 +77,9 @@ struct UpdateEncoder::Impl {
   BlockChanges changes;
   std::vector<std::byte> base_scratch;
   std::vector<std::byte> target_scratch;
+  std::vector<std::byte> ruled_block;
+  std::byte* ruled_array = nullptr;
+  Piece ruled_piece{};
 };
 
 Status UpdateEncoder::Impl::check() const {
@@ -123,6 +128,7 @@ Status UpdateEncoder::Impl::encode_block(std::uint64_t index, ByteSink& sink) {
     changes.make_room();
     SPARCL_RETURN_IF_ERROR(
         scan.scan(datatype, pieces, {changes.positions.data(), changes.old_values.data(), changes.new_values.data()}, count));
+    if (options.rule != nullptr && has_whole_base && count > 0) count = apply_rule(index, datatype, count);
   }
   if (options.with_state_hash && !has_whole_base) {
     whole_sum = whole_sum + hash_block(target, index, target_scratch);
@@ -138,6 +144,23 @@ Status UpdateEncoder::Impl::encode_block(std::uint64_t index, ByteSink& sink) {
   }
   if (frame.chunk_is_full()) frame.end_chunk(sink);
   return {};
+}
+
+// Keeps what the rule leaves. Where that is so much that a mode may want the whole block, the target is made anew: the base with what
+// is sent, which is what the receivers will hold.
+std::size_t UpdateEncoder::Impl::apply_rule(std::uint64_t index, DataType datatype, std::size_t found) {
+  const std::size_t count = options.rule->keep(
+      {index, datatype, pieces, changes.positions.data(), changes.old_values.data(), changes.new_values.data(), found});
+  const BlockShape shape = changes.shape();
+  if (count == found || count < shape.elements / 8) return count;
+  ruled_block.resize(shape.bytes());
+  copy_block(view(base), ruled_block.data());
+  ruled_array = ruled_block.data();
+  ruled_piece = {0, 0, shape.elements, 0};
+  const WritableBlockView ruled{shape, {&ruled_piece, 1}, {&ruled_array, 1}};
+  scatter(kernels, ruled, {changes.positions.data(), count}, changes.new_values.data());
+  changes.target = ruled;
+  return count;
 }
 
 void UpdateEncoder::Impl::encode_fresh(ByteSink& sink) {
@@ -166,7 +189,7 @@ void UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t count,
 
 // Of what the receiver will see of them: the changed elements, or all of the block.
 kernels::ChangeHashes UpdateEncoder::Impl::hash_changes(const BlockMode& mode, std::uint64_t index) {
-  if (mode.whole) return {hash_block(base, index, base_scratch), hash_block(target, index, target_scratch)};
+  if (mode.whole) return {hash_block(base, index, base_scratch), block_hash(changes.target, index, kernels, target_scratch)};
   return changes_hash(kernels, changes.shape().datatype, {changes.positions.data(), changes.count}, changes.old_values.data(),
                       changes.new_values.data(), index);
 }
