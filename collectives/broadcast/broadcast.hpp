@@ -64,6 +64,7 @@ struct UpdateCall {
   std::span<const std::byte* const> base;               // root: what the ranks hold; nullptr entries: nothing
   std::uint64_t base_version = 0;
   std::span<const codec::ChangedHint* const> hints;     // root: empty, or one an array
+  const codec::ChangeRule* rule = nullptr;              // root: which changes are sent; nullptr: all
   std::span<std::byte* const> snapshot;                 // root: empty, or brought to the new state with the commit
   codec::Writing writing = codec::Writing::kStaged;     // others
   bool with_state_hash = false;                         // root: the update names its base and target by their state hashes

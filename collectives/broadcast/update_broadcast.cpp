@@ -37,6 +37,7 @@ class UpdateSource final : public StreamSource {
     options.with_state_hash = call.with_state_hash || comm.verify == codec::Verify::kFull;
     options.base_hash = call.known_hash;
     options.hints = call.hints;
+    options.rule = call.rule;
     options.bring_forward = call.snapshot;
     return options;
   }

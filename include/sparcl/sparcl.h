@@ -184,6 +184,40 @@ SPARCL_API sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char*
 SPARCL_API sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
                                                 sparclStream_t stream);
 
+/* Which changes an update carries. What is left out is not lost: the replicas keep the old value, and the difference is a change
+ * again in the next update. Sizes of changes are |new - old|. */
+enum {
+  sparclSelectAll = 0,       /* every element whose bits changed */
+  sparclSelectThreshold = 1, /* changes larger than `threshold` */
+  sparclSelectTopK = 2,      /* the `count` largest changes of the whole model; ties to the first element */
+  sparclSelectGrid = 3,      /* changes that show when old and new value are rounded to the type `grid`: a float type, or sparclInt8:
+                                steps of (largest |x| of the tensor) / 127 */
+  sparclSelectBytes = 4      /* the largest changes, as many as an update of `bytes` bytes holds */
+};
+typedef struct {
+  size_t size; /* of this struct: set by SPARCL_UPDATE_OPTIONS_INITIALIZER */
+  int select;  /* sparclSelect... */
+  double threshold;
+  uint64_t count;
+  uint64_t bytes;        /* what each replica receives at most, headers included */
+  sparclDataType_t grid;
+} sparclUpdateOptions_t;
+#define SPARCL_UPDATE_OPTIONS_INITIALIZER \
+  { sizeof(sparclUpdateOptions_t), 0, 0, 0, 0, sparclBfloat16 }
+
+/* sparclBroadcastUpdate with options, which only the root's count (NULL: none). The first update of a comm, which has no base, sends
+ * all whatever they say. After an update that left changes out, sparclStateHash differs between the root and the others, and marks
+ * hold on: what they name has not all been sent. TopK and Bytes read the model once more; Bytes encodes it several times. */
+SPARCL_API sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
+                                                  sparclStream_t stream, const sparclUpdateOptions_t* options);
+
+/* On the root: a tensor that does not train (trainable 0) is neither read nor sent by updates that have a base. */
+SPARCL_API sparclResult_t sparclStateSetTrainable(sparclState_t state, const char* name, int trainable);
+
+/* Tensors of higher priority (default 0) come first in an update, of equals the one that was added first. Before the state's first
+ * use, the same on all ranks (else sparclMismatch). */
+SPARCL_API sparclResult_t sparclStateSetPriority(sparclState_t state, const char* name, int priority);
+
 /* The version that the last successful update brought; 0 before the first. */
 SPARCL_API sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* version);
 

@@ -133,6 +133,11 @@ class State {
     check(sparclStateMarkBlocks(get(), name.c_str(), bitmap.data(), block));
   }
 
+  void set_trainable(const std::string& name, bool trainable) {
+    check(sparclStateSetTrainable(get(), name.c_str(), trainable ? 1 : 0));
+  }
+  void set_priority(const std::string& name, int priority) { check(sparclStateSetPriority(get(), name.c_str(), priority)); }
+
   std::uint64_t version() const {
     std::uint64_t version = 0;
     check(sparclStateVersion(get(), &version));
@@ -191,6 +196,11 @@ class Comm {
 
   Report broadcast_update(State& state, std::uint64_t version, int root) {
     check(sparclBroadcastUpdate(state.get(), version, root, get(), nullptr), get());
+    return report();
+  }
+  // options: what is sent (sparclBroadcastUpdateEx); only the root's count.
+  Report broadcast_update(State& state, std::uint64_t version, int root, const sparclUpdateOptions_t& options) {
+    check(sparclBroadcastUpdateEx(state.get(), version, root, get(), nullptr, &options), get());
     return report();
   }
   Request start_broadcast_update(State& state, std::uint64_t version, int root) {

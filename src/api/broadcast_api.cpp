@@ -9,6 +9,7 @@
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
 #include "src/api/state.hpp"
+#include "src/api/update_selection.hpp"
 #include "src/model/schema.hpp"
 #include "src/model/text.hpp"
 
@@ -88,7 +89,9 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
 // sparclBroadcastUpdate: the tensors of a state; on the root with its snapshot.
 class StateCall final : public Call {
  public:
-  StateCall(Status refusal, sparclState* state, std::uint64_t version, int root, const sparclComm& comm, bool is_blocking) : comm_id_(comm.id) {
+  StateCall(Status refusal, sparclState* state, std::uint64_t version, int root, const sparclComm& comm, bool is_blocking,
+            const sparclUpdateOptions_t& options)
+      : comm_id_(comm.id), options_(options) {
     update_.kind = collectives::CallKind::kBroadcastUpdate;
     update_.root = root;
     update_.version = version;
@@ -98,8 +101,12 @@ class StateCall final : public Call {
     if (refusal.ok()) {
       state->freeze();
       state_ = state;
-      prepare();
-      state_->in_flight = true;
+      refusal = prepare(comm);
+      if (refusal.ok()) {
+        state_->in_flight = true;
+      } else {
+        state_ = nullptr;
+      }
     }
     update_.refusal = std::move(refusal);
   }
@@ -123,7 +130,7 @@ class StateCall final : public Call {
   }
 
  private:
-  void prepare() {
+  Status prepare(const sparclComm& comm) {
     update_.map = &*state_->map;
     update_.schema_hash = state_->schema_hash;
     update_.held = state_->data;
@@ -131,25 +138,52 @@ class StateCall final : public Call {
     update_.array_name = [this](std::uint32_t array) { return model::in_quotes(state_->schema[array].name); };
     if (!is_root_) {
       update_.known_hash = state_->tracked_hash;
-      return;
+      return Status();
     }
     update_.base_version = state_->version;
     if (state_->confirmed_comm == comm_id_) {
       update_.known_hash = state_->tracked_hash;  // the snapshot's: both came of the same update
       base_.assign(state_->snapshot.arrays().begin(), state_->snapshot.arrays().end());
       update_.snapshot = state_->snapshot.arrays();
-      for (const Marks& marks : state_->marks) hints_.push_back(marks.kind == Marks::Kind::kUnknown || marks.mixed ? nullptr : &marks.hint);
-      hints_.resize(hints_.empty() ? 0 : state_->schema.size());
-      update_.hints = hints_;
+      collect_hints();
+      SPARCL_RETURN_IF_ERROR(select(comm));
     } else {
       base_.assign(state_->data.size(), nullptr);  // these ranks have confirmed nothing
     }
     update_.base = base_;
+    return Status();
   }
 
-  // All ranks hold the root's state: it is the base of the next update.
+  // What the caller has marked, and nothing of tensors that do not train.
+  void collect_hints() {
+    static constexpr codec::ChangedHint kNothing{};
+    if (state_->marks.empty() && state_->roles.empty()) return;
+    hints_.resize(state_->schema.size());
+    for (std::size_t i = 0; i < hints_.size(); ++i) {
+      const bool is_marked = i < state_->marks.size() && state_->marks[i].kind != Marks::Kind::kUnknown && !state_->marks[i].mixed;
+      if (is_marked) hints_[i] = &state_->marks[i].hint;
+      if (i < state_->roles.size() && !state_->roles[i].trainable) hints_[i] = &kNothing;
+    }
+    update_.hints = hints_;
+  }
+
+  Status select(const sparclComm& comm) {
+    const std::vector<const std::byte*> target(update_.held.begin(), update_.held.end());
+    codec::EncodeOptions options;
+    options.schema_hash = update_.schema_hash;
+    options.with_state_hash = comm.context.verify == codec::Verify::kFull;
+    options.hints = update_.hints;
+    Result<std::unique_ptr<codec::ChangeRule>> rule =
+        make_rule(options_, {*state_->map, base_, target, options, *comm.context.kernels});
+    if (!rule.ok()) return rule.status();
+    rule_ = std::move(*rule);
+    update_.rule = rule_.get();
+    return Status();
+  }
+
+  // All ranks hold the root's state, or as much of it as was selected: it is the base of the next update.
   void confirm() {
-    state_->marks.clear();
+    if (rule_ == nullptr) state_->marks.clear();  // else what they name has not all been sent
     if (state_->confirmed_comm == comm_id_) return;  // the snapshot was brought forward with the commit
     const bool taken = state_->snapshot.take(*state_->map, state_->data).ok();
     if (!taken) state_->snapshot.clear();
@@ -157,8 +191,10 @@ class StateCall final : public Call {
   }
 
   std::uint64_t comm_id_;
+  sparclUpdateOptions_t options_;
   bool is_root_ = false;
   sparclState* state_ = nullptr;
+  std::unique_ptr<codec::ChangeRule> rule_;
   std::vector<const std::byte*> base_;
   std::vector<const codec::ChangedHint*> hints_;
   collectives::UpdateCall update_;
@@ -172,10 +208,14 @@ Status check_update(const sparclComm& comm, const sparclState* state, int root, 
 }
 
 sparclResult_t start_update(sparclState_t state, std::uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,
-                            sparclRequest_t* request) {
-  Status refusal =
-      check_update(*comm, state, root, stream).with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
-  return launch(comm, std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm, request == nullptr), request);
+                            const sparclUpdateOptions_t* given, sparclRequest_t* request) {
+  const Result<sparclUpdateOptions_t> options = read_options(given);
+  Status refusal = first_error({check_update(*comm, state, root, stream), options.status()})
+                       .with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
+  const sparclUpdateOptions_t none = SPARCL_UPDATE_OPTIONS_INITIALIZER;
+  return launch(comm,
+                std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm, request == nullptr, options.ok() ? *options : none),
+                request);
 }
 
 class SparseCall final : public Call {
@@ -259,11 +299,16 @@ sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t cou
 }
 
 sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, nullptr); });
+  return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, nullptr, nullptr); });
+}
+
+sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,
+                                       const sparclUpdateOptions_t* options) {
+  return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, options, nullptr); });
 }
 
 sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr, [&] { return start_update(state, version, root, comm, nullptr, request); });
+  return start_call(__func__, comm, request != nullptr, [&] { return start_update(state, version, root, comm, nullptr, nullptr, request); });
 }
 
 sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -15,8 +16,33 @@ using sparcl::Status;
 using sparcl::api::guarded;
 using sparcl::api::Marks;
 
+namespace {
+
+// Brings the tensors into the order of their priorities.
+void sort_by_priority(sparclState& state) {
+  std::vector<std::size_t> order(state.schema.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return state.roles[a].priority > state.roles[b].priority; });
+  const auto reorder = [&](auto& list) {
+    std::remove_reference_t<decltype(list)> sorted;
+    for (const std::size_t i : order) sorted.push_back(std::move(list[i]));
+    list = std::move(sorted);
+  };
+  reorder(state.schema);
+  reorder(state.data);
+  reorder(state.roles);
+  if (state.marks.empty()) return;
+  state.marks.resize(state.schema.size());
+  reorder(state.marks);  // moved, not copied: hints are views of what they own
+}
+
+}  // namespace
+
 void sparclState::freeze() {
   if (map) return;
+  roles.resize(roles.empty() ? 0 : schema.size());
+  if (!roles.empty()) sort_by_priority(*this);
   std::vector<sparcl::codec::ArraySpec> arrays;
   for (const sparcl::model::TensorSchema& tensor : schema) {
     arrays.push_back({tensor.datatype, sparcl::model::element_count(tensor).value()});
@@ -28,6 +54,11 @@ void sparclState::freeze() {
   map.emplace(arrays);
 }
 
+sparcl::api::TensorRole& sparclState::role(std::size_t tensor) {
+  roles.resize(schema.size());
+  return roles[tensor];
+}
+
 Result<std::size_t> sparclState::find(const char* name) const {
   for (std::size_t i = 0; i < schema.size(); ++i) {
     if (schema[i].name == name) return i;
@@ -37,14 +68,21 @@ Result<std::size_t> sparclState::find(const char* name) const {
 
 namespace {
 
-// A tensor's marks, ready to be added to. A broadcast in flight reads them.
-Result<Marks*> open_marks(sparclState_t state, const char* name, const char* function) {
+// The number of a tensor that may be changed now: a broadcast in flight reads what belongs to it.
+Result<std::size_t> find_idle(sparclState_t state, const char* name, const char* function) {
   if (state == nullptr || name == nullptr) return Status(Code::kInvalidArgument, fmt::format("{}: state or name is NULL", function));
   if (state->in_flight) return Status(Code::kInvalidUsage, fmt::format("{}: a broadcast of this state is in flight", function));
-  const Result<std::size_t> index = state->find(name);
-  if (!index.ok()) return index.status();
+  Result<std::size_t> tensor = state->find(name);
+  if (!tensor.ok()) return tensor.status().with_prefix(fmt::format("{}: ", function));
+  return tensor;
+}
+
+// A tensor's marks, ready to be added to.
+Result<Marks*> open_marks(sparclState_t state, const char* name, const char* function) {
+  const Result<std::size_t> tensor = find_idle(state, name, function);
+  if (!tensor.ok()) return tensor.status();
   state->marks.resize(state->schema.size());
-  return &state->marks[*index];
+  return &state->marks[*tensor];
 }
 
 std::uint64_t count_of(const sparclState& state, const char* name) {
@@ -158,6 +196,27 @@ sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char* name, cons
     const std::uint64_t blocks = count / block + (count % block != 0);
     if (blocks > 0 && bitmap == nullptr) return Status(Code::kInvalidArgument, "sparclStateMarkBlocks: bitmap is NULL");
     add_blocks(**marks, bitmap, blocks / 64 + (blocks % 64 != 0), block);
+    return Status();
+  });
+}
+
+sparclResult_t sparclStateSetTrainable(sparclState_t state, const char* name, int trainable) {
+  return guarded([&]() -> Status {
+    const Result<std::size_t> tensor = find_idle(state, name, "sparclStateSetTrainable");
+    if (!tensor.ok()) return tensor.status();
+    state->role(*tensor).trainable = trainable != 0;
+    return Status();
+  });
+}
+
+sparclResult_t sparclStateSetPriority(sparclState_t state, const char* name, int priority) {
+  return guarded([&]() -> Status {
+    const Result<std::size_t> tensor = find_idle(state, name, "sparclStateSetPriority");
+    if (!tensor.ok()) return tensor.status();
+    if (state->map) {
+      return Status(Code::kInvalidUsage, fmt::format("sparclStateSetPriority: '{}' comes after the state's first use", name));
+    }
+    state->role(*tensor).priority = priority;
     return Status();
   });
 }

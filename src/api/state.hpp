@@ -27,12 +27,18 @@ struct Marks {
   codec::ChangedHint hint;  // views of the above
 };
 
+struct TensorRole {
+  int priority = 0;
+  bool trainable = true;
+};
+
 }  // namespace sparcl::api
 
 struct sparclState {
   sparcl::model::Schema schema;
   std::vector<std::byte*> data;
   std::vector<sparcl::api::Marks> marks;
+  std::vector<sparcl::api::TensorRole> roles;  // empty, or one a tensor
 
   // Made with the first use; tensors cannot be added afterwards.
   std::optional<sparcl::codec::BlockMap> map;
@@ -49,5 +55,6 @@ struct sparclState {
   std::uint64_t confirmed_comm = 0;   // whose ranks hold the snapshot; 0: nobody's
 
   void freeze();
+  sparcl::api::TensorRole& role(std::size_t tensor);
   sparcl::Result<std::size_t> find(const char* name) const;
 };

@@ -1,9 +1,16 @@
 #pragma once
 // The two tiers of tests: quick runs with every change; `scripts/test --long` takes more seeds and bigger sizes.
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace sparcl::test {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr int kShare = 10;  // ThreadSanitizer costs a factor of 10 to 30 and has less to find in one more seed
+#else
+constexpr int kShare = 1;
+#endif
 
 inline bool long_tier() {
   const char* text = std::getenv("SPARCL_TEST_LONG");
@@ -13,7 +20,7 @@ inline bool long_tier() {
 // "How many seeds, mutations, elements": one number for each tier.
 template <class T>
 T by_tier(T quick, T lengthy) {
-  return long_tier() ? lengthy : quick;
+  return std::max<T>((long_tier() ? lengthy : quick) / static_cast<T>(kShare), 1);
 }
 
 }  // namespace sparcl::test
