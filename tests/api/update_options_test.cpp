@@ -30,7 +30,7 @@ struct Model {
     EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state, "body", body.data(), sparclFloat32, 1, body_shape), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state, "head", head.data(), sparclFloat32, 2, head_shape), sparclSuccess);
-    if (head_priority != 0) EXPECT_EQ(sparclStateSetPriority(state, "head", head_priority), sparclSuccess);
+    EXPECT_EQ(sparclStateSetPriority(state, "head", head_priority), sparclSuccess);
   }
   ~Model() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess); }
   Model(const Model&) = delete;
