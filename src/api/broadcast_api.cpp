@@ -171,7 +171,8 @@ class StateCall final : public Call {
     const std::vector<const std::byte*> target(update_.held.begin(), update_.held.end());
     codec::EncodeOptions options;
     options.schema_hash = update_.schema_hash;
-    options.with_state_hash = comm.context.verify == codec::Verify::kFull;
+    options.with_state_hash = update_.with_state_hash;
+    options.base_hash = update_.known_hash;
     options.hints = update_.hints;
     Result<std::unique_ptr<codec::ChangeRule>> rule =
         make_rule(options_, {*state_->map, base_, target, options, *comm.context.kernels});
