@@ -14,6 +14,8 @@ add_library(sparcl SHARED $<TARGET_OBJECTS:sparcl_api>)
 add_library(sparcl::sparcl ALIAS sparcl)
 target_include_directories(sparcl PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+# For sparcl.hpp. CMake overlooks a feature of a language that a project has not enabled: projects of C alone stay as they are.
+target_compile_features(sparcl INTERFACE cxx_std_20)
 target_link_libraries(sparcl PRIVATE ${SPARCL_LAYERS} fmt::fmt spdlog::spdlog hwy::hwy Threads::Threads)
 sparcl_shared_library(sparcl)
 

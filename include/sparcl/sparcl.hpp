@@ -2,7 +2,7 @@
 // sparcl for C++20: the C interface with ownership, spans and exceptions, and nothing else. Errors are thrown as sparcl::Error.
 
 #if __cplusplus < 202002L
-#error "sparcl.hpp needs C++20: compile with -std=c++20, or set CMAKE_CXX_STANDARD to 20"
+#error "sparcl.hpp needs C++20: compile with -std=c++20 (CMake: link sparcl::sparcl)"
 #endif
 
 #include <array>

@@ -119,7 +119,7 @@ MpiTransport::~MpiTransport() {
   if (mpi_is_finalized()) return;
   // Sends of small messages and cancelled receives end within a few turns; the others are kept for good, with their communicators.
   requests_.cancel_heads();
-  for (int turn = 0; turn < 100 && requests_.size() > 0; ++turn) {
+  for (std::size_t turn = 0, turns = 100 * requests_.windows(); turn < turns && requests_.size() > 0; ++turn) {
     if (!requests_.test(finished_).ok()) break;
     finished_.clear();
   }
@@ -327,9 +327,11 @@ Status MpiTransport::too_large(const Operation& operation, std::uint64_t bytes) 
 // --- waiting, signals, leftovers ---
 
 void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
-  if (idler_.is_simulated()) return wait_in_simulation(turns, until_seconds - now());
+  const std::size_t windows = std::max<std::size_t>(requests_.windows(), 1);
+  const std::uint64_t rounds = (turns + windows - 1) / windows;  // in each of which all requests were asked for
+  if (idler_.is_simulated()) return wait_in_simulation(rounds, until_seconds - now());
   if (turns % 16 == 0) look_around();
-  idler_.idle(turns, until_seconds - now());
+  idler_.idle(rounds, until_seconds - now());
 }
 
 // Each turn of polling costs simulated time, and real time for every rank. So where the deadline is far this blocks until something arrives;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "src/transport/mpi/kept_for_good.hpp"
 #include "src/transport/mpi/mpi_error.hpp"
@@ -13,16 +14,22 @@ RequestTable::~RequestTable() { abandon(); }
 void RequestTable::add(MPI_Request request, MpiOperationRef operation, Role role) {
   ++operation->open_requests;
   requests_.push_back(request);
-  entries_.push_back({std::move(operation), role});
+  entries_.push_back({std::move(operation), role, false});
 }
 
 Status RequestTable::test(std::vector<Finished>& finished) {
   if (requests_.empty()) return {};
-  make_room(requests_.size());
+  const std::size_t first = next_ < requests_.size() ? next_ : 0;
+  const std::size_t asked = std::min(kWindow, requests_.size() - first);
+  make_room(asked);
   int count = 0;
-  const int error = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, indices_.data(), statuses_.data());
+  const int error = MPI_Testsome(static_cast<int>(asked), requests_.data() + first, &count, indices_.data(), statuses_.data());
   if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return mpi_status(error, "MPI_Testsome");
-  if (count != MPI_UNDEFINED && count > 0) collect(count, error, finished);
+  if (count == MPI_UNDEFINED) count = 0;
+  // What has finished is replaced from the back: so many of these places will hold requests that were not asked for. By one place
+  // at least: a window in which all finishes each time must not keep the others waiting.
+  next_ = first + std::max<std::size_t>(asked - static_cast<std::size_t>(count), 1);
+  if (count > 0) collect(first, count, error, finished);
   return {};
 }
 
@@ -43,7 +50,7 @@ Status RequestTable::wait(std::vector<Finished>& finished, MPI_Request& other) {
     std::swap(statuses_[static_cast<std::size_t>(i)], statuses_[static_cast<std::size_t>(count)]);
     break;
   }
-  collect(count, error, finished);
+  collect(0, count, error, finished);
   return {};
 }
 
@@ -53,10 +60,10 @@ void RequestTable::make_room(std::size_t requests) {
   statuses_.resize(2 * requests);
 }
 
-void RequestTable::collect(int count, int error, std::vector<Finished>& finished) {
+void RequestTable::collect(std::size_t first, int count, int error, std::vector<Finished>& finished) {
   for (int i = 0; i < count; ++i) {
     const MPI_Status& status = statuses_[static_cast<std::size_t>(i)];
-    Entry& entry = entries_[static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
+    Entry& entry = entries_[first + static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
     Finished& out = finished.emplace_back();
     out.role = entry.role;
     out.operation = std::move(entry.operation);
@@ -72,7 +79,7 @@ void RequestTable::collect(int count, int error, std::vector<Finished>& finished
   }
   // From the back, as the last entry fills each gap.
   std::sort(indices_.begin(), indices_.begin() + count, std::greater<>());
-  for (int i = 0; i < count; ++i) remove(static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]));
+  for (int i = 0; i < count; ++i) remove(first + static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]));
 }
 
 void RequestTable::remove(std::size_t at) {
@@ -87,14 +94,18 @@ void RequestTable::remove(std::size_t at) {
 // Sends are left alone: few MPI libraries can take one back. So are bodies: their sender waits for them.
 void RequestTable::cancel_head(const MpiOperation& operation) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].operation.get() == &operation && entries_[i].role == Role::kHead) MPI_Cancel(&requests_[i]);
+    if (entries_[i].operation.get() == &operation) cancel_at(i);
   }
 }
 
 void RequestTable::cancel_heads() {
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].role == Role::kHead) MPI_Cancel(&requests_[i]);
-  }
+  for (std::size_t i = 0; i < entries_.size(); ++i) cancel_at(i);
+}
+
+// Once only: Open MPI 4.1 takes a cancelled receive out of its list a second time, and crashes.
+void RequestTable::cancel_at(std::size_t at) {
+  if (entries_[at].role != Role::kHead || std::exchange(entries_[at].is_cancelled, true)) return;
+  MPI_Cancel(&requests_[at]);
 }
 
 void RequestTable::abandon() {

@@ -16,9 +16,9 @@ class RequestTable {
   struct Finished {
     MpiOperationRef operation;
     Role role = Role::kSend;
-    std::uint64_t bytes = 0;      // of a receive
+    std::uint64_t bytes = 0;  // of a receive
     int error = MPI_SUCCESS;
-    bool withdrawn = false;       // MPI_Cancel took it back
+    bool withdrawn = false;  // MPI_Cancel took it back
   };
 
   ~RequestTable();
@@ -26,10 +26,17 @@ class RequestTable {
   void add(MPI_Request request, MpiOperationRef operation, Role role);
   std::size_t size() const { return requests_.size(); }
 
-  // Appends what has finished since the last call.
+  // Asks MPI for the next kWindow requests in turn, and appends those that have finished. MPI moves all of them on whichever it is
+  // asked for, and a question costs time in proportion: with a request a peer and many peers, asking for all would be most of the
+  // work.
   Status test(std::vector<Finished>& finished);
+  static constexpr std::size_t kWindow = 64;  // heuristic
 
-  // Blocks until something finishes, or `other` does, which is then MPI_REQUEST_NULL. For simulators, where polling costs simulated time.
+  // After so many calls of test() each request has been asked for.
+  std::size_t windows() const { return (requests_.size() + kWindow - 1) / kWindow; }
+
+  // Blocks until something finishes, or `other` does, which is then MPI_REQUEST_NULL. For simulators, where polling costs simulated
+  // time.
   Status wait(std::vector<Finished>& finished, MPI_Request& other);
 
   // Asks MPI to take back the operation's receive of a head; if it does not, that finishes later.
@@ -43,12 +50,16 @@ class RequestTable {
   struct Entry {
     MpiOperationRef operation;
     Role role;
+    bool is_cancelled;  // MPI was asked to take it back
   };
 
   void make_room(std::size_t requests);
-  void collect(int count, int error, std::vector<Finished>& finished);
+  // Of a question for requests from `first` on.
+  void collect(std::size_t first, int count, int error, std::vector<Finished>& finished);
   void remove(std::size_t at);
+  void cancel_at(std::size_t at);
 
+  std::size_t next_ = 0;  // where the next window begins
   std::vector<MPI_Request> requests_;
   std::vector<Entry> entries_;
   std::vector<int> indices_;
