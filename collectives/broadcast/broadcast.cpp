@@ -50,7 +50,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   engine.start(agreement);
   const bool sends = call.refusal.ok() && call.source != nullptr;
   while (sends && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {
-    outcome = stream.produce_ahead(*call.source);
+    outcome = stream.produce(*call.source);
     co_await engine.yield();
   }
   Status alive = co_await agreement;

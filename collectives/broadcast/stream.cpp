@@ -66,8 +66,6 @@ Status Stream::produce(StreamSource& source) {
   return status;
 }
 
-Status Stream::produce_ahead(StreamSource& source) { return produce(source); }
-
 bool Stream::wants_more_ahead(const StreamSource& source) const { return !source.finished() && written_ < kAheadBytes; }
 
 Task Stream::send_all(StreamSource& source, Status& outcome) {

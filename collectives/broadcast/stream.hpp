@@ -50,8 +50,8 @@ class Stream {
   Stream(Engine& engine, Channel channel, Links links, std::uint32_t fragment_bytes)
       : engine_(engine), channel_(channel), links_(std::move(links)), fragment_bytes_(fragment_bytes) {}
 
-  // Encodes ahead without sending, up to a cap: for as long as the ranks have not agreed on the call.
-  Status produce_ahead(StreamSource& source);
+  // Root: encodes a piece and sends nothing: for as long as the ranks have not agreed on the call, up to a cap.
+  Status produce(StreamSource& source);
   bool wants_more_ahead(const StreamSource& source) const;
 
   // Root: encodes and sends until the end. `outcome`: the source's error; then the stream is ended early. The result is an error only if the comm is poisoned.
@@ -69,7 +69,6 @@ class Stream {
  private:
   class Sink;
 
-  Status produce(StreamSource& source);
   void pass_on(std::uint64_t first, std::size_t count);
   void post_receive();
   void cut_fragments();

@@ -2,26 +2,28 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sparcl::codec {
 namespace {
 
-// Calls visit(piece, its positions, how many came before them, what comes next) for the pieces that hold any.
-template <class Visit>
-void split_by_piece(std::span<const Piece> pieces, Positions positions, const kernels::Upcoming& next, Visit visit) {
-  if (pieces.size() == 1) {
-    visit(pieces[0], positions, std::size_t{0}, next);
-    return;
+// Calls a kernel that takes elements at positions, piece by piece, for those that hold any. `next` goes with the last one.
+template <class Byte, class Values, class Kernel>
+void by_piece(const BasicBlockView<Byte>& view, Positions positions, Values* values, const kernels::Upcoming& next, Kernel* kernel) {
+  if (view.pieces.size() == 1) {
+    const Piece& piece = view.pieces[0];
+    return kernel(view.data(piece), positions.data(), positions.size(), piece.offset, values, next);
   }
+  const std::size_t width = view.shape.element_bytes();
   std::size_t done = 0;
-  for (const Piece& piece : pieces) {
+  for (const Piece& piece : view.pieces) {
     if (done == positions.size()) return;
     const std::uint32_t end = piece.offset + piece.count;
     const auto last = std::lower_bound(positions.begin() + static_cast<std::ptrdiff_t>(done), positions.end(), end);
-    const std::size_t count = static_cast<std::size_t>(last - positions.begin()) - done;
-    if (count > 0)
-      visit(piece, positions.subspan(done, count), done, done + count == positions.size() ? next : kernels::Upcoming{});
-    done += count;
+    const std::size_t before = std::exchange(done, static_cast<std::size_t>(last - positions.begin()));
+    if (done == before) continue;
+    kernel(view.data(piece), positions.data() + before, done - before, piece.offset, values + before * width,
+           done == positions.size() ? next : kernels::Upcoming{});
   }
 }
 
@@ -46,32 +48,17 @@ void overwrite_block(const WritableBlockView& view, const std::byte* bytes) {
 
 void gather(const kernels::KernelSet& kernels, const BlockView& view, Positions positions, std::byte* values,
             const kernels::Upcoming& next) {
-  const std::size_t width = view.shape.element_bytes();
-  auto* kernel = kernels.of(view.shape.datatype).gather;
-  split_by_piece(view.pieces, positions, next,
-                 [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
-                   kernel(view.data(piece), part.data(), part.size(), piece.offset, values + before * width, hint);
-                 });
+  by_piece(view, positions, values, next, kernels.of(view.shape.datatype).gather);
 }
 
 void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* values,
              const kernels::Upcoming& next) {
-  const std::size_t width = view.shape.element_bytes();
-  auto* kernel = kernels.of(view.shape.datatype).scatter;
-  split_by_piece(view.pieces, positions, next,
-                 [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
-                   kernel(view.data(piece), part.data(), part.size(), piece.offset, values + before * width, hint);
-                 });
+  by_piece(view, positions, values, next, kernels.of(view.shape.datatype).scatter);
 }
 
 void add_steps_at(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* steps,
                   const kernels::Upcoming& next) {
-  const std::size_t width = view.shape.element_bytes();
-  auto* kernel = kernels.order_of(view.shape.datatype).add_steps_at;
-  split_by_piece(view.pieces, positions, next,
-                 [&](const Piece& piece, Positions part, std::size_t before, const kernels::Upcoming& hint) {
-                   kernel(view.data(piece), part.data(), part.size(), piece.offset, steps + before * width, hint);
-                 });
+  by_piece(view, positions, steps, next, kernels.order_of(view.shape.datatype).add_steps_at);
 }
 
 kernels::Upcoming upcoming(const BlockView& view, Positions positions) {

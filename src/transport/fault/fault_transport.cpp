@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "src/transport/posting.hpp"
+
 namespace sparcl {
 namespace {
 
@@ -114,13 +116,8 @@ double FaultTransport::next_wake(double own_deadline) const {
 // --- posting ---
 
 OperationRef FaultTransport::refused(Operation::Kind kind, int peer, Channel channel, Buffer buffer) const {
-  auto operation = std::make_shared<HeldOperation>();
-  operation->kind = kind;
-  operation->peer = peer;
-  operation->channel = channel;
-  operation->buffer = std::move(buffer);
-  operation->done = true;
-  operation->status = killed_error();
+  const HeldRef operation = make_operation<HeldOperation>(kind, peer, channel, std::move(buffer));
+  sparcl::refused(*operation, killed_error());
   return operation;
 }
 
@@ -137,12 +134,7 @@ OperationRef FaultTransport::send(int peer, Channel channel, Buffer message) {
     return operation;
   }
 
-  const auto operation = std::make_shared<HeldOperation>();
-  operation->kind = Operation::Kind::kSend;
-  operation->peer = peer;
-  operation->channel = channel;
-  operation->bytes = message.size();
-  operation->buffer = std::move(message);
+  const HeldRef operation = make_operation<HeldOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
   const double release_at = inner_->now() + outgoing.held_seconds;
   const std::uint64_t release_at_message = outgoing.held_sends > 0 ? messages_ + outgoing.held_sends : 0;
   held_[line].push_back({std::move(outgoing), operation, release_at, release_at_message});

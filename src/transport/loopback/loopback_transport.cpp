@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "src/transport/posting.hpp"
+
 namespace sparcl {
 
 using loopback::Completion;
@@ -16,16 +18,6 @@ using loopback::LocalOperation;
 using loopback::LoopbackOperation;
 
 namespace {
-
-LocalOperation make_operation(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
-  auto operation = std::make_shared<LoopbackOperation>();
-  operation->kind = kind;
-  operation->peer = peer;
-  operation->channel = channel;
-  operation->buffer = std::move(buffer);
-  if (kind == Operation::Kind::kSend) operation->bytes = operation->buffer.size();
-  return operation;
-}
 
 void relax() {
 #if defined(__x86_64__)
@@ -41,26 +33,19 @@ std::string LoopbackTransport::describe_peer(int peer) const {
   return peer >= 0 && peer < size() ? core_->describe(peer) : fmt::format("no rank {}", peer);
 }
 
-bool LoopbackTransport::refuse(Operation& operation) {
-  const char* verb = operation.kind == Operation::Kind::kSend ? "send to" : "receive from";
-  if (killed_) {
-    operation.status = Status(Code::kSystemError, "this rank was killed", Scope::kComm);
-  } else if (operation.peer < 0 || operation.peer >= size()) {
-    operation.status =
-        Status(Code::kInvalidArgument, fmt::format("cannot {} rank {}: the ranks are 0 to {}", verb, operation.peer, size() - 1));
-  } else if (operation.buffer.space() == MemorySpace::kDevice) {
-    operation.status = Status(Code::kUnsupported, fmt::format("cannot {} rank {}: loopback moves host memory only", verb, operation.peer));
-  }
-  operation.done = !operation.status.ok();
-  return operation.done;
+Status LoopbackTransport::health() const {
+  return killed_ ? Status(Code::kSystemError, "this rank was killed", Scope::kComm) : Status();
+}
+
+bool LoopbackTransport::refuse(Operation& operation) const {
+  return refused(operation, killed_ ? health() : check_posted(operation, *this));
 }
 
 OperationRef LoopbackTransport::send(int peer, Channel channel, Buffer message) {
-  LocalOperation operation = make_operation(Operation::Kind::kSend, peer, channel, std::move(message));
+  LocalOperation operation = make_operation<LoopbackOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
   if (refuse(*operation)) return operation;
   if (core_->knows_dead(rank_, peer)) {
-    operation->done = true;
-    operation->status = core_->dead_peer_error(peer);
+    refused(*operation, core_->dead_peer_error(peer));
     return operation;
   }
   const std::size_t bytes = operation->buffer.size();
@@ -75,7 +60,7 @@ OperationRef LoopbackTransport::send(int peer, Channel channel, Buffer message) 
 }
 
 OperationRef LoopbackTransport::receive(int peer, Channel channel, Buffer space) {
-  LocalOperation operation = make_operation(Operation::Kind::kReceive, peer, channel, std::move(space));
+  LocalOperation operation = make_operation<LoopbackOperation>(Operation::Kind::kReceive, peer, channel, std::move(space));
   if (!refuse(*operation)) core_->post_receive(rank_, operation);
   return operation;
 }
@@ -107,7 +92,7 @@ Status LoopbackTransport::progress(std::vector<OperationRef>& completed) {
     completed.push_back(std::move(completion.operation));
   }
   scratch_.clear();
-  return killed_ ? Status(Code::kSystemError, "this rank was killed", Scope::kComm) : Status();
+  return health();
 }
 
 void LoopbackTransport::idle(std::uint64_t turns, double until_seconds) {

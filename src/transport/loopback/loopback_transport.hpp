@@ -30,7 +30,8 @@ class LoopbackTransport final : public Transport {
   void close(Channel channel) override { core_->close(rank_, channel); }
 
  private:
-  bool refuse(Operation& operation);
+  Status health() const;
+  bool refuse(Operation& operation) const;
   void sleep(loopback::Endpoint& own, double until_seconds);
 
   std::shared_ptr<LoopbackCore> core_;

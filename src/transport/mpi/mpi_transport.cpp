@@ -13,6 +13,7 @@
 
 #include "src/base/log.hpp"
 #include "src/transport/mpi/mpi_error.hpp"
+#include "src/transport/posting.hpp"
 
 namespace sparcl {
 namespace {
@@ -61,16 +62,6 @@ bool mpi_is_finalized() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   return finalized != 0;
-}
-
-MpiOperationRef make_operation(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
-  auto operation = std::make_shared<MpiOperation>();
-  operation->kind = kind;
-  operation->peer = peer;
-  operation->channel = channel;
-  operation->buffer = std::move(buffer);
-  if (kind == Operation::Kind::kSend) operation->bytes = operation->buffer.size();
-  return operation;
 }
 
 }  // namespace
@@ -138,23 +129,13 @@ std::string MpiTransport::describe_peer(int peer) const {
 }
 
 bool MpiTransport::refuse(Operation& operation) const {
-  const char* verb = operation.kind == Operation::Kind::kSend ? "send to" : "receive from";
-  if (!health_.ok()) {
-    operation.status = health_;
-  } else if (operation.peer < 0 || operation.peer >= size()) {
-    operation.status =
-        Status(Code::kInvalidArgument, fmt::format("cannot {} rank {}: the ranks are 0 to {}", verb, operation.peer, size() - 1));
-  } else if (operation.buffer.space() == MemorySpace::kDevice) {
-    operation.status = Status(Code::kUnsupported, fmt::format("cannot {} rank {}: the MPI transport moves host memory only", verb, operation.peer));
-  }
-  operation.done = !operation.status.ok();
-  return operation.done;
+  return refused(operation, health_.ok() ? check_posted(operation, *this) : health_);
 }
 
 // --- posting ---
 
 OperationRef MpiTransport::send(int peer, Channel channel, Buffer message) {
-  const MpiOperationRef operation = make_operation(Operation::Kind::kSend, peer, channel, std::move(message));
+  const MpiOperationRef operation = make_operation<MpiOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
   if (refuse(*operation)) return operation;
   if (format_.fits_eagerly(operation->buffer.size())) {
     post_send(operation, operation->buffer.data(), operation->buffer.size(), data_, tags_.of(channel));
@@ -178,7 +159,7 @@ void MpiTransport::send_large(const MpiOperationRef& operation) {
 }
 
 OperationRef MpiTransport::receive(int peer, Channel channel, Buffer space) {
-  const MpiOperationRef operation = make_operation(Operation::Kind::kReceive, peer, channel, std::move(space));
+  const MpiOperationRef operation = make_operation<MpiOperation>(Operation::Kind::kReceive, peer, channel, std::move(space));
   if (!refuse(*operation)) receive_head(operation, tags_.of(channel));
   return operation;
 }
@@ -198,7 +179,7 @@ void MpiTransport::receive_body(const MpiOperationRef& operation, const HeadForm
 
 // Nobody wants it, but its sender waits until it is taken: piece by piece into the same memory.
 void MpiTransport::discard_body(int peer, const HeadFormat::Body& body) {
-  const auto operation = make_operation(Operation::Kind::kReceive, peer, {}, {});
+  const auto operation = make_operation<MpiOperation>(Operation::Kind::kReceive, peer, {}, {});
   operation->done = true;
   operation->body_tag = static_cast<int>(body.tag);
   operation->left_bytes = body.total_bytes - format_.eager_bytes();
@@ -376,7 +357,7 @@ void MpiTransport::drain(Channel channel) {
   const int tag = tags_.of(channel);
   MPI_Status status;
   for (int found = 0; MPI_Iprobe(MPI_ANY_SOURCE, tag, data_, &found, &status) == MPI_SUCCESS && found && health_.ok();) {
-    const auto operation = make_operation(Operation::Kind::kReceive, status.MPI_SOURCE, channel, {});
+    const auto operation = make_operation<MpiOperation>(Operation::Kind::kReceive, status.MPI_SOURCE, channel, {});
     operation->done = true;
     receive_head(operation, tag);
   }
