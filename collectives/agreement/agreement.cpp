@@ -1,129 +1,12 @@
 #include "collectives/agreement/agreement.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <string>
-#include <string_view>
-
 #include <fmt/format.h>
 
-#include "src/base/checksum.hpp"
-#include "src/base/data_type.hpp"
+#include <optional>
+
+#include "collectives/agreement/ballot.hpp"
 
 namespace sparcl::collectives {
-namespace {
-
-constexpr std::int32_t kNobody = INT32_MAX;
-
-// What travels: the extremes seen so far. Merging is idempotent, commutative and associative.
-struct Ballot {
-  CallFingerprint least, most;  // with the lowest rank that holds each
-  std::int32_t least_rank = kNobody, most_rank = kNobody;
-  std::int32_t refusing_rank = kNobody;
-  std::int32_t refusal = 0;  // a Code
-  std::array<char, 172> text{};  // of a refusal; while nobody refuses, the sketches of least's and most's parts
-  std::uint32_t crc = 0;  // of all bytes before: last
-};
-static_assert(std::is_trivially_copyable_v<Ballot> && sizeof(CallFingerprint) == 32);
-static_assert(sizeof(Ballot) == 256 && offsetof(Ballot, crc) == 252, "no padding: the bytes are sent and summed");
-
-std::uint32_t checksum(const Ballot& ballot) { return crc32c(std::as_bytes(std::span(&ballot, 1)).first(offsetof(Ballot, crc))); }
-
-// Where the sketches lie in the text.
-enum class Side : std::size_t { kLeast = 0, kMost = sizeof(PartsSketch) };
-static_assert(2 * sizeof(PartsSketch) <= sizeof(Ballot::text));
-
-PartsSketch sketch_in(const Ballot& ballot, Side side) {
-  PartsSketch sketch;
-  std::memcpy(&sketch, ballot.text.data() + static_cast<std::size_t>(side), sizeof sketch);
-  return sketch;
-}
-
-void put_sketch(Ballot& ballot, Side side, const PartsSketch& sketch) {
-  std::memcpy(ballot.text.data() + static_cast<std::size_t>(side), &sketch, sizeof sketch);
-}
-
-Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const PartList* parts) {
-  Ballot ballot;
-  if (mine.ok()) {
-    ballot.least = ballot.most = fingerprint;
-    ballot.least_rank = ballot.most_rank = rank;
-    if (parts != nullptr) {
-      for (const Side side : {Side::kLeast, Side::kMost}) put_sketch(ballot, side, parts->sketch);
-    }
-    return ballot;
-  }
-  ballot.refusing_rank = rank;
-  ballot.refusal = static_cast<std::int32_t>(mine.code());
-  const std::size_t length = std::min(mine.message().size(), ballot.text.size() - 1);
-  std::memcpy(ballot.text.data(), mine.message().data(), length);
-  return ballot;
-}
-
-void merge(Ballot& into, const Ballot& other) {
-  const bool has_sketches = into.refusing_rank == kNobody && other.refusing_rank == kNobody;
-  if (other.least_rank != kNobody &&
-      (into.least_rank == kNobody || std::pair(other.least, other.least_rank) < std::pair(into.least, into.least_rank))) {
-    into.least = other.least;
-    into.least_rank = other.least_rank;
-    if (has_sketches) put_sketch(into, Side::kLeast, sketch_in(other, Side::kLeast));
-  }
-  if (other.most_rank != kNobody && (into.most_rank == kNobody || other.most > into.most ||
-                                     (other.most == into.most && other.most_rank < into.most_rank))) {
-    into.most = other.most;
-    into.most_rank = other.most_rank;
-    if (has_sketches) put_sketch(into, Side::kMost, sketch_in(other, Side::kMost));
-  }
-  if (other.refusing_rank < into.refusing_rank) {
-    into.refusing_rank = other.refusing_rank;
-    into.refusal = other.refusal;
-    into.text = other.text;
-  }
-}
-
-std::string_view operation_name(std::uint32_t operation) {
-  switch (static_cast<CallKind>(operation)) {
-    case CallKind::kBroadcastDelta: return "sparclBroadcastDelta";
-    case CallKind::kBroadcastUpdate: return "sparclBroadcastUpdate";
-    case CallKind::kBroadcastSparse: return "sparclBroadcastSparse";
-  }
-  return "an unknown operation";
-}
-
-std::string describe(const CallFingerprint& call) {
-  const DataTypeInfo* type = find_data_type(static_cast<int>(call.datatype));
-  return fmt::format("{}(count {}, {}, root {})", operation_name(call.operation), call.count, type ? type->name : "mixed types", call.root);
-}
-
-// The same on all ranks, up to what each calls the part that differs.
-std::string what_differs(const Ballot& ballot, const PartList* parts) {
-  const CallFingerprint &a = ballot.least, &b = ballot.most;
-  if (a.operation != b.operation) return "operations";
-  if (a.root != b.root) return "roots";
-  const auto where =
-      parts != nullptr ? first_difference(sketch_in(ballot, Side::kLeast), sketch_in(ballot, Side::kMost)) : std::nullopt;
-  if (where) return fmt::format("tensors (names, types, shapes or order), first in {}", parts->describe(*where));
-  if (a.count != b.count) return "counts";
-  if (a.datatype != b.datatype) return "data types";
-  return "options or settings (SPARCL_ALGO_*, SPARCL_FRAGMENT_BYTES, SPARCL_VERIFY)";
-}
-
-Status difference(const Ballot& ballot, const PartList* parts) {
-  return Status(Code::kMismatch, fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}",
-                                             what_differs(ballot, parts), ballot.least_rank, describe(ballot.least),
-                                             ballot.most_rank, describe(ballot.most)));
-}
-
-Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const PartList* parts) {
-  if (ballot.refusing_rank == rank) return mine;
-  if (ballot.refusing_rank != kNobody) {
-    return Status(static_cast<Code>(ballot.refusal), fmt::format("rank {} refused: {}", ballot.refusing_rank, ballot.text.data()));
-  }
-  return ballot.least == ballot.most ? Status() : difference(ballot, parts);
-}
-
-}  // namespace
 
 Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, const PartList* parts) {
   const int rank = engine.transport().rank();
@@ -132,21 +15,19 @@ Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status 
   for (int distance = 1; distance < size; distance *= 2) {
     const int to = (rank + distance) % size;
     const int from = (rank - distance + size) % size;
-    Buffer outgoing = Buffer::allocate(sizeof(Ballot));
-    ballot.crc = checksum(ballot);
-    std::memcpy(outgoing.data(), &ballot, sizeof ballot);
+    Buffer outgoing = Buffer::allocate(kBallotBytes);
+    write_ballot(ballot, outgoing.data());
     const OperationRef sent = engine.send(to, channel, outgoing);
-    const OperationRef heard = engine.receive(from, channel, Buffer::allocate(sizeof(Ballot)));
+    const OperationRef heard = engine.receive(from, channel, Buffer::allocate(kBallotBytes));
     if (Status status = co_await engine.wait(heard, "agreement on the call"); !status.ok()) co_return status;
 
-    Ballot theirs;
-    std::memcpy(&theirs, heard->buffer.data(), sizeof theirs);
-    if (heard->bytes != sizeof theirs || theirs.crc != checksum(theirs)) {
+    std::optional<Ballot> theirs;
+    if (heard->bytes == kBallotBytes) theirs = read_ballot(heard->buffer.bytes(), size);
+    if (!theirs) {
       engine.fail(Status(Code::kSystemError, fmt::format("a control message of rank {} failed its check", from)), from);
       co_return engine.health();
     }
-    if (theirs.refusing_rank != kNobody) theirs.text.back() = '\0';
-    merge(ballot, theirs);
+    merge(ballot, *theirs);
     if (Status status = co_await engine.wait(sent, "agreement on the call"); !status.ok()) co_return status;
   }
   verdict = verdict_of(ballot, rank, mine, parts);

@@ -39,6 +39,8 @@ const CodeRow* find(Code code) {
 
 }  // namespace
 
+bool is_code(int number) { return find(static_cast<Code>(number)) != nullptr; }
+
 const char* code_name(Code code) {
   const CodeRow* row = find(code);
   return row ? row->name : "unknown result";

@@ -28,6 +28,8 @@ enum class Code : int {
   kTruncated = 23,
 };
 
+bool is_code(int number);  // one of the above
+
 const char* code_name(Code code);  // "sparclTimeout"
 const char* code_text(Code code);  // one sentence for users
 

@@ -1,0 +1,146 @@
+#include "collectives/agreement/ballot.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "src/base/checksum.hpp"
+#include "src/base/data_type.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<Ballot> && sizeof(CallFingerprint) == 32);
+static_assert(sizeof(Ballot) == kBallotBytes && offsetof(Ballot, crc) == 252, "no padding: the bytes are sent and summed");
+
+std::uint32_t checksum(const Ballot& ballot) { return crc32c(std::as_bytes(std::span(&ballot, 1)).first(offsetof(Ballot, crc))); }
+
+// Where the sketches lie in the text.
+enum class Side : std::size_t { kLeast = 0, kMost = sizeof(PartsSketch) };
+static_assert(2 * sizeof(PartsSketch) <= sizeof(Ballot::text));
+
+PartsSketch sketch_in(const Ballot& ballot, Side side) {
+  PartsSketch sketch;
+  std::memcpy(&sketch, ballot.text.data() + static_cast<std::size_t>(side), sizeof sketch);
+  return sketch;
+}
+
+void put_sketch(Ballot& ballot, Side side, const PartsSketch& sketch) {
+  std::memcpy(ballot.text.data() + static_cast<std::size_t>(side), &sketch, sizeof sketch);
+}
+
+std::string_view operation_name(std::uint32_t operation) {
+  switch (static_cast<CallKind>(operation)) {
+    case CallKind::kBroadcastDelta:
+      return "sparclBroadcastDelta";
+    case CallKind::kBroadcastUpdate:
+      return "sparclBroadcastUpdate";
+    case CallKind::kBroadcastSparse:
+      return "sparclBroadcastSparse";
+  }
+  return "an unknown operation";
+}
+
+std::string describe(const CallFingerprint& call) {
+  const DataTypeInfo* type = find_data_type(static_cast<int>(call.datatype));
+  return fmt::format("{}(count {}, {}, root {})", operation_name(call.operation), call.count, type ? type->name : "mixed types",
+                     call.root);
+}
+
+// The same on all ranks, up to what each calls the part that differs.
+std::string what_differs(const Ballot& ballot, const PartList* parts) {
+  const CallFingerprint &a = ballot.least, &b = ballot.most;
+  if (a.operation != b.operation) return "operations";
+  if (a.root != b.root) return "roots";
+  const auto where =
+      parts != nullptr ? first_difference(sketch_in(ballot, Side::kLeast), sketch_in(ballot, Side::kMost)) : std::nullopt;
+  if (where) return fmt::format("tensors (names, types, shapes or order), first in {}", parts->describe(*where));
+  if (a.count != b.count) return "counts";
+  if (a.datatype != b.datatype) return "data types";
+  return "options or settings (SPARCL_ALGO_*, SPARCL_FRAGMENT_BYTES, SPARCL_VERIFY)";
+}
+
+Status difference(const Ballot& ballot, const PartList* parts) {
+  return Status(Code::kMismatch, fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}",
+                                             what_differs(ballot, parts), ballot.least_rank, describe(ballot.least),
+                                             ballot.most_rank, describe(ballot.most)));
+}
+
+bool is_rank(std::int32_t number, int ranks) { return number == kNobody || (number >= 0 && number < ranks); }
+
+// A refusal and its code come together; a code without a name would reach the user as a number.
+bool is_refusal(const Ballot& ballot) {
+  const bool refuses = ballot.refusal != static_cast<std::int32_t>(Code::kSuccess);
+  return refuses == (ballot.refusing_rank != kNobody) && is_code(ballot.refusal);
+}
+
+}  // namespace
+
+Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const PartList* parts) {
+  Ballot ballot;
+  if (mine.ok()) {
+    ballot.least = ballot.most = fingerprint;
+    ballot.least_rank = ballot.most_rank = rank;
+    if (parts != nullptr) {
+      for (const Side side : {Side::kLeast, Side::kMost}) put_sketch(ballot, side, parts->sketch);
+    }
+    return ballot;
+  }
+  ballot.refusing_rank = rank;
+  ballot.refusal = static_cast<std::int32_t>(mine.code());
+  const std::size_t length = std::min(mine.message().size(), ballot.text.size() - 1);
+  std::memcpy(ballot.text.data(), mine.message().data(), length);
+  return ballot;
+}
+
+void merge(Ballot& into, const Ballot& other) {
+  const bool has_sketches = into.refusing_rank == kNobody && other.refusing_rank == kNobody;
+  if (other.least_rank != kNobody &&
+      (into.least_rank == kNobody || std::pair(other.least, other.least_rank) < std::pair(into.least, into.least_rank))) {
+    into.least = other.least;
+    into.least_rank = other.least_rank;
+    if (has_sketches) put_sketch(into, Side::kLeast, sketch_in(other, Side::kLeast));
+  }
+  if (other.most_rank != kNobody &&
+      (into.most_rank == kNobody || other.most > into.most || (other.most == into.most && other.most_rank < into.most_rank))) {
+    into.most = other.most;
+    into.most_rank = other.most_rank;
+    if (has_sketches) put_sketch(into, Side::kMost, sketch_in(other, Side::kMost));
+  }
+  if (other.refusing_rank < into.refusing_rank) {
+    into.refusing_rank = other.refusing_rank;
+    into.refusal = other.refusal;
+    into.text = other.text;
+  }
+}
+
+void write_ballot(Ballot ballot, std::byte* out) {
+  ballot.crc = checksum(ballot);
+  std::memcpy(out, &ballot, sizeof ballot);
+}
+
+std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks) {
+  Ballot ballot;
+  if (bytes.size() != sizeof ballot) return std::nullopt;
+  std::memcpy(&ballot, bytes.data(), sizeof ballot);
+  if (ballot.crc != checksum(ballot) || !is_refusal(ballot)) return std::nullopt;
+  if (!is_rank(ballot.least_rank, ranks) || !is_rank(ballot.most_rank, ranks) || !is_rank(ballot.refusing_rank, ranks))
+    return std::nullopt;
+  if (ballot.refusing_rank != kNobody) ballot.text.back() = '\0';
+  return ballot;
+}
+
+Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const PartList* parts) {
+  if (ballot.refusing_rank == rank) return mine;
+  if (ballot.refusing_rank != kNobody) {
+    return Status(static_cast<Code>(ballot.refusal), fmt::format("rank {} refused: {}", ballot.refusing_rank, ballot.text.data()));
+  }
+  return ballot.least == ballot.most ? Status() : difference(ballot, parts);
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,42 @@
+#pragma once
+// The message of an agreement round: what a rank has heard so far of all ranks' calls.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "collectives/agreement/agreement.hpp"
+
+namespace sparcl::collectives {
+
+constexpr std::int32_t kNobody = INT32_MAX;
+
+// What travels: the extremes seen so far. Merging is idempotent, commutative and associative.
+struct Ballot {
+  CallFingerprint least, most;  // with the lowest rank that holds each
+  std::int32_t least_rank = kNobody, most_rank = kNobody;
+  std::int32_t refusing_rank = kNobody;
+  std::int32_t refusal = 0;      // a Code
+  std::array<char, 172> text{};  // of a refusal; while nobody refuses, the sketches of least's and most's parts
+  std::uint32_t crc = 0;         // of all bytes before: last
+};
+constexpr std::size_t kBallotBytes = 256;
+
+// Of one rank alone. `mine`: its refusal, or success.
+Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const PartList* parts = nullptr);
+
+void merge(Ballot& into, const Ballot& other);
+
+// out: kBallotBytes.
+void write_ballot(Ballot ballot, std::byte* out);
+
+// Of a message as it came in; nothing if it is damaged, or names ranks or errors that there are none of.
+std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks);
+
+// Once all ranks are in it: success, Mismatch, or the error of the lowest rank that refuses. `rank`, `mine`,
+// `parts`: of the caller.
+Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const PartList* parts = nullptr);
+
+}  // namespace sparcl::collectives
