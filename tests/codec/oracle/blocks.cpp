@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "tests/codec/oracle/lists.hpp"
@@ -47,11 +48,9 @@ Changes read_whole(std::span<const std::byte> content, const Block& block, bool 
   refuse_if(content.size() != block.elements * block.kind.bytes, "a whole block has another length");
   Changes changes;
   changes.fresh = fresh;
+  changes.positions = all_positions(block);
   ByteCursor in(content);
-  for (std::uint64_t i = 0; i < block.elements; ++i) {
-    changes.positions.push_back(i);
-    changes.values.push_back(in.number(block.kind.bytes));
-  }
+  for (std::uint64_t i = 0; i < block.elements; ++i) changes.values.push_back(in.number(block.kind.bytes));
   return changes;
 }
 
@@ -255,6 +254,12 @@ std::vector<Block> cut_blocks(const std::vector<ArraySpec>& arrays) {
     }
   }
   return blocks;
+}
+
+std::vector<std::uint64_t> all_positions(const Block& block) {
+  std::vector<std::uint64_t> positions(block.elements);
+  std::iota(positions.begin(), positions.end(), std::uint64_t{0});
+  return positions;
 }
 
 Values load(const std::vector<Bytes>& arrays, const Block& block) {

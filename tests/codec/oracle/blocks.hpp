@@ -31,6 +31,8 @@ struct Block {
 
 std::vector<Block> cut_blocks(const std::vector<ArraySpec>& arrays);
 
+std::vector<std::uint64_t> all_positions(const Block& block);
+
 // Values of a block's elements, as unsigned numbers.
 using Values = std::vector<std::uint64_t>;
 

@@ -18,21 +18,18 @@ std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
-std::uint64_t split_mix(std::uint64_t n) {
+// K(n): the n-th output of SplitMix64 from seed 0.
+std::uint64_t key(std::uint64_t n) {
   std::uint64_t z = n * 0x9e3779b97f4a7c15;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
   z = (z ^ z >> 27) * 0x94d049bb133111eb;
   return z ^ z >> 31;
 }
 
-// The word'th word of block b.
-Hash word_sums(std::uint64_t value, std::uint64_t word, std::uint64_t b) {
-  const std::uint64_t w = word % 1024;
-  const std::uint64_t s = word / 1024;
-  const auto sum = [&](std::uint64_t j) {
-    return value * split_mix(1 + 2 * w + j) * (split_mix(2049 + 2 * s + j) | 1) * (split_mix(2305 + 2 * b + j) | 1);
-  };
-  return {sum(0), sum(1)};
+// What word `word` of a block counts for in H_j.
+std::uint64_t word_key(std::uint64_t block, std::uint64_t word, unsigned j) {
+  const std::uint64_t stripe = word / 1024;
+  return key(1 + 2 * (word % 1024) + j) * (key(2049 + 2 * stripe + j) | 1) * (key(2305 + 2 * block + j) | 1);
 }
 
 }  // namespace
@@ -48,14 +45,24 @@ std::uint64_t h64(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-Hash operator+(Hash a, Hash b) { return {a.low + b.low, a.high + b.high}; }
-
-Hash element_sums(std::uint64_t value, unsigned bytes, std::uint64_t position, std::uint64_t b) {
-  if (bytes == 8) return word_sums(value & 0xffffffff, 2 * position, b) + word_sums(value >> 32, 2 * position + 1, b);
-  const std::uint64_t at = position * bytes;
-  return word_sums(value << (8 * (at % 4)), at / 4, b);
+Hash element_sums(std::uint64_t index, unsigned element_bytes, std::span<const std::uint64_t> positions,
+                  std::span<const std::uint64_t> values) {
+  Hash sums;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::uint64_t first_byte = positions[i] * element_bytes;
+    for (unsigned byte = 0; byte < element_bytes; ++byte) {
+      const std::uint64_t at = first_byte + byte;
+      const std::uint64_t part = (values[i] >> (8 * byte) & 0xff) << (8 * (at % 4));  // of its word
+      const std::uint64_t word = at / 4;
+      sums.low += part * word_key(index, word, 0);
+      sums.high += part * word_key(index, word, 1);
+    }
+  }
+  return sums;
 }
 
-std::uint64_t high_halves(const Hash& sums) { return sums.low >> 32 | sums.high >> 32 << 32; }
+Hash operator+(Hash a, Hash b) { return {a.low + b.low, a.high + b.high}; }
+
+std::uint64_t high(Hash sums) { return sums.low >> 32 | (sums.high >> 32 << 32); }
 
 }  // namespace sparcl::oracle

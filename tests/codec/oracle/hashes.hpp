@@ -11,10 +11,12 @@ namespace sparcl::oracle {
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc);
 
 std::uint64_t h64(std::span<const std::byte> bytes, std::uint64_t seed);
-Hash operator+(Hash a, Hash b);  // word by word
 
-// What one element counts in the sums H_0 (low) and H_1 (high): of `bytes` bytes, at a position in block b.
-Hash element_sums(std::uint64_t value, unsigned bytes, std::uint64_t position, std::uint64_t b);
-std::uint64_t high_halves(const Hash& sums);
+// H_0 (low) and H_1 (high) of elements: `values` at `positions` of block `index`, all else 0.
+Hash element_sums(std::uint64_t index, unsigned element_bytes, std::span<const std::uint64_t> positions,
+                  std::span<const std::uint64_t> values);
+
+Hash operator+(Hash a, Hash b);  // word by word
+std::uint64_t high(Hash sums);
 
 }  // namespace sparcl::oracle

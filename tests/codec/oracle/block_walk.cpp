@@ -1,0 +1,56 @@
+#include "tests/codec/oracle/block_walk.hpp"
+
+namespace sparcl::oracle {
+
+BlockWalk::BlockWalk(const Receiver& receiver, const std::vector<Bytes>& held)
+    : receiver_(receiver), blocks_(cut_blocks(receiver.arrays)), held_(held), result_(held), held_and_fresh_(held) {}
+
+const Block& BlockWalk::next_block(ByteCursor& content, bool has_gap) {
+  if (has_gap) {
+    const std::uint64_t gap = content.varint();
+    refuse_if(gap == 0 || gap > blocks_.size() - next_block_, "a gap of no blocks, or past the last");
+    next_block_ += gap;
+  }
+  refuse_if(next_block_ >= blocks_.size(), "a block past the last");
+  return blocks_[next_block_++];
+}
+
+void BlockWalk::read(const Section& section) {
+  ByteCursor content(section.content);
+  const Block& block = next_block(content, section.has_gap());
+  const Values old = load(held_, block);
+  const Changes changes = read_block(section.mode(), content.take(content.left()), block, old, Kind::kUpdate);
+
+  Values listed;
+  Values now = old;
+  for (std::size_t i = 0; i < changes.positions.size(); ++i) {
+    listed.push_back(old[changes.positions[i]]);
+    now[changes.positions[i]] = changes.values[i];
+  }
+  store(result_, block, now);
+  if (changes.fresh) {
+    store(held_and_fresh_, block, now);
+  } else {
+    chunk_.held = chunk_.held + element_sums(block.index, block.kind.bytes, changes.positions, listed);
+    chunk_.result = chunk_.result + element_sums(block.index, block.kind.bytes, changes.positions, changes.values);
+  }
+  ++block_count_;
+  element_count_ += changes.positions.size();
+}
+
+ChunkSums BlockWalk::end_chunk() {
+  const ChunkSums sums = chunk_;
+  chunk_ = {};
+  return sums;
+}
+
+Hash BlockWalk::state_hash(const std::vector<Bytes>& arrays) const {
+  Hash sum = receiver_.schema;
+  for (const Block& block : blocks_) {
+    const Values values = load(arrays, block);
+    sum = sum + element_sums(block.index, block.kind.bytes, all_positions(block), values);
+  }
+  return sum;
+}
+
+}  // namespace sparcl::oracle
