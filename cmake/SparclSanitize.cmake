@@ -7,3 +7,11 @@ if(SPARCL_SANITIZE)
   endif()
   add_link_options(-fsanitize=${SPARCL_SANITIZE})
 endif()
+
+# SPARCL_FUZZ: everything is instrumented for libFuzzer; the targets in tests/fuzz link it.
+if(SPARCL_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "SPARCL_FUZZ needs clang with libFuzzer: apt-get install clang libclang-rt-14-dev, then cmake --preset fuzz")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

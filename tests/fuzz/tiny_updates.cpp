@@ -1,0 +1,96 @@
+#include "tests/fuzz/tiny_updates.hpp"
+
+#include <algorithm>
+
+#include "src/codec/block_mode.hpp"
+#include "tests/codec/oracle/mend.hpp"
+
+namespace sparcl::fuzz {
+namespace {
+
+using codec::ArraySpec;
+using codec::Change;
+using codec::State;
+
+TinyUpdate make(std::vector<ArraySpec> specs, double density, Change change, std::uint64_t seed) {
+  TinyUpdate update{codec::random_state(std::move(specs), seed), {}, {}};
+  update.target = codec::changed_state(update.base, density, change, seed + 100);
+  codec::EncodeOptions options;
+  options.schema_hash = kTinySchema;
+  std::vector<const codec::BlockMode*> modes{nullptr};
+  for (const codec::BlockMode* mode : codec::block_modes()) modes.push_back(mode);
+  for (const codec::BlockMode* mode : modes) {
+    options.mode = mode;
+    options.with_state_hash = !options.with_state_hash || mode == nullptr;
+    options.with_runs = options.with_state_hash;
+    codec::Encoded encoded = codec::encode(update.base, update.target, options);
+    if (encoded.status.ok() && std::ranges::find(update.streams, encoded.bytes) == update.streams.end()) {
+      update.streams.push_back(std::move(encoded.bytes));
+    }
+  }
+  return update;
+}
+
+// Array 0 has no base.
+TinyUpdate make_fresh() {
+  TinyUpdate update = make({{DataType::kInt16, 20}, {DataType::kFloat32, 30}}, 0.1, Change::kUlp, 9);
+  codec::EncodeOptions options;
+  options.schema_hash = kTinySchema;
+  options.with_state_hash = true;
+  const codec::BlockMap map = update.target.map();
+  auto base = update.base.read();
+  base[0] = nullptr;
+  const auto target = update.target.read();
+  codec::UpdateEncoder encoder(map, base, target, options, kernels::cpu_kernels());
+  codec::VectorSink sink;
+  while (!encoder.finished() && encoder.step(1000, sink).ok()) {
+  }
+  update.streams = {sink.bytes()};
+  return update;
+}
+
+}  // namespace
+
+const std::vector<TinyUpdate>& tiny_updates() {
+  static const std::vector<TinyUpdate> all = [] {
+    std::vector<TinyUpdate> updates;
+    updates.push_back(make({{DataType::kBfloat16, 90}}, 0.1, Change::kUlp, 1));
+    updates.push_back(make({{DataType::kFloat32, 40}, {DataType::kFloat32, 0}, {DataType::kFloat32, 25}}, 0.2, Change::kRandom, 2));
+    updates.push_back(make({{DataType::kBfloat16, 40},
+                            {DataType::kFloat32, 30},
+                            {DataType::kInt8, 50},
+                            {DataType::kFloat64, 20},
+                            {DataType::kBfloat16, 0},
+                            {DataType::kUint16, 12}},
+                           0.15, Change::kUlp, 3));
+    updates.push_back(make({{DataType::kInt64, 33}}, 0.3, Change::kRandom, 4));
+    updates.push_back(make({{DataType::kFloat8e4m3, 60}, {DataType::kBool, 5}}, 0.9, Change::kUlp, 5));
+    updates.push_back(make({{DataType::kFloat16, 300}}, 0.03, Change::kUlp, 6));
+    updates.push_back(make({{DataType::kUint8, 16}}, 0, Change::kUlp, 7));
+    updates.push_back(make_fresh());
+    return updates;
+  }();
+  return all;
+}
+
+void mend_for(codec::RawStream& stream, const oracle::Receiver& receiver, const std::vector<codec::Bytes>& held) {
+  std::vector<oracle::MendableSection> sections;
+  for (codec::RawSection& section : stream.sections) {
+    if (codec::ends_in_crc(section.tag) && section.content.size() >= codec::kCrcBytes) {
+      section.content.resize(section.content.size() - codec::kCrcBytes);
+    }
+    sections.push_back({section.tag, &section.content});
+  }
+  oracle::mend_update(sections, receiver, held);
+  for (codec::RawSection& section : stream.sections) {
+    if (codec::ends_in_crc(section.tag)) section.content.resize(section.content.size() + codec::kCrcBytes);
+  }
+}
+
+void mend_update(codec::RawStream& stream, const State& held) {
+  oracle::Receiver receiver{{}, {kTinySchema.low, kTinySchema.high}, oracle::Check::kOff};
+  for (const ArraySpec& spec : held.specs) receiver.arrays.push_back({static_cast<std::uint8_t>(spec.datatype), spec.count});
+  mend_for(stream, receiver, held.arrays);
+}
+
+}  // namespace sparcl::fuzz
