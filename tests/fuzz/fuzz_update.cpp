@@ -16,7 +16,7 @@ struct Case {
 };
 
 const kernels::KernelSet& some_kernels(unsigned choice) {
-  const auto sets = kernels::all_cpu_kernels();
+  const auto& sets = kernels::all_cpu_kernels();
   return choice == 0 ? kernels::reference_kernels() : sets[(choice - 1) % sets.size()];
 }
 
