@@ -8,6 +8,7 @@
 
 #include "kernels/access.hpp"
 #include "kernels/bit_list.hpp"
+#include "kernels/classes.hpp"
 #include "kernels/diff.hpp"
 #include "kernels/gamma.hpp"
 #include "kernels/select.hpp"
@@ -73,6 +74,7 @@ struct KernelSet {
   std::array<ElementKernels, 4> elements;  // for 1, 2, 4 and 8 bytes
   ListKernels lists;
   GammaKernels gammas;
+  ClassKernels classes;
   HashWordsKernel* hash_words;
 
   const ElementKernels& of(DataType type) const { return elements[std::countr_zero(element_bytes(type))]; }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "kernels/kernel_set.hpp"
+#include "kernels/ref/ref_classes.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace sparcl::kernels::HWY_NAMESPACE {
@@ -64,6 +65,7 @@ void fill_kernel_set(KernelSet& set) {
   set.lists = {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks};
   set.gammas = {gamma_widths, gamma_lengths, write_gammas, read_gammas};
   set.hash_words = hash_words;
+  set.classes = kReferenceClassKernels;
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/kernel_set.hpp"
+#include "kernels/ref/ref_classes.hpp"
 
 namespace sparcl::kernels {
 namespace {
@@ -312,6 +313,7 @@ const KernelSet& reference_kernels() {
       {elements_of<std::uint8_t>(), elements_of<std::uint16_t>(), elements_of<std::uint32_t>(), elements_of<std::uint64_t>()},
       {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks},
       {gamma_widths, gamma_lengths, write_gammas, read_gammas},
+      kReferenceClassKernels,
       hash_words};
   return set;
 }

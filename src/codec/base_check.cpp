@@ -66,11 +66,15 @@ Status BaseCheck::end_chunk(const ChunkDigests& said) {
     const bool silent = said.old_values == 0 && said.new_values == 0;
     return silent ? Status() : Status(Code::kCorrupt, "an update without digests has a chunk with some");
   }
-  const bool is_old = digest_of(held_values_hash_) == said.old_values;
+  const bool is_old = digest_of(held_values_hash_) == said.old_values && chunk_fits_;
   const bool is_new = digest_of(held_values_hash_) == said.new_values;
   const bool follows = digest_of(new_values_hash_) == said.new_values;
+  const bool is_undecided = chunk_has_classes_ && !is_old;
+  is_undecided_ = is_undecided_ || (is_undecided && verify_ != Verify::kFull);
   all_old_ = all_old_ && is_old;
-  all_new_ = all_new_ && is_new;
+  all_new_ = all_new_ && (is_new || is_undecided);
+  chunk_has_classes_ = false;
+  chunk_fits_ = true;
   held_values_hash_ = {};
   new_values_hash_ = {};
   if (is_old && !follows) {
@@ -86,8 +90,17 @@ Status BaseCheck::end_chunk(const ChunkDigests& said) {
 
 Status BaseCheck::finish(const StateHashes& said) {
   if (verify_ == Verify::kFull) return finish_full(said);
+  if (is_undecided_) return finish_undecided(said);
   already_applied_ = all_new_ && !all_old_;
   return already_applied_ ? Status() : finish_tracked(said);
+}
+
+Status BaseCheck::finish_undecided(const StateHashes& said) {
+  already_applied_ = held_hash_ == said.target;
+  if (already_applied_) return {};
+  return Status(Code::kWrongBase,
+                fmt::format("the state held has hash {}: it is neither the base of this update nor its target ({})",
+                            to_hex(held_hash_), to_hex(*said.target)));
 }
 
 Status BaseCheck::finish_full(const StateHashes& said) {

@@ -43,6 +43,16 @@ class BaseCheck {
   // The update was composed by someone who had no base (kFlagNoDigests): state hashes alone are checked.
   void expect_no_digests() { has_digests_ = false; }
 
+  // A block of classes, whose changes are found by what is held: with another base they are elsewhere, and then the digests of its
+  // chunk say no more than that. `fits`: each of its changes was found.
+  void add_classes(bool fits) {
+    chunk_has_classes_ = true;
+    chunk_fits_ = chunk_fits_ && fits;
+  }
+  // Such a chunk came: finish() needs the hash of all that is held to tell the target from a wrong base.
+  bool needs_held_hash() const { return is_undecided_; }
+  void set_held_hash(const Hash128& hash) { held_hash_ = hash; }
+
   // After the blocks of each chunk, with what the chunk says. The error's text leaves it to the caller to say where.
   Status end_chunk(const ChunkDigests& said);
   // After all chunks.
@@ -53,6 +63,7 @@ class BaseCheck {
  private:
   Compared read(const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next);
   kernels::ChangeHashes hash(std::uint64_t index, const BlockView& held, const DecodedBlock& block, const Compared& compared);
+  Status finish_undecided(const StateHashes& said);
   Status finish_full(const StateHashes& said);
   Status finish_tracked(const StateHashes& said) const;
 
@@ -64,6 +75,10 @@ class BaseCheck {
   Hash128 held_values_hash_;
   Hash128 new_values_hash_;  // of what the update makes of the held values
 
+  bool chunk_has_classes_ = false;
+  bool chunk_fits_ = true;
+
+  bool is_undecided_ = false;
   bool all_old_ = true;  // of all chunks so far
   bool all_new_ = true;
   bool already_applied_ = false;

@@ -28,11 +28,20 @@ BlockMap::BlockMap(std::span<const ArraySpec> arrays) : arrays_(arrays.begin(), 
   if (!runs_.empty()) block_count_ += blocks_of(runs_.back().element_count);
 }
 
+const BlockMap::Run& BlockMap::find_run(std::uint64_t index) const {
+  return *(std::upper_bound(runs_.begin(), runs_.end(), index,
+                            [](std::uint64_t block, const Run& run) { return block < run.first_block; }) -
+           1);
+}
+
+BlockMap::BlockRun BlockMap::run_of(std::uint64_t index) const {
+  const Run& run = find_run(index);
+  return {run.datatype, run.first_block, blocks_of(run.element_count), run.element_count};
+}
+
 DataType BlockMap::block(std::uint64_t index, std::vector<Piece>& pieces) const {
   pieces.clear();
-  const auto run =
-      std::upper_bound(runs_.begin(), runs_.end(), index, [](std::uint64_t block, const Run& r) { return block < r.first_block; }) -
-      1;
+  const Run* run = &find_run(index);
   std::uint64_t at = (index - run->first_block) * kBlockElements;  // elements from the run's start
   const std::uint64_t end = std::min(at + kBlockElements, run->element_count);
   const auto starts = array_start_.begin() + run->first_array;

@@ -34,6 +34,22 @@ class BlockMap {
   std::uint64_t element_count() const { return element_count_; }
   std::uint64_t byte_count() const { return byte_count_; }
 
+  // Where the blocks of the run lie that block `index` is in.
+  struct BlockRun {
+    DataType datatype;
+    std::uint64_t first_block;
+    std::uint64_t block_count;
+    std::uint64_t element_count;
+
+    std::uint64_t end() const { return first_block + block_count; }
+    // Elements of the blocks [first, last) of it.
+    std::uint64_t elements(std::uint64_t first, std::uint64_t last) const {
+      const std::uint64_t end_element = (last - first_block) * kBlockElements;
+      return (end_element < element_count ? end_element : element_count) - (first - first_block) * kBlockElements;
+    }
+  };
+  BlockRun run_of(std::uint64_t index) const;
+
   // Fills `pieces` (cleared first) with block `index` < block_count() in order; returns its data type.
   DataType block(std::uint64_t index, std::vector<Piece>& pieces) const;
 
@@ -45,6 +61,8 @@ class BlockMap {
     std::uint64_t first_block;
     std::uint64_t element_count;
   };
+
+  const Run& find_run(std::uint64_t index) const;
 
   std::vector<ArraySpec> arrays_;
   std::vector<std::uint64_t> array_start_;  // first element of each array inside its run

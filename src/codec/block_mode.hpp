@@ -96,6 +96,7 @@ extern const BlockMode kDenseMode;
 extern const BlockMode kFreshMode;
 extern const BlockMode kVerbatimMode;
 extern const BlockMode kFlatMode;
+extern const BlockMode kClassesMode;  // of superblocks (class_encoder.hpp)
 extern const BlockMode kMixedMode;
 extern const BlockMode kTwoLevelMode;
 extern const BlockMode kTwoLevelVerbatimMode;

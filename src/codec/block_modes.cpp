@@ -6,7 +6,7 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::array kModes{&kDenseMode, &kFreshMode,    &kVerbatimMode,        &kFlatMode,
+constexpr std::array kModes{&kDenseMode, &kFreshMode,    &kVerbatimMode,        &kFlatMode,    &kClassesMode,
                             &kMixedMode, &kTwoLevelMode, &kTwoLevelVerbatimMode};
 
 }  // namespace

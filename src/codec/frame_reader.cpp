@@ -99,6 +99,7 @@ Status FrameReader::check_tag(std::uint8_t tag) const {
     return may_attach_ ? Status() : corrupt(at_, "an attachment stands elsewhere than directly after the header");
   }
   if (tag == kTagChunkEnd) return chunk_has_blocks_ ? Status() : corrupt(at_, "a chunk end follows no block");
+  if (tag == kTagClassTable && kind_ == StreamKind::kUpdate) return {};
   if (tag == kTagEnd) return chunk_has_blocks_ ? corrupt(at_, "the end does not follow a chunk end") : Status();
   const BlockMode* mode = is_block(tag) ? find_block_mode(mode_of(tag)) : nullptr;
   if (mode != nullptr && (mode->in_sparse || kind_ == StreamKind::kUpdate)) return {};

@@ -9,11 +9,13 @@
 
 #include "src/base/bytes.hpp"
 #include "src/codec/base_check.hpp"
+#include "src/codec/class_decoder.hpp"
 #include "src/codec/early_writer.hpp"
 #include "src/codec/frame_reader.hpp"
 #include "src/codec/layout.hpp"
 #include "src/codec/payload.hpp"
 #include "src/codec/state_hash.hpp"
+#include "src/codec/superblock.hpp"
 #include "src/codec/update.hpp"
 
 namespace sparcl::codec {
@@ -25,13 +27,17 @@ struct BlockEntry {  // where a block lies in the stream
   std::uint32_t bytes;
   std::uint16_t old_check;  // of a block that lists positions
   std::uint8_t mode;
-  std::uint8_t slot;  // that it was checked in: there is room for it, so that apply() allocates nothing
+  std::uint8_t slot;    // that it was checked in (its first block): there is room for it, so that apply() allocates nothing
+  std::uint32_t table;  // of a block of classes: the place of its table
 };
 
 // A block that has been decoded and whose lines are on their way from memory; used one block later.
 struct Slot {
   std::uint64_t index = 0;
   std::uint16_t old_check = 0;
+  bool of_classes = false;  // one of the blocks of a superblock
+  bool is_last = false;     // and the last of them
+  bool fits = true;         // the last: all changes of the superblock were found
   std::vector<Piece> pieces;
   BlockShape shape;
   DecodedBlock block;
@@ -58,20 +64,30 @@ struct UpdateDecoder::Impl {
         kernels(kernel_set),
         frame(StreamKind::kUpdate),
         check(verify_level, schema, kernel_set),
+        classes(kernel_set),
         early(block_map, held, kernel_set, writing == Writing::kEarly && verify_level != Verify::kFull) {}
 
   Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
   Status handle(const Staging& staging, const Section& section);
+  Status handle_block(const Staging& staging, BlockEntry& entry);
   Status read_header(const std::byte* at);
   Status read_chunk_end(const std::byte* at);
   Status placed(const Status& status, std::uint64_t first, std::uint64_t last) const;
   Status read_end(const std::byte* at, std::uint64_t bytes);
+  Status add_table(const std::byte* at, std::uint64_t bytes);
   Status add_entry(const Staging& staging, const Section& section);
+  Status add_superblock(BlockEntry& entry);
   std::uint64_t hashes_before(const Section& found) const;
   std::uint64_t hash_unchanged(std::uint64_t end, std::uint64_t budget);
   Status load(const Staging& staging, const BlockEntry& entry, Slot& slot);
+  Status read_classes(const Staging& staging, const BlockEntry& entry);
+  void load_part(const BlockEntry& entry, std::uint64_t index, Slot& slot);
   void check_pending(const Slot* next);
+  bool holds_base(const Slot& slot, const BaseCheck::Compared& compared) const;
+  void end_classes(const Slot& slot);
   void write_pending(const Slot* next);
+  Status apply_entry(const Staging& staging, const BlockEntry& entry);
+  void write_behind(Slot& slot);
   Status apply(const Staging& staging);
 
   kernels::Upcoming accesses_of(const Slot* slot) const;
@@ -85,6 +101,7 @@ struct UpdateDecoder::Impl {
   const kernels::KernelSet& kernels;
   FrameReader frame;
   BaseCheck check;
+  ClassDecoder classes;
   EarlyWriter early;
 
   ArrayName array_name;
@@ -92,9 +109,15 @@ struct UpdateDecoder::Impl {
   Header header;
   std::vector<std::byte> attachment;
   std::vector<BlockEntry> entries;
-  std::uint64_t next_block = 0;            // the least index that the next block can have
-  std::uint64_t hashed_block = 0;          // kFull: all below are in the hashes
-  std::size_t chunk_entries = 0;           // those of the chunk begin here
+  std::vector<ClassTable> tables;
+  bool table_is_used = true;      // the last one
+  std::uint64_t next_part = 0;    // of the last entry, if that is a block of classes: blocks [next_part, next_block) are to come
+  Hash128 part_hash;             // of those before
+  bool fits_held = true;          // Verify::kOff: all blocks of classes
+  Payload class_payload;
+  std::uint64_t next_block = 0;    // the least index that the next block can have
+  std::uint64_t hashed_block = 0;  // kFull: all below are in the hashes
+  std::size_t chunk_entries = 0;   // those of the chunk begin here
   std::optional<std::uint64_t> odd_block;  // the first whose old values are not the base's, as far as its short check tells
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
@@ -129,7 +152,7 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
     }
     SPARCL_RETURN_IF_ERROR(handle(staging, *section));
     if (is_block(section->tag)) --budget;
-    section.reset();
+    if (next_part == next_block) section.reset();
   }
 }
 
@@ -153,14 +176,7 @@ std::uint64_t UpdateDecoder::Impl::hash_unchanged(std::uint64_t end, std::uint64
 
 Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found) {
   if (is_block(found.tag)) {
-    Slot& slot = spare();
-    entries.back().slot = &slot == &slots[1] ? 1 : 0;
-    SPARCL_RETURN_IF_ERROR(load(staging, entries.back(), slot));
-    coded_elements += slot.block.count;
-    check_pending(&slot);
-    pending = &slot;
-    hashed_block = slot.index + 1;
-    return {};
+    return handle_block(staging, entries.back());
   }
   check_pending(nullptr);
   const std::byte* at = staging.contiguous(found.first, static_cast<std::size_t>(found.bytes), scratch);
@@ -170,11 +186,34 @@ Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found)
     case kTagAttachment:
       attachment.assign(at, at + found.bytes);
       return {};
+    case kTagClassTable:
+      return add_table(at, found.bytes);
     case kTagChunkEnd:
       return read_chunk_end(at);
     default:
       return read_end(at, found.bytes);
   }
+}
+
+// A block; of a superblock the next one.
+Status UpdateDecoder::Impl::handle_block(const Staging& staging, BlockEntry& entry) {
+  Slot& slot = spare();
+  if (next_part == entry.index) entry.slot = &slot == &slots[1] ? 1 : 0;
+  if (entry.mode != kClassesMode.id) {
+    SPARCL_RETURN_IF_ERROR(load(staging, entry, slot));
+    coded_elements += slot.block.count;
+  } else {
+    if (next_part == entry.index) {
+      SPARCL_RETURN_IF_ERROR(read_classes(staging, entry));
+      coded_elements += classes.changes();
+    }
+    load_part(entry, next_part, slot);
+  }
+  ++next_part;
+  check_pending(&slot);
+  pending = &slot;
+  hashed_block = slot.index + 1;
+  return {};
 }
 
 Status UpdateDecoder::Impl::read_header(const std::byte* at) {
@@ -208,6 +247,15 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
   return {};
 }
 
+Status UpdateDecoder::Impl::add_table(const std::byte* at, std::uint64_t bytes) {
+  if (!table_is_used) return corrupt("a table of classes is followed by another, and no block uses it");
+  if (const char* wrong = parse({at, static_cast<std::size_t>(bytes)}, tables.emplace_back())) {
+    return corrupt(fmt::format("a table of classes {}", wrong));
+  }
+  table_is_used = false;
+  return {};
+}
+
 Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& found) {
   std::uint64_t gap = 0;
   std::uint64_t skipped = 0;
@@ -226,19 +274,57 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
                    static_cast<std::uint32_t>(found.bytes - skipped),
                    0,
                    static_cast<std::uint8_t>(mode_of(found.tag)),
+                   0,
                    0};
   if (!find_block_mode(entry.mode)->whole) {
     if (entry.bytes < kOldCheckBytes) return corrupt(fmt::format("byte {}: a block ends before its check", found.first));
     entry.bytes -= kOldCheckBytes;
     entry.old_check = load_le<std::uint16_t>(staging.contiguous(entry.first + entry.bytes, kOldCheckBytes, scratch));
   }
-  entries.push_back(entry);
+  next_part = entry.index;
   next_block = entry.index + 1;
+  if (entry.mode == kClassesMode.id) SPARCL_RETURN_IF_ERROR(add_superblock(entry));
+  entries.push_back(entry);
   return {};
+}
+
+Status UpdateDecoder::Impl::add_superblock(BlockEntry& entry) {
+  const auto superblock = superblock_at(map, entry.index);
+  if (!superblock)
+    return corrupt(fmt::format("block {} (mode classes) is no 16-bit float, or not the first of a superblock", entry.index));
+  if (tables.empty()) return corrupt(fmt::format("block {} (mode classes) comes before a table of classes", entry.index));
+  if ((header.flags & kFlagTargetHash) == 0) {
+    return corrupt(fmt::format("block {} (mode classes) is in an update without its target's state hash", entry.index));
+  }
+  entry.table = static_cast<std::uint32_t>(tables.size() - 1);
+  table_is_used = true;
+  next_block = superblock->last;
+  return {};
+}
+
+// What of a block of classes does not depend on what is held.
+Status UpdateDecoder::Impl::read_classes(const Staging& staging, const BlockEntry& entry) {
+  const std::span<const std::byte> bytes = class_payload.load(staging, entry.first, entry.bytes, false);
+  if (const char* wrong = classes.read(tables[entry.table], superblock_at(map, entry.index)->elements, bytes)) {
+    return corrupt(fmt::format("block {} (mode classes, {} bytes at byte {}) {}", entry.index, entry.bytes, entry.first, wrong));
+  }
+  return {};
+}
+
+void UpdateDecoder::Impl::load_part(const BlockEntry& entry, std::uint64_t index, Slot& slot) {
+  slot.index = index;
+  slot.old_check = entry.old_check;
+  slot.of_classes = true;
+  slot.is_last = index + 1 == superblock_at(map, entry.index)->last;
+  const DataType datatype = map.block(index, slot.pieces);
+  slot.shape = shape_of(datatype, slot.pieces);
+  classes.next_block(view(slot), slot.block);
+  slot.fits = !slot.is_last || classes.fits();
 }
 
 Status UpdateDecoder::Impl::load(const Staging& staging, const BlockEntry& entry, Slot& slot) {
   slot.index = entry.index;
+  slot.of_classes = false;
   slot.old_check = entry.old_check;
   const DataType datatype = map.block(entry.index, slot.pieces);
   slot.shape = shape_of(datatype, slot.pieces);
@@ -257,28 +343,55 @@ kernels::Upcoming UpdateDecoder::Impl::accesses_of(const Slot* slot) const {
 }
 
 void UpdateDecoder::Impl::check_pending(const Slot* next) {
-  if (pending != nullptr && (verify != Verify::kOff || early.active())) {
-    const BaseCheck::Compared compared = check.add_changed(pending->index, view(*pending), pending->block, accesses_of(next));
-    const bool lists = pending->block.kind != DecodedKind::kWhole;
-    const bool is_base = verify == Verify::kOff || old_check_of(compared.held_hash) == pending->old_check;
-    if (lists && !is_base && !odd_block) odd_block = pending->index;
+  if (pending == nullptr) return;
+  const Slot& slot = *pending;
+  pending = nullptr;
+  const bool lists = slot.block.kind != DecodedKind::kWhole;
+  const bool changes = !lists || slot.block.count > 0;
+  if (changes && (verify != Verify::kOff || early.active())) {
+    const BaseCheck::Compared compared = check.add_changed(slot.index, view(slot), slot.block, accesses_of(next));
+    if (slot.of_classes) part_hash = part_hash + compared.held_hash;
+    const bool is_base = holds_base(slot, compared);
+    if (lists && !is_base && !odd_block) odd_block = slot.index;
     if (early.active() && lists) {
       if (is_base) {
-        early.write(pending->index, view(*pending), pending->block.changed(), compared.held_values, compared.new_values);
+        early.write(slot.index, view(slot), slot.block.changed(), compared.held_values, compared.new_values);
       } else {
         early.stop();  // what is held is the target already, or a wrong base: the chunk's digests tell which
       }
     }
+  } else if (verify == Verify::kFull) {
+    check.add_unchanged(slot.index, view(slot));
   }
-  pending = nullptr;
+  if (slot.of_classes && slot.is_last) end_classes(slot);
+}
+
+// Of classes only all blocks together have a check: the last one tells, and what was written of the others is taken back if it
+// fails.
+bool UpdateDecoder::Impl::holds_base(const Slot& slot, const BaseCheck::Compared& compared) const {
+  return verify == Verify::kOff || slot.of_classes || old_check_of(compared.held_hash) == slot.old_check;
+}
+
+void UpdateDecoder::Impl::end_classes(const Slot& slot) {
+  fits_held = fits_held && slot.fits;
+  check.add_classes(slot.fits);
+  const bool is_base = slot.fits && (verify == Verify::kOff || old_check_of(part_hash) == slot.old_check);
+  if (early.active() && !is_base) early.stop();
+  if (!is_base && !odd_block) odd_block = slot.index;
+  part_hash = {};
 }
 
 Status UpdateDecoder::Impl::read_chunk_end(const std::byte* at) {
   const std::size_t first_entry = std::exchange(chunk_entries, entries.size());
+  if (!fits_held && verify == Verify::kOff) {
+    return placed(Status(Code::kWrongBase, "what is held is not the base: changes that are found by its old values are not there"),
+                  entries[first_entry].index, entries.back().index);
+  }
   if (verify == Verify::kOff) return {};
   Status status = check.end_chunk({load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)});
+  if (check.needs_held_hash()) early.stop();
   if (!status.ok() && first_entry < entries.size()) return placed(status, entries[first_entry].index, entries.back().index);
-  if (verify == Verify::kTouched) odd_block.reset();  // a full check is over with the last chunk
+  if (verify == Verify::kTouched && !check.needs_held_hash()) odd_block.reset();  // a full check is over with the last chunk
   return status;
 }
 
@@ -291,6 +404,7 @@ Status UpdateDecoder::Impl::placed(const Status& status, std::uint64_t first, st
 Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   const bool has_base = (header.flags & kFlagBaseHash) != 0;
   const bool has_target = (header.flags & kFlagTargetHash) != 0;
+  if (!table_is_used) return corrupt("a table of classes is used by no block");
   if (bytes != kEndBytes + 16 * (std::uint64_t{has_base} + std::uint64_t{has_target}))
     return corrupt("the end has another length than its flags say");
   changed = load_le<std::uint64_t>(at + 16);
@@ -306,6 +420,10 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   }
   if (has_target) said.target = Hash128{load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
   target_hash = said.target;
+  if (check.needs_held_hash()) {
+    const std::vector<const std::byte*> arrays(held.begin(), held.end());
+    check.set_held_hash(state_hash(map, arrays, expected_schema));
+  }
   if (verify != Verify::kOff) {
     const Status status = check.finish(said);
     if (!status.ok()) return status.code() == Code::kWrongBase && odd_block ? placed(status, *odd_block, *odd_block) : status;
@@ -335,6 +453,31 @@ void UpdateDecoder::Impl::write_pending(const Slot* next) {
   pending = nullptr;
 }
 
+Status UpdateDecoder::Impl::apply_entry(const Staging& staging, const BlockEntry& entry) {
+  if (entry.mode != kClassesMode.id) {
+    Slot& slot = slots[entry.slot];
+    if (pending == &slot) write_pending(nullptr);
+    SPARCL_RETURN_IF_ERROR(load(staging, entry, slot));
+    write_behind(slot);
+    return {};
+  }
+  SPARCL_RETURN_IF_ERROR(read_classes(staging, entry));
+  const std::uint64_t last = superblock_at(map, entry.index)->last;
+  for (std::uint64_t index = entry.index; index < last; ++index) {
+    Slot& slot = slots[(entry.slot + (index - entry.index)) % 2];
+    if (pending == &slot) write_pending(nullptr);
+    load_part(entry, index, slot);
+    write_behind(slot);
+  }
+  return {};
+}
+
+// Writes the block before `slot`'s, and leaves that one to the next call.
+void UpdateDecoder::Impl::write_behind(Slot& slot) {
+  write_pending(&slot);
+  pending = &slot;
+}
+
 // Each block is decoded before the one before it is written, so that the next lines are on their way while these are at work: the
 // time is that of the lines touched, not the sum of their latencies.
 Status UpdateDecoder::Impl::apply(const Staging& staging) {
@@ -344,13 +487,9 @@ Status UpdateDecoder::Impl::apply(const Staging& staging) {
     // Fresh blocks are written even where the rest is in place already: what they replace was never looked at.
     if (check.already_applied() && entry.mode != kFreshMode.id) continue;
     if (early.active() && !find_block_mode(entry.mode)->whole) continue;
-    Slot& slot = slots[entry.slot];
-    if (pending == &slot) write_pending(nullptr);
-    if (const Status status = load(staging, entry, slot); !status.ok()) {
+    if (const Status status = apply_entry(staging, entry); !status.ok()) {
       return Status(Code::kInternalError, "an update that had passed its check failed to decode: " + status.message());
     }
-    write_pending(&slot);
-    pending = &slot;
   }
   write_pending(nullptr);
   early.keep();

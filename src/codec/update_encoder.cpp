@@ -7,6 +7,8 @@
 #include "src/codec/block_mode.hpp"
 #include "src/codec/change_rule.hpp"
 #include "src/codec/change_scan.hpp"
+#include "src/codec/class_encoder.hpp"
+#include "src/codec/class_regions.hpp"
 #include "src/codec/early_writer.hpp"
 #include "src/codec/frame_writer.hpp"
 #include "src/codec/layout.hpp"
@@ -15,6 +17,23 @@
 #include "src/codec/update_header.hpp"
 
 namespace sparcl::codec {
+
+namespace {
+
+struct Part {  // a block at work
+  std::uint64_t index = 0;
+  std::vector<Piece> pieces;
+  BlockChanges changes;
+  ModeChoice choice{nullptr, kCannot};
+};
+
+// As it stands in the stream, but for a gap.
+std::size_t section_bytes(std::size_t content_bytes) {
+  std::byte varint[kMaxVarintBytes];
+  return 1 + store_varint(varint, content_bytes) + content_bytes;
+}
+
+}  // namespace
 
 struct UpdateEncoder::Impl {
   Impl(const BlockMap& block_map, std::span<const std::byte* const> base_arrays, std::span<const std::byte* const> target_arrays,
@@ -26,10 +45,14 @@ struct UpdateEncoder::Impl {
         hints(encode_options.hints.begin(), encode_options.hints.end()),
         kernels(kernel_set),
         scan(map, base, target, hints, kernels),
-        forward(map, options.bring_forward, kernels, !options.bring_forward.empty()) {
-    changes.kernels = &kernels;
-    changes.has_steps = true;
-    changes.forced = options.mode != nullptr;
+        forward(map, options.bring_forward, kernels, !options.bring_forward.empty()),
+        classes(kernels),
+        regions(map, base, target, options.mode == &kClassesMode) {
+    for (Part& part : parts) {
+      part.changes.kernels = &kernels;
+      part.changes.has_steps = true;
+      part.changes.forced = options.mode != nullptr;
+    }
     stats.elements = map.element_count();
     for (std::size_t i = 0; i < base.size(); ++i)
       has_whole_base = has_whole_base && (base[i] != nullptr || map.arrays()[i].count == 0);
@@ -37,21 +60,32 @@ struct UpdateEncoder::Impl {
 
   Status check() const;
   Status start(ByteSink& sink);
-  Status encode_block(std::uint64_t index, ByteSink& sink);
-  std::size_t apply_rule(std::uint64_t index, DataType datatype, std::size_t found);
-  void encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink);
-  void encode_fresh(ByteSink& sink);
-  Hash128 hash_block(std::span<const std::byte* const> arrays, std::uint64_t index, std::vector<std::byte>& scratch) const {
-    return block_hash(view(arrays), index, kernels, scratch);
+  Status encode_block(ByteSink& sink);
+  void encode_superblock(const Superblock& superblock, const ClassTable& table, ByteSink& sink);
+  bool classes_are_best(std::size_t class_bytes, std::size_t part_count);
+  void write_classes(std::size_t part_count, std::size_t bytes, const ClassTable& table, ByteSink& sink);
+  const ClassTable* table_for(const Superblock& superblock);
+  void open(Part& part, std::uint64_t index);
+  std::size_t apply_rule(Part& part, std::size_t found);
+  void add_to_hashes(const Part& part);
+  void choose(Part& part);
+  void encode_part(Part& part, ByteSink& sink);
+  void encode_fresh(Part& part, ByteSink& sink);
+  void write_block(Part& part, const kernels::ChangeHashes& hashes, ByteSink& sink);
+  kernels::ChangeHashes hash_changes(const Part& part);
+  kernels::ChangeHashes hash_listed(const Part& part) const;
+  Hash128 hash_block(const Part& part, std::span<const std::byte* const> arrays) {
+    return block_hash(view(part, arrays), part.index, kernels, hash_scratch);
   }
-  kernels::ChangeHashes hash_changes(const BlockMode& mode, std::uint64_t index);
-  void write_block(const ModeChoice& choice, const kernels::ChangeHashes& hashes, ByteSink& sink);
+  void bring_forward(const Part& part);
   void end(ByteSink& sink);
 
-  bool lacks_base() const {
-    return std::any_of(pieces.begin(), pieces.end(), [&](const Piece& piece) { return base[piece.array] == nullptr; });
+  bool lacks_base(const Part& part) const {
+    return std::any_of(part.pieces.begin(), part.pieces.end(), [&](const Piece& piece) { return base[piece.array] == nullptr; });
   }
-  BlockView view(std::span<const std::byte* const> arrays) const { return {changes.shape(), pieces, arrays}; }
+  static BlockView view(const Part& part, std::span<const std::byte* const> arrays) {
+    return {part.changes.shape(), part.pieces, arrays};
+  }
 
   const BlockMap& map;
   std::vector<const std::byte*> base;
@@ -69,14 +103,15 @@ struct UpdateEncoder::Impl {
   bool finished = false;
   std::uint64_t next_block = 0;
   std::uint64_t gap = 0;  // unchanged blocks since the last that was written
+  std::uint64_t opened_elements = 0;
   std::uint64_t coded_elements = 0;
   Hash128 whole_sum;   // over all blocks of the base, or of the target where the base is not whole or not asked for
   Hash128 change_sum;  // what the changes add to the base's
 
-  std::vector<Piece> pieces;
-  BlockChanges changes;
-  std::vector<std::byte> base_scratch;
-  std::vector<std::byte> target_scratch;
+  std::array<Part, kSuperBlocks> parts;  // of a superblock; the first alone where each block is coded by itself
+  ClassEncoder classes;
+  ClassRegions regions;
+  std::vector<std::byte> hash_scratch;
   std::vector<std::byte> ruled_block;
   std::byte* ruled_array = nullptr;
   Piece ruled_piece{};
@@ -119,42 +154,49 @@ Status UpdateEncoder::Impl::start(ByteSink& sink) {
   return {};
 }
 
-Status UpdateEncoder::Impl::encode_block(std::uint64_t index, ByteSink& sink) {
-  const DataType datatype = map.block(index, pieces);
-  changes.target = {shape_of(datatype, pieces), pieces, target};
-  changes.fresh = !has_whole_base && lacks_base();
-  std::size_t count = 0;
+void UpdateEncoder::Impl::open(Part& part, std::uint64_t index) {
+  part.index = index;
+  const DataType datatype = map.block(index, part.pieces);
+  part.changes.target = {shape_of(datatype, part.pieces), part.pieces, target};
+  part.changes.fresh = !has_whole_base && lacks_base(part);
+  part.changes.count = 0;
+  opened_elements += part.changes.shape().elements;
+  if (!part.changes.fresh) part.changes.make_room();
+}
+
+// The next block, or the next superblock.
+Status UpdateEncoder::Impl::encode_block(ByteSink& sink) {
+  if (const auto superblock = superblock_at(map, next_block)) {
+    if (const ClassTable* table = table_for(*superblock)) {
+      encode_superblock(*superblock, *table, sink);
+      return {};
+    }
+  }
+  Part& part = parts[0];
+  open(part, next_block++);
+  BlockChanges& changes = part.changes;
   if (!changes.fresh) {
-    changes.make_room();
-    SPARCL_RETURN_IF_ERROR(
-        scan.scan(datatype, pieces, {changes.positions.data(), changes.old_values.data(), changes.new_values.data()}, count));
-    if (options.rule != nullptr && has_whole_base && count > 0) count = apply_rule(index, datatype, count);
+    SPARCL_RETURN_IF_ERROR(scan.scan(changes.shape().datatype, part.pieces,
+                                     {changes.positions.data(), changes.old_values.data(), changes.new_values.data()},
+                                     changes.count));
+    if (options.rule != nullptr && has_whole_base && changes.count > 0) changes.count = apply_rule(part, changes.count);
   }
-  if (options.with_state_hash && !has_whole_base) {
-    whole_sum = whole_sum + hash_block(target, index, target_scratch);
-  } else if (options.with_state_hash && !options.base_hash) {
-    whole_sum = whole_sum + hash_block(base, index, base_scratch);
-  }
-  if (changes.fresh) {
-    encode_fresh(sink);
-  } else if (count > 0) {
-    encode_changes(index, count, sink);
-  } else {
-    ++gap;
-  }
-  if (frame.chunk_is_full()) frame.end_chunk(sink);
+  add_to_hashes(part);
+  choose(part);
+  encode_part(part, sink);
   return {};
 }
 
 // Keeps what the rule leaves. Where that is so much that a mode may want the whole block, the target is made anew: the base with what
 // is sent, which is what the receivers will hold.
-std::size_t UpdateEncoder::Impl::apply_rule(std::uint64_t index, DataType datatype, std::size_t found) {
-  const std::size_t count = options.rule->keep(
-      {index, datatype, pieces, changes.positions.data(), changes.old_values.data(), changes.new_values.data(), found});
+std::size_t UpdateEncoder::Impl::apply_rule(Part& part, std::size_t found) {
+  BlockChanges& changes = part.changes;
   const BlockShape shape = changes.shape();
+  const std::size_t count = options.rule->keep({part.index, shape.datatype, part.pieces, changes.positions.data(),
+                                                changes.old_values.data(), changes.new_values.data(), found});
   if (count == found || count < shape.elements / 8) return count;
   ruled_block.resize(shape.bytes());
-  copy_block(view(base), ruled_block.data());
+  copy_block(view(part, base), ruled_block.data());
   ruled_array = ruled_block.data();
   ruled_piece = {0, 0, shape.elements, 0};
   const WritableBlockView ruled{shape, {&ruled_piece, 1}, {&ruled_array, 1}};
@@ -163,44 +205,145 @@ std::size_t UpdateEncoder::Impl::apply_rule(std::uint64_t index, DataType dataty
   return count;
 }
 
-void UpdateEncoder::Impl::encode_fresh(ByteSink& sink) {
-  stats.changed += changes.shape().elements;
-  coded_elements += changes.shape().elements;
-  write_block({&kFreshMode, changes.shape().bytes()}, {}, sink);
+// Only where the receiver can tell a wrong base from its own target: it cannot by the changes alone, which it needs its base to
+// find.
+const ClassTable* UpdateEncoder::Impl::table_for(const Superblock& superblock) {
+  const bool wanted = options.mode == &kClassesMode || (options.allow_classes && options.mode == nullptr);
+  if (!wanted || !options.with_state_hash || !has_whole_base || !hints.empty() || options.rule != nullptr) return nullptr;
+  return regions.table_for(superblock);
 }
 
-void UpdateEncoder::Impl::encode_changes(std::uint64_t index, std::size_t count, ByteSink& sink) {
-  const BlockShape shape = changes.shape();
-  const std::size_t value_bytes = count * shape.element_bytes();
-  changes.set_changes(count);
+void UpdateEncoder::Impl::encode_superblock(const Superblock& superblock, const ClassTable& table, ByteSink& sink) {
+  const auto part_count = static_cast<std::size_t>(superblock.last - superblock.first);
+  classes.begin(table, superblock.elements);
+  for (std::size_t i = 0; i < part_count; ++i) {
+    Part& part = parts[i];
+    open(part, next_block++);
+    BlockChanges& changes = part.changes;
+    changes.count = classes.scan(view(part, base), view(part, target),
+                                 {changes.positions.data(), changes.old_values.data(), changes.new_values.data()});
+    add_to_hashes(part);
+  }
+  const std::size_t bytes = classes.plan();
+  if (bytes > 0 && classes_are_best(bytes, part_count)) {
+    write_classes(part_count, bytes, table, sink);
+    return;
+  }
+  for (std::size_t i = 0; i < part_count; ++i) encode_part(parts[i], sink);
+}
 
-  ModeChoice choice{options.mode, options.mode != nullptr ? options.mode->cost(changes) : kCannot};
-  if (choice.bytes == kCannot) choice = choose_mode(changes);
-  stats.changed += count;
-  coded_elements += choice.mode->whole ? shape.elements : count;
-  const kernels::ChangeHashes hashes = hash_changes(*choice.mode, index);
+// Also chooses the modes of the blocks by themselves, unless classes are asked for.
+bool UpdateEncoder::Impl::classes_are_best(std::size_t class_bytes, std::size_t part_count) {
+  if (options.mode == &kClassesMode) return true;
+  const std::size_t as_classes = section_bytes(class_bytes + kOldCheckBytes) + regions.share_bytes();
+  std::size_t as_blocks = 0;
+  for (std::size_t i = 0; i < part_count; ++i) {
+    Part& part = parts[i];
+    if (part.changes.count == 0) continue;
+    choose(part);
+    as_blocks += section_bytes(part.choice.bytes + (part.choice.mode->whole ? 0 : kOldCheckBytes));
+  }
+  return as_classes < as_blocks;
+}
+
+void UpdateEncoder::Impl::write_classes(std::size_t part_count, std::size_t bytes, const ClassTable& table, ByteSink& sink) {
+  if (regions.must_write()) {
+    std::array<std::byte, kMaxTableBytes> content;
+    store(table, content.data());
+    frame.write_section(kTagClassTable, {content.data(), table.bytes()}, sink);
+    regions.note_written();
+  }
+  kernels::ChangeHashes hashes;
+  for (std::size_t i = 0; i < part_count; ++i) {
+    if (parts[i].changes.count == 0) continue;
+    const kernels::ChangeHashes own = hash_listed(parts[i]);
+    hashes = {hashes.old_values + own.old_values, hashes.new_values + own.new_values};
+  }
   change_sum = change_sum + hashes.new_values - hashes.old_values;
-  write_block(choice, hashes, sink);
-  if (forward.active()) {
-    forward.write(index, {shape, pieces, options.bring_forward}, {changes.positions.data(), count},
-                  {changes.old_values.data(), value_bytes}, {changes.new_values.data(), value_bytes});
+  std::byte* payload = frame.begin_block(kClassesMode.id, gap, bytes, sink, kOldCheckBytes);
+  classes.write(payload);
+  store_le(payload + bytes, old_check_of(hashes.old_values));
+  frame.end_block(hashes.old_values, hashes.new_values, sink);
+  gap = 0;
+  stats.changed += classes.changes();
+  coded_elements += classes.changes();
+  for (std::size_t i = 0; i < part_count; ++i) bring_forward(parts[i]);
+  if (frame.chunk_is_full()) frame.end_chunk(sink);
+}
+
+// Of the state: changes are added where they are coded.
+void UpdateEncoder::Impl::add_to_hashes(const Part& part) {
+  if (!options.with_state_hash) return;
+  if (!has_whole_base) {
+    whole_sum = whole_sum + hash_block(part, target);
+  } else if (!options.base_hash) {
+    whole_sum = whole_sum + hash_block(part, base);
   }
 }
 
-// Of what the receiver will see of them: the changed elements, or all of the block.
-kernels::ChangeHashes UpdateEncoder::Impl::hash_changes(const BlockMode& mode, std::uint64_t index) {
-  if (mode.whole) return {hash_block(base, index, base_scratch), block_hash(changes.target, index, kernels, target_scratch)};
-  return changes_hash(kernels, changes.shape().datatype, {changes.positions.data(), changes.count}, changes.old_values.data(),
-                      changes.new_values.data(), index);
+// The mode of a block that has changes.
+void UpdateEncoder::Impl::choose(Part& part) {
+  BlockChanges& changes = part.changes;
+  if (changes.fresh) part.choice = {&kFreshMode, changes.shape().bytes()};
+  if (changes.fresh || changes.count == 0) return;
+  changes.set_changes(changes.count);
+  part.choice = {options.mode, options.mode != nullptr ? options.mode->cost(changes) : kCannot};
+  if (part.choice.bytes == kCannot) part.choice = choose_mode(changes);
 }
 
-void UpdateEncoder::Impl::write_block(const ModeChoice& choice, const kernels::ChangeHashes& hashes, ByteSink& sink) {
+// In the mode that was chosen.
+void UpdateEncoder::Impl::encode_part(Part& part, ByteSink& sink) {
+  const BlockShape shape = part.changes.shape();
+  const std::size_t count = part.changes.count;
+  if (part.changes.fresh) {
+    encode_fresh(part, sink);
+  } else if (count == 0) {
+    ++gap;
+  } else {
+    stats.changed += count;
+    coded_elements += part.choice.mode->whole ? shape.elements : count;
+    const kernels::ChangeHashes hashes = hash_changes(part);
+    change_sum = change_sum + hashes.new_values - hashes.old_values;
+    write_block(part, hashes, sink);
+    bring_forward(part);
+  }
+  if (frame.chunk_is_full()) frame.end_chunk(sink);
+}
+
+void UpdateEncoder::Impl::encode_fresh(Part& part, ByteSink& sink) {
+  stats.changed += part.changes.shape().elements;
+  coded_elements += part.changes.shape().elements;
+  write_block(part, {}, sink);
+}
+
+// Of what the receiver will see of them: the changed elements, or all of the block.
+kernels::ChangeHashes UpdateEncoder::Impl::hash_changes(const Part& part) {
+  if (!part.choice.mode->whole) return hash_listed(part);
+  return {hash_block(part, base), block_hash(part.changes.target, part.index, kernels, hash_scratch)};
+}
+
+kernels::ChangeHashes UpdateEncoder::Impl::hash_listed(const Part& part) const {
+  const BlockChanges& changes = part.changes;
+  return changes_hash(kernels, changes.shape().datatype, {changes.positions.data(), changes.count}, changes.old_values.data(),
+                      changes.new_values.data(), part.index);
+}
+
+void UpdateEncoder::Impl::write_block(Part& part, const kernels::ChangeHashes& hashes, ByteSink& sink) {
+  const ModeChoice& choice = part.choice;
   const std::size_t check_bytes = choice.mode->whole ? 0 : kOldCheckBytes;
   std::byte* payload = frame.begin_block(choice.mode->id, gap, choice.bytes, sink, check_bytes);
-  choice.mode->encode(changes, payload);
+  choice.mode->encode(part.changes, payload);
   if (check_bytes > 0) store_le(payload + choice.bytes, old_check_of(hashes.old_values));
   frame.end_block(hashes.old_values, hashes.new_values, sink);
   gap = 0;
+}
+
+void UpdateEncoder::Impl::bring_forward(const Part& part) {
+  const BlockChanges& changes = part.changes;
+  if (!forward.active() || changes.count == 0) return;
+  const std::size_t value_bytes = changes.count * changes.shape().element_bytes();
+  forward.write(part.index, {changes.shape(), part.pieces, options.bring_forward}, {changes.positions.data(), changes.count},
+                {changes.old_values.data(), value_bytes}, {changes.new_values.data(), value_bytes});
 }
 
 void UpdateEncoder::Impl::end(ByteSink& sink) {
@@ -236,8 +379,9 @@ Status UpdateEncoder::step(std::uint64_t budget_elements, ByteSink& sink) {
   if (impl.finished) return {};
   if (!impl.started) SPARCL_RETURN_IF_ERROR(impl.start(sink));
   for (std::uint64_t done = 0; impl.next_block < impl.map.block_count();) {
-    SPARCL_RETURN_IF_ERROR(impl.encode_block(impl.next_block++, sink));
-    done += impl.changes.shape().elements;
+    const std::uint64_t before = impl.opened_elements;
+    SPARCL_RETURN_IF_ERROR(impl.encode_block(sink));
+    done += impl.opened_elements - before;
     if (done >= budget_elements && impl.next_block < impl.map.block_count()) return {};
   }
   impl.end(sink);

@@ -7,6 +7,7 @@
 #include "src/base/bytes.hpp"
 #include "src/codec/frame_reader.hpp"
 #include "src/codec/layout.hpp"
+#include "src/codec/superblock.hpp"
 
 namespace sparcl::codec {
 namespace {
@@ -87,6 +88,10 @@ Status UpdateReader::read_block(std::uint8_t tag, std::uint64_t first, std::uint
   }
   blocks_.push_back({next_block_ + gap, first, static_cast<std::uint32_t>(bytes), mode});
   next_block_ += gap + 1;
+  if (mode != kClassesMode.id || !map_ || next_block_ > map_->block_count()) return {};
+  const auto superblock = superblock_at(*map_, next_block_ - 1);
+  if (!superblock) return corrupt(first, "a block of classes is no 16-bit float, or not the first of a superblock");
+  next_block_ = superblock->last;
   return {};
 }
 

@@ -18,6 +18,7 @@ enum Tag : std::uint8_t {
   kTagAttachment = 0x03,
   kTagChunkEnd = 0x04,
   kTagEnd = 0x05,
+  kTagClassTable = 0x07,
   kTagBlock = 0x10,          // + mode
   kTagBlockAfterGap = 0x30,  // + mode
   kTagMaySkip = 0x80,        // flag

@@ -116,6 +116,25 @@ inline std::vector<GoldenUpdate> golden_updates() {
   });
   add("two_level_verbatim", {{DataType::kInt64, 3000}},
       [](GoldenUpdate& update, GoldenRandom& random) { golden_change(update.target, 0, 2950, 1, 63, random); });
+  add("classes", {{DataType::kBfloat16, 3000}, {DataType::kBfloat16, 64000}, {DataType::kFloat16, 900}},
+      [](GoldenUpdate& update, GoldenRandom& random) {
+        // Small values change more often, and by more.
+        for (std::size_t array = 0; array < 3; ++array) {
+          for (std::uint64_t i = 0; i < update.base.specs[array].count; ++i) {
+            std::byte* at = update.target.arrays[array].data() + 2 * i;
+            std::uint16_t value = 0;
+            std::memcpy(&value, at, 2);
+            const unsigned exponent = (value >> 7) & 0xff;
+            const std::uint64_t one_in = std::uint64_t{4} << (exponent / 32);
+            if (!random.one_in(one_in)) continue;
+            const std::uint64_t size = random.one_in(500) ? random() % 40000 : 1 + (random.one_in(4) ? random() % 5 : 0);
+            value = static_cast<std::uint16_t>(random.one_in(2) ? value + size : value - size);
+            std::memcpy(at, &value, 2);
+          }
+        }
+        update.options.with_state_hash = true;
+        update.options.allow_classes = true;
+      });
   return all;
 }
 

@@ -125,6 +125,7 @@ void flip(Bytes& bytes, std::size_t at, int bits = 1) { bytes.at(at) ^= static_c
 constexpr std::uint8_t kDense = kTagBlock + 0;
 constexpr std::uint8_t kVerbatim = kTagBlock + 2;
 constexpr std::uint8_t kFlat = kTagBlock + 3;
+constexpr std::uint8_t kClasses = kTagBlock + 4;
 constexpr std::uint8_t kTwoLevel = kTagBlock + 6;
 
 std::vector<Defect> frame_defects() {
@@ -264,10 +265,59 @@ std::vector<Defect> sub_block_defects() {
   };
 }
 
+std::vector<Defect> class_defects() {
+  constexpr std::uint8_t kTable = kTagClassTable;
+  return {
+      {"class_table_empty", "classes", Code::kCorrupt, "is empty", content(kTable, [](Bytes& b) { b.clear(); })},
+      {"class_table_cut", "classes", Code::kCorrupt, "as many classes", content(kTable, [](Bytes& b) { b.pop_back(); })},
+      {"class_table_of_13", "classes", Code::kCorrupt, "as many classes",
+       content(kTable,
+               [](Bytes& b) {
+                 b[0] = std::byte{13};
+                 b.resize(1 + 13 * 5);
+               })},
+      {"class_table_ascends", "classes", Code::kCorrupt, "descend", content(kTable, [](Bytes& b) { b[6] = b[1]; })},
+      {"class_table_not_to_zero", "classes", Code::kCorrupt, "descend",
+       content(kTable, [](Bytes& b) { b[b.size() - 5] = std::byte{1}; })},
+      {"class_table_parameter_bit_4", "classes", Code::kCorrupt, "parameters",
+       content(kTable, [](Bytes& b) { b[2] |= std::byte{0x10}; })},
+      {"class_table_expects_too_much", "classes", Code::kCorrupt, "expects",
+       content(kTable, [](Bytes& b) { b[3] = std::byte{129}; })},
+      {"class_table_exceptions_over_changes", "classes", Code::kCorrupt, "more exceptions",
+       content(kTable, [](Bytes& b) { b[4] = static_cast<std::byte>(static_cast<unsigned>(b[3]) + 1); })},
+      {"class_table_twice", "classes", Code::kCorrupt, "followed by another",
+       surgery([](RawStream& s) { s.sections.insert(s.sections.begin() + 1, s.sections[s.find(kTable)]); })},
+      {"class_table_unused", "flat", Code::kCorrupt, "used by no block", surgery([](RawStream& s) {
+         s.sections.insert(s.sections.begin() + 1, RawSection{kTable, Bytes{std::byte{1}, {}, {}, {}, {}, {}}});
+       })},
+      {"class_table_missing", "classes", Code::kCorrupt, "before a table",
+       surgery([](RawStream& s) { s.sections.erase(s.sections.begin() + static_cast<std::ptrdiff_t>(s.find(kTable))); })},
+      {"classes_without_target_hash", "classes", Code::kCorrupt, "without its target's",
+       content(kTagUpdateHeader, [](Bytes& b) { b[52] &= ~std::byte{2}; })},
+      {"classes_of_int64", "verbatim", Code::kCorrupt, "no 16-bit float",
+       surgery([](RawStream& s) { s.sections[s.find(kVerbatim)].tag = kClasses; })},
+      {"classes_of_one_block_more", "classes", Code::kCorrupt, "not the first", surgery([](RawStream& s) {
+         RawSection& block = s.sections[s.find(kClasses)];
+         block.tag |= 0x20;
+         block.content.insert(block.content.begin(), std::byte{1});
+       })},
+      {"classes_change_count_zero", "classes", Code::kCorrupt, "change count",
+       content(kClasses, [](Bytes& b) { b[0] = b[1] = b[2] = std::byte{0}; })},
+      {"classes_positions_cut", "classes", Code::kCorrupt, "inside its positions",
+       content(kClasses, [](Bytes& b) { b.resize(300); })},
+      {"classes_of_zeros", "classes", Code::kCorrupt, "",
+       content(kClasses, [](Bytes& b) { std::fill(b.begin() + 500, b.end(), std::byte{0}); })},
+      {"classes_byte_more", "classes", Code::kCorrupt, "does not end",
+       content(kClasses, [](Bytes& b) { b.push_back(std::byte{0}); })},
+      {"classes_magnitudes_cut", "classes", Code::kCorrupt, "", content(kClasses, [](Bytes& b) { b.pop_back(); })},
+  };
+}
+
 std::vector<Defect> defects() {
   auto all = frame_defects();
   for (Defect& defect : sub_block_defects()) all.push_back(std::move(defect));
   for (Defect& defect : content_defects()) all.push_back(std::move(defect));
+  for (Defect& defect : class_defects()) all.push_back(std::move(defect));
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include "src/base/settings.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/frame_reader.hpp"
+#include "src/codec/superblock.hpp"
 #include "src/codec/wire.hpp"
 #include "src/model/mapped_file.hpp"
 
@@ -56,6 +57,8 @@ class Scan {
         return read_attachment(section, at);
       case codec::kTagEnd:
         return read_end(section, at);
+      case codec::kTagClassTable:
+        return {};
       default:
         ++summary_.chunk_count;
         return {};
@@ -90,7 +93,8 @@ class Scan {
     }
     const codec::BlockMode& mode = *codec::find_block_mode(codec::mode_of(section.tag));  // the frame reader lets no other pass
     std::uint64_t changes = 0;
-    if (!mode.whole && (!reader.read_varint(changes) || changes == 0 || changes > codec::kBlockElements)) {
+    const std::uint64_t most = (&mode == &codec::kClassesMode ? codec::kSuperBlocks : 1) * std::uint64_t{codec::kBlockElements};
+    if (!mode.whole && (!reader.read_varint(changes) || changes == 0 || changes > most)) {
       return corrupt(section.first, "a block's count of changes is invalid");
     }
     Tally& tally = summary_.blocks[mode.id];

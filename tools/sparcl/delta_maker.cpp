@@ -102,6 +102,7 @@ Result<DiffReport> write_delta(const StateView& base, const StateView& target, c
   encode_options.with_runs = true;
   encode_options.attachment = *attachment;
   encode_options.mode = options.mode;
+  encode_options.allow_classes = true;
   DeltaSink sink(*file);
   codec::UpdateEncoder encoder(map, change->base, target.tensors, encode_options, **kernels);
   SPARCL_RETURN_IF_ERROR(encode(encoder, map.element_count(), sink));

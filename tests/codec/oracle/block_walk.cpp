@@ -17,10 +17,44 @@ const Block& BlockWalk::next_block(ByteCursor& content, bool has_gap) {
 
 void BlockWalk::read(const Section& section) {
   ByteCursor content(section.content);
+  if (section.tag == kClassTable) {
+    refuse_if(!table_is_used_, "a class table that no block uses");
+    table_ = read_class_table(section.content);
+    table_is_used_ = false;
+    return;
+  }
   const Block& block = next_block(content, section.has_gap());
+  ++block_count_;
+  if (section.mode() == kClasses) {
+    read_superblock(content, block);
+    return;
+  }
   const Values old = load(held_, block);
   const Changes changes = read_block(section.mode(), content.take(content.left()), block, old, Kind::kUpdate);
+  element_count_ += changes.positions.size();
+  add(block, changes, old);
+}
 
+void BlockWalk::read_superblock(ByteCursor& content, const Block& first) {
+  refuse_if(first.kind.bytes != 2 || !first.kind.is_float, "classes of what is no 16-bit float");
+  refuse_if(first.in_run % kSuperblock != 0, "classes inside a superblock");
+  refuse_if(table_.empty(), "classes without a table");
+  std::vector<Block> blocks{first};
+  std::vector<Values> olds{load(held_, first)};
+  for (; blocks.size() < kSuperblock && next_block_ < blocks_.size() && blocks_[next_block_].in_run > 0; ++next_block_) {
+    blocks.push_back(blocks_[next_block_]);
+    olds.push_back(load(held_, blocks_[next_block_]));
+  }
+  const SuperChanges super = oracle::read_superblock(content.take(content.left()), table_, blocks, olds);
+  for (std::size_t i = 0; i < blocks.size(); ++i) add(blocks[i], super.changes[i], olds[i]);
+  chunk_.has_classes = true;
+  chunk_.fits = chunk_.fits && super.fits;
+  element_count_ += super.count;
+  table_is_used_ = true;
+  has_classes_ = true;
+}
+
+void BlockWalk::add(const Block& block, const Changes& changes, const Values& old) {
   Values listed;
   Values now = old;
   for (std::size_t i = 0; i < changes.positions.size(); ++i) {
@@ -34,8 +68,6 @@ void BlockWalk::read(const Section& section) {
     chunk_.held = chunk_.held + element_sums(block.index, block.kind.bytes, changes.positions, listed);
     chunk_.result = chunk_.result + element_sums(block.index, block.kind.bytes, changes.positions, changes.values);
   }
-  ++block_count_;
-  element_count_ += changes.positions.size();
 }
 
 ChunkSums BlockWalk::end_chunk() {

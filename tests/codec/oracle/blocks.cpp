@@ -29,21 +29,6 @@ std::uint64_t unord(std::uint64_t value, const ElementKind& kind) {
   return (value & sign) != 0 ? value & ~sign : ~value & mask_of(bits);
 }
 
-struct Step {
-  bool negative = false;
-  std::uint64_t size = 1;  // |d|
-};
-
-void check_size(const Step& step, unsigned bits) {
-  const std::uint64_t half = std::uint64_t{1} << (bits - 1);
-  refuse_if(step.size > half || (step.size == half && !step.negative), "a step leaves the range of its type");
-}
-
-std::uint64_t add(std::uint64_t old, const Step& step, const ElementKind& kind) {
-  const std::uint64_t sum = step.negative ? ord(old, kind) - step.size : ord(old, kind) + step.size;
-  return unord(sum & mask_of(8 * kind.bytes), kind);
-}
-
 Changes read_whole(std::span<const std::byte> content, const Block& block, bool fresh) {
   refuse_if(content.size() != block.elements * block.kind.bytes, "a whole block has another length");
   Changes changes;
@@ -208,6 +193,16 @@ Changes read_listed(unsigned mode, std::span<const std::byte> content, const Blo
 
 }  // namespace
 
+void check_size(const Step& step, unsigned bits) {
+  const std::uint64_t half = std::uint64_t{1} << (bits - 1);
+  refuse_if(step.size > half || (step.size == half && !step.negative), "a step leaves the range of its type");
+}
+
+std::uint64_t add(std::uint64_t old, const Step& step, const ElementKind& kind) {
+  const std::uint64_t sum = step.negative ? ord(old, kind) - step.size : ord(old, kind) + step.size;
+  return unord(sum & mask_of(8 * kind.bytes), kind);
+}
+
 ElementKind element_kind(std::uint8_t data_type) {
   switch (data_type) {
     case sparclInt8:
@@ -243,7 +238,8 @@ std::vector<Block> cut_blocks(const std::vector<ArraySpec>& arrays) {
     for (std::uint64_t first = 0; first < spec.elements;) {
       const bool same_run = run_type == spec.data_type;
       if (!same_run || blocks.back().elements == kBlockElements) {
-        blocks.push_back({blocks.size(), 0, element_kind(spec.data_type), {}});
+        const std::uint64_t in_run = same_run ? blocks.back().in_run + 1 : 0;
+        blocks.push_back({blocks.size(), 0, element_kind(spec.data_type), {}, in_run});
         run_type = spec.data_type;
       }
       Block& block = blocks.back();

@@ -27,6 +27,7 @@ struct Block {
   std::uint64_t elements;
   ElementKind kind;
   std::vector<Piece> pieces;
+  std::uint64_t in_run = 0;  // its number in its run
 };
 
 std::vector<Block> cut_blocks(const std::vector<ArraySpec>& arrays);
@@ -46,6 +47,16 @@ struct Changes {
   Values values;
   bool fresh = false;
 };
+
+// A step d against an old value.
+struct Step {
+  bool negative = false;
+  std::uint64_t size = 1;  // |d|
+};
+
+// Refuses what does not fit a type of so many bits.
+void check_size(const Step& step, unsigned bits);
+std::uint64_t add(std::uint64_t old, const Step& step, const ElementKind& kind);
 
 // `old`: the values that the steps of a flat block are added to. content: behind the gap.
 Changes read_block(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old, Kind stream);

@@ -1,5 +1,7 @@
 #include "tests/codec/oracle/frame.hpp"
 
+#include <algorithm>
+
 #include "tests/codec/oracle/hashes.hpp"
 
 namespace sparcl::oracle {
@@ -18,12 +20,12 @@ void read_prefix(ByteCursor& in, Kind kind) {
 
 bool has_mode(Kind kind, unsigned mode) {
   if (kind == Kind::kSparse) return mode == kDense || mode == kVerbatim || mode == kTwoLevelVerbatim;
-  return mode <= kFlat || (mode >= kMixed && mode <= kTwoLevelVerbatim);
+  return mode <= kTwoLevelVerbatim;
 }
 
 bool is_known(const Section& section, Kind kind) {
   if (section.is_block()) return has_mode(kind, section.mode());
-  if (section.tag == kUpdateHeader || section.tag == kAttachment) return kind == Kind::kUpdate;
+  if (section.tag == kUpdateHeader || section.tag == kAttachment || section.tag == kClassTable) return kind == Kind::kUpdate;
   if (section.tag == kSparseHeader) return kind == Kind::kSparse;
   return section.tag == kChunkEnd || section.tag == kEnd;
 }
@@ -34,8 +36,11 @@ void check_order(const std::vector<Section>& before, const Section& section, Kin
   if (before.empty()) return;
   const Section& last = before.back();
   if (section.tag == kAttachment) refuse_if(last.tag != header, "an attachment does not follow the header");
-  if (section.tag == kChunkEnd) refuse_if(!last.is_block(), "a chunk end follows no block");
-  if (section.tag == kEnd) refuse_if(last.is_block(), "no chunk end before the end");
+  const auto is_of_chunk = [](const Section& each) { return each.is_block() || each.tag == kChunkEnd; };
+  const auto block = std::find_if(before.rbegin(), before.rend(), is_of_chunk);  // or the end of the chunk before
+  const bool has_blocks = block != before.rend() && block->is_block();
+  if (section.tag == kChunkEnd) refuse_if(!has_blocks, "a chunk end follows no block");
+  if (section.tag == kEnd) refuse_if(has_blocks, "no chunk end before the end");
 }
 
 bool ends_in_crc(unsigned tag) { return tag == kUpdateHeader || tag == kSparseHeader || tag == kChunkEnd || tag == kEnd; }

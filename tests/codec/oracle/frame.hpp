@@ -12,6 +12,7 @@ constexpr unsigned kSparseHeader = 0x02;
 constexpr unsigned kAttachment = 0x03;
 constexpr unsigned kChunkEnd = 0x04;
 constexpr unsigned kEnd = 0x05;
+constexpr unsigned kClassTable = 0x07;
 constexpr unsigned kBlock = 0x10;          // + mode
 constexpr unsigned kBlockAfterGap = 0x30;  // + mode
 
@@ -19,6 +20,7 @@ constexpr unsigned kDense = 0;
 constexpr unsigned kFresh = 1;
 constexpr unsigned kVerbatim = 2;
 constexpr unsigned kFlat = 3;
+constexpr unsigned kClasses = 4;
 constexpr unsigned kMixed = 5;
 constexpr unsigned kTwoLevel = 6;
 constexpr unsigned kTwoLevelVerbatim = 7;

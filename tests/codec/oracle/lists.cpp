@@ -25,14 +25,20 @@ void PositionList::read_unary(BitCursor& bits) {
 }
 
 std::vector<std::uint64_t> read_magnitudes(BitCursor& bits, std::uint64_t count, unsigned e) {
+  return read_magnitudes(bits, std::vector<unsigned>(count, e));
+}
+
+std::vector<std::uint64_t> read_magnitudes(BitCursor& bits, const std::vector<unsigned>& exponents) {
   std::vector<unsigned> lengths;
-  for (std::uint64_t i = 0; i < count; ++i) {
+  for (const unsigned e : exponents) {
     const std::uint64_t zeros = bits.unary();
     refuse_if(zeros + e > 63, "a magnitude has more than 63 bits");
     lengths.push_back(static_cast<unsigned>(zeros));
   }
   std::vector<std::uint64_t> magnitudes;
-  for (const unsigned length : lengths) {
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const unsigned length = lengths[i];
+    const unsigned e = exponents[i];
     const std::uint64_t suffix = bits.number(length + e);
     const std::uint64_t low = suffix & ((std::uint64_t{1} << e) - 1);
     const std::uint64_t v = (std::uint64_t{1} << length) + (suffix >> e);

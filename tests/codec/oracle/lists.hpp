@@ -11,6 +11,7 @@ namespace sparcl::oracle {
 class PositionList {
  public:
   PositionList(std::uint64_t span, std::uint64_t count);
+  PositionList(std::uint64_t span, std::uint64_t count, unsigned low_bits) : span_(span), count_(count), low_bits_(low_bits) {}
 
   void read_planes(BitCursor& bits);
   void read_unary(BitCursor& bits);
@@ -26,5 +27,7 @@ class PositionList {
 
 // `count` numbers, coded as M unary and then M suffixes with the parameter e.
 std::vector<std::uint64_t> read_magnitudes(BitCursor& bits, std::uint64_t count, unsigned e);
+// The same with an e for each.
+std::vector<std::uint64_t> read_magnitudes(BitCursor& bits, const std::vector<unsigned>& exponents);
 
 }  // namespace sparcl::oracle

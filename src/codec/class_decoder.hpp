@@ -1,0 +1,67 @@
+#pragma once
+// Mode classes, the receiver's side. The content is read at once; then the blocks that it covers are found one by one, each from
+// what is held of it.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/codec/block_mode.hpp"
+#include "src/codec/class_table.hpp"
+#include "src/codec/scratch.hpp"
+
+namespace sparcl::codec {
+
+class ClassDecoder {
+ public:
+  explicit ClassDecoder(const kernels::KernelSet& kernels) : kernels_(kernels) {}
+
+  // A class block's content, hostile, kBitSlackBytes zero bytes after it; `elements` of its superblock. nullptr, or what is wrong
+  // with it whatever is held. The table outlives the last call for it.
+  const char* read(const ClassTable& table, std::uint32_t elements, std::span<const std::byte> content);
+  std::uint32_t changes() const { return changes_; }
+
+  // The next block of the superblock, as steps against what is held. If that is not the base, they are wrong, but inside the block.
+  void next_block(const BlockView& held, DecodedBlock& block);
+  // After the last: has each change found its element? If not, what is held is not the base.
+  bool fits() const { return found_ == changes_; }
+
+ private:
+  const char* read_ranks(BitCursor& bits);
+  const char* read_steps(BitCursor& bits);
+  const char* read_places(BitCursor& bits);
+  const char* read_sizes(BitCursor& bits);
+  bool set_step(unsigned c, std::size_t change, std::uint64_t magnitude);
+  void spread();
+  void clear();
+  void put_far_steps(const BlockView& held, const Piece& piece, std::span<const std::uint16_t> positions, const std::int8_t* found,
+                     std::byte* steps);
+
+  const kernels::KernelSet& kernels_;
+  const ClassTable* table_ = nullptr;
+  std::uint32_t elements_ = 0;
+  SuperCounts counts_{};
+  std::uint32_t changes_ = 0;
+  std::uint32_t found_ = 0;
+
+  Scratch<std::int8_t> class_steps_;  // kernels::kClassStepBytes, zero but for the steps of this superblock
+  kernels::ClassRanks next_ranks_{};
+  bool is_spread_ = false;
+
+  // Of all changes, class by class.
+  Scratch<std::uint16_t> remainders_;
+  Scratch<std::uint32_t> marks_;
+  Scratch<std::uint32_t> ranks_;
+  Scratch<std::int8_t> steps_;
+  std::array<std::uint32_t, kernels::kMaxClasses> spread_changes_{};  // by class, to clear them
+
+  Scratch<std::uint32_t> places_;  // of the changes whose sizes are listed, in their class
+  Scratch<std::uint8_t> lengths_;
+  std::array<std::vector<std::uint16_t>, kernels::kMaxClasses> far_steps_;  // d that do not fit a byte, by rank
+  std::array<std::size_t, kernels::kMaxClasses> far_read_{};
+  bool has_far_steps_ = false;
+  Scratch<std::int8_t> found_steps_;
+};
+
+}  // namespace sparcl::codec

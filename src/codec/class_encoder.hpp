@@ -1,0 +1,79 @@
+#pragma once
+// Mode classes, the sender's side: a superblock's changes, sorted by the class of their old exponent and coded by their ranks in
+// it. A small weight changes more often than a large one, because an update of one size is more of its units in the last place; so
+// the receiver, who holds the old values, needs to be told less (docs/wire-format.md).
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "src/codec/block_view.hpp"
+#include "src/codec/change_scan.hpp"
+#include "src/codec/class_table.hpp"
+#include "src/codec/scratch.hpp"
+#include "src/codec/superblock.hpp"
+
+namespace sparcl::codec {
+
+class ClassEncoder {
+ public:
+  explicit ClassEncoder(const kernels::KernelSet& kernels) : kernels_(kernels) {}
+
+  // A superblock of so many elements. The table outlives the last call for it.
+  void begin(const ClassTable& table, std::uint32_t elements);
+  // Its blocks, in order: writes the changes of one as ChangeScan does; they stay valid until write(). Returns how many.
+  std::size_t scan(const BlockView& base, const BlockView& target, const ChangeOutput& out);
+  // Exact bytes of the content, at least one change given; 0 without. Then no more scan().
+  std::size_t plan();
+  void write(std::byte* out);
+  std::uint32_t changes() const { return changes_; }
+
+ private:
+  struct Scanned {
+    const std::byte* old_values;
+    const std::byte* new_values;
+    std::size_t count;
+  };
+
+  void collect_changes();
+  void collect_exceptions();
+  void collect_far_steps();
+  unsigned read_far_step(unsigned c);
+  void write_sizes(kernels::BitWriter& bits) const;
+
+  const kernels::KernelSet& kernels_;
+  const ClassTable* table_ = nullptr;
+  std::uint32_t elements_ = 0;
+  std::array<Scanned, kSuperBlocks> scanned_{};
+  std::size_t scanned_count_ = 0;
+
+  Scratch<std::int8_t> class_steps_;  // kernels::kClassStepBytes, zero but while a superblock is scanned
+  kernels::ClassRanks class_elements_{};
+  SuperCounts counts_{};
+  std::uint32_t changes_ = 0;
+
+  // Of all changes, class by class.
+  Scratch<std::uint32_t> ranks_;
+  Scratch<std::int8_t> steps_;
+  Scratch<std::int8_t> beyond_;  // |d| - 1
+  Scratch<std::uint64_t> negative_;
+  Scratch<std::uint16_t> remainders_;
+  Scratch<std::uint32_t> marks_;
+
+  // Of those that are listed by their size, class by class.
+  Scratch<std::uint32_t> places_;
+  Scratch<std::int8_t> listed_;
+  Scratch<std::uint16_t> place_remainders_;
+  Scratch<std::uint32_t> place_marks_;
+  std::size_t place_count_ = 0;
+  Scratch<std::uint16_t> sizes_;  // m
+  std::size_t size_count_ = 0;
+
+  // |d| of the steps that do not fit a byte, in the order of their class's ranks.
+  std::array<std::vector<std::uint16_t>, kernels::kMaxClasses> far_steps_;
+  std::array<std::size_t, kernels::kMaxClasses> far_read_{};
+  Scratch<std::byte> magnitudes_;
+  Scratch<std::uint64_t> signs_;
+};
+
+}  // namespace sparcl::codec

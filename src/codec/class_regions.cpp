@@ -1,0 +1,86 @@
+#include "src/codec/class_regions.hpp"
+
+#include <algorithm>
+
+namespace sparcl::codec {
+namespace {
+
+// Blocks of a region: 16 Mi elements, so that large tensors of different layers can have different tables. Heuristic.
+constexpr std::uint64_t kRegionBlocks = 64 * kSuperBlocks;
+constexpr std::uint64_t kChunkElements = 2048;
+constexpr std::uint64_t kChunksOfABlock = kBlockElements / kChunkElements;
+constexpr std::uint64_t kWholeBlocks = 16;    // a region up to here (1 Mi elements) is its own sample
+constexpr std::uint64_t kSampleChunks = 96;   // of larger ones: at 1 % about 2,000 changes, and 4 % of the time to encode it
+constexpr std::uint64_t kFewestChanges = 64;  // in a sample that says anything
+
+// Strewn, so that no period of the tensor's rows is met.
+std::uint64_t mix(std::uint64_t z) {
+  z = (z + 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+  return (z ^ (z >> 31)) * 0x94d049bb133111eb >> 32;
+}
+
+// Adds elements [first, first + count) of a block.
+void add_chunk(ClassSample& sample, std::span<const Piece> pieces, std::span<const std::byte* const> base,
+               std::span<const std::byte* const> target, std::uint32_t first, std::uint32_t count) {
+  for (const Piece& piece : pieces) {
+    const std::uint32_t begin = std::max(first, piece.offset);
+    const std::uint32_t end = std::min(first + count, piece.offset + piece.count);
+    if (begin >= end || base[piece.array] == nullptr) continue;
+    const std::size_t at = (piece.first + (begin - piece.offset)) * sizeof(std::uint16_t);
+    sample.add(base[piece.array] + at, target[piece.array] + at, end - begin);
+  }
+}
+
+}  // namespace
+
+const ClassTable* ClassRegions::table_for(const Superblock& superblock) {
+  if (superblock.first >= region_end_) choose(map_.run_of(superblock.first), superblock.first);
+  return has_table_ ? &table_ : nullptr;
+}
+
+std::size_t ClassRegions::share_bytes() const {
+  if (written_) return 0;
+  return (table_.bytes() + 2 + region_superblocks_ - 1) / region_superblocks_;
+}
+
+void ClassRegions::choose(const BlockMap::BlockRun& run, std::uint64_t first) {
+  region_end_ = std::min(first + kRegionBlocks, run.end());
+  region_superblocks_ = (region_end_ - first + kSuperBlocks - 1) / kSuperBlocks;
+  const std::uint64_t elements = run.elements(first, region_end_);
+  const ClassSample sample = take_sample(run, first, region_end_);
+  has_table_ = false;
+  if (sample.changes() < (always_ ? 1 : kFewestChanges)) return;
+  const ClassChoice best = choose_classes(sample, elements);
+  // One class is the flat mode, but for its larger blocks: not worth a look at every element's exponent.
+  if (best.table.cut.count < 2 && !always_) return;
+  has_table_ = true;
+  const std::uint64_t own_bits = best.sample_bits + overhead_bits(best.table.cut.count, sample, elements);
+  // Twice its bits: a table that fits the sample by chance is no gain.
+  const std::uint64_t kept_bits = sample_bits(table_, sample) + overhead_bits(table_.cut.count, sample, elements);
+  const std::uint64_t table_bits = 16 * best.table.bytes() * sample.elements() / elements;
+  if (written_ && kept_bits <= own_bits + table_bits) return;
+  table_ = best.table;
+  written_ = false;
+}
+
+ClassSample ClassRegions::take_sample(const BlockMap::BlockRun& run, std::uint64_t first, std::uint64_t last) const {
+  ClassSample sample;
+  std::vector<Piece> pieces;
+  if (last - first <= kWholeBlocks) {
+    for (std::uint64_t block = first; block < last; ++block) {
+      map_.block(block, pieces);
+      add_chunk(sample, pieces, base_, target_, 0, kBlockElements);
+    }
+    return sample;
+  }
+  const std::uint64_t chunks = run.elements(first, last) / kChunkElements;
+  for (std::uint64_t i = 0; i < kSampleChunks; ++i) {
+    const std::uint64_t begin = chunks * i / kSampleChunks;
+    const std::uint64_t chunk = begin + mix(i) % (chunks * (i + 1) / kSampleChunks - begin);
+    map_.block(first + chunk / kChunksOfABlock, pieces);
+    add_chunk(sample, pieces, base_, target_, static_cast<std::uint32_t>(chunk % kChunksOfABlock * kChunkElements), kChunkElements);
+  }
+  return sample;
+}
+
+}  // namespace sparcl::codec
