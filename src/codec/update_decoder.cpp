@@ -110,14 +110,14 @@ struct UpdateDecoder::Impl {
   std::vector<std::byte> attachment;
   std::vector<BlockEntry> entries;
   std::vector<ClassTable> tables;
-  bool table_is_used = true;      // the last one
-  std::uint64_t next_part = 0;    // of the last entry, if that is a block of classes: blocks [next_part, next_block) are to come
-  Hash128 part_hash;             // of those before
-  bool fits_held = true;          // Verify::kOff: all blocks of classes
+  bool table_is_used = true;    // the last one
+  std::uint64_t next_part = 0;  // of the last entry, if that is a block of classes: blocks [next_part, next_block) are to come
+  Hash128 part_hash;            // of those before
+  bool fits_held = true;        // Verify::kOff: all blocks of classes
   Payload class_payload;
-  std::uint64_t next_block = 0;    // the least index that the next block can have
-  std::uint64_t hashed_block = 0;  // kFull: all below are in the hashes
-  std::size_t chunk_entries = 0;   // those of the chunk begin here
+  std::uint64_t next_block = 0;            // the least index that the next block can have
+  std::uint64_t hashed_block = 0;          // kFull: all below are in the hashes
+  std::size_t chunk_entries = 0;           // those of the chunk begin here
   std::optional<std::uint64_t> odd_block;  // the first whose old values are not the base's, as far as its short check tells
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;

@@ -2,7 +2,7 @@
 // Goes through an update's blocks in order: what they change, and the sums that the stream's checks are made of.
 
 #include "tests/codec/oracle/blocks.hpp"
-#include "tests/codec/oracle/classes.hpp"
+#include "tests/codec/oracle/class_blocks.hpp"
 #include "tests/codec/oracle/hashes.hpp"
 
 namespace sparcl::oracle {

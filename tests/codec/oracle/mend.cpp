@@ -42,7 +42,7 @@ void mend_update(const std::vector<MendableSection>& sections, const Receiver& r
     for (const MendableSection& section : sections) {
       Bytes& content = *section.content;
       if (section.tag == kUpdateHeader) header = mend_header(content, receiver);
-      if (as_section(section).is_block()) walk.read(as_section(section));
+      if (as_section(section).is_block() || section.tag == kClassTable) walk.read(as_section(section));
       if (section.tag == kChunkEnd) {
         const ChunkSums sums = walk.end_chunk();
         content.clear();

@@ -1,4 +1,4 @@
-#include "tests/codec/oracle/classes.hpp"
+#include "tests/codec/oracle/class_blocks.hpp"
 
 #include <algorithm>
 #include <bit>
