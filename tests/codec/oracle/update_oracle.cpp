@@ -32,8 +32,8 @@ Chunk read_chunk_end(const Section& section, const ChunkSums& sums) {
 }
 
 struct Digests {
-  bool all_old = true;  // what is held is the base
-  bool all_new = true;  // what is held is the target
+  bool all_old = true;     // what is held is the base
+  bool all_new = true;     // what is held is the target
   bool undecided = false;  // the digests of a chunk with classes say no more than that this is not its base
 };
 
