@@ -10,6 +10,12 @@ pkg_check_modules(sparcl_isal_pc REQUIRED IMPORTED_TARGET libisal)
 add_library(sparcl_isal ALIAS PkgConfig::sparcl_isal_pc)
 pkg_check_modules(sparcl_xxhash_pc REQUIRED IMPORTED_TARGET libxxhash)
 add_library(sparcl_xxhash ALIAS PkgConfig::sparcl_xxhash_pc)
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_LIBRARIES PkgConfig::sparcl_xxhash_pc)
+check_cxx_source_compiles("#include <xxh_x86dispatch.h>
+int main() { return (int)XXH3_128bits_withSeed_dispatch(\"\", 0, 0).low64; }" SPARCL_XXH3_DISPATCH)
+unset(CMAKE_REQUIRED_LIBRARIES)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 pkg_check_modules(sparcl_zstd_pc REQUIRED IMPORTED_TARGET libzstd)
 add_library(sparcl_zstd ALIAS PkgConfig::sparcl_zstd_pc)
 

@@ -1,11 +1,16 @@
 #include "src/base/checksum.hpp"
 
 #include <isa-l/crc.h>
+#if SPARCL_XXH3_DISPATCH  // entry points that choose AVX2 or AVX-512 at run time, where xxhash.h takes what all x86-64 have
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
-
-#include <cstring>
+#endif
 
 #include <fmt/format.h>
+
+#include <cstring>
+#include <new>
 
 namespace sparcl {
 
@@ -28,6 +33,25 @@ std::uint64_t xxh3_64(std::span<const std::byte> bytes, std::uint64_t seed) {
 
 Hash128 xxh3_128(std::span<const std::byte> bytes, std::uint64_t seed) {
   const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
+  return {hash.low64, hash.high64};
+}
+
+struct Xxh3::State {
+  XXH3_state_t* of_library = XXH3_createState();
+  ~State() { XXH3_freeState(of_library); }
+};
+
+Xxh3::Xxh3() : state_(std::make_unique<State>()) {
+  if (state_->of_library == nullptr) throw std::bad_alloc();
+  XXH3_128bits_reset(state_->of_library);
+}
+
+Xxh3::~Xxh3() = default;
+
+void Xxh3::update(std::span<const std::byte> bytes) { XXH3_128bits_update(state_->of_library, bytes.data(), bytes.size()); }
+
+Hash128 Xxh3::finish() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(state_->of_library);
   return {hash.low64, hash.high64};
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -21,6 +22,21 @@ struct Hash128 {
 };
 
 Hash128 xxh3_128(std::span<const std::byte> bytes, std::uint64_t seed = 0);
+
+// XXH3-128 with seed 0 of bytes that come in parts.
+class Xxh3 {
+ public:
+  Xxh3();
+  ~Xxh3();
+  Xxh3(const Xxh3&) = delete;
+  Xxh3& operator=(const Xxh3&) = delete;
+  void update(std::span<const std::byte> bytes);
+  Hash128 finish() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // Of the two words, modulo 2^64 each: sums of the hashes of parts do not depend on the order in which parts are visited.
 constexpr Hash128 operator+(Hash128 a, Hash128 b) { return {a.low + b.low, a.high + b.high}; }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "src/base/checksum.hpp"
+#include "src/base/sha256.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/model/checkpoint.hpp"
 #include "src/model/schema.hpp"
@@ -17,5 +18,15 @@ codec::BlockMap make_block_map(const Schema& schema);
 // Of names, types, shapes, order and bytes. tensors[i]: the bytes of tensor i, one a tensor (InvalidArgument otherwise).
 Result<Hash128> state_hash(const Schema& schema, std::span<const std::byte* const> tensors);
 Result<Hash128> state_hash(const Checkpoint& checkpoint);
+
+// Of all bytes anew, by hashes that owe nothing to ours: to prove equality once, to compare with other systems' manifests, and off
+// the critical path.
+
+// XXH3-128, seed 0, of the schema's canonical bytes and then of every tensor's, in order.
+Result<Hash128> xxh3_hash(const Schema& schema, std::span<const std::byte* const> tensors);
+
+// GRAIL's weights_hash: SHA-256 over the tensors sorted by name, of each its name, its dtype as PyTorch writes it
+// ("torch.bfloat16") and its bytes. Shapes are not in it. A name is written as UTF-8.
+Result<Sha256::Digest> weights_hash(const Schema& schema, std::span<const std::byte* const> tensors);
 
 }  // namespace sparcl::model

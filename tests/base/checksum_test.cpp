@@ -1,11 +1,14 @@
 #include "src/base/checksum.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/base/sha256.hpp"
 
 namespace sparcl {
 namespace {
@@ -52,6 +55,27 @@ TEST(Xxh3, HasTheKnownValues) {
   EXPECT_NE(xxh3_128(bytes_of("a"), 1), xxh3_128(bytes_of("a"), 2));
 }
 
+TEST(Xxh3, TakesItsBytesInParts) {
+  std::vector<std::byte> bytes(5000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 31);
+  for (const std::size_t part : {1u, 7u, 240u, 1024u, 4999u, 5000u}) {
+    Xxh3 hash;
+    for (std::size_t at = 0; at < bytes.size(); at += part)
+      hash.update(std::span(bytes).subspan(at, std::min(part, bytes.size() - at)));
+    EXPECT_EQ(hash.finish(), xxh3_128(bytes)) << part;
+  }
+}
+
+TEST(Sha256, IsThatOfTheStandard) {  // FIPS 180-4's examples
+  const auto of = [](std::string_view text) {
+    Sha256 hash;
+    for (const char& each : text) hash.update(std::as_bytes(std::span(&each, 1)));
+    return to_hex(*hash.finish());
+  };
+  EXPECT_EQ(of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
 TEST(Hash128, AddsAndSubtractsEachWordModulo2To64) {
   const Hash128 a{UINT64_MAX, 1};
   const Hash128 b{2, 3};
@@ -64,7 +88,7 @@ TEST(Hash128, AddsAndSubtractsEachWordModulo2To64) {
 TEST(Hash128, IsWrittenAsItsBytes) {
   const Hash128 hash{0x0123456789abcdefu, 0xfedcba9876543210u};
   EXPECT_EQ(to_hex(hash), "efcdab89674523011032547698badcfe");
-  EXPECT_EQ(to_hex({0, 0}), "00000000000000000000000000000000");
+  EXPECT_EQ(to_hex(Hash128{}), "00000000000000000000000000000000");
 }
 
 TEST(Hash128, IsStoredLittleEndianLowWordFirst) {

@@ -47,7 +47,31 @@ TEST(ModelHash, SeesEachByteAndTheSchema) {
   EXPECT_NE(*state_hash(tensors.schema, tensors.pointers()), hash);
 }
 
-TEST(ModelHash, RefusesAWrongNumberOfArrays) { EXPECT_FALSE(state_hash(example().schema, {}).ok()); }
+TEST(ModelHash, RefusesAWrongNumberOfArrays) {
+  EXPECT_FALSE(state_hash(example().schema, {}).ok());
+  EXPECT_FALSE(xxh3_hash(example().schema, {}).ok());
+  EXPECT_FALSE(weights_hash(example().schema, {}).ok());
+}
+
+TEST(ModelHash, Xxh3IsThatOfTheSchemaAndAllBytes) {
+  const test::Tensors tensors = example();
+  std::vector<std::byte> all = serialise(tensors.schema);
+  for (const auto& bytes : tensors.bytes) all.insert(all.end(), bytes.begin(), bytes.end());
+  EXPECT_EQ(*xxh3_hash(tensors.schema, tensors.pointers()), xxh3_128(all));
+}
+
+// Made by Python: hashlib.sha256(b"a.bias" + b"torch.bfloat16" + bytes(range(6)) + b"b" + b"torch.float8_e4m3fn" + b"\x07" +
+// b"z" + b"torch.int64" + bytes(8)).
+TEST(ModelHash, WeightsHashIsGrails) {
+  test::Tensors tensors;
+  test::add_tensor(tensors, "z", DataType::kInt64, {1}, 1);
+  test::add_tensor(tensors, "a.bias", DataType::kBfloat16, {3}, 1);
+  test::add_tensor(tensors, "b", DataType::kFloat8e4m3, {}, 1);
+  std::fill(tensors.bytes[0].begin(), tensors.bytes[0].end(), std::byte{0});
+  for (std::size_t i = 0; i < 6; ++i) tensors.bytes[1][i] = static_cast<std::byte>(i);
+  tensors.bytes[2][0] = std::byte{7};
+  EXPECT_EQ(to_hex(*weights_hash(tensors.schema, tensors.pointers())), "663bcb880500824778686a9d2e0a113638dc252c6bc88c6cbd65ea34ec605306");
+}
 
 }  // namespace
 }  // namespace sparcl::model

@@ -186,6 +186,19 @@ TEST_F(Program, DiffNamesTheTensorsThatComeAndGo) {
   EXPECT_THAT(run_program({"diff", at("base"), at("target"), "-o", at("x")}).out, Not(HasSubstr("tensors:")));
 }
 
+TEST_F(Program, HashSaysWhatOthersSay) {
+  const nlohmann::json json = run_program({"hash", at("base"), "--json"}).json();
+  EXPECT_EQ(json["kind"], "state");
+  EXPECT_EQ(json["hash"], run_program({"inspect", at("base"), "--json"}).json()["state_hash"]);
+  for (const auto& [kind, digits] : {std::pair("xxh3", 32u), std::pair("sha256", 64u)}) {
+    const std::string base = run_program({"hash", at("base"), "--kind", kind}).out;
+    EXPECT_EQ(base.find("  " + at("base") + "\n"), digits);
+    EXPECT_NE(base.substr(0, digits), run_program({"hash", at("target"), "--kind", kind}).out.substr(0, digits));
+  }
+  EXPECT_EQ(run_program({"hash", at("base"), "--kind", "md5"}).exit_code, 2);
+  EXPECT_EQ(run_program({"hash", at("delta")}).exit_code, 3);
+}
+
 TEST_F(Program, HelpAndVersionExitWith0) {
   EXPECT_THAT(run_program({"--help"}).out,
               AllOf(HasSubstr("info"), HasSubstr("diff"), HasSubstr("apply"), HasSubstr("inspect"), HasSubstr("verify")));

@@ -26,6 +26,7 @@ constexpr std::array kCommands{
     Command{"diff", "Write what turns one checkpoint into another", add_diff},
     Command{"apply", "Turn a checkpoint into the delta's target", add_apply},
     Command{"inspect", "Say what a delta or a checkpoint holds", add_inspect},
+    Command{"hash", "Say the hash of a checkpoint: ours, XXH3 or SHA-256", add_hash},
     Command{"verify", "Check a delta without its base, or a checkpoint's structure", add_verify},
     Command{"compose", "Make one delta of several that follow each other", add_compose},
     Command{"invert", "Make the delta that leads back", add_invert},

@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "src/model/checkpoint.hpp"
+#include "src/model/model_hash.hpp"
+#include "tools/sparcl/command.hpp"
+#include "tools/sparcl/console.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+struct HashOptions {
+  std::string path;
+  std::string kind = "state";
+};
+
+template <class Hash>
+Result<std::string> hex(const Result<Hash>& hash) {
+  if (!hash.ok()) return hash.status();
+  return to_hex(*hash);
+}
+
+Result<std::string> hash_of(const model::Checkpoint& checkpoint, const std::string& kind) {
+  if (kind == "xxh3") return hex(model::xxh3_hash(checkpoint.schema(), checkpoint.pointers()));
+  if (kind == "sha256") return hex(model::weights_hash(checkpoint.schema(), checkpoint.pointers()));
+  return hex(model::state_hash(checkpoint));
+}
+
+Status run_hash(const HashOptions& options, bool as_json) {
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(options.path);
+  if (!checkpoint.ok()) return checkpoint.status();
+  const Result<std::string> hash = hash_of(*checkpoint, options.kind);
+  if (!hash.ok()) return hash.status();
+  const Json json{
+      {"kind", options.kind}, {"hash", *hash}, {"tensors", checkpoint->schema().size()}, {"bytes", checkpoint->byte_count()}};
+  return print(as_json, json, fmt::format("{}  {}\n", *hash, options.path));
+}
+
+}  // namespace
+
+void add_hash(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<HashOptions>();
+  app.add_option("FILE", options->path, "a .safetensors file, or a folder of shards")->required();
+  app.add_option("--kind", options->kind,
+                 "state: what deltas name their base and target by; xxh3: XXH3-128 of the list of tensors and all bytes; "
+                 "sha256: GRAIL's weights_hash, over sorted names, dtypes and bytes")
+      ->check(CLI::IsMember({"state", "xxh3", "sha256"}))
+      ->capture_default_str();
+  invocation.run = [options, &invocation] { return run_hash(*options, invocation.json); };
+}
+
+}  // namespace sparcl::tool
