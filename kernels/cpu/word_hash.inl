@@ -51,7 +51,10 @@ class WordSums {
 
   static HWY_INLINE std::uint64_t total(V64 low, V high) {
     const V64 pairs = hn::BitCast(D64(), hn::Add(high, odd_lanes(high)));  // the high halves of these lanes fall away
-    return hn::GetLane(hn::SumOfLanes(D64(), hn::Add(low, hn::ShiftLeft<32>(pairs))));
+    const V64 sums = hn::Add(low, hn::ShiftLeft<32>(pairs));
+    // The halves first: g++'s sum of 512 bits ends with an addition of signed numbers, which sanitizers rightly refuse.
+    const hn::Half<D64> half;
+    return hn::GetLane(hn::SumOfLanes(half, hn::Add(hn::LowerHalf(half, sums), hn::UpperHalf(half, sums))));
   }
 
   V64 low0_, low1_;
@@ -95,8 +98,9 @@ Hash128 hash_words(const std::byte* bytes, std::size_t byte_count) {
 // Changed words on their way to be summed; a change of 8 bytes is two.
 constexpr std::size_t kGroupWords = 128;
 struct ChangedWords {
-  alignas(64) std::uint32_t olds[kGroupWords];
-  alignas(64) std::uint32_t news[kGroupWords];
+  // Four words are read at a time, also where vectors take fewer: past the last group, too.
+  alignas(64) std::uint32_t olds[kGroupWords + 4];
+  alignas(64) std::uint32_t news[kGroupWords + 4];
 };
 
 constexpr std::size_t kKeyPairs = HWY_LANES(std::uint64_t) >= 8 ? 4 : HWY_LANES(std::uint64_t) / 2;  // in a vector
