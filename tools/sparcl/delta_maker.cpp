@@ -103,6 +103,10 @@ Result<DiffReport> write_delta(const StateView& base, const StateView& target, c
   encode_options.attachment = *attachment;
   encode_options.mode = options.mode;
   encode_options.allow_classes = true;
+  const Result<SelectionRule> rule =
+      SelectionRule::make(options.selection, target.schema, {map, change->base, target.tensors, encode_options, **kernels});
+  if (!rule.ok()) return rule.status();
+  encode_options.rule = rule->get();
   DeltaSink sink(*file);
   codec::UpdateEncoder encoder(map, change->base, target.tensors, encode_options, **kernels);
   SPARCL_RETURN_IF_ERROR(encode(encoder, map.element_count(), sink));

@@ -7,6 +7,7 @@
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/block_mode.hpp"
+#include "tools/sparcl/change_selection.hpp"
 #include "tools/sparcl/held_state.hpp"
 #include "tools/sparcl/tensor_match.hpp"
 
@@ -17,6 +18,7 @@ struct DiffOptions {
   bool with_side_files = true;
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
+  ChangeSelection selection = {};
 };
 
 struct DiffReport {

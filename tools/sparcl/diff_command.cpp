@@ -18,6 +18,7 @@ struct Options {
   std::string delta;
   std::string mode = "auto";
   bool no_side_files = false;
+  ChangeSelection selection;
 };
 
 std::vector<std::string> mode_names() {
@@ -54,7 +55,9 @@ Status run(const Options& options, bool as_json) {
   SPARCL_RETURN_IF_ERROR(check_output(options.delta, {options.base, options.target}));
   const auto begin = std::chrono::steady_clock::now();
   const Result<DiffReport> report = make_delta(options.base, options.target, options.delta,
-                                               {.mode = find_mode(options.mode), .with_side_files = !options.no_side_files});
+                                               {.mode = find_mode(options.mode),
+                                                .with_side_files = !options.no_side_files,
+                                                .selection = options.selection});
   if (!report.ok()) return report.status();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -97,6 +100,7 @@ void add_diff(CLI::App& app, Invocation& invocation) {
       ->check(CLI::IsMember(mode_names()))
       ->capture_default_str();
   app.add_flag("--no-side-files", options->no_side_files, "of folders: leave out configuration and tokenizer files that changed");
+  add_selection_options(app, options->selection);
   invocation.run = [options, &invocation] { return run(*options, invocation.json); };
 }
 

@@ -1,0 +1,105 @@
+#include "tools/sparcl/change_selection.hpp"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+
+namespace sparcl::tool {
+namespace {
+
+Result<std::vector<bool>> matching(const std::vector<std::string>& globs, const model::Schema& schema) {
+  std::vector<bool> matches(schema.size());
+  for (const std::string& glob : globs) {
+    bool any = false;
+    for (std::size_t i = 0; i < schema.size(); ++i) {
+      if (fnmatch(glob.c_str(), schema[i].name.c_str(), 0) != 0) continue;
+      matches[i] = any = true;
+    }
+    if (!any) return Status(Code::kInvalidArgument, fmt::format("--only '{}' names no tensor; `sparcl inspect` lists them", glob));
+  }
+  return matches;
+}
+
+const DataTypeInfo* find_grid(const std::string& name) {
+  const DataTypeInfo* grid = find_safetensors_type(name);
+  return grid != nullptr && (grid->is_float || grid->type == DataType::kInt8) ? grid : nullptr;
+}
+
+Status check_base(const codec::EncodeInput& input, const model::Schema& schema) {
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    if (input.base[i] != nullptr || input.map.arrays()[i].count == 0) continue;
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("tensor '{}' has no base of its type and size, so that it goes whole: make a delta without --threshold, "
+                    "--largest, --budget, --grid and --only first",
+                    schema[i].name));
+  }
+  return Status();
+}
+
+}  // namespace
+
+void add_selection_options(CLI::App& app, ChangeSelection& selection) {
+  const std::string group = "Which changes (what is left out comes with a later delta, made from what `apply` wrote)";
+  app.add_option("--only", selection.only, "of tensors whose names match this glob (may be given several times)")
+      ->type_name("GLOB")
+      ->group(group);
+  auto* threshold = app.add_option("--threshold", selection.threshold, "larger than this: |new - old|")
+                        ->check(CLI::NonNegativeNumber)
+                        ->group(group);
+  auto* largest = app.add_option("--largest", selection.largest, "so many, the largest of the whole model")->group(group);
+  auto* budget =
+      app.add_option("--budget", selection.budget_bytes, "the largest, as many as fit a delta of this size (1000000, 10MB ...)")
+          ->transform(CLI::AsSizeValue(true))
+          ->type_name("BYTES")
+          ->group(group);
+  const auto is_grid = [](const std::string& name) {
+    return find_grid(name) != nullptr ? std::string() : "'" + name + "' is none of BF16, F16, F32, F64, F8_E4M3, F8_E5M2, I8";
+  };
+  auto* grid = app.add_option("--grid", selection.grid, "that show after rounding to this type")
+                   ->check(CLI::Validator(is_grid, "TYPE", "grid"))
+                   ->group(group);
+  for (auto* option : {threshold, largest, budget, grid}) {
+    for (auto* other : {threshold, largest, budget, grid}) {
+      if (option != other) option->excludes(other);
+    }
+  }
+}
+
+void SelectionRule::add(std::unique_ptr<codec::ChangeRule> rule) {
+  rules_.push_back(std::move(rule));
+  std::vector<const codec::ChangeRule*> all;
+  for (const auto& each : rules_) all.push_back(each.get());
+  every_ = std::make_unique<codec::EveryRule>(std::move(all));
+}
+
+Result<SelectionRule> SelectionRule::make(const ChangeSelection& selection, const model::Schema& schema,
+                                          const codec::EncodeInput& input) {
+  SelectionRule made;
+  if (selection.selects_all()) return made;
+  SPARCL_RETURN_IF_ERROR(check_base(input, schema));
+  if (!selection.only.empty()) {
+    Result<std::vector<bool>> arrays = matching(selection.only, schema);
+    if (!arrays.ok()) return arrays.status();
+    made.add(std::make_unique<codec::SubsetRule>(std::move(*arrays)));
+  }
+  if (selection.threshold) made.add(std::make_unique<codec::ThresholdRule>(*selection.threshold));
+  if (const DataTypeInfo* grid = find_grid(selection.grid)) {
+    std::vector<double> steps;
+    if (!grid->is_float) steps = codec::grid_steps(input.map, input.base, grid->type);
+    made.add(std::make_unique<codec::GridRule>(grid->type, std::move(steps)));
+  }
+  if (selection.largest || selection.budget_bytes) {
+    codec::EncodeOptions options = input.options;
+    options.rule = made.get();
+    const codec::EncodeInput ruled{input.map, input.base, input.target, options, input.kernels};
+    const Result<codec::ChangeCut> cut =
+        selection.largest ? codec::cut_to_count(ruled, *selection.largest) : codec::cut_to_bytes(ruled, *selection.budget_bytes);
+    if (!cut.ok()) return cut.status();
+    made.add(std::make_unique<codec::CutRule>(*cut));
+  }
+  return made;
+}
+
+}  // namespace sparcl::tool

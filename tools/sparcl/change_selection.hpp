@@ -1,0 +1,45 @@
+#pragma once
+// Which changes a delta carries: the options of `sparcl diff` as the codec's rules.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/codec/change_cut.hpp"
+#include "src/model/schema.hpp"
+
+namespace sparcl::tool {
+
+struct ChangeSelection {
+  std::optional<double> threshold;
+  std::optional<std::uint64_t> largest;
+  std::optional<std::uint64_t> budget_bytes;
+  std::string grid;               // a safetensors type: "BF16", "F8_E4M3", "I8"; empty: none
+  std::vector<std::string> only;  // globs of tensor names; empty: all
+
+  bool selects_all() const { return !threshold && !largest && !budget_bytes && grid.empty() && only.empty(); }
+};
+
+void add_selection_options(CLI::App& app, ChangeSelection& selection);
+
+// Owns the rules that it is made of.
+class SelectionRule {
+ public:
+  // input.options has everything but the rule. May read both states, and encode.
+  static Result<SelectionRule> make(const ChangeSelection& selection, const model::Schema& schema, const codec::EncodeInput& input);
+
+  // nullptr: all changes.
+  const codec::ChangeRule* get() const { return every_.get(); }
+
+ private:
+  void add(std::unique_ptr<codec::ChangeRule> rule);
+
+  std::vector<std::unique_ptr<codec::ChangeRule>> rules_;
+  std::unique_ptr<codec::ChangeRule> every_;
+};
+
+}  // namespace sparcl::tool
