@@ -34,6 +34,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/gamma.inl"
 #include "kernels/cpu/select.inl"
 #include "kernels/cpu/step.inl"
+
+#include "kernels/cpu/classes.inl"
 #include "kernels/cpu/word_hash.inl"
 // clang-format on
 
@@ -65,7 +67,8 @@ void fill_kernel_set(KernelSet& set) {
   set.lists = {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks};
   set.gammas = {gamma_widths, gamma_lengths, write_gammas, read_gammas};
   set.hash_words = hash_words;
-  set.classes = kReferenceClassKernels;
+  set.classes = {diff_classes, find_class_steps, take_nonzero, split_byte_steps,
+                 split_ranks,  join_ranks,       write_long_marks, find_long_marks};
 }
 
 #endif
