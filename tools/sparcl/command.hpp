@@ -27,6 +27,7 @@ void add_apply(CLI::App& app, Invocation& invocation);
 void add_compose(CLI::App& app, Invocation& invocation);
 void add_invert(CLI::App& app, Invocation& invocation);
 void add_convert(CLI::App& app, Invocation& invocation);
+void add_advise(CLI::App& app, Invocation& invocation);
 void add_inspect(CLI::App& app, Invocation& invocation);
 void add_hash(CLI::App& app, Invocation& invocation);
 void add_verify(CLI::App& app, Invocation& invocation);

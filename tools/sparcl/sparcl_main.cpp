@@ -31,6 +31,7 @@ constexpr std::array kCommands{
     Command{"compose", "Make one delta of several that follow each other", add_compose},
     Command{"invert", "Make the delta that leads back", add_invert},
     Command{"convert", "Read and write the layouts in which other programs exchange changes", add_convert},
+    Command{"advise", "From two checkpoints and a link: density, best mode, times, and when dense wins", add_advise},
 };
 
 // Asked before the command line is understood, as it may not be one that can be.

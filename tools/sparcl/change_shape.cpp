@@ -1,0 +1,132 @@
+#include "tools/sparcl/change_shape.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "src/model/model_hash.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+constexpr std::uint64_t kPiece = 65536;
+constexpr std::uint64_t kGroup = 128;
+constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 28;  // of a sample: a second, heuristic
+
+struct Histogram {
+  std::array<std::uint64_t, 256> all{};
+  std::array<std::uint64_t, 256> changed{};
+};
+
+// The top eight bits of the magnitude: of bfloat16 and float32 the exponent.
+std::size_t class_of(const std::byte* at, std::size_t width) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, at, width);
+  const unsigned bits = static_cast<unsigned>(8 * width);
+  return static_cast<std::size_t>((value << (65 - bits)) >> 56);
+}
+
+class Shape {
+ public:
+  explicit Shape(const kernels::KernelSet& kernels)
+      : kernels_(kernels),
+        positions_(kPiece + kernels::kPositionSlack),
+        old_values_(8 * kPiece + kernels::kValueSlackBytes),
+        new_values_(8 * kPiece + kernels::kValueSlackBytes),
+        magnitudes_(8 * kPiece + kernels::kValueSlackBytes),
+        negative_(kPiece / 64 + 2),
+        others_(kPiece + kernels::kPositionSlack) {}
+
+  void add(DataType type, const std::byte* base, const std::byte* target, std::uint64_t count) {
+    const std::size_t found =
+        kernels_.of(type).diff_values(base, target, count, 0, positions_.data(), old_values_.data(), new_values_.data());
+    elements_ += count;
+    changed_ += found;
+    std::uint64_t last = kPiece;
+    for (std::size_t i = 0; i < found; ++i) {
+      const std::uint64_t group = positions_[i] / kGroup;
+      active_groups_ += group != last ? 1 : 0;
+      last = group;
+    }
+    groups_ += (count + kGroup - 1) / kGroup;
+    kernels_.order_of(type).split_steps(old_values_.data(), new_values_.data(), found, magnitudes_.data(), negative_.data());
+    unit_steps_ += found - kernels_.of(type).find_not_one(magnitudes_.data(), found, others_.data());
+    if (info(type).is_float) add_classes(base, element_bytes(type), count, found);
+  }
+
+  void finish(ChangeShape& shape) const {
+    const double p = elements_ == 0 ? 0 : static_cast<double>(changed_) / static_cast<double>(elements_);
+    if (changed_ == 0) return;
+    const double changes = static_cast<double>(changed_);
+    const double expected = 1 - std::pow(1 - p, static_cast<double>(kGroup));
+    shape.clustering = expected * static_cast<double>(groups_) / static_cast<double>(active_groups_);
+    shape.position_bits = binary_entropy(p) / p;
+    shape.unit_steps = static_cast<double>(unit_steps_) / changes;
+    shape.position_bits_given_old = bits_given_old(changes);
+  }
+
+ private:
+  void add_classes(const std::byte* base, std::size_t width, std::uint64_t count, std::size_t found) {
+    for (std::uint64_t i = 0; i < count; ++i) ++classes_.all[class_of(base + i * width, width)];
+    for (std::size_t i = 0; i < found; ++i) ++classes_.changed[class_of(old_values_.data() + i * width, width)];
+    float_elements_ += count;
+    float_changed_ += found;
+  }
+
+  double bits_given_old(double changes) const {
+    double bits = 0;
+    for (std::size_t i = 0; i < classes_.all.size(); ++i) {
+      const auto all = static_cast<double>(classes_.all[i]);
+      if (all > 0) bits += all * binary_entropy(static_cast<double>(classes_.changed[i]) / all);
+    }
+    const auto others = static_cast<double>(elements_ - float_elements_);  // no floats: known by nothing
+    if (others > 0) bits += others * binary_entropy(static_cast<double>(changed_ - float_changed_) / others);
+    return bits / changes;
+  }
+
+  const kernels::KernelSet& kernels_;
+  std::vector<std::uint16_t> positions_;
+  std::vector<std::byte> old_values_;
+  std::vector<std::byte> new_values_;
+  std::vector<std::byte> magnitudes_;
+  std::vector<std::uint64_t> negative_;
+  std::vector<std::uint16_t> others_;
+  std::uint64_t elements_ = 0;
+  std::uint64_t changed_ = 0;
+  std::uint64_t groups_ = 0;
+  std::uint64_t active_groups_ = 0;
+  std::uint64_t unit_steps_ = 0;
+  std::uint64_t float_elements_ = 0;
+  std::uint64_t float_changed_ = 0;
+  Histogram classes_;
+};
+
+}  // namespace
+
+double binary_entropy(double p) { return p <= 0 || p >= 1 ? 0 : -p * std::log2(p) - (1 - p) * std::log2(1 - p); }
+
+ChangeShape measure_shape(const model::Checkpoint& base, const model::Checkpoint& target, const kernels::KernelSet& kernels) {
+  const codec::BlockMap map = model::make_block_map(base.schema());
+  const std::uint64_t stride = 1 + map.element_count() / kMaxElements;
+  ChangeShape result;
+  result.elements = map.element_count();
+  result.dense_bytes = map.byte_count();
+  Shape shape(kernels);
+  std::uint64_t piece = 0;
+  for (std::size_t i = 0; i < base.schema().size(); ++i) {
+    const DataType type = base.schema()[i].datatype;
+    const std::size_t width = element_bytes(type);
+    const std::uint64_t count = base.bytes(i).size() / width;
+    for (std::uint64_t first = 0; first < count; first += kPiece, ++piece) {
+      if (piece % stride != 0) continue;
+      shape.add(type, base.bytes(i).data() + first * width, target.bytes(i).data() + first * width,
+                std::min(kPiece, count - first));
+    }
+  }
+  shape.finish(result);
+  return result;
+}
+
+}  // namespace sparcl::tool
