@@ -9,6 +9,9 @@
 namespace sparcl::codec {
 namespace {
 
+constexpr std::array kValueModes{&kVerbatimMode, &kTwoLevelVerbatimMode};
+constexpr std::array kStepModes{&kFlatMode, &kTwoLevelMode};
+
 // a + b modulo 2^width; little endian, as everywhere.
 void add_integers(const std::byte* a, const std::byte* b, std::size_t width, std::byte* sum) {
   std::uint64_t x = 0;
@@ -110,8 +113,8 @@ void ComposedBlock::combine(std::size_t before, const std::byte* bytes, bool is_
 
 std::size_t ComposedBlock::coded_elements() const { return is_whole_ ? shape_.elements : held_.positions.size(); }
 
-// The payload of the changes that are values, or of those that are steps.
-ComposedBlock::Part ComposedBlock::code(bool values) {
+// The payload of the changes that are values, or of those that are steps, in the cheapest of `modes`.
+ComposedBlock::Part ComposedBlock::code(bool values, std::span<const BlockMode* const> modes) {
   const std::size_t width = shape_.element_bytes();
   changes_.target.shape = shape_;
   changes_.make_room();
@@ -130,10 +133,13 @@ ComposedBlock::Part ComposedBlock::code(bool values) {
         .add_steps(changes_.old_values.data(), changes_.new_values.data(), count, changes_.new_values.data());
   }
   changes_.set_changes(count);
-  Part part{values ? &kVerbatimMode : &kFlatMode, {}};
-  part.bytes.resize(part.mode->cost(changes_) + kernels::kBitSlackBytes);
+  ModeChoice best{nullptr, kCannot};
+  for (const BlockMode* mode : modes) {
+    if (const std::size_t bytes = mode->cost(changes_); bytes < best.bytes) best = {mode, bytes};
+  }
+  Part part{best.mode, std::vector<std::byte>(best.bytes + kernels::kBitSlackBytes)};
   part.mode->encode(changes_, part.bytes.data());
-  part.bytes.resize(part.bytes.size() - kernels::kBitSlackBytes);
+  part.bytes.resize(best.bytes);
   return part;
 }
 
@@ -150,11 +156,11 @@ void ComposedBlock::write(std::uint64_t gap, FrameWriter& frame, ByteSink& sink)
   const bool has_values = std::find(held_.is_value.begin(), held_.is_value.end(), 1) != held_.is_value.end();
   const bool has_steps = std::find(held_.is_value.begin(), held_.is_value.end(), 0) != held_.is_value.end();
   if (!has_values || !has_steps) {
-    const Part part = code(has_values);
+    const Part part = has_values ? code(true, kValueModes) : code(false, kStepModes);
     return write_payload(part.mode->id, part.bytes, kOldCheckBytes, gap, frame, sink);
   }
-  const Part values = code(true);
-  const Part steps = code(false);
+  const Part values = code(true, std::span(kValueModes).first(1));  // what the format has in a mixed block
+  const Part steps = code(false, std::span(kStepModes).first(1));
   ByteWriter payload;
   payload.write_varint(held_.positions.size());
   payload.write_varint(values.bytes.size());

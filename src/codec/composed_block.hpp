@@ -40,7 +40,7 @@ class ComposedBlock {
   void merge(const DecodedBlock& next);
   void push(std::uint16_t position, bool is_value, const std::byte* bytes);
   void combine(std::size_t before, const std::byte* bytes, bool is_value);
-  Part code(bool values);
+  Part code(bool values, std::span<const BlockMode* const> modes);
   void write_payload(unsigned mode, std::span<const std::byte> payload, std::size_t trailer_bytes, std::uint64_t gap,
                      FrameWriter& frame, ByteSink& sink) const;
 

@@ -149,6 +149,19 @@ TEST(Compose, IsSmallerThanItsParts) {
   expect_leads_to_the_end(chain);
 }
 
+// Clustered changes stay small: the composed block takes its cheapest mode.
+TEST(Compose, ClustersStayCheap) {
+  const State base = random_state({{DataType::kBfloat16, 65536}}, 5);
+  Chain chain{{base}, {}};
+  for (const std::size_t first : {1000u, 1400u}) {
+    State next = chain.states.back();
+    for (std::size_t i = first; i < first + 300; ++i) next.arrays[0][2 * i] ^= std::byte{1};
+    chain.add(next);
+  }
+  EXPECT_EQ(modes_of(compose(chain.streams).bytes), std::set<unsigned>{kTwoLevelMode.id});
+  expect_leads_to_the_end(chain);
+}
+
 TEST(Compose, RefusesWhatDoesNotFollow) {
   Chain chain{{random_state({{DataType::kBfloat16, 5000}}, 3)}, {}};
   for (std::uint64_t i = 0; i < 3; ++i) chain.add(changed_state(chain.states.back(), 0.01, Change::kUlp, 4 + i));
