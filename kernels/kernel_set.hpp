@@ -11,6 +11,7 @@
 #include "kernels/classes.hpp"
 #include "kernels/diff.hpp"
 #include "kernels/gamma.hpp"
+#include "kernels/rans.hpp"
 #include "kernels/select.hpp"
 #include "kernels/step.hpp"
 #include "kernels/word_hash.hpp"
@@ -68,6 +69,11 @@ struct GammaKernels {
   ReadGammasKernel* read;
 };
 
+struct RansKernels {
+  RansEncodeKernel* encode;
+  RansDecodeKernel* decode;
+};
+
 struct KernelSet {
   const char* name;                        // "ref", "cpu (AVX2)"
   MemorySpace space;                       // of every array that its kernels take
@@ -75,6 +81,7 @@ struct KernelSet {
   ListKernels lists;
   GammaKernels gammas;
   ClassKernels classes;
+  RansKernels rans;
   HashWordsKernel* hash_words;
 
   const ElementKernels& of(DataType type) const { return elements[std::countr_zero(element_bytes(type))]; }

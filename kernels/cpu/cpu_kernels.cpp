@@ -32,6 +32,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/bit_list.inl"
 #include "kernels/cpu/diff.inl"
 #include "kernels/cpu/gamma.inl"
+#include "kernels/cpu/rans.inl"
 #include "kernels/cpu/select.inl"
 #include "kernels/cpu/step.inl"
 
@@ -66,6 +67,7 @@ void fill_kernel_set(KernelSet& set) {
                   elements_of<std::uint32_t, std::int32_t>(), elements_of<std::uint64_t, std::int64_t>()};
   set.lists = {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks};
   set.gammas = {gamma_widths, gamma_lengths, write_gammas, read_gammas};
+  set.rans = {rans_encode, rans_decode};
   set.hash_words = hash_words;
   set.classes = {diff_classes, find_class_steps, take_nonzero, split_byte_steps,
                  split_ranks,  join_ranks,       write_long_marks, find_long_marks};

@@ -5,6 +5,7 @@
 
 #include "kernels/kernel_set.hpp"
 #include "kernels/ref/ref_classes.hpp"
+#include "kernels/ref/ref_rans.hpp"
 
 namespace sparcl::kernels {
 namespace {
@@ -314,6 +315,7 @@ const KernelSet& reference_kernels() {
       {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks},
       {gamma_widths, gamma_lengths, write_gammas, read_gammas},
       kReferenceClassKernels,
+      {ref::rans_encode, ref::rans_decode},
       hash_words};
   return set;
 }
