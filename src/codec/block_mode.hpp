@@ -8,6 +8,8 @@
 
 #include "kernels/kernel_set.hpp"
 #include "src/codec/block_view.hpp"
+#include "src/codec/byte_planes.hpp"
+#include "src/codec/coded_steps.hpp"
 #include "src/codec/scratch.hpp"
 #include "src/codec/split_rice.hpp"
 #include "src/codec/step_list.hpp"
@@ -21,12 +23,14 @@ class BlockChanges {
  public:
   const kernels::KernelSet* kernels = nullptr;
   BlockView target;
-  bool fresh = false;     // no whole base: only mode fresh will do
+  BlockView base;         // only where may_need_base
+  bool fresh = false;     // no whole base: only modes for fresh blocks will do
   std::size_t count = 0;  // changed elements, at least 1 unless fresh
   Scratch<std::uint16_t> positions;
   Scratch<std::byte> old_values;  // not in a sparse vector
   Scratch<std::byte> new_values;
   bool has_steps = false;        // old_values is filled
+  bool may_need_base = false;    // modes may be used that cannot be read without the base
   bool thorough = false;         // bytes matter more than time
   bool forced = false;           // a mode is asked because the user names it: it gives its cost though it will not pay
   std::vector<std::byte> flags;  // of kernels::WriteMarksKernel
@@ -36,6 +40,14 @@ class BlockChanges {
   void make_room();
   // The arrays hold so many changes of another block now.
   void set_changes(std::size_t changed);
+
+  // Is there a value for each element? A sparse vector has none for the places that it leaves out.
+  bool has_all_values() const { return has_steps || fresh || count == shape().elements; }
+  std::size_t bytes_to_beat = 0;  // set by choose_mode: a mode that will surely take as many need not work out its cost
+
+  CodedSteps coded;              // of mode coded
+  BytePlanes planes;             // of mode packed
+  std::vector<std::byte> whole;  // the block as one piece, where it is several
 
   // What several modes need, worked out when the first of them asks.
   const RiceList& list();
@@ -59,12 +71,14 @@ struct DecodedBlock {
   DecodedKind kind = DecodedKind::kWhole;
   bool fresh = false;
   std::size_t count = 0;
-  const std::byte* whole = nullptr;  // kWhole: all of the block, in the payload
+  const std::byte* whole = nullptr;  // kWhole: all of the block, in the payload or in `values`
   Scratch<std::uint16_t> positions;
   Scratch<std::byte> values;  // kValues: new values; kSteps: steps; kMixed: steps, 0 where a value replaces
   RiceListReader list;
   TwoLevelReader two_level;
   StepListReader steps;
+  BytePlanesReader planes;
+  CodedStepsReader coded;
 
   // kMixed only: the changes (by their number, and by their position) that a value replaces.
   std::size_t replaced_count = 0;
@@ -82,14 +96,19 @@ struct BlockMode {
   std::uint8_t id;
   const char* name;
   bool in_sparse;  // a sparse vector may hold it
-  bool whole;      // the payload is the block itself: it is used where it lies, never copied
+  bool whole;      // it holds all elements of the block, and no positions
   // Exact bytes of the payload, or kCannot.
   std::size_t (*cost)(BlockChanges& changes);
   // Writes exactly that many; called after cost() for the same block.
   void (*encode)(BlockChanges& changes, std::byte* out);
-  // The payload is hostile; kBitSlackBytes zero bytes follow it unless `whole`. nullptr, or what is wrong with it.
+  // The payload is hostile; kBitSlackBytes zero bytes follow it unless `in_place`. nullptr, or what is wrong with it.
   const char* (*decode)(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels,
                         DecodedBlock& block);
+  bool in_place = false;  // the payload is the block itself: it is used where it lies, never copied
+  bool fresh = false;     // of a block of which the sender has no base
+  // Where the changes can be found only given the block that is held (all of it, in one piece): called after decode(). False if
+  // they do not fit it: then it is not the base, and the block is rubbish.
+  bool (*resolve)(BlockShape shape, const std::byte* held, const kernels::KernelSet& kernels, DecodedBlock& block) = nullptr;
 };
 
 extern const BlockMode kDenseMode;
@@ -100,6 +119,9 @@ extern const BlockMode kClassesMode;  // of superblocks (class_encoder.hpp)
 extern const BlockMode kMixedMode;
 extern const BlockMode kTwoLevelMode;
 extern const BlockMode kTwoLevelVerbatimMode;
+extern const BlockMode kPackedMode;
+extern const BlockMode kPackedFreshMode;
+extern const BlockMode kCodedMode;
 
 std::span<const BlockMode* const> block_modes();
 // nullptr if there is none.
@@ -120,8 +142,5 @@ void make_room(DecodedBlock& block, BlockShape shape, std::size_t count);
 
 // kMixed: puts the values that replace to their places among the new values of all changes.
 void replace_values(const DecodedBlock& block, BlockShape shape, std::byte* new_values);
-
-// All bits used, and only zeros up to the end of the last byte?
-bool ends_cleanly(const BitCursor& bits);
 
 }  // namespace sparcl::codec

@@ -6,8 +6,9 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::array kModes{&kDenseMode, &kFreshMode,    &kVerbatimMode,        &kFlatMode,    &kClassesMode,
-                            &kMixedMode, &kTwoLevelMode, &kTwoLevelVerbatimMode};
+constexpr std::array kModes{&kDenseMode,   &kFreshMode,       &kVerbatimMode, &kFlatMode,
+                            &kClassesMode, &kMixedMode,       &kTwoLevelMode, &kTwoLevelVerbatimMode,
+                            &kPackedMode,  &kPackedFreshMode, &kCodedMode};
 
 }  // namespace
 
@@ -24,6 +25,7 @@ ModeChoice choose_mode(BlockChanges& changes) {
   ModeChoice best{nullptr, kCannot};
   std::size_t best_total = kCannot;
   for (const BlockMode* mode : kModes) {
+    changes.bytes_to_beat = best_total;
     const std::size_t bytes = mode->cost(changes);
     if (bytes == kCannot) continue;
     const std::size_t total = bytes + (changes.has_steps && !mode->whole ? kOldCheckBytes : 0);
@@ -80,11 +82,6 @@ void make_room(DecodedBlock& block, BlockShape shape, std::size_t count) {
   block.count = count;
   block.positions.need(count + kernels::kPositionSlack);
   block.values.need(count * shape.element_bytes());
-}
-
-bool ends_cleanly(const BitCursor& bits) {
-  if (bits.at > bits.limit || bits.left() >= 8) return false;
-  return bits.left() == 0 || kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), bits.left()) == 0;
 }
 
 }  // namespace sparcl::codec

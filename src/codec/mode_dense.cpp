@@ -5,11 +5,8 @@
 namespace sparcl::codec {
 namespace {
 
-// A sparse vector has no values for the places that it leaves out.
-bool has_all_values(const BlockChanges& changes) { return changes.has_steps || changes.count == changes.shape().elements; }
-
 std::size_t dense_cost(BlockChanges& changes) {
-  return changes.fresh || !has_all_values(changes) ? kCannot : changes.shape().bytes();
+  return changes.fresh || !changes.has_all_values() ? kCannot : changes.shape().bytes();
 }
 std::size_t fresh_cost(BlockChanges& changes) { return changes.fresh ? changes.shape().bytes() : kCannot; }
 void encode(BlockChanges& changes, std::byte* out) { copy_block(changes.target, out); }
@@ -26,7 +23,7 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
 
 }  // namespace
 
-const BlockMode kDenseMode{0, "dense", true, true, dense_cost, encode, decode<false>};
-const BlockMode kFreshMode{1, "fresh", false, true, fresh_cost, encode, decode<true>};
+const BlockMode kDenseMode{0, "dense", true, true, dense_cost, encode, decode<false>, true};
+const BlockMode kFreshMode{1, "fresh", false, true, fresh_cost, encode, decode<true>, true, true};
 
 }  // namespace sparcl::codec

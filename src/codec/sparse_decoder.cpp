@@ -115,7 +115,7 @@ Hash128 SparseDecoder::Impl::hash_of_values(std::uint64_t index) const {
 
 Status SparseDecoder::Impl::decode(const Staging& staging, const BlockEntry& entry) {
   const BlockMode& mode = *find_block_mode(entry.mode);
-  const std::span<const std::byte> bytes = payload.load(staging, entry.first, entry.bytes, mode.whole);
+  const std::span<const std::byte> bytes = payload.load(staging, entry.first, entry.bytes, mode.in_place);
   if (const char* wrong = mode.decode({datatype, kBlockElements}, bytes, *kernels, block)) {
     return corrupt(
         fmt::format("block {} (mode {}, {} bytes at byte {}) {}", entry.index, mode.name, entry.bytes, entry.first, wrong));

@@ -41,4 +41,9 @@ bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& 
   return kernels.join_gaps(remainders_.data(), marks, count_, shift_, positions) < span_;
 }
 
+bool ends_cleanly(const BitCursor& bits) {
+  if (bits.at > bits.limit || bits.left() >= 8) return false;
+  return bits.left() == 0 || kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), bits.left()) == 0;
+}
+
 }  // namespace sparcl::codec

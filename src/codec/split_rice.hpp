@@ -44,6 +44,9 @@ struct BitCursor {
   std::uint64_t left() const { return limit - at; }
 };
 
+// All bits used, and only zeros up to the end of the last byte?
+bool ends_cleanly(const BitCursor& bits);
+
 // Reads the two parts of a list at their places. Each returns false if the bits do not hold it.
 class RiceListReader {
  public:

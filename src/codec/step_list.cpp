@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "src/base/bytes.hpp"
+#include "src/codec/with_width.hpp"
 
 namespace sparcl::codec {
 namespace {
@@ -13,28 +14,6 @@ constexpr std::uint8_t kAllFlag = 0x40;
 constexpr unsigned kExponentMask = 0x3f;
 
 using Widths = std::array<std::uint32_t, 64>;  // how many m have floor(log2(m + 1)) = b
-
-// Calls visit with a zero of the unsigned type of `bytes`.
-template <class Visit>
-auto with_width(std::size_t bytes, Visit visit) {
-  switch (bytes) {
-    case 1:
-      return visit(std::uint8_t{0});
-    case 2:
-      return visit(std::uint16_t{0});
-    case 4:
-      return visit(std::uint32_t{0});
-    default:
-      return visit(std::uint64_t{0});
-  }
-}
-
-template <class T>
-T load(const std::byte* array, std::size_t i) {
-  T value;
-  std::memcpy(&value, array + i * sizeof value, sizeof value);
-  return value;
-}
 
 // About the bits of all m's with exponent e: exact but for m's next to a power of two. Integer only, so that every sender decides
 // alike.

@@ -56,11 +56,12 @@ struct EncodeOptions {
                                               // metadata); at most kMaxAttachmentBytes
   std::span<std::byte* const> bring_forward;  // empty, or the base itself, writable: brought to the target on the way, while its
                                               // lines are in the cache. Taken back unless keep_forward() follows
-  bool with_runs = false;           // for files: the update can be composed with others by those who know no schema (compose.hpp)
+  bool with_runs = false;            // for files: the update can be composed with others by those who know no schema (compose.hpp)
   const ChangeRule* rule = nullptr;  // which changes are sent (change_rule.hpp); nullptr, or without a whole base: all
   // Blocks of bf16 and fp16 may be coded given the old values' exponents: a third fewer bits for real changes, at half the speed.
   // With a state hash only, and not with hints.
   bool allow_classes = false;
+  bool fewest_bytes = false;        // for files: asks modes that cost time as well, which go through an entropy coder
   const BlockMode* mode = nullptr;  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
 };
 

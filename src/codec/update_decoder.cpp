@@ -35,7 +35,7 @@ struct BlockEntry {  // where a block lies in the stream
 struct Slot {
   std::uint64_t index = 0;
   std::uint16_t old_check = 0;
-  bool of_classes = false;  // one of the blocks of a superblock
+  bool of_classes = false;  // its changes are found by what is held: one of the blocks of a superblock, or in mode coded
   bool is_last = false;     // and the last of them
   bool fits = true;         // the last: all changes of the superblock were found
   std::vector<Piece> pieces;
@@ -115,6 +115,7 @@ struct UpdateDecoder::Impl {
   Hash128 part_hash;            // of those before
   bool fits_held = true;        // Verify::kOff: all blocks of classes
   Payload class_payload;
+  std::vector<std::byte> held_block;       // in one piece
   std::uint64_t next_block = 0;            // the least index that the next block can have
   std::uint64_t hashed_block = 0;          // kFull: all below are in the hashes
   std::size_t chunk_entries = 0;           // those of the chunk begin here
@@ -284,6 +285,10 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
   next_part = entry.index;
   next_block = entry.index + 1;
   if (entry.mode == kClassesMode.id) SPARCL_RETURN_IF_ERROR(add_superblock(entry));
+  if (find_block_mode(entry.mode)->resolve != nullptr && (header.flags & kFlagTargetHash) == 0) {
+    return corrupt(fmt::format("block {} (mode {}) is in an update without its target's state hash", entry.index,
+                               find_block_mode(entry.mode)->name));
+  }
   entries.push_back(entry);
   return {};
 }
@@ -329,10 +334,15 @@ Status UpdateDecoder::Impl::load(const Staging& staging, const BlockEntry& entry
   const DataType datatype = map.block(entry.index, slot.pieces);
   slot.shape = shape_of(datatype, slot.pieces);
   const BlockMode& mode = *find_block_mode(entry.mode);
-  const std::span<const std::byte> bytes = slot.payload.load(staging, entry.first, entry.bytes, mode.whole);
+  const std::span<const std::byte> bytes = slot.payload.load(staging, entry.first, entry.bytes, mode.in_place);
   if (const char* wrong = mode.decode(slot.shape, bytes, kernels, slot.block)) {
     return corrupt(fmt::format("{} (mode {}, {} bytes at byte {}) {}", describe_blocks(map, entry.index, entry.index, array_name),
                                mode.name, entry.bytes, entry.first, wrong));
+  }
+  if (mode.resolve != nullptr) {
+    slot.of_classes = true;
+    slot.is_last = true;
+    slot.fits = mode.resolve(slot.shape, whole_block(view(slot), held_block).data(), kernels, slot.block);
   }
   return {};
 }
@@ -485,7 +495,7 @@ Status UpdateDecoder::Impl::apply(const Staging& staging) {
   if (check.already_applied()) early.stop();
   for (const BlockEntry& entry : entries) {
     // Fresh blocks are written even where the rest is in place already: what they replace was never looked at.
-    if (check.already_applied() && entry.mode != kFreshMode.id) continue;
+    if (check.already_applied() && !find_block_mode(entry.mode)->fresh) continue;
     if (early.active() && !find_block_mode(entry.mode)->whole) continue;
     if (const Status status = apply_entry(staging, entry); !status.ok()) {
       return Status(Code::kInternalError, "an update that had passed its check failed to decode: " + status.message());

@@ -52,6 +52,7 @@ struct UpdateEncoder::Impl {
       part.changes.kernels = &kernels;
       part.changes.has_steps = true;
       part.changes.forced = options.mode != nullptr;
+      part.changes.thorough = options.fewest_bytes;
     }
     stats.elements = map.element_count();
     for (std::size_t i = 0; i < base.size(); ++i)
@@ -161,7 +162,11 @@ void UpdateEncoder::Impl::open(Part& part, std::uint64_t index) {
   part.changes.fresh = !has_whole_base && lacks_base(part);
   part.changes.count = 0;
   opened_elements += part.changes.shape().elements;
-  if (!part.changes.fresh) part.changes.make_room();
+  if (part.changes.fresh) return;
+  part.changes.make_room();
+  // Only where the receiver can tell a wrong base from its own target, and where all of the block's old values are known.
+  part.changes.may_need_base = options.with_state_hash && has_whole_base;
+  if (part.changes.may_need_base) part.changes.base = view(part, base);
 }
 
 // The next block, or the next superblock.
@@ -187,14 +192,14 @@ Status UpdateEncoder::Impl::encode_block(ByteSink& sink) {
   return {};
 }
 
-// Keeps what the rule leaves. Where that is so much that a mode may want the whole block, the target is made anew: the base with what
-// is sent, which is what the receivers will hold.
+// Keeps what the rule leaves. Where that is so much that a mode may want the whole block, the target is made anew: the base with
+// what is sent, which is what the receivers will hold.
 std::size_t UpdateEncoder::Impl::apply_rule(Part& part, std::size_t found) {
   BlockChanges& changes = part.changes;
   const BlockShape shape = changes.shape();
   const std::size_t count = options.rule->keep({part.index, shape.datatype, part.pieces, changes.positions.data(),
                                                 changes.old_values.data(), changes.new_values.data(), found});
-  if (count == found || count < shape.elements / 8) return count;
+  if (count == found || (count < shape.elements / 8 && options.mode == nullptr)) return count;
   ruled_block.resize(shape.bytes());
   copy_block(view(part, base), ruled_block.data());
   ruled_array = ruled_block.data();
@@ -284,7 +289,7 @@ void UpdateEncoder::Impl::add_to_hashes(const Part& part) {
 // The mode of a block that has changes.
 void UpdateEncoder::Impl::choose(Part& part) {
   BlockChanges& changes = part.changes;
-  if (changes.fresh) part.choice = {&kFreshMode, changes.shape().bytes()};
+  if (changes.fresh) part.choice = choose_mode(changes);
   if (changes.fresh || changes.count == 0) return;
   changes.set_changes(changes.count);
   part.choice = {options.mode, options.mode != nullptr ? options.mode->cost(changes) : kCannot};

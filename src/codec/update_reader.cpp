@@ -19,7 +19,8 @@ Status corrupt(std::uint64_t at, std::string_view what) {
 // Of the modes that a block can be read in by those who do not hold its old values.
 bool needs_no_base(std::uint8_t mode) {
   return mode == kDenseMode.id || mode == kFreshMode.id || mode == kVerbatimMode.id || mode == kFlatMode.id ||
-         mode == kMixedMode.id || mode == kTwoLevelMode.id || mode == kTwoLevelVerbatimMode.id;
+         mode == kMixedMode.id || mode == kTwoLevelMode.id || mode == kTwoLevelVerbatimMode.id || mode == kPackedMode.id ||
+         mode == kPackedFreshMode.id;
 }
 
 }  // namespace
@@ -108,7 +109,7 @@ Status UpdateReader::decode(const Block& at, BlockShape shape, const kernels::Ke
     return Status(Code::kUnsupported,
                   fmt::format("block {} is coded in mode {}, which only those who hold its base can read", at.index, mode.name));
   }
-  const std::span<const std::byte> bytes = payload_.load(*staging_, at.first, at.bytes, mode.whole);
+  const std::span<const std::byte> bytes = payload_.load(*staging_, at.first, at.bytes, mode.in_place);
   const char* wrong = mode.decode(shape, bytes, kernels, block);
   if (wrong == nullptr) return {};
   return Status(Code::kCorrupt,

@@ -74,7 +74,7 @@ TEST(UpdateOfManyArrays, ComesBackInEveryModeThatIsForced) {
     options.mode = mode;
     const Encoded encoded = encode(base, target, options);
     for (const RawSection& section : take_apart(encoded.bytes).sections) {
-      const bool is_forced = is_block(section.tag) && mode != &kFreshMode && mode != &kMixedMode;
+      const bool is_forced = is_block(section.tag) && !mode->fresh && mode != &kMixedMode;
       EXPECT_TRUE(!is_forced || mode_of(section.tag) == mode->id) << mode->name;
     }
     State held = base;

@@ -25,7 +25,7 @@ std::vector<std::string> mode_names() {
   std::vector<std::string> names{"auto"};
   for (const codec::BlockMode* mode : codec::block_modes()) {
     // fresh is for tensors without a base, mixed for compositions: never a choice
-    if (mode != &codec::kFreshMode && mode != &codec::kMixedMode) names.push_back(mode->name);
+    if (!mode->fresh && mode != &codec::kMixedMode) names.push_back(mode->name);
   }
   return names;
 }

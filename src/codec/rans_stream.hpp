@@ -1,0 +1,44 @@
+#pragma once
+// Symbols of a block through the entropy coder: w (varint) words, the states of the lanes, the words (docs/wire-format.md).
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/kernel_set.hpp"
+#include "src/codec/rans_table.hpp"
+#include "src/codec/scratch.hpp"
+
+namespace sparcl::codec {
+
+// One that is written: coded at once, as its size is known only then.
+class RansStream {
+ public:
+  // contexts: nullptr, or one of the tables a symbol. At most 65,536 symbols.
+  void code(const kernels::KernelSet& kernels, const std::uint8_t* symbols, const std::uint8_t* contexts, std::size_t count,
+            std::span<const Frequencies> tables);
+  std::size_t bytes() const;
+  std::byte* write(std::byte* out) const;
+
+ private:
+  Scratch<kernels::RansPush> push_;
+  Scratch<std::uint16_t> room_;
+  const std::uint16_t* words_ = nullptr;
+  std::size_t word_count_ = 0;
+  kernels::RansStates states_{};
+};
+
+class RansStreamReader {
+ public:
+  // Takes a stream off the front of hostile bytes. False if it is not there whole.
+  bool take(std::span<const std::byte>& payload, std::size_t most_words);
+  // False if these symbols with these contexts are not what was coded.
+  bool decode(const kernels::KernelSet& kernels, std::span<const Frequencies> tables, const std::uint8_t* contexts,
+              std::size_t count, std::uint8_t* symbols);
+
+ private:
+  std::span<const std::byte> words_;
+  kernels::RansStates states_{};
+  Scratch<std::uint32_t> pop_;
+};
+
+}  // namespace sparcl::codec
