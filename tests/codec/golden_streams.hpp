@@ -135,6 +135,32 @@ inline std::vector<GoldenUpdate> golden_updates() {
         update.options.with_state_hash = true;
         update.options.allow_classes = true;
       });
+  // New values of few exponents, of an array that has a base and of one that has none.
+  add("packed", {{DataType::kFloat32, 900}, {DataType::kBfloat16, 1500}}, [](GoldenUpdate& update, GoldenRandom& random) {
+    for (const std::size_t array : {0, 1}) {
+      const std::size_t width = element_bytes(update.target.specs[array].datatype);
+      for (std::size_t i = width - 1; i < update.target.arrays[array].size(); i += width) {
+        update.target.arrays[array][i] = random.one_in(2) ? std::byte{0x3c} : std::byte{0xbc};
+        if (i % 64 != 1) update.target.arrays[array][i - 1] = static_cast<std::byte>(random());
+      }
+    }
+    update.fresh = {1};
+    update.options.fewest_bytes = true;
+    update.options.with_state_hash = true;
+  });
+  // Steps of one size: many units in the last place of small values, few of large ones.
+  add("coded", {{DataType::kFloat16, 2500}}, [](GoldenUpdate& update, GoldenRandom& random) {
+    for (std::size_t i = 0; i < 2500; ++i) {
+      std::byte* at = update.target.arrays[0].data() + 2 * i;
+      std::uint16_t value = 0;
+      std::memcpy(&value, at, 2);
+      const auto size = static_cast<std::uint16_t>((1500 + random() % 500) >> (((value >> 10) & 31) / 2));
+      value = static_cast<std::uint16_t>(random.one_in(2) ? value + size : value - size);
+      std::memcpy(at, &value, 2);
+    }
+    update.options.fewest_bytes = true;
+    update.options.with_state_hash = true;
+  });
   return all;
 }
 

@@ -109,6 +109,7 @@ TEST(Oracle, ReadsWhatTheEncoderWrites) {
     EncodeOptions options;
     options.schema_hash = kGoldenSchema;
     options.with_state_hash = random() % 2 == 0;
+    options.fewest_bytes = random() % 2 == 0;
     options.mode = random() % 3 == 0 ? modes[random() % modes.size()] : nullptr;
     const Encoded encoded = encode(base, target, options);
     ASSERT_TRUE(encoded.status.ok()) << encoded.status.message();

@@ -29,6 +29,7 @@ TEST_P(EveryType, ComesBackAtEveryDensity) {
       const State target = changed_state(base, density, change, 2);
       EncodeOptions options;
       options.with_state_hash = true;
+      options.fewest_bytes = change == Change::kUlp;
       const Encoded encoded = encode(base, target, options);
       ASSERT_TRUE(encoded.status.ok()) << encoded.status.message();
       for (const Verify verify : {Verify::kOff, Verify::kTouched, Verify::kFull}) {
@@ -71,6 +72,7 @@ TEST(UpdateOfManyArrays, ComesBackInEveryModeThatIsForced) {
   for (const BlockMode* mode : block_modes()) {
     if (mode == &kClassesMode) continue;  // of superblocks: classes_test.cpp
     EncodeOptions options;
+    options.with_state_hash = true;
     options.mode = mode;
     const Encoded encoded = encode(base, target, options);
     for (const RawSection& section : take_apart(encoded.bytes).sections) {

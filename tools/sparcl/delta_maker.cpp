@@ -103,6 +103,7 @@ Result<DiffReport> write_delta(const StateView& base, const StateView& target, c
   encode_options.attachment = *attachment;
   encode_options.mode = options.mode;
   encode_options.allow_classes = true;
+  encode_options.fewest_bytes = true;
   const Result<SelectionRule> rule =
       SelectionRule::make(options.selection, target.schema, {map, change->base, target.tensors, encode_options, **kernels});
   if (!rule.ok()) return rule.status();

@@ -33,6 +33,10 @@ void BlockWalk::read(const Section& section) {
   const Changes changes = read_block(section.mode(), content.take(content.left()), block, old, Kind::kUpdate);
   element_count_ += changes.positions.size();
   add(block, changes, old);
+  if (!changes.needs_base) return;
+  chunk_.has_classes = true;
+  chunk_.fits = chunk_.fits && changes.fits;
+  has_classes_ = true;
 }
 
 void BlockWalk::read_superblock(ByteCursor& content, const Block& first) {

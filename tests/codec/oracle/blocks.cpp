@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "tests/codec/oracle/entropy_blocks.hpp"
 #include "tests/codec/oracle/lists.hpp"
 
 namespace sparcl::oracle {
@@ -188,6 +189,7 @@ Changes read_mixed(std::span<const std::byte> content, const Block& block, const
 Changes read_listed(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old) {
   if (mode == kVerbatim || mode == kTwoLevelVerbatim) return read_verbatim(content, block, mode == kTwoLevelVerbatim);
   if (mode == kFlat || mode == kTwoLevel) return read_steps(content, block, old, mode == kTwoLevel);
+  if (mode == kCoded) return read_coded(content, block, old);
   return read_mixed(content, block, old);
 }
 
@@ -288,6 +290,7 @@ Bytes as_bytes(const Values& values, const ElementKind& kind) {
 
 Changes read_block(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old, Kind stream) {
   if (mode == kDense || mode == kFresh) return read_whole(content, block, mode == kFresh);
+  if (mode == kPacked || mode == kPackedFresh) return read_packed(content, block, mode == kPackedFresh);
   if (stream == Kind::kUpdate) {
     // The old check at its end only tells early writers where they may go on: it refuses nothing.
     refuse_if(content.size() < 2, "a block is cut off before its old check");

@@ -46,6 +46,8 @@ struct Changes {
   std::vector<std::uint64_t> positions;
   Values values;
   bool fresh = false;
+  bool needs_base = false;  // they are found by what is held
+  bool fits = true;         // and that can be the base
 };
 
 // A step d against an old value.

@@ -53,6 +53,8 @@ class BitCursor {
  public:
   explicit BitCursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
+  std::size_t at() const { return at_; }
+
   bool bit() {
     refuse_if(at_ / 8 >= bytes_.size(), "a block is cut off inside its bits");
     const bool set = (std::to_integer<unsigned>(bytes_[at_ / 8]) >> (at_ % 8) & 1) != 0;

@@ -24,6 +24,9 @@ constexpr unsigned kClasses = 4;
 constexpr unsigned kMixed = 5;
 constexpr unsigned kTwoLevel = 6;
 constexpr unsigned kTwoLevelVerbatim = 7;
+constexpr unsigned kPacked = 8;
+constexpr unsigned kPackedFresh = 9;
+constexpr unsigned kCoded = 10;
 
 struct Section {
   unsigned tag;
