@@ -127,6 +127,8 @@ constexpr std::uint8_t kVerbatim = kTagBlock + 2;
 constexpr std::uint8_t kFlat = kTagBlock + 3;
 constexpr std::uint8_t kClasses = kTagBlock + 4;
 constexpr std::uint8_t kTwoLevel = kTagBlock + 6;
+constexpr std::uint8_t kPacked = kTagBlock + 8;
+constexpr std::uint8_t kCoded = kTagBlock + 10;
 
 std::vector<Defect> frame_defects() {
   const auto insert = [](RawStream& stream, std::size_t at, std::uint8_t tag, std::size_t bytes) {
@@ -313,9 +315,30 @@ std::vector<Defect> class_defects() {
   };
 }
 
+std::vector<Defect> entropy_defects() {
+  // Of coded: k (two bytes), c, bounds, tables, stream, bits. Of packed: planes, a table, planes of which the last is coded.
+  return {
+      {"coded_too_many_contexts", "coded", Code::kCorrupt, "count of contexts",
+       content(kCoded, [](Bytes& b) { b[2] = std::byte{16}; })},
+      {"coded_bounds_do_not_ascend", "coded", Code::kCorrupt, "ascend", content(kCoded, [](Bytes& b) { b[4] = b[3]; })},
+      {"coded_table_of_another_sum", "coded", Code::kCorrupt, "table", content(kCoded, [](Bytes& b) { flip(b, 18, 4); })},
+      {"coded_without_state_hash", "coded", Code::kCorrupt, "state hash",
+       content(kTagUpdateHeader, [](Bytes& b) { b[52] = std::byte{0}; })},
+      {"coded_cut", "coded", Code::kCorrupt, "tokens", content(kCoded, [](Bytes& b) { b.resize(500); })},
+      {"coded_fits_no_base", "coded", Code::kWrongBase, "neither", content(kCoded, [](Bytes& b) { flip(b, 900); })},
+      {"packed_plane_that_there_is_not", "packed", Code::kCorrupt, "plane",
+       content(kPacked, [](Bytes& b) { b[0] |= std::byte{16}; })},
+      {"packed_cut", "packed", Code::kCorrupt, "inside a coded plane", content(kPacked, [](Bytes& b) { b.pop_back(); })},
+      {"packed_byte_more", "packed", Code::kCorrupt, "does not end", content(kPacked, [](Bytes& b) { b.push_back(std::byte{0}); })},
+      {"packed_word_flipped", "packed", Code::kCorrupt, "another length",
+       content(kPacked, [](Bytes& b) { flip(b, b.size() - 9); })},
+  };
+}
+
 std::vector<Defect> defects() {
   auto all = frame_defects();
   for (Defect& defect : sub_block_defects()) all.push_back(std::move(defect));
+  for (Defect& defect : entropy_defects()) all.push_back(std::move(defect));
   for (Defect& defect : content_defects()) all.push_back(std::move(defect));
   for (Defect& defect : class_defects()) all.push_back(std::move(defect));
   return all;
