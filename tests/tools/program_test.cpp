@@ -127,7 +127,7 @@ TEST_F(Program, UsageErrorsExitWith2AndAHint) {
 }
 
 TEST_F(Program, AMissingOrUnknownCommandIsAnsweredWithTheCommands) {
-  const std::string commands = "the commands are info, diff, apply, inspect, verify";
+  const std::string commands = "the commands are info, diff, apply, inspect";
   EXPECT_THAT(run_program({}).err, AllOf(HasSubstr("a command is missing"), HasSubstr(commands)));
   EXPECT_THAT(run_program({"--nonsense"}).err, HasSubstr("a command is missing"));
   EXPECT_THAT(run_program({"dif", "a", "b"}).err, AllOf(HasSubstr("there is no command 'dif'"), HasSubstr(commands)));
