@@ -22,7 +22,8 @@ const kernels::KernelSet& some_kernels(unsigned choice) {
 
 Case read_case(Choices& choices) {
   const TinyUpdate& update = tiny_updates()[choices.below(static_cast<unsigned>(tiny_updates().size()))];
-  Case chosen{choices.below(4) == 1 ? update.target : update.base, {}};
+  const State* held[] = {&update.base, &update.target, &update.base, &update.other};
+  Case chosen{*held[choices.below(std::size(held))], {}};
   chosen.setup.verify = static_cast<codec::Verify>(choices.below(3));
   chosen.setup.writing = choices.below(2) == 0 ? codec::Writing::kStaged : codec::Writing::kEarly;
   chosen.setup.kernels = &some_kernels(choices.below(4));

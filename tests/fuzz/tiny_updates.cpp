@@ -13,15 +13,17 @@ using codec::Change;
 using codec::State;
 
 TinyUpdate make(std::vector<ArraySpec> specs, double density, Change change, std::uint64_t seed) {
-  TinyUpdate update{codec::random_state(std::move(specs), seed), {}, {}};
+  TinyUpdate update{codec::random_state(std::move(specs), seed), {}, {}, {}};
   update.target = codec::changed_state(update.base, density, change, seed + 100);
+  update.other = codec::changed_state(update.base, 0.1, codec::Change::kRandom, seed + 200);
   codec::EncodeOptions options;
   options.schema_hash = kTinySchema;
   std::vector<const codec::BlockMode*> modes{nullptr};
   for (const codec::BlockMode* mode : codec::block_modes()) modes.push_back(mode);
   for (const codec::BlockMode* mode : modes) {
     options.mode = mode;
-    options.with_state_hash = !options.with_state_hash || mode == nullptr;
+    options.allow_classes = mode == &codec::kClassesMode;
+    options.with_state_hash = !options.with_state_hash || mode == nullptr || options.allow_classes;
     options.with_runs = options.with_state_hash;
     codec::Encoded encoded = codec::encode(update.base, update.target, options);
     if (encoded.status.ok() && std::ranges::find(update.streams, encoded.bytes) == update.streams.end()) {

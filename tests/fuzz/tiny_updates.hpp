@@ -11,6 +11,7 @@ constexpr Hash128 kTinySchema{0x1111, 0x2222};
 struct TinyUpdate {
   codec::State base;
   codec::State target;
+  codec::State other;                 // neither
   std::vector<codec::Bytes> streams;  // from base to target, in several modes, with and without hashes
 };
 

@@ -76,13 +76,11 @@ std::vector<ClassChanges> read_class_changes(BitCursor& bits, const ClassTable& 
   const std::vector<Counts> counts = read_counts(bits, table, elements, changes);
   std::vector<ClassChanges> classes(table.size());
   std::vector<PositionList> ranks, exceptions;
-  std::uint64_t size_count = 0;
   for (std::size_t c = 0; c < table.size(); ++c) {
     const std::uint64_t listed = table[c].all ? 0 : counts[c].exceptions;
     ranks.emplace_back(elements, counts[c].changes, counts[c].l);
     exceptions.emplace_back(counts[c].changes, listed, remainder_bits(counts[c].changes, listed));
     classes[c].steps.resize(counts[c].changes);
-    size_count += counts[c].exceptions;
   }
   for (PositionList& list : ranks) list.read_planes(bits);
   for (ClassChanges& each : classes) {
