@@ -21,13 +21,13 @@ TinyUpdate make(std::vector<ArraySpec> specs, double density, Change change, std
   std::vector<const codec::BlockMode*> modes{nullptr};
   for (const codec::BlockMode* mode : codec::block_modes()) modes.push_back(mode);
   for (const codec::BlockMode* mode : modes) {
-    options.mode = mode;
-    options.allow_classes = mode == &codec::kClassesMode;
-    options.with_state_hash = !options.with_state_hash || mode == nullptr || options.allow_classes;
-    options.with_runs = options.with_state_hash;
-    codec::Encoded encoded = codec::encode(update.base, update.target, options);
-    if (encoded.status.ok() && std::ranges::find(update.streams, encoded.bytes) == update.streams.end()) {
-      update.streams.push_back(std::move(encoded.bytes));
+    for (const bool with_hash : {true, false}) {  // some modes need it
+      options.mode = mode;
+      options.with_state_hash = options.with_runs = options.allow_classes = with_hash;
+      codec::Encoded encoded = codec::encode(update.base, update.target, options);
+      if (encoded.status.ok() && std::ranges::find(update.streams, encoded.bytes) == update.streams.end()) {
+        update.streams.push_back(std::move(encoded.bytes));
+      }
     }
   }
   return update;

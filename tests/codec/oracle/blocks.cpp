@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 
 #include "tests/codec/oracle/entropy_blocks.hpp"
 #include "tests/codec/oracle/lists.hpp"
+#include "tests/codec/oracle/position_levels.hpp"
 
 namespace sparcl::oracle {
 namespace {
@@ -46,77 +46,10 @@ std::uint64_t read_change_count(ByteCursor& in, const Block& block) {
   return count;
 }
 
-// Where a block's changes are: one list of positions, or two (of sub-blocks, and in these).
-class Positions {
- public:
-  Positions(ByteCursor& in, const Block& block, std::uint64_t count, bool two_levels)
-      : elements_(block.elements), count_(count), two_levels_(two_levels) {
-    if (!two_levels) return;
-    const std::uint64_t parameters = in.number(1);
-    refuse_if(parameters >= 0x20, "undefined bits of sub-blocks are set");
-    runs_ = (parameters & 0x10) != 0;
-    size_bits_ = static_cast<unsigned>(parameters & 0x0f);
-    refuse_if(size_bits_ < 4 || size_bits_ > 12, "sub-blocks of a size that there is not");
-    subs_ = (elements_ + (std::uint64_t{1} << size_bits_) - 1) >> size_bits_;
-    listed_ = in.varint();
-    refuse_if(listed_ == 0 || listed_ > subs_, "a list of sub-blocks has another length");
-  }
-
-  void read_planes(BitCursor& bits) {
-    if (two_levels_) {
-      read_subs(bits);
-    } else {
-      for (std::uint64_t i = 0; i < elements_; ++i) candidates_.push_back(i);
-    }
-    refuse_if(candidates_.size() < count_, "more changes than elements in active sub-blocks");
-    lists_unchanged_ = two_levels_ && 2 * count_ > candidates_.size();
-    list_.emplace(candidates_.size(), lists_unchanged_ ? candidates_.size() - count_ : count_);
-    list_->read_planes(bits);
-  }
-
-  void read_unary(BitCursor& bits) { list_->read_unary(bits); }
-
-  std::vector<std::uint64_t> positions() const {
-    std::vector<bool> is_listed(candidates_.size());
-    for (const std::uint64_t position : list_->positions()) is_listed[position] = true;
-    std::vector<std::uint64_t> all;
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      if (is_listed[i] != lists_unchanged_) all.push_back(candidates_[i]);
-    }
-    return all;
-  }
-
- private:
-  void read_subs(BitCursor& bits) {
-    PositionList list(subs_, listed_);
-    list.read_planes(bits);
-    list.read_unary(bits);
-    std::vector<bool> is_listed(subs_);
-    for (const std::uint64_t sub : list.positions()) is_listed[sub] = true;
-    bool active = false;
-    for (std::uint64_t sub = 0; sub < subs_; ++sub) {
-      active = runs_ ? active != is_listed[sub] : is_listed[sub];
-      const std::uint64_t end = std::min(elements_, (sub + 1) << size_bits_);
-      for (std::uint64_t i = sub << size_bits_; active && i < end; ++i) candidates_.push_back(i);
-    }
-  }
-
-  std::uint64_t elements_;
-  std::uint64_t count_;
-  bool two_levels_;
-  bool runs_ = false;
-  unsigned size_bits_ = 0;
-  std::uint64_t subs_ = 0;
-  std::uint64_t listed_ = 0;
-  bool lists_unchanged_ = false;
-  std::vector<std::uint64_t> candidates_;  // elements that may change
-  std::optional<PositionList> list_;
-};
-
 Changes read_verbatim(std::span<const std::byte> content, const Block& block, bool two_levels) {
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
-  Positions positions(in, block, count, two_levels);
+  PositionLevels positions(in, block.elements, count, two_levels);
   Changes changes;
   refuse_if(in.left() < count * block.kind.bytes, "a block is cut off inside its values");
   for (std::uint64_t i = 0; i < count; ++i) changes.values.push_back(in.number(block.kind.bytes));
@@ -131,7 +64,7 @@ Changes read_verbatim(std::span<const std::byte> content, const Block& block, bo
 Changes read_steps(std::span<const std::byte> content, const Block& block, const Values& old, bool two_levels) {
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
-  Positions positions(in, block, count, two_levels);
+  PositionLevels positions(in, block.elements, count, two_levels);
   const std::uint64_t parameters = in.number(1);
   refuse_if(parameters >= 0x80, "bit 7 of the parameters of steps is set");
   const auto e = static_cast<unsigned>(parameters & 0x3f);
