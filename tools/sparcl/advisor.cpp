@@ -36,6 +36,7 @@ class CountingSink : public codec::ByteSink {
 };
 
 struct Pair {
+  Hash128 base_hash;
   const model::Checkpoint& base;
   const model::Checkpoint& target;
   const codec::BlockMap& map;
@@ -45,6 +46,9 @@ struct Pair {
 Result<std::uint64_t> encode(const Pair& pair, const codec::BlockMode* mode, ModeCost& cost, Progress& progress) {
   codec::EncodeOptions options;
   options.mode = mode;
+  options.allow_classes = true;        // as in files
+  options.with_state_hash = true;
+  options.base_hash = pair.base_hash;  // a trainer knows it
   codec::UpdateEncoder encoder(pair.map, pair.base.pointers(), pair.target.pointers(), options, pair.kernels);
   CountingSink sink;
   const auto begin = std::chrono::steady_clock::now();
@@ -151,9 +155,11 @@ Result<Advice> advise(const AdviseOptions& options) {
                   fmt::format("{} and {} have not the same tensors: give two states of one model", options.first, options.second));
   }
   const codec::BlockMap map = model::make_block_map(base->schema());
+  const Result<Hash128> base_hash = model::state_hash(*base);
+  if (!base_hash.ok()) return base_hash.status();
   Advice advice;
   advice.shape = measure_shape(*base, *target, **kernels);
-  SPARCL_RETURN_IF_ERROR(measure_modes({*base, *target, map, **kernels}, advice));
+  SPARCL_RETURN_IF_ERROR(measure_modes({*base_hash, *base, *target, map, **kernels}, advice));
   predict(options, advice);
   return advice;
 }
