@@ -46,7 +46,7 @@ struct Pair {
 Result<std::uint64_t> encode(const Pair& pair, const codec::BlockMode* mode, ModeCost& cost, Progress& progress) {
   codec::EncodeOptions options;
   options.mode = mode;
-  options.allow_classes = true;        // as in files
+  options.allow_classes = true;  // as in files
   options.with_state_hash = true;
   options.base_hash = pair.base_hash;  // a trainer knows it
   codec::UpdateEncoder encoder(pair.map, pair.base.pointers(), pair.target.pointers(), options, pair.kernels);
