@@ -54,7 +54,8 @@ TEST_F(Advise, OfIndependentChanges) {
   ASSERT_TRUE(diff.ok());
   EXPECT_EQ(advice.shape.changed, diff->changed);
   EXPECT_NEAR(static_cast<double>(advice.modes[0].bytes), static_cast<double>(diff->bytes), 100);
-  for (const ModeCost& mode : advice.modes) EXPECT_GE(mode.bytes, advice.modes[0].bytes) << mode.name;
+  // A table of classes is chosen by a sample: auto can miss the best by that much.
+  for (const ModeCost& mode : advice.modes) EXPECT_GE(1.02 * static_cast<double>(mode.bytes), advice.modes[0].bytes) << mode.name;
 }
 
 TEST_F(Advise, SeesClustersAndExponents) {

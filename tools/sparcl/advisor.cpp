@@ -64,7 +64,7 @@ Result<std::uint64_t> encode(const Pair& pair, const codec::BlockMode* mode, Mod
 Status measure_modes(const Pair& pair, Advice& advice) {
   std::vector<const codec::BlockMode*> modes{nullptr};
   for (const codec::BlockMode* mode : codec::block_modes()) {
-    if (mode != &codec::kFreshMode && mode != &codec::kMixedMode) modes.push_back(mode);
+    if (!mode->fresh && mode != &codec::kMixedMode) modes.push_back(mode);
   }
   for (const codec::BlockMode* mode : modes) {
     Progress progress(mode == nullptr ? "auto" : mode->name);
