@@ -40,41 +40,83 @@ struct ClassCursors {
   __m512i lowest[kCount];
   Byte* next[kCount];
 
-  HWY_INLINE ClassCursors(const ClassCut& cut, const ClassRanks& ranks, Byte* steps) {
-    for (unsigned c = 0; c < kCount; ++c) {  // those past the cut's count have a lowest of 0, too: never reached
-      lowest[c] = _mm512_set1_epi8(static_cast<char>(cut.lowest[c]));
-      next[c] = steps + c * kClassStride + ranks[c];
-    }
+  // No loops: an array that is indexed by a variable does not stay in registers.
+  template <unsigned kClass = 0>
+  HWY_INLINE void load(const ClassCut& cut, const ClassRanks& ranks, Byte* steps) {
+    lowest[kClass] = _mm512_set1_epi8(static_cast<char>(cut.lowest[kClass]));  // past the cut's count 0, too: never reached
+    next[kClass] = steps + kClass * kClassStride + ranks[kClass];
+    if constexpr (kClass + 1 < kCount) load<kClass + 1>(cut, ranks, steps);
   }
+  template <unsigned kClass = 0>
   HWY_INLINE void store_ranks(const Byte* steps, ClassRanks& ranks) const {
-    for (unsigned c = 0; c < kCount; ++c) ranks[c] = static_cast<std::uint32_t>(next[c] - (steps + c * kClassStride));
+    ranks[kClass] = static_cast<std::uint32_t>(next[kClass] - (steps + kClass * kClassStride));
+    if constexpr (kClass + 1 < kCount) store_ranks<kClass + 1>(steps, ranks);
   }
 
-  template <unsigned kClass = 0>
-  HWY_INLINE void put(__m512i keys, __m512i steps, __mmask64 left) {
-    const __mmask64 own = kClass + 1 == kCount ? left : _mm512_mask_cmpge_epu8_mask(left, keys, lowest[kClass]);
+  // `above`: those of the classes before. No class waits for the one before it: the compares are independent, and where the row is
+  // whole they are not masked, which would cost as much again. `valid`: the row's elements.
+  template <bool kWhole, unsigned kClass = 0>
+  HWY_INLINE void put(__m512i keys, __m512i steps, __mmask64 valid, __mmask64 above = 0) {
+    const __mmask64 reached = reached_by<kClass>(keys);
+    const __mmask64 own = own_of<kWhole>(reached, above, valid);
     _mm512_storeu_si512(next[kClass], _mm512_maskz_compress_epi8(own, steps));
     next[kClass] += std::popcount(static_cast<std::uint64_t>(own));
-    if constexpr (kClass + 1 < kCount) put<kClass + 1>(keys, steps, left & ~own);
+    if constexpr (kClass + 1 < kCount) put<kWhole, kClass + 1>(keys, steps, valid, reached);
   }
 
-  template <unsigned kClass = 0>
-  HWY_INLINE __m512i take(__m512i keys, __mmask64 left) {
-    const __mmask64 own = kClass + 1 == kCount ? left : _mm512_mask_cmpge_epu8_mask(left, keys, lowest[kClass]);
-    const __m512i steps = _mm512_maskz_expand_epi8(own, _mm512_loadu_si512(next[kClass]));
+  template <bool kWhole, unsigned kClass = 0>
+  HWY_INLINE __m512i take(__m512i keys, __mmask64 valid, __mmask64 above = 0) {
+    const __mmask64 reached = reached_by<kClass>(keys);
+    const __mmask64 own = own_of<kWhole>(reached, above, valid);
+    __m512i loaded = _mm512_loadu_si512(next[kClass]);
+    asm("" : "+v"(loaded));  // expanding out of memory is microcode on AMD's cores
+    const __m512i steps = _mm512_maskz_expand_epi8(own, loaded);
     next[kClass] += std::popcount(static_cast<std::uint64_t>(own));
     if constexpr (kClass + 1 == kCount) return steps;
-    if constexpr (kClass + 1 < kCount) return _mm512_or_si512(steps, take<kClass + 1>(keys, left & ~own));
+    if constexpr (kClass + 1 < kCount) return _mm512_or_si512(steps, take<kWhole, kClass + 1>(keys, valid, reached));
+  }
+
+  template <unsigned kClass>
+  HWY_INLINE __mmask64 reached_by(__m512i keys) const {
+    return kClass + 1 == kCount ? ~__mmask64{0} : _mm512_cmpge_epu8_mask(keys, lowest[kClass]);
+  }
+  template <bool kWhole>
+  HWY_INLINE static __mmask64 own_of(__mmask64 reached, __mmask64 above, __mmask64 valid) {
+    const __mmask64 own = _kandn_mask64(above, reached);
+    return kWhole ? own : _kand_mask64(own, valid);
   }
 };
 
+template <bool kWhole>
 struct ClassRow {  // of 64 elements; zeros after the last
   __m512i low, high;
 
-  HWY_INLINE ClassRow(const std::byte* at, std::uint64_t valid)
-      : low(_mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid), at)),
-        high(_mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid >> 32), at + (valid >> 32 != 0 ? 64 : 0))) {}
+  HWY_INLINE ClassRow(const std::byte* at, std::uint64_t valid) {
+    if constexpr (kWhole) {
+      low = _mm512_loadu_si512(at);
+      high = _mm512_loadu_si512(at + 64);
+    } else {
+      low = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid), at);
+      high = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid >> 32), at + (valid >> 32 != 0 ? 64 : 0));
+    }
+  }
 };
+
+// As append_set_bits, for few bits: one compress of bytes in place of two of words.
+HWY_INLINE std::size_t append_row(std::uint64_t bits, std::uint32_t first, std::uint16_t* positions) {
+  alignas(64) static constexpr auto kPlaces = [] {
+    std::array<std::uint8_t, 64> places{};
+    for (unsigned i = 0; i < 64; ++i) places[i] = static_cast<std::uint8_t>(i);
+    return places;
+  }();
+  const __m512i places = _mm512_maskz_compress_epi8(bits, _mm512_load_si512(kPlaces.data()));
+  const __m512i begin = _mm512_set1_epi16(static_cast<short>(first));
+  const auto total = static_cast<std::size_t>(std::popcount(bits));
+  _mm512_storeu_si512(positions, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(places)), begin));
+  if (total > 32) [[unlikely]]
+    _mm512_storeu_si512(positions + 32, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(places, 1)), begin));
+  return total;
+}
 
 HWY_INLINE void prefetch_row(const std::byte* at) {
   __builtin_prefetch(at + kPrefetchBytes);
@@ -82,14 +124,14 @@ HWY_INLINE void prefetch_row(const std::byte* at) {
 }
 
 // The row's changes, as bits.
-template <unsigned kCount>
+template <bool kWhole, unsigned kCount>
 HWY_INLINE std::uint64_t sort_row(const std::byte* base, const std::byte* target, std::uint64_t valid,
                                   ClassCursors<kCount, std::int8_t>& classes) {
-  const ClassRow a(base, valid);
-  const ClassRow b(target, valid);
+  const ClassRow<kWhole> a(base, valid);
+  const ClassRow<kWhole> b(target, valid);
   const __m512i low = _mm512_sub_epi16(near_ord(b.low), near_ord(a.low));
   const __m512i high = _mm512_sub_epi16(near_ord(b.high), near_ord(a.high));
-  classes.put(keys_of(a.low, a.high), saturated_bytes(low, high), valid);
+  classes.template put<kWhole>(keys_of(a.low, a.high), saturated_bytes(low, high), valid);
   return _mm512_cmpneq_epi16_mask(a.low, b.low) |
          static_cast<std::uint64_t>(_mm512_cmpneq_epi16_mask(a.high, b.high)) << 32;
 }
@@ -97,7 +139,8 @@ HWY_INLINE std::uint64_t sort_row(const std::byte* base, const std::byte* target
 template <unsigned kCount>
 std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
                             const ClassCut& cut, ClassRanks& ranks, std::int8_t* steps, const ClassOutput& out) {
-  ClassCursors<kCount, std::int8_t> classes(cut, ranks, steps);
+  ClassCursors<kCount, std::int8_t> classes;
+  classes.load(cut, ranks, steps);
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; i += kGroup<std::uint16_t>) {
     std::uint64_t bits[kGroup<std::uint16_t> / kChunk] = {};
@@ -109,9 +152,10 @@ std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std:
       const std::byte* b = target + 2 * (i + at);
       prefetch_row(a);
       prefetch_row(b);
-      const std::uint64_t row = sort_row(a, b, low_bits(~std::uint64_t{0}, left - at), classes);
+      const std::uint64_t row = left - at >= kChunk ? sort_row<true>(a, b, ~std::uint64_t{0}, classes)
+                                                    : sort_row<false>(a, b, low_bits(~std::uint64_t{0}, left - at), classes);
       bits[at / kChunk] = row;
-      found += append_set_bits(row, group_first + static_cast<std::uint32_t>(at), out.positions + found);
+      found += append_row(row, group_first + static_cast<std::uint32_t>(at), out.positions + found);
     }
     const auto* a = reinterpret_cast<const std::uint16_t*>(base) + i;
     const auto* b = reinterpret_cast<const std::uint16_t*>(target) + i;
@@ -132,18 +176,24 @@ std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std:
 template <unsigned kCount>
 std::size_t find_in_classes(const std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
                             const std::int8_t* steps, std::uint16_t* positions, std::int8_t* found_steps) {
-  ClassCursors<kCount, const std::int8_t> classes(cut, ranks, steps);
+  ClassCursors<kCount, const std::int8_t> classes;
+  classes.load(cut, ranks, steps);
   std::size_t found = 0;
-  for (std::size_t i = 0; i < count; i += kChunk) {
+  const auto take_row = [&](auto whole, std::size_t i) HWY_ATTR {
     const std::byte* at = held + 2 * i;
-    prefetch_row(at);
     const std::uint64_t valid = low_bits(~std::uint64_t{0}, count - i);
-    const ClassRow row(at, valid);
-    const __m512i own = classes.take(keys_of(row.low, row.high), valid);
+    const ClassRow<whole.value> row(at, valid);
+    const __m512i own = classes.template take<whole.value>(keys_of(row.low, row.high), valid);
     const std::uint64_t bits = _mm512_test_epi8_mask(own, own);
     _mm512_storeu_si512(found_steps + found, _mm512_maskz_compress_epi8(bits, own));
-    found += append_set_bits(bits, first + static_cast<std::uint32_t>(i), positions + found);
+    found += append_row(bits, first + static_cast<std::uint32_t>(i), positions + found);
+  };
+  const std::size_t whole_rows = count / kChunk * kChunk;
+  for (std::size_t i = 0; i < whole_rows; i += kChunk) {
+    prefetch_row(held + 2 * i);
+    take_row(std::true_type(), i);
   }
+  if (whole_rows < count) take_row(std::false_type(), whole_rows);
   classes.store_ranks(steps, ranks);
   return found;
 }
@@ -152,7 +202,9 @@ std::size_t find_in_classes(const std::byte* held, std::size_t count, std::uint3
 #define SPARCL_FOR_CLASS_COUNT(count, call) \
   do {                                      \
     if ((count) <= 4) return call<4>;       \
+    if ((count) <= 5) return call<5>;       \
     if ((count) <= 6) return call<6>;       \
+    if ((count) <= 7) return call<7>;       \
     if ((count) <= 8) return call<8>;       \
     return call<kMaxClasses>;               \
   } while (false)
