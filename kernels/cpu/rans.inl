@@ -164,7 +164,7 @@ std::size_t rans_decode(const std::byte* words, std::size_t word_count, const st
   for (; first < count; first += kRansLanes) {
     const std::size_t lanes = count - first < kRansLanes ? count - first : kRansLanes;
     const auto left = static_cast<std::size_t>(end - at);
-    std::memcpy(rest.data(), at, left < 2 * kRansLanes ? left : 2 * kRansLanes);
+    if (left > 0) std::memcpy(rest.data(), at, left < 2 * kRansLanes ? left : 2 * kRansLanes);
     const auto used = static_cast<std::size_t>(pop_row(rest.data(), contexts, first, lanes, tables, local, symbols) - rest.data());
     if (used > left) return kNoRans;
     at += used;

@@ -72,7 +72,7 @@ std::size_t CodedSteps::bytes() const {
 void CodedSteps::write(std::byte* out) const {
   out += store_varint(out, count_);
   *out++ = static_cast<std::byte>(bounds_.size());
-  std::memcpy(out, bounds_.data(), bounds_.size());
+  if (!bounds_.empty()) std::memcpy(out, bounds_.data(), bounds_.size());
   kernels::BitWriter table_bits_out{out + bounds_.size()};
   for (const Frequencies& table : tables_) write_table(table, table_bits_out);
   kernels::BitWriter bits{stream_.write(table_bits_out.finish())};
@@ -92,7 +92,7 @@ const char* CodedStepsReader::read(BlockShape shape, std::span<const std::byte> 
     return "has an invalid count of contexts";
   }
   bounds_.resize(bound_count);
-  std::memcpy(bounds_.data(), bounds.data(), bounds.size());
+  if (!bounds.empty()) std::memcpy(bounds_.data(), bounds.data(), bounds.size());
   for (std::size_t i = 0; i < bounds_.size(); ++i) {
     if (bounds_[i] <= (i == 0 ? 0 : bounds_[i - 1])) return "has contexts that do not ascend";
   }
