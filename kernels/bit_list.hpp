@@ -1,5 +1,5 @@
 #pragma once
-// Contracts of the kernels for split-Rice lists: strictly ascending u16 positions p_0 < p_1 < ... as gaps g_i = p_i - p_(i-1) - 1,
+// Contracts of the kernels for split-Rice lists: strictly ascending positions p_0 < p_1 < ... as gaps g_i = p_i - p_(i-1) - 1,
 // each gap split into remainder (low `shift` bits) and quotient. The quotients are kept as marks t_i = i + q_0 + ... + q_i: where
 // the i-th 1 stands in the list's unary bitmap. count <= 65536 throughout. Memory space: host.
 
@@ -18,6 +18,14 @@ using SplitGapsKernel = void(const std::uint16_t* positions, std::size_t count, 
 // exactly if that is below n: positions before it are smaller. 0 for an empty list.
 using JoinGapsKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
                                      std::uint16_t* positions);
+
+// The same for positions of 32 bits whose marks are below 65,536 all the same; shift <= 16.
+using SplitWideGapsKernel = void(const std::uint32_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders,
+                                 std::uint16_t* marks);
+
+// The inverse: positions modulo 2^32, and as result the last position without any modulus.
+using JoinWideGapsKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count,
+                                         unsigned shift, std::uint32_t* positions);
 
 // Appends `planes` planes of count bits: bit i of plane j is bit j of values[i].
 using PackPlanesKernel = void(const std::uint16_t* values, std::size_t count, unsigned planes, BitWriter& out);

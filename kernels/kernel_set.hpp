@@ -56,6 +56,8 @@ struct ElementKernels {  // for elements of one width
 struct ListKernels {
   SplitGapsKernel* split_gaps;
   JoinGapsKernel* join_gaps;
+  SplitWideGapsKernel* split_wide_gaps;
+  JoinWideGapsKernel* join_wide_gaps;
   PackPlanesKernel* pack_planes;
   UnpackPlanesKernel* unpack_planes;
   WriteMarksKernel* write_marks;

@@ -9,7 +9,7 @@ void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shif
   remainders[0] = static_cast<std::uint16_t>(positions[0] & ((1u << shift) - 1));
   marks[0] = static_cast<std::uint16_t>(positions[0] >> shift);
   const auto before = hn::Set(d, marks[0]);  // the first quotient, which is in all sums
-  PrefixSums sums;
+  PrefixSums<std::uint16_t> sums;
   std::size_t i = 1;
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
     const auto gap = hn::Sub(hn::Sub(hn::LoadU(d, positions + i), hn::LoadU(d, positions + i - 1)), one);
@@ -30,7 +30,7 @@ std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* ma
   const hn::ScalableTag<std::uint16_t> d;
   std::uint32_t sum = 0;  // without modulus: below 2^16 * 2^16
   for (std::size_t i = 0; i < count; ++i) sum += remainders[i];
-  PrefixSums sums;
+  PrefixSums<std::uint16_t> sums;
   std::size_t i = 0;
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
     const auto places = hn::Iota(d, static_cast<std::uint16_t>(i));
@@ -41,6 +41,52 @@ std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* ma
   for (; i < count; ++i) {
     tail_sum += remainders[i];
     positions[i] = static_cast<std::uint16_t>(((marks[i] - static_cast<std::uint32_t>(i)) << shift) + tail_sum + i);
+  }
+  return ((marks[count - 1] - std::uint64_t{count - 1}) << shift) + sum + (count - 1);
+}
+
+void split_wide_gaps(const std::uint32_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders,
+                     std::uint16_t* marks) {
+  if (count == 0) return;
+  const hn::ScalableTag<std::uint32_t> wide;
+  const hn::Rebind<std::uint16_t, decltype(wide)> d;  // as many lanes
+  const std::uint32_t low = (1u << shift) - 1;
+  remainders[0] = static_cast<std::uint16_t>(positions[0] & low);
+  marks[0] = static_cast<std::uint16_t>(positions[0] >> shift);
+  const auto before = hn::Set(wide, marks[0]);
+  PrefixSums<std::uint32_t> sums;
+  std::size_t i = 1;
+  for (; i + hn::Lanes(wide) <= count; i += hn::Lanes(wide)) {
+    const auto gap = hn::Sub(hn::Sub(hn::LoadU(wide, positions + i), hn::LoadU(wide, positions + i - 1)), hn::Set(wide, 1));
+    const auto quotients = hn::Add(before, sums.next(hn::ShiftRightSame(gap, static_cast<int>(shift))));
+    hn::StoreU(hn::TruncateTo(d, hn::And(gap, hn::Set(wide, low))), d, remainders + i);
+    hn::StoreU(hn::TruncateTo(d, hn::Add(quotients, hn::Iota(wide, static_cast<std::uint32_t>(i)))), d, marks + i);
+  }
+  for (; i < count; ++i) {
+    const std::uint32_t gap = positions[i] - positions[i - 1] - 1;
+    remainders[i] = static_cast<std::uint16_t>(gap & low);
+    marks[i] = static_cast<std::uint16_t>(marks[i - 1] + 1u + (gap >> shift));
+  }
+}
+
+std::uint64_t join_wide_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
+                             std::uint32_t* positions) {
+  if (count == 0) return 0;
+  const hn::ScalableTag<std::uint32_t> wide;
+  const hn::Rebind<std::uint16_t, decltype(wide)> d;  // as many lanes
+  PrefixSums<std::uint32_t> sums;
+  std::size_t i = 0;
+  for (; i + hn::Lanes(wide) <= count; i += hn::Lanes(wide)) {
+    const auto places = hn::Iota(wide, static_cast<std::uint32_t>(i));
+    const auto quotients =
+        hn::ShiftLeftSame(hn::Sub(hn::PromoteTo(wide, hn::LoadU(d, marks + i)), places), static_cast<int>(shift));
+    const auto remainder_sums = sums.next(hn::PromoteTo(wide, hn::LoadU(d, remainders + i)));
+    hn::StoreU(hn::Add(hn::Add(quotients, remainder_sums), places), wide, positions + i);
+  }
+  std::uint32_t sum = sums.total();  // below 2^16 * 2^16
+  for (; i < count; ++i) {
+    sum += remainders[i];
+    positions[i] = ((marks[i] - static_cast<std::uint32_t>(i)) << shift) + sum + static_cast<std::uint32_t>(i);
   }
   return ((marks[count - 1] - std::uint64_t{count - 1}) << shift) + sum + (count - 1);
 }

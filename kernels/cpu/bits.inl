@@ -34,11 +34,12 @@ HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, 
   return total;
 }
 
-// Sums of all lanes up to each, modulo 65,536. Inside blocks of eight lanes by shifts; the sums of the blocks before by permutes,
+// Sums of all lanes up to each, modulo 2^16 or 2^32. Inside blocks of 16 bytes by shifts; the sums of the blocks before by permutes,
 // of which there are none on targets with one block.
+template <class T>
 class PrefixSums {
  public:
-  using D = hn::ScalableTag<std::uint16_t>;
+  using D = hn::ScalableTag<T>;
   using V = hn::VFromD<D>;
 
   HWY_INLINE PrefixSums() : carry_(hn::Zero(D())) {}  // written out: the compiler's own would not be of this instruction set
@@ -47,17 +48,18 @@ class PrefixSums {
   HWY_INLINE V next(V v) {
     v = hn::Add(v, hn::ShiftLeftLanes<1>(d_, v));
     v = hn::Add(v, hn::ShiftLeftLanes<2>(d_, v));
-    v = hn::Add(v, hn::ShiftLeftLanes<4>(d_, v));
-    const V block_sums = hn::Broadcast<7>(v);
-    for (std::size_t back = 1; back < hn::Lanes(d_) / 8; ++back) v = hn::Add(v, move_blocks(block_sums, back));
+    if constexpr (kBlockLanes == 8) v = hn::Add(v, hn::ShiftLeftLanes<4>(d_, v));
+    const V block_sums = hn::Broadcast<kBlockLanes - 1>(v);
+    for (std::size_t back = 1; back < hn::Lanes(d_) / kBlockLanes; ++back) v = hn::Add(v, move_blocks(block_sums, back));
     const V sums = hn::Add(v, carry_);
-    carry_ = hn::Add(carry_, last_block(hn::Broadcast<7>(v)));  // not of `sums`: one addition is all that the next round waits for
+    carry_ = hn::Add(carry_, last_block(hn::Broadcast<kBlockLanes - 1>(v)));  // not of `sums`: one addition is all that the next round waits for
     return sums;
   }
 
-  std::uint16_t total() const { return hn::GetLane(carry_); }
+  T total() const { return hn::GetLane(carry_); }
 
  private:
+  static constexpr int kBlockLanes = 16 / sizeof(T);
   using D32 = hn::Repartition<std::uint32_t, D>;
 
   // Block b becomes block b - back; zero where there is none.
@@ -70,7 +72,7 @@ class PrefixSums {
   }
 
   HWY_INLINE V last_block(V v) const {
-    if (hn::Lanes(d_) == 8) return v;
+    if (hn::Lanes(d_) == kBlockLanes) return v;
     return hn::BitCast(d_, hn::TableLookupLanes(hn::BitCast(d32_, v), hn::IndicesFromVec(d32_, last_lane())));
   }
 

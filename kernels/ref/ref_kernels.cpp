@@ -116,8 +116,8 @@ void unit_steps(const std::byte* bits, std::uint64_t bit, std::size_t count, std
   for (std::size_t i = 0; i < count; ++i) store(steps, i, static_cast<T>(bit_at(bits, bit + i) ? -1 : 1));
 }
 
-void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders,
-                std::uint16_t* marks) {
+template <class Position>
+void split_gaps(const Position* positions, std::size_t count, unsigned shift, std::uint16_t* remainders, std::uint16_t* marks) {
   std::uint32_t next = 0;       // the least position that the next entry can have
   std::uint32_t quotients = 0;  // the sum of all so far
   for (std::size_t i = 0; i < count; ++i) {
@@ -129,14 +129,15 @@ void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shif
   }
 }
 
+template <class Position>
 std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
-                        std::uint16_t* positions) {
+                        Position* positions) {
   std::uint64_t position = 0;
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
     sum += remainders[i];
     position = ((marks[i] - std::uint64_t{i}) << shift) + sum + i;
-    positions[i] = static_cast<std::uint16_t>(position);
+    positions[i] = static_cast<Position>(position);
   }
   return position;
 }
@@ -312,7 +313,8 @@ const KernelSet& reference_kernels() {
       "ref",
       MemorySpace::kHost,
       {elements_of<std::uint8_t>(), elements_of<std::uint16_t>(), elements_of<std::uint32_t>(), elements_of<std::uint64_t>()},
-      {split_gaps, join_gaps, pack_planes, unpack_planes, write_marks, find_marks},
+      {split_gaps<std::uint16_t>, join_gaps<std::uint16_t>, split_gaps<std::uint32_t>, join_gaps<std::uint32_t>, pack_planes,
+       unpack_planes, write_marks, find_marks},
       {gamma_widths, gamma_lengths, write_gammas, read_gammas},
       kReferenceClassKernels,
       {ref::rans_encode, ref::rans_decode},

@@ -60,7 +60,7 @@ void encode_values(BlockChanges& changes, std::byte* out) {
 const char* begin(BlockShape shape, DecodedKind kind, std::span<const std::byte>& payload, DecodedBlock& block) {
   std::size_t count = 0;
   if (!read_change_count(payload, shape, count)) return "has an invalid change count";
-  if (!block.two_level.read_head(payload, shape.elements, count)) return "has invalid sub-blocks";
+  if (!block.two_level.read_head(payload, shape.elements, count)) return "has invalid sizes of gaps";
   make_room(block, shape, count);
   block.kind = kind;
   block.fresh = false;
@@ -73,7 +73,7 @@ const char* decode_steps(BlockShape shape, std::span<const std::byte> payload, c
   if (const char* wrong = block.steps.read_head(payload, block.count)) return wrong;
   std::byte* steps = block.values.data();
   BitCursor bits{payload.data(), 0, 8 * std::uint64_t{payload.size()}};
-  if (!block.two_level.read_planes(kernels.lists, bits)) return "ends inside its positions, or has too few sub-blocks";
+  if (!block.two_level.read_planes(kernels.lists, bits)) return "ends inside its positions, or has long gaps past its end";
   if (const char* wrong = block.steps.read_planes(kernels, shape.datatype, bits, steps)) return wrong;
   if (!block.two_level.read_unary(kernels.lists, bits, block.positions.data())) return "has positions past its end";
   if (const char* wrong = block.steps.read_unary(kernels, shape.datatype, bits, steps)) return wrong;
@@ -87,7 +87,7 @@ const char* decode_values(BlockShape shape, std::span<const std::byte> payload, 
   if (payload.size() < value_bytes) return "ends inside its values";
   std::memcpy(block.values.data(), payload.data(), value_bytes);
   BitCursor bits{payload.data() + value_bytes, 0, 8 * std::uint64_t{payload.size() - value_bytes}};
-  if (!block.two_level.read_planes(kernels.lists, bits)) return "ends inside its positions, or has too few sub-blocks";
+  if (!block.two_level.read_planes(kernels.lists, bits)) return "ends inside its positions, or has long gaps past its end";
   if (!block.two_level.read_unary(kernels.lists, bits, block.positions.data())) return "has positions past its end";
   return ends_cleanly(bits) ? nullptr : "does not end where its positions do";
 }

@@ -5,27 +5,36 @@
 namespace sparcl::codec {
 namespace {
 
+constexpr unsigned kMostShift = 16;         // of remainders of 16 bits; blocks by themselves need 15
 constexpr std::uint64_t kMaxMarks = 65536;  // a list that keeps to rice_shift() has no more bits: marks are u16
 
 }  // namespace
 
 unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
   unsigned shift = 0;
-  while (count > 0 && (64 * count) << shift < 31 * span) ++shift;
+  while (count > 0 && shift < kMostShift && (64 * count) << shift < 31 * span) ++shift;
   return shift;
 }
 
-void RiceList::prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint64_t span) {
+void RiceList::prepare_shifted(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, unsigned own_shift) {
   count = positions.size();
-  shift = rice_shift(span, count);
+  shift = own_shift;
   kernels.split_gaps(positions.data(), count, shift, remainders.need(count + kernels::kPositionSlack),
                      marks.need(count + kernels::kPositionSlack));
 }
 
-bool RiceListReader::read_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count) {
+void RiceList::prepare_shifted(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, unsigned own_shift) {
+  count = positions.size();
+  shift = own_shift;
+  kernels.split_wide_gaps(positions.data(), count, shift, remainders.need(count + kernels::kPositionSlack),
+                          marks.need(count + kernels::kPositionSlack));
+}
+
+bool RiceListReader::read_shifted_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span,
+                                         std::size_t count, unsigned shift) {
   span_ = span;
   count_ = count;
-  shift_ = rice_shift(span, count);
+  shift_ = shift;
   const std::uint64_t plane_bits = std::uint64_t{shift_} * count;
   if (bits.left() < plane_bits) return false;
   kernels.unpack_planes(bits.bytes, bits.at, count, shift_, remainders_.need(count + kernels::kPositionSlack));
@@ -33,12 +42,21 @@ bool RiceListReader::read_planes(const kernels::ListKernels& kernels, BitCursor&
   return true;
 }
 
-bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions) {
-  if (count_ == 0) return true;
+bool RiceListReader::find_marks(const kernels::ListKernels& kernels, BitCursor& bits) {
   std::uint16_t* marks = marks_.need(count_ + kernels::kPositionSlack);
   if (kernels.find_marks(bits.bytes, bits.at, std::min(bits.left(), kMaxMarks), count_, marks) < count_) return false;
   bits.at += std::uint64_t{marks[count_ - 1]} + 1;
-  return kernels.join_gaps(remainders_.data(), marks, count_, shift_, positions) < span_;
+  return true;
+}
+
+bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions) {
+  if (count_ == 0) return true;
+  return find_marks(kernels, bits) && kernels.join_gaps(remainders_.data(), marks_.data(), count_, shift_, positions) < span_;
+}
+
+bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint32_t* positions) {
+  if (count_ == 0) return true;
+  return find_marks(kernels, bits) && kernels.join_wide_gaps(remainders_.data(), marks_.data(), count_, shift_, positions) < span_;
 }
 
 bool ends_cleanly(const BitCursor& bits) {

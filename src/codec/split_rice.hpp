@@ -11,17 +11,26 @@
 namespace sparcl::codec {
 
 // Bits of a remainder for `count` positions below `span`: a pure function of both, so it is not sent. 0.481 = 31 / 64 is ln 2
-// squared: the optimum of Golomb's rule for gaps of an independent choice.
+// squared: the optimum of Golomb's rule for gaps of an independent choice. At most 16.
 unsigned rice_shift(std::uint64_t span, std::uint64_t count);
 
-// A list made ready to be written: its size is known before the first bit is.
+// A list made ready to be written: its size is known before the first bit is. Positions of 16 bits, or of 32 of
+// which there are so few that marks are below 65,536.
 struct RiceList {
   std::size_t count = 0;
   unsigned shift = 0;
   Scratch<std::uint16_t> remainders;
   Scratch<std::uint16_t> marks;
 
-  void prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint64_t span);
+  void prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint64_t span) {
+    prepare_shifted(kernels, positions, rice_shift(span, positions.size()));
+  }
+  void prepare(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, std::uint64_t span) {
+    prepare_shifted(kernels, positions, rice_shift(span, positions.size()));
+  }
+  // With a parameter that is sent.
+  void prepare_shifted(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, unsigned own_shift);
+  void prepare_shifted(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, unsigned own_shift);
   std::uint64_t plane_bits() const { return std::uint64_t{shift} * count; }
   std::uint64_t unary_bits() const { return count == 0 ? 0 : std::uint64_t{marks.data()[count - 1]} + 1; }
   std::uint64_t bits() const { return plane_bits() + unary_bits(); }
@@ -50,11 +59,18 @@ bool ends_cleanly(const BitCursor& bits);
 // Reads the two parts of a list at their places. Each returns false if the bits do not hold it.
 class RiceListReader {
  public:
-  bool read_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count);
+  bool read_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count) {
+    return read_shifted_planes(kernels, bits, span, count, rice_shift(span, count));
+  }
+  bool read_shifted_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count,
+                           unsigned shift);
   // Writes count positions below the span (room for kPositionSlack more).
   bool read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions);
+  bool read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint32_t* positions);
 
  private:
+  bool find_marks(const kernels::ListKernels& kernels, BitCursor& bits);
+
   std::uint64_t span_ = 0;
   std::size_t count_ = 0;
   unsigned shift_ = 0;

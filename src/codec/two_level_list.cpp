@@ -1,9 +1,8 @@
 #include "src/codec/two_level_list.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <limits>
+#include <numeric>
 
 #include "src/base/bytes.hpp"
 
@@ -11,260 +10,229 @@ namespace sparcl::codec {
 namespace {
 
 constexpr unsigned kShiftMask = 0x0f;
-constexpr std::uint8_t kRunsFlag = 0x10;
-
-std::size_t subs_of(std::uint32_t elements, unsigned shift) { return (elements + (std::size_t{1} << shift) - 1) >> shift; }
+constexpr unsigned kShortShiftAt = 4;
 
 // About the bits of a list of `count` positions below `span`: remainders are taken to be half their most.
 std::uint64_t estimate(std::uint64_t span, std::uint64_t count) {
+  if (count == 0) return 0;
   const unsigned shift = rice_shift(span, count);
   const std::uint64_t gaps = span - count;
   const std::uint64_t remainders = count * ((std::uint64_t{1} << shift) - 1) / 2;
   return count * (shift + 1) + ((gaps - std::min(gaps, remainders)) >> shift);
 }
 
-std::uint64_t estimate_inner(std::uint32_t elements, unsigned shift, std::size_t active, std::size_t count) {
-  const std::uint64_t span = std::min<std::uint64_t>(elements, std::uint64_t{active} << shift);
-  return estimate(span, std::min<std::uint64_t>(count, span - count));
+// Short gaps' own parameter: that of a list which ends with its last position.
+unsigned short_shift(unsigned long_shift, std::uint64_t count, std::uint64_t sum) {
+  return std::min(long_shift, rice_shift(count + sum, count));
 }
 
-// Are the changes likely to come in clusters? Most blocks end here, so it looks at three sizes of sub-blocks in one pass, and at no
-// more than a few hundred changes: all of them would cost 3 % of the time to encode a block of which 1 % changes.
-bool looks_clustered(std::span<const std::uint16_t> positions, std::uint32_t elements, std::uint64_t enough_bits) {
-  constexpr std::array<unsigned, 3> kShifts{4, 7, 10};
-  constexpr std::size_t kSamples = 4;
-  std::array<std::uint16_t, 3> apart{};  // neighbours in different sub-blocks; of 16 bits so that the compiler counts many at once
-  const std::size_t pairs = positions.size() - 1;
-  const std::size_t pairs_each = std::max<std::size_t>(64, pairs / 32);
-  const std::size_t samples = pairs < kSamples * pairs_each ? 1 : kSamples;
-  const std::size_t taken = samples == 1 ? pairs : pairs_each;
-  for (std::size_t sample = 0; sample < samples; ++sample) {
-    const std::uint16_t* at = positions.data() + sample * (pairs - taken) / kSamples;
-    for (std::size_t i = 0; i < taken; ++i) {
-      const auto differing = static_cast<std::uint16_t>(at[i] ^ at[i + 1]);
-      for (std::size_t s = 0; s < 3; ++s) apart[s] = static_cast<std::uint16_t>(apart[s] + ((differing >> kShifts[s]) != 0));
+// Gaps sorted by their bits, so that one look at them serves all sizes from which gaps may be long.
+class GapSizes {
+ public:
+  void add(std::uint32_t gap) {
+    ++counts_[std::bit_width(gap)];
+    sums_[std::bit_width(gap)] += gap;
+  }
+
+  struct Choice {
+    std::uint64_t bits;  // about
+    unsigned long_shift;
+  };
+  // Of a list of which these are a share of one in `times`, with `count` positions below `elements` in all.
+  Choice best(std::uint64_t elements, std::uint64_t count, std::uint64_t times_16) const {
+    Choice choice{~std::uint64_t{0}, 0};
+    std::uint64_t listed = 0;
+    for (const std::uint64_t some : counts_) listed += some;
+    std::uint64_t short_count = 0;
+    std::uint64_t short_sum = 0;
+    for (unsigned shift = 0; shift <= kMostLongShift; ++shift) {
+      short_count += counts_[shift];
+      short_sum += sums_[shift];
+      const std::uint64_t longs = std::min(count, (listed - short_count) * times_16 / 16);
+      const std::uint64_t bits = bits_with(elements, count, longs, short_sum * times_16 / 16, shift);
+      if (bits < choice.bits) choice = {bits, shift};
     }
+    return choice;
   }
-  for (std::size_t i = 0; i < kShifts.size(); ++i) {
-    const std::size_t all = subs_of(elements, kShifts[i]);
-    const std::size_t active = std::min(all, 1 + apart[i] * pairs / std::max<std::size_t>(1, samples * taken));
-    if ((active << kShifts[i]) < positions.size()) return true;  // it cannot be: a bad sample of many changes
-    if (estimate_inner(elements, kShifts[i], active, positions.size()) + estimate(all, active) < enough_bits) return true;
+
+ private:
+  static std::uint64_t bits_with(std::uint64_t elements, std::uint64_t count, std::uint64_t longs, std::uint64_t short_sum,
+                                 unsigned shift) {
+    const std::uint64_t unchanged = elements - count;
+    if (unchanged < longs << shift) return ~std::uint64_t{0};  // a bad sample
+    const std::uint64_t shorts = shift == 0 ? 0 : estimate(count - longs + short_sum, count - longs);
+    return estimate(count, longs) + estimate(unchanged - (longs << shift) + longs, longs) + shorts;
   }
-  return false;
-}
 
-// Sub-blocks in ascending order, each once. Returns how many.
-std::size_t halve_ids(const std::uint16_t* ids, std::size_t count, unsigned shift, std::uint16_t* halved) {
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto id = static_cast<std::uint16_t>(ids[i] >> shift);
-    halved[kept] = id;
-    kept += i + 1 == count || (ids[i + 1] >> shift) != id;
-  }
-  return kept;
-}
-
-constexpr std::size_t kMostHole = 8;  // inactive sub-blocks that a run may hold, so that it need not end
-
-struct Layout {
-  std::uint64_t bits = std::numeric_limits<std::uint64_t>::max();
-  unsigned shift = 0;
-  bool runs = false;
-  std::size_t hole = 0;
+  std::array<std::uint64_t, 33> counts_{};
+  std::array<std::uint64_t, 33> sums_{};
 };
 
-// The best of all holes for sub-blocks of one size; `ids` are the active ones.
-Layout best_layout(std::span<const std::uint16_t> ids, std::uint32_t elements, unsigned shift, std::size_t changes) {
-  std::array<std::size_t, kMostHole + 1> holes{};
-  std::size_t runs = 1;
-  for (std::size_t i = 1; i < ids.size(); ++i) {
-    const std::size_t hole = ids[i] - ids[i - 1] - 1u;
-    if (hole <= kMostHole) ++holes[hole];
-    runs += hole > 0;
+template <class Position>
+std::uint32_t gap_after(std::span<const Position> positions, std::size_t i) {
+  return static_cast<std::uint32_t>(positions[i + 1]) - positions[i] - 1;
+}
+
+// Are the changes likely to come in clusters? Most blocks end here, so it looks at few of them: at all of them it would cost 10 %
+// of the time to encode a block of which 1 % changes.
+template <class Position>
+bool looks_clustered(std::span<const Position> positions, std::uint32_t elements, std::uint64_t enough_bits) {
+  constexpr std::size_t kSamples = 4;
+  const std::size_t pairs = positions.size() - 1;
+  const std::size_t pairs_each = std::max<std::size_t>(32, pairs / 64);
+  const std::size_t samples = pairs < kSamples * pairs_each ? 1 : kSamples;
+  const std::size_t taken = samples == 1 ? pairs : pairs_each;
+  if (taken == 0) return false;
+  GapSizes sizes;
+  for (std::size_t sample = 0; sample < samples; ++sample) {
+    const std::size_t first = sample * (pairs - taken) / kSamples;
+    for (std::size_t i = first; i < first + taken; ++i) sizes.add(gap_after(positions, i));
   }
-  const std::size_t subs = subs_of(elements, shift);
-  const std::size_t open_end = ids.back() + std::size_t{1} == subs ? 1 : 0;
-  Layout best{estimate_inner(elements, shift, ids.size(), changes) + estimate(subs, ids.size()), shift, false, 0};
-  std::size_t active = ids.size();
-  for (std::size_t hole = 0; hole <= kMostHole; ++hole) {
-    active += hole * holes[hole];
-    if (hole > 0) runs -= holes[hole];
-    const std::uint64_t bits = estimate_inner(elements, shift, active, changes) + estimate(subs, 2 * runs - open_end);
-    if (bits < best.bits) best = {bits, shift, true, hole};
-  }
-  return best;
+  return sizes.best(elements, positions.size(), 16 * positions.size() / (samples * taken)).bits < enough_bits;
 }
 
 }  // namespace
 
-bool TwoLevelList::prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint32_t elements,
-                           std::uint64_t flat_bits, bool thorough) {
+template <class Position>
+bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels, std::span<const Position> positions,
+                                          std::uint32_t elements, std::uint64_t flat_bits, bool thorough) {
   constexpr std::uint64_t kHeadBits = 16;  // its own bytes, and so the least that must be gained
   if (flat_bits < 4 * kHeadBits) return false;
   const std::uint64_t enough_bits = flat_bits - kHeadBits;
   const std::uint64_t promised = estimate(elements, positions.size());
   if (!thorough && !looks_clustered(positions, elements, promised - promised / 16)) return false;
-  std::uint16_t* ids = active_.need(positions.size() + kMaxSubs + kernels::kPositionSlack);
-  std::size_t count = halve_ids(positions.data(), positions.size(), kLeastSubShift, ids);
-  Layout best;
-  for (unsigned shift = kLeastSubShift; shift <= kMostSubShift; ++shift) {
-    if (shift > kLeastSubShift) count = halve_ids(ids, count, 1, ids);
-    const Layout layout = best_layout({ids, count}, elements, shift, positions.size());
-    if (layout.bits < best.bits) best = layout;
-  }
-  if (best.bits >= enough_bits) return false;
-  shift_ = best.shift;
-  runs_ = best.runs;
-  count = halve_ids(positions.data(), positions.size(), shift_, ids);
-  list_subs(kernels, count, subs_of(elements, shift_), best.hole);
-  list_inner(kernels, positions, elements);
+  GapSizes sizes;
+  sizes.add(positions[0]);
+  for (std::size_t i = 0; i + 1 < positions.size(); ++i) sizes.add(gap_after(positions, i));
+  const GapSizes::Choice choice = sizes.best(elements, positions.size(), 16);
+  if (choice.bits >= enough_bits) return false;
+  long_shift_ = choice.long_shift;
+  list_gaps(kernels, positions, elements);
   return true;
 }
 
-// Of the sub-blocks with changes, `count` of them in active_: lists them, or their bounds with holes closed.
-void TwoLevelList::list_subs(const kernels::ListKernels& kernels, std::size_t count, std::size_t subs, std::size_t hole) {
-  if (!runs_) {
-    active_count_ = count;
-    return subs_.prepare(kernels, {active_.data(), count}, subs);
-  }
-  const std::uint16_t* ids = active_.data();
-  std::uint16_t* filled = filled_.need(subs);
-  std::uint16_t* bounds = bounds_.need(2 * count + kernels::kPositionSlack);
-  std::size_t bound_count = 0;
-  std::size_t next = 0;  // after the last that is active
-  active_count_ = 0;
+template <class Position>
+void BasicTwoLevelList<Position>::list_gaps(const kernels::ListKernels& kernels, std::span<const Position> positions,
+                                            std::uint32_t elements) {
+  const std::size_t count = positions.size();
+  std::uint16_t* places = place_positions_.need(count + kernels::kPositionSlack);
+  Position* longs = long_positions_.need(count + kernels::kPositionSlack);
+  Position* shorts = short_positions_.need(count + kernels::kPositionSlack);
+  std::size_t long_count = 0;
+  std::uint32_t next = 0;        // the least position that a change can have
+  std::uint32_t long_next = 0;   // the same in the list of long gaps, from each of which 2^long_shift_ is taken
+  std::uint32_t short_next = 0;  // and of short ones
   for (std::size_t i = 0; i < count; ++i) {
-    if (i == 0 || ids[i] > next + hole) {
-      if (i > 0) bounds[bound_count++] = static_cast<std::uint16_t>(next);
-      bounds[bound_count++] = ids[i];
-      next = ids[i];
-    }
-    for (; next <= ids[i]; ++next) filled[active_count_++] = static_cast<std::uint16_t>(next);
+    const std::uint32_t gap = positions[i] - next;
+    const bool is_long = gap >> long_shift_ != 0;
+    const std::uint32_t long_at = long_next + gap - (1u << long_shift_);
+    // Both are written and one is kept: which of them is hard to predict.
+    places[long_count] = static_cast<std::uint16_t>(i);
+    longs[long_count] = static_cast<Position>(long_at);
+    shorts[i - long_count] = static_cast<Position>(short_next + gap);
+    long_next = is_long ? long_at + 1 : long_next;
+    short_next = is_long ? short_next : short_next + gap + 1;
+    long_count += is_long;
+    next = positions[i] + 1u;
   }
-  if (next < subs) bounds[bound_count++] = static_cast<std::uint16_t>(next);
-  std::copy_n(filled, active_count_, active_.need(active_count_));
-  subs_.prepare(kernels, {bounds, bound_count}, subs);
+  const std::size_t short_count = count - long_count;
+  places_.prepare(kernels, std::span<const std::uint16_t>{places, long_count}, count);
+  long_.prepare(kernels, std::span<const Position>{longs, long_count}, elements - count - (long_count << long_shift_) + long_count);
+  const unsigned shift = short_shift(long_shift_, short_count, short_next - short_count);
+  short_.prepare_shifted(kernels, std::span<const Position>{shorts, long_shift_ == 0 ? 0 : short_count}, shift);
 }
 
-// The changes among the active sub-blocks put end to end; or, where most are, those that do not change.
-void TwoLevelList::list_inner(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions,
-                              std::uint32_t elements) {
-  const std::uint16_t* active = active_.data();
-  const std::size_t subs = subs_of(elements, shift_);
-  const bool has_last = active[active_count_ - 1] == subs - 1;
-  const std::size_t span = (active_count_ << shift_) - (has_last ? (subs << shift_) - elements : 0);
-  const bool inverted = 2 * positions.size() > span;
-  std::uint16_t* listed = inner_positions_.need((inverted ? span : positions.size()) + kernels::kPositionSlack);
-  std::size_t count = 0;
-  std::size_t rank = 0;
-  std::size_t next = 0;  // inverted: all below are done
-  for (const std::uint16_t position : positions) {
-    while (active[rank] != position >> shift_) ++rank;
-    const std::size_t compacted = position - ((active[rank] - rank) << shift_);
-    if (inverted) {
-      for (; next < compacted; ++next) listed[count++] = static_cast<std::uint16_t>(next);
-      ++next;
-    } else {
-      listed[count++] = static_cast<std::uint16_t>(compacted);
-    }
-  }
-  for (; inverted && next < span; ++next) listed[count++] = static_cast<std::uint16_t>(next);
-  inner_.prepare(kernels, {listed, count}, span);
-}
-
-std::size_t TwoLevelList::head_bytes() const {
+template <class Position>
+std::size_t BasicTwoLevelList<Position>::head_bytes() const {
   std::byte varint[kMaxVarintBytes];
-  return 1 + store_varint(varint, subs_.count);
+  return 1 + store_varint(varint, long_.count);
 }
 
-std::byte* TwoLevelList::write_head(std::byte* out) const {
-  *out++ = static_cast<std::byte>(shift_ | (runs_ ? kRunsFlag : 0));
-  return out + store_varint(out, subs_.count);
+template <class Position>
+std::byte* BasicTwoLevelList<Position>::write_head(std::byte* out) const {
+  *out++ = static_cast<std::byte>(long_shift_ | short_.shift << kShortShiftAt);
+  return out + store_varint(out, long_.count);
 }
 
-void TwoLevelList::write_planes(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& bits) const {
-  subs_.write_planes(kernels, bits);
-  subs_.write_unary(kernels, flags, bits);
-  inner_.write_planes(kernels, bits);
+template <class Position>
+void BasicTwoLevelList<Position>::write_planes(const kernels::ListKernels& kernels, std::byte* flags,
+                                               kernels::BitWriter& bits) const {
+  places_.write_planes(kernels, bits);
+  places_.write_unary(kernels, flags, bits);
+  long_.write_planes(kernels, bits);
+  long_.write_unary(kernels, flags, bits);
+  short_.write_planes(kernels, bits);
 }
 
-void TwoLevelList::write_unary(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& bits) const {
-  inner_.write_unary(kernels, flags, bits);
+template <class Position>
+void BasicTwoLevelList<Position>::write_unary(const kernels::ListKernels& kernels, std::byte* flags,
+                                              kernels::BitWriter& bits) const {
+  short_.write_unary(kernels, flags, bits);
 }
 
-bool TwoLevelReader::read_head(std::span<const std::byte>& payload, std::uint32_t elements, std::size_t count) {
+template <class Position>
+bool BasicTwoLevelReader<Position>::read_head(std::span<const std::byte>& payload, std::uint32_t elements, std::size_t count) {
   ByteReader reader(payload);
   std::uint8_t parameters = 0;
-  std::uint64_t listed = 0;
-  if (!reader.read(parameters) || !reader.read_varint(listed)) return false;
+  std::uint64_t long_count = 0;
+  if (!reader.read(parameters) || !reader.read_varint(long_count) || long_count > count) return false;
   elements_ = elements;
   count_ = count;
-  shift_ = parameters & kShiftMask;
-  runs_ = (parameters & kRunsFlag) != 0;
-  if (parameters >= 2 * kRunsFlag || shift_ < kLeastSubShift || shift_ > kMostSubShift) return false;
-  if (listed == 0 || listed > subs_of(elements, shift_)) return false;
-  listed_ = static_cast<std::size_t>(listed);
+  long_count_ = static_cast<std::size_t>(long_count);
+  long_shift_ = parameters & kShiftMask;
+  short_shift_ = parameters >> kShortShiftAt;
+  if (short_shift_ > long_shift_ || elements_ - count_ < std::uint64_t{long_count_} << long_shift_) return false;
   payload = payload.subspan(reader.position());
   return true;
 }
 
-// Turns bounds into a move for each active sub-block; returns how many there are.
-std::size_t TwoLevelReader::expand_runs(std::size_t subs) {
-  const std::uint16_t* bounds = bounds_.data();
-  std::size_t active = 0;
-  for (std::size_t i = 0; i < listed_; i += 2) {
-    const std::size_t end = i + 1 < listed_ ? bounds[i + 1] : subs;
-    const auto move = static_cast<std::uint16_t>((bounds[i] - active) << shift_);
-    for (std::size_t sub = bounds[i]; sub < end; ++sub) moves_.data()[active++] = move;
-  }
-  return active;
+template <class Position>
+bool BasicTwoLevelReader<Position>::read_planes(const kernels::ListKernels& kernels, BitCursor& bits) {
+  const std::uint64_t span = elements_ - count_ - (std::uint64_t{long_count_} << long_shift_) + long_count_;
+  return places_.read_planes(kernels, bits, count_, long_count_) &&
+         places_.read_unary(kernels, bits, place_positions_.need(long_count_ + kernels::kPositionSlack)) &&
+         long_.read_planes(kernels, bits, span, long_count_) &&
+         long_.read_unary(kernels, bits, long_positions_.need(long_count_ + kernels::kPositionSlack)) &&
+         short_.read_shifted_planes(kernels, bits, elements_, long_shift_ == 0 ? 0 : short_count(), short_shift_);
 }
 
-// Sets moves_ and inner_span_.
-bool TwoLevelReader::read_subs(const kernels::ListKernels& kernels, BitCursor& bits) {
-  const std::size_t subs = subs_of(elements_, shift_);
-  std::uint16_t* bounds = bounds_.need(listed_ + kernels::kPositionSlack);
-  if (!subs_.read_planes(kernels, bits, subs, listed_) || !subs_.read_unary(kernels, bits, bounds)) return false;
-  std::uint16_t* moves = moves_.need(subs);
-  std::size_t active = listed_;
-  bool has_last = bounds[listed_ - 1] == subs - 1;
-  if (runs_) {
-    active = expand_runs(subs);
-    has_last = listed_ % 2 == 1;  // an end that is not listed is that of the block
-  } else {
-    for (std::size_t i = 0; i < listed_; ++i) moves[i] = static_cast<std::uint16_t>((bounds[i] - i) << shift_);
+// The least position after the last change, without a modulus: both lists have been found to lie below elements_.
+template <class Position>
+std::uint64_t BasicTwoLevelReader<Position>::end_of(const Position* short_positions) const {
+  const std::uint64_t short_end = short_count() == 0 ? 0 : short_positions[short_count() - 1] + std::uint64_t{1};
+  const std::uint64_t long_end = long_count_ == 0 ? 0 : long_positions_.data()[long_count_ - 1] + std::uint64_t{1};
+  return short_end + long_end + (std::uint64_t{long_count_} << long_shift_);
+}
+
+template <class Position>
+bool BasicTwoLevelReader<Position>::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, Position* positions) {
+  Position* shorts = short_positions_.need(short_count() + kernels::kPositionSlack);
+  if (long_shift_ == 0) {
+    std::iota(shorts, shorts + short_count(), Position{0});
+  } else if (!short_.read_unary(kernels, bits, shorts)) {
+    return false;
   }
-  const std::size_t missing = has_last ? (subs << shift_) - elements_ : 0;  // of a last sub-block that is short
-  inner_span_ = static_cast<std::uint32_t>((active << shift_) - missing);
+  if (end_of(shorts) > elements_) return false;
+  const std::uint16_t* places = place_positions_.data();
+  const Position* longs = long_positions_.data();
+  std::uint32_t before = 0;  // what the long gaps so far add to the position of a change among those behind short ones
+  std::size_t i = 0;
+  for (std::size_t m = 0; m <= long_count_; ++m) {
+    const std::size_t end = m < long_count_ ? places[m] : count_;
+    const Position* cluster = shorts + (i - m);
+    for (std::size_t left = end - i, at = 0; at < left; ++at) positions[i + at] = static_cast<Position>(cluster[at] + before);
+    i = end;
+    if (m == long_count_) break;
+    before = static_cast<std::uint32_t>(longs[m] + 1u + ((m + 1) << long_shift_));
+    const std::uint32_t last = i == m ? 0 : shorts[i - m - 1] + 1u;
+    positions[i++] = static_cast<Position>(last + before - 1);
+  }
   return true;
 }
 
-bool TwoLevelReader::read_planes(const kernels::ListKernels& kernels, BitCursor& bits) {
-  if (!read_subs(kernels, bits) || inner_span_ < count_) return false;
-  inverted_ = 2 * count_ > inner_span_;
-  return inner_.read_planes(kernels, bits, inner_span_, inverted_ ? inner_span_ - count_ : count_);
-}
-
-bool TwoLevelReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions) {
-  const std::uint16_t* moves = moves_.data();
-  if (!inverted_) {
-    if (!inner_.read_unary(kernels, bits, positions)) return false;
-    for (std::size_t i = 0; i < count_; ++i)
-      positions[i] = static_cast<std::uint16_t>(positions[i] + moves[positions[i] >> shift_]);
-    return true;
-  }
-  const std::size_t unchanged_count = inner_span_ - count_;
-  std::uint16_t* unchanged = unchanged_.need(unchanged_count + kernels::kPositionSlack);
-  if (!inner_.read_unary(kernels, bits, unchanged)) return false;
-  std::size_t found = 0;
-  std::size_t next = 0;  // all below are done
-  for (std::size_t i = 0; i <= unchanged_count; ++i) {
-    const std::size_t end = i < unchanged_count ? unchanged[i] : inner_span_;
-    for (; next < end; ++next) positions[found++] = static_cast<std::uint16_t>(next + moves[next >> shift_]);
-    ++next;
-  }
-  return true;
-}
+template class BasicTwoLevelList<std::uint16_t>;
+template class BasicTwoLevelList<std::uint32_t>;
+template class BasicTwoLevelReader<std::uint16_t>;
+template class BasicTwoLevelReader<std::uint32_t>;
 
 }  // namespace sparcl::codec

@@ -1,8 +1,10 @@
 #pragma once
-// Positions on two levels (docs/wire-format.md), for changes that come in clusters: which sub-blocks of a block have any, and where
-// the changes lie in these, put end to end. Whole sub-blocks that change cost next to nothing: where most elements change, those
-// that do not are listed.
+// Positions on two levels (docs/wire-format.md), for changes that come in clusters: the long gaps, which lead from one cluster to
+// the next, apart from the short ones inside clusters. Given a change the gap after it does not depend on those before, so this
+// costs little more than the clusters themselves tell, whatever their places and lengths. Elements that change in one piece cost
+// next to nothing: where every gap that is one is long, short ones take no bits.
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -12,66 +14,66 @@
 
 namespace sparcl::codec {
 
-constexpr unsigned kLeastSubShift = 4;  // sub-blocks have 2^4 to 2^12 elements
-constexpr unsigned kMostSubShift = 12;
-constexpr std::size_t kMaxSubs = std::size_t{1} << (16 - kLeastSubShift);
+constexpr unsigned kMostLongShift = 15;  // a gap is long from 2^0 .. 2^15 elements on
 
-// Ready to be written.
-class TwoLevelList {
+// Ready to be written. Position: 16 bits for those of a block, 32 for those of a group of blocks.
+template <class Position>
+class BasicTwoLevelList {
  public:
-  // Positions of a block of `elements`, which cost flat_bits as one list. False if two are not likely to be smaller: then the list
-  // cannot be used. Unless thorough, that is so too where a sample of the positions does not promise a sixteenth.
+  // Positions below `elements`, which cost flat_bits as one list. False if two are not likely to be smaller: then the list cannot
+  // be used. Unless thorough, that is so too where a sample of the positions does not promise a sixteenth.
   static constexpr std::uint64_t kAnySize = std::uint64_t{1} << 40;
-  bool prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint32_t elements,
+  bool prepare(const kernels::ListKernels& kernels, std::span<const Position> positions, std::uint32_t elements,
                std::uint64_t flat_bits, bool thorough);
 
   std::size_t head_bytes() const;
-  std::uint64_t bits() const { return subs_.bits() + inner_.bits(); }
+  std::uint64_t bits() const { return places_.bits() + long_.bits() + short_.bits(); }
 
   std::byte* write_head(std::byte* out) const;
   void write_planes(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& bits) const;
   void write_unary(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& bits) const;
 
  private:
-  void list_subs(const kernels::ListKernels& kernels, std::size_t count, std::size_t subs, std::size_t hole);
-  void list_inner(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint32_t elements);
+  void list_gaps(const kernels::ListKernels& kernels, std::span<const Position> positions, std::uint32_t elements);
 
-  unsigned shift_ = 0;
-  bool runs_ = false;  // subs_ lists where active sub-blocks begin and end, not each of them
-  RiceList subs_;
-  RiceList inner_;  // of the changes, or of what does not change where that is less
-  std::size_t active_count_ = 0;
-  Scratch<std::uint16_t> active_;
-  Scratch<std::uint16_t> bounds_;
-  Scratch<std::uint16_t> filled_;
-  Scratch<std::uint16_t> inner_positions_;
+  unsigned long_shift_ = 0;  // a gap of 2^long_shift_ elements is long
+  RiceList places_;          // of the changes behind long gaps, among all changes
+  RiceList long_;
+  RiceList short_;
+  Scratch<std::uint16_t> place_positions_;
+  Scratch<Position> long_positions_;
+  Scratch<Position> short_positions_;
 };
 
+using TwoLevelList = BasicTwoLevelList<std::uint16_t>;
+
 // Reads hostile bytes, in the order in which they are written.
-class TwoLevelReader {
+template <class Position>
+class BasicTwoLevelReader {
  public:
   // False if the head is invalid.
   bool read_head(std::span<const std::byte>& payload, std::uint32_t elements, std::size_t count);
   bool read_planes(const kernels::ListKernels& kernels, BitCursor& bits);
   // Writes the positions (room for kPositionSlack more).
-  bool read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions);
+  bool read_unary(const kernels::ListKernels& kernels, BitCursor& bits, Position* positions);
 
  private:
-  bool read_subs(const kernels::ListKernels& kernels, BitCursor& bits);
-  std::size_t expand_runs(std::size_t subs);
+  std::size_t short_count() const { return count_ - long_count_; }
+  std::uint64_t end_of(const Position* short_positions) const;
 
-  std::uint32_t elements_ = 0;
+  std::uint64_t elements_ = 0;
   std::size_t count_ = 0;
-  unsigned shift_ = 0;
-  bool runs_ = false;
-  bool inverted_ = false;
-  std::size_t listed_ = 0;        // sub-blocks, or their bounds
-  std::uint32_t inner_span_ = 0;  // elements of the active sub-blocks
-  RiceListReader subs_;
-  RiceListReader inner_;
-  Scratch<std::uint16_t> bounds_;
-  Scratch<std::uint16_t> unchanged_;
-  Scratch<std::uint16_t> moves_;  // of each active sub-block: from its place among these to its place in the block
+  std::size_t long_count_ = 0;
+  unsigned long_shift_ = 0;
+  unsigned short_shift_ = 0;
+  RiceListReader places_;
+  RiceListReader long_;
+  RiceListReader short_;
+  Scratch<std::uint16_t> place_positions_;
+  Scratch<Position> long_positions_;
+  Scratch<Position> short_positions_;
 };
+
+using TwoLevelReader = BasicTwoLevelReader<std::uint16_t>;
 
 }  // namespace sparcl::codec

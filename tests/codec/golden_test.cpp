@@ -248,20 +248,14 @@ std::vector<Defect> content_defects() {
 }
 
 std::vector<Defect> sub_block_defects() {
-  // Its content: k (one byte), sub-blocks, s, parameters, x, bits.
+  // Its content: k (one byte), sizes, s, parameters, x, bits.
   return {
-      {"two_level_undefined_bits", "two_level", Code::kCorrupt, "sub-blocks",
-       content(kTwoLevel, [](Bytes& b) { b[1] |= std::byte{0x20}; })},
-      {"two_level_tiny_sub_blocks", "two_level", Code::kCorrupt, "sub-blocks",
-       content(kTwoLevel, [](Bytes& b) { b[1] = std::byte{0x13}; })},
-      {"two_level_huge_sub_blocks", "two_level", Code::kCorrupt, "sub-blocks",
-       content(kTwoLevel, [](Bytes& b) { b[1] = std::byte{0x1d}; })},
-      {"two_level_no_sub_blocks", "two_level", Code::kCorrupt, "sub-blocks",
-       content(kTwoLevel, [](Bytes& b) { b[2] = std::byte{0}; })},
-      {"two_level_more_sub_blocks_than_there_are", "two_level", Code::kCorrupt, "sub-blocks",
-       content(kTwoLevel, [](Bytes& b) { b[1] = std::byte{0x0c}, b[2] = std::byte{3}; })},
-      {"two_level_more_changes_than_elements", "two_level", Code::kCorrupt, "too few sub-blocks",
-       content(kTwoLevel, [](Bytes& b) { b[1] = std::byte{0x04}, b[2] = std::byte{1}; })},
+      {"two_level_short_gaps_of_too_many_bits", "two_level", Code::kCorrupt, "sizes of gaps",
+       content(kTwoLevel, [](Bytes& b) { b[1] = std::byte{0x54}; })},
+      {"two_level_more_long_gaps_than_changes", "two_level", Code::kCorrupt, "sizes of gaps",
+       content(kTwoLevel, [](Bytes& b) { b[2] = std::byte{0x7f}, b[1] = std::byte{0}; })},
+      {"two_level_long_gaps_past_end", "two_level", Code::kCorrupt, "sizes of gaps",
+       content(kTwoLevel, [](Bytes& b) { b[1] = std::byte{0x0c}, b[2] = std::byte{2}; })},
       {"two_level_cut", "two_level", Code::kCorrupt, "inside its positions",
        content(kTwoLevel, [](Bytes& b) { b.resize(8 + kOldCheckBytes); })},
   };
@@ -325,7 +319,8 @@ std::vector<Defect> entropy_defects() {
       {"coded_without_state_hash", "coded", Code::kCorrupt, "state hash",
        content(kTagUpdateHeader, [](Bytes& b) { b[52] = std::byte{0}; })},
       {"coded_cut", "coded", Code::kWrongBase, "neither", content(kCoded, [](Bytes& b) { b.resize(500); })},
-      {"coded_leads_elsewhere", "coded", Code::kCorrupt, "do not lead to the values", content(kCoded, [](Bytes& b) { flip(b, 900); })},
+      {"coded_leads_elsewhere", "coded", Code::kCorrupt, "do not lead to the values",
+       content(kCoded, [](Bytes& b) { flip(b, 900); })},
       {"packed_plane_that_there_is_not", "packed", Code::kCorrupt, "plane",
        content(kPacked, [](Bytes& b) { b[0] |= std::byte{16}; })},
       {"packed_cut", "packed", Code::kCorrupt, "inside a coded plane", content(kPacked, [](Bytes& b) { b.pop_back(); })},

@@ -69,6 +69,60 @@ TEST_P(BitListKernels, JoinGapsTellsOfPositionsPast65535) {
   EXPECT_EQ(body().lists.join_gaps(remainders.data(), marks.data(), 1, 15, positions.data()), (60000ull << 15) + 32767);
 }
 
+struct WideList {
+  std::vector<std::uint32_t> positions;
+  unsigned shift;
+};
+
+std::vector<WideList> wide_lists() {
+  std::mt19937_64 random(12);
+  std::vector<WideList> all{{{}, 0}, {{0}, 16}, {{0xffffffff}, 16}, {{0, 0xfffe0000}, 16}, {{65535, 65536, 65537}, 15}};
+  for (const std::size_t count : interesting_counts()) {
+    for (const unsigned gap_bits : {1u, 9u, 18u}) {
+      WideList list{{}, gap_bits > 2 ? gap_bits - 2 : 0};  // so that marks stay below 65,536
+      std::uint64_t next = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        next += random() % (1u << gap_bits);
+        list.positions.push_back(static_cast<std::uint32_t>(next++));
+      }
+      all.push_back(std::move(list));
+    }
+  }
+  return all;
+}
+
+Gaps split_wide(const KernelSet& set, const WideList& list) {
+  const std::size_t count = list.positions.size();
+  Gaps gaps{std::vector<std::uint16_t>(count + kPositionSlack), std::vector<std::uint16_t>(count + kPositionSlack)};
+  set.lists.split_wide_gaps(list.positions.data(), count, list.shift, gaps.remainders.data(), gaps.marks.data());
+  gaps.remainders.resize(count);
+  gaps.marks.resize(count);
+  return gaps;
+}
+
+TEST_P(BitListKernels, WideGapsGoBothWays) {
+  for (const WideList& list : wide_lists()) {
+    const std::size_t count = list.positions.size();
+    const Gaps gaps = split_wide(reference(), list);
+    ASSERT_TRUE(split_wide(body(), list) == gaps) << count;
+    std::vector<std::uint32_t> positions(count + kPositionSlack);
+    const std::uint64_t last =
+        body().lists.join_wide_gaps(gaps.remainders.data(), gaps.marks.data(), count, list.shift, positions.data());
+    positions.resize(count);
+    ASSERT_EQ(positions, list.positions);
+    ASSERT_EQ(last, count == 0 ? 0 : list.positions.back());
+  }
+}
+
+TEST_P(BitListKernels, JoinWideGapsTellsOfPositionsPast32Bits) {
+  const std::vector<std::uint16_t> remainders(100, 65535);
+  std::vector<std::uint16_t> marks(100);
+  for (std::size_t i = 0; i < marks.size(); ++i) marks[i] = static_cast<std::uint16_t>(i + 65000);
+  std::vector<std::uint32_t> positions(100 + kPositionSlack);
+  EXPECT_EQ(body().lists.join_wide_gaps(remainders.data(), marks.data(), 100, 16, positions.data()),
+            (65000ull << 16) + 100 * 65535 + 99);
+}
+
 std::vector<std::byte> packed(const KernelSet& set, const std::vector<std::uint16_t>& values, std::size_t count, unsigned planes,
                               unsigned lead) {
   std::vector<std::byte> bytes((lead + count * planes + 7) / 8 + kBitSlackBytes);

@@ -4,7 +4,7 @@ namespace sparcl::oracle {
 
 PositionList::PositionList(std::uint64_t span, std::uint64_t count) : span_(span), count_(count) {
   if (count == 0) return;
-  while ((64 * count) << low_bits_ < 31 * span) ++low_bits_;
+  while (low_bits_ < 16 && (64 * count) << low_bits_ < 31 * span) ++low_bits_;
 }
 
 void PositionList::read_planes(BitCursor& bits) {

@@ -3,67 +3,68 @@
 #include <algorithm>
 
 namespace sparcl::oracle {
+namespace {
+
+std::vector<std::uint64_t> gaps_of(const std::vector<std::uint64_t>& positions) {
+  std::vector<std::uint64_t> gaps;
+  std::uint64_t next = 0;
+  for (const std::uint64_t position : positions) {
+    gaps.push_back(position - next);
+    next = position + 1;
+  }
+  return gaps;
+}
+
+}  // namespace
 
 PositionLevels::PositionLevels(ByteCursor& in, std::uint64_t elements, std::uint64_t count, bool two_levels)
     : elements_(elements), count_(count), two_levels_(two_levels) {
   if (!two_levels) return;
   const std::uint64_t parameters = in.number(1);
-  refuse_if(parameters >= 0x20, "undefined bits of sub-blocks are set");
-  runs_ = (parameters & 0x10) != 0;
-  size_bits_ = static_cast<unsigned>(parameters & 0x0f);
-  refuse_if(size_bits_ < 4 || size_bits_ > 12, "sub-blocks of a size that there is not");
-  subs_ = (elements_ + (std::uint64_t{1} << size_bits_) - 1) >> size_bits_;
-  listed_ = in.varint();
-  refuse_if(listed_ == 0 || listed_ > subs_, "a list of sub-blocks has another length");
+  const unsigned j = static_cast<unsigned>(parameters & 0x0f);
+  short_bits_ = static_cast<unsigned>(parameters >> 4);
+  refuse_if(short_bits_ > j, "short gaps with more low bits than they can have");
+  least_long_ = std::uint64_t{1} << j;
+  long_count_ = in.varint();
+  refuse_if(long_count_ > count, "more long gaps than changes");
+  refuse_if(long_count_ * least_long_ > elements - count, "more long gaps than elements that do not change");
 }
 
 void PositionLevels::read_planes(BitCursor& bits) {
-  if (two_levels_) {
-    read_subs(bits);
-  } else {
-    active_ = {{0, elements_}};
+  if (!two_levels_) {
+    short_gaps_.emplace(elements_, count_);
+    short_gaps_->read_planes(bits);
+    return;
   }
-  for (const Range& range : active_) candidate_count_ += range.count;
-  refuse_if(candidate_count_ < count_, "more changes than elements in active sub-blocks");
-  lists_unchanged_ = two_levels_ && 2 * count_ > candidate_count_;
-  list_.emplace(candidate_count_, lists_unchanged_ ? candidate_count_ - count_ : count_);
-  list_->read_planes(bits);
+  which_are_long_.emplace(count_, long_count_);
+  which_are_long_->read_planes(bits);
+  which_are_long_->read_unary(bits);
+  long_gaps_.emplace(elements_ - count_ - long_count_ * least_long_ + long_count_, long_count_);
+  long_gaps_->read_planes(bits);
+  long_gaps_->read_unary(bits);
+  short_gaps_.emplace(elements_, least_long_ == 1 ? 0 : count_ - long_count_, short_bits_);
+  short_gaps_->read_planes(bits);
 }
 
-void PositionLevels::read_subs(BitCursor& bits) {
-  PositionList list(subs_, listed_);
-  list.read_planes(bits);
-  list.read_unary(bits);
-  std::vector<bool> is_listed(subs_);
-  for (const std::uint64_t sub : list.positions()) is_listed[sub] = true;
-  bool active = false;
-  for (std::uint64_t sub = 0; sub < subs_; ++sub) {
-    active = runs_ ? active != is_listed[sub] : is_listed[sub];
-    const std::uint64_t first = sub << size_bits_;
-    if (active) active_.push_back({first, std::min(elements_, (sub + 1) << size_bits_) - first});
-  }
-}
-
-// Which of the candidates change.
-std::vector<std::uint64_t> PositionLevels::changed_candidates() const {
-  if (!lists_unchanged_) return list_->positions();
-  std::vector<std::uint64_t> changed;
-  std::uint64_t next = 0;
-  for (const std::uint64_t unchanged : list_->positions()) {
-    for (; next < unchanged; ++next) changed.push_back(next);
-    ++next;
-  }
-  for (; next < candidate_count_; ++next) changed.push_back(next);
-  return changed;
+void PositionLevels::read_unary(BitCursor& bits) {
+  short_gaps_->read_unary(bits);
+  if (two_levels_) refuse_if(positions().back() >= elements_, "a position lies past the end");
 }
 
 std::vector<std::uint64_t> PositionLevels::positions() const {
+  if (!two_levels_) return short_gaps_->positions();
+  const std::vector<std::uint64_t> long_gaps = gaps_of(long_gaps_->positions());
+  std::vector<std::uint64_t> short_gaps = gaps_of(short_gaps_->positions());
+  if (least_long_ == 1) short_gaps.assign(count_ - long_count_, 0);
   std::vector<std::uint64_t> positions;
-  std::size_t range = 0;
-  std::uint64_t before = 0;  // candidates in the ranges before this one
-  for (const std::uint64_t candidate : changed_candidates()) {
-    while (candidate - before >= active_[range].count) before += active_[range++].count;
-    positions.push_back(active_[range].first + candidate - before);
+  std::size_t longs = 0;
+  std::uint64_t next = 0;
+  for (std::uint64_t i = 0; i < count_; ++i) {
+    const bool is_long = longs < long_count_ && which_are_long_->positions()[longs] == i;
+    const std::uint64_t gap = is_long ? long_gaps[longs] + least_long_ : short_gaps[i - longs];
+    longs += is_long ? 1 : 0;
+    positions.push_back(next + gap);
+    next = positions.back() + 1;
   }
   return positions;
 }

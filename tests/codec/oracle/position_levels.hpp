@@ -1,5 +1,5 @@
 #pragma once
-// Where a block's changes are: one list of positions, or two (of sub-blocks, and in these).
+// Where a block's changes are: one list of positions, or two levels (long gaps apart from short ones).
 
 #include <optional>
 #include <vector>
@@ -10,33 +10,23 @@ namespace sparcl::oracle {
 
 class PositionLevels {
  public:
-  // Reads what says how the block is cut, where there are two levels.
+  // Reads what says how the gaps are told apart, where there are two levels.
   PositionLevels(ByteCursor& in, std::uint64_t elements, std::uint64_t count, bool two_levels);
 
   void read_planes(BitCursor& bits);
-  void read_unary(BitCursor& bits) { list_->read_unary(bits); }
+  void read_unary(BitCursor& bits);
   std::vector<std::uint64_t> positions() const;
 
  private:
-  struct Range {
-    std::uint64_t first;
-    std::uint64_t count;
-  };
-
-  void read_subs(BitCursor& bits);
-  std::vector<std::uint64_t> changed_candidates() const;
-
   std::uint64_t elements_;
   std::uint64_t count_;
   bool two_levels_;
-  bool runs_ = false;
-  unsigned size_bits_ = 0;
-  std::uint64_t subs_ = 0;
-  std::uint64_t listed_ = 0;
-  bool lists_unchanged_ = false;
-  std::vector<Range> active_;          // elements that may change
-  std::uint64_t candidate_count_ = 0;  // of them
-  std::optional<PositionList> list_;   // among them
+  std::uint64_t least_long_ = 1;  // 2^j
+  unsigned short_bits_ = 0;       // l
+  std::uint64_t long_count_ = 0;  // s
+  std::optional<PositionList> which_are_long_;
+  std::optional<PositionList> long_gaps_;
+  std::optional<PositionList> short_gaps_;  // or all positions, on one level
 };
 
 }  // namespace sparcl::oracle
