@@ -1,26 +1,22 @@
 #include "bench/codec/bench_data.hpp"
 
-#include <sys/mman.h>
+#include <fmt/format.h>
 
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <random>
+
+#include "bench/codec/bench_random.hpp"
 
 namespace sparcl::bench {
 namespace {
-
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::uint16_t ord(std::uint16_t bits) { return static_cast<std::uint16_t>((bits & 0x8000) ? ~bits : bits | 0x8000); }
 std::uint16_t unord(std::uint16_t order) { return static_cast<std::uint16_t>((order & 0x8000) ? order & 0x7fff : ~order); }
 
 // Step sizes of the trace of a fine-tuning with bf16 weights (89.5 % are 1): entropy 0.84 bits, and one for the sign.
-unsigned draw_magnitude(std::mt19937_64& random) {
+unsigned draw_magnitude(Random& random) {
   struct Row {
     double share;
     unsigned first, last;
@@ -28,109 +24,108 @@ unsigned draw_magnitude(std::mt19937_64& random) {
   static constexpr Row kRows[] = {{0.8949, 1, 1},  {0.0430, 2, 2},   {0.0201, 3, 3},   {0.0092, 4, 4},
                                   {0.0060, 5, 5},  {0.0045, 6, 6},   {0.0035, 7, 7},   {0.0021, 8, 8},
                                   {0.0080, 9, 16}, {0.0044, 17, 32}, {0.0023, 33, 64}, {1, 65, 256}};
-  double at = std::uniform_real_distribution<double>(0, 1)(random);
+  double at = random.uniform();
   for (const Row& row : kRows) {
-    if (at < row.share) return row.first + static_cast<unsigned>(random() % (row.last - row.first + 1));
+    if (at < row.share) return row.first + static_cast<unsigned>(random.below(row.last - row.first + 1));
     at -= row.share;
   }
   return 1;
 }
 
-}  // namespace
-
-HugeBuffer::HugeBuffer(std::size_t bytes) : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage) {
-  void* at = std::aligned_alloc(kHugePage, bytes_);
-  if (at == nullptr) std::abort();
-  madvise(at, bytes_, MADV_HUGEPAGE);
-  std::memset(at, 0, bytes_);
-  data_ = static_cast<std::byte*>(at);
-}
-
-HugeBuffer::~HugeBuffer() { std::free(data_); }
-
-namespace {
-
-void fill_base(std::uint16_t* base, std::uint64_t count, std::mt19937_64& random) {
-  for (std::uint64_t i = 0; i < count; ++i) {
-    // Exponents 0x70 to 0x7f: far from zero and from infinity, so that no step leaves the numbers.
-    const std::uint64_t bits = random();
-    base[i] = static_cast<std::uint16_t>((bits & 0x807f) | ((0x70 + ((bits >> 16) & 15)) << 7));
-  }
-}
-
-std::uint16_t stepped(std::uint16_t value, std::mt19937_64& random) {
+std::uint16_t stepped(std::uint16_t value, Random& random) {
   const unsigned magnitude = draw_magnitude(random);
-  const bool negative = (random() & 1) != 0;
+  const bool negative = (random.bits() & 1) != 0;
   return unord(static_cast<std::uint16_t>(negative ? ord(value) - magnitude : ord(value) + magnitude));
 }
 
-// Bits of the changes' places given the chain that drew them: the forward algorithm (Rabiner 1989).
-double chain_bits(const std::uint16_t* base, const std::uint16_t* target, std::uint64_t count, double inside, double leave,
-                  double enter) {
-  double active = enter / (enter + leave);  // given all elements so far
-  double bits = 0;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const bool changed = base[i] != target[i];
-    const double likelihood = changed ? active * inside : 1 - active * inside;
-    bits -= std::log2(likelihood);
-    const double posterior = changed ? 1 : active * (1 - inside) / likelihood;
-    active = posterior * (1 - leave) + (1 - posterior) * enter;
+// Two equal states of bf16 weights with exponents 0x70 to 0x7f: far from zero and from infinity, so that no step leaves the
+// numbers, and none is likelier to change than another.
+Input equal_states(const char* kind, std::string name, std::uint64_t elements, Random& random) {
+  Input input;
+  input.kind = kind;
+  input.name = std::move(name);
+  input.elements = elements;
+  input.base = HugeBuffer(input.bytes());
+  input.target = HugeBuffer(input.bytes());
+  auto* base = input.base.as<std::uint16_t>();
+  for (std::uint64_t i = 0; i < elements; ++i) {
+    const std::uint64_t bits = random.bits();
+    base[i] = static_cast<std::uint16_t>((bits & 0x807f) | ((0x70 + ((bits >> 16) & 15)) << 7));
   }
-  return bits;
+  std::memcpy(input.target.data(), base, input.bytes());
+  return input;
+}
+
+void find_limits(Input& input) { input.limits = limits_of(input.type, input.base.data(), input.target.data(), input.elements); }
+
+// All places take so many bits: the changes share them.
+void set_place_bits(Input& input, double bits) {
+  if (input.limits.changed > 0) input.limits.blind.place_bits = bits / static_cast<double>(input.limits.changed);
+  input.limits.given_old = input.limits.blind;
 }
 
 }  // namespace
 
-Limit fill_iid(std::uint16_t* base, std::uint16_t* target, std::uint64_t count, double density, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  fill_base(base, count, random);
-  std::memcpy(target, base, count * 2);
-  std::geometric_distribution<std::uint64_t> gap(density);
-  for (std::uint64_t i = density < 1 ? gap(random) : 0; i < count; i += 1 + (density < 1 ? gap(random) : 0)) {
-    target[i] = stepped(base[i], random);
-  }
-  return limit_of(base, target, count);
+Input iid_input(std::uint64_t elements, double density) {
+  Random random(1);
+  Input input = equal_states("iid", fmt::format("iid {:g} %", density * 100), elements, random);
+  auto* target = input.target.as<std::uint16_t>();
+  for (std::uint64_t i = random.gap(density); i < elements; i += 1 + random.gap(density)) target[i] = stepped(target[i], random);
+  find_limits(input);
+  input.limits.given_old = input.limits.blind;  // by making: the exponent says nothing
+  return input;
 }
 
-Limit fill_clustered(std::uint16_t* base, std::uint16_t* target, std::uint64_t count, const Clusters& clusters,
-                     std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  fill_base(base, count, random);
-  std::memcpy(target, base, count * 2);
+Input random_input(std::uint64_t elements, double density) {
+  Random random(2);
+  Input input = equal_states("random", fmt::format("random bits {:g} %", density * 100), elements, random);
+  if (density <= 0) input.name = "nothing changed";
+  auto* target = input.target.as<std::uint16_t>();
+  for (std::uint64_t i = density > 0 ? random.gap(density) : elements; i < elements; i += 1 + random.gap(density)) {
+    target[i] = static_cast<std::uint16_t>(random.bits());
+  }
+  find_limits(input);
+  return input;
+}
+
+Input clustered_input(std::uint64_t elements, const Clusters& clusters) {
+  Random random(1);
+  Input input = equal_states(
+      "clusters", fmt::format("{:g} % in runs of {:g}, {:g} inside", clusters.density * 100, clusters.run, clusters.inside),
+      elements, random);
   const double share = clusters.density / clusters.inside;
   const double leave = 1 / clusters.run;
   const double enter = leave * share / (1 - share);
-  std::uniform_real_distribution<double> uniform(0, 1);
-  bool active = uniform(random) < share;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    if (active && uniform(random) < clusters.inside) target[i] = stepped(base[i], random);
-    active = uniform(random) < (active ? 1 - leave : enter);
+  auto* target = input.target.as<std::uint16_t>();
+  bool active = random.with(share);
+  for (std::uint64_t i = 0; i < elements; ++i) {
+    if (active && random.with(clusters.inside)) target[i] = stepped(target[i], random);
+    active = random.with(active ? 1 - leave : enter);
   }
-  Limit limit = limit_of(base, target, count);
-  if (limit.changed > 0) {
-    limit.position_bits = chain_bits(base, target, count, clusters.inside, leave, enter) / static_cast<double>(limit.changed);
-  }
-  return limit;
+  find_limits(input);
+  set_place_bits(input, chain_place_bits(input.base.as<std::uint16_t>(), target, elements, clusters.inside, leave, enter));
+  return input;
 }
 
-Limit limit_of(const std::uint16_t* base, const std::uint16_t* target, std::uint64_t count) {
-  std::map<int, std::uint64_t> steps;
-  Limit limit;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    if (base[i] == target[i]) continue;
-    ++limit.changed;
-    ++steps[static_cast<std::int16_t>(ord(target[i]) - ord(base[i]))];
+Input block_input(std::uint64_t elements, std::uint64_t block, double density, double inside) {
+  Random random(1);
+  Input input =
+      equal_states("blocks", fmt::format("{:g} % in blocks of {}, {:g} inside", density * 100, block, inside), elements, random);
+  auto* target = input.target.as<std::uint16_t>();
+  for (std::uint64_t first = 0; first < elements; first += block) {
+    if (!random.with(density / inside)) continue;
+    for (std::uint64_t i = first; i < std::min(first + block, elements); ++i) {
+      if (random.with(inside)) target[i] = stepped(target[i], random);
+    }
   }
-  const double p = static_cast<double>(limit.changed) / static_cast<double>(count);
-  if (p > 0 && p < 1) limit.position_bits = -std::log2(p) - (1 - p) / p * std::log2(1 - p);
-  for (const auto& [step, times] : steps) {
-    const double share = static_cast<double>(times) / static_cast<double>(limit.changed);
-    limit.value_bits -= share * std::log2(share);
-  }
-  return limit;
+  find_limits(input);
+  set_place_bits(input, block_place_bits(input.base.as<std::uint16_t>(), target, elements, block, density / inside, inside));
+  return input;
 }
 
-std::vector<std::uint16_t> read_bf16(const std::string& path) {
+namespace {
+
+std::vector<char> read_bf16(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::uint64_t header_bytes = 0;
   if (!file.read(reinterpret_cast<char*>(&header_bytes), 8)) return {};
@@ -141,9 +136,27 @@ std::vector<std::uint16_t> read_bf16(const std::string& path) {
   for (const auto& [name, tensor] : tensors.items()) {
     if (name != "__metadata__") bytes = std::max(bytes, tensor["data_offsets"][1].get<std::size_t>());
   }
-  std::vector<std::uint16_t> values(bytes / 2);
-  file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(bytes));
+  std::vector<char> values(bytes);
+  file.read(values.data(), static_cast<std::streamsize>(bytes));
   return values;
+}
+
+}  // namespace
+
+Input trace_input(const std::string& folder, int step) {
+  Input input;
+  input.kind = "trace";
+  input.name = fmt::format("trace {}", step);
+  const std::vector<char> before = read_bf16(fmt::format("{}/weights/step_{:02d}.safetensors", folder, step - 1));
+  const std::vector<char> after = read_bf16(fmt::format("{}/weights/step_{:02d}.safetensors", folder, step));
+  if (before.size() != after.size()) return input;
+  input.elements = before.size() / 2;
+  input.base = HugeBuffer(before.size());
+  input.target = HugeBuffer(after.size());
+  std::memcpy(input.base.data(), before.data(), before.size());
+  std::memcpy(input.target.data(), after.data(), after.size());
+  find_limits(input);
+  return input;
 }
 
 }  // namespace sparcl::bench

@@ -1,50 +1,63 @@
 #pragma once
-// Inputs of the codec's benchmarks: changes strewn independently with the step sizes of a real fine-tuning, and traces of one.
+// Inputs of the codec's benchmarks: two states of an array and what is known of how they came about.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "bench/codec/entropy_limits.hpp"
+#include "bench/codec/huge_buffer.hpp"
+#include "src/base/data_type.hpp"
+
 namespace sparcl::bench {
 
-// Bytes on huge pages where the system gives them: what a training's allocator does with tensors of this size.
-class HugeBuffer {
- public:
-  explicit HugeBuffer(std::size_t bytes);
-  ~HugeBuffer();
-  HugeBuffer(const HugeBuffer&) = delete;
-  HugeBuffer& operator=(const HugeBuffer&) = delete;
+struct Input {
+  std::string kind;  // "iid", "clusters", ...: rows of one kind make a curve
+  std::string name;
+  DataType type = DataType::kBfloat16;
+  std::uint64_t elements = 0;
+  bool fresh = false;  // sent without a base
+  HugeBuffer base;
+  HugeBuffer target;
+  Limits limits;
 
-  std::byte* data() const { return data_; }
-  std::size_t size() const { return bytes_; }
-
- private:
-  std::byte* data_;
-  std::size_t bytes_;
+  std::size_t bytes() const { return static_cast<std::size_t>(elements) * element_bytes(type); }
+  double density() const { return static_cast<double>(limits.changed) / static_cast<double>(elements); }
 };
 
-struct Limit {
-  std::uint64_t changed = 0;
-  double position_bits = 0;  // a change, entropy of independent positions
-  double value_bits = 0;     // a change, entropy of the steps as they came
-};
-
-// Fills `base` with `count` bf16 weights, and `target` with the same but for a share `density` of them.
-Limit fill_iid(std::uint16_t* base, std::uint16_t* target, std::uint64_t count, double density, std::uint64_t seed);
+// bf16 weights; a share `density` changes, each independently, by the step sizes of a real fine-tuning.
+Input iid_input(std::uint64_t elements, double density);
 
 // The same with changes in clusters: a chain of two states walks over the elements, `run` elements long on average in the active
-// one, where a share `inside` changes; nothing does in the other. position_bits is the chain's own entropy.
+// one, where a share `inside` changes; nothing does in the other. limits.blind has the chain's own entropy for the places.
 struct Clusters {
   double density;
   double inside;
   double run;
 };
-Limit fill_clustered(std::uint16_t* base, std::uint16_t* target, std::uint64_t count, const Clusters& clusters, std::uint64_t seed);
+Input clustered_input(std::uint64_t elements, const Clusters& clusters);
 
-// All bf16 tensors of a .safetensors file, end to end; empty if it cannot be read. For files that we trust.
-std::vector<std::uint16_t> read_bf16(const std::string& path);
+// Masks of aligned blocks: each block is drawn independently, and in it a share `inside` changes. limits.blind as above.
+Input block_input(std::uint64_t elements, std::uint64_t block, double density, double inside);
 
-Limit limit_of(const std::uint16_t* base, const std::uint16_t* target, std::uint64_t count);
+// What rounding makes of masters in fp32, N(0, 0.02), that all make a step: an element changes with a probability of about
+// step / ulp, so small ones do more often. The step is sought that gives `density`. bf16, fp16 or fp8.
+enum class Steps : std::uint8_t {
+  kNormal,   // N(0, step), as of optimizers whose steps differ from weight to weight
+  kOneSize,  // step, up or down, as of signs, or of Adam in its first steps
+};
+Input masters_input(DataType type, std::uint64_t elements, double density, Steps steps = Steps::kNormal);
+
+// bf16 weights of which a share `density` gets random bits: nothing can be known of the values. 0: nothing changes.
+Input random_input(std::uint64_t elements, double density);
+
+// Other element types, and what optimizers do to theirs.
+std::vector<std::string> typed_names();
+Input typed_input(const std::string& name, std::uint64_t elements);
+
+// Steps `step - 1` and `step` of a trace: all bf16 tensors of FOLDER/weights/step_NN.safetensors, end to end; no elements if they
+// cannot be read. For files that we trust.
+Input trace_input(const std::string& folder, int step);
 
 }  // namespace sparcl::bench

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "bench/codec/bench_data.hpp"
+#include "bench/codec/huge_buffer.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/checksum.hpp"
 

@@ -1,0 +1,48 @@
+#pragma once
+// This library's codec on one input: size, and the times of each part.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/codec/bench_data.hpp"
+#include "bench/codec/bench_timing.hpp"
+#include "kernels/kernel_set.hpp"
+
+namespace sparcl::codec {
+struct BlockMode;
+}
+
+namespace sparcl::bench {
+
+struct OwnMode {
+  const char* name;      // of the rows
+  bool classes = false;  // EncodeOptions::allow_classes
+  bool fewest = false;   // EncodeOptions::fewest_bytes
+  const codec::BlockMode* block_mode = nullptr;
+};
+
+// What may be asked for: "sparcl" is what a broadcast sends, "sparcl classes" with exponent classes, "sparcl fewest" what a file
+// holds.
+const std::vector<OwnMode>& own_modes();
+
+struct OwnTimes {
+  std::uint64_t encoded_bytes = 0;
+  Samples read_one, read_two;  // the memory's limits, in the same rounds
+  Samples diff;                // the kernel alone
+  Samples encode;              // with diff and state hash
+  Samples encode_plain;        // without the state hash; empty with classes, which need one
+  Samples hash;                // the state hash's kernel alone, of all changes
+  Samples check;               // the receiver's checks of stream and base, nothing written
+  Samples apply;               // then decoding again, in place
+  Samples one_pass;            // checks and writes block by block (Writing::kEarly)
+  Samples unchecked;           // the same without the base checked (Verify::kOff): stream checked, decoded, applied
+};
+
+// `held` has room for the input. Ends the program if what comes out is not the target.
+OwnTimes measure_own(const Input& input, const OwnMode& mode, const kernels::KernelSet& kernels, int rounds, std::byte* held);
+
+std::vector<std::byte> encode_own(const Input& input, const OwnMode& mode, const kernels::KernelSet& kernels);
+
+}  // namespace sparcl::bench
