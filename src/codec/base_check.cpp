@@ -44,6 +44,11 @@ BaseCheck::Compared BaseCheck::read(const BlockView& held, const DecodedBlock& b
   gather(kernels_, held, block.changed(), held_values_.data(), next);
   const std::span<const std::byte> held_values(held_values_.data(), bytes);
   if (block.kind == DecodedKind::kValues) return {{}, held_values, {block.values.data(), bytes}};
+  if (block.kind == DecodedKind::kAdded) {
+    add_codes(held.shape.datatype, block.code_kind, block.scale, held_values_.data(), block.values.data(), block.count,
+              new_values_.data());
+    return {{}, held_values, {new_values_.data(), bytes}};
+  }
   kernels_.order_of(held.shape.datatype).add_steps(held_values_.data(), block.values.data(), block.count, new_values_.data());
   if (block.kind == DecodedKind::kMixed) replace_values(block, held.shape, new_values_.data());
   return {{}, held_values, {new_values_.data(), bytes}};

@@ -10,6 +10,7 @@
 #include "src/codec/block_view.hpp"
 #include "src/codec/byte_planes.hpp"
 #include "src/codec/coded_steps.hpp"
+#include "src/codec/lossy_values.hpp"
 #include "src/codec/scratch.hpp"
 #include "src/codec/split_rice.hpp"
 #include "src/codec/step_list.hpp"
@@ -45,6 +46,9 @@ class BlockChanges {
   bool has_all_values() const { return has_steps || fresh || count == shape().elements; }
   std::size_t bytes_to_beat = 0;  // set by choose_mode: a mode that will surely take as many need not work out its cost
 
+  LossyChanges lossy;  // codes of the changes, where new_values are what these lead to
+  StepList codes;      // of mode added
+  std::vector<std::byte> zeros;
   CodedSteps coded;              // of mode coded
   BytePlanes planes;             // of mode packed
   std::vector<std::byte> whole;  // the block as one piece, where it is several
@@ -64,7 +68,7 @@ class BlockChanges {
   TwoLevelList two_level_;
 };
 
-enum class DecodedKind : std::uint8_t { kWhole, kValues, kSteps, kMixed };
+enum class DecodedKind : std::uint8_t { kWhole, kValues, kSteps, kMixed, kAdded };
 
 // One block as received.
 struct DecodedBlock {
@@ -73,12 +77,15 @@ struct DecodedBlock {
   std::size_t count = 0;
   const std::byte* whole = nullptr;  // kWhole: all of the block, in the payload or in `values`
   Scratch<std::uint16_t> positions;
-  Scratch<std::byte> values;  // kValues: new values; kSteps: steps; kMixed: steps, 0 where a value replaces
+  Scratch<std::byte>
+      values;  // kValues: new values; kSteps: steps; kMixed: steps, 0 where a value replaces; kAdded: codes of one byte
   RiceListReader list;
   TwoLevelReader two_level;
   StepListReader steps;
   BytePlanesReader planes;
   CodedStepsReader coded;
+  CodeKind code_kind = CodeKind::kInt8;  // kAdded
+  Scale scale;
 
   // kMixed only: the changes (by their number, and by their position) that a value replaces.
   std::size_t replaced_count = 0;
@@ -122,6 +129,7 @@ extern const BlockMode kTwoLevelVerbatimMode;
 extern const BlockMode kPackedMode;
 extern const BlockMode kPackedFreshMode;
 extern const BlockMode kCodedMode;
+extern const BlockMode kAddedMode;
 
 std::span<const BlockMode* const> block_modes();
 // nullptr if there is none.

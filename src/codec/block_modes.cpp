@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array kModes{&kDenseMode,   &kFreshMode,       &kVerbatimMode, &kFlatMode,
                             &kClassesMode, &kMixedMode,       &kTwoLevelMode, &kTwoLevelVerbatimMode,
-                            &kPackedMode,  &kPackedFreshMode, &kCodedMode};
+                            &kPackedMode,  &kPackedFreshMode, &kCodedMode,    &kAddedMode};
 
 }  // namespace
 

@@ -44,6 +44,37 @@ struct ChangedHint {
   std::uint64_t block_elements = 0;  // 0: `indices` holds the hint
 };
 
+// How the new values of floats of 16 bits and more travel: exactly, or (lossy) as old value + code * scale, with a code of 8 bits
+// and one scale a block (docs/wire-format.md, mode added). What a code cannot say is a change again in the next update, as what a
+// rule leaves out. Elements of other types, and blocks that become or were NaN or infinite somewhere, travel exactly.
+enum class Values : std::uint8_t { kExact, kInt8, kFloat8 };
+enum class Rounding : std::uint8_t { kNearest, kStochastic };
+struct ValueCoding {
+  Values values = Values::kExact;
+  Rounding rounding = Rounding::kNearest;
+  std::uint64_t seed = 0;  // of kStochastic: with it, the target's version and the element's place a function of nothing else
+
+  bool is_lossy() const { return values != Values::kExact; }
+};
+
+// Between the target and what receivers will hold, over the changes that a lossy coding was asked for.
+struct LossyError {
+  double largest = 0;
+  double squares = 0;         // their sum
+  double change_squares = 0;  // that of target - base
+
+  void add(double error, double change) {
+    largest = error < -largest ? -error : error > largest ? error : largest;
+    squares += error * error;
+    change_squares += change * change;
+  }
+  void add(const LossyError& other) {
+    largest = other.largest > largest ? other.largest : largest;
+    squares += other.squares;
+    change_squares += other.change_squares;
+  }
+};
+
 struct EncodeOptions {
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
@@ -58,6 +89,7 @@ struct EncodeOptions {
                                               // lines are in the cache. Taken back unless keep_forward() follows
   bool with_runs = false;            // for files: the update can be composed with others by those who know no schema (compose.hpp)
   const ChangeRule* rule = nullptr;  // which changes are sent (change_rule.hpp); nullptr, or without a whole base: all
+  ValueCoding values;                // of these changes; without a whole base: exact
   // Blocks of bf16 and fp16 may be coded given the old values' exponents: a third fewer bits for real changes, at half the speed.
   // With a state hash only, and not with hints.
   bool allow_classes = false;
@@ -69,6 +101,7 @@ struct EncodeStats {
   std::uint64_t elements = 0;
   std::uint64_t changed = 0;
   std::uint64_t encoded_bytes = 0;
+  LossyError lossy;
   Hash128 base_hash;  // with_state_hash only
   Hash128 target_hash;
 };

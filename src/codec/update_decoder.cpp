@@ -116,6 +116,7 @@ struct UpdateDecoder::Impl {
   bool fits_held = true;        // Verify::kOff: all blocks of classes
   Payload class_payload;
   std::vector<std::byte> held_block;       // in one piece
+  std::vector<std::byte> added_values;     // room for those of a block in mode added
   std::uint64_t next_block = 0;            // the least index that the next block can have
   std::uint64_t hashed_block = 0;          // kFull: all below are in the hashes
   std::size_t chunk_entries = 0;           // those of the chunk begin here
@@ -339,6 +340,9 @@ Status UpdateDecoder::Impl::load(const Staging& staging, const BlockEntry& entry
     return corrupt(fmt::format("{} (mode {}, {} bytes at byte {}) {}", describe_blocks(map, entry.index, entry.index, array_name),
                                mode.name, entry.bytes, entry.first, wrong));
   }
+  if (slot.block.kind == DecodedKind::kAdded) {
+    added_values.resize(std::max(added_values.size(), slot.block.count * slot.shape.element_bytes()));
+  }
   if (mode.resolve != nullptr) {
     slot.of_classes = true;
     slot.is_last = true;
@@ -458,6 +462,12 @@ void UpdateDecoder::Impl::write_pending(const Slot* next) {
     case DecodedKind::kMixed:  // files only: speed is no concern
       add_steps_at(kernels, view(*pending), block.changed(), block.values.data(), {});
       scatter(kernels, view(*pending), block.replaced_positions(), block.replaced_values.data(), {});
+      break;
+    case DecodedKind::kAdded:
+      gather(kernels, view(*pending), block.changed(), added_values.data());
+      add_codes(pending->shape.datatype, block.code_kind, block.scale, added_values.data(), block.values.data(), block.count,
+                added_values.data());
+      scatter(kernels, view(*pending), block.changed(), added_values.data(), accesses_of(next));
       break;
   }
   pending = nullptr;

@@ -67,7 +67,8 @@ struct UpdateEncoder::Impl {
   void write_classes(std::size_t part_count, std::size_t bytes, const ClassTable& table, ByteSink& sink);
   const ClassTable* table_for(const Superblock& superblock);
   void open(Part& part, std::uint64_t index);
-  std::size_t apply_rule(Part& part, std::size_t found);
+  bool selects() const { return (options.rule != nullptr || options.values.is_lossy()) && has_whole_base; }
+  std::size_t select(Part& part, std::size_t found);
   void add_to_hashes(const Part& part);
   void choose(Part& part);
   void encode_part(Part& part, ByteSink& sink);
@@ -184,7 +185,7 @@ Status UpdateEncoder::Impl::encode_block(ByteSink& sink) {
     SPARCL_RETURN_IF_ERROR(scan.scan(changes.shape().datatype, part.pieces,
                                      {changes.positions.data(), changes.old_values.data(), changes.new_values.data()},
                                      changes.count));
-    if (options.rule != nullptr && has_whole_base && changes.count > 0) changes.count = apply_rule(part, changes.count);
+    if (selects() && changes.count > 0) changes.count = select(part, changes.count);
   }
   add_to_hashes(part);
   choose(part);
@@ -192,14 +193,19 @@ Status UpdateEncoder::Impl::encode_block(ByteSink& sink) {
   return {};
 }
 
-// Keeps what the rule leaves. Where that is so much that a mode may want the whole block, the target is made anew: the base with
-// what is sent, which is what the receivers will hold.
-std::size_t UpdateEncoder::Impl::apply_rule(Part& part, std::size_t found) {
+// Keeps what the rule leaves, with the values that lossy coding gives it. Where that is so much that a mode may want the whole
+// block, the target is made anew: the base with what is sent, which is what the receivers will hold.
+std::size_t UpdateEncoder::Impl::select(Part& part, std::size_t found) {
   BlockChanges& changes = part.changes;
   const BlockShape shape = changes.shape();
-  const std::size_t count = options.rule->keep({part.index, shape.datatype, part.pieces, changes.positions.data(),
-                                                changes.old_values.data(), changes.new_values.data(), found});
-  if (count == found || (count < shape.elements / 8 && options.mode == nullptr)) return count;
+  FoundChanges left{
+      part.index, shape.datatype, part.pieces, changes.positions.data(), changes.old_values.data(), changes.new_values.data(),
+      found};
+  if (options.rule != nullptr) left.count = options.rule->keep(left);
+  const std::size_t count = changes.lossy.choose(options.values, options.target_version, left);
+  stats.lossy.add(changes.lossy.error());
+  const bool is_target = count == found && !changes.lossy.active();
+  if (is_target || (count < shape.elements / 8 && options.mode == nullptr)) return count;
   ruled_block.resize(shape.bytes());
   copy_block(view(part, base), ruled_block.data());
   ruled_array = ruled_block.data();
@@ -214,7 +220,7 @@ std::size_t UpdateEncoder::Impl::apply_rule(Part& part, std::size_t found) {
 // find.
 const ClassTable* UpdateEncoder::Impl::table_for(const Superblock& superblock) {
   const bool wanted = options.mode == &kClassesMode || (options.allow_classes && options.mode == nullptr);
-  if (!wanted || !options.with_state_hash || !has_whole_base || !hints.empty() || options.rule != nullptr) return nullptr;
+  if (!wanted || !options.with_state_hash || !has_whole_base || !hints.empty() || selects()) return nullptr;
   return regions.table_for(superblock);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "src/base/number.hpp"
 #include "src/codec/sparse_vector.hpp"
 #include "tests/codec/codec_support.hpp"
 #include "tests/codec/stream_surgery.hpp"
@@ -160,6 +161,34 @@ inline std::vector<GoldenUpdate> golden_updates() {
     }
     update.options.fewest_bytes = true;
     update.options.with_state_hash = true;
+  });
+  // Old values and changes are multiples of one power of two that codes can say, so that lossy coding loses nothing.
+  add("added", {{DataType::kFloat32, 2000}, {DataType::kFloat16, 900}, {DataType::kFloat64, 700}, {DataType::kBfloat16, 600}},
+      [](GoldenUpdate& update, GoldenRandom& random) {
+        for (const std::size_t array : {0, 1, 2, 3}) {
+          const DataType type = update.base.specs[array].datatype;
+          const double unit = array == 3 ? 0x1p-4 : 0x1p-9;
+          for (std::uint64_t i = 0; i < update.base.specs[array].count; ++i) {
+            const std::size_t at = i * element_bytes(type);
+            const double old_value = unit * static_cast<double>(random() % 128);
+            const int code = i == 401                                    ? 127
+                             : random.one_in(30) || (i > 500 && i < 560) ? static_cast<int>(random() % 255) - 127
+                                                                         : 0;
+            store_number(type, old_value, update.base.arrays[array].data() + at);
+            store_number(type, old_value + unit * code, update.target.arrays[array].data() + at);
+          }
+        }
+        update.options.values = {Values::kInt8, Rounding::kStochastic, 4};
+        update.options.with_state_hash = true;
+      });
+  add("added_float8", {{DataType::kFloat32, 1000}}, [](GoldenUpdate& update, GoldenRandom& random) {
+    for (std::size_t i = 0; i < 1000; ++i) {
+      const auto size = static_cast<std::byte>(i == 99 ? 126 : random.one_in(12) ? random() % 127 : 0);
+      const double change = load_number(DataType::kFloat8e4m3, &size) * 0x1p-12;
+      store_number(DataType::kFloat32, 0.25, update.base.arrays[0].data() + 4 * i);
+      store_number(DataType::kFloat32, 0.25 + (random.one_in(2) ? change : -change), update.target.arrays[0].data() + 4 * i);
+    }
+    update.options.values = {Values::kFloat8};
   });
   return all;
 }

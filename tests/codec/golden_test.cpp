@@ -129,6 +129,7 @@ constexpr std::uint8_t kClasses = kTagBlock + 4;
 constexpr std::uint8_t kTwoLevel = kTagBlock + 6;
 constexpr std::uint8_t kPacked = kTagBlock + 8;
 constexpr std::uint8_t kCoded = kTagBlock + 10;
+constexpr std::uint8_t kAdded = kTagBlock + 11;
 
 std::vector<Defect> frame_defects() {
   const auto insert = [](RawStream& stream, std::size_t at, std::uint8_t tag, std::size_t bytes) {
@@ -330,8 +331,34 @@ std::vector<Defect> entropy_defects() {
   };
 }
 
+std::vector<Defect> added_defects() {
+  // k (one or two bytes), form, scale (low byte first), parameters; the first block is of floats of 32 bits.
+  return {
+      {"added_change_count_zero", "added_float8", Code::kCorrupt, "change count",
+       content(kAdded, [](Bytes& b) { b[0] = std::byte{0}; })},
+      {"added_undefined_form", "added_float8", Code::kCorrupt, "form or scale",
+       content(kAdded, [](Bytes& b) { b[1] |= std::byte{4}; })},
+      {"added_scale_zero", "added_float8", Code::kCorrupt, "form or scale",
+       content(kAdded, [](Bytes& b) { b[2] = b[3] = b[4] = b[5] = std::byte{0}; })},
+      {"added_scale_denormal", "added_float8", Code::kCorrupt, "form or scale",
+       content(kAdded, [](Bytes& b) { b[4] = std::byte{0x0f}, b[5] = std::byte{0}; })},
+      {"added_scale_negative", "added_float8", Code::kCorrupt, "form or scale",
+       content(kAdded, [](Bytes& b) { b[5] |= std::byte{0x80}; })},
+      {"added_scale_too_large", "added_float8", Code::kCorrupt, "form or scale",
+       content(kAdded, [](Bytes& b) { b[4] = std::byte{0xd0}, b[5] = std::byte{0x7e}; })},
+      {"added_code_127_of_float8", "added", Code::kCorrupt, "code that there is not",
+       content(kAdded, [](Bytes& b) { b[b[0] < std::byte{0x80} ? 1 : 2] |= std::byte{1}; })},
+      {"added_leads_elsewhere", "added_float8", Code::kCorrupt, "do not lead to the values",
+       content(kAdded, [](Bytes& b) { flip(b, 4); })},
+      {"added_codes_cut", "added_float8", Code::kCorrupt, "", content(kAdded, [](Bytes& b) { b.resize(60); })},
+      {"added_to_integers", "verbatim", Code::kCorrupt, "no float of 16 bits",
+       surgery([](RawStream& s) { s.sections[s.find(kVerbatim)].tag = kAdded; })},
+  };
+}
+
 std::vector<Defect> defects() {
   auto all = frame_defects();
+  for (Defect& defect : added_defects()) all.push_back(std::move(defect));
   for (Defect& defect : sub_block_defects()) all.push_back(std::move(defect));
   for (Defect& defect : entropy_defects()) all.push_back(std::move(defect));
   for (Defect& defect : content_defects()) all.push_back(std::move(defect));

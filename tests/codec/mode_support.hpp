@@ -22,7 +22,11 @@ inline Status decode_writing(std::span<const std::byte> stream, State& held, Wri
 
 // A payload of the mode for `elements` of which a cluster changes; empty if the mode cannot.
 inline std::vector<std::byte> payload_of(const BlockMode& mode, DataType type, std::uint32_t elements, std::mt19937_64& random) {
-  const State base = random_state({{type, elements}}, random());
+  State base = random_state({{type, elements}}, random());
+  if (&mode == &kAddedMode) {  // which takes numbers only
+    for (std::size_t i = element_bytes(type) - 1; i < base.arrays[0].size(); i += element_bytes(type))
+      base.arrays[0][i] &= std::byte{0x3f};
+  }
   State target = base;
   if (mode.whole) std::fill(target.arrays[0].begin(), target.arrays[0].end(), std::byte{0x3f});  // so that planes can be coded
   const std::size_t width = element_bytes(type);
@@ -46,6 +50,9 @@ inline std::vector<std::byte> payload_of(const BlockMode& mode, DataType type, s
   changes.set_changes(kernels::cpu_kernels().of(type).diff_values(base.arrays[0].data(), target.arrays[0].data(), elements, 0,
                                                                   changes.positions.data(), changes.old_values.data(),
                                                                   changes.new_values.data()));
+  changes.set_changes(changes.lossy.choose({.values = &mode == &kAddedMode ? Values::kInt8 : Values::kExact}, 0,
+                                           {0, type, changes.target.pieces, changes.positions.data(), changes.old_values.data(),
+                                            changes.new_values.data(), changes.count}));
   const std::size_t bytes = mode.cost(changes);
   if (bytes == kCannot) return {};
   std::vector<std::byte> payload(bytes);

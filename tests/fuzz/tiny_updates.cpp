@@ -12,8 +12,8 @@ using codec::ArraySpec;
 using codec::Change;
 using codec::State;
 
-TinyUpdate make(std::vector<ArraySpec> specs, double density, Change change, std::uint64_t seed) {
-  TinyUpdate update{codec::random_state(std::move(specs), seed), {}, {}, {}};
+TinyUpdate make(State base, double density, Change change, std::uint64_t seed) {
+  TinyUpdate update{std::move(base), {}, {}, {}};
   update.target = codec::changed_state(update.base, density, change, seed + 100);
   update.other = codec::changed_state(update.base, 0.1, codec::Change::kRandom, seed + 200);
   codec::EncodeOptions options;
@@ -23,6 +23,9 @@ TinyUpdate make(std::vector<ArraySpec> specs, double density, Change change, std
   for (const codec::BlockMode* mode : modes) {
     for (const bool with_hash : {true, false}) {  // some modes need it
       options.mode = mode;
+      options.values.values = mode != &codec::kAddedMode ? codec::Values::kExact
+                              : with_hash                ? codec::Values::kInt8
+                                                         : codec::Values::kFloat8;
       options.with_state_hash = options.with_runs = options.allow_classes = with_hash;
       codec::Encoded encoded = codec::encode(update.base, update.target, options);
       if (encoded.status.ok() && std::ranges::find(update.streams, encoded.bytes) == update.streams.end()) {
@@ -31,6 +34,20 @@ TinyUpdate make(std::vector<ArraySpec> specs, double density, Change change, std
     }
   }
   return update;
+}
+
+TinyUpdate make(std::vector<ArraySpec> specs, double density, Change change, std::uint64_t seed) {
+  return make(codec::random_state(std::move(specs), seed), density, change, seed);
+}
+
+// Of small numbers: codes are for what is finite.
+TinyUpdate make_numbers() {
+  State base = codec::random_state({{DataType::kFloat32, 50}, {DataType::kFloat16, 45}, {DataType::kFloat64, 20}}, 8);
+  for (std::size_t i = 0; i < base.arrays.size(); ++i) {
+    const std::size_t width = element_bytes(base.specs[i].datatype);
+    for (std::size_t at = width - 1; at < base.arrays[i].size(); at += width) base.arrays[i][at] &= std::byte{0x3f};
+  }
+  return make(std::move(base), 0.2, Change::kUlp, 8);
 }
 
 // Array 0 has no base.
@@ -69,6 +86,7 @@ const std::vector<TinyUpdate>& tiny_updates() {
     updates.push_back(make({{DataType::kFloat8e4m3, 60}, {DataType::kBool, 5}}, 0.9, Change::kUlp, 5));
     updates.push_back(make({{DataType::kFloat16, 300}}, 0.03, Change::kUlp, 6));
     updates.push_back(make({{DataType::kUint8, 16}}, 0, Change::kUlp, 7));
+    updates.push_back(make_numbers());
     updates.push_back(make_fresh());
     return updates;
   }();

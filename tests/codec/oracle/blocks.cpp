@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "tests/codec/oracle/added_blocks.hpp"
 #include "tests/codec/oracle/entropy_blocks.hpp"
 #include "tests/codec/oracle/lists.hpp"
 #include "tests/codec/oracle/position_levels.hpp"
@@ -61,9 +62,13 @@ Changes read_verbatim(std::span<const std::byte> content, const Block& block, bo
   return changes;
 }
 
-Changes read_steps(std::span<const std::byte> content, const Block& block, const Values& old, bool two_levels) {
-  ByteCursor in(content);
-  const std::uint64_t count = read_change_count(in, block);
+struct SteppedChanges {
+  std::vector<std::uint64_t> positions;
+  std::vector<Step> steps;
+};
+
+// What follows the count of changes; steps of numbers of `bits`.
+SteppedChanges read_step_lists(ByteCursor& in, const Block& block, std::uint64_t count, bool two_levels, unsigned step_bits) {
   PositionLevels positions(in, block.elements, count, two_levels);
   const std::uint64_t parameters = in.number(1);
   refuse_if(parameters >= 0x80, "bit 7 of the parameters of steps is set");
@@ -90,12 +95,29 @@ Changes read_steps(std::span<const std::byte> content, const Block& block, const
     refuse_if(m > ~std::uint64_t{0} - more, "a step leaves the range of its type");
     steps[all ? i : exceptions.positions()[i]].size = m + more;
   }
+  for (const Step& step : steps) check_size(step, step_bits);
+  return {positions.positions(), std::move(steps)};
+}
+
+Changes read_steps(std::span<const std::byte> content, const Block& block, const Values& old, bool two_levels) {
+  ByteCursor in(content);
+  const std::uint64_t count = read_change_count(in, block);
+  SteppedChanges stepped = read_step_lists(in, block, count, two_levels, 8 * block.kind.bytes);
   Changes changes;
-  changes.positions = positions.positions();
-  for (std::size_t i = 0; i < count; ++i) {
-    check_size(steps[i], 8 * block.kind.bytes);
-    changes.values.push_back(add(old[changes.positions[i]], steps[i], block.kind));
-  }
+  for (std::size_t i = 0; i < count; ++i) changes.values.push_back(add(old[stepped.positions[i]], stepped.steps[i], block.kind));
+  changes.positions = std::move(stepped.positions);
+  return changes;
+}
+
+Changes read_added(std::span<const std::byte> content, const Block& block, const Values& old) {
+  ByteCursor in(content);
+  const std::uint64_t count = read_change_count(in, block);
+  const Codes codes = read_codes_head(in, block);
+  SteppedChanges stepped = read_step_lists(in, block, count, codes.two_levels, 8);
+  Changes changes;
+  for (std::size_t i = 0; i < count; ++i)
+    changes.values.push_back(add_code(old[stepped.positions[i]], stepped.steps[i], codes, block.kind));
+  changes.positions = std::move(stepped.positions);
   return changes;
 }
 
@@ -123,6 +145,7 @@ Changes read_listed(unsigned mode, std::span<const std::byte> content, const Blo
   if (mode == kVerbatim || mode == kTwoLevelVerbatim) return read_verbatim(content, block, mode == kTwoLevelVerbatim);
   if (mode == kFlat || mode == kTwoLevel) return read_steps(content, block, old, mode == kTwoLevel);
   if (mode == kCoded) return read_coded(content, block, old);
+  if (mode == kAdded) return read_added(content, block, old);
   return read_mixed(content, block, old);
 }
 
@@ -151,15 +174,16 @@ ElementKind element_kind(std::uint8_t data_type) {
     case sparclUint16:
       return {2, false};
     case sparclFloat16:
+      return {2, true, 5};
     case sparclBfloat16:
-      return {2, true};
+      return {2, true, 8};
     case sparclInt32:
     case sparclUint32:
       return {4, false};
     case sparclFloat32:
-      return {4, true};
+      return {4, true, 8};
     case sparclFloat64:
-      return {8, true};
+      return {8, true, 11};
     default:
       return {8, false};
   }

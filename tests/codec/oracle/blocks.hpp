@@ -10,6 +10,7 @@ constexpr std::uint64_t kBlockElements = 65536;
 struct ElementKind {
   unsigned bytes;
   bool is_float;
+  unsigned exponent_bits = 0;  // of floats of 16 bits and more
 };
 
 // Of a data type as in sparcl.h.

@@ -27,6 +27,7 @@ constexpr unsigned kTwoLevelVerbatim = 7;
 constexpr unsigned kPacked = 8;
 constexpr unsigned kPackedFresh = 9;
 constexpr unsigned kCoded = 10;
+constexpr unsigned kAdded = 11;
 
 struct Section {
   unsigned tag;

@@ -1,0 +1,50 @@
+#pragma once
+// A sender's choice of codes (scaled_codes.hpp) for the changes of a block. It replaces their new values by those that receivers
+// will have: what encodes, hashes and brings forward after it sees these, and knows nothing of the target.
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/codec/change_rule.hpp"
+#include "src/codec/scaled_codes.hpp"
+#include "src/codec/scratch.hpp"
+#include "src/codec/update.hpp"
+
+namespace sparcl::codec {
+
+class LossyChanges {
+ public:
+  // Moves the changes that are sent to the front and sets their new values, as a ChangeRule does; returns how many. Left out are
+  // those that receivers would not see: of no units, or lost in the rounding. Of types without codes, and of blocks with changes
+  // that codes cannot hold (from or to a number that is not finite, sizes at the ends of doubles) all are kept as they are.
+  std::size_t choose(const ValueCoding& coding, std::uint64_t version, const FoundChanges& changes);
+  // The block's values are those of the target.
+  void clear();
+
+  // Of the last block: there are codes for its changes.
+  bool active() const { return active_; }
+  CodeKind kind() const { return kind_; }
+  Scale scale() const { return scale_; }
+  const std::byte* codes() const { return codes_.data(); }
+  const LossyError& error() const { return error_; }
+
+ private:
+  template <class Format>
+  std::size_t choose_as(const ValueCoding& coding, std::uint64_t key, const FoundChanges& changes);
+  template <class Format>
+  bool find_scale(const FoundChanges& changes);
+  template <class Format>
+  std::size_t keep(const FoundChanges& changes);
+
+  bool active_ = false;
+  CodeKind kind_ = CodeKind::kInt8;
+  Scale scale_;
+  LossyError error_;
+  Scratch<double> deltas_;
+  Scratch<std::byte> codes_;
+  Scratch<std::byte> new_values_;
+};
+
+}  // namespace sparcl::codec
