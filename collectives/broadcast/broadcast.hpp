@@ -31,6 +31,7 @@ struct CallReport {
   std::uint64_t nnz_out = 0;
   StreamTraffic traffic;
   std::uint64_t dense_bytes = 0;
+  double dropped_l2 = 0;  // root of a lossy update
   double seconds = 0;
   double seconds_predicted = 0;
   double seconds_exchange = 0;
@@ -65,6 +66,7 @@ struct UpdateCall {
   std::uint64_t base_version = 0;
   std::span<const codec::ChangedHint* const> hints;     // root: empty, or one an array
   const codec::ChangeRule* rule = nullptr;              // root: which changes are sent; nullptr: all
+  codec::ValueCoding values;                            // root: how
   std::span<std::byte* const> snapshot;                 // root: empty, or brought to the new state with the commit
   codec::Writing writing = codec::Writing::kStaged;     // others
   bool with_state_hash = false;                         // root: the update names its base and target by their state hashes

@@ -1,6 +1,8 @@
 // Broadcast of what changed in a list of arrays (sparclBroadcastDelta, sparclBroadcastUpdate).
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "collectives/broadcast/broadcast.hpp"
 
 namespace sparcl::collectives {
@@ -27,6 +29,7 @@ class UpdateSource final : public StreamSource {
   }
 
   std::uint64_t changed() const { return encoder_.stats().changed; }
+  double dropped_l2() const { return std::sqrt(encoder_.stats().lossy.squares); }
 
  private:
   static codec::EncodeOptions options(const UpdateCall& call, const CommContext& comm) {
@@ -38,6 +41,7 @@ class UpdateSource final : public StreamSource {
     options.base_hash = call.known_hash;
     options.hints = call.hints;
     options.rule = call.rule;
+    options.values = call.values;
     options.bring_forward = call.snapshot;
     return options;
   }
@@ -112,6 +116,7 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
     Task sending = run_broadcast(comm, number, pattern, report);
     Status status = co_await sending;
     report.nnz_in = report.nnz_out = source.changed();
+    report.dropped_l2 = source.dropped_l2();
     co_return status;
   }
   UpdateTarget receiver(call, comm);

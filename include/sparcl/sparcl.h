@@ -139,7 +139,7 @@ typedef struct {
   double seconds_predicted; /* the same, by the cost model */
   double seconds_select;    /* encoding */
   double seconds_exchange;  /* from the first fragment to the vote */
-  double dropped_l2;        /* 0 for broadcasts */
+  double dropped_l2;        /* on the root of a lossy update: the norm of what the codes lack of the selected changes; else 0 */
   int applied;              /* 1: this rank holds the new state, 0: the old */
 } sparclReport_t;
 #define SPARCL_REPORT_INITIALIZER \
@@ -194,6 +194,17 @@ enum {
                                 steps of (largest |x| of the tensor) / 127 */
   sparclSelectBytes = 4      /* the largest changes, as many as an update of `bytes` bytes holds */
 };
+
+/* How the changes of floats of 16 bits and more travel: as they are, or as codes of 8 bits (integers, or numbers of E4M3) with one
+ * scale for 65,536 elements. The others then hold old + scale * code, rounded to the type, bit for bit the same on all of them; what
+ * that lacks of the root's value is a change again in the next update (rounded to nearest, updates converge to it). Exact as before:
+ * all else, and elements among which one is or becomes NaN or infinite. A change from +0 to -0 is none. */
+enum { sparclValuesExact = 0, sparclValuesInt8 = 1, sparclValuesFloat8 = 2 };
+
+/* Codes are the nearest, or (stochastic) one of the two next to the value by chance, so that they are right on the average: a function
+ * of seed, version and place. */
+enum { sparclRoundNearest = 0, sparclRoundStochastic = 1 };
+
 typedef struct {
   size_t size; /* of this struct: set by SPARCL_UPDATE_OPTIONS_INITIALIZER */
   int select;  /* sparclSelect... */
@@ -201,12 +212,17 @@ typedef struct {
   uint64_t count;
   uint64_t bytes;        /* what each replica receives at most, headers included */
   sparclDataType_t grid;
+  uint64_t seed; /* of sparclRoundStochastic */
+  int values;    /* sparclValues... */
+  int rounding;  /* sparclRound... */
+  int adopt;     /* 1: once the others hold the update the root's tensors become what they hold: what was not sent is gone */
+  int reserved;  /* 0 */
 } sparclUpdateOptions_t;
 #define SPARCL_UPDATE_OPTIONS_INITIALIZER \
-  { sizeof(sparclUpdateOptions_t), 0, 0, 0, 0, sparclBfloat16 }
+  { sizeof(sparclUpdateOptions_t), 0, 0, 0, 0, sparclBfloat16, 0, 0, 0, 0, 0 }
 
 /* sparclBroadcastUpdate with options, which only the root's count (NULL: none). The first update of a comm, which has no base, sends
- * all whatever they say. After an update that left changes out, sparclStateHash differs between the root and the others, and marks
+ * all, exactly, whatever they say. After an update that left changes out or was lossy (and without `adopt`), sparclStateHash differs between the root and the others, and marks
  * hold on: what they name has not all been sent. TopK and Bytes read the model once more; Bytes encodes it several times. */
 SPARCL_API sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
                                                   sparclStream_t stream, const sparclUpdateOptions_t* options);
@@ -241,6 +257,8 @@ SPARCL_API sparclResult_t sparclIBroadcastDelta(void* weights, const void* base,
                                                 sparclComm_t comm, sparclRequest_t* request);
 SPARCL_API sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
                                                  sparclRequest_t* request);
+SPARCL_API sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, int root,
+                                                   const sparclUpdateOptions_t* options, sparclComm_t comm, sparclRequest_t* request);
 SPARCL_API sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
                                                  sparclDataType_t datatype, int root, sparclComm_t comm, sparclRequest_t* request);
 

@@ -208,6 +208,11 @@ class Comm {
     check(sparclIBroadcastUpdate(state.get(), version, root, get(), &request), get());
     return Request(request, get());
   }
+  Request start_broadcast_update(State& state, std::uint64_t version, int root, const sparclUpdateOptions_t& options) {
+    sparclRequest_t request = nullptr;
+    check(sparclIBroadcastUpdateEx(state.get(), version, root, &options, get(), &request), get());
+    return Request(request, get());
+  }
 
   // Vectors are resized to what the root sends; `capacity` bounds it on the other ranks.
   template <class T>

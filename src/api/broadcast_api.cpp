@@ -10,6 +10,7 @@
 #include "src/api/error.hpp"
 #include "src/api/state.hpp"
 #include "src/api/update_selection.hpp"
+#include "src/codec/lossy_values.hpp"
 #include "src/model/schema.hpp"
 #include "src/model/text.hpp"
 
@@ -141,6 +142,7 @@ class StateCall final : public Call {
       return Status();
     }
     update_.base_version = state_->version;
+    SPARCL_RETURN_IF_ERROR(codec::check_values(value_coding(options_), *state_->map).with_prefix("options.values: "));
     if (state_->confirmed_comm == comm_id_) {
       update_.known_hash = state_->tracked_hash;  // the snapshot's: both came of the same update
       base_.assign(state_->snapshot.arrays().begin(), state_->snapshot.arrays().end());
@@ -169,7 +171,10 @@ class StateCall final : public Call {
 
   Status select(const sparclComm& comm) {
     const std::vector<const std::byte*> target(update_.held.begin(), update_.held.end());
+    update_.values = value_coding(options_);
     codec::EncodeOptions options;
+    options.target_version = update_.version;
+    options.values = update_.values;
     options.schema_hash = update_.schema_hash;
     options.with_state_hash = update_.with_state_hash;
     options.base_hash = update_.known_hash;
@@ -184,11 +189,21 @@ class StateCall final : public Call {
 
   // All ranks hold the root's state, or as much of it as was selected: it is the base of the next update.
   void confirm() {
-    if (rule_ == nullptr) state_->marks.clear();  // else what they name has not all been sent
-    if (state_->confirmed_comm == comm_id_) return;  // the snapshot was brought forward with the commit
+    if (rule_ == nullptr && !update_.values.is_lossy()) state_->marks.clear();  // else what they name has not all been sent
+    if (state_->confirmed_comm == comm_id_) {  // the snapshot was brought forward with the commit
+      if (options_.adopt != 0) adopt();
+      return;
+    }
     const bool taken = state_->snapshot.take(*state_->map, state_->data).ok();
     if (!taken) state_->snapshot.clear();
     state_->confirmed_comm = taken ? comm_id_ : 0;  // without memory for a snapshot each update sends all
+  }
+
+  void adopt() const {
+    for (std::size_t i = 0; i < state_->data.size(); ++i) {
+      const codec::ArraySpec& array = state_->map->arrays()[i];
+      if (array.count > 0) std::memcpy(state_->data[i], state_->snapshot.arrays()[i], array.count * element_bytes(array.datatype));
+    }
   }
 
   std::uint64_t comm_id_;
@@ -310,6 +325,12 @@ sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, in
 
 sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&] { return start_update(state, version, root, comm, nullptr, nullptr, request); });
+}
+
+sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, const sparclUpdateOptions_t* options,
+                                        sparclComm_t comm, sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr,
+                    [&] { return start_update(state, version, root, comm, nullptr, options, request); });
 }
 
 sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,

@@ -145,6 +145,7 @@ Status write_report(const collectives::CallReport& report, sparclReport_t* into)
   full.algorithm = report.algorithm;
   full.nnz_in = report.nnz_in;
   full.nnz_out = report.nnz_out;
+  full.dropped_l2 = report.dropped_l2;
   full.bytes_sent = report.traffic.bytes_sent;
   full.bytes_received = report.traffic.bytes_received;
   full.bytes_dense = report.dense_bytes;

@@ -7,7 +7,15 @@
 namespace sparcl::api {
 namespace {
 
-Status check(const sparclUpdateOptions_t& options) {
+Status check_values(const sparclUpdateOptions_t& options) {
+  if (options.values < sparclValuesExact || options.values > sparclValuesFloat8)
+    return Status(Code::kInvalidArgument, fmt::format("options.values is {}: it must be one of sparclValues...", options.values));
+  if (options.rounding != sparclRoundNearest && options.rounding != sparclRoundStochastic)
+    return Status(Code::kInvalidArgument, fmt::format("options.rounding is {}: it must be one of sparclRound...", options.rounding));
+  return Status();
+}
+
+Status check_selection(const sparclUpdateOptions_t& options) {
   switch (options.select) {
     case sparclSelectAll:
     case sparclSelectTopK:
@@ -41,8 +49,13 @@ std::unique_ptr<codec::ChangeRule> grid_rule(DataType grid, const codec::EncodeI
 Result<sparclUpdateOptions_t> read_options(const sparclUpdateOptions_t* given) {
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   if (const Status bad = read_sized(given, "options", options); !bad.ok()) return bad;
-  if (const Status bad = check(options); !bad.ok()) return bad;
+  if (const Status bad = check_selection(options); !bad.ok()) return bad;
+  if (const Status bad = check_values(options); !bad.ok()) return bad;
   return options;
+}
+
+codec::ValueCoding value_coding(const sparclUpdateOptions_t& options) {
+  return {static_cast<codec::Values>(options.values), static_cast<codec::Rounding>(options.rounding), options.seed};
 }
 
 Result<std::unique_ptr<codec::ChangeRule>> make_rule(const sparclUpdateOptions_t& options, const codec::EncodeInput& input) {

@@ -42,6 +42,13 @@ unsigned code_of(CodeKind kind, std::uint32_t units) {
 
 }  // namespace
 
+Status check_values(const ValueCoding& coding, const BlockMap& map) {
+  const auto takes = [](const ArraySpec& array) { return takes_codes(array.datatype); };
+  if (!coding.is_lossy() || std::ranges::any_of(map.arrays(), takes)) return {};
+  return Status(Code::kInvalidArgument,
+                "none of the tensors has floats of 16 bits or more, and others travel exactly: ask for exact values");
+}
+
 void LossyChanges::clear() {
   active_ = false;
   error_ = {};

@@ -14,6 +14,9 @@
 
 namespace sparcl::codec {
 
+// InvalidArgument if the coding would have nothing to do: none of the arrays takes codes.
+Status check_values(const ValueCoding& coding, const BlockMap& map);
+
 class LossyChanges {
  public:
   // Moves the changes that are sent to the front and sets their new values, as a ChangeRule does; returns how many. Left out are
