@@ -4,6 +4,9 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <map>
+
+#include "src/codec/lossy_values.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -32,7 +35,7 @@ Status check_base(const codec::EncodeInput& input, const model::Schema& schema) 
     return Status(
         Code::kInvalidArgument,
         fmt::format("tensor '{}' has no base of its type and size, so that it goes whole: make a delta without --threshold, "
-                    "--largest, --budget, --grid and --only first",
+                    "--largest, --budget, --grid, --only and --values first",
                     schema[i].name));
   }
   return Status();
@@ -60,6 +63,20 @@ void add_selection_options(CLI::App& app, ChangeSelection& selection) {
   auto* grid = app.add_option("--grid", selection.grid, "that show after rounding to this type")
                    ->check(CLI::Validator(is_grid, "TYPE", "grid"))
                    ->group(group);
+  static const std::map<std::string, codec::Values> kValues{
+      {"exact", codec::Values::kExact}, {"int8", codec::Values::kInt8}, {"fp8", codec::Values::kFloat8}};
+  static const std::map<std::string, codec::Rounding> kRoundings{{"nearest", codec::Rounding::kNearest},
+                                                                 {"stochastic", codec::Rounding::kStochastic}};
+  app.add_option("--values", selection.values.values,
+                 "how changes of floats of 16 bits and more travel: exact, or as codes of 8 bits with a scale for 65,536 elements")
+      ->transform(CLI::CheckedTransformer(kValues).description(""))
+      ->type_name("exact|int8|fp8")
+      ->group(group);
+  auto* rounding = app.add_option("--rounding", selection.values.rounding, "of the codes; stochastic: right on the average")
+                       ->transform(CLI::CheckedTransformer(kRoundings).description(""))
+                       ->type_name("nearest|stochastic")
+                       ->group(group);
+  app.add_option("--seed", selection.values.seed, "of --rounding stochastic")->needs(rounding)->group(group);
   for (auto* option : {threshold, largest, budget, grid}) {
     for (auto* other : {threshold, largest, budget, grid}) {
       if (option != other) option->excludes(other);
@@ -77,8 +94,10 @@ void SelectionRule::add(std::unique_ptr<codec::ChangeRule> rule) {
 Result<SelectionRule> SelectionRule::make(const ChangeSelection& selection, const model::Schema& schema,
                                           const codec::EncodeInput& input) {
   SelectionRule made;
-  if (selection.selects_all()) return made;
+  if (selection.is_exact()) return made;
   SPARCL_RETURN_IF_ERROR(check_base(input, schema));
+  SPARCL_RETURN_IF_ERROR(codec::check_values(selection.values, input.map).with_prefix("--values: "));
+  if (selection.selects_all()) return made;
   if (!selection.only.empty()) {
     Result<std::vector<bool>> arrays = matching(selection.only, schema);
     if (!arrays.ok()) return arrays.status();

@@ -1,5 +1,5 @@
 #pragma once
-// Which changes a delta carries: the options of `sparcl diff` as the codec's rules.
+// Which changes a delta carries, and how exactly: the options of `sparcl diff` as the codec's rules.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -20,8 +20,10 @@ struct ChangeSelection {
   std::optional<std::uint64_t> budget_bytes;
   std::string grid;               // a safetensors type: "BF16", "F8_E4M3", "I8"; empty: none
   std::vector<std::string> only;  // globs of tensor names; empty: all
+  codec::ValueCoding values;
 
   bool selects_all() const { return !threshold && !largest && !budget_bytes && grid.empty() && only.empty(); }
+  bool is_exact() const { return selects_all() && !values.is_lossy(); }
 };
 
 void add_selection_options(CLI::App& app, ChangeSelection& selection);
@@ -29,7 +31,7 @@ void add_selection_options(CLI::App& app, ChangeSelection& selection);
 // Owns the rules that it is made of.
 class SelectionRule {
  public:
-  // input.options has everything but the rule. May read both states, and encode.
+  // input.options has everything but the rule, the values' coding with it. May read both states, and encode.
   static Result<SelectionRule> make(const ChangeSelection& selection, const model::Schema& schema, const codec::EncodeInput& input);
 
   // nullptr: all changes.

@@ -104,6 +104,7 @@ Result<DiffReport> write_delta(const StateView& base, const StateView& target, c
   encode_options.mode = options.mode;
   encode_options.allow_classes = true;
   encode_options.fewest_bytes = true;
+  encode_options.values = options.selection.values;
   const Result<SelectionRule> rule =
       SelectionRule::make(options.selection, target.schema, {map, change->base, target.tensors, encode_options, **kernels});
   if (!rule.ok()) return rule.status();
@@ -122,7 +123,8 @@ Result<DiffReport> write_delta(const StateView& base, const StateView& target, c
                     stats.target_hash,
                     tensor_changes(base.schema, target.schema),
                     {},
-                    {}};
+                    {},
+                    stats.lossy};
   for (const model::PackedFile& side_file : change->attachment.side_files) report.side_files.push_back(side_file.name);
   return report;
 }

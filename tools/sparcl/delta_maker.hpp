@@ -31,6 +31,7 @@ struct DiffReport {
   TensorChanges tensors;
   std::vector<std::string> side_files;  // that travel
   std::vector<std::string> skipped;     // side files that are too large to travel
+  codec::LossyError lossy;              // of --values
 };
 
 // A checkpoint as its files have it.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <memory>
 
 #include "tools/sparcl/command.hpp"
@@ -24,8 +25,8 @@ struct Options {
 std::vector<std::string> mode_names() {
   std::vector<std::string> names{"auto"};
   for (const codec::BlockMode* mode : codec::block_modes()) {
-    // fresh is for tensors without a base, mixed for compositions: never a choice
-    if (!mode->fresh && mode != &codec::kMixedMode) names.push_back(mode->name);
+    // fresh is for tensors without a base, mixed for compositions, added for --values: never a choice
+    if (!mode->fresh && mode != &codec::kMixedMode && mode != &codec::kAddedMode) names.push_back(mode->name);
   }
   return names;
 }
@@ -50,14 +51,21 @@ std::string side_files_text(const DiffReport& report) {
   return text;
 }
 
+double relative_error(const codec::LossyError& error) { return std::sqrt(ratio(error.squares, error.change_squares)); }
+
+std::string error_text(const codec::ValueCoding& values, const codec::LossyError& error) {
+  if (!values.is_lossy()) return "";
+  return fmt::format("values are codes of 8 bits: off by {:.3g} at most, {:.3g} % of the change (l2)\n", error.largest,
+                     100 * relative_error(error));
+}
+
 Status run(const Options& options, bool as_json) {
   for (const std::string& input : {options.base, options.target}) SPARCL_RETURN_IF_ERROR(expect_checkpoint(input));
   SPARCL_RETURN_IF_ERROR(check_output(options.delta, {options.base, options.target}));
   const auto begin = std::chrono::steady_clock::now();
-  const Result<DiffReport> report = make_delta(options.base, options.target, options.delta,
-                                               {.mode = find_mode(options.mode),
-                                                .with_side_files = !options.no_side_files,
-                                                .selection = options.selection});
+  const Result<DiffReport> report =
+      make_delta(options.base, options.target, options.delta,
+                 {.mode = find_mode(options.mode), .with_side_files = !options.no_side_files, .selection = options.selection});
   if (!report.ok()) return report.status();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -77,7 +85,9 @@ Status run(const Options& options, bool as_json) {
                   {"removed", report->tensors.removed},
                   {"replaced", report->tensors.replaced},
                   {"side_files", report->side_files},
-                  {"skipped_files", report->skipped}};
+                  {"skipped_files", report->skipped},
+                  {"largest_error", report->lossy.largest},
+                  {"relative_error", relative_error(report->lossy)}};
   return print(
       as_json, json,
       fmt::format("{}: {} of {} elements changed ({:.3g} %)\n"
@@ -85,7 +95,8 @@ Status run(const Options& options, bool as_json) {
                   "base   {}\ntarget {}\n",
                   options.delta, report->changed, report->elements, 100 * ratio(changed, elements), human_bytes(report->bytes),
                   ratio(8 * bytes, changed), human_bytes(report->dense_bytes),
-                  ratio(static_cast<double>(report->dense_bytes), bytes), tensors_text(report->tensors) + side_files_text(*report),
+                  ratio(static_cast<double>(report->dense_bytes), bytes),
+                  error_text(options.selection.values, report->lossy) + tensors_text(report->tensors) + side_files_text(*report),
                   to_hex(report->base_hash), to_hex(report->target_hash)));
 }
 

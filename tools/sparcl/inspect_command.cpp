@@ -1,7 +1,7 @@
+#include <fmt/format.h>
+
 #include <map>
 #include <memory>
-
-#include <fmt/format.h>
 
 #include "src/codec/block_mode.hpp"
 #include "src/model/checkpoint.hpp"
@@ -55,6 +55,7 @@ Json delta_json(const Delta& delta, const DeltaSummary& summary) {
           {"blocks", summary.block_count},
           {"chunks", summary.chunk_count},
           {"modes", modes},
+          {"lossy", summary.blocks[codec::kAddedMode.id].count > 0},
           {"attachment_bytes", summary.attachment_bytes},
           {"layout_change", summary.attachment.layout ? layout_json(*summary.attachment.layout) : Json(nullptr)},
           {"side_files", side_files_json(summary.attachment.side_files)}};
@@ -74,8 +75,12 @@ std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
     const Tally& tally = summary.blocks[mode->id];
     if (tally.count > 0) out += fmt::format("  {:<9} {:>9} blocks  {:>12} bytes\n", mode->name, tally.count, tally.bytes);
   }
+  if (const std::uint64_t lossy = summary.blocks[codec::kAddedMode.id].count; lossy > 0) {
+    out += fmt::format("{} of these blocks are lossy: values are codes of 8 bits (diff --values)\n", lossy);
+  }
   if (summary.attachment.layout) {
-    const char* what = summary.attachment.layout->base_hash ? "another list of tensors" : "other metadata, or another style of header";
+    const char* what =
+        summary.attachment.layout->base_hash ? "another list of tensors" : "other metadata, or another style of header";
     out += fmt::format("attachment: {}, {} bytes\n", what, summary.attachment_bytes);
   }
   for (const model::PackedFile& file : summary.attachment.side_files) {
