@@ -42,6 +42,16 @@ using FindStepsKernel = std::size_t(const std::byte* held, std::size_t count, st
                                     ClassRanks& ranks, const std::int8_t* steps, std::uint16_t* positions,
                                     std::int8_t* found_steps);
 
+// The same, but adds the steps to the held elements at once. Those of magnitude >= kFarStep are left to the caller: first + i of each,
+// ascending, to `far_places` (room for count + kPositionSlack). Elements that do not change may be written with what they hold.
+struct AddedSteps {
+  std::size_t found = 0;  // elements with a step
+  std::size_t far = 0;    // of these, in far_places
+  bool operator==(const AddedSteps&) const = default;
+};
+using AddClassStepsKernel = AddedSteps(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut,
+                                       ClassRanks& ranks, const std::int8_t* steps, std::uint16_t* far_places);
+
 // Lists as in bit_list.hpp, with ranks in place of positions: count <= kMaxRanks, 32 bits an entry, shift <= 15.
 constexpr std::size_t kRankSlack = 64;  // entries that a kernel may overwrite after the last that it returns
 
@@ -66,15 +76,24 @@ using WriteLongMarksKernel = void(const std::uint32_t* marks, std::size_t count,
 using FindLongMarksKernel = std::size_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count,
                                         std::uint32_t* marks);
 
+// Numbers in the code of step magnitudes (docs/wire-format.md: Steps), whose unary parts are known: `marks` are the places of their
+// ones, from mark_base on; their suffixes are one after the other at `bit`. False if one has more than kMostSizeZeros zeros: then
+// `sizes` (room for count + kRankSlack) is rubbish. exponent <= 7. All suffixes are there, and kBitSlackBytes after them.
+constexpr unsigned kMostSizeZeros = 15;
+using ReadSizesKernel = bool(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks, std::size_t count,
+                             std::uint32_t mark_base, unsigned exponent, std::uint32_t* sizes);
+
 struct ClassKernels {
   DiffClassesKernel* diff;
   FindStepsKernel* find_steps;
+  AddClassStepsKernel* add_steps;
   TakeNonzeroKernel* take_nonzero;
   SplitByteStepsKernel* split_steps;
   SplitRanksKernel* split_ranks;
   JoinRanksKernel* join_ranks;
   WriteLongMarksKernel* write_marks;
   FindLongMarksKernel* find_marks;
+  ReadSizesKernel* read_sizes;
 };
 
 }  // namespace sparcl::kernels

@@ -143,7 +143,7 @@ std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std:
   classes.load(cut, ranks, steps);
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; i += kGroup<std::uint16_t>) {
-    std::uint64_t bits[kGroup<std::uint16_t> / kChunk] = {};
+    std::uint64_t bits[kGroup<std::uint16_t> / kChunk];  // used where the group is whole
     const std::size_t before = found;
     const auto group_first = first + static_cast<std::uint32_t>(i);
     const std::size_t left = count - i < kGroup<std::uint16_t> ? count - i : kGroup<std::uint16_t>;
@@ -198,6 +198,44 @@ std::size_t find_in_classes(const std::byte* held, std::size_t count, std::uint3
   return found;
 }
 
+template <unsigned kCount>
+AddedSteps add_in_classes(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
+                          const std::int8_t* steps, std::uint16_t* far_places) {
+  ClassCursors<kCount, const std::int8_t> classes;
+  classes.load(cut, ranks, steps);
+  AddedSteps added;
+  const auto add_row = [&](auto whole, std::size_t i) HWY_ATTR {
+    std::byte* at = held + 2 * i;
+    const std::uint64_t valid = low_bits(~std::uint64_t{0}, count - i);
+    const ClassRow<whole.value> row(at, valid);
+    __m512i own = classes.template take<whole.value>(keys_of(row.low, row.high), valid);
+    added.found += static_cast<std::size_t>(std::popcount(static_cast<std::uint64_t>(_mm512_test_epi8_mask(own, own))));
+    const __mmask64 far = _mm512_cmpgt_epu8_mask(_mm512_abs_epi8(own), _mm512_set1_epi8(kFarStep - 1));
+    if (far != 0) [[unlikely]] {
+      own = _mm512_maskz_mov_epi8(_knot_mask64(far), own);
+      added.far += append_row(far, first + static_cast<std::uint32_t>(i), far_places + added.far);
+    }
+    const __m512i low = _mm512_add_epi16(near_ord(row.low), _mm512_cvtepi8_epi16(_mm512_castsi512_si256(own)));
+    const __m512i high = _mm512_add_epi16(near_ord(row.high), _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(own, 1)));
+    if constexpr (whole.value) {
+      // Whether or not something changes: at 1 % a branch costs more than the stores.
+      _mm512_storeu_si512(at, near_ord(low));
+      _mm512_storeu_si512(at + 64, near_ord(high));
+    } else {
+      _mm512_mask_storeu_epi16(at, static_cast<__mmask32>(valid), near_ord(low));
+      if (valid >> 32 != 0) _mm512_mask_storeu_epi16(at + 64, static_cast<__mmask32>(valid >> 32), near_ord(high));
+    }
+  };
+  const std::size_t whole_rows = count / kChunk * kChunk;
+  for (std::size_t i = 0; i < whole_rows; i += kChunk) {
+    prefetch_row(held + 2 * i);
+    add_row(std::true_type(), i);
+  }
+  if (whole_rows < count) add_row(std::false_type(), whole_rows);
+  classes.store_ranks(steps, ranks);
+  return added;
+}
+
 // Bodies for a few counts: the classes that a cut has less have no elements.
 #define SPARCL_FOR_CLASS_COUNT(count, call) \
   do {                                      \
@@ -222,9 +260,17 @@ std::size_t find_class_steps(const std::byte* held, std::size_t count, std::uint
   return body(held, count, first, cut, ranks, steps, positions, found_steps);
 }
 
+AddedSteps add_class_steps(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
+                           const std::int8_t* steps, std::uint16_t* far_places) {
+  const auto body = [&] { SPARCL_FOR_CLASS_COUNT(cut.count, add_in_classes); }();
+  return body(held, count, first, cut, ranks, steps, far_places);
+}
+
 #undef SPARCL_FOR_CLASS_COUNT
 
 #else  // by mask bits
+
+constexpr std::size_t kAddedChunk = 4096;  // elements that are found before they are added to: they are still in the nearest cache
 
 // bit i of `order` goes to the place of the i-th bit that is set in `mask`.
 HWY_INLINE std::uint64_t deposit_bits(std::uint64_t order, std::uint64_t mask) {
@@ -366,7 +412,87 @@ std::size_t find_class_steps(const std::byte* held, std::size_t count, std::uint
   return found;
 }
 
+AddedSteps add_class_steps(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
+                           const std::int8_t* steps, std::uint16_t* far_places) {
+  std::uint16_t positions[kAddedChunk + kPositionSlack];
+  std::int8_t found_steps[kAddedChunk + kPositionSlack];
+  AddedSteps added;
+  for (std::size_t i = 0; i < count; i += kAddedChunk) {
+    const std::size_t own = count - i < kAddedChunk ? count - i : kAddedChunk;
+    const std::size_t found = find_class_steps(held + 2 * i, own, 0, cut, ranks, steps, positions, found_steps);
+    added.found += found;
+    for (std::size_t j = 0; j < found; ++j) {
+      const int step = found_steps[j];
+      if (step >= kFarStep || step <= -kFarStep) [[unlikely]] {
+        far_places[added.far++] = static_cast<std::uint16_t>(first + i + positions[j]);
+        continue;
+      }
+      std::byte* at = held + 2 * (i + positions[j]);
+      const auto value = add_step<std::uint16_t, true>(load_one<std::uint16_t>(at), static_cast<std::uint16_t>(step));
+      std::memcpy(at, &value, sizeof value);
+    }
+  }
+  return added;
+}
+
 #endif
+
+#if HWY_TARGET == HWY_AVX3_DL
+
+HWY_INLINE __m512i first_numbers() { return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+
+// Of 16 numbers: each with all those before it.
+HWY_INLINE __m512i prefix_sums(__m512i v) {
+  const __m512i zero = _mm512_setzero_si512();
+  v = _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 15));
+  v = _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 14));
+  v = _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 12));
+  return _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 8));
+}
+
+HWY_INLINE __m512i last_lane(__m512i v) { return _mm512_permutexvar_epi32(_mm512_set1_epi32(15), v); }
+
+HWY_INLINE std::uint64_t sum_of_lanes(__m512i v) {
+  alignas(64) std::uint32_t lanes[16];
+  _mm512_store_si512(lanes, v);
+  std::uint64_t sum = 0;
+  for (const std::uint32_t lane : lanes) sum += lane;
+  return sum;
+}
+
+// The places of the bits that are set, from `first` on; writes 16 or 64 entries.
+HWY_INLINE std::size_t append_places(std::uint64_t bits, std::uint32_t first, std::uint32_t* places) {
+  alignas(64) static constexpr auto kPlaces = [] {
+    std::array<std::uint8_t, 64> all{};
+    for (unsigned i = 0; i < 64; ++i) all[i] = static_cast<std::uint8_t>(i);
+    return all;
+  }();
+  const __m512i near = _mm512_maskz_compress_epi8(bits, _mm512_load_si512(kPlaces.data()));
+  const __m512i begin = _mm512_set1_epi32(static_cast<int>(first));
+  const auto total = static_cast<std::size_t>(std::popcount(bits));
+  _mm512_storeu_si512(places, _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_castsi512_si128(near)), begin));
+  if (total <= 16) [[likely]]
+    return total;
+  _mm512_storeu_si512(places + 16, _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(near, 1)), begin));
+  _mm512_storeu_si512(places + 32, _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(near, 2)), begin));
+  _mm512_storeu_si512(places + 48, _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(near, 3)), begin));
+  return total;
+}
+
+std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* places, std::int8_t* values) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; i += kChunk) {
+    const __m512i chunk = _mm512_loadu_si512(bytes + i);
+    const std::uint64_t valid = low_bits(~std::uint64_t{0}, count - i);
+    const std::uint64_t bits = _mm512_test_epi8_mask(chunk, chunk) & valid;
+    _mm512_storeu_si512(bytes + i, _mm512_maskz_mov_epi8(~valid, chunk));
+    _mm512_storeu_si512(values + found, _mm512_maskz_compress_epi8(bits, chunk));
+    found += append_places(bits, static_cast<std::uint32_t>(i), places + found);
+  }
+  return found;
+}
+
+#else
 
 HWY_INLINE std::uint64_t nonzero_chunk(const std::int8_t* bytes) {
   const hn::ScalableTag<std::int8_t> d;
@@ -406,6 +532,8 @@ std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* p
   return found;
 }
 
+#endif
+
 void split_byte_steps(const std::int8_t* steps, std::size_t count, std::int8_t* beyond, std::uint64_t* negative) {
   const hn::ScalableTag<std::int8_t> d;
   for (std::size_t i = 0; i < count; i += kChunk) {
@@ -423,8 +551,26 @@ void split_byte_steps(const std::int8_t* steps, std::size_t count, std::int8_t* 
 std::uint32_t split_ranks(const std::uint32_t* ranks, std::size_t count, unsigned shift, std::uint32_t mark_base,
                           std::uint16_t* remainders, std::uint32_t* marks) {
   const std::uint32_t low = (1u << shift) - 1;
-  std::uint32_t next = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  std::size_t i = 0;
+#if HWY_TARGET == HWY_AVX3_DL
+  const __m128i by_shift = _mm_cvtsi32_si128(static_cast<int>(shift));
+  const __m512i one = _mm512_set1_epi32(1);
+  __m512i ranks_before = _mm512_set1_epi32(-1);
+  __m512i base = _mm512_set1_epi32(static_cast<int>(mark_base - 1));  // the mark before
+  for (; i + 16 <= count; i += 16) {
+    const __m512i own = _mm512_loadu_si512(ranks + i);
+    const __m512i gaps = _mm512_sub_epi32(_mm512_sub_epi32(own, _mm512_alignr_epi32(own, ranks_before, 15)), one);
+    ranks_before = own;
+    const __m512i remainder = _mm512_and_si512(gaps, _mm512_set1_epi32(static_cast<int>(low)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(remainders + i), _mm512_cvtepi32_epi16(remainder));
+    const __m512i within = prefix_sums(_mm512_add_epi32(_mm512_srl_epi32(gaps, by_shift), one));
+    _mm512_storeu_si512(marks + i, _mm512_add_epi32(base, within));
+    base = _mm512_add_epi32(base, last_lane(within));
+  }
+  mark_base = i == 0 ? mark_base : marks[i - 1] + 1;
+#endif
+  std::uint32_t next = i == 0 ? 0 : ranks[i - 1] + 1;
+  for (; i < count; ++i) {
     const std::uint32_t gap = ranks[i] - next;
     next = ranks[i] + 1;
     remainders[i] = static_cast<std::uint16_t>(gap & low);
@@ -437,23 +583,96 @@ std::uint32_t split_ranks(const std::uint32_t* ranks, std::size_t count, unsigne
 std::uint64_t join_ranks(const std::uint16_t* remainders, const std::uint32_t* marks, std::size_t count, unsigned shift,
                          std::uint32_t mark_base, std::uint32_t* ranks) {
   if (count == 0) return 0;
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  std::uint64_t sum = 0;  // without modulus
+  std::size_t i = 0;
+#if HWY_TARGET == HWY_AVX3_DL
+  const __m128i by_shift = _mm_cvtsi32_si128(static_cast<int>(shift));
+  __m512i before = _mm512_setzero_si512();
+  __m512i each = _mm512_setzero_si512();  // at most 2^14 numbers below 2^16 in a lane
+  for (; i + 16 <= count; i += 16) {
+    const __m512i own = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(remainders + i)));
+    each = _mm512_add_epi32(each, own);
+    const __m512i within = prefix_sums(own);
+    const __m512i places = _mm512_add_epi32(first_numbers(), _mm512_set1_epi32(static_cast<int>(i)));
+    const __m512i gone = _mm512_sub_epi32(_mm512_loadu_si512(marks + i), _mm512_add_epi32(places, _mm512_set1_epi32(static_cast<int>(mark_base))));
+    const __m512i sums = _mm512_add_epi32(_mm512_add_epi32(within, before), places);
+    _mm512_storeu_si512(ranks + i, _mm512_add_epi32(_mm512_sll_epi32(gone, by_shift), sums));
+    before = _mm512_add_epi32(before, last_lane(within));
+  }
+  sum = sum_of_lanes(each);
+#endif
+  for (; i < count; ++i) {
     sum += remainders[i];
     ranks[i] = static_cast<std::uint32_t>((std::uint64_t{marks[i] - mark_base - static_cast<std::uint32_t>(i)} << shift) + sum + i);
   }
   return (std::uint64_t{marks[count - 1] - mark_base - static_cast<std::uint32_t>(count - 1)} << shift) + sum + (count - 1);
 }
 
-void write_long_marks(const std::uint32_t* marks, std::size_t count, BitWriter& out) {
-  BitWriter writer = out;  // in registers
-  std::uint64_t word = 0;
-  std::uint32_t base = 0;  // of the word's bits
-  for (std::size_t i = 0; i < count; ++i) {
-    for (; marks[i] - base >= 64; base += 64, word = 0) writer.put(word, 64);
-    word |= std::uint64_t{1} << (marks[i] - base);
+bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks, std::size_t count, std::uint32_t mark_base,
+                unsigned exponent, std::uint32_t* sizes) {
+  if (count == 0) return true;
+  bool is_valid = true;
+  std::size_t i = 0;
+#if HWY_TARGET == HWY_AVX3_DL
+  const __m512i one = _mm512_set1_epi32(1);
+  const __m512i exponents = _mm512_set1_epi32(static_cast<int>(exponent));
+  const __m512i least = _mm512_sllv_epi32(one, exponents);
+  __m512i at = _mm512_set1_epi32(static_cast<int>(bit % 8));  // fewer than 2^18 * 22 bits: 32 are enough
+  const std::byte* from = bits + bit / 8;
+  __m512i ones_before = _mm512_set1_epi32(static_cast<int>(mark_base - 1));
+  for (; is_valid && i + 16 <= count; i += 16) {
+    const __m512i ones = _mm512_loadu_si512(marks + i);
+    const __m512i zeros = _mm512_sub_epi32(_mm512_sub_epi32(ones, _mm512_alignr_epi32(ones, ones_before, 15)), one);
+    ones_before = ones;
+    is_valid = _mm512_cmpgt_epu32_mask(zeros, _mm512_set1_epi32(kMostSizeZeros)) == 0;
+    if (!is_valid) break;
+    const __m512i lengths = _mm512_add_epi32(zeros, exponents);
+    const __m512i ends = prefix_sums(lengths);
+    const __m512i places = _mm512_add_epi32(at, _mm512_sub_epi32(ends, lengths));
+    const __m512i words = _mm512_i32gather_epi32(_mm512_srli_epi32(places, 3), from, 1);
+    const __m512i shifted = _mm512_srlv_epi32(words, _mm512_and_si512(places, _mm512_set1_epi32(7)));
+    const __m512i more = _mm512_sllv_epi32(one, lengths);
+    const __m512i suffixes = _mm512_and_si512(shifted, _mm512_sub_epi32(more, one));
+    _mm512_storeu_si512(sizes + i, _mm512_sub_epi32(_mm512_add_epi32(suffixes, more), least));
+    at = _mm512_add_epi32(at, last_lane(ends));
   }
-  if (count > 0) writer.put(word, marks[count - 1] - base + 1);
+  bit = bit / 8 * 8 + static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm512_castsi512_si128(at)));
+#endif
+  for (std::uint32_t next = i == 0 ? mark_base : marks[i - 1] + 1; is_valid && i < count; ++i) {
+    const std::uint32_t zeros = marks[i] - next;
+    next = marks[i] + 1;
+    is_valid = zeros <= kMostSizeZeros;
+    const unsigned length = (zeros & 31) + exponent;
+    sizes[i] = static_cast<std::uint32_t>(low_bits(load_bits(bits, bit), length) + (std::uint64_t{1} << length)) - (1u << exponent);
+    bit += length;
+  }
+  return is_valid;
+}
+
+// As write_marks: flags as bytes first, of a part at a time.
+void write_long_marks(const std::uint32_t* marks, std::size_t count, BitWriter& out) {
+  if (count == 0) return;
+  constexpr std::uint32_t kPart = 8192;
+  alignas(64) std::uint8_t flags[kPart] = {};
+  const hn::ScalableTag<std::uint8_t> d;
+  BitWriter writer = out;  // in registers
+  const std::uint32_t end = marks[count - 1] + 1;
+  std::size_t i = 0;
+  for (std::uint32_t base = 0; base < end; base += kPart) {
+    const std::uint32_t left = end - base < kPart ? end - base : kPart;
+    for (; i + 8 <= count && marks[i + 7] - base < kPart; i += 8) {
+      for (std::size_t j = 0; j < 8; ++j) flags[marks[i + j] - base] = 1;
+    }
+    for (; i < count && marks[i] - base < kPart; ++i) flags[marks[i] - base] = 1;
+    for (std::uint32_t at = 0; at < left; at += kChunk) {
+      std::uint64_t bits = 0;
+      for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
+        bits |= bits_of(d, hn::Ne(hn::Load(d, flags + at + lane), hn::Zero(d))) << lane;
+        hn::Store(hn::Zero(d), d, flags + at + lane);
+      }
+      writer.put(bits, static_cast<unsigned>(left - at < kChunk ? left - at : kChunk));
+    }
+  }
   out = writer;
 }
 

@@ -70,8 +70,8 @@ void fill_kernel_set(KernelSet& set) {
   set.gammas = {gamma_widths, gamma_lengths, write_gammas, read_gammas};
   set.rans = {rans_encode, rans_decode};
   set.hash_words = hash_words;
-  set.classes = {diff_classes, find_class_steps, take_nonzero, split_byte_steps,
-                 split_ranks,  join_ranks,       write_long_marks, find_long_marks};
+  set.classes = {diff_classes, find_class_steps, add_class_steps,  take_nonzero,    split_byte_steps,
+                 split_ranks,  join_ranks,       write_long_marks, find_long_marks, read_sizes};
 }
 
 #endif

@@ -29,6 +29,8 @@ std::uint8_t key_of(std::uint16_t value) { return static_cast<std::uint8_t>(stat
 
 int ord(std::uint16_t bits) { return (bits & 0x8000) ? static_cast<std::uint16_t>(~bits) : bits | 0x8000; }
 
+std::uint16_t unord(std::uint16_t order) { return static_cast<std::uint16_t>((order & 0x8000) ? order & 0x7fff : ~order); }
+
 std::size_t diff_classes(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
                          const ClassCut& cut, ClassRanks& ranks, std::int8_t* steps, std::uint16_t* positions,
                          std::byte* old_values, std::byte* new_values) {
@@ -61,6 +63,25 @@ std::size_t find_steps(const std::byte* held, std::size_t count, std::uint32_t f
     found += step != 0;
   }
   return found;
+}
+
+AddedSteps add_steps(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
+                     const std::int8_t* steps, std::uint16_t* far_places) {
+  const auto classes = classes_of_keys(cut);
+  AddedSteps added;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint16_t value = load(held, i);
+    const unsigned c = classes[key_of(value)];
+    const int step = steps[c * kClassStride + ranks[c]++];
+    if (step == 0) continue;
+    ++added.found;
+    if (std::abs(step) >= kFarStep) {
+      far_places[added.far++] = static_cast<std::uint16_t>(first + i);
+    } else {
+      store(held, i, unord(static_cast<std::uint16_t>(ord(value) + step)));
+    }
+  }
+  return added;
 }
 
 std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* places, std::int8_t* values) {
@@ -124,9 +145,23 @@ std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t l
   return found;
 }
 
+bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks, std::size_t count, std::uint32_t mark_base,
+                unsigned exponent, std::uint32_t* sizes) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t zeros = marks[i] - mark_base;
+    mark_base = marks[i] + 1;
+    if (zeros > kMostSizeZeros) return false;
+    const unsigned length = zeros + exponent;
+    const auto suffix = static_cast<std::uint32_t>(low_bits(load_bits(bits, bit), length));
+    bit += length;
+    sizes[i] = suffix + (1u << length) - (1u << exponent);
+  }
+  return true;
+}
+
 }  // namespace
 
-const ClassKernels kReferenceClassKernels{diff_classes, find_steps, take_nonzero, split_steps,
-                                          split_ranks,  join_ranks, write_marks,  find_marks};
+const ClassKernels kReferenceClassKernels{diff_classes, find_steps, add_steps,   take_nonzero, split_steps,
+                                          split_ranks,  join_ranks, write_marks, find_marks,   read_sizes};
 
 }  // namespace sparcl::kernels

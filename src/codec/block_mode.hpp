@@ -44,6 +44,8 @@ class BlockChanges {
 
   // Is there a value for each element? A sparse vector has none for the places that it leaves out.
   bool has_all_values() const { return has_steps || fresh || count == shape().elements; }
+  // At most the bytes of the cheapest mode that choose_mode() would find, known after a look at a few changes; 0 if nothing is known.
+  std::size_t least_bytes() const;
   std::size_t bytes_to_beat = 0;  // set by choose_mode: a mode that will surely take as many need not work out its cost
 
   LossyChanges lossy;  // codes of the changes, where new_values are what these lead to

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "src/base/bytes.hpp"
@@ -46,6 +47,15 @@ void BlockChanges::make_room() {
 void BlockChanges::set_changes(std::size_t changed) {
   count = changed;
   list_state_ = steps_state_ = two_level_state_ = State::kUnknown;
+}
+
+// Flat and dense have the least: verbatim ones have values in place of signs.
+std::size_t BlockChanges::least_bytes() const {
+  if (thorough || count == 0) return 0;
+  const std::span<const std::uint16_t> own(positions.data(), count);
+  if (TwoLevelList::is_likely_smaller(own, shape().elements)) return 0;
+  const std::uint64_t bits = least_list_bits(shape().elements, count, own.back()) + count;
+  return std::min<std::size_t>(shape().bytes(), static_cast<std::size_t>(bits / 8));
 }
 
 const RiceList& BlockChanges::list() {

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <vector>
+
+#include "src/base/bytes.hpp"
 
 namespace sparcl::codec {
 namespace {
@@ -125,24 +126,42 @@ ClassRow row_of(const Totals& totals, const ClassSample& sample) {
 }  // namespace
 
 void ClassSample::add(const std::byte* base, const std::byte* target, std::size_t count) {
-  const auto ord = [](std::uint16_t bits) { return static_cast<std::uint16_t>((bits & 0x8000) ? ~bits : bits | 0x8000); };
   elements_ += count;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint16_t old_value;
-    std::uint16_t new_value;
-    std::memcpy(&old_value, base + 2 * i, 2);
-    std::memcpy(&new_value, target + 2 * i, 2);
-    Key& key = keys_[static_cast<std::uint16_t>(2 * old_value) >> 8];
-    ++key.elements;
-    if (old_value == new_value) continue;
-    const auto size = static_cast<unsigned>(std::abs(static_cast<std::int16_t>(ord(new_value) - ord(old_value))));
-    ++changes_;
-    ++key.changes;
-    ++key.all[static_cast<std::size_t>(std::bit_width(size | 1)) - 1];
-    if (size == 1) continue;
-    ++key.exceptions;
-    ++key.listed[static_cast<std::size_t>(std::bit_width((size - 1) | 1)) - 1];
+  constexpr std::size_t kAtOnce = kTables;  // in one load
+  std::size_t i = 0;
+  for (; i + kAtOnce <= count; i += kAtOnce) {
+    const auto olds = load_le<std::uint64_t>(base + 2 * i);
+    const auto news = load_le<std::uint64_t>(target + 2 * i);
+    for (std::size_t j = 0; j < kAtOnce; ++j) ++key_elements_[j][class_key(static_cast<std::uint16_t>(olds >> (16 * j)))];
+    if (olds == news) continue;
+    for (std::size_t j = 0; j < kAtOnce; ++j) {
+      add_change(static_cast<std::uint16_t>(olds >> (16 * j)), static_cast<std::uint16_t>(news >> (16 * j)));
+    }
   }
+  for (; i < count; ++i) {
+    const auto old_value = load_le<std::uint16_t>(base + 2 * i);
+    ++key_elements_[0][class_key(old_value)];
+    add_change(old_value, load_le<std::uint16_t>(target + 2 * i));
+  }
+}
+
+void ClassSample::add_change(std::uint16_t old_value, std::uint16_t new_value) {
+  if (old_value == new_value) return;
+  const auto ord = [](std::uint16_t bits) { return static_cast<std::uint16_t>((bits & 0x8000) ? ~bits : bits | 0x8000); };
+  const auto size = static_cast<unsigned>(std::abs(static_cast<std::int16_t>(ord(new_value) - ord(old_value))));
+  Key& key = keys_[class_key(old_value)];
+  ++changes_;
+  ++key.changes;
+  ++key.all[static_cast<std::size_t>(std::bit_width(size | 1)) - 1];
+  if (size == 1) return;
+  ++key.exceptions;
+  ++key.listed[static_cast<std::size_t>(std::bit_width((size - 1) | 1)) - 1];
+}
+
+ClassSample::Key ClassSample::key(unsigned i) const {
+  Key key = keys_[i];
+  for (const auto& table : key_elements_) key.elements += table[i];
+  return key;
 }
 
 std::uint64_t overhead_bits(unsigned classes, const ClassSample& sample, std::uint64_t region_elements) {

@@ -27,10 +27,15 @@ class ClassSample {
 
   std::uint64_t elements() const { return elements_; }
   std::uint64_t changes() const { return changes_; }
-  const Key& key(unsigned i) const { return keys_[i]; }
+  Key key(unsigned i) const;
 
  private:
-  std::array<Key, 256> keys_{};
+  static constexpr std::size_t kTables = 4;  // in turn: most keys are alike, and an increment would wait for the one before it
+
+  void add_change(std::uint16_t old_value, std::uint16_t new_value);
+
+  std::array<Key, 256> keys_{};  // but for the elements
+  std::array<std::array<std::uint32_t, 256>, kTables> key_elements_{};
   std::uint64_t elements_ = 0;
   std::uint64_t changes_ = 0;
 };

@@ -8,9 +8,9 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr unsigned kMostZeros = 15;            // of a size: |d| <= 2^15
 constexpr std::uint64_t kLargestStep = 32768;  // downwards only
 constexpr std::int8_t kFar = -128;
+constexpr std::size_t kDenseRanks = 32;  // ranks a change: bytes that lie closer are cleared as a whole. Heuristic
 
 // The marks of `count` places from the untrusted bits; false if they are not there.
 bool read_marks(const kernels::ClassKernels& kernels, BitCursor& bits, std::size_t count, Scratch<std::uint32_t>& marks) {
@@ -19,6 +19,11 @@ bool read_marks(const kernels::ClassKernels& kernels, BitCursor& bits, std::size
   if (kernels.find_marks(bits.bytes, bits.at, bits.left(), count, at) < count) return false;
   bits.at += at[count - 1] + std::uint64_t{1};
   return true;
+}
+
+std::size_t next_far(const std::int8_t* steps, std::size_t from, std::size_t count) {
+  const void* found = std::memchr(steps + from, kFar, count - from);
+  return found != nullptr ? static_cast<std::size_t>(static_cast<const std::int8_t*>(found) - steps) : count;
 }
 
 }  // namespace
@@ -102,43 +107,63 @@ const char* ClassDecoder::read_places(BitCursor& bits) {
 
 const char* ClassDecoder::read_sizes(BitCursor& bits) {
   std::size_t count = 0;
-  for (unsigned c = 0; c < table_->cut.count; ++c) count += counts_[c].exceptions;
-  if (!read_marks(kernels_.classes, bits, count, marks_)) return "ends inside its magnitudes";
-  std::size_t i = 0;
-  std::size_t place = 0;
-  std::size_t first_change = 0;
-  std::uint32_t mark = 0;
-  for (unsigned c = 0; c < table_->cut.count; first_change += counts_[c].changes, ++c) {
-    const ClassRow& row = table_->rows[c];
-    const std::uint64_t least = row.all ? 1 : 2;
-    for (std::uint32_t j = 0; j < counts_[c].exceptions; ++j, ++i) {
-      const std::uint32_t zeros = marks_.data()[i] - mark;
-      mark = marks_.data()[i] + 1;
-      const unsigned length = zeros + row.exponent;
-      if (zeros > kMostZeros) return "has a step larger than its data type";
-      if (bits.left() < length) return "ends inside its magnitudes";
-      const std::uint64_t suffix = kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), length);
-      bits.at += length;
-      const std::uint64_t size = suffix + (std::uint64_t{1} << length) - (std::uint64_t{1} << row.exponent);
-      const std::size_t change = first_change + (row.all ? j : places_.data()[place++]);
-      if (!set_step(c, change, size + least)) return "has a step larger than its data type";
-    }
+  std::uint64_t suffix_bits = 0;  // but for those of the unary parts' lengths
+  for (unsigned c = 0; c < table_->cut.count; ++c) {
+    count += counts_[c].exceptions;
+    suffix_bits += std::uint64_t{table_->rows[c].exponent} * counts_[c].exceptions;
   }
-  return nullptr;
+  if (!read_marks(kernels_.classes, bits, count, marks_)) return "ends inside its magnitudes";
+  const std::uint32_t* marks = marks_.data();
+  if (count > 0) suffix_bits += marks[count - 1] + std::uint64_t{1} - count;
+  if (bits.left() < suffix_bits) return "ends inside its magnitudes";
+  std::uint32_t* sizes = sizes_.need(count + kernels::kRankSlack);
+  std::size_t at = 0;
+  std::uint32_t mark = 0;
+  for (unsigned c = 0; c < table_->cut.count; ++c) {
+    const std::size_t own = counts_[c].exceptions;
+    if (own == 0) continue;
+    if (!kernels_.classes.read_sizes(bits.bytes, bits.at, marks + at, own, mark, table_->rows[c].exponent, sizes + at)) {
+      return "has a step larger than its data type";
+    }
+    const std::uint32_t end = marks[at + own - 1] + 1;
+    bits.at += end - mark - own + std::uint64_t{table_->rows[c].exponent} * own;
+    mark = end;
+    at += own;
+  }
+  return set_steps() ? nullptr : "has a step larger than its data type";
 }
 
-bool ClassDecoder::set_step(unsigned c, std::size_t change, std::uint64_t magnitude) {
-  std::int8_t& step = steps_.data()[change];
+// The listed sizes become the steps of their changes, with the signs that are there.
+bool ClassDecoder::set_steps() {
+  const std::uint32_t* sizes = sizes_.data();
+  const std::uint32_t* places = places_.data();
+  std::int8_t* steps = steps_.data();
+  bool fits = true;
+  for (unsigned c = 0; c < table_->cut.count; steps += counts_[c].changes, ++c) {
+    const bool all = table_->rows[c].all;
+    const std::uint32_t least = all ? 1 : 2;
+    const std::uint32_t count = counts_[c].exceptions;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      std::int8_t& step = steps[all ? i : places[i]];
+      const std::uint32_t magnitude = sizes[i] + least;
+      if (magnitude >= static_cast<std::uint32_t>(kernels::kFarStep)) [[unlikely]] {
+        fits = add_far_step(c, magnitude, step) && fits;
+        continue;
+      }
+      step = static_cast<std::int8_t>(step < 0 ? -static_cast<int>(magnitude) : static_cast<int>(magnitude));
+    }
+    sizes += count;
+    if (!all) places += count;
+  }
+  return fits;
+}
+
+bool ClassDecoder::add_far_step(unsigned c, std::uint32_t magnitude, std::int8_t& step) {
   const bool negative = step < 0;
   if (magnitude > kLargestStep - (negative ? 0 : 1)) return false;
-  const int d = negative ? -static_cast<int>(magnitude) : static_cast<int>(magnitude);
-  if (magnitude < kernels::kFarStep) {
-    step = static_cast<std::int8_t>(d);
-    return true;
-  }
-  step = kFar;
-  far_steps_[c].push_back(static_cast<std::uint16_t>(d));
+  far_steps_[c].push_back(static_cast<std::uint16_t>(negative ? 0 - magnitude : magnitude));
   has_far_steps_ = true;
+  step = kFar;
   return true;
 }
 
@@ -147,20 +172,31 @@ void ClassDecoder::spread() {
     std::memset(class_steps_.need(kernels::kClassStepBytes), 0, kernels::kClassStepBytes);
   }
   is_spread_ = true;
-  std::size_t at = 0;
+  const std::uint32_t* ranks = ranks_.data();
+  const std::int8_t* steps = steps_.data();
   for (unsigned c = 0; c < table_->cut.count; ++c) {
-    std::int8_t* steps = class_steps_.data() + c * kernels::kClassStride;
+    std::int8_t* own = class_steps_.data() + c * kernels::kClassStride;
+    const std::size_t count = counts_[c].changes;
+    for (std::size_t i = 0; i < count; ++i) own[ranks[i]] = steps[i];
     spread_changes_[c] = counts_[c].changes;
-    for (const std::size_t end = at + counts_[c].changes; at < end; ++at) steps[ranks_.data()[at]] = steps_.data()[at];
+    ranks += count;
+    steps += count;
   }
   for (unsigned c = table_->cut.count; c < kernels::kMaxClasses; ++c) spread_changes_[c] = 0;
 }
 
 void ClassDecoder::clear() {
-  std::size_t at = 0;
+  const std::uint32_t* ranks = ranks_.data();
   for (unsigned c = 0; c < kernels::kMaxClasses && is_spread_; ++c) {
-    std::int8_t* steps = class_steps_.data() + c * kernels::kClassStride;
-    for (const std::size_t end = at + spread_changes_[c]; at < end; ++at) steps[ranks_.data()[at]] = 0;
+    std::int8_t* own = class_steps_.data() + c * kernels::kClassStride;
+    const std::size_t count = spread_changes_[c];
+    const std::size_t end = count > 0 ? ranks[count - 1] + std::size_t{1} : 0;
+    if (end < kDenseRanks * count) {
+      std::memset(own, 0, end);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) own[ranks[i]] = 0;
+    }
+    ranks += count;
   }
   is_spread_ = false;
   next_ranks_ = {};
@@ -183,23 +219,36 @@ void ClassDecoder::next_block(const BlockView& held, DecodedBlock& block) {
                                                           class_steps_.data(), positions + block.count, own);
     std::byte* out = steps + block.count * sizeof(std::uint16_t);
     for (std::size_t i = 0; i < count; ++i) store_le(out + i * sizeof(std::uint16_t), static_cast<std::int16_t>(own[i]));
-    if (has_far_steps_) put_far_steps(held, piece, {positions + block.count, count}, own, out);
+    for (std::size_t i = 0; has_far_steps_ && (i = next_far(own, i, count)) < count; ++i) {
+      store_le(out + i * sizeof(std::uint16_t), take_far_step(held, piece, positions[block.count + i]));
+    }
     block.count += count;
   }
   found_ += static_cast<std::uint32_t>(block.count);
 }
 
-// A class's far steps are met in the order of their ranks, and each at most once, whatever is held.
-void ClassDecoder::put_far_steps(const BlockView& held, const Piece& piece, std::span<const std::uint16_t> positions,
-                                 const std::int8_t* found, std::byte* steps) {
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    if (found[i] != kFar) continue;
-    const auto value = load_le<std::uint16_t>(held.data(piece) + (positions[i] - piece.offset) * sizeof(std::uint16_t));
-    unsigned c = 0;
-    while (static_cast<std::uint16_t>(value + value) >> 8 < table_->cut.lowest[c]) ++c;
-    if (far_read_[c] == far_steps_[c].size()) continue;  // an array that someone writes to meanwhile
-    store_le(steps + i * sizeof(std::uint16_t), far_steps_[c][far_read_[c]++]);
+void ClassDecoder::apply_block(const WritableBlockView& held) {
+  const kernels::OrderKernels& order = kernels_.order_of(held.shape.datatype);
+  std::uint16_t* far_places = far_places_.need(held.shape.elements + kernels::kPositionSlack);
+  for (const Piece& piece : held.pieces) {
+    std::byte* const at = held.data(piece);
+    const kernels::AddedSteps added = kernels_.classes.add_steps(at, piece.count, piece.offset, table_->cut, next_ranks_,
+                                                                 class_steps_.data(), far_places);
+    for (std::size_t i = 0; i < added.far; ++i) {
+      std::byte step[sizeof(std::uint16_t)];
+      store_le(step, take_far_step(held, piece, far_places[i]));
+      order.add_steps_at(at, far_places + i, 1, piece.offset, step, {});
+    }
+    found_ += static_cast<std::uint32_t>(added.found);
   }
+}
+
+// A class's far steps are met in the order of their ranks, and each at most once, whatever is held.
+std::uint16_t ClassDecoder::take_far_step(const BlockView& held, const Piece& piece, std::uint16_t position) {
+  const auto value = load_le<std::uint16_t>(held.data(piece) + (position - piece.offset) * sizeof(std::uint16_t));
+  const unsigned c = class_of(table_->cut, value);
+  if (far_read_[c] == far_steps_[c].size()) return 0;  // an array that someone writes to meanwhile
+  return far_steps_[c][far_read_[c]++];
 }
 
 }  // namespace sparcl::codec

@@ -24,19 +24,21 @@ class ClassDecoder {
 
   // The next block of the superblock, as steps against what is held. If that is not the base, they are wrong, but inside the block.
   void next_block(const BlockView& held, DecodedBlock& block);
+  // In its place: adds the steps to what is held, which is the base. Sooner done than to find them first where a good part of the
+  // lines has some.
+  void apply_block(const WritableBlockView& held);
   // After the last: has each change found its element? If not, what is held is not the base.
   bool fits() const { return found_ == changes_; }
 
  private:
   const char* read_ranks(BitCursor& bits);
-  const char* read_steps(BitCursor& bits);
   const char* read_places(BitCursor& bits);
   const char* read_sizes(BitCursor& bits);
-  bool set_step(unsigned c, std::size_t change, std::uint64_t magnitude);
+  bool set_steps();
+  bool add_far_step(unsigned c, std::uint32_t magnitude, std::int8_t& step);
   void spread();
   void clear();
-  void put_far_steps(const BlockView& held, const Piece& piece, std::span<const std::uint16_t> positions, const std::int8_t* found,
-                     std::byte* steps);
+  std::uint16_t take_far_step(const BlockView& held, const Piece& piece, std::uint16_t position);
 
   const kernels::KernelSet& kernels_;
   const ClassTable* table_ = nullptr;
@@ -57,11 +59,12 @@ class ClassDecoder {
   std::array<std::uint32_t, kernels::kMaxClasses> spread_changes_{};  // by class, to clear them
 
   Scratch<std::uint32_t> places_;  // of the changes whose sizes are listed, in their class
-  Scratch<std::uint8_t> lengths_;
+  Scratch<std::uint32_t> sizes_;   // m
   std::array<std::vector<std::uint16_t>, kernels::kMaxClasses> far_steps_;  // d that do not fit a byte, by rank
   std::array<std::size_t, kernels::kMaxClasses> far_read_{};
   bool has_far_steps_ = false;
   Scratch<std::int8_t> found_steps_;
+  Scratch<std::uint16_t> far_places_;
 };
 
 }  // namespace sparcl::codec

@@ -9,16 +9,22 @@
 namespace sparcl::codec {
 namespace {
 
-unsigned key_of(std::uint16_t value) { return static_cast<std::uint16_t>(value + value) >> 8; }
-
-unsigned class_of(const kernels::ClassCut& cut, std::uint16_t value) {
-  unsigned c = 0;
-  while (key_of(value) < cut.lowest[c]) ++c;
-  return c;
-}
-
 unsigned suffix_length(std::uint16_t size, unsigned exponent) {
   return static_cast<unsigned>(std::bit_width(size + (1u << exponent))) - 1;  // floor(log2 v) + e
+}
+
+// The first of `count` magnitudes, from `from` on, that fits no byte; else count. They are rare: 32 at once are looked at.
+std::size_t next_far(const std::byte* magnitudes, std::size_t from, std::size_t count) {
+  constexpr std::size_t kAtOnce = 32;
+  std::uint16_t sizes[kAtOnce];
+  for (; from + kAtOnce <= count; from += kAtOnce) {
+    std::memcpy(sizes, magnitudes + from * sizeof sizes[0], sizeof sizes);
+    std::uint16_t most = 0;
+    for (const std::uint16_t size : sizes) most = std::max(most, size);
+    if (most >= kernels::kFarStep) break;
+  }
+  while (from < count && load_le<std::uint16_t>(magnitudes + from * sizeof sizes[0]) < kernels::kFarStep) ++from;
+  return from;
 }
 
 }  // namespace
@@ -89,7 +95,9 @@ void ClassEncoder::collect_exceptions() {
   const kernels::ClassKernels& kernels = kernels_.classes;
   std::int8_t* beyond = beyond_.need(changes_ + kernels::kRankSlack);
   kernels.split_steps(steps_.data(), changes_, beyond, negative_.need(changes_ / 64 + 1));
-  if (std::any_of(beyond, beyond + changes_, [](std::int8_t each) { return each >= kernels::kFarStep - 1; })) collect_far_steps();
+  std::int8_t most = 0;
+  for (std::uint32_t i = 0; i < changes_; ++i) most = std::max(most, beyond[i]);
+  if (most >= kernels::kFarStep - 1) collect_far_steps();
   std::uint32_t* places = places_.need(changes_ + kernels::kRankSlack);
   std::int8_t* listed = listed_.need(changes_ + kernels::kRankSlack);
   std::uint16_t* place_remainders = place_remainders_.need(changes_ + kernels::kRankSlack);
@@ -128,10 +136,9 @@ void ClassEncoder::collect_far_steps() {
     std::byte* magnitudes = magnitudes_.need(scanned.count * sizeof(std::uint16_t));
     kernels_.elements[1].floating.split_steps(scanned.old_values, scanned.new_values, scanned.count, magnitudes,
                                               signs_.need(scanned.count / 64 + 1));
-    for (std::size_t i = 0; i < scanned.count; ++i) {
-      const auto size = load_le<std::uint16_t>(magnitudes + i * sizeof(std::uint16_t));
-      if (size < kernels::kFarStep) continue;
+    for (std::size_t i = next_far(magnitudes, 0, scanned.count); i < scanned.count; i = next_far(magnitudes, i + 1, scanned.count)) {
       const auto old_value = load_le<std::uint16_t>(scanned.old_values + i * sizeof(std::uint16_t));
+      const auto size = load_le<std::uint16_t>(magnitudes + i * sizeof(std::uint16_t));
       far_steps_[class_of(table_->cut, old_value)].push_back(size);
     }
   }
@@ -167,23 +174,27 @@ void ClassEncoder::write(std::byte* out) {
   bits.finish();
 }
 
-void ClassEncoder::write_sizes(kernels::BitWriter& bits) const {
+void ClassEncoder::write_sizes(kernels::BitWriter& out) {
+  kernels::BitWriter bits = out;  // in registers
+  const std::uint16_t* sizes = sizes_.data();
+  std::uint8_t* lengths = lengths_.need(size_count_);
   std::size_t at = 0;
   for (unsigned c = 0; c < table_->cut.count; ++c) {
     const unsigned exponent = table_->rows[c].exponent;
     for (const std::size_t end = at + counts_[c].exceptions; at < end; ++at) {
-      const unsigned zeros = suffix_length(sizes_.data()[at], exponent) - exponent;
-      bits.put(std::uint64_t{1} << zeros, zeros + 1);
+      const unsigned length = suffix_length(sizes[at], exponent);
+      lengths[at] = static_cast<std::uint8_t>(length);
+      bits.put(std::uint64_t{1} << (length - exponent), length - exponent + 1);
     }
   }
   at = 0;
   for (unsigned c = 0; c < table_->cut.count; ++c) {
     const unsigned exponent = table_->rows[c].exponent;
     for (const std::size_t end = at + counts_[c].exceptions; at < end; ++at) {
-      const unsigned length = suffix_length(sizes_.data()[at], exponent);
-      bits.put(sizes_.data()[at] + (1u << exponent) - (1u << length), length);
+      bits.put(sizes[at] + (1u << exponent) - (1u << lengths[at]), lengths[at]);
     }
   }
+  out = bits;
 }
 
 }  // namespace sparcl::codec

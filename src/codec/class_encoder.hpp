@@ -39,7 +39,7 @@ class ClassEncoder {
   void collect_exceptions();
   void collect_far_steps();
   unsigned read_far_step(unsigned c);
-  void write_sizes(kernels::BitWriter& bits) const;
+  void write_sizes(kernels::BitWriter& out);
 
   const kernels::KernelSet& kernels_;
   const ClassTable* table_ = nullptr;
@@ -68,6 +68,7 @@ class ClassEncoder {
   std::size_t place_count_ = 0;
   Scratch<std::uint16_t> sizes_;  // m
   std::size_t size_count_ = 0;
+  Scratch<std::uint8_t> lengths_;  // of their suffixes
 
   // |d| of the steps that do not fit a byte, in the order of their class's ranks.
   std::array<std::vector<std::uint16_t>, kernels::kMaxClasses> far_steps_;

@@ -12,6 +12,16 @@
 
 namespace sparcl::codec {
 
+// Of a 16-bit float: the top eight bits of its magnitude.
+constexpr std::uint8_t class_key(std::uint16_t value) {
+  return static_cast<std::uint8_t>(static_cast<std::uint16_t>(value + value) >> 8);
+}
+inline unsigned class_of(const kernels::ClassCut& cut, std::uint16_t value) {
+  unsigned c = 0;
+  while (class_key(value) < cut.lowest[c]) ++c;
+  return c;
+}
+
 // A count as eight bits, 6 % apart: exact below 16.
 struct RoughCount {
   std::uint8_t code = 0;

@@ -16,6 +16,14 @@ unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
   return shift;
 }
 
+std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last) {
+  if (count == 0) return 0;
+  const unsigned shift = rice_shift(span, count);
+  const std::uint64_t gaps = last + 1 - count;
+  const std::uint64_t most_remainders = count * ((std::uint64_t{1} << shift) - 1);
+  return count * (shift + 1) + ((gaps - std::min(gaps, most_remainders)) >> shift);
+}
+
 void RiceList::prepare_shifted(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, unsigned own_shift) {
   count = positions.size();
   shift = own_shift;

@@ -99,8 +99,7 @@ bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels, s
   constexpr std::uint64_t kHeadBits = 16;  // its own bytes, and so the least that must be gained
   if (flat_bits < 4 * kHeadBits) return false;
   const std::uint64_t enough_bits = flat_bits - kHeadBits;
-  const std::uint64_t promised = estimate(elements, positions.size());
-  if (!thorough && !looks_clustered(positions, elements, promised - promised / 16)) return false;
+  if (!thorough && !is_likely_smaller(positions, elements)) return false;
   GapSizes sizes;
   sizes.add(positions[0]);
   for (std::size_t i = 0; i + 1 < positions.size(); ++i) sizes.add(gap_after(positions, i));
@@ -109,6 +108,12 @@ bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels, s
   long_shift_ = choice.long_shift;
   list_gaps(kernels, positions, elements);
   return true;
+}
+
+template <class Position>
+bool BasicTwoLevelList<Position>::is_likely_smaller(std::span<const Position> positions, std::uint32_t elements) {
+  const std::uint64_t promised = estimate(elements, positions.size());
+  return looks_clustered(positions, elements, promised - promised / 16);
 }
 
 template <class Position>

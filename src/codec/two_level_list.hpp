@@ -25,6 +25,8 @@ class BasicTwoLevelList {
   static constexpr std::uint64_t kAnySize = std::uint64_t{1} << 40;
   bool prepare(const kernels::ListKernels& kernels, std::span<const Position> positions, std::uint32_t elements,
                std::uint64_t flat_bits, bool thorough);
+  // What prepare() asks first unless thorough.
+  static bool is_likely_smaller(std::span<const Position> positions, std::uint32_t elements);
 
   std::size_t head_bytes() const;
   std::uint64_t bits() const { return places_.bits() + long_.bits() + short_.bits(); }

@@ -481,13 +481,14 @@ Status UpdateDecoder::Impl::apply_entry(const Staging& staging, const BlockEntry
     write_behind(slot);
     return {};
   }
+  write_pending(nullptr);
   SPARCL_RETURN_IF_ERROR(read_classes(staging, entry));
+  Slot& slot = slots[entry.slot];
   const std::uint64_t last = superblock_at(map, entry.index)->last;
   for (std::uint64_t index = entry.index; index < last; ++index) {
-    Slot& slot = slots[(entry.slot + (index - entry.index)) % 2];
-    if (pending == &slot) write_pending(nullptr);
-    load_part(entry, index, slot);
-    write_behind(slot);
+    const DataType datatype = map.block(index, slot.pieces);
+    slot.shape = shape_of(datatype, slot.pieces);
+    classes.apply_block(view(slot));
   }
   return {};
 }

@@ -243,10 +243,13 @@ void UpdateEncoder::Impl::encode_superblock(const Superblock& superblock, const 
   for (std::size_t i = 0; i < part_count; ++i) encode_part(parts[i], sink);
 }
 
-// Also chooses the modes of the blocks by themselves, unless classes are asked for.
+// Also chooses the modes of the blocks by themselves, unless classes are asked for, or so good that there is no need.
 bool UpdateEncoder::Impl::classes_are_best(std::size_t class_bytes, std::size_t part_count) {
   if (options.mode == &kClassesMode) return true;
   const std::size_t as_classes = section_bytes(class_bytes + kOldCheckBytes) + regions.share_bytes();
+  std::size_t least = 0;
+  for (std::size_t i = 0; i < part_count; ++i) least += parts[i].changes.least_bytes();
+  if (as_classes < least) return true;
   std::size_t as_blocks = 0;
   for (std::size_t i = 0; i < part_count; ++i) {
     Part& part = parts[i];

@@ -84,6 +84,31 @@ Found find(const KernelSet& set, const ClassCut& cut, std::span<const std::byte>
   return result;
 }
 
+struct Added {
+  ClassRanks ranks{};
+  std::vector<std::byte> values;
+  std::vector<std::uint16_t> far_places;
+  std::size_t found = 0;
+  bool operator==(const Added&) const = default;
+};
+
+Added add(const KernelSet& set, const ClassCut& cut, std::span<const std::byte> held, const std::vector<std::int8_t>& steps,
+          std::size_t first_piece) {
+  Added result;
+  const std::size_t count = held.size() / 2;
+  result.values.assign(held.begin(), held.end());
+  result.far_places.resize(count + kPositionSlack);
+  std::size_t far = 0;
+  for (const auto& [from, to] : {std::pair{std::size_t{0}, first_piece}, std::pair{first_piece, count}}) {
+    const AddedSteps added = set.classes.add_steps(result.values.data() + 2 * from, to - from, static_cast<std::uint32_t>(from), cut,
+                                                   result.ranks, steps.data(), result.far_places.data() + far);
+    result.found += added.found;
+    far += added.far;
+  }
+  result.far_places.resize(far);
+  return result;
+}
+
 std::vector<std::size_t> counts() {
   auto all = interesting_counts();
   all.push_back(65536);
@@ -104,6 +129,46 @@ TEST_P(ClassKernelBodies, SortAndFindAgreeWithTheReference) {
       ASSERT_TRUE(found == find(reference(), cut, base, sorted.steps, piece)) << "count " << count << " classes " << classes;
       ASSERT_EQ(found.positions, sorted.positions) << "finding is the way back of sorting";
       ASSERT_EQ(found.ranks, sorted.ranks);
+      const Added added = add(body(), cut, base, sorted.steps, piece);
+      ASSERT_TRUE(added == add(reference(), cut, base, sorted.steps, piece)) << "count " << count << " classes " << classes;
+      ASSERT_EQ(added.found, sorted.positions.size());
+      ASSERT_EQ(added.ranks, sorted.ranks);
+      auto expected = target;  // but for the far steps
+      for (const std::uint16_t place : added.far_places) std::copy_n(base.begin() + 2 * place, 2, expected.begin() + 2 * place);
+      ASSERT_EQ(added.values, expected) << "adding is the way back of sorting";
+    }
+  }
+}
+
+TEST_P(ClassKernelBodies, SizesAreRead) {
+  std::mt19937_64 random(7);
+  for (const std::size_t count : {0, 1, 2, 15, 16, 17, 33, 1000}) {
+    for (unsigned exponent = 0; exponent <= 7; ++exponent) {
+      const auto base = static_cast<std::uint32_t>(random() % 100);
+      std::vector<std::uint32_t> expected(count);
+      std::vector<std::uint32_t> marks(count + kRankSlack);
+      std::vector<std::byte> bits(4 * count + 64);
+      BitWriter out{bits.data()};
+      out.put(0x5, 3);
+      std::uint32_t mark = base;
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto zeros = static_cast<unsigned>(random() % 4 == 0 ? random() % (kMostSizeZeros + 1) : random() % 3);
+        const std::uint64_t suffix = low_bits(random(), zeros + exponent);
+        expected[i] = static_cast<std::uint32_t>(suffix + (1u << (zeros + exponent)) - (1u << exponent));
+        out.put(suffix, zeros + exponent);
+        marks[i] = mark + zeros;
+        mark = marks[i] + 1;
+      }
+      out.finish();
+      std::vector<std::uint32_t> sizes(count + kRankSlack);
+      ASSERT_TRUE(body().classes.read_sizes(bits.data(), 3, marks.data(), count, base, exponent, sizes.data()));
+      sizes.resize(count);
+      ASSERT_EQ(sizes, expected) << "count " << count << " exponent " << exponent;
+      if (count == 0) continue;
+      const std::size_t bad = random() % count;
+      for (std::size_t i = bad; i < count; ++i) marks[i] += kMostSizeZeros + 1;
+      sizes.resize(count + kRankSlack);
+      ASSERT_FALSE(body().classes.read_sizes(bits.data(), 3, marks.data(), count, base, exponent, sizes.data())) << "at " << bad;
     }
   }
 }
