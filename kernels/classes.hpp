@@ -42,8 +42,9 @@ using FindStepsKernel = std::size_t(const std::byte* held, std::size_t count, st
                                     ClassRanks& ranks, const std::int8_t* steps, std::uint16_t* positions,
                                     std::int8_t* found_steps);
 
-// The same, but adds the steps to the held elements at once. Those of magnitude >= kFarStep are left to the caller: first + i of each,
-// ascending, to `far_places` (room for count + kPositionSlack). Elements that do not change may be written with what they hold.
+// The same, but adds the steps to the held elements at once. Those of magnitude >= kFarStep are left to the caller: first + i of
+// each, ascending, to `far_places` (room for count + kPositionSlack). Elements that do not change may be written with what they
+// hold.
 struct AddedSteps {
   std::size_t found = 0;  // elements with a step
   std::size_t far = 0;    // of these, in far_places

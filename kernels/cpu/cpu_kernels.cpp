@@ -36,6 +36,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/select.inl"
 #include "kernels/cpu/step.inl"
 
+#include "kernels/cpu/class_lists.inl"
 #include "kernels/cpu/classes.inl"
 #include "kernels/cpu/word_hash.inl"
 // clang-format on

@@ -232,8 +232,8 @@ void ClassDecoder::apply_block(const WritableBlockView& held) {
   std::uint16_t* far_places = far_places_.need(held.shape.elements + kernels::kPositionSlack);
   for (const Piece& piece : held.pieces) {
     std::byte* const at = held.data(piece);
-    const kernels::AddedSteps added = kernels_.classes.add_steps(at, piece.count, piece.offset, table_->cut, next_ranks_,
-                                                                 class_steps_.data(), far_places);
+    const kernels::AddedSteps added =
+        kernels_.classes.add_steps(at, piece.count, piece.offset, table_->cut, next_ranks_, class_steps_.data(), far_places);
     for (std::size_t i = 0; i < added.far; ++i) {
       std::byte step[sizeof(std::uint16_t)];
       store_le(step, take_far_step(held, piece, far_places[i]));

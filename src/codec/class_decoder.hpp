@@ -58,8 +58,8 @@ class ClassDecoder {
   Scratch<std::int8_t> steps_;
   std::array<std::uint32_t, kernels::kMaxClasses> spread_changes_{};  // by class, to clear them
 
-  Scratch<std::uint32_t> places_;  // of the changes whose sizes are listed, in their class
-  Scratch<std::uint32_t> sizes_;   // m
+  Scratch<std::uint32_t> places_;                                           // of the changes whose sizes are listed, in their class
+  Scratch<std::uint32_t> sizes_;                                            // m
   std::array<std::vector<std::uint16_t>, kernels::kMaxClasses> far_steps_;  // d that do not fit a byte, by rank
   std::array<std::size_t, kernels::kMaxClasses> far_read_{};
   bool has_far_steps_ = false;

@@ -136,7 +136,8 @@ void ClassEncoder::collect_far_steps() {
     std::byte* magnitudes = magnitudes_.need(scanned.count * sizeof(std::uint16_t));
     kernels_.elements[1].floating.split_steps(scanned.old_values, scanned.new_values, scanned.count, magnitudes,
                                               signs_.need(scanned.count / 64 + 1));
-    for (std::size_t i = next_far(magnitudes, 0, scanned.count); i < scanned.count; i = next_far(magnitudes, i + 1, scanned.count)) {
+    for (std::size_t i = next_far(magnitudes, 0, scanned.count); i < scanned.count;
+         i = next_far(magnitudes, i + 1, scanned.count)) {
       const auto old_value = load_le<std::uint16_t>(scanned.old_values + i * sizeof(std::uint16_t));
       const auto size = load_le<std::uint16_t>(magnitudes + i * sizeof(std::uint16_t));
       far_steps_[class_of(table_->cut, old_value)].push_back(size);

@@ -100,8 +100,8 @@ Added add(const KernelSet& set, const ClassCut& cut, std::span<const std::byte> 
   result.far_places.resize(count + kPositionSlack);
   std::size_t far = 0;
   for (const auto& [from, to] : {std::pair{std::size_t{0}, first_piece}, std::pair{first_piece, count}}) {
-    const AddedSteps added = set.classes.add_steps(result.values.data() + 2 * from, to - from, static_cast<std::uint32_t>(from), cut,
-                                                   result.ranks, steps.data(), result.far_places.data() + far);
+    const AddedSteps added = set.classes.add_steps(result.values.data() + 2 * from, to - from, static_cast<std::uint32_t>(from),
+                                                   cut, result.ranks, steps.data(), result.far_places.data() + far);
     result.found += added.found;
     far += added.far;
   }
