@@ -10,12 +10,14 @@ void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shif
   marks[0] = static_cast<std::uint16_t>(positions[0] >> shift);
   const auto before = hn::Set(d, marks[0]);  // the first quotient, which is in all sums
   PrefixSums<std::uint16_t> sums;
+  const auto lanes = hn::Set(d, static_cast<std::uint16_t>(hn::Lanes(d)));
+  auto places = hn::Iota(d, 1);  // carried on: an Iota from a variable is written to memory lane by lane
   std::size_t i = 1;
-  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d), places = hn::Add(places, lanes)) {
     const auto gap = hn::Sub(hn::Sub(hn::LoadU(d, positions + i), hn::LoadU(d, positions + i - 1)), one);
     const auto quotients = hn::Add(before, sums.next(hn::ShiftRightSame(gap, static_cast<int>(shift))));
     hn::StoreU(hn::And(gap, low), d, remainders + i);
-    hn::StoreU(hn::Add(quotients, hn::Iota(d, static_cast<std::uint16_t>(i))), d, marks + i);
+    hn::StoreU(hn::Add(quotients, places), d, marks + i);
   }
   for (; i < count; ++i) {
     const unsigned gap = positions[i] - positions[i - 1] - 1u;
@@ -31,9 +33,10 @@ std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* ma
   std::uint32_t sum = 0;  // without modulus: below 2^16 * 2^16
   for (std::size_t i = 0; i < count; ++i) sum += remainders[i];
   PrefixSums<std::uint16_t> sums;
+  const auto lanes = hn::Set(d, static_cast<std::uint16_t>(hn::Lanes(d)));
+  auto places = hn::Iota(d, 0);
   std::size_t i = 0;
-  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-    const auto places = hn::Iota(d, static_cast<std::uint16_t>(i));
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d), places = hn::Add(places, lanes)) {
     const auto quotients = hn::ShiftLeftSame(hn::Sub(hn::LoadU(d, marks + i), places), static_cast<int>(shift));
     hn::StoreU(hn::Add(hn::Add(quotients, sums.next(hn::LoadU(d, remainders + i))), places), d, positions + i);
   }
@@ -55,12 +58,14 @@ void split_wide_gaps(const std::uint32_t* positions, std::size_t count, unsigned
   marks[0] = static_cast<std::uint16_t>(positions[0] >> shift);
   const auto before = hn::Set(wide, marks[0]);
   PrefixSums<std::uint32_t> sums;
+  const auto lanes = hn::Set(wide, static_cast<std::uint32_t>(hn::Lanes(wide)));
+  auto places = hn::Iota(wide, 1);
   std::size_t i = 1;
-  for (; i + hn::Lanes(wide) <= count; i += hn::Lanes(wide)) {
+  for (; i + hn::Lanes(wide) <= count; i += hn::Lanes(wide), places = hn::Add(places, lanes)) {
     const auto gap = hn::Sub(hn::Sub(hn::LoadU(wide, positions + i), hn::LoadU(wide, positions + i - 1)), hn::Set(wide, 1));
     const auto quotients = hn::Add(before, sums.next(hn::ShiftRightSame(gap, static_cast<int>(shift))));
     hn::StoreU(hn::TruncateTo(d, hn::And(gap, hn::Set(wide, low))), d, remainders + i);
-    hn::StoreU(hn::TruncateTo(d, hn::Add(quotients, hn::Iota(wide, static_cast<std::uint32_t>(i)))), d, marks + i);
+    hn::StoreU(hn::TruncateTo(d, hn::Add(quotients, places)), d, marks + i);
   }
   for (; i < count; ++i) {
     const std::uint32_t gap = positions[i] - positions[i - 1] - 1;
@@ -75,9 +80,10 @@ std::uint64_t join_wide_gaps(const std::uint16_t* remainders, const std::uint16_
   const hn::ScalableTag<std::uint32_t> wide;
   const hn::Rebind<std::uint16_t, decltype(wide)> d;  // as many lanes
   PrefixSums<std::uint32_t> sums;
+  const auto lanes = hn::Set(wide, static_cast<std::uint32_t>(hn::Lanes(wide)));
+  auto places = hn::Iota(wide, 0);
   std::size_t i = 0;
-  for (; i + hn::Lanes(wide) <= count; i += hn::Lanes(wide)) {
-    const auto places = hn::Iota(wide, static_cast<std::uint32_t>(i));
+  for (; i + hn::Lanes(wide) <= count; i += hn::Lanes(wide), places = hn::Add(places, lanes)) {
     const auto quotients =
         hn::ShiftLeftSame(hn::Sub(hn::PromoteTo(wide, hn::LoadU(d, marks + i)), places), static_cast<int>(shift));
     const auto remainder_sums = sums.next(hn::PromoteTo(wide, hn::LoadU(d, remainders + i)));

@@ -132,6 +132,14 @@ extern const BlockMode kPackedMode;
 extern const BlockMode kPackedFreshMode;
 extern const BlockMode kCodedMode;
 extern const BlockMode kAddedMode;
+extern const BlockMode kFlatGroupMode;  // of groups of blocks (group_encoder.hpp)
+extern const BlockMode kTwoLevelGroupMode;
+constexpr std::uint8_t kFlatGroupId = 12;
+constexpr std::uint8_t kTwoLevelGroupId = 13;
+constexpr std::uint64_t kMaxGroupBlocks = 256;
+constexpr std::size_t kMaxGroupChanges = 16384;  // so that marks are below 65,536, whatever their positions
+
+constexpr bool is_group(unsigned mode) { return mode == kFlatGroupId || mode == kTwoLevelGroupId; }
 
 std::span<const BlockMode* const> block_modes();
 // nullptr if there is none.

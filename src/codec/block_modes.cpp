@@ -7,9 +7,9 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::array kModes{&kDenseMode,   &kFreshMode,       &kVerbatimMode, &kFlatMode,
-                            &kClassesMode, &kMixedMode,       &kTwoLevelMode, &kTwoLevelVerbatimMode,
-                            &kPackedMode,  &kPackedFreshMode, &kCodedMode,    &kAddedMode};
+constexpr std::array kModes{&kDenseMode, &kFreshMode,    &kVerbatimMode,         &kFlatMode,         &kClassesMode,
+                            &kMixedMode, &kTwoLevelMode, &kTwoLevelVerbatimMode, &kPackedMode,       &kPackedFreshMode,
+                            &kCodedMode, &kAddedMode,    &kFlatGroupMode,        &kTwoLevelGroupMode};
 
 }  // namespace
 

@@ -24,6 +24,15 @@ std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint
   return count * (shift + 1) + ((gaps - std::min(gaps, most_remainders)) >> shift);
 }
 
+// Remainders are taken to be half their most.
+std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count) {
+  if (count == 0) return 0;
+  const unsigned shift = rice_shift(span, count);
+  const std::uint64_t gaps = span - count;
+  const std::uint64_t remainders = count * ((std::uint64_t{1} << shift) - 1) / 2;
+  return count * (shift + 1) + ((gaps - std::min(gaps, remainders)) >> shift);
+}
+
 void RiceList::prepare_shifted(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, unsigned own_shift) {
   count = positions.size();
   shift = own_shift;

@@ -17,6 +17,9 @@ unsigned rice_shift(std::uint64_t span, std::uint64_t count);
 // At most the bits of a list of `count` positions below `span`, the last of which is `last`: known without a look at the others.
 std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last);
 
+// About the bits of such a list, without its positions.
+std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count);
+
 // A list made ready to be written: its size is known before the first bit is. Positions of 16 bits, or of 32 of
 // which there are so few that marks are below 65,536.
 struct RiceList {

@@ -12,15 +12,6 @@ namespace {
 constexpr unsigned kShiftMask = 0x0f;
 constexpr unsigned kShortShiftAt = 4;
 
-// About the bits of a list of `count` positions below `span`: remainders are taken to be half their most.
-std::uint64_t estimate(std::uint64_t span, std::uint64_t count) {
-  if (count == 0) return 0;
-  const unsigned shift = rice_shift(span, count);
-  const std::uint64_t gaps = span - count;
-  const std::uint64_t remainders = count * ((std::uint64_t{1} << shift) - 1) / 2;
-  return count * (shift + 1) + ((gaps - std::min(gaps, remainders)) >> shift);
-}
-
 // Short gaps' own parameter: that of a list which ends with its last position.
 unsigned short_shift(unsigned long_shift, std::uint64_t count, std::uint64_t sum) {
   return std::min(long_shift, rice_shift(count + sum, count));
@@ -60,8 +51,8 @@ class GapSizes {
                                  unsigned shift) {
     const std::uint64_t unchanged = elements - count;
     if (unchanged < longs << shift) return ~std::uint64_t{0};  // a bad sample
-    const std::uint64_t shorts = shift == 0 ? 0 : estimate(count - longs + short_sum, count - longs);
-    return estimate(count, longs) + estimate(unchanged - (longs << shift) + longs, longs) + shorts;
+    const std::uint64_t shorts = shift == 0 ? 0 : about_list_bits(count - longs + short_sum, count - longs);
+    return about_list_bits(count, longs) + about_list_bits(unchanged - (longs << shift) + longs, longs) + shorts;
   }
 
   std::array<std::uint64_t, 33> counts_{};
@@ -112,7 +103,7 @@ bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels, s
 
 template <class Position>
 bool BasicTwoLevelList<Position>::is_likely_smaller(std::span<const Position> positions, std::uint32_t elements) {
-  const std::uint64_t promised = estimate(elements, positions.size());
+  const std::uint64_t promised = about_list_bits(elements, positions.size());
   return looks_clustered(positions, elements, promised - promised / 16);
 }
 

@@ -12,6 +12,7 @@
 #include "src/codec/class_decoder.hpp"
 #include "src/codec/early_writer.hpp"
 #include "src/codec/frame_reader.hpp"
+#include "src/codec/group_decoder.hpp"
 #include "src/codec/layout.hpp"
 #include "src/codec/payload.hpp"
 #include "src/codec/state_hash.hpp"
@@ -36,6 +37,7 @@ struct Slot {
   std::uint64_t index = 0;
   std::uint16_t old_check = 0;
   bool of_classes = false;  // its changes are found by what is held: one of the blocks of a superblock, or in mode coded
+  bool is_part = false;     // one of several blocks that share an old check
   bool is_last = false;     // and the last of them
   bool fits = true;         // the last: all changes of the superblock were found
   std::vector<Piece> pieces;
@@ -77,16 +79,20 @@ struct UpdateDecoder::Impl {
   Status add_table(const std::byte* at, std::uint64_t bytes);
   Status add_entry(const Staging& staging, const Section& section);
   Status add_superblock(BlockEntry& entry);
+  Status add_group(const Staging& staging, BlockEntry& entry);
   std::uint64_t hashes_before(const Section& found) const;
   std::uint64_t hash_unchanged(std::uint64_t end, std::uint64_t budget);
   Status load(const Staging& staging, const BlockEntry& entry, Slot& slot);
   Status read_classes(const Staging& staging, const BlockEntry& entry);
   void load_part(const BlockEntry& entry, std::uint64_t index, Slot& slot);
+  Status read_group(const Staging& staging, const BlockEntry& entry);
+  void load_grouped(const BlockEntry& entry, Slot& slot);
   void check_pending(const Slot* next);
   bool holds_base(const Slot& slot, const BaseCheck::Compared& compared) const;
-  void end_classes(const Slot& slot);
+  void end_parts(const Slot& slot);
   void write_pending(const Slot* next);
   Status apply_entry(const Staging& staging, const BlockEntry& entry);
+  Status apply_group(const Staging& staging, const BlockEntry& entry);
   void write_behind(Slot& slot);
   Status apply(const Staging& staging);
 
@@ -102,6 +108,7 @@ struct UpdateDecoder::Impl {
   FrameReader frame;
   BaseCheck check;
   ClassDecoder classes;
+  GroupDecoder group;
   EarlyWriter early;
 
   ArrayName array_name;
@@ -111,10 +118,10 @@ struct UpdateDecoder::Impl {
   std::vector<BlockEntry> entries;
   std::vector<ClassTable> tables;
   bool table_is_used = true;    // the last one
-  std::uint64_t next_part = 0;  // of the last entry, if that is a block of classes: blocks [next_part, next_block) are to come
+  std::uint64_t next_part = 0;  // of the last entry: its blocks [next_part, next_block) are to come
   Hash128 part_hash;            // of those before
   bool fits_held = true;        // Verify::kOff: all blocks of classes
-  Payload class_payload;
+  Payload part_payload;
   std::vector<std::byte> held_block;       // in one piece
   std::vector<std::byte> added_values;     // room for those of a block in mode added
   std::uint64_t next_block = 0;            // the least index that the next block can have
@@ -197,21 +204,29 @@ Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found)
   }
 }
 
-// A block; of a superblock the next one.
+// A block; of several that share a section the next one.
 Status UpdateDecoder::Impl::handle_block(const Staging& staging, BlockEntry& entry) {
   Slot& slot = spare();
   if (next_part == entry.index) entry.slot = &slot == &slots[1] ? 1 : 0;
-  if (entry.mode != kClassesMode.id) {
-    SPARCL_RETURN_IF_ERROR(load(staging, entry, slot));
-    coded_elements += slot.block.count;
-  } else {
+  if (is_group(entry.mode)) {
+    if (next_part == entry.index) {
+      SPARCL_RETURN_IF_ERROR(read_group(staging, entry));
+      coded_elements += group.changes();
+    }
+    load_grouped(entry, slot);
+    if (verify == Verify::kFull) hash_unchanged(slot.index, kMaxGroupBlocks);
+    next_part = group.has_more() ? entry.index + group.next_block() : next_block;
+  } else if (entry.mode == kClassesMode.id) {
     if (next_part == entry.index) {
       SPARCL_RETURN_IF_ERROR(read_classes(staging, entry));
       coded_elements += classes.changes();
     }
-    load_part(entry, next_part, slot);
+    load_part(entry, next_part++, slot);
+  } else {
+    SPARCL_RETURN_IF_ERROR(load(staging, entry, slot));
+    coded_elements += slot.block.count;
+    ++next_part;
   }
-  ++next_part;
   check_pending(&slot);
   pending = &slot;
   hashed_block = slot.index + 1;
@@ -286,6 +301,7 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
   next_part = entry.index;
   next_block = entry.index + 1;
   if (entry.mode == kClassesMode.id) SPARCL_RETURN_IF_ERROR(add_superblock(entry));
+  if (is_group(entry.mode)) SPARCL_RETURN_IF_ERROR(add_group(staging, entry));
   if (find_block_mode(entry.mode)->resolve != nullptr && (header.flags & kFlagTargetHash) == 0) {
     return corrupt(fmt::format("block {} (mode {}) is in an update without its target's state hash", entry.index,
                                find_block_mode(entry.mode)->name));
@@ -308,9 +324,46 @@ Status UpdateDecoder::Impl::add_superblock(BlockEntry& entry) {
   return {};
 }
 
+Status UpdateDecoder::Impl::add_group(const Staging& staging, BlockEntry& entry) {
+  std::uint64_t blocks = 0;
+  if (entry.bytes > 0) blocks = 1 + std::uint64_t{load_le<std::uint8_t>(staging.contiguous(entry.first, 1, scratch))};
+  next_block = entry.index + blocks;
+  if (blocks == 0 || next_block > map.run_of(entry.index).end()) {
+    return corrupt(fmt::format("block {} (mode {}) is of a group that goes on past the last block of its type", entry.index,
+                               find_block_mode(entry.mode)->name));
+  }
+  return {};
+}
+
+Status UpdateDecoder::Impl::read_group(const Staging& staging, const BlockEntry& entry) {
+  const std::span<const std::byte> bytes = part_payload.load(staging, entry.first, entry.bytes, false);
+  const BlockMap::BlockRun run = map.run_of(entry.index);
+  const std::uint64_t last = entry.index + static_cast<std::uint8_t>(bytes[0]);
+  const auto elements = static_cast<std::uint32_t>(run.elements(entry.index, last + 1));
+  if (const char* wrong = group.read(kernels, entry.mode, run.datatype, elements, bytes)) {
+    return corrupt(fmt::format("{} (mode {}, {} bytes at byte {}) {}", describe_blocks(map, entry.index, last, array_name),
+                               find_block_mode(entry.mode)->name, entry.bytes, entry.first, wrong));
+  }
+  return {};
+}
+
+// The next block of the group that changes.
+void UpdateDecoder::Impl::load_grouped(const BlockEntry& entry, Slot& slot) {
+  const std::uint32_t in_group = group.next_block();
+  slot.index = entry.index + in_group;
+  slot.old_check = entry.old_check;
+  slot.of_classes = false;
+  slot.is_part = true;
+  slot.fits = true;
+  const DataType datatype = map.block(slot.index, slot.pieces);
+  slot.shape = shape_of(datatype, slot.pieces);
+  group.take(in_group, slot.shape, slot.block);
+  slot.is_last = !group.has_more();
+}
+
 // What of a block of classes does not depend on what is held.
 Status UpdateDecoder::Impl::read_classes(const Staging& staging, const BlockEntry& entry) {
-  const std::span<const std::byte> bytes = class_payload.load(staging, entry.first, entry.bytes, false);
+  const std::span<const std::byte> bytes = part_payload.load(staging, entry.first, entry.bytes, false);
   if (const char* wrong = classes.read(tables[entry.table], superblock_at(map, entry.index)->elements, bytes)) {
     return corrupt(fmt::format("block {} (mode classes, {} bytes at byte {}) {}", entry.index, entry.bytes, entry.first, wrong));
   }
@@ -320,7 +373,7 @@ Status UpdateDecoder::Impl::read_classes(const Staging& staging, const BlockEntr
 void UpdateDecoder::Impl::load_part(const BlockEntry& entry, std::uint64_t index, Slot& slot) {
   slot.index = index;
   slot.old_check = entry.old_check;
-  slot.of_classes = true;
+  slot.of_classes = slot.is_part = true;
   slot.is_last = index + 1 == superblock_at(map, entry.index)->last;
   const DataType datatype = map.block(index, slot.pieces);
   slot.shape = shape_of(datatype, slot.pieces);
@@ -330,7 +383,7 @@ void UpdateDecoder::Impl::load_part(const BlockEntry& entry, std::uint64_t index
 
 Status UpdateDecoder::Impl::load(const Staging& staging, const BlockEntry& entry, Slot& slot) {
   slot.index = entry.index;
-  slot.of_classes = false;
+  slot.of_classes = slot.is_part = false;
   slot.old_check = entry.old_check;
   const DataType datatype = map.block(entry.index, slot.pieces);
   slot.shape = shape_of(datatype, slot.pieces);
@@ -344,7 +397,7 @@ Status UpdateDecoder::Impl::load(const Staging& staging, const BlockEntry& entry
     added_values.resize(std::max(added_values.size(), slot.block.count * slot.shape.element_bytes()));
   }
   if (mode.resolve != nullptr) {
-    slot.of_classes = true;
+    slot.of_classes = slot.is_part = true;
     slot.is_last = true;
     slot.fits = mode.resolve(slot.shape, whole_block(view(slot), held_block).data(), kernels, slot.block);
   }
@@ -364,7 +417,7 @@ void UpdateDecoder::Impl::check_pending(const Slot* next) {
   const bool changes = !lists || slot.block.count > 0;
   if (changes && (verify != Verify::kOff || early.active())) {
     const BaseCheck::Compared compared = check.add_changed(slot.index, view(slot), slot.block, accesses_of(next));
-    if (slot.of_classes) part_hash = part_hash + compared.held_hash;
+    if (slot.is_part) part_hash = part_hash + compared.held_hash;
     const bool is_base = holds_base(slot, compared);
     if (lists && !is_base && !odd_block) odd_block = slot.index;
     if (early.active() && lists) {
@@ -377,18 +430,20 @@ void UpdateDecoder::Impl::check_pending(const Slot* next) {
   } else if (verify == Verify::kFull) {
     check.add_unchanged(slot.index, view(slot));
   }
-  if (slot.of_classes && slot.is_last) end_classes(slot);
+  if (slot.is_part && slot.is_last) end_parts(slot);
 }
 
-// Of classes only all blocks together have a check: the last one tells, and what was written of the others is taken back if it
-// fails.
+// Of classes and of a group only all blocks together have a check: the last one tells, and what was written of the others is taken
+// back if it fails.
 bool UpdateDecoder::Impl::holds_base(const Slot& slot, const BaseCheck::Compared& compared) const {
-  return verify == Verify::kOff || slot.of_classes || old_check_of(compared.held_hash) == slot.old_check;
+  return verify == Verify::kOff || slot.is_part || old_check_of(compared.held_hash) == slot.old_check;
 }
 
-void UpdateDecoder::Impl::end_classes(const Slot& slot) {
-  fits_held = fits_held && slot.fits;
-  check.add_classes(slot.fits);
+void UpdateDecoder::Impl::end_parts(const Slot& slot) {
+  if (slot.of_classes) {
+    fits_held = fits_held && slot.fits;
+    check.add_classes(slot.fits);
+  }
   const bool is_base = slot.fits && (verify == Verify::kOff || old_check_of(part_hash) == slot.old_check);
   if (early.active() && !is_base) early.stop();
   if (!is_base && !odd_block) odd_block = slot.index;
@@ -474,6 +529,7 @@ void UpdateDecoder::Impl::write_pending(const Slot* next) {
 }
 
 Status UpdateDecoder::Impl::apply_entry(const Staging& staging, const BlockEntry& entry) {
+  if (is_group(entry.mode)) return apply_group(staging, entry);
   if (entry.mode != kClassesMode.id) {
     Slot& slot = slots[entry.slot];
     if (pending == &slot) write_pending(nullptr);
@@ -489,6 +545,17 @@ Status UpdateDecoder::Impl::apply_entry(const Staging& staging, const BlockEntry
     const DataType datatype = map.block(index, slot.pieces);
     slot.shape = shape_of(datatype, slot.pieces);
     classes.apply_block(view(slot));
+  }
+  return {};
+}
+
+Status UpdateDecoder::Impl::apply_group(const Staging& staging, const BlockEntry& entry) {
+  SPARCL_RETURN_IF_ERROR(read_group(staging, entry));
+  for (std::size_t part = entry.slot; group.has_more(); ++part) {
+    Slot& slot = slots[part % 2];
+    if (pending == &slot) write_pending(nullptr);
+    load_grouped(entry, slot);
+    write_behind(slot);
   }
   return {};
 }

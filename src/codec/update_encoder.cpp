@@ -11,6 +11,7 @@
 #include "src/codec/class_regions.hpp"
 #include "src/codec/early_writer.hpp"
 #include "src/codec/frame_writer.hpp"
+#include "src/codec/group_encoder.hpp"
 #include "src/codec/layout.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/codec/update.hpp"
@@ -19,6 +20,15 @@
 namespace sparcl::codec {
 
 namespace {
+
+// Is what a block costs by itself worth sharing? Not where many elements change, unless they stand so close that they take few
+// bits.
+bool is_sparse(const BlockChanges& changes) {
+  const std::uint16_t* positions = changes.positions.data();
+  const std::size_t spread = positions[changes.count - 1] - positions[0] + std::size_t{1};
+  const bool is_one_cluster = changes.count < changes.shape().elements / 8 && spread < 8 * changes.count;
+  return changes.count <= changes.shape().elements / 32 || is_one_cluster;
+}
 
 struct Part {  // a block at work
   std::uint64_t index = 0;
@@ -47,16 +57,20 @@ struct UpdateEncoder::Impl {
         scan(map, base, target, hints, kernels),
         forward(map, options.bring_forward, kernels, !options.bring_forward.empty()),
         classes(kernels),
+        group(kernels),
         regions(map, base, target, options.mode == &kClassesMode) {
-    for (Part& part : parts) {
-      part.changes.kernels = &kernels;
-      part.changes.has_steps = true;
-      part.changes.forced = options.mode != nullptr;
-      part.changes.thorough = options.fewest_bytes;
-    }
+    for (Part& part : parts) prepare(part);
+    prepare(grouped_part);
     stats.elements = map.element_count();
     for (std::size_t i = 0; i < base.size(); ++i)
       has_whole_base = has_whole_base && (base[i] != nullptr || map.arrays()[i].count == 0);
+  }
+
+  void prepare(Part& part) const {
+    part.changes.kernels = &kernels;
+    part.changes.has_steps = true;
+    part.changes.forced = options.mode != nullptr;
+    part.changes.thorough = options.fewest_bytes;
   }
 
   Status check() const;
@@ -69,9 +83,14 @@ struct UpdateEncoder::Impl {
   void open(Part& part, std::uint64_t index);
   bool selects() const { return (options.rule != nullptr || options.values.is_lossy()) && has_whole_base; }
   std::size_t select(Part& part, std::size_t found);
+  void set_views(Part& part, std::uint64_t index);
   void add_to_hashes(const Part& part);
   void choose(Part& part);
   void encode_part(Part& part, ByteSink& sink);
+  bool add_to_group(const Part& part, ByteSink& sink);
+  void end_group(ByteSink& sink);
+  void write_group(std::size_t bytes, ByteSink& sink);
+  void restore(const GroupEncoder::Part& grouped);
   void encode_fresh(Part& part, ByteSink& sink);
   void write_block(Part& part, const kernels::ChangeHashes& hashes, ByteSink& sink);
   kernels::ChangeHashes hash_changes(const Part& part);
@@ -80,6 +99,8 @@ struct UpdateEncoder::Impl {
     return block_hash(view(part, arrays), part.index, kernels, hash_scratch);
   }
   void bring_forward(const Part& part);
+  void bring_forward(std::uint64_t index, const BlockView& target_view, std::span<const std::uint16_t> positions,
+                     std::span<const std::byte> old_values, std::span<const std::byte> new_values);
   void end(ByteSink& sink);
 
   bool lacks_base(const Part& part) const {
@@ -112,6 +133,10 @@ struct UpdateEncoder::Impl {
 
   std::array<Part, kSuperBlocks> parts;  // of a superblock; the first alone where each block is coded by itself
   ClassEncoder classes;
+  GroupEncoder group;
+  std::uint64_t group_gap = 0;  // unchanged blocks before it
+  kernels::ChangeHashes group_hashes;
+  Part grouped_part;  // one of its blocks
   ClassRegions regions;
   std::vector<std::byte> hash_scratch;
   std::vector<std::byte> ruled_block;
@@ -157,16 +182,19 @@ Status UpdateEncoder::Impl::start(ByteSink& sink) {
 }
 
 void UpdateEncoder::Impl::open(Part& part, std::uint64_t index) {
+  set_views(part, index);
+  opened_elements += part.changes.shape().elements;
+  if (!part.changes.fresh) part.changes.make_room();
+}
+
+void UpdateEncoder::Impl::set_views(Part& part, std::uint64_t index) {
   part.index = index;
   const DataType datatype = map.block(index, part.pieces);
   part.changes.target = {shape_of(datatype, part.pieces), part.pieces, target};
   part.changes.fresh = !has_whole_base && lacks_base(part);
   part.changes.count = 0;
-  opened_elements += part.changes.shape().elements;
-  if (part.changes.fresh) return;
-  part.changes.make_room();
   // Only where the receiver can tell a wrong base from its own target, and where all of the block's old values are known.
-  part.changes.may_need_base = options.with_state_hash && has_whole_base;
+  part.changes.may_need_base = options.with_state_hash && has_whole_base && !part.changes.fresh;
   if (part.changes.may_need_base) part.changes.base = view(part, base);
 }
 
@@ -188,6 +216,7 @@ Status UpdateEncoder::Impl::encode_block(ByteSink& sink) {
     if (selects() && changes.count > 0) changes.count = select(part, changes.count);
   }
   add_to_hashes(part);
+  if (add_to_group(part, sink)) return {};
   choose(part);
   encode_part(part, sink);
   return {};
@@ -225,6 +254,7 @@ const ClassTable* UpdateEncoder::Impl::table_for(const Superblock& superblock) {
 }
 
 void UpdateEncoder::Impl::encode_superblock(const Superblock& superblock, const ClassTable& table, ByteSink& sink) {
+  end_group(sink);
   const auto part_count = static_cast<std::size_t>(superblock.last - superblock.first);
   classes.begin(table, superblock.elements);
   for (std::size_t i = 0; i < part_count; ++i) {
@@ -240,7 +270,9 @@ void UpdateEncoder::Impl::encode_superblock(const Superblock& superblock, const 
     write_classes(part_count, bytes, table, sink);
     return;
   }
-  for (std::size_t i = 0; i < part_count; ++i) encode_part(parts[i], sink);
+  for (std::size_t i = 0; i < part_count; ++i) {
+    if (!add_to_group(parts[i], sink)) encode_part(parts[i], sink);
+  }
 }
 
 // Also chooses the modes of the blocks by themselves, unless classes are asked for, or so good that there is no need.
@@ -324,6 +356,81 @@ void UpdateEncoder::Impl::encode_part(Part& part, ByteSink& sink) {
   if (frame.chunk_is_full()) frame.end_chunk(sink);
 }
 
+// Blocks of which few elements change wait for their neighbours. Others, which it would not make smaller, end the group before
+// them.
+bool UpdateEncoder::Impl::add_to_group(const Part& part, ByteSink& sink) {
+  const BlockChanges& changes = part.changes;
+  if (changes.count == 0 && !changes.fresh) return false;
+  const bool forced = options.mode == &kFlatGroupMode || options.mode == &kTwoLevelGroupMode;
+  const bool is_free = options.mode == nullptr && !options.values.is_lossy();
+  const bool may = !changes.fresh && (forced ? changes.count <= kMaxGroupChanges : is_free && is_sparse(changes));
+  if (!group.empty() && !(may && group.has_room(part.index, changes.count) && map.run_of(group.first_block()).end() > part.index)) {
+    end_group(sink);
+  }
+  if (!may) return false;
+  if (group.empty()) {
+    group_gap = gap;
+    group_hashes = {};
+  }
+  gap = 0;
+  const kernels::ChangeHashes hashes = hash_listed(part);
+  group_hashes = {group_hashes.old_values + hashes.old_values, group_hashes.new_values + hashes.new_values};
+  group.add(part.index, changes);
+  return true;
+}
+
+void UpdateEncoder::Impl::end_group(ByteSink& sink) {
+  if (group.empty()) return;
+  const std::uint64_t first = group.first_block();
+  const auto elements = static_cast<std::uint32_t>(map.run_of(first).elements(first, group.last_block() + 1));
+  const bool is_asked = options.mode != nullptr;
+  const std::size_t bytes =
+      is_asked || group.parts().size() > 1 ? group.plan(elements, options.mode, options.fewest_bytes) : kCannot;
+  if (bytes != kCannot) {
+    write_group(bytes, sink);
+  } else {
+    const std::uint64_t gap_behind = gap;
+    std::uint64_t next = first - group_gap;
+    for (const GroupEncoder::Part& grouped : group.parts()) {
+      gap = grouped.index - next;
+      next = grouped.index + 1;
+      restore(grouped);
+      choose(grouped_part);
+      encode_part(grouped_part, sink);
+    }
+    gap = gap_behind;
+  }
+  group.clear();
+}
+
+void UpdateEncoder::Impl::write_group(std::size_t bytes, ByteSink& sink) {
+  change_sum = change_sum + group_hashes.new_values - group_hashes.old_values;
+  std::byte* payload = frame.begin_block(group.mode().id, group_gap, bytes, sink, kOldCheckBytes);
+  group.write(parts[0].changes.flags.data(), payload);
+  store_le(payload + bytes, old_check_of(group_hashes.old_values));
+  frame.end_block(group_hashes.old_values, group_hashes.new_values, sink);
+  stats.changed += group.count();
+  coded_elements += group.count();
+  for (const GroupEncoder::Part& grouped : group.parts()) {
+    if (!forward.active()) break;
+    set_views(grouped_part, grouped.index);
+    bring_forward(grouped.index, grouped_part.changes.target, group.positions(grouped), group.old_values(grouped),
+                  group.new_values(grouped));
+  }
+  if (frame.chunk_is_full()) frame.end_chunk(sink);
+}
+
+// A block that is to be coded by itself after all: its changes to grouped_part.
+void UpdateEncoder::Impl::restore(const GroupEncoder::Part& grouped) {
+  set_views(grouped_part, grouped.index);
+  BlockChanges& changes = grouped_part.changes;
+  changes.make_room();
+  changes.count = grouped.count;
+  std::ranges::copy(group.positions(grouped), changes.positions.data());
+  std::ranges::copy(group.old_values(grouped), changes.old_values.data());
+  std::ranges::copy(group.new_values(grouped), changes.new_values.data());
+}
+
 void UpdateEncoder::Impl::encode_fresh(Part& part, ByteSink& sink) {
   stats.changed += part.changes.shape().elements;
   coded_elements += part.changes.shape().elements;
@@ -356,11 +463,17 @@ void UpdateEncoder::Impl::bring_forward(const Part& part) {
   const BlockChanges& changes = part.changes;
   if (!forward.active() || changes.count == 0) return;
   const std::size_t value_bytes = changes.count * changes.shape().element_bytes();
-  forward.write(part.index, {changes.shape(), part.pieces, options.bring_forward}, {changes.positions.data(), changes.count},
-                {changes.old_values.data(), value_bytes}, {changes.new_values.data(), value_bytes});
+  bring_forward(part.index, changes.target, {changes.positions.data(), changes.count}, {changes.old_values.data(), value_bytes},
+                {changes.new_values.data(), value_bytes});
+}
+
+void UpdateEncoder::Impl::bring_forward(std::uint64_t index, const BlockView& target_view, std::span<const std::uint16_t> positions,
+                                        std::span<const std::byte> old_values, std::span<const std::byte> new_values) {
+  forward.write(index, {target_view.shape, target_view.pieces, options.bring_forward}, positions, old_values, new_values);
 }
 
 void UpdateEncoder::Impl::end(ByteSink& sink) {
+  end_group(sink);
   frame.end_chunk(sink);
   ByteWriter content;
   content.write(frame.blocks());

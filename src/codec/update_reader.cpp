@@ -20,7 +20,7 @@ Status corrupt(std::uint64_t at, std::string_view what) {
 bool needs_no_base(std::uint8_t mode) {
   return mode == kDenseMode.id || mode == kFreshMode.id || mode == kVerbatimMode.id || mode == kFlatMode.id ||
          mode == kMixedMode.id || mode == kTwoLevelMode.id || mode == kTwoLevelVerbatimMode.id || mode == kPackedMode.id ||
-         mode == kPackedFreshMode.id;
+         mode == kPackedFreshMode.id || is_group(mode);
 }
 
 }  // namespace
@@ -87,8 +87,11 @@ Status UpdateReader::read_block(std::uint8_t tag, std::uint64_t first, std::uint
     if (bytes < kOldCheckBytes) return corrupt(first, "a block ends before its check");
     bytes -= kOldCheckBytes;
   }
-  blocks_.push_back({next_block_ + gap, first, static_cast<std::uint32_t>(bytes), mode});
-  next_block_ += gap + 1;
+  next_block_ += gap;
+  ++section_count_;
+  if (is_group(mode)) return add_group(first, bytes, mode);
+  blocks_.push_back({next_block_, next_block_, first, static_cast<std::uint32_t>(bytes), mode});
+  ++next_block_;
   if (mode != kClassesMode.id || !map_ || next_block_ > map_->block_count()) return {};
   const auto superblock = superblock_at(*map_, next_block_ - 1);
   if (!superblock) return corrupt(first, "a block of classes is no 16-bit float, or not the first of a superblock");
@@ -96,8 +99,21 @@ Status UpdateReader::read_block(std::uint8_t tag, std::uint64_t first, std::uint
   return {};
 }
 
+// Each of its blocks, though maybe not all change.
+Status UpdateReader::add_group(std::uint64_t first, std::uint64_t bytes, std::uint8_t mode) {
+  const std::uint64_t blocks = bytes == 0 ? 0 : 1 + std::uint64_t{load_le<std::uint8_t>(staging_->contiguous(first, 1, scratch_))};
+  const std::uint64_t begin = next_block_;
+  if (blocks == 0 || (map_ && (begin >= map_->block_count() || begin + blocks > map_->run_of(begin).end()))) {
+    return corrupt(first, "a group of blocks goes on past the last block of its type");
+  }
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    blocks_.push_back({next_block_++, begin, first, static_cast<std::uint32_t>(bytes), mode});
+  }
+  return {};
+}
+
 Status UpdateReader::check() const {
-  const bool fits = end_.blocks == blocks_.size() && end_.changed <= end_.coded_elements && end_.coded_elements <= header_.elements;
+  const bool fits = end_.blocks == section_count_ && end_.changed <= end_.coded_elements && end_.coded_elements <= header_.elements;
   if (!fits) return Status(Code::kCorrupt, "the totals at the end are not those of the blocks before it");
   if (map_ && next_block_ > map_->block_count()) return Status(Code::kCorrupt, "a block past the last");
   return {};
@@ -109,11 +125,29 @@ Status UpdateReader::decode(const Block& at, BlockShape shape, const kernels::Ke
     return Status(Code::kUnsupported,
                   fmt::format("block {} is coded in mode {}, which only those who hold its base can read", at.index, mode.name));
   }
-  const std::span<const std::byte> bytes = payload_.load(*staging_, at.first, at.bytes, mode.in_place);
-  const char* wrong = mode.decode(shape, bytes, kernels, block);
+  const char* wrong = is_group(at.mode)
+                          ? decode_grouped(at, shape, kernels, block)
+                          : mode.decode(shape, payload_.load(*staging_, at.first, at.bytes, mode.in_place), kernels, block);
   if (wrong == nullptr) return {};
   return Status(Code::kCorrupt,
                 fmt::format("block {} (mode {}, {} bytes at byte {}) {}", at.index, mode.name, at.bytes, at.first, wrong));
+}
+
+// Blocks are asked for in order, so a group is read for its first and kept for the others.
+const char* UpdateReader::decode_grouped(const Block& at, BlockShape shape, const kernels::KernelSet& kernels,
+                                         DecodedBlock& block) {
+  if (at.index == at.section_block) {
+    const BlockMap::BlockRun run = map_->run_of(at.index);
+    const std::span<const std::byte> bytes = payload_.load(*staging_, at.first, at.bytes, false);
+    const std::uint64_t end = at.index + 1 + static_cast<std::uint8_t>(bytes[0]);
+    group_is_read_ = false;
+    const char* wrong = group_.read(kernels, at.mode, run.datatype, static_cast<std::uint32_t>(run.elements(at.index, end)), bytes);
+    if (wrong != nullptr) return wrong;
+    group_is_read_ = true;
+  }
+  if (!group_is_read_) return "is read out of order";
+  group_.take(static_cast<std::uint32_t>(at.index - at.section_block), shape, block);
+  return nullptr;
 }
 
 }  // namespace sparcl::codec

@@ -8,6 +8,7 @@
 #include "src/base/staging.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/codec/block_mode.hpp"
+#include "src/codec/group_decoder.hpp"
 #include "src/codec/payload.hpp"
 #include "src/codec/update_header.hpp"
 
@@ -17,6 +18,7 @@ class UpdateReader {
  public:
   struct Block {  // where one lies
     std::uint64_t index;
+    std::uint64_t section_block;  // the first in its section: of a group, another
     std::uint64_t first;
     std::uint32_t bytes;
     std::uint8_t mode;
@@ -32,7 +34,8 @@ class UpdateReader {
   const std::optional<BlockMap>& map() const { return map_; }  // of its runs, where the update carries them
   std::span<const Block> blocks() const { return blocks_; }
 
-  // Decodes a block of this shape; `block` is valid until the next call. Unsupported for modes that need the values held.
+  // Decodes a block of this shape; `block` is valid until the next call. Those of a group may come out with no change; they can be
+  // read in order only, and where there is a map(). Unsupported for modes that need the values held.
   Status decode(const Block& at, BlockShape shape, const kernels::KernelSet& kernels, DecodedBlock& block);
 
  private:
@@ -40,6 +43,8 @@ class UpdateReader {
   Status read(std::uint64_t bytes);
   Status read_section(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes);
   Status read_block(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes);
+  Status add_group(std::uint64_t first, std::uint64_t bytes, std::uint8_t mode);
+  const char* decode_grouped(const Block& at, BlockShape shape, const kernels::KernelSet& kernels, DecodedBlock& block);
   Status check() const;
 
   const Staging* staging_;
@@ -48,9 +53,12 @@ class UpdateReader {
   std::vector<std::byte> attachment_;
   std::optional<BlockMap> map_;
   std::vector<Block> blocks_;
+  std::uint64_t section_count_ = 0;  // of blocks
   std::uint64_t next_block_ = 0;
   std::vector<std::byte> scratch_;
   Payload payload_;
+  GroupDecoder group_;
+  bool group_is_read_ = false;
 };
 
 }  // namespace sparcl::codec

@@ -81,7 +81,7 @@ TEST_P(EarlyWriting, AnyCutStreamLeavesNoTrace) {
 INSTANTIATE_TEST_SUITE_P(Densities, EarlyWriting, ::testing::Values(0.0, 0.0001, 0.01, 0.3, 1.0));
 
 TEST(EarlyWriting, WritesWhileTheStreamArrives) {
-  const State base = random_state({{DataType::kBfloat16, 500'000}}, 8);
+  const State base = random_state({{DataType::kBfloat16, 2'000'000}}, 8);  // several groups of blocks
   const State target = changed_state(base, 0.01, Change::kUlp, 9);
   const std::vector<std::byte> bytes = encode_update(base, target);
   State held = base;

@@ -190,6 +190,22 @@ inline std::vector<GoldenUpdate> golden_updates() {
     }
     update.options.values = {Values::kFloat8};
   });
+  // All blocks of a run but its second, and both of another.
+  add("flat_group", {{DataType::kInt8, 60000}, {DataType::kInt8, 220000}, {DataType::kFloat32, 70000}},
+      [](GoldenUpdate& update, GoldenRandom& random) {
+        golden_change(update.target, 0, 0, 900, 0, random);
+        golden_change(update.target, 1, 100000, 2500, 3, random);
+        golden_change(update.target, 2, 0, 3000, 5, random);
+        update.options.with_state_hash = true;
+      });
+  add("two_level_group", {{DataType::kInt8, 400000}}, [](GoldenUpdate& update, GoldenRandom& random) {
+    const State base = update.base;
+    golden_change(update.target, 0, 40, 4, 0, random);
+    for (std::size_t i = 0; i < 400000; ++i) {
+      if (i % 70000 >= 60) update.target.arrays[0][i] = base.arrays[0][i];
+    }
+    update.options.with_state_hash = true;
+  });
   return all;
 }
 

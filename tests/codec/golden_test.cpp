@@ -129,6 +129,8 @@ constexpr std::uint8_t kClasses = kTagBlock + 4;
 constexpr std::uint8_t kTwoLevel = kTagBlock + 6;
 constexpr std::uint8_t kPacked = kTagBlock + 8;
 constexpr std::uint8_t kCoded = kTagBlock + 10;
+constexpr std::uint8_t kFlatGroup = kTagBlock + 12;
+constexpr std::uint8_t kTwoLevelGroup = kTagBlock + 13;
 constexpr std::uint8_t kAdded = kTagBlock + 11;
 
 std::vector<Defect> frame_defects() {
@@ -262,6 +264,29 @@ std::vector<Defect> sub_block_defects() {
   };
 }
 
+std::vector<Defect> group_defects() {
+  // Its content: blocks less one, k (two bytes), ...; of two levels k (one byte), sizes, s, ...
+  return {
+      {"group_past_its_run", "flat_group", Code::kCorrupt, "past the last block",
+       content(kFlatGroup, [](Bytes& b) { b[0] = static_cast<std::byte>(std::to_integer<int>(b[0]) + 1); })},
+      {"group_ends_unchanged", "two_level_group", Code::kCorrupt, "does not change",
+       content(kTwoLevelGroup, [](Bytes& b) { b[0] = static_cast<std::byte>(std::to_integer<int>(b[0]) + 1); })},
+      {"group_empty", "flat_group", Code::kCorrupt, "past the last block",
+       content(kFlatGroup, [](Bytes& b) { b.erase(b.begin(), b.end() - kOldCheckBytes); })},
+      {"group_change_count_zero", "two_level_group", Code::kCorrupt, "change count",
+       content(kTwoLevelGroup, [](Bytes& b) { b[1] = std::byte{0}; })},
+      {"group_of_16385_changes", "flat_group", Code::kCorrupt, "change count",
+       content(kFlatGroup,
+               [](Bytes& b) {
+                 b[1] = std::byte{0x81}, b[2] = std::byte{0x80};
+                 b.insert(b.begin() + 3, std::byte{1});
+               })},
+      {"group_sizes_of_gaps", "two_level_group", Code::kCorrupt, "sizes of gaps",
+       content(kTwoLevelGroup, [](Bytes& b) { b[2] = std::byte{0x54}; })},
+      {"group_cut", "flat_group", Code::kCorrupt, "inside its", content(kFlatGroup, [](Bytes& b) { b.resize(30); })},
+  };
+}
+
 std::vector<Defect> class_defects() {
   constexpr std::uint8_t kTable = kTagClassTable;
   return {
@@ -362,6 +387,7 @@ std::vector<Defect> defects() {
   for (Defect& defect : sub_block_defects()) all.push_back(std::move(defect));
   for (Defect& defect : entropy_defects()) all.push_back(std::move(defect));
   for (Defect& defect : content_defects()) all.push_back(std::move(defect));
+  for (Defect& defect : group_defects()) all.push_back(std::move(defect));
   for (Defect& defect : class_defects()) all.push_back(std::move(defect));
   return all;
 }

@@ -54,7 +54,8 @@ void run(std::span<const std::byte> input) {
   Result<codec::UpdateReader> reader = codec::UpdateReader::open(staging, stream.size());
   const codec::Decoded once = applied(stream, chosen.update->base);
   if (!reader.ok()) return;
-  std::vector<codec::UpdateReader> readers{std::move(*reader)};
+  std::vector<codec::UpdateReader> readers;
+  readers.push_back(std::move(*reader));
   std::vector<std::string> names{"first"};
   Staging next_staging;
   Bytes next;

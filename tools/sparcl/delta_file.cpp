@@ -93,7 +93,12 @@ class Scan {
     }
     const codec::BlockMode& mode = *codec::find_block_mode(codec::mode_of(section.tag));  // the frame reader lets no other pass
     std::uint64_t changes = 0;
-    const std::uint64_t most = (&mode == &codec::kClassesMode ? codec::kSuperBlocks : 1) * std::uint64_t{codec::kBlockElements};
+    std::uint64_t most = (&mode == &codec::kClassesMode ? codec::kSuperBlocks : 1) * std::uint64_t{codec::kBlockElements};
+    if (codec::is_group(mode.id)) {
+      most = codec::kMaxGroupChanges;
+      std::uint8_t blocks = 0;
+      if (!reader.read(blocks)) return corrupt(section.first, "a group of blocks is empty");
+    }
     if (!mode.whole && (!reader.read_varint(changes) || changes == 0 || changes > most)) {
       return corrupt(section.first, "a block's count of changes is invalid");
     }

@@ -29,6 +29,10 @@ void BlockWalk::read(const Section& section) {
     read_superblock(content, block);
     return;
   }
+  if (section.mode() == kFlatGroup || section.mode() == kTwoLevelGroup) {
+    read_group(section.mode(), content, block);
+    return;
+  }
   const Values old = load(held_, block);
   const Changes changes = read_block(section.mode(), content.take(content.left()), block, old, Kind::kUpdate);
   element_count_ += changes.positions.size();
@@ -56,6 +60,32 @@ void BlockWalk::read_superblock(ByteCursor& content, const Block& first) {
   element_count_ += super.count;
   table_is_used_ = true;
   has_classes_ = true;
+}
+
+void BlockWalk::read_group(unsigned mode, ByteCursor& content, const Block& first) {
+  std::vector<Block> blocks{first};
+  Values old = load(held_, first);
+  for (std::uint64_t more = content.number(1); more > 0; --more) {
+    refuse_if(next_block_ == blocks_.size() || blocks_[next_block_].in_run == 0, "a group goes on past its run");
+    const Block& block = blocks_[next_block_++];
+    const Values values = load(held_, block);
+    old.insert(old.end(), values.begin(), values.end());
+    blocks.push_back(block);
+  }
+  Block whole = first;
+  whole.elements = old.size();
+  const Changes changes =
+      read_block(mode == kFlatGroup ? kFlat : kTwoLevel, content.take(content.left()), whole, old, Kind::kUpdate);
+  refuse_if(changes.positions.size() > kMaxGroupChanges, "a group of more changes than there may be");
+  element_count_ += changes.positions.size();
+  std::vector<Changes> parts(blocks.size());
+  for (std::size_t i = 0; i < changes.positions.size(); ++i) {
+    Changes& part = parts[changes.positions[i] / kBlockElements];
+    part.positions.push_back(changes.positions[i] % kBlockElements);
+    part.values.push_back(changes.values[i]);
+  }
+  refuse_if(parts.front().positions.empty() || parts.back().positions.empty(), "a group begins or ends with an unchanged block");
+  for (std::size_t i = 0; i < blocks.size(); ++i) add(blocks[i], parts[i], load(held_, blocks[i]));
 }
 
 void BlockWalk::add(const Block& block, const Changes& changes, const Values& old) {

@@ -35,6 +35,7 @@ class BlockWalk {
  private:
   const Block& next_block(ByteCursor& content, bool has_gap);
   void read_superblock(ByteCursor& content, const Block& first);
+  void read_group(unsigned mode, ByteCursor& content, const Block& first);
   void add(const Block& block, const Changes& changes, const Values& old);
 
   const Receiver& receiver_;

@@ -6,6 +6,7 @@
 namespace sparcl::oracle {
 
 constexpr std::uint64_t kBlockElements = 65536;
+constexpr std::uint64_t kMaxGroupChanges = 16384;
 
 struct ElementKind {
   unsigned bytes;

@@ -28,6 +28,8 @@ constexpr unsigned kPacked = 8;
 constexpr unsigned kPackedFresh = 9;
 constexpr unsigned kCoded = 10;
 constexpr unsigned kAdded = 11;
+constexpr unsigned kFlatGroup = 12;
+constexpr unsigned kTwoLevelGroup = 13;
 
 struct Section {
   unsigned tag;

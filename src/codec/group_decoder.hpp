@@ -1,0 +1,40 @@
+#pragma once
+// Modes flat_group and two_level_group, the receiver's side: the content is read at once, then the blocks are taken one by one.
+
+#include <cstdint>
+#include <span>
+
+#include "src/codec/block_mode.hpp"
+#include "src/codec/scratch.hpp"
+
+namespace sparcl::codec {
+
+class GroupDecoder {
+ public:
+  // The content, hostile, kBitSlackBytes zero bytes after it; its first byte says how many blocks it covers: `elements` in them.
+  // nullptr, or what is wrong with it.
+  const char* read(const kernels::KernelSet& kernels, unsigned mode, DataType datatype, std::uint32_t elements,
+                   std::span<const std::byte> content);
+  std::size_t changes() const { return count_; }
+
+  // The block of the next change, counted from the group's first. Not after the last.
+  bool has_more() const { return taken_ < count_; }
+  std::uint32_t next_block() const { return positions_.data()[taken_] / kBlockElements; }
+  // The changes of this block, which is not before the next one's; maybe none.
+  void take(std::uint32_t block_in_group, BlockShape shape, DecodedBlock& block);
+
+ private:
+  const char* read_lists(const kernels::KernelSet& kernels, DataType datatype, BitCursor& bits);
+
+  std::uint32_t elements_ = 0;
+  std::size_t count_ = 0;
+  std::size_t taken_ = 0;
+  bool is_two_level_ = false;
+  RiceListReader list_;
+  BasicTwoLevelReader<std::uint32_t> two_level_;
+  StepListReader steps_reader_;
+  Scratch<std::uint32_t> positions_;
+  Scratch<std::byte> steps_;
+};
+
+}  // namespace sparcl::codec
