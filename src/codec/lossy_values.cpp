@@ -25,12 +25,20 @@ std::uint64_t scramble(std::uint64_t z) {
 // Below 1, in steps of 2^-32.
 double fraction(std::uint64_t random) { return static_cast<double>(random >> 32) * 0x1p-32; }
 
-// The distance of the kind's numbers around `size` (in units).
-double spacing_at(CodeKind kind, double size) {
-  if (kind == CodeKind::kInt8) return 1;
-  const double power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(size) >> 52 << 52);
-  return std::max(power, 8.0) / 8;
+// The kind's numbers around `size` (in units) are multiples of 2^this.
+unsigned spacing_at(CodeKind kind, double size) {
+  if (kind == CodeKind::kInt8) return 0;
+  const auto biased = static_cast<unsigned>(std::bit_cast<std::uint64_t>(size) >> 52);
+  return std::max(biased, 1023U + 3) - (1023 + 3);
 }
+
+template <class Bits>
+Bits without_sign(Bits bits) {
+  return static_cast<Bits>(bits & (static_cast<Bits>(~Bits{0}) >> 1));
+}
+
+// 2^-exponent.
+double inverse_power(unsigned exponent) { return std::bit_cast<double>(std::uint64_t{1023 - exponent} << 52); }
 
 // The size of the code that stands for `units`, one of the kind's numbers.
 unsigned code_of(CodeKind kind, std::uint32_t units) {
@@ -61,8 +69,11 @@ std::size_t LossyChanges::choose(const ValueCoding& coding, std::uint64_t versio
   const FloatEnvironment environment;
   kind_ = coding.values == Values::kInt8 ? CodeKind::kInt8 : CodeKind::kFloat8;
   const std::uint64_t key = scramble(coding.seed ^ scramble(version));
+  const std::uint64_t first = key + changes.block * kBlockElements;
   with_float_format(changes.datatype, [&](auto format) {
-    kept = choose_as<decltype(format)>(coding, key + changes.block * kBlockElements, changes);
+    using Format = decltype(format);
+    kept = kind_ == CodeKind::kInt8 ? choose_as<Format, CodeKind::kInt8>(coding, first, changes)
+                                    : choose_as<Format, CodeKind::kFloat8>(coding, first, changes);
   });
   return kept;
 }
@@ -73,38 +84,41 @@ bool LossyChanges::find_scale(const FoundChanges& changes) {
   using Bits = typename Format::Bits;
   double* deltas = deltas_.need(changes.count);
   double largest = 0;
-  bool finite = true;
+  Bits largest_bits = 0;  // of any value, without its sign: as large as infinity if one is not finite
   for (std::size_t i = 0; i < changes.count; ++i) {
-    deltas[i] = Format::load(load<Bits>(changes.new_values, i)) - Format::load(load<Bits>(changes.old_values, i));
-    finite = finite && Format::is_finite(load<Bits>(changes.new_values, i)) && Format::is_finite(load<Bits>(changes.old_values, i));
+    const Bits old_bits = load<Bits>(changes.old_values, i);
+    const Bits new_bits = load<Bits>(changes.new_values, i);
+    deltas[i] = Format::load(new_bits) - Format::load(old_bits);
     largest = std::max(largest, std::fabs(deltas[i]));
+    largest_bits = std::max({largest_bits, without_sign(old_bits), without_sign(new_bits)});
   }
   const std::uint64_t exact = std::bit_cast<std::uint64_t>(largest / top_units(kind_));
   scale_.bits = static_cast<std::uint32_t>((exact + 0xffffffff) >> 32);
-  return finite && (largest == 0 || scale_.valid());
+  return Format::is_finite(largest_bits) && (largest == 0 || scale_.valid());
 }
 
-template <class Format>
+template <class Format, CodeKind kKind>
 std::size_t LossyChanges::choose_as(const ValueCoding& coding, std::uint64_t key, const FoundChanges& changes) {
   using Bits = typename Format::Bits;
   if (!find_scale<Format>(changes)) return changes.count;
   const bool is_stochastic = coding.rounding == Rounding::kStochastic;
   const double scale = scale_.value();
-  const double top = top_units(kind_);
+  const double top = top_units(kKind);
   std::byte* codes = codes_.need(changes.count);
   std::byte* new_values = new_values_.need(changes.count * sizeof(Bits));
   bool finite = true;
   for (std::size_t i = 0; i < changes.count; ++i) {
     const double delta = deltas_.data()[i];
     const double size = delta == 0 ? 0 : std::min(std::fabs(delta) / scale, top);
-    const double spacing = spacing_at(kind_, size);
-    const double places = size / spacing;
-    const double place = is_stochastic ? std::floor(places + fraction(scramble(key + changes.positions[i])))
-                                       : (places + kRoundToInteger) - kRoundToInteger;
-    const double units = std::min(place * spacing, top);
-    const unsigned code = code_of(kind_, static_cast<std::uint32_t>(units));
+    const unsigned spacing = spacing_at(kKind, size);
+    const double places = size * inverse_power(spacing);
+    const double place =
+        is_stochastic ? places + fraction(scramble(key + changes.positions[i])) : (places + kRoundToInteger) - kRoundToInteger;
+    const std::uint32_t units = std::min(static_cast<std::uint32_t>(place) << spacing, top_units(kKind));  // rounded down
+    const unsigned code = code_of(kKind, units);
     codes[i] = static_cast<std::byte>(delta < 0 ? 256 - code : code);
-    const Bits new_bits = Format::store(Format::load(load<Bits>(changes.old_values, i)) + scale * std::copysign(units, delta));
+    const Bits new_bits =
+        Format::store(Format::load(load<Bits>(changes.old_values, i)) + scale * std::copysign(static_cast<double>(units), delta));
     std::memcpy(new_values + i * sizeof new_bits, &new_bits, sizeof new_bits);
     finite = finite && Format::is_finite(new_bits);
   }

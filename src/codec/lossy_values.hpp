@@ -34,7 +34,7 @@ class LossyChanges {
   const LossyError& error() const { return error_; }
 
  private:
-  template <class Format>
+  template <class Format, CodeKind kKind>
   std::size_t choose_as(const ValueCoding& coding, std::uint64_t key, const FoundChanges& changes);
   template <class Format>
   bool find_scale(const FoundChanges& changes);

@@ -103,7 +103,8 @@ std::vector<Bytes> seeds() {
         if (!codec::is_block(section.tag) || codec::has_gap(section.tag)) continue;
         Bytes content = section.content;
         const std::size_t mode = place_of(codec::mode_of(section.tag));
-        if (!codec::block_modes()[mode]->whole) content.resize(content.size() - codec::kOldCheckBytes);
+        if (!codec::block_modes()[mode]->whole)
+          content.erase(content.end() - static_cast<std::ptrdiff_t>(codec::kOldCheckBytes), content.end());
         for (std::size_t type = 0; type < std::size(kTypes); ++type) {
           if (kTypes[type] != update.base.specs[0].datatype) continue;
           Bytes input{static_cast<std::byte>(mode), static_cast<std::byte>(type),
