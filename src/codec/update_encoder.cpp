@@ -463,7 +463,8 @@ void UpdateEncoder::Impl::bring_forward(const Part& part) {
   const BlockChanges& changes = part.changes;
   if (!forward.active() || changes.count == 0) return;
   const std::size_t value_bytes = changes.count * changes.shape().element_bytes();
-  bring_forward(part.index, changes.target, {changes.positions.data(), changes.count}, {changes.old_values.data(), value_bytes},
+  // Where it lies, not where select() may have made its target anew.
+  bring_forward(part.index, view(part, target), {changes.positions.data(), changes.count}, {changes.old_values.data(), value_bytes},
                 {changes.new_values.data(), value_bytes});
 }
 

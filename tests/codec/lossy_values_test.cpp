@@ -188,23 +188,33 @@ TEST(LossyValues, CostAFractionOfExactOnes) {
   }
 }
 
+// Also of several arrays and where so much changes that a mode may take whole blocks; and where a rule chooses.
 TEST(LossyValues, BringTheSendersBaseToWhatReceiversHold) {
-  const Step step({{DataType::kFloat16, 200'000}}, 0.05);
-  State forward = step.base;
-  const auto writable = forward.write();
-  EncodeOptions options = lossy(Values::kInt8, Rounding::kStochastic, 9);
-  options.bring_forward = writable;
-  const BlockMap map = forward.map();
-  const auto target = step.target.read();
-  const auto base = forward.read();
-  UpdateEncoder encoder(map, base, target, options, kernels::cpu_kernels());
-  VectorSink sink;
-  while (!encoder.finished()) ASSERT_TRUE(encoder.step(1, sink).ok());
-  encoder.keep_forward();
-  State held = step.base;
-  ASSERT_TRUE(decode(sink.bytes(), held, Verify::kFull).ok());
-  EXPECT_TRUE(held.arrays == forward.arrays);
-  EXPECT_EQ(encoder.stats().target_hash, state_hash(map, forward.read(), {}));
+  const ThresholdRule threshold(0.0002);
+  const ChangeRule* const kRules[] = {nullptr, &threshold};
+  for (const double density : {0.05, 0.6}) {
+    for (const Values values : {Values::kExact, Values::kInt8, Values::kFloat8}) {
+      for (const ChangeRule* rule : kRules) {
+        const Step step({{DataType::kFloat16, 100'000}, {DataType::kFloat32, 70'000}, {DataType::kFloat32, 3}}, density);
+        State forward = step.base;
+        const auto writable = forward.write();
+        EncodeOptions options = lossy(values, Rounding::kStochastic, 9);
+        options.bring_forward = writable;
+        options.rule = rule;
+        const BlockMap map = forward.map();
+        const auto target = step.target.read();
+        const auto base = forward.read();
+        UpdateEncoder encoder(map, base, target, options, kernels::cpu_kernels());
+        VectorSink sink;
+        while (!encoder.finished()) ASSERT_TRUE(encoder.step(1, sink).ok());
+        encoder.keep_forward();
+        State held = step.base;
+        ASSERT_TRUE(decode(sink.bytes(), held, Verify::kFull).ok());
+        EXPECT_TRUE(held.arrays == forward.arrays) << density;
+        EXPECT_EQ(encoder.stats().target_hash, state_hash(map, forward.read(), {}));
+      }
+    }
+  }
 }
 
 TEST(LossyValues, LoseNothingThatIsNoNumber) {
