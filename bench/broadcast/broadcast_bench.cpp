@@ -1,4 +1,4 @@
-// The sparse broadcast of one bf16 array against MPI_Bcast of the same array and against its own floor: one run, interleaved, medians.
+// The sparse broadcast of one bf16 (or fp32) array against MPI_Bcast of the same array and against its own floor: one run, interleaved, medians.
 //   mpirun -n 4 --bind-to none bench_broadcast --count 134217728 --density 0.01
 #include <sched.h>
 #include <unistd.h>
@@ -30,6 +30,10 @@ struct Options {
   bool json = false;
   bool clustered = false;
   std::string mode = "delta";
+  std::string dtype = "bf16";
+
+  std::size_t stride() const { return dtype == "bf16" ? 1 : 2; }  // words of 16 bits an element
+  sparclDataType_t datatype() const { return dtype == "bf16" ? sparclBfloat16 : sparclFloat32; }
 };
 
 double median(std::vector<double> values) {
@@ -73,12 +77,12 @@ void bcast_dense(std::uint16_t* weights, std::size_t count) {
 class Bench {
  public:
   Bench(const Options& options, int rank)
-      : options_(options), rank_(rank), work_(bench::make_workload(options.count, options.density, kSeed, options.clustered, rank == 0)),
+      : options_(options), rank_(rank), work_(bench::make_workload(options.count, options.density, kSeed, options.clustered, rank == 0, options.stride())),
         comm_(sparcl::Comm::mpi(MPI_COMM_WORLD)) {
     if (options.mode != "delta") {
       held_ = bench::allocate_weights(options.count);
       std::copy_n(work_.a.get(), options.count, held_.get());
-      state_.add("weights", held_.get(), sparclBfloat16, {options.count});
+      state_.add("weights", held_.get(), options.datatype(), {options.count / options.stride()});
       comm_.broadcast_update(state_, 1, 0);
     }
     if (rank == 0) {  // dense traffic goes through an array of its own, so that caches are as cold as in use
@@ -118,7 +122,7 @@ class Bench {
     std::uint16_t* next = rank_ != 0 ? work_.a.get() : at_b_ ? work_.b.get() : work_.a.get();
     const std::uint16_t* base = rank_ != 0 ? nullptr : at_b_ ? work_.a.get() : work_.b.get();
     return timed([&] {
-      sparcl::check(sparclBroadcastDelta(next, base, options_.count, sparclBfloat16, 0, comm_.get(), nullptr), comm_.get());
+      sparcl::check(sparclBroadcastDelta(next, base, options_.count / options_.stride(), options_.datatype(), 0, comm_.get(), nullptr), comm_.get());
     });
   }
 
@@ -159,8 +163,8 @@ class Bench {
                              {"mode", options_.mode},
                              {"algorithm", report.algorithm},
                              {"ranks", comm_.size()},
-                             {"count", options_.count},
-                             {"dtype", "bfloat16"},
+                             {"count", options_.count / options_.stride()},
+                             {"dtype", options_.dtype == "bf16" ? "bfloat16" : "float32"},
                              {"density", options_.density},
                              {"clustered", options_.clustered},
                              {"pin_root", options_.pin_root},
@@ -184,7 +188,7 @@ class Bench {
       std::cout << row.dump() << "\n";
       return;
     }
-    fmt::print("{}: {} bf16 elements, {} changed ({:.3g} %{}), {} ranks, {}{}\n", options_.mode, options_.count, work_.changed.size(),
+    fmt::print("{}: {} {} elements, {} changed ({:.3g} %{}), {} ranks, {}{}\n", options_.mode, options_.count / options_.stride(), options_.dtype, work_.changed.size(),
                100 * options_.density, options_.clustered ? ", clustered" : "", comm_.size(), report.algorithm, options_.pin_root ? ", root alone on its core" : "");
     fmt::print("  dense MPI_Bcast   {:>10.2f} ms   {:>12} bytes a rank\n", dense * 1e3, options_.count * 2);
     fmt::print("  sparcl            {:>10.2f} ms   {:>12} bytes a rank, {:.2f} bits a change\n", sparse * 1e3, report.bytes_bound,
@@ -218,12 +222,13 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   Options options;
   CLI::App app("Sparse broadcast against MPI_Bcast and its floor");
-  app.add_option("--count", options.count, "bf16 elements")->capture_default_str();
+  app.add_option("--count", options.count, "elements")->capture_default_str();
   app.add_option("--density", options.density, "share of elements that change")->capture_default_str();
   app.add_option("--iterations", options.iterations, "timed repetitions")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_option("--mode", options.mode, "delta: the root compares; indices, blocks: the caller names the elements or the blocks that changed")
       ->check(CLI::IsMember({"delta", "indices", "blocks"}))
       ->capture_default_str();
+  app.add_option("--dtype", options.dtype, "bf16, or fp32 (with --mode delta)")->check(CLI::IsMember({"bf16", "fp32"}))->capture_default_str();
   app.add_flag("--clustered", options.clustered, "changes are half of the elements of a few clusters of 4096");
   app.add_flag("--pin-root", options.pin_root, "rank 0 alone on core 0, all others on core 1");
   app.add_flag("--json", options.json, "one JSON line");
@@ -234,6 +239,12 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return code == 0 ? 0 : 2;
   }
+  if (options.stride() > 1 && options.mode != "delta") {
+    if (rank == 0) fmt::print(stderr, "--dtype fp32 goes with --mode delta\n");
+    MPI_Finalize();
+    return 2;
+  }
+  options.count *= options.stride();
   if (options.pin_root) pin(rank == 0 ? 0 : 1);
   bool right = false;
   try {

@@ -62,11 +62,12 @@ std::vector<std::uint64_t> in_clusters(std::uint64_t count, double density, std:
   return chosen;
 }
 
-Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool clustered, bool is_root) {
+Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool clustered, bool is_root, std::size_t stride) {
   Workload work;
   work.count = count;
   work.a = allocate_weights(count);
-  work.changed = clustered ? in_clusters(count, density, seed) : strewn(count, density, seed);
+  work.changed = clustered ? in_clusters(count / stride, density, seed) : strewn(count / stride, density, seed);
+  for (std::uint64_t& word : work.changed) word *= stride;
   for (std::size_t i = 0; i < count; ++i) work.a[i] = weight(seed, i);
   if (!is_root) return work;
   work.b = allocate_weights(count);

@@ -26,7 +26,8 @@ struct Workload {
 constexpr std::size_t kClusterElements = 4096;
 
 // A share `density` of the elements changes, each by one step of its last place: strewn, or clustered (half of the elements of a few clusters).
-Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool clustered, bool is_root);
+// stride: words of 16 bits an element, the first of which changes (2: float32, its low half noise).
+Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool clustered, bool is_root, std::size_t stride = 1);
 
 // Whether `held` is state A (or B), compared without a second copy.
 bool holds(std::span<const std::uint16_t> held, const Workload& workload, std::uint64_t seed, bool state_b);

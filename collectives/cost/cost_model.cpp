@@ -9,6 +9,10 @@ LinkCost link_cost(const Transport& transport) {
   return {20e-6, 1.0 / 1.2e9};  // between a 10 Gbit/s link and a fast one
 }
 
+std::uint32_t picoseconds_per_byte(const LinkCost& link) {
+  return static_cast<std::uint32_t>(std::clamp(link.beta_s_per_byte * 1e12, 1.0, 1e9));
+}
+
 std::uint64_t guess_update_bytes(std::uint64_t dense_bytes) {
   return std::max<std::uint64_t>(256, dense_bytes / 160);
 }

@@ -16,6 +16,9 @@ struct LinkCost {
 // Heuristic, until links are measured at start: by what the transport says of itself.
 LinkCost link_cost(const Transport& transport);
 
+// As the codec wants to know it, at least 1.
+std::uint32_t picoseconds_per_byte(const LinkCost& link);
+
 // Bytes that an update of so many dense bytes is guessed to take on the wire: 1 % of 16-bit elements changed, 10 bits a change, and never
 // less than a header. Heuristic: only the choice of fan-out and fragment size hangs on it.
 std::uint64_t guess_update_bytes(std::uint64_t dense_bytes);

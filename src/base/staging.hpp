@@ -5,17 +5,17 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/base/buffer.hpp"
+#include "src/base/segment_pool.hpp"
 
 namespace sparcl {
 
 class Staging {
  public:
-  static constexpr std::size_t kSegmentBytes = std::size_t{4} << 20;  // a multiple of every fragment size
+  static constexpr std::size_t kSegmentBytes = sparcl::kSegmentBytes;  // a multiple of every fragment size
 
   // Makes [0, end_bytes) addressable; new bytes are uninitialised.
   void reserve(std::uint64_t end_bytes) {
-    while (capacity_bytes() < end_bytes) segments_.push_back(Buffer::allocate(kSegmentBytes));
+    while (capacity_bytes() < end_bytes) segments_.push_back(take_segment());
   }
 
   std::uint64_t capacity_bytes() const { return segments_.size() * std::uint64_t{kSegmentBytes}; }

@@ -5,17 +5,16 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-static_assert(kChunkBytes >= kBlockElements * (sizeof(std::uint64_t) + sizeof(std::uint16_t)), "a block's log fits one chunk");
+static_assert(kSegmentBytes >= kBlockElements * (sizeof(std::uint64_t) + sizeof(std::uint16_t)), "a block's log fits one segment");
 
 }  // namespace
 
 std::byte* EarlyWriter::room(std::size_t bytes) {
-  if (chunks_.empty() || used_ + bytes > kChunkBytes) {
-    chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(kChunkBytes));
+  if (segments_.empty() || used_ + bytes > kSegmentBytes) {
+    segments_.push_back(take_segment());
     used_ = 0;
   }
-  std::byte* at = chunks_.back().get() + used_;
+  std::byte* at = segments_.back().data() + used_;
   used_ += (bytes + 1) & ~std::size_t{1};  // positions stay aligned
   return at;
 }

@@ -3,10 +3,10 @@
 // at the end.
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "src/base/segment_pool.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/codec/block_view.hpp"
 
@@ -52,9 +52,9 @@ class EarlyWriter {
   const kernels::KernelSet& kernels_;
   bool active_;
   std::vector<Replaced> log_;
-  std::vector<Piece> pieces_;                         // room for those of any block in the log
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;  // never moved, so that a growing log is not copied
-  std::size_t used_ = 0;                              // of the last one
+  std::vector<Piece> pieces_;     // room for those of any block in the log
+  std::vector<Buffer> segments_;  // never moved, so that a growing log is not copied
+  std::size_t used_ = 0;          // of the last one
 };
 
 }  // namespace sparcl::codec

@@ -94,6 +94,9 @@ struct EncodeOptions {
   // With a state hash only, and not with hints.
   bool allow_classes = false;
   bool fewest_bytes = false;        // for files: asks modes that cost time as well, which go through an entropy coder
+  // For links: what a byte on it costs, in picoseconds. A block of which so much changed that its changes would take longer than all
+  // of it travels as it is (time_cost.hpp). 0: bytes alone decide.
+  std::uint32_t wire_ps_per_byte = 0;
   const BlockMode* mode = nullptr;  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
 };
 

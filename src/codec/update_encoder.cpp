@@ -14,12 +14,16 @@
 #include "src/codec/group_encoder.hpp"
 #include "src/codec/layout.hpp"
 #include "src/codec/state_hash.hpp"
+#include "src/codec/time_cost.hpp"
 #include "src/codec/update.hpp"
 #include "src/codec/update_header.hpp"
 
 namespace sparcl::codec {
 
 namespace {
+
+// With a rule: from this part of a block on, the target is made anew (see select()), and the block can travel whole.
+constexpr std::size_t kRuledPart = 8;
 
 // Is what a block costs by itself worth sharing? Not where many elements change, unless they stand so close that they take few
 // bits.
@@ -86,6 +90,7 @@ struct UpdateEncoder::Impl {
   void set_views(Part& part, std::uint64_t index);
   void add_to_hashes(const Part& part);
   void choose(Part& part);
+  bool travels_whole(const BlockChanges& changes) const;
   void encode_part(Part& part, ByteSink& sink);
   bool add_to_group(const Part& part, ByteSink& sink);
   void end_group(ByteSink& sink);
@@ -234,7 +239,7 @@ std::size_t UpdateEncoder::Impl::select(Part& part, std::size_t found) {
   const std::size_t count = changes.lossy.choose(options.values, options.target_version, left);
   stats.lossy.add(changes.lossy.error());
   const bool is_target = count == found && !changes.lossy.active();
-  if (is_target || (count < shape.elements / 8 && options.mode == nullptr)) return count;
+  if (is_target || (count < shape.elements / kRuledPart && options.mode == nullptr)) return count;
   ruled_block.resize(shape.bytes());
   copy_block(view(part, base), ruled_block.data());
   ruled_array = ruled_block.data();
@@ -332,9 +337,21 @@ void UpdateEncoder::Impl::choose(Part& part) {
   BlockChanges& changes = part.changes;
   if (changes.fresh) part.choice = choose_mode(changes);
   if (changes.fresh || changes.count == 0) return;
+  if (travels_whole(changes)) {
+    part.choice = {&kDenseMode, changes.shape().bytes()};
+    return;
+  }
   changes.set_changes(changes.count);
   part.choice = {options.mode, options.mode != nullptr ? options.mode->cost(changes) : kCannot};
   if (part.choice.bytes == kCannot) part.choice = choose_mode(changes);
+}
+
+// To be through sooner: known before any list is made.
+bool UpdateEncoder::Impl::travels_whole(const BlockChanges& changes) const {
+  if (options.wire_ps_per_byte == 0 || options.mode != nullptr) return false;
+  const BlockShape shape = changes.shape();
+  if (selects() && changes.count < shape.elements / kRuledPart) return false;
+  return whole_is_faster(shape, changes.count, changes.positions.data()[changes.count - 1], options.wire_ps_per_byte);
 }
 
 // In the mode that was chosen.

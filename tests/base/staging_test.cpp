@@ -1,7 +1,9 @@
 #include "src/base/staging.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -72,6 +74,40 @@ TEST(Staging, TakesEmptyPieces) {
   std::vector<std::byte> scratch;
   staging.contiguous(0, 0, scratch);
   EXPECT_TRUE(scratch.empty());
+}
+
+TEST(SegmentPool, GivesNobodyWhatAnotherHolds) {
+  std::vector<Buffer> held;
+  std::vector<Buffer> slices;
+  for (int i = 0; i < 100; ++i) {
+    held.push_back(take_segment());
+    ASSERT_EQ(held.back().size(), kSegmentBytes);
+    held.back().data()[kSegmentBytes - 1] = static_cast<std::byte>(i);
+    if (i % 3 != 0) continue;
+    slices.push_back(held.back().slice(kSegmentBytes - 1, 1));  // outlives its segment's owner
+    held.pop_back();
+  }
+  for (int i = 0; i < 40; ++i) take_segment().data()[kSegmentBytes - 1] = std::byte{255};
+  for (std::size_t i = 0; i < slices.size(); ++i) EXPECT_EQ(slices[i].data()[0], static_cast<std::byte>(3 * i));
+}
+
+TEST(SegmentPool, ServesManyThreads) {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([thread, &wrong] {
+      for (int i = 0; i < 200; ++i) {
+        const Buffer mine = take_segment();
+        const Buffer other = take_segment();
+        mine.data()[0] = static_cast<std::byte>(thread);
+        other.data()[0] = static_cast<std::byte>(thread + 100);
+        std::this_thread::yield();
+        wrong += mine.data()[0] != static_cast<std::byte>(thread) || other.data()[0] != static_cast<std::byte>(thread + 100);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Buffer, SlicesShareTheBytes) {

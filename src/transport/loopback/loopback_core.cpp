@@ -37,6 +37,7 @@ Buffer copy_of(const Buffer& source) {
 LoopbackCore::LoopbackCore(int ranks, const LoopbackOptions& options) : options_(options), random_(options.seed) {
   endpoints_.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) endpoints_.push_back(std::make_unique<Endpoint>());
+  capabilities_.single_node = true;
   capabilities_.survives_peer_death = true;
   capabilities_.knows_peer_death = options.announce_death;
   oversubscribed_ = static_cast<unsigned>(ranks) > std::max(1u, std::thread::hardware_concurrency());

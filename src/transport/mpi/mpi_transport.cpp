@@ -28,19 +28,25 @@ struct ProcessName {
   std::int64_t pid = 0;
 };
 
-Result<std::vector<std::string>> exchange_names(MPI_Comm comm, int size) {
+struct Peers {
+  std::vector<std::string> names;
+  bool on_one_host = true;
+};
+
+Result<Peers> exchange_names(MPI_Comm comm, int size) {
   ProcessName own;
   if (::gethostname(own.host.data(), own.host.size() - 1) != 0) own.host[0] = '?';
   own.pid = ::getpid();
   std::vector<ProcessName> all(static_cast<std::size_t>(size));
   SPARCL_RETURN_IF_ERROR(
       mpi_status(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, comm), "MPI_Allgather of process names"));
-  std::vector<std::string> names;
+  Peers peers;
   for (ProcessName& each : all) {
     each.host.back() = '\0';
-    names.push_back(fmt::format("host {}, pid {}", each.host.data(), each.pid));
+    peers.names.push_back(fmt::format("host {}, pid {}", each.host.data(), each.pid));
+    peers.on_one_host = peers.on_one_host && each.host == all[0].host;
   }
-  return names;
+  return peers;
 }
 
 Result<MPI_Comm> duplicate(MPI_Comm comm) {
@@ -86,10 +92,11 @@ Result<std::unique_ptr<MpiTransport>> MpiTransport::create(MPI_Comm comm, const 
   if (!side.ok()) return side.status();
   int size = 0;
   MPI_Comm_size(*data, &size);
-  Result<std::vector<std::string>> names = exchange_names(*data, size);
-  if (!names.ok()) return names.status();
+  Result<Peers> peers = exchange_names(*data, size);
+  if (!peers.ok()) return peers.status();
   std::unique_ptr<MpiTransport> made(new MpiTransport(*data, *side, MpiIdler(*data), find_largest_tag(*data), options));
-  made->peers_ = std::move(*names);
+  made->peers_ = std::move(peers->names);
+  made->capabilities_.single_node = peers->on_one_host && !made->idler_.is_simulated();
   return made;
 }
 

@@ -1,0 +1,102 @@
+#include "src/codec/time_cost.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "src/codec/block_mode.hpp"
+#include "src/codec/change_rule.hpp"
+#include "tests/codec/codec_support.hpp"
+#include "tests/codec/stream_surgery.hpp"
+
+namespace sparcl::codec {
+namespace {
+
+constexpr std::uint32_t kSharedMemory = 200;
+constexpr std::uint32_t kSlowLink = 8000;  // 1 Gbit/s
+
+std::size_t whole_blocks(const Bytes& stream, std::size_t& blocks) {
+  std::size_t whole = 0;
+  blocks = 0;
+  for (const RawSection& section : take_apart(stream).sections) {
+    if (!is_block(section.tag)) continue;
+    ++blocks;
+    whole += find_block_mode(mode_of(section.tag))->whole;
+  }
+  return whole;
+}
+
+TEST(TimeCost, TakesWholeBlocksWhereMuchChangesAndNoOthers) {
+  for (const DataType type : {DataType::kInt8, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
+    const State base = random_state({{type, 200'000}}, 1);
+    for (const double density : {0.0001, 0.01, 0.05, 0.5, 1.0}) {
+      const State target = changed_state(base, density, Change::kUlp, 2);
+      EncodeOptions options;
+      options.with_state_hash = true;
+      options.wire_ps_per_byte = kSharedMemory;
+      const Encoded encoded = encode(base, target, options);
+      ASSERT_TRUE(encoded.status.ok()) << encoded.status.message();
+      std::size_t blocks = 0;
+      const std::size_t whole = whole_blocks(encoded.bytes, blocks);
+      EXPECT_EQ(whole, density < 0.1 || (density < 1 && type == DataType::kFloat64) ? 0 : blocks)
+          << find_data_type(static_cast<int>(type))->name << " density " << density;
+      for (const Verify verify : {Verify::kOff, Verify::kTouched, Verify::kFull}) {
+        State held = base;
+        const Status status = decode(encoded.bytes, held, verify);
+        ASSERT_TRUE(status.ok()) << status.message();
+        EXPECT_TRUE(held.arrays == target.arrays);
+      }
+    }
+  }
+}
+
+TEST(TimeCost, ListsMoreWhereTheLinkIsSlower) {
+  std::size_t least_count = 0;
+  for (const std::uint32_t wire : {1u, kSharedMemory, 833u, kSlowLink}) {
+    const BlockShape shape{DataType::kBfloat16, kBlockElements};
+    std::size_t count = 1;
+    while (count < kBlockElements && !whole_is_faster(shape, count, 65'535, wire)) ++count;
+    EXPECT_GT(count, least_count) << wire;
+    least_count = count;
+  }
+  EXPECT_EQ(least_count, kBlockElements) << "at 1 Gbit/s no list takes longer than its block";
+}
+
+TEST(TimeCost, ChangesNothingForFiles) {
+  const State base = random_state({{DataType::kBfloat16, 100'000}}, 3);
+  const State target = changed_state(base, 0.5, Change::kUlp, 4);
+  std::size_t blocks = 0;
+  EXPECT_EQ(whole_blocks(encode(base, target).bytes, blocks), 0u);
+}
+
+class FirstOnes : public ChangeRule {
+ public:
+  explicit FirstOnes(std::size_t count) : count_(count) {}
+  std::size_t keep(const FoundChanges& changes) const override { return std::min(count_, changes.count); }
+
+ private:
+  std::size_t count_;
+};
+
+// A block that travels whole brings nothing that the rule leaves out.
+TEST(TimeCost, SendsWhatTheRuleLeaves) {
+  const State base = random_state({{DataType::kInt8, kBlockElements}}, 5);
+  State target = base;
+  for (std::byte& element : target.arrays[0]) element ^= std::byte{1};
+  for (const std::size_t kept : {std::size_t{7'000}, std::size_t{40'000}}) {
+    const FirstOnes rule(kept);
+    EncodeOptions options;
+    options.rule = &rule;
+    options.wire_ps_per_byte = 1;
+    const Encoded encoded = encode(base, target, options);
+    ASSERT_TRUE(encoded.status.ok()) << encoded.status.message();
+    State held = base;
+    ASSERT_TRUE(decode(encoded.bytes, held, Verify::kTouched).ok());
+    for (std::size_t i = 0; i < kBlockElements; ++i) {
+      ASSERT_EQ(held.arrays[0][i], i < kept ? target.arrays[0][i] : base.arrays[0][i]) << i << " of " << kept;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sparcl::codec
