@@ -5,8 +5,6 @@
 namespace sparcl::codec {
 namespace {
 
-// Blocks of a region: 16 Mi elements, so that large tensors of different layers can have different tables. Heuristic.
-constexpr std::uint64_t kRegionBlocks = 64 * kSuperBlocks;
 constexpr std::uint64_t kChunkElements = 2048;
 constexpr std::uint64_t kChunksOfABlock = kBlockElements / kChunkElements;
 constexpr std::uint64_t kWholeBlocks = 16;    // a region up to here (1 Mi elements) is its own sample
@@ -33,19 +31,14 @@ void add_chunk(ClassSample& sample, std::span<const Piece> pieces, std::span<con
 
 }  // namespace
 
-const ClassTable* ClassRegions::table_for(const Superblock& superblock) {
+const RegionTable* ClassRegions::table_for(const Superblock& superblock) {
   if (superblock.first >= region_end_) choose(map_.run_of(superblock.first), superblock.first);
-  return has_table_ ? &table_ : nullptr;
-}
-
-std::size_t ClassRegions::share_bytes() const {
-  if (written_) return 0;
-  return (table_.bytes() + 2 + region_superblocks_ - 1) / region_superblocks_;
+  return has_table_ ? &tables_.back() : nullptr;
 }
 
 void ClassRegions::choose(const BlockMap::BlockRun& run, std::uint64_t first) {
   region_end_ = std::min(first + kRegionBlocks, run.end());
-  region_superblocks_ = (region_end_ - first + kSuperBlocks - 1) / kSuperBlocks;
+  const std::uint64_t superblocks = (region_end_ - first + kSuperBlocks - 1) / kSuperBlocks;
   const std::uint64_t elements = run.elements(first, region_end_);
   const ClassSample sample = take_sample(run, first, region_end_);
   has_table_ = false;
@@ -56,11 +49,12 @@ void ClassRegions::choose(const BlockMap::BlockRun& run, std::uint64_t first) {
   has_table_ = true;
   const std::uint64_t own_bits = best.sample_bits + overhead_bits(best.table.cut.count, sample, elements);
   // Twice its bits: a table that fits the sample by chance is no gain.
-  const std::uint64_t kept_bits = sample_bits(table_, sample) + overhead_bits(table_.cut.count, sample, elements);
   const std::uint64_t table_bits = 16 * best.table.bytes() * sample.elements() / elements;
-  if (written_ && kept_bits <= own_bits + table_bits) return;
-  table_ = best.table;
-  written_ = false;
+  if (!tables_.empty()) {
+    const ClassTable& last = tables_.back().table;
+    if (sample_bits(last, sample) + overhead_bits(last.cut.count, sample, elements) <= own_bits + table_bits) return;
+  }
+  tables_.push_back({best.table, tables_.size() + 1, (best.table.bytes() + 2 + superblocks - 1) / superblocks});
 }
 
 ClassSample ClassRegions::take_sample(const BlockMap::BlockRun& run, std::uint64_t first, std::uint64_t last) const {

@@ -2,6 +2,7 @@
 // The sender's tables of classes: one for each region of a run, chosen by a sample of it, kept where it fits the next region.
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -11,19 +12,24 @@
 
 namespace sparcl::codec {
 
+struct RegionTable {
+  ClassTable table;
+  std::uint64_t number = 0;     // in the order in which they were chosen, from 1 on
+  std::size_t share_bytes = 0;  // of its section, for one superblock of the region
+};
+
 class ClassRegions {
  public:
+  static constexpr std::uint64_t kRegionBlocks = 64 * kSuperBlocks;  // 16 Mi elements, so that large tensors of different layers
+                                                                     // can have different tables. Heuristic
+
   // `always`: a table even where one class alone is estimated to be as good.
   ClassRegions(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target, bool always)
       : map_(map), base_(base), target_(target), always_(always) {}
 
   // The table for a superblock; ask in ascending order. nullptr: classes gain nothing there. Every array there has a base. Valid
-  // until the next call.
-  const ClassTable* table_for(const Superblock& superblock);
-  // Whether table_for()'s last has not been written to the stream; then its share of the bytes for one superblock of its region.
-  bool must_write() const { return !written_; }
-  std::size_t share_bytes() const;
-  void note_written() { written_ = true; }
+  // as long as this.
+  const RegionTable* table_for(const Superblock& superblock);
 
  private:
   void choose(const BlockMap::BlockRun& run, std::uint64_t first);
@@ -33,11 +39,9 @@ class ClassRegions {
   std::span<const std::byte* const> base_;
   std::span<const std::byte* const> target_;
   bool always_;
-  std::uint64_t region_end_ = 0;  // the first block after it
-  std::uint64_t region_superblocks_ = 1;
-  ClassTable table_;
-  bool has_table_ = false;  // for this region
-  bool written_ = false;    // table_ is what the stream's last table says
+  std::uint64_t region_end_ = 0;    // the first block after it
+  std::deque<RegionTable> tables_;  // all so far: what is being coded points to them
+  bool has_table_ = false;          // for this region: the last one
 };
 
 }  // namespace sparcl::codec

@@ -1,0 +1,82 @@
+#include "src/base/worker_pool.hpp"
+
+#include <hwloc.h>
+
+#include <algorithm>
+#include <memory>
+#include <system_error>
+
+namespace sparcl {
+namespace {
+
+unsigned count_allowed_cores() {
+  hwloc_topology_t topology = nullptr;
+  if (hwloc_topology_init(&topology) != 0) return 1;
+  const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> owner(topology, hwloc_topology_destroy);
+  if (hwloc_topology_load(topology) != 0) return 1;
+  const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> allowed(hwloc_bitmap_alloc(), hwloc_bitmap_free);
+  if (allowed == nullptr || hwloc_get_cpubind(topology, allowed.get(), HWLOC_CPUBIND_PROCESS) != 0) return 1;
+  unsigned cores = 0;
+  for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != nullptr;) {
+    cores += hwloc_bitmap_intersects(core->cpuset, allowed.get()) != 0;
+  }
+  return std::max(cores, 1u);
+}
+
+}  // namespace
+
+unsigned allowed_cores() {
+  static const unsigned cores = count_allowed_cores();
+  return cores;
+}
+
+WorkerPool::WorkerPool(unsigned threads) {
+  const unsigned wanted = threads == 0 ? allowed_cores() : threads;
+  threads_.reserve(wanted - 1);
+  try {
+    for (unsigned i = 1; i < wanted; ++i) threads_.emplace_back([this, i] { serve(i); });
+  } catch (const std::system_error&) {
+    // Fewer will do.
+  }
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  begun_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void WorkerPool::run(unsigned count, const std::function<void(unsigned)>& work) {
+  if (count > 1) {
+    const std::lock_guard lock(mutex_);
+    work_ = &work;
+    count_ = count;
+    left_ = count - 1;
+    ++round_;
+  }
+  if (count > 1) begun_.notify_all();
+  work(0);
+  if (count < 2) return;
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return left_ == 0; });
+}
+
+void WorkerPool::serve(unsigned number) {
+  std::unique_lock lock(mutex_);
+  for (std::uint64_t seen = 0;;) {
+    begun_.wait(lock, [&] { return ends_ || round_ != seen; });
+    if (ends_) return;
+    seen = round_;
+    if (number >= count_) continue;
+    const std::function<void(unsigned)>& work = *work_;
+    lock.unlock();
+    work(number);
+    lock.lock();
+    if (--left_ == 0) done_.notify_one();
+  }
+}
+
+}  // namespace sparcl

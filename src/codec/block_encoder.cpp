@@ -1,0 +1,331 @@
+#include "src/codec/block_encoder.hpp"
+
+#include <algorithm>
+
+#include "src/base/bytes.hpp"
+#include "src/codec/change_rule.hpp"
+#include "src/codec/state_hash.hpp"
+#include "src/codec/update_header.hpp"
+
+namespace sparcl::codec {
+namespace {
+
+// As it stands in the stream, but for a gap.
+std::size_t section_bytes(std::size_t content_bytes) {
+  std::byte varint[kMaxVarintBytes];
+  return 1 + store_varint(varint, content_bytes) + content_bytes;
+}
+
+// Is what a block costs by itself worth sharing? Not where many elements change, unless they stand so close that they take few
+// bits.
+bool is_sparse(const BlockChanges& changes) {
+  const std::uint16_t* positions = changes.positions.data();
+  const std::size_t spread = positions[changes.count - 1] - positions[0] + std::size_t{1};
+  const bool is_one_cluster = changes.count < changes.shape().elements / 8 && spread < 8 * changes.count;
+  return changes.count <= changes.shape().elements / 32 || is_one_cluster;
+}
+
+}  // namespace
+
+void CodedBlocks::clear() {
+  blocks.clear();
+  payloads.clear();
+  elements = 0;
+  whole_sum = {};
+  lossy = {};
+}
+
+BlockEncoder::BlockEncoder(const EncodeInput& input)
+    : input_(input),
+      scan_(input.map, input.base, input.target, input.hints, input.kernels),
+      forward_(input.map, input.options.bring_forward, input.kernels, !input.options.bring_forward.empty()),
+      classes_(input.kernels),
+      group_(input.kernels) {
+  for (Part& part : parts_) prepare(part);
+  prepare(grouped_part_);
+}
+
+void BlockEncoder::prepare(Part& part) const {
+  part.changes.kernels = &input_.kernels;
+  part.changes.has_steps = true;
+  part.changes.forced = input_.options.mode != nullptr;
+  part.changes.thorough = input_.options.fewest_bytes;
+}
+
+Status BlockEncoder::encode(const CodingUnit& unit) {
+  if (unit.table == nullptr) return encode_block(unit.first);
+  encode_superblock(unit);
+  return {};
+}
+
+void BlockEncoder::open(Part& part, std::uint64_t index) {
+  set_views(part, index);
+  coded_.elements += part.changes.shape().elements;
+  if (!part.changes.fresh) part.changes.make_room();
+}
+
+void BlockEncoder::set_views(Part& part, std::uint64_t index) {
+  part.index = index;
+  const DataType datatype = input_.map.block(index, part.pieces);
+  part.changes.target = {shape_of(datatype, part.pieces), part.pieces, input_.target};
+  part.changes.fresh = !input_.has_whole_base && lacks_base(part);
+  part.changes.count = 0;
+  // Only where the receiver can tell a wrong base from its own target, and where all of the block's old values are known.
+  part.changes.may_need_base = input_.options.with_state_hash && input_.has_whole_base && !part.changes.fresh;
+  if (part.changes.may_need_base) part.changes.base = view(part, input_.base);
+}
+
+bool BlockEncoder::lacks_base(const Part& part) const {
+  return std::any_of(part.pieces.begin(), part.pieces.end(),
+                     [&](const Piece& piece) { return input_.base[piece.array] == nullptr; });
+}
+
+Status BlockEncoder::encode_block(std::uint64_t index) {
+  Part& part = parts_[0];
+  open(part, index);
+  BlockChanges& changes = part.changes;
+  if (!changes.fresh) {
+    SPARCL_RETURN_IF_ERROR(scan_.scan(changes.shape().datatype, part.pieces,
+                                      {changes.positions.data(), changes.old_values.data(), changes.new_values.data()},
+                                      changes.count));
+    if (input_.selects() && changes.count > 0) changes.count = select(part, changes.count);
+  }
+  add_to_whole(part);
+  if (add_to_group(part)) return {};
+  choose(part);
+  add_block(part);
+  return {};
+}
+
+// Keeps what the rule leaves, with the values that lossy coding gives it. Where that is so much that a mode may want the whole
+// block, the target is made anew: the base with what is sent, which is what the receivers will hold.
+std::size_t BlockEncoder::select(Part& part, std::size_t found) {
+  BlockChanges& changes = part.changes;
+  const BlockShape shape = changes.shape();
+  FoundChanges left{
+      part.index, shape.datatype, part.pieces, changes.positions.data(), changes.old_values.data(), changes.new_values.data(),
+      found};
+  if (input_.options.rule != nullptr) left.count = input_.options.rule->keep(left);
+  const std::size_t count = changes.lossy.choose(input_.options.values, input_.options.target_version, left);
+  coded_.lossy.add(changes.lossy.error());
+  const bool is_target = count == found && !changes.lossy.active();
+  if (is_target || (count < shape.elements / 8 && input_.options.mode == nullptr)) return count;
+  ruled_block_.resize(shape.bytes());
+  copy_block(view(part, input_.base), ruled_block_.data());
+  ruled_array_ = ruled_block_.data();
+  ruled_piece_ = {0, 0, shape.elements, 0};
+  const WritableBlockView ruled{shape, {&ruled_piece_, 1}, {&ruled_array_, 1}};
+  scatter(input_.kernels, ruled, {changes.positions.data(), count}, changes.new_values.data());
+  changes.target = ruled;
+  return count;
+}
+
+void BlockEncoder::encode_superblock(const CodingUnit& unit) {
+  end_group();
+  const auto part_count = static_cast<std::size_t>(unit.last - unit.first);
+  std::uint32_t elements = 0;
+  for (std::size_t i = 0; i < part_count; ++i) {
+    open(parts_[i], unit.first + i);
+    elements += parts_[i].changes.shape().elements;
+  }
+  classes_.begin(unit.table->table, elements);
+  for (std::size_t i = 0; i < part_count; ++i) {
+    Part& part = parts_[i];
+    BlockChanges& changes = part.changes;
+    changes.count = classes_.scan(view(part, input_.base), view(part, input_.target),
+                                  {changes.positions.data(), changes.old_values.data(), changes.new_values.data()});
+    add_to_whole(part);
+  }
+  const std::size_t bytes = classes_.plan();
+  if (bytes > 0 && classes_are_best(bytes, part_count, *unit.table)) return add_classes(unit, bytes);
+  for (std::size_t i = 0; i < part_count; ++i) {
+    if (!add_to_group(parts_[i])) add_block(parts_[i]);
+  }
+}
+
+// Also chooses the modes of the blocks by themselves, unless classes are asked for, or so good that there is no need.
+bool BlockEncoder::classes_are_best(std::size_t class_bytes, std::size_t part_count, const RegionTable& table) {
+  if (input_.options.mode == &kClassesMode) return true;
+  const std::size_t as_classes = section_bytes(class_bytes + kOldCheckBytes) + table.share_bytes;
+  std::size_t least = 0;
+  for (std::size_t i = 0; i < part_count; ++i) least += parts_[i].changes.least_bytes();
+  if (as_classes < least) return true;
+  std::size_t as_blocks = 0;
+  for (std::size_t i = 0; i < part_count; ++i) {
+    Part& part = parts_[i];
+    if (part.changes.count == 0) continue;
+    choose(part);
+    as_blocks += section_bytes(part.choice.bytes + (part.choice.mode->whole ? 0 : kOldCheckBytes));
+  }
+  return as_classes < as_blocks;
+}
+
+void BlockEncoder::add_classes(const CodingUnit& unit, std::size_t bytes) {
+  CodedBlock block;
+  block.index = unit.first;
+  block.last = unit.last;
+  block.mode = &kClassesMode;
+  block.table = unit.table;
+  block.bytes = bytes + kOldCheckBytes;
+  block.elements = block.changed = classes_.changes();
+  for (std::uint64_t i = 0; i < unit.last - unit.first; ++i) {
+    if (parts_[i].changes.count == 0) continue;
+    const kernels::ChangeHashes own = hash_listed(parts_[i]);
+    block.hashes = {block.hashes.old_values + own.old_values, block.hashes.new_values + own.new_values};
+  }
+  std::byte* payload = add_payload(block);
+  classes_.write(payload);
+  store_le(payload + bytes, old_check_of(block.hashes.old_values));
+  for (std::uint64_t i = 0; i < unit.last - unit.first; ++i) bring_forward(parts_[i]);
+}
+
+// Of the state: changes are added where they are coded.
+void BlockEncoder::add_to_whole(const Part& part) {
+  if (!input_.options.with_state_hash) return;
+  if (!input_.has_whole_base) {
+    coded_.whole_sum = coded_.whole_sum + hash_block(view(part, input_.target), part.index);
+  } else if (!input_.options.base_hash) {
+    coded_.whole_sum = coded_.whole_sum + hash_block(view(part, input_.base), part.index);
+  }
+}
+
+// The mode of a block that has changes.
+void BlockEncoder::choose(Part& part) {
+  BlockChanges& changes = part.changes;
+  if (changes.fresh) part.choice = choose_mode(changes);
+  if (changes.fresh || changes.count == 0) return;
+  changes.set_changes(changes.count);
+  const BlockMode* wanted = input_.options.mode;
+  part.choice = {wanted, wanted != nullptr ? wanted->cost(changes) : kCannot};
+  if (part.choice.bytes == kCannot) part.choice = choose_mode(changes);
+}
+
+// In the mode that was chosen.
+void BlockEncoder::add_block(Part& part) {
+  const BlockChanges& changes = part.changes;
+  if (!changes.fresh && changes.count == 0) return;
+  const BlockMode& mode = *part.choice.mode;
+  CodedBlock block;
+  block.index = part.index;
+  block.last = part.index + 1;
+  block.mode = &mode;
+  block.bytes = part.choice.bytes + (mode.whole ? 0 : kOldCheckBytes);
+  block.is_target = mode.in_place && changes.target.arrays.data() == input_.target.data();
+  block.elements = mode.whole ? changes.shape().elements : changes.count;
+  block.changed = changes.fresh ? changes.shape().elements : changes.count;
+  if (!changes.fresh) block.hashes = hash_changes(part);
+  std::byte* payload = add_payload(block);
+  if (!block.is_target) mode.encode(part.changes, payload);
+  if (!mode.whole) store_le(payload + part.choice.bytes, old_check_of(block.hashes.old_values));
+  if (!changes.fresh) bring_forward(part);
+}
+
+// Blocks of which few elements change wait for their neighbours. Others, which it would not make smaller, end the group before
+// them.
+bool BlockEncoder::add_to_group(const Part& part) {
+  const BlockChanges& changes = part.changes;
+  const BlockMode* asked = input_.options.mode;
+  if (changes.count == 0 && !changes.fresh) return false;
+  const bool forced = asked == &kFlatGroupMode || asked == &kTwoLevelGroupMode;
+  const bool is_free = asked == nullptr && !input_.options.values.is_lossy();
+  const bool may = !changes.fresh && (forced ? changes.count <= kMaxGroupChanges : is_free && is_sparse(changes));
+  if (!may || !group_.has_room(part.index, changes.count) ||
+      (!group_.empty() && input_.map.run_of(group_.first_block()).end() <= part.index)) {
+    end_group();
+  }
+  if (!may) return false;
+  const kernels::ChangeHashes own = hash_listed(part);
+  group_hashes_ = {group_hashes_.old_values + own.old_values, group_hashes_.new_values + own.new_values};
+  group_.add(part.index, changes);
+  return true;
+}
+
+void BlockEncoder::end_group() {
+  if (group_.empty()) return;
+  const std::uint64_t first = group_.first_block();
+  const auto elements = static_cast<std::uint32_t>(input_.map.run_of(first).elements(first, group_.last_block() + 1));
+  const BlockMode* asked = input_.options.mode;
+  const std::size_t bytes =
+      asked != nullptr || group_.parts().size() > 1 ? group_.plan(elements, asked, input_.options.fewest_bytes) : kCannot;
+  if (bytes != kCannot) {
+    write_group(bytes);
+  } else {
+    for (const GroupEncoder::Part& grouped : group_.parts()) {
+      restore(grouped);
+      choose(grouped_part_);
+      add_block(grouped_part_);
+    }
+  }
+  group_.clear();
+  group_hashes_ = {};
+}
+
+void BlockEncoder::write_group(std::size_t bytes) {
+  CodedBlock block;
+  block.index = group_.first_block();
+  block.last = group_.last_block() + 1;
+  block.mode = &group_.mode();
+  block.bytes = bytes + kOldCheckBytes;
+  block.elements = block.changed = group_.count();
+  block.hashes = group_hashes_;
+  std::byte* payload = add_payload(block);
+  parts_[0].changes.make_room();
+  group_.write(parts_[0].changes.flags.data(), payload);
+  store_le(payload + bytes, old_check_of(block.hashes.old_values));
+  if (!forward_.active()) return;
+  for (const GroupEncoder::Part& grouped : group_.parts()) {
+    set_views(grouped_part_, grouped.index);
+    bring_forward(grouped_part_, group_.positions(grouped), group_.old_values(grouped), group_.new_values(grouped));
+  }
+}
+
+// A block that is to be coded by itself after all: its changes to grouped_part_.
+void BlockEncoder::restore(const GroupEncoder::Part& grouped) {
+  set_views(grouped_part_, grouped.index);
+  BlockChanges& changes = grouped_part_.changes;
+  changes.make_room();
+  changes.count = grouped.count;
+  std::ranges::copy(group_.positions(grouped), changes.positions.data());
+  std::ranges::copy(group_.old_values(grouped), changes.old_values.data());
+  std::ranges::copy(group_.new_values(grouped), changes.new_values.data());
+}
+
+// Room for its payload, behind the others.
+std::byte* BlockEncoder::add_payload(const CodedBlock& block) {
+  coded_.blocks.push_back(block);
+  if (block.is_target) return nullptr;
+  const std::size_t at = coded_.payloads.size();
+  coded_.payloads.resize(at + block.bytes);
+  return coded_.payloads.data() + at;
+}
+
+// Of what the receiver will see of them: the changed elements, or all of the block.
+kernels::ChangeHashes BlockEncoder::hash_changes(const Part& part) {
+  if (!part.choice.mode->whole) return hash_listed(part);
+  return {hash_block(view(part, input_.base), part.index), hash_block(part.changes.target, part.index)};
+}
+
+kernels::ChangeHashes BlockEncoder::hash_listed(const Part& part) const {
+  const BlockChanges& changes = part.changes;
+  return changes_hash(input_.kernels, changes.shape().datatype, {changes.positions.data(), changes.count},
+                      changes.old_values.data(), changes.new_values.data(), part.index);
+}
+
+Hash128 BlockEncoder::hash_block(const BlockView& view, std::uint64_t index) {
+  return block_hash(view, index, input_.kernels, hash_scratch_);
+}
+
+void BlockEncoder::bring_forward(const Part& part) {
+  const BlockChanges& changes = part.changes;
+  if (!forward_.active() || changes.count == 0) return;
+  const std::size_t value_bytes = changes.count * changes.shape().element_bytes();
+  bring_forward(part, {changes.positions.data(), changes.count}, {changes.old_values.data(), value_bytes},
+                {changes.new_values.data(), value_bytes});
+}
+
+void BlockEncoder::bring_forward(const Part& part, Positions positions, std::span<const std::byte> old_values,
+                                 std::span<const std::byte> new_values) {
+  forward_.write(part.index, {part.changes.shape(), part.pieces, input_.options.bring_forward}, positions, old_values, new_values);
+}
+
+}  // namespace sparcl::codec

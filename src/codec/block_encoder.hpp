@@ -1,0 +1,132 @@
+#pragma once
+// One worker of an UpdateEncoder: finds the changes of blocks and codes them. Writes no stream: blocks are independent of each
+// other, so that several workers can be at it, and what they have coded is put in order by the encoder.
+
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/codec/block_mode.hpp"
+#include "src/codec/change_scan.hpp"
+#include "src/codec/class_encoder.hpp"
+#include "src/codec/class_regions.hpp"
+#include "src/codec/early_writer.hpp"
+#include "src/codec/group_encoder.hpp"
+#include "src/codec/superblock.hpp"
+#include "src/codec/update.hpp"
+
+namespace sparcl::codec {
+
+// What all workers see.
+struct EncodeInput {
+  const BlockMap& map;
+  std::vector<const std::byte*> base;
+  std::vector<const std::byte*> target;
+  EncodeOptions options;
+  std::vector<const ChangedHint*> hints;
+  const kernels::KernelSet& kernels;
+  bool has_whole_base = true;
+
+  bool selects() const { return (options.rule != nullptr || options.values.is_lossy()) && has_whole_base; }
+  // Only where the receiver can tell a wrong base from its own target: it cannot by the changes alone, which it needs its base to
+  // find.
+  bool allows_classes() const {
+    const bool wanted = options.mode == &kClassesMode || (options.allow_classes && options.mode == nullptr);
+    return wanted && options.with_state_hash && has_whole_base && hints.empty() && !selects();
+  }
+};
+
+// What is coded at once: a superblock, if it has a table; else one block.
+struct CodingUnit {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;  // the block after it
+  const RegionTable* table = nullptr;
+};
+
+// A block section to be, but for its place among others.
+struct CodedBlock {
+  std::uint64_t index = 0;
+  std::uint64_t last = 0;  // the block after it: some cover several
+  const BlockMode* mode = nullptr;
+  const RegionTable* table = nullptr;  // of mode classes
+  std::size_t bytes = 0;               // of the payload with its check
+  bool is_target = false;              // the payload is the target's block as it is, and not in CodedBlocks::payloads
+  std::uint64_t elements = 0;          // that it holds
+  std::uint64_t changed = 0;
+  kernels::ChangeHashes hashes;
+};
+
+struct CodedBlocks {
+  std::vector<CodedBlock> blocks;
+  std::vector<std::byte> payloads;  // one after the other
+  std::uint64_t elements = 0;       // that were looked at
+  Hash128 whole_sum;                // of all of them in the base, or in the target where the base is not whole; if it is asked for
+  LossyError lossy;
+
+  void clear();
+};
+
+class BlockEncoder {
+ public:
+  explicit BlockEncoder(const EncodeInput& input);
+
+  // Units ascend from call to call. Adds to coded(), some of it later: blocks that wait for their neighbours.
+  Status encode(const CodingUnit& unit);
+  // No more neighbours come.
+  void end_group();
+  CodedBlocks& coded() { return coded_; }
+  Status check_hints() const { return scan_.check(); }
+  // The update was accepted: what options.bring_forward has brought to the target stays there.
+  void keep_forward() { forward_.keep(); }
+
+ private:
+  struct Part {  // a block at work
+    std::uint64_t index = 0;
+    std::vector<Piece> pieces;
+    BlockChanges changes;
+    ModeChoice choice{nullptr, kCannot};
+  };
+
+  void prepare(Part& part) const;
+  Status encode_block(std::uint64_t index);
+  void encode_superblock(const CodingUnit& unit);
+  bool classes_are_best(std::size_t class_bytes, std::size_t part_count, const RegionTable& table);
+  void add_classes(const CodingUnit& unit, std::size_t bytes);
+  bool add_to_group(const Part& part);
+  void write_group(std::size_t bytes);
+  void restore(const GroupEncoder::Part& grouped);
+  void open(Part& part, std::uint64_t index);
+  void set_views(Part& part, std::uint64_t index);
+  std::size_t select(Part& part, std::size_t found);
+  void add_to_whole(const Part& part);
+  void choose(Part& part);
+  void add_block(Part& part);
+  std::byte* add_payload(const CodedBlock& block);
+  kernels::ChangeHashes hash_changes(const Part& part);
+  kernels::ChangeHashes hash_listed(const Part& part) const;
+  Hash128 hash_block(const BlockView& view, std::uint64_t index);
+  void bring_forward(const Part& part);
+  void bring_forward(const Part& part, Positions positions, std::span<const std::byte> old_values,
+                     std::span<const std::byte> new_values);
+  bool lacks_base(const Part& part) const;
+  static BlockView view(const Part& part, std::span<const std::byte* const> arrays) {
+    return {part.changes.shape(), part.pieces, arrays};
+  }
+
+  const EncodeInput& input_;
+  ChangeScan scan_;
+  EarlyWriter forward_;
+  ClassEncoder classes_;
+  GroupEncoder group_;
+  kernels::ChangeHashes group_hashes_;
+  Part grouped_part_;  // one of the group's blocks
+  CodedBlocks coded_;
+  std::array<Part, kSuperBlocks> parts_;  // of a superblock; the first alone where each block is coded by itself
+  std::vector<std::byte> hash_scratch_;
+  std::vector<std::byte> ruled_block_;
+  std::byte* ruled_array_ = nullptr;
+  Piece ruled_piece_{};
+};
+
+}  // namespace sparcl::codec
