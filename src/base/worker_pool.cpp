@@ -3,6 +3,7 @@
 #include <hwloc.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <system_error>
 
@@ -21,6 +22,14 @@ unsigned count_allowed_cores() {
     cores += hwloc_bitmap_intersects(core->cpuset, allowed.get()) != 0;
   }
   return std::max(cores, 1u);
+}
+
+// The next round comes soon, or after a long while: a thread that sleeps at once wakes up later than the work takes. Heuristic.
+template <class Ready>
+void wait_for_a_moment(Ready ready) {
+  constexpr auto kMoment = std::chrono::microseconds(50);
+  const auto end = std::chrono::steady_clock::now() + kMoment;
+  while (!ready() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
 }
 
 }  // namespace
@@ -60,13 +69,15 @@ void WorkerPool::run(unsigned count, const std::function<void(unsigned)>& work) 
   if (count > 1) begun_.notify_all();
   work(0);
   if (count < 2) return;
+  wait_for_a_moment([this] { return left_ == 0; });
   std::unique_lock lock(mutex_);
   done_.wait(lock, [this] { return left_ == 0; });
 }
 
 void WorkerPool::serve(unsigned number) {
-  std::unique_lock lock(mutex_);
   for (std::uint64_t seen = 0;;) {
+    wait_for_a_moment([&] { return ends_ || round_ != seen; });
+    std::unique_lock lock(mutex_);
     begun_.wait(lock, [&] { return ends_ || round_ != seen; });
     if (ends_) return;
     seen = round_;

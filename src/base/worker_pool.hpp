@@ -1,6 +1,7 @@
 #pragma once
 // Threads that share a piece of work and wait for the next one.
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -36,10 +37,10 @@ class WorkerPool {
   std::condition_variable begun_;
   std::condition_variable done_;
   const std::function<void(unsigned)>* work_ = nullptr;
-  std::uint64_t round_ = 0;
   unsigned count_ = 0;
-  unsigned left_ = 0;
-  bool ends_ = false;
+  std::atomic<std::uint64_t> round_ = 0;  // changed under the mutex; looked at without it by those who wait for a moment
+  std::atomic<unsigned> left_ = 0;
+  std::atomic<bool> ends_ = false;
 };
 
 }  // namespace sparcl

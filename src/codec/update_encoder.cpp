@@ -16,7 +16,7 @@ namespace sparcl::codec {
 namespace {
 
 // What a worker takes at once where there are several: enough to make the handing out cheap. Heuristic.
-constexpr std::uint64_t kShareBlocks = 16;
+constexpr std::uint64_t kShareBlocks = 32;
 
 EncodeInput input_of(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
                      const EncodeOptions& options, const kernels::KernelSet& kernels) {
