@@ -15,8 +15,9 @@
 namespace sparcl::codec {
 namespace {
 
-// What a worker takes at once where there are several: enough to make the handing out cheap. Heuristic.
-constexpr std::uint64_t kShareBlocks = 32;
+// What a worker takes at once where there are several. Blocks share sections inside a region of a run only, so that the bytes do not
+// depend on who codes them.
+constexpr std::uint64_t kRegionBlocks = ClassRegions::kRegionBlocks;
 
 EncodeInput input_of(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
                      const EncodeOptions& options, const kernels::KernelSet& kernels) {
