@@ -59,6 +59,7 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::run(unsigned count, const std::function<void(unsigned)>& work) {
+  if (count == 0) return;
   if (count > 1) {
     const std::lock_guard lock(mutex_);
     work_ = &work;

@@ -16,54 +16,10 @@ Status leads_elsewhere(const Hash128& target, const Hash128& said) {
 
 }  // namespace
 
-BaseCheck::Compared BaseCheck::add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block,
-                                           const kernels::Upcoming& next) {
-  Compared compared = read(held, block, next);
-  if (verify_ == Verify::kOff || (block.fresh && verify_ != Verify::kFull)) return compared;
-  const kernels::ChangeHashes hashes = hash(index, held, block, compared);
-  compared.held_hash = hashes.old_values;
-  change_hash_ = change_hash_ + hashes.new_values - hashes.old_values;
-  if (!block.fresh) {
-    held_values_hash_ = held_values_hash_ + hashes.old_values;
-    new_values_hash_ = new_values_hash_ + hashes.new_values;
-  }
-  if (verify_ == Verify::kFull) {
-    held_hash_ = held_hash_ + (block.kind == DecodedKind::kWhole ? hashes.old_values : block_hash(held, index, kernels_, scratch_));
-  }
-  return compared;
-}
-
-// What is held of a block that comes whole is not looked at here.
-BaseCheck::Compared BaseCheck::read(const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next) {
-  const std::size_t bytes = block.count * held.shape.element_bytes();
-  if (block.kind == DecodedKind::kWhole) return {{}, {}, {block.whole, bytes}};
-  if (held_values_.size() < bytes) {
-    held_values_.resize(bytes);
-    new_values_.resize(bytes);
-  }
-  gather(kernels_, held, block.changed(), held_values_.data(), next);
-  const std::span<const std::byte> held_values(held_values_.data(), bytes);
-  if (block.kind == DecodedKind::kValues) return {{}, held_values, {block.values.data(), bytes}};
-  if (block.kind == DecodedKind::kAdded) {
-    add_codes(held.shape.datatype, block.code_kind, block.scale, held_values_.data(), block.values.data(), block.count,
-              new_values_.data());
-    return {{}, held_values, {new_values_.data(), bytes}};
-  }
-  kernels_.order_of(held.shape.datatype).add_steps(held_values_.data(), block.values.data(), block.count, new_values_.data());
-  if (block.kind == DecodedKind::kMixed) replace_values(block, held.shape, new_values_.data());
-  return {{}, held_values, {new_values_.data(), bytes}};
-}
-
-kernels::ChangeHashes BaseCheck::hash(std::uint64_t index, const BlockView& held, const DecodedBlock& block,
-                                      const Compared& compared) {
-  const std::span<const std::byte> news = compared.new_values;
-  if (block.kind == DecodedKind::kWhole)
-    return {block_hash(held, index, kernels_, scratch_), placed(kernels_.hash_words(news.data(), news.size()), index)};
-  return changes_hash(kernels_, held.shape.datatype, block.changed(), compared.held_values.data(), news.data(), index);
-}
-
-void BaseCheck::add_unchanged(std::uint64_t index, const BlockView& held) {
-  held_hash_ = held_hash_ + block_hash(held, index, kernels_, scratch_);
+void BaseCheck::add(const BlockSums& sums) {
+  chunk_.add(sums);
+  held_hash_ = held_hash_ + sums.held;
+  change_hash_ = change_hash_ + sums.change;
 }
 
 Status BaseCheck::end_chunk(const ChunkDigests& said) {
@@ -71,17 +27,14 @@ Status BaseCheck::end_chunk(const ChunkDigests& said) {
     const bool silent = said.old_values == 0 && said.new_values == 0;
     return silent ? Status() : Status(Code::kCorrupt, "an update without digests has a chunk with some");
   }
-  const bool is_old = digest_of(held_values_hash_) == said.old_values && chunk_fits_;
-  const bool is_new = digest_of(held_values_hash_) == said.new_values;
-  const bool follows = digest_of(new_values_hash_) == said.new_values;
-  const bool is_undecided = chunk_has_classes_ && !is_old;
+  const bool is_old = digest_of(chunk_.held_values) == said.old_values && chunk_.fits;
+  const bool is_new = digest_of(chunk_.held_values) == said.new_values;
+  const bool follows = digest_of(chunk_.new_values) == said.new_values;
+  const bool is_undecided = chunk_.has_classes && !is_old;
   is_undecided_ = is_undecided_ || (is_undecided && verify_ != Verify::kFull);
   all_old_ = all_old_ && is_old;
   all_new_ = all_new_ && (is_new || is_undecided);
-  chunk_has_classes_ = false;
-  chunk_fits_ = true;
-  held_values_hash_ = {};
-  new_values_hash_ = {};
+  chunk_ = {};
   if (is_old && !follows) {
     return Status(Code::kCorrupt, "the coded changes do not lead to the values that the update names");
   }

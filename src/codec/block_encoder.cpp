@@ -53,8 +53,12 @@ void BlockEncoder::prepare(Part& part) const {
 }
 
 Status BlockEncoder::encode(const CodingUnit& unit) {
-  if (unit.table == nullptr) return encode_block(unit.first);
-  encode_superblock(unit);
+  if (unit.table != nullptr) {
+    encode_superblock(unit);
+  } else {
+    SPARCL_RETURN_IF_ERROR(encode_block(unit.first));
+  }
+  if (unit.ends_region) end_group();
   return {};
 }
 

@@ -42,6 +42,7 @@ struct CodingUnit {
   std::uint64_t first = 0;
   std::uint64_t last = 0;  // the block after it
   const RegionTable* table = nullptr;
+  bool ends_region = false;  // blocks after it do not share a section with those before
 };
 
 // A block section to be, but for its place among others.
@@ -73,8 +74,6 @@ class BlockEncoder {
 
   // Units ascend from call to call. Adds to coded(), some of it later: blocks that wait for their neighbours.
   Status encode(const CodingUnit& unit);
-  // No more neighbours come.
-  void end_group();
   CodedBlocks& coded() { return coded_; }
   Status check_hints() const { return scan_.check(); }
   // The update was accepted: what options.bring_forward has brought to the target stays there.
@@ -94,6 +93,7 @@ class BlockEncoder {
   bool classes_are_best(std::size_t class_bytes, std::size_t part_count, const RegionTable& table);
   void add_classes(const CodingUnit& unit, std::size_t bytes);
   bool add_to_group(const Part& part);
+  void end_group();
   void write_group(std::size_t bytes);
   void restore(const GroupEncoder::Part& grouped);
   void open(Part& part, std::uint64_t index);

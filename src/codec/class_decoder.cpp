@@ -39,6 +39,7 @@ const char* ClassDecoder::read(const ClassTable& table, std::uint32_t elements, 
   BitCursor bits{content.data(), 8 * std::uint64_t{reader.position()}, 8 * std::uint64_t{content.size()}};
   if (!read_head(table, elements, static_cast<std::uint32_t>(changes), bits, counts_)) return "has counts that are not possible";
   changes_ = static_cast<std::uint32_t>(changes);
+  far_places_.need(kBlockElements + kernels::kPositionSlack);  // here: apply_block() allocates nothing
   if (const char* wrong = read_ranks(bits)) return wrong;
   if (const char* wrong = read_places(bits)) return wrong;
   if (const char* wrong = read_sizes(bits)) return wrong;
@@ -229,7 +230,7 @@ void ClassDecoder::next_block(const BlockView& held, DecodedBlock& block) {
 
 void ClassDecoder::apply_block(const WritableBlockView& held) {
   const kernels::OrderKernels& order = kernels_.order_of(held.shape.datatype);
-  std::uint16_t* far_places = far_places_.need(held.shape.elements + kernels::kPositionSlack);
+  std::uint16_t* far_places = far_places_.data();
   for (const Piece& piece : held.pieces) {
     std::byte* const at = held.data(piece);
     const kernels::AddedSteps added =

@@ -153,6 +153,8 @@ class UpdateDecoder {
                 const kernels::KernelSet& kernels, Writing writing = Writing::kStaged);
   // For the texts of errors, which else know arrays by their blocks only. Before the first advance().
   void set_array_name(ArrayName name);
+  // Threads that share the work. Before the first advance(), whose budgets are then larger.
+  void set_workers(WorkerPool& pool);
   // Without an apply() that succeeded, the held arrays are as they were at the beginning.
   ~UpdateDecoder();
 

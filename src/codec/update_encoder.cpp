@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "src/base/bytes.hpp"
 #include "src/base/worker_pool.hpp"
@@ -15,8 +16,8 @@
 namespace sparcl::codec {
 namespace {
 
-// What a worker takes at once where there are several. Blocks share sections inside a region of a run only, so that the bytes do not
-// depend on who codes them.
+// What a worker takes at once where there are several. Blocks share sections inside a region of a run only, so that the bytes do
+// not depend on who codes them.
 constexpr std::uint64_t kRegionBlocks = ClassRegions::kRegionBlocks;
 
 EncodeInput input_of(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
@@ -55,17 +56,14 @@ struct UpdateEncoder::Impl {
   std::uint64_t region_end() const;
   CodingUnit take_unit();
   Status encode_shares(std::size_t count);
+  void encode_share(unsigned worker);
   void write(const CodedBlocks& coded, ByteSink& sink);
   void write_block(const CodedBlock& block, const std::byte* payload, ByteSink& sink);
   void end(ByteSink& sink);
 
   const EncodeInput input;
   std::vector<std::unique_ptr<BlockEncoder>> workers;
-  struct Share {
-    std::vector<CodingUnit> units;
-    bool ends_region = false;
-  };
-  std::vector<Share> shares;  // of each worker
+  std::vector<std::vector<CodingUnit>> shares;  // of each worker
   std::vector<Status> statuses;
   ClassRegions regions;
 
@@ -122,26 +120,27 @@ Status UpdateEncoder::Impl::start(ByteSink& sink) {
 
 // The next superblock, if classes are worth while there, or else the next block.
 CodingUnit UpdateEncoder::Impl::take_unit() {
-  CodingUnit unit{next_block, next_block + 1, nullptr};
+  CodingUnit unit{next_block, next_block + 1, nullptr, false};
+  const std::uint64_t end = region_end();
   if (const auto superblock = superblock_at(input.map, next_block); superblock && input.allows_classes()) {
     unit.table = regions.table_for(*superblock);
     if (unit.table != nullptr) unit.last = superblock->last;
   }
+  unit.ends_region = unit.last == end;
   next_block = unit.last;
   return unit;
 }
 
-// A unit, where one worker is at it; else as many regions as there are workers. What they code goes into the stream in order.
+// A unit, where one worker is at it; else a region or more for each worker. What they code goes into the stream in order.
 Status UpdateEncoder::Impl::encode_some(ByteSink& sink) {
   std::size_t count = 0;
   for (; count < workers.size() && next_block < input.map.block_count(); ++count) {
-    Share& share = shares[count];
-    share.units.clear();
-    const std::uint64_t end = region_end();
+    const std::uint64_t first = next_block;
+    shares[count].clear();
     do {
-      share.units.push_back(take_unit());
-    } while (workers.size() > 1 && next_block < end);
-    share.ends_region = next_block == end;
+      shares[count].push_back(take_unit());
+    } while (workers.size() > 1 && next_block < input.map.block_count() &&
+             (!shares[count].back().ends_region || next_block - first < kRegionBlocks));
   }
   SPARCL_RETURN_IF_ERROR(encode_shares(count));
   for (std::size_t i = 0; i < count; ++i) write(workers[i]->coded(), sink);
@@ -155,21 +154,28 @@ std::uint64_t UpdateEncoder::Impl::region_end() const {
 }
 
 Status UpdateEncoder::Impl::encode_shares(std::size_t count) {
-  const auto encode = [this](unsigned i) {
-    workers[i]->coded().clear();
-    statuses[i] = {};
-    for (const CodingUnit& unit : shares[i].units) {
-      if (statuses[i].ok()) statuses[i] = workers[i]->encode(unit);
-    }
-    if (shares[i].ends_region) workers[i]->end_group();
-  };
   if (count == 1) {
-    encode(0);
+    encode_share(0);
   } else {
-    input.options.workers->run(static_cast<unsigned>(count), encode);
+    input.options.workers->run(static_cast<unsigned>(count), [this](unsigned i) {
+      try {
+        encode_share(i);
+      } catch (const std::bad_alloc&) {  // not out of a thread
+        statuses[i] = Status(Code::kOutOfMemory, "no memory to encode an update with");
+      }
+    });
   }
   for (std::size_t i = 0; i < count; ++i) SPARCL_RETURN_IF_ERROR(statuses[i]);
   return {};
+}
+
+void UpdateEncoder::Impl::encode_share(unsigned worker) {
+  BlockEncoder& own = *workers[worker];
+  own.coded().clear();
+  statuses[worker] = {};
+  for (const CodingUnit& unit : shares[worker]) {
+    if (statuses[worker].ok()) statuses[worker] = own.encode(unit);
+  }
 }
 
 void UpdateEncoder::Impl::write(const CodedBlocks& coded, ByteSink& sink) {

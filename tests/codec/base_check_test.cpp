@@ -161,7 +161,7 @@ TEST_F(BaseChecks, ATrackedStateIsCheckedToLeadToTheTarget) {
   options.base_hash = Hash128{7, 8};
   EXPECT_TRUE(tracked_verdict(encode(base, target, options), held, {7, 8}).ok());
 
-  BaseCheck check(Verify::kTouched, {}, kernels::cpu_kernels());
+  BaseCheck check(Verify::kTouched, {});
   check.track({7, 8});
   EXPECT_EQ(check.finish({Hash128{7, 8}, Hash128{7, 9}}).code(), Code::kCorrupt);
   EXPECT_TRUE(check.finish({Hash128{7, 8}, Hash128{7, 8}}).ok());

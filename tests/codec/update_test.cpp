@@ -161,7 +161,9 @@ TEST(UpdateStream, MayArriveByteByByte) {
 
 TEST(UpdateStream, SaysWhetherWorkRemains) {
   const State base = random_state({{DataType::kBfloat16, 1000000}}, 18);
-  const Encoded encoded = encode(base, changed_state(base, 0.001, Change::kUlp, 19));
+  EncodeOptions options;
+  options.mode = &kFlatMode;
+  const Encoded encoded = encode(base, changed_state(base, 0.001, Change::kUlp, 19), options);
   State held = base;
   const BlockMap map = held.map();
   const auto arrays = held.write();

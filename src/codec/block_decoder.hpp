@@ -1,0 +1,123 @@
+#pragma once
+// One worker of an UpdateDecoder: decodes blocks, holds them against what is held, and writes them. Blocks are independent of each
+// other, so that several workers can be at it.
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/base/staging.hpp"
+#include "src/codec/block_check.hpp"
+#include "src/codec/block_mode.hpp"
+#include "src/codec/class_decoder.hpp"
+#include "src/codec/early_writer.hpp"
+#include "src/codec/group_decoder.hpp"
+#include "src/codec/payload.hpp"
+#include "src/codec/update.hpp"
+
+namespace sparcl::codec {
+
+struct BlockEntry {  // where a block lies in the stream
+  std::uint64_t index;
+  std::uint64_t last;  // the block after it: some cover several
+  std::uint64_t first;
+  std::uint32_t bytes;
+  std::uint16_t old_check;  // of a block that lists positions
+  std::uint8_t mode;
+  std::uint8_t slot;     // that it was checked in (its first block), and by which worker:
+  std::uint32_t worker;  // there is room for it, so that apply() allocates nothing
+  std::uint32_t table;   // of a block of classes: the place of its table
+};
+
+// What all workers see.
+struct DecodeInput {
+  const BlockMap& map;
+  std::vector<std::byte*> held;
+  Verify verify;
+  const kernels::KernelSet& kernels;
+  std::deque<ClassTable> tables;
+  ArrayName array_name;
+};
+
+class BlockDecoder {
+ public:
+  BlockDecoder(const DecodeInput& input, Writing writing)
+      : input_(input),
+        check_(input.verify, input.kernels),
+        classes_(input.kernels),
+        early_(input.map, input.held, input.kernels, writing == Writing::kEarly && input.verify != Verify::kFull) {}
+
+  // Decodes the blocks of an entry and holds them against what is held: all but the last one, whose lines are on their way from
+  // memory until the next call, or flush().
+  Status check(const Staging& staging, BlockEntry& entry);
+  void flush() { check_pending(nullptr); }
+
+  // What was found since the last call.
+  struct Findings {
+    BlockSums sums;
+    std::uint64_t elements = 0;              // that the entries hold
+    std::optional<std::uint64_t> odd_block;  // the first whose old values are not the base's, as far as its short check tells
+  };
+  Findings take_findings();
+
+  // Writes the entries that it has checked, but for the last one's last block: flush_writes() writes that.
+  Status apply(const Staging& staging, const BlockEntry& entry);
+  void begin_writes() { pending_ = nullptr; }
+  void flush_writes() { write_pending(nullptr); }
+
+  EarlyWriter& early() { return early_; }
+
+ private:
+  // A block that has been decoded and whose lines are on their way from memory; used one block later.
+  struct Slot {
+    std::uint64_t index = 0;
+    std::uint16_t old_check = 0;
+    bool of_classes = false;  // its changes are found by what is held: one of the blocks of a superblock, or in mode coded
+    bool is_part = false;     // one of several blocks that share an old check
+    bool is_last = false;     // and the last of them
+    bool fits = true;         // the last: all changes of the superblock were found
+    std::vector<Piece> pieces;
+    BlockShape shape;
+    DecodedBlock block;
+    Payload payload;
+  };
+
+  Status load(const Staging& staging, const BlockEntry& entry, Slot& slot);
+  Status read_classes(const Staging& staging, const BlockEntry& entry);
+  void load_part(const BlockEntry& entry, std::uint64_t index, Slot& slot);
+  Status read_group(const Staging& staging, const BlockEntry& entry);
+  void load_grouped(const BlockEntry& entry, Slot& slot);
+  void check_behind(Slot& slot);
+  void check_pending(const Slot* next);
+  void add_unchanged(std::uint64_t first, std::uint64_t last);
+  bool holds_base(const Slot& slot, const BlockCheck::Compared& compared) const;
+  void end_parts(const Slot& slot);
+  Status apply_classes(const Staging& staging, const BlockEntry& entry);
+  Status apply_group(const Staging& staging, const BlockEntry& entry);
+  void write_pending(const Slot* next);
+  void write_behind(Slot& slot);
+
+  kernels::Upcoming accesses_of(const Slot* slot) const;
+  WritableBlockView view(const Slot& slot) const { return {slot.shape, slot.pieces, input_.held}; }
+  Slot& spare() { return slots_[pending_ == &slots_[0] ? 1 : 0]; }
+
+  const DecodeInput& input_;
+  BlockCheck check_;
+  ClassDecoder classes_;
+  GroupDecoder group_;
+  EarlyWriter early_;
+  Findings findings_;
+
+  Hash128 part_hash_;  // of the held values of the parts so far
+  Payload part_payload_;
+  std::vector<std::byte> held_block_;    // in one piece
+  std::vector<std::byte> added_values_;  // room for those of a block in mode added
+  std::vector<Piece> unchanged_pieces_;
+  std::array<Slot, 2> slots_;
+  Slot* pending_ = nullptr;  // decoded, and not checked (or written) yet
+};
+
+}  // namespace sparcl::codec
