@@ -43,7 +43,11 @@ class UpdateSource final : public StreamSource {
     options.rule = call.rule;
     options.values = call.values;
     options.bring_forward = call.snapshot;
+<<<<<<< HEAD
     options.wire_ps_per_byte = picoseconds_per_byte(link_cost(comm.engine->transport()));
+=======
+    options.workers = comm.workers;
+>>>>>>> 112803e (api, tools: SPARCL_THREADS and config.threads)
     return options;
   }
 
@@ -58,6 +62,7 @@ class UpdateTarget final : public StreamTarget {
       : call_(call), decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {
     decoder_.set_array_name(call.array_name);
     if (call.known_hash) decoder_.track(*call.known_hash);
+    if (comm.workers != nullptr) decoder_.set_workers(*comm.workers);
   }
 
   Status check(const Staging& stream, std::uint64_t available, bool& more) override {

@@ -103,7 +103,7 @@ typedef struct {
   double liveness_s;     /* reserved for the heartbeat */
   int verify;            /* sparclVerify...: what a replica checks of its base; touched */
   int determinism;       /* reserved */
-  int threads;           /* reserved: worker threads of a rank */
+  int threads;           /* of a rank, its own among them, that encode and apply; 0: SPARCL_THREADS, else 1 */
   int heartbeat;         /* reserved */
 } sparclConfig_t;
 #define SPARCL_CONFIG_INITIALIZER \

@@ -79,9 +79,19 @@ Result<std::uint32_t> fragment_bytes_setting() {
   return *choice == "auto" ? std::uint32_t{0} : static_cast<std::uint32_t>(std::stoul(*choice));
 }
 
+Result<unsigned> threads_of(const sparclConfig_t& config) {
+  if (config.threads < 0 || config.threads > kMostThreads) {
+    return Status(Code::kInvalidArgument, fmt::format("config.threads = {}: expected 0 to {}", config.threads, kMostThreads));
+  }
+  if (config.threads > 0) return static_cast<unsigned>(config.threads);
+  const Result<unsigned> threads = threads_setting();
+  return threads.ok() && *threads == 0 ? Result<unsigned>(1u) : threads;
+}
+
 struct Configuration {
   collectives::CommContext context;
   double timeout_s = 0;
+  unsigned threads = 1;
   bool early_blocking = true;
   bool early_nonblocking = false;
 };
@@ -94,6 +104,9 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   const Result<double> timeout = timeout_of(config);
   if (!timeout.ok()) return timeout.status();
   made.timeout_s = *timeout;
+  const Result<unsigned> threads = threads_of(config);
+  if (!threads.ok()) return threads.status();
+  made.threads = *threads;
   const Result<codec::Verify> verify = verify_of(config);
   if (!verify.ok()) return verify.status();
   const Result<std::string> algorithm = setting_choice("ALGO_BROADCAST");
@@ -122,6 +135,10 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
   auto comm = std::make_unique<sparclComm>(std::move(transport), configuration->timeout_s);
   comm->context = configuration->context;
   comm->context.engine = &comm->engine;
+  if (configuration->threads > 1) {
+    comm->workers = std::make_unique<WorkerPool>(configuration->threads);
+    comm->context.workers = comm->workers.get();
+  }
   comm->early_blocking = configuration->early_blocking;
   comm->early_nonblocking = configuration->early_nonblocking;
   log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id, comm->transport->name(),

@@ -9,6 +9,7 @@
 #include "collectives/broadcast/broadcast.hpp"
 #include "collectives/engine/engine.hpp"
 #include "sparcl/sparcl.h"
+#include "src/base/worker_pool.hpp"
 #include "src/base/status.hpp"
 #include "src/transport/transport.hpp"
 
@@ -18,6 +19,7 @@ struct sparclComm {
 
   std::uint64_t id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
   std::unique_ptr<sparcl::Transport> transport;
+  std::unique_ptr<sparcl::WorkerPool> workers;  // where there is more than one thread
   sparcl::collectives::Engine engine;
   sparcl::collectives::CommContext context;
   std::string last_error;

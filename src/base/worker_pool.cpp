@@ -1,11 +1,14 @@
 #include "src/base/worker_pool.hpp"
 
+#include <fmt/format.h>
 #include <hwloc.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <system_error>
+
+#include "src/base/settings.hpp"
 
 namespace sparcl {
 namespace {
@@ -33,6 +36,13 @@ void wait_for_a_moment(Ready ready) {
 }
 
 }  // namespace
+
+Result<unsigned> threads_setting() {
+  const Result<double> threads = setting_number("THREADS");
+  if (!threads.ok()) return threads.status();
+  if (*threads <= kMostThreads && *threads == static_cast<unsigned>(*threads)) return static_cast<unsigned>(*threads);
+  return Status(Code::kInvalidArgument, fmt::format("SPARCL_THREADS={}: expected a whole number up to {}", *threads, kMostThreads));
+}
 
 unsigned allowed_cores() {
   static const unsigned cores = count_allowed_cores();

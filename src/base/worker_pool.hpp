@@ -9,7 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/status.hpp"
+
 namespace sparcl {
+
+constexpr int kMostThreads = 1024;
+
+// The setting THREADS: 0 where it is left to the program.
+Result<unsigned> threads_setting();
 
 // Cores that this process may run on, by its affinity; at least 1.
 unsigned allowed_cores();

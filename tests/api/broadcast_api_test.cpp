@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -55,6 +56,29 @@ TEST(BroadcastDeltaApi, ReplicasEqualTheRootForEveryRankCount) {
       EXPECT_THAT(held, Each(target));
     }
   }
+}
+
+TEST(BroadcastDeltaApi, ThreadsOfARankShareItsWork) {
+  const std::size_t count = 3'000'000;
+  const Bits base = random_bits(count, 1), target = changed(base, 0.01, 2);
+  ASSERT_EQ(::setenv("SPARCL_THREADS", "3", 1), 0);
+  ThreadRanks party(3);
+  ASSERT_EQ(::unsetenv("SPARCL_THREADS"), 0);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  std::vector<Bits> held(3, base);
+  held[1] = target;
+  for (int round = 0; round < 2; ++round) {  // the second is a repeat
+    const auto results = party.run([&](int rank, sparclComm_t comm) {
+      return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), rank == 1 ? base.data() : nullptr, count,
+                                  sparclBfloat16, 1, comm, nullptr);
+    });
+    EXPECT_THAT(results, Each(sparclSuccess));
+    EXPECT_THAT(held, Each(target));
+  }
+  ASSERT_EQ(::setenv("SPARCL_THREADS", "100000", 1), 0);
+  sparclComm_t comm = nullptr;
+  EXPECT_EQ(sparclCommInitLocal(&comm, 1), sparclInvalidArgument);
+  ASSERT_EQ(::unsetenv("SPARCL_THREADS"), 0);
 }
 
 TEST(BroadcastDeltaApi, ReportSaysWhatMoved) {

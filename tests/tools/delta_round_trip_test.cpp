@@ -55,6 +55,24 @@ TEST_F(DeltaRoundTrip, AtEveryDensityInEveryMode) {
   }
 }
 
+TEST_F(DeltaRoundTrip, ThreadsChangeNoByte) {
+  const Tensors base = test::small_model();
+  test::write_model(at("base"), base);
+  Tensors target = base;
+  test::change(target, 0.01, 7);
+  test::write_model(at("target"), target);
+  std::vector<std::string> deltas;
+  for (const char* threads : {"1", "3"}) {
+    ASSERT_EQ(::setenv("SPARCL_THREADS", threads, 1), 0);
+    expect_round_trip(at("base"), at("target"));
+    deltas.push_back(test::read_file(at("delta")));
+  }
+  ASSERT_EQ(::setenv("SPARCL_THREADS", "some", 1), 0);
+  EXPECT_EQ(make_delta(at("base"), at("target"), at("delta"), {}).status().code(), Code::kInvalidArgument);
+  ASSERT_EQ(::unsetenv("SPARCL_THREADS"), 0);
+  EXPECT_EQ(deltas[0], deltas[1]);
+}
+
 TEST_F(DeltaRoundTrip, CarriesMetadata) {
   const Tensors base = test::small_model();
   test::write_model(at("base"), base, {{"step", "1"}, {"format", "pt"}});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "src/base/worker_pool.hpp"
 #include "src/codec/update.hpp"
 #include "src/model/attachment.hpp"
 #include "src/model/checkpoint.hpp"
@@ -109,6 +110,10 @@ Result<DiffReport> write_delta(const StateView& base, const StateView& target, c
       SelectionRule::make(options.selection, target.schema, {map, change->base, target.tensors, encode_options, **kernels});
   if (!rule.ok()) return rule.status();
   encode_options.rule = rule->get();
+  const Result<unsigned> threads = threads_setting();
+  if (!threads.ok()) return threads.status();
+  WorkerPool workers(*threads);
+  encode_options.workers = &workers;
   DeltaSink sink(*file);
   codec::UpdateEncoder encoder(map, change->base, target.tensors, encode_options, **kernels);
   SPARCL_RETURN_IF_ERROR(encode(encoder, map.element_count(), sink));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "src/base/worker_pool.hpp"
 #include "src/codec/update.hpp"
 #include "src/model/model_hash.hpp"
 #include "src/model/text.hpp"
@@ -140,6 +141,10 @@ Status HeldState::apply(const Delta& delta) {
 
   const codec::BlockMap map = model::make_block_map(*schema);
   codec::UpdateDecoder decoder(map, pointers_, codec::Verify::kFull, model::schema_hash(*schema), **kernels);
+  const Result<unsigned> threads = threads_setting();
+  if (!threads.ok()) return threads.status();
+  WorkerPool workers(*threads);
+  decoder.set_workers(workers);
   decoder.set_array_name([&](std::uint32_t tensor) { return model::in_quotes((*schema)[tensor].name); });
   SPARCL_RETURN_IF_ERROR(decode(decoder, delta, map.block_count()).with_prefix(delta.path + ": "));
   changed_ = decoder.changed();
