@@ -43,11 +43,8 @@ class UpdateSource final : public StreamSource {
     options.rule = call.rule;
     options.values = call.values;
     options.bring_forward = call.snapshot;
-<<<<<<< HEAD
     options.wire_ps_per_byte = picoseconds_per_byte(link_cost(comm.engine->transport()));
-=======
     options.workers = comm.workers;
->>>>>>> 112803e (api, tools: SPARCL_THREADS and config.threads)
     return options;
   }
 

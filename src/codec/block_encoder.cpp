@@ -5,6 +5,7 @@
 #include "src/base/bytes.hpp"
 #include "src/codec/change_rule.hpp"
 #include "src/codec/state_hash.hpp"
+#include "src/codec/time_cost.hpp"
 #include "src/codec/update_header.hpp"
 
 namespace sparcl::codec {
@@ -15,6 +16,9 @@ std::size_t section_bytes(std::size_t content_bytes) {
   std::byte varint[kMaxVarintBytes];
   return 1 + store_varint(varint, content_bytes) + content_bytes;
 }
+
+// With a rule: from this part of a block on, the target is made anew (see select()), and the block can travel whole.
+constexpr std::size_t kRuledPart = 8;
 
 // Is what a block costs by itself worth sharing? Not where many elements change, unless they stand so close that they take few
 // bits.
@@ -113,7 +117,7 @@ std::size_t BlockEncoder::select(Part& part, std::size_t found) {
   const std::size_t count = changes.lossy.choose(input_.options.values, input_.options.target_version, left);
   coded_.lossy.add(changes.lossy.error());
   const bool is_target = count == found && !changes.lossy.active();
-  if (is_target || (count < shape.elements / 8 && input_.options.mode == nullptr)) return count;
+  if (is_target || (count < shape.elements / kRuledPart && input_.options.mode == nullptr)) return count;
   ruled_block_.resize(shape.bytes());
   copy_block(view(part, input_.base), ruled_block_.data());
   ruled_array_ = ruled_block_.data();
@@ -198,10 +202,23 @@ void BlockEncoder::choose(Part& part) {
   BlockChanges& changes = part.changes;
   if (changes.fresh) part.choice = choose_mode(changes);
   if (changes.fresh || changes.count == 0) return;
+  if (travels_whole(changes)) {
+    part.choice = {&kDenseMode, changes.shape().bytes()};
+    return;
+  }
   changes.set_changes(changes.count);
   const BlockMode* wanted = input_.options.mode;
   part.choice = {wanted, wanted != nullptr ? wanted->cost(changes) : kCannot};
   if (part.choice.bytes == kCannot) part.choice = choose_mode(changes);
+}
+
+// To be through sooner: known before any list is made.
+bool BlockEncoder::travels_whole(const BlockChanges& changes) const {
+  const std::uint32_t ps_per_byte = input_.options.wire_ps_per_byte;
+  if (ps_per_byte == 0 || input_.options.mode != nullptr) return false;
+  const BlockShape shape = changes.shape();
+  if (input_.selects() && changes.count < shape.elements / kRuledPart) return false;
+  return whole_is_faster(shape, changes.count, changes.positions.data()[changes.count - 1], ps_per_byte);
 }
 
 // In the mode that was chosen.

@@ -101,6 +101,7 @@ class BlockEncoder {
   std::size_t select(Part& part, std::size_t found);
   void add_to_whole(const Part& part);
   void choose(Part& part);
+  bool travels_whole(const BlockChanges& changes) const;
   void add_block(Part& part);
   std::byte* add_payload(const CodedBlock& block);
   kernels::ChangeHashes hash_changes(const Part& part);

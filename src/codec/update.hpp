@@ -98,13 +98,10 @@ struct EncodeOptions {
   // With a state hash only, and not with hints.
   bool allow_classes = false;
   bool fewest_bytes = false;        // for files: asks modes that cost time as well, which go through an entropy coder
-<<<<<<< HEAD
   // For links: what a byte on it costs, in picoseconds. A block of which so much changed that its changes would take longer than all
   // of it travels as it is (time_cost.hpp). 0: bytes alone decide.
   std::uint32_t wire_ps_per_byte = 0;
-=======
   WorkerPool* workers = nullptr;    // threads that share the work; nullptr: the caller's alone. The bytes are the same. Not with hints
->>>>>>> 916c8c4 (codec, base: several workers encode, the bytes are the same)
   const BlockMode* mode = nullptr;  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
 };
 

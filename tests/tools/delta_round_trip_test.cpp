@@ -65,7 +65,7 @@ TEST_F(DeltaRoundTrip, ThreadsChangeNoByte) {
   for (const char* threads : {"1", "3"}) {
     ASSERT_EQ(::setenv("SPARCL_THREADS", threads, 1), 0);
     expect_round_trip(at("base"), at("target"));
-    deltas.push_back(test::read_file(at("delta")));
+    deltas.push_back(test::read_text(at("delta")));
   }
   ASSERT_EQ(::setenv("SPARCL_THREADS", "some", 1), 0);
   EXPECT_EQ(make_delta(at("base"), at("target"), at("delta"), {}).status().code(), Code::kInvalidArgument);
