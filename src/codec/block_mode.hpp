@@ -45,7 +45,7 @@ class BlockChanges {
   // Is there a value for each element? A sparse vector has none for the places that it leaves out.
   bool has_all_values() const { return has_steps || fresh || count == shape().elements; }
   // At most the bytes of the cheapest mode that choose_mode() would find, known after a look at a few changes; 0 if nothing is known.
-  std::size_t least_bytes() const;
+  std::size_t least_bytes();
   std::size_t bytes_to_beat = 0;  // set by choose_mode: a mode that will surely take as many need not work out its cost
 
   LossyChanges lossy;  // codes of the changes, where new_values are what these lead to
@@ -120,6 +120,9 @@ struct BlockMode {
   bool (*resolve)(BlockShape shape, const std::byte* held, const kernels::KernelSet& kernels, DecodedBlock& block) = nullptr;
 };
 
+// Below this part of the block the other modes are out of reach of mode packed.
+constexpr std::size_t kLeastPackedPart = 4;
+
 extern const BlockMode kDenseMode;
 extern const BlockMode kFreshMode;
 extern const BlockMode kVerbatimMode;
@@ -151,6 +154,9 @@ struct ModeChoice {
 };
 // The cheapest in bytes, with what follows its payload in an update; of equals the first.
 ModeChoice choose_mode(BlockChanges& changes);
+
+// Of mode coded, without working out its tables; kCannot where it is not asked.
+std::size_t least_coded_bytes(BlockChanges& changes);
 
 // k, at the front of a payload: 1 <= k <= the block's elements. False if it is not there.
 bool read_change_count(std::span<const std::byte>& payload, BlockShape shape, std::size_t& count);

@@ -49,13 +49,16 @@ void BlockChanges::set_changes(std::size_t changed) {
   list_state_ = steps_state_ = two_level_state_ = State::kUnknown;
 }
 
-// Flat and dense have the least: verbatim ones have values in place of signs.
-std::size_t BlockChanges::least_bytes() const {
-  if (thorough || count == 0) return 0;
+// Flat and dense have the least: verbatim ones have values in place of signs. Where bytes matter more, long gaps may be worth a
+// second level although few are seen, and the entropy coder is asked.
+std::size_t BlockChanges::least_bytes() {
+  if (count == 0) return 0;
   const std::span<const std::uint16_t> own(positions.data(), count);
   if (TwoLevelList::is_likely_smaller(own, shape().elements)) return 0;
   const std::uint64_t bits = least_list_bits(shape().elements, count, own.back()) + count;
-  return std::min<std::size_t>(shape().bytes(), static_cast<std::size_t>(bits / 8));
+  const auto bytes = static_cast<std::size_t>(bits / 8);
+  if (!thorough) return std::min(shape().bytes(), bytes);
+  return std::min({shape().bytes() / kLeastPackedPart, bytes - bytes / 16, least_coded_bytes(*this)});
 }
 
 const RiceList& BlockChanges::list() {

@@ -10,6 +10,9 @@
 namespace sparcl::codec {
 namespace {
 
+// Where more of a block changes than one element in so many, it mostly pays, and a look beforehand does not.
+constexpr std::size_t kManyPart = 4;
+
 std::size_t varint_bytes(std::uint64_t value) {
   std::byte bytes[kMaxVarintBytes];
   return store_varint(bytes, value);
@@ -19,11 +22,12 @@ std::size_t varint_bytes(std::uint64_t value) {
 
 // Sets the tokens of the changes, and extra_bits_.
 template <class T>
-void CodedSteps::find_tokens(const std::uint16_t* positions) {
+void CodedSteps::find_tokens() {
   std::uint64_t extra_bits = 0;
+  std::uint8_t* tokens = change_tokens_.need(count_);
   for (std::size_t i = 0; i < count_; ++i) {
     const StepToken token = token_of(load<T>(magnitudes_.data(), i));
-    tokens_.data()[positions[i]] = token.token;
+    tokens[i] = token.token;
     extra_bits += token.extra_bits;
   }
   extra_bits_ = extra_bits;
@@ -40,20 +44,57 @@ void CodedSteps::write_extra(kernels::BitWriter& bits) const {
   bits = writer;
 }
 
-bool CodedSteps::prepare(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base, const ChangeList& changes,
-                         std::size_t enough) {
+std::uint64_t CodedSteps::bits_with(std::uint64_t stream_cost) const {
+  return (stream_cost >> 8) + 8 * sizeof(kernels::RansStates) + extra_bits_ + count_;
+}
+
+void CodedSteps::take(const kernels::KernelSet& kernels, BlockShape shape, const ChangeList& changes) {
   width_ = shape.element_bytes();
   count_ = changes.count;
-  std::uint8_t* keys = keys_.need(shape.elements);
-  element_keys(shape.datatype, base, shape.elements, keys);
-  std::memset(tokens_.need(shape.elements), 0, shape.elements);
   kernels.order_of(shape.datatype)
       .split_steps(changes.old_values, changes.new_values, changes.count, magnitudes_.need(changes.count * width_),
                    negative_.need(changes.count / 64 + 1));
-  with_width(width_, [&](auto zero) { find_tokens<decltype(zero)>(changes.positions); });
+  with_width(width_, [&](auto zero) { find_tokens<decltype(zero)>(); });
+}
+
+std::size_t CodedSteps::least_bytes(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base,
+                                    const ChangeList& changes) {
+  if (changes.count >= shape.elements / kManyPart) return 0;
+  take(kernels, shape, changes);
+  return least_bytes(shape, base, changes.old_values);
+}
+
+std::size_t CodedSteps::least_bytes(BlockShape shape, const std::byte* base, const std::byte* old_values) {
+  constexpr std::size_t kStride = 16;
+  std::size_t taken = 0;
+  std::byte* sample = sample_.need((shape.elements / kStride + 1) * width_);
+  with_width(width_, [&](auto zero) {
+    for (std::size_t i = 0; i < shape.elements; i += kStride, ++taken) {
+      std::memcpy(sample + taken * sizeof zero, base + i * sizeof zero, sizeof zero);
+    }
+  });
+  std::uint8_t* sampled_keys = keys_.need(shape.elements);
+  std::uint8_t* own_keys = contexts_.need(shape.elements);
+  element_keys(shape.datatype, sample, taken, sampled_keys);
+  element_keys(shape.datatype, old_values, count_, own_keys);
+  const std::uint64_t cost =
+      choice_.least_cost({own_keys, change_tokens_.data(), count_}, {sampled_keys, nullptr, taken}, shape.elements);
+  return static_cast<std::size_t>(bits_with(cost) / 8);
+}
+
+// All elements and their tables take most of the time, and most blocks with few changes are better off otherwise. Those that would
+// gain less than half a percent are left out, too.
+bool CodedSteps::prepare(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base, const ChangeList& changes,
+                         std::size_t enough) {
+  take(kernels, shape, changes);
+  const bool looks_first = count_ < shape.elements / kManyPart;
+  if (looks_first && least_bytes(shape, base, changes.old_values) >= enough - enough / 256) return false;
+  std::uint8_t* keys = keys_.need(shape.elements);
+  element_keys(shape.datatype, base, shape.elements, keys);
+  std::memset(tokens_.need(shape.elements), 0, shape.elements);
+  for (std::size_t i = 0; i < count_; ++i) tokens_.data()[changes.positions[i]] = change_tokens_.data()[i];
   choice_.choose(keys, tokens_.data(), shape.elements);
-  const std::uint64_t bits = (choice_.cost() >> 8) + 8 * sizeof(kernels::RansStates) + extra_bits_ + changes.count;
-  if (bits / 8 >= enough) return false;
+  if (bits_with(choice_.cost()) / 8 >= enough) return false;
   bounds_ = choice_.bounds();
   tables_ = choice_.tables();
   std::uint8_t* contexts = contexts_.need(shape.elements);

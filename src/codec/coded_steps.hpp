@@ -24,7 +24,10 @@ struct ChangeList {
 // Ready to be written.
 class CodedSteps {
  public:
-  // `base`: the block before its changes. False if it would surely not take fewer bytes than `enough`.
+  // `base`: the block before its changes. About the bytes, rather too few: tables and rounding come on top. Takes a look at the
+  // changes and at some of the elements; 0 where that would not pay.
+  std::size_t least_bytes(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base, const ChangeList& changes);
+  // False if it would not take fewer bytes than `enough`, or hardly fewer.
   bool prepare(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base, const ChangeList& changes,
                std::size_t enough);
   std::size_t bytes() const;
@@ -32,7 +35,10 @@ class CodedSteps {
 
  private:
   template <class T>
-  void find_tokens(const std::uint16_t* positions);
+  void find_tokens();
+  void take(const kernels::KernelSet& kernels, BlockShape shape, const ChangeList& changes);
+  std::size_t least_bytes(BlockShape shape, const std::byte* base, const std::byte* old_values);
+  std::uint64_t bits_with(std::uint64_t stream_cost) const;
   template <class T>
   void write_extra(kernels::BitWriter& bits) const;
 
@@ -40,7 +46,9 @@ class CodedSteps {
   std::size_t count_ = 0;
   Scratch<std::uint8_t> keys_;
   Scratch<std::uint8_t> contexts_;
+  Scratch<std::uint8_t> change_tokens_;
   Scratch<std::uint8_t> tokens_;  // of all elements
+  Scratch<std::byte> sample_;
   Scratch<std::byte> magnitudes_;
   Scratch<std::uint64_t> negative_;
   std::uint64_t extra_bits_ = 0;

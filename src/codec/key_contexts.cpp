@@ -12,7 +12,7 @@ void find_contexts(std::span<const std::uint8_t> bounds, const std::uint8_t* key
 }
 
 void ContextChoice::choose(const std::uint8_t* keys, const std::uint8_t* symbols, std::size_t count) {
-  by_key_.assign(kKeys, Counts{});
+  clear();
   for (std::size_t i = 0; i < count; ++i) ++by_key_[keys[i]][symbols[i]];
   make_groups();
   const auto change = [&](std::size_t i) {  // of the cost, where group i is joined with the next
@@ -26,6 +26,27 @@ void ContextChoice::choose(const std::uint8_t* keys, const std::uint8_t* symbols
     if (groups_.size() <= kernels::kRansContexts && change(best) >= 0) return;
     join_next(best);
   }
+}
+
+std::uint64_t ContextChoice::least_cost(const Some& others, const Some& key_sample, std::size_t count) {
+  clear();
+  std::array<std::uint32_t, kKeys> sampled{};
+  std::array<std::uint32_t, kKeys> with_symbol{};
+  for (std::size_t i = 0; i < key_sample.count; ++i) ++sampled[key_sample.keys[i]];
+  std::uint8_t most = 0;
+  for (std::size_t i = 0; i < others.count; ++i) {
+    ++by_key_[others.keys[i]][others.symbols[i]];
+    ++with_symbol[others.keys[i]];
+    most = std::max(most, others.symbols[i]);
+  }
+  std::uint64_t cost = 0;
+  for (std::size_t key = 0; key < kKeys; ++key) {
+    if (with_symbol[key] == 0) continue;
+    const auto elements = static_cast<std::uint32_t>(std::uint64_t{sampled[key]} * count / key_sample.count);
+    by_key_[key][0] = elements - std::min(elements, with_symbol[key]);
+    cost += symbols_cost({by_key_[key].data(), most + std::size_t{1}});
+  }
+  return cost;
 }
 
 void ContextChoice::make_groups() {

@@ -20,6 +20,15 @@ class ContextChoice {
   // kRansContexts of them.
   void choose(const std::uint8_t* keys, const std::uint8_t* symbols, std::size_t count);
 
+  // Before choose(), of what little tells: the symbols of some elements (given, with their keys, and not 0), and the keys of some
+  // of all `count` elements; the others have symbol 0. At most cost(), but for chance in the sample of keys: tables come on top.
+  struct Some {
+    const std::uint8_t* keys;
+    const std::uint8_t* symbols;
+    std::size_t count;
+  };
+  std::uint64_t least_cost(const Some& others, const Some& key_sample, std::size_t count);
+
   std::uint64_t cost() const;                // about the bits, tables included, times 2^8
   std::vector<std::uint8_t> bounds() const;  // the first key of each context but the first
   std::vector<Frequencies> tables() const;
@@ -40,6 +49,8 @@ class ContextChoice {
   void join_next(std::size_t group);
   void consider_next(std::size_t group);
   std::uint64_t cost_of(const Counts& counts) const;
+
+  void clear() { by_key_.assign(kKeys, Counts{}); }
 
   std::vector<Counts> by_key_;
   std::vector<Group> groups_;

@@ -12,14 +12,21 @@ namespace {
 // Where fewer than one element in so many changes, the tables cost more than they give.
 constexpr std::size_t kLeastShare = 64;
 
+bool is_asked(const BlockChanges& changes) {
+  if (changes.fresh || !changes.may_need_base) return false;
+  return changes.forced || (changes.thorough && changes.count >= changes.shape().elements / kLeastShare);
+}
+
+ChangeList list_of(const BlockChanges& changes) {
+  return {changes.positions.data(), changes.old_values.data(), changes.new_values.data(), changes.count};
+}
+
 std::size_t cost(BlockChanges& changes) {
-  const BlockShape shape = changes.shape();
-  if (changes.fresh || !changes.may_need_base) return kCannot;
-  if (!changes.forced && (!changes.thorough || changes.count < shape.elements / kLeastShare)) return kCannot;
+  if (!is_asked(changes)) return kCannot;
   const std::byte* base = whole_block(changes.base, changes.whole).data();
-  const ChangeList list{changes.positions.data(), changes.old_values.data(), changes.new_values.data(), changes.count};
   const std::size_t enough = changes.forced ? kCannot : changes.bytes_to_beat;
-  return changes.coded.prepare(*changes.kernels, shape, base, list, enough) ? changes.coded.bytes() : kCannot;
+  const bool pays = changes.coded.prepare(*changes.kernels, changes.shape(), base, list_of(changes), enough);
+  return pays ? changes.coded.bytes() : kCannot;
 }
 
 void encode(BlockChanges& changes, std::byte* out) { changes.coded.write(out); }
@@ -41,6 +48,12 @@ bool resolve(BlockShape shape, const std::byte* held, const kernels::KernelSet& 
 }
 
 }  // namespace
+
+std::size_t least_coded_bytes(BlockChanges& changes) {
+  if (!is_asked(changes)) return kCannot;
+  const std::byte* base = whole_block(changes.base, changes.whole).data();
+  return changes.coded.least_bytes(*changes.kernels, changes.shape(), base, list_of(changes));
+}
 
 const BlockMode kCodedMode{10, "coded", false, false, cost, encode, decode, false, false, resolve};
 

@@ -6,13 +6,10 @@
 namespace sparcl::codec {
 namespace {
 
-// Below this part of the block the other modes are out of reach of coded values.
-constexpr std::size_t kLeastPart = 4;
-
 std::size_t cost(BlockChanges& changes, bool fresh) {
   const BlockShape shape = changes.shape();
   if (changes.fresh != fresh || !changes.has_all_values()) return kCannot;
-  const bool is_asked = changes.thorough && changes.bytes_to_beat >= shape.bytes() / kLeastPart;
+  const bool is_asked = changes.thorough && changes.bytes_to_beat >= shape.bytes() / kLeastPackedPart;
   if (!is_asked && (fresh || !changes.forced)) return kCannot;
   changes.planes.prepare(*changes.kernels, shape, whole_block(changes.target, changes.whole).data());
   return changes.planes.bytes();

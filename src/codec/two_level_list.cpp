@@ -89,7 +89,8 @@ bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels, s
                                           std::uint32_t elements, std::uint64_t flat_bits, bool thorough) {
   constexpr std::uint64_t kHeadBits = 16;  // its own bytes, and so the least that must be gained
   if (flat_bits < 4 * kHeadBits) return false;
-  const std::uint64_t enough_bits = flat_bits - kHeadBits;
+  constexpr std::uint64_t kLeastGain = 128;  // what gains less than this part of the list is not worth writing
+  const std::uint64_t enough_bits = flat_bits - std::max(kHeadBits, flat_bits / kLeastGain);
   if (!thorough && !is_likely_smaller(positions, elements)) return false;
   GapSizes sizes;
   sizes.add(positions[0]);
