@@ -1,7 +1,6 @@
 #include "src/codec/change_scan.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include "tests/codec/codec_support.hpp"
 
@@ -86,57 +85,6 @@ TEST(ChangedHints, ThatAreWrongAreRefused) {
   const std::vector<const ChangedHint*> two{nullptr, nullptr};
   options.hints = two;
   EXPECT_EQ(encode(base, base, options).status.code(), Code::kInvalidArgument);
-}
-
-// Five gigabytes of address space without memory behind it: reading more than what is hinted at would take minutes and pages.
-class SparseMemory {
- public:
-  explicit SparseMemory(std::size_t bytes) : bytes_(bytes) {
-    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    data_ = at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
-  }
-  ~SparseMemory() {
-    if (data_ != nullptr) munmap(data_, bytes_);
-  }
-  SparseMemory(const SparseMemory&) = delete;
-  SparseMemory& operator=(const SparseMemory&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  std::byte* data_;
-  std::size_t bytes_;
-};
-
-TEST(ChangedHints, ReachPastFourGigaElements) {
-  constexpr std::uint64_t kCount = 5ull << 30;
-  const SparseMemory base(kCount), target(kCount), held(kCount);
-  if (base.data() == nullptr || target.data() == nullptr || held.data() == nullptr) GTEST_SKIP() << "no 15 GiB of address space";
-  const std::vector<std::uint64_t> indices{0, 70000, (1ull << 32) - 1, 1ull << 32, (1ull << 32) + 65535, kCount - 1};
-  for (const std::uint64_t index : indices) target.data()[index] = static_cast<std::byte>(index % 250 + 1);
-  const ArraySpec spec{DataType::kInt8, kCount};
-  const BlockMap map({&spec, 1});
-  const ChangedHint hint{indices, {}, 0};
-  const ChangedHint* hint_pointer = &hint;
-  EncodeOptions options;
-  options.hints = {&hint_pointer, 1};
-  const std::byte* base_pointer = base.data();
-  const std::byte* target_pointer = target.data();
-  UpdateEncoder encoder(map, {&base_pointer, 1}, {&target_pointer, 1}, options, kernels::cpu_kernels());
-  VectorSink sink;
-  while (!encoder.finished()) ASSERT_TRUE(encoder.step(1ull << 30, sink).ok());
-  EXPECT_EQ(encoder.stats().changed, indices.size());
-  EXPECT_EQ(encoder.stats().elements, kCount);
-
-  std::byte* held_pointer = held.data();
-  const Staging& staging = staged(sink.bytes());
-  UpdateDecoder decoder(map, {&held_pointer, 1}, Verify::kTouched, {}, kernels::cpu_kernels());
-  ASSERT_TRUE(check_stream(decoder, staging, sink.bytes().size()).ok());
-  ASSERT_TRUE(decoder.apply(staging).ok());
-  for (const std::uint64_t index : indices) {
-    EXPECT_EQ(held.data()[index], target.data()[index]) << index;
-    const bool stands_alone = index > 0 && index != 1ull << 32;
-    EXPECT_TRUE(!stands_alone || held.data()[index - 1] == std::byte{0}) << index;
-  }
 }
 
 }  // namespace
