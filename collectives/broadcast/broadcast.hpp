@@ -23,6 +23,7 @@ struct CommContext {
   codec::Verify verify = codec::Verify::kTouched;
   std::string broadcast_algorithm = "auto";
   std::uint32_t fragment_bytes = 0;  // 0: by the cost model
+  double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
   WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone
 };
 

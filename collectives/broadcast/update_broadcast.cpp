@@ -43,7 +43,7 @@ class UpdateSource final : public StreamSource {
     options.rule = call.rule;
     options.values = call.values;
     options.bring_forward = call.snapshot;
-    options.wire_ps_per_byte = picoseconds_per_byte(link_cost(comm.engine->transport()));
+    options.link = link_time(comm.engine->transport(), comm.link_gbit);
     options.workers = comm.workers;
     return options;
   }

@@ -9,8 +9,9 @@ LinkCost link_cost(const Transport& transport) {
   return {20e-6, 1.0 / 1.2e9};  // between a 10 Gbit/s link and a fast one
 }
 
-std::uint32_t picoseconds_per_byte(const LinkCost& link) {
-  return static_cast<std::uint32_t>(std::clamp(link.beta_s_per_byte * 1e12, 1.0, 1e9));
+codec::LinkTime link_time(const Transport& transport, double gbit_per_s) {
+  const double ps_per_byte = gbit_per_s > 0 ? 8000 / gbit_per_s : link_cost(transport).beta_s_per_byte * 1e12;
+  return {static_cast<std::uint32_t>(std::clamp(ps_per_byte, 1.0, 1e9)), transport.capabilities().single_node};
 }
 
 std::uint64_t guess_update_bytes(std::uint64_t dense_bytes) {

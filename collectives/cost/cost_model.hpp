@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "src/codec/update.hpp"
 #include "src/transport/transport.hpp"
 
 namespace sparcl::collectives {
@@ -16,8 +17,8 @@ struct LinkCost {
 // Heuristic, until links are measured at start: by what the transport says of itself.
 LinkCost link_cost(const Transport& transport);
 
-// As the codec wants to know it, at least 1.
-std::uint32_t picoseconds_per_byte(const LinkCost& link);
+// As the codec wants to know it. gbit_per_s: of the links, as far as somebody has said; 0: by link_cost(). Only the sender asks.
+codec::LinkTime link_time(const Transport& transport, double gbit_per_s);
 
 // Bytes that an update of so many dense bytes is guessed to take on the wire: 1 % of 16-bit elements changed, 10 bits a change, and never
 // less than a header. Heuristic: only the choice of fan-out and fragment size hangs on it.

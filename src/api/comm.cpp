@@ -113,6 +113,8 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   if (!algorithm.ok()) return algorithm.status();
   const Result<std::uint32_t> fragment = fragment_bytes_setting();
   if (!fragment.ok()) return fragment.status();
+  const Result<double> link_gbit = setting_number("LINK_GBIT");
+  if (!link_gbit.ok()) return link_gbit.status();
   const Result<std::string> bodies = setting_choice("KERNELS");
   if (!bodies.ok()) return bodies.status();
   const Result<std::string> commit = setting_choice("COMMIT");
@@ -122,6 +124,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   context.verify = *verify;
   context.broadcast_algorithm = *algorithm;
   context.fragment_bytes = *fragment;
+  context.link_gbit = *link_gbit;
   context.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
   return made;
 }

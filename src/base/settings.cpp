@@ -31,6 +31,9 @@ constexpr std::array kRows{
                "fan-out of the sparse broadcast; auto takes the one with the least predicted time"},
     SettingRow{"FRAGMENT_BYTES", SettingType::kChoice, "auto|65536|131072|262144", "auto",
                "unit of sending and forwarding, in bytes; auto: by the cost model"},
+    SettingRow{"LINK_GBIT", SettingType::kCount, "", "0",
+               "Gbit/s of a link between two ranks: a broadcast's root then knows when blocks are through sooner whole than change by "
+               "change; 0: a guess (40 where all ranks share a host, else 10)"},
     SettingRow{"THREADS", SettingType::kCount, "", "0",
                "threads that encode and apply, each its part: of a rank, or of a program; 0: of a rank one, of a program as many as "
                "it may use cores"},

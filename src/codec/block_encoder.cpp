@@ -214,11 +214,11 @@ void BlockEncoder::choose(Part& part) {
 
 // To be through sooner: known before any list is made.
 bool BlockEncoder::travels_whole(const BlockChanges& changes) const {
-  const std::uint32_t ps_per_byte = input_.options.wire_ps_per_byte;
-  if (ps_per_byte == 0 || input_.options.mode != nullptr) return false;
+  const LinkTime& link = input_.options.link;
+  if (link.ps_per_byte == 0 || input_.options.mode != nullptr) return false;
   const BlockShape shape = changes.shape();
   if (input_.selects() && changes.count < shape.elements / kRuledPart) return false;
-  return whole_is_faster(shape, changes.count, changes.positions.data()[changes.count - 1], ps_per_byte);
+  return whole_is_faster(shape, changes.count, changes.positions.data()[changes.count - 1], link);
 }
 
 // In the mode that was chosen.

@@ -5,10 +5,11 @@
 #include <cstdint>
 
 #include "src/codec/block_view.hpp"
+#include "src/codec/update.hpp"
 
 namespace sparcl::codec {
 
 // Does the block as it is take less time than its `count` changes, the last of which is at `last`?
-bool whole_is_faster(BlockShape shape, std::size_t count, std::uint16_t last, std::uint32_t wire_ps_per_byte);
+bool whole_is_faster(BlockShape shape, std::size_t count, std::uint16_t last, const LinkTime& link);
 
 }  // namespace sparcl::codec

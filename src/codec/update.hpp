@@ -79,6 +79,12 @@ struct LossyError {
   }
 };
 
+// Of the link that an update is for (time_cost.hpp).
+struct LinkTime {
+  std::uint32_t ps_per_byte = 0;  // 0: no link; bytes alone decide
+  bool one_machine = false;       // both ends work on the same cores
+};
+
 struct EncodeOptions {
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
@@ -97,11 +103,10 @@ struct EncodeOptions {
   // Blocks of bf16 and fp16 may be coded given the old values' exponents: a third fewer bits for real changes, at half the speed.
   // With a state hash only, and not with hints.
   bool allow_classes = false;
-  bool fewest_bytes = false;        // for files: asks modes that cost time as well, which go through an entropy coder
-  // For links: what a byte on it costs, in picoseconds. A block of which so much changed that its changes would take longer than all
-  // of it travels as it is (time_cost.hpp). 0: bytes alone decide.
-  std::uint32_t wire_ps_per_byte = 0;
-  WorkerPool* workers = nullptr;    // threads that share the work; nullptr: the caller's alone. The bytes are the same. Not with hints
+  bool fewest_bytes = false;  // for files: asks modes that cost time as well, which go through an entropy coder
+  LinkTime link;              // a block of which so much changed that its changes would take longer than all of it travels whole
+  // Threads that share the work; nullptr: the caller's alone. The bytes are the same. Not with hints.
+  WorkerPool* workers = nullptr;
   const BlockMode* mode = nullptr;  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
 };
 

@@ -12,8 +12,10 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::uint32_t kSharedMemory = 200;
-constexpr std::uint32_t kSlowLink = 8000;  // 1 Gbit/s
+constexpr LinkTime kSharedMemory{200, true};
+constexpr LinkTime kFastLink{80, false};    // 100 Gbit/s
+constexpr LinkTime kUsualLink{833, false};  // 10 Gbit/s
+constexpr LinkTime kSlowLink{8000, false};  // 1 Gbit/s
 
 std::size_t whole_blocks(const Bytes& stream, std::size_t& blocks) {
   std::size_t whole = 0;
@@ -33,7 +35,7 @@ TEST(TimeCost, TakesWholeBlocksWhereMuchChangesAndNoOthers) {
       const State target = changed_state(base, density, Change::kUlp, 2);
       EncodeOptions options;
       options.with_state_hash = true;
-      options.wire_ps_per_byte = kSharedMemory;
+      options.link = kSharedMemory;
       const Encoded encoded = encode(base, target, options);
       ASSERT_TRUE(encoded.status.ok()) << encoded.status.message();
       std::size_t blocks = 0;
@@ -52,14 +54,16 @@ TEST(TimeCost, TakesWholeBlocksWhereMuchChangesAndNoOthers) {
 
 TEST(TimeCost, ListsMoreWhereTheLinkIsSlower) {
   std::size_t least_count = 0;
-  for (const std::uint32_t wire : {1u, kSharedMemory, 833u, kSlowLink}) {
+  for (const LinkTime& link : {kFastLink, kUsualLink, kSlowLink}) {
     const BlockShape shape{DataType::kBfloat16, kBlockElements};
     std::size_t count = 1;
-    while (count < kBlockElements && !whole_is_faster(shape, count, 65'535, wire)) ++count;
-    EXPECT_GT(count, least_count) << wire;
+    while (count < kBlockElements && !whole_is_faster(shape, count, 65'535, link)) ++count;
+    EXPECT_GE(count, least_count) << link.ps_per_byte;
     least_count = count;
   }
   EXPECT_EQ(least_count, kBlockElements) << "at 1 Gbit/s no list takes longer than its block";
+  EXPECT_TRUE(whole_is_faster({DataType::kBfloat16, kBlockElements}, kBlockElements / 2, 65'535, kFastLink));
+  EXPECT_FALSE(whole_is_faster({DataType::kBfloat16, kBlockElements}, kBlockElements / 2, 65'535, kUsualLink));
 }
 
 TEST(TimeCost, ChangesNothingForFiles) {
@@ -87,7 +91,7 @@ TEST(TimeCost, SendsWhatTheRuleLeaves) {
     const FirstOnes rule(kept);
     EncodeOptions options;
     options.rule = &rule;
-    options.wire_ps_per_byte = 1;
+    options.link = {1, true};
     const Encoded encoded = encode(base, target, options);
     ASSERT_TRUE(encoded.status.ok()) << encoded.status.message();
     State held = base;
