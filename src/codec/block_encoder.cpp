@@ -247,7 +247,7 @@ bool BlockEncoder::add_to_group(const Part& part) {
   const BlockChanges& changes = part.changes;
   const BlockMode* asked = input_.options.mode;
   if (changes.count == 0 && !changes.fresh) return false;
-  const bool forced = asked == &kFlatGroupMode || asked == &kTwoLevelGroupMode;
+  const bool forced = asked != nullptr && is_group(asked->id);
   const bool is_free = asked == nullptr && !input_.options.values.is_lossy();
   const bool may = !changes.fresh && (forced ? changes.count <= kMaxGroupChanges : is_free && is_sparse(changes));
   if (!may || !group_.has_room(part.index, changes.count) ||

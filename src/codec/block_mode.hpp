@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/kernel_set.hpp"
+#include "src/codec/block_sparse_list.hpp"
 #include "src/codec/block_view.hpp"
 #include "src/codec/byte_planes.hpp"
 #include "src/codec/coded_steps.hpp"
@@ -58,16 +59,19 @@ class BlockChanges {
   // What several modes need, worked out when the first of them asks.
   const RiceList& list();
   const StepList& steps();
-  const TwoLevelList* two_level();  // nullptr where it would not pay, unless forced
+  const TwoLevelList* two_level();        // nullptr where it would not pay, unless forced
+  const BlockSparseList* block_sparse();  // the same
 
  private:
   enum class State : std::uint8_t { kUnknown, kUseless, kReady };
   State list_state_ = State::kUnknown;
   State steps_state_ = State::kUnknown;
   State two_level_state_ = State::kUnknown;
+  State block_sparse_state_ = State::kUnknown;
   RiceList list_;
   StepList steps_;
   TwoLevelList two_level_;
+  BlockSparseList block_sparse_;
 };
 
 enum class DecodedKind : std::uint8_t { kWhole, kValues, kSteps, kMixed, kAdded };
@@ -137,12 +141,14 @@ extern const BlockMode kCodedMode;
 extern const BlockMode kAddedMode;
 extern const BlockMode kFlatGroupMode;  // of groups of blocks (group_encoder.hpp)
 extern const BlockMode kTwoLevelGroupMode;
+extern const BlockMode kBlockSparseMode;  // of groups, too, or of a block by itself
 constexpr std::uint8_t kFlatGroupId = 12;
 constexpr std::uint8_t kTwoLevelGroupId = 13;
+constexpr std::uint8_t kBlockSparseId = 14;
 constexpr std::uint64_t kMaxGroupBlocks = 256;
-constexpr std::size_t kMaxGroupChanges = 16384;  // so that marks are below 65,536, whatever their positions
+constexpr std::size_t kMaxGroupChanges = 16384;  // so that marks are below 65,536, whatever their positions; of one block by itself more
 
-constexpr bool is_group(unsigned mode) { return mode == kFlatGroupId || mode == kTwoLevelGroupId; }
+constexpr bool is_group(unsigned mode) { return mode >= kFlatGroupId && mode <= kBlockSparseId; }
 
 std::span<const BlockMode* const> block_modes();
 // nullptr if there is none.

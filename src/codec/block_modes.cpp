@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array kModes{&kDenseMode, &kFreshMode,    &kVerbatimMode,         &kFlatMode,         &kClassesMode,
                             &kMixedMode, &kTwoLevelMode, &kTwoLevelVerbatimMode, &kPackedMode,       &kPackedFreshMode,
-                            &kCodedMode, &kAddedMode,    &kFlatGroupMode,        &kTwoLevelGroupMode};
+                            &kCodedMode, &kAddedMode,    &kFlatGroupMode,        &kTwoLevelGroupMode, &kBlockSparseMode};
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void BlockChanges::make_room() {
 
 void BlockChanges::set_changes(std::size_t changed) {
   count = changed;
-  list_state_ = steps_state_ = two_level_state_ = State::kUnknown;
+  list_state_ = steps_state_ = two_level_state_ = block_sparse_state_ = State::kUnknown;
 }
 
 // Flat and dense have the least: verbatim ones have values in place of signs. Where bytes matter more, long gaps may be worth a
@@ -54,7 +54,7 @@ void BlockChanges::set_changes(std::size_t changed) {
 std::size_t BlockChanges::least_bytes() {
   if (count == 0) return 0;
   const std::span<const std::uint16_t> own(positions.data(), count);
-  if (TwoLevelList::is_likely_smaller(own, shape().elements)) return 0;
+  if (whole_sub_shift(own, shape().elements) > 0 || TwoLevelList::is_likely_smaller(own, shape().elements)) return 0;
   const std::uint64_t bits = least_list_bits(shape().elements, count, own.back()) + count;
   const auto bytes = static_cast<std::size_t>(bits / 8);
   if (!thorough) return std::min(shape().bytes(), bytes);
@@ -80,6 +80,21 @@ const TwoLevelList* BlockChanges::two_level() {
     two_level_state_ = pays ? State::kReady : State::kUseless;
   }
   return two_level_state_ == State::kReady ? &two_level_ : nullptr;
+}
+
+// Sub-blocks that change in part are looked for where gaps say that there are clusters.
+const BlockSparseList* BlockChanges::block_sparse() {
+  if (block_sparse_state_ == State::kUnknown) {
+    using Look = BlockSparseList::Look;
+    const TwoLevelList* clusters = two_level();
+    std::uint64_t least = clusters != nullptr ? std::min(list().bits(), clusters->bits()) : list().bits();
+    if (forced) least = TwoLevelList::kAnySize;
+    const Look look = forced || thorough ? Look::kThorough : clusters != nullptr ? Look::kAlsoPartly : Look::kWhole;
+    const std::span<const std::uint16_t> own(positions.data(), count);
+    const bool pays = block_sparse_.prepare(kernels->lists, own, shape().elements, least, look);
+    block_sparse_state_ = pays ? State::kReady : State::kUseless;
+  }
+  return block_sparse_state_ == State::kReady ? &block_sparse_ : nullptr;
 }
 
 bool read_change_count(std::span<const std::byte>& payload, BlockShape shape, std::size_t& count) {

@@ -1,5 +1,5 @@
 #pragma once
-// Modes flat_group and two_level_group, the receiver's side: the content is read at once, then the blocks are taken one by one.
+// Modes flat_group, two_level_group and block_sparse, the receiver's side: the content is read at once, then the blocks are taken one by one.
 
 #include <cstdint>
 #include <span>
@@ -24,14 +24,18 @@ class GroupDecoder {
   void take(std::uint32_t block_in_group, BlockShape shape, DecodedBlock& block);
 
  private:
+  const char* read_list_head(std::span<const std::byte>& content);
+  bool read_list_planes(const kernels::ListKernels& lists, BitCursor& bits);
+  bool read_list_unary(const kernels::ListKernels& lists, BitCursor& bits, std::uint32_t* positions);
   const char* read_lists(const kernels::KernelSet& kernels, DataType datatype, BitCursor& bits);
 
   std::uint32_t elements_ = 0;
   std::size_t count_ = 0;
   std::size_t taken_ = 0;
-  bool is_two_level_ = false;
+  unsigned mode_ = kFlatGroupId;
   RiceListReader list_;
   BasicTwoLevelReader<std::uint32_t> two_level_;
+  BlockSparseReader block_sparse_;
   StepListReader steps_reader_;
   Scratch<std::uint32_t> positions_;
   Scratch<std::byte> steps_;

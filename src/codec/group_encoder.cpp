@@ -9,6 +9,16 @@ namespace sparcl::codec {
 namespace {
 
 constexpr std::uint64_t kAloneBits = 8 * 8;  // what a block has besides its positions and steps: tag, length, k, parameters, check
+constexpr std::size_t kSomeChanges = 64;
+
+// About what positions take in the block by itself. Clusters are not looked for: a group gains by them as its blocks do. But a group
+// of blocks with masks of different sizes would have the smallest, so these may be better off alone.
+std::uint64_t bits_alone(const BlockChanges& changes) {
+  const std::uint32_t elements = changes.shape().elements;
+  const unsigned shift = whole_sub_shift(std::span<const std::uint16_t>(changes.positions.data(), changes.count), elements);
+  const auto count = static_cast<std::uint32_t>(changes.count);
+  return about_list_bits(subs_of(elements, shift), subs_of(count, shift));
+}
 
 }  // namespace
 
@@ -40,47 +50,78 @@ void GroupEncoder::add(std::uint64_t index, const BlockChanges& changes) {
   std::memcpy(old_values_.data() + first * width_, changes.old_values.data(), count * width_);
   std::memcpy(new_values_.data() + first * width_, changes.new_values.data(), count * width_);
   count_ += count;
-  bits_alone_ += kAloneBits + about_list_bits(shape.elements, count);
+  bits_alone_ += kAloneBits + bits_alone(changes);
+}
+
+// Sets mode_ and makes its list ready.
+void GroupEncoder::choose_list(std::span<const std::uint32_t> positions, std::uint32_t elements, const BlockMode* only,
+                               bool thorough) {
+  using Look = BlockSparseList::Look;
+  const kernels::ListKernels& lists = kernels_.lists;
+  const bool is_asked = only != nullptr;
+  const auto most = [&] { return is_asked ? TwoLevelList::kAnySize : list_bits(); };
+  const bool may_be_sparse = !is_asked || only == &kBlockSparseMode;
+  // Whole sub-blocks take fewer bits than their elements would, but for a few: then there is no need of that list.
+  const bool is_whole = may_be_sparse && !thorough && count_ >= kSomeChanges &&
+                        block_sparse_.prepare(lists, positions, elements, TwoLevelList::kAnySize, Look::kWhole);
+  mode_ = is_whole ? &kBlockSparseMode : &kFlatGroupMode;
+  if (!is_whole) list_.prepare(lists, positions, elements);
+  if (!is_asked || only == &kTwoLevelGroupMode) {
+    if (two_level_.prepare(lists, positions, elements, most(), thorough || is_asked)) mode_ = &kTwoLevelGroupMode;
+  }
+  if (may_be_sparse && !is_whole) {
+    const Look look = is_asked || thorough ? Look::kThorough : mode_ == &kTwoLevelGroupMode ? Look::kAlsoPartly : Look::kWhole;
+    if (block_sparse_.prepare(lists, positions, elements, most(), look)) mode_ = &kBlockSparseMode;
+  }
+}
+
+std::size_t GroupEncoder::list_head_bytes() const {
+  if (mode_ == &kTwoLevelGroupMode) return two_level_.head_bytes();
+  return mode_ == &kBlockSparseMode ? block_sparse_.head_bytes() : 0;
+}
+
+std::uint64_t GroupEncoder::list_bits() const {
+  if (mode_ == &kTwoLevelGroupMode) return two_level_.bits();
+  return mode_ == &kBlockSparseMode ? block_sparse_.bits() : list_.bits();
 }
 
 std::size_t GroupEncoder::plan(std::uint32_t elements, const BlockMode* only, bool thorough) {
-  const std::span<const std::uint32_t> positions(in_group_.data(), count_);
-  list_.prepare(kernels_.lists, positions, elements);
+  choose_list({in_group_.data(), count_}, elements, only, thorough);
   steps_.prepare(kernels_, datatype_, old_values_.data(), new_values_.data(), count_);
   std::byte varint[kMaxVarintBytes];
-  std::size_t head_bytes = 1 + store_varint(varint, count_) + steps_.head_bytes();
-  std::uint64_t bits = list_.bits();
-  is_two_level_ =
-      only != &kFlatGroupMode && two_level_.prepare(kernels_.lists, positions, elements,
-                                                    only != nullptr ? TwoLevelList::kAnySize : bits, thorough || only != nullptr);
-  if (is_two_level_) {
-    bits = two_level_.bits();
-    head_bytes += two_level_.head_bytes();
-  }
+  const std::size_t head_bytes = 1 + store_varint(varint, count_) + list_head_bytes() + steps_.head_bytes();
   // Like with like: the exact bits only where there is no estimate.
-  const std::uint64_t about = is_two_level_ ? bits : about_list_bits(elements, count_);
+  const std::uint64_t about = mode_ == &kFlatGroupMode ? about_list_bits(elements, count_) : list_bits();
   const bool is_smaller = about + 8 * head_bytes < bits_alone_ && steps_.bits() <= 8 * count_ * width_;
   if (only == nullptr && !is_smaller) return kCannot;
-  return head_bytes + static_cast<std::size_t>((bits + steps_.bits() + 7) / 8);
+  return head_bytes + static_cast<std::size_t>((list_bits() + steps_.bits() + 7) / 8);
 }
 
 void GroupEncoder::write(std::byte* flags, std::byte* out) const {
   const kernels::ListKernels& lists = kernels_.lists;
   *out++ = static_cast<std::byte>(last_block() - first_block());
   out += store_varint(out, count_);
-  if (is_two_level_) out = two_level_.write_head(out);
-  kernels::BitWriter bits{steps_.write_head(out)};
-  if (is_two_level_) {
-    two_level_.write_planes(lists, flags, bits);
+  if (mode_ == &kTwoLevelGroupMode) {
+    write_lists(two_level_, two_level_.write_head(out), flags);
+  } else if (mode_ == &kBlockSparseMode) {
+    write_lists(block_sparse_, block_sparse_.write_head(out), flags);
   } else {
+    kernels::BitWriter bits{steps_.write_head(out)};
     list_.write_planes(lists, bits);
-  }
-  steps_.write_planes(bits);
-  if (is_two_level_) {
-    two_level_.write_unary(lists, flags, bits);
-  } else {
+    steps_.write_planes(bits);
     list_.write_unary(lists, flags, bits);
+    steps_.write_unary(flags, bits);
+    bits.finish();
   }
+}
+
+// What follows the head of a list of two parts.
+template <class List>
+void GroupEncoder::write_lists(const List& list, std::byte* out, std::byte* flags) const {
+  kernels::BitWriter bits{steps_.write_head(out)};
+  list.write_planes(kernels_.lists, flags, bits);
+  steps_.write_planes(bits);
+  list.write_unary(kernels_.lists, flags, bits);
   steps_.write_unary(flags, bits);
   bits.finish();
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Modes flat_group and two_level_group, the sender's side: neighbouring blocks of which few elements change share one section, one
-// list of positions and one of steps. What a section costs is then shared by thousands of changes, where a block may have ten.
+// Modes flat_group, two_level_group and block_sparse, the sender's side: neighbouring blocks of which few elements change share one
+// section, one list of positions and one of steps. What a section costs is then shared by thousands of changes, where a block may have ten.
 
 #include <cstdint>
 #include <span>
@@ -38,10 +38,10 @@ class GroupEncoder {
   void add(std::uint64_t index, const BlockChanges& changes);
   void clear();
 
-  // Chooses between flat and two levels (`only`: the one that is asked for) and returns the bytes of the payload; kCannot where the
+  // Chooses between flat, two levels and sub-blocks (`only`: the one that is asked for) and returns the bytes of the payload; kCannot where the
   // blocks by themselves are likely to be smaller. `elements` of the blocks from the first to the last.
   std::size_t plan(std::uint32_t elements, const BlockMode* only, bool thorough);
-  const BlockMode& mode() const { return is_two_level_ ? kTwoLevelGroupMode : kFlatGroupMode; }
+  const BlockMode& mode() const { return *mode_; }
   // What plan() said that it takes. `flags` as of kernels::WriteMarksKernel.
   void write(std::byte* flags, std::byte* out) const;
 
@@ -51,6 +51,12 @@ class GroupEncoder {
   std::span<const std::byte> new_values(const Part& part) const { return values(new_values_, part); }
 
  private:
+  void choose_list(std::span<const std::uint32_t> positions, std::uint32_t elements, const BlockMode* only, bool thorough);
+  std::size_t list_head_bytes() const;
+  std::uint64_t list_bits() const;
+  template <class List>
+  void write_lists(const List& list, std::byte* out, std::byte* flags) const;
+
   std::span<const std::byte> values(const std::vector<std::byte>& all, const Part& part) const {
     return {all.data() + part.first * width_, part.count * width_};
   }
@@ -69,7 +75,8 @@ class GroupEncoder {
   RiceList list_;
   BasicTwoLevelList<std::uint32_t> two_level_;
   StepList steps_;
-  bool is_two_level_ = false;
+  BlockSparseList block_sparse_;
+  const BlockMode* mode_ = &kFlatGroupMode;
 };
 
 }  // namespace sparcl::codec
