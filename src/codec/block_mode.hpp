@@ -146,7 +146,8 @@ constexpr std::uint8_t kFlatGroupId = 12;
 constexpr std::uint8_t kTwoLevelGroupId = 13;
 constexpr std::uint8_t kBlockSparseId = 14;
 constexpr std::uint64_t kMaxGroupBlocks = 256;
-constexpr std::size_t kMaxGroupChanges = 16384;  // so that marks are below 65,536, whatever their positions; of one block by itself more
+constexpr std::size_t kMaxGroupChanges =
+    16384;  // so that marks are below 65,536, whatever their positions; of one block by itself more
 
 constexpr bool is_group(unsigned mode) { return mode >= kFlatGroupId && mode <= kBlockSparseId; }
 

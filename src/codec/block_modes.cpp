@@ -7,8 +7,8 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::array kModes{&kDenseMode, &kFreshMode,    &kVerbatimMode,         &kFlatMode,         &kClassesMode,
-                            &kMixedMode, &kTwoLevelMode, &kTwoLevelVerbatimMode, &kPackedMode,       &kPackedFreshMode,
+constexpr std::array kModes{&kDenseMode, &kFreshMode,    &kVerbatimMode,         &kFlatMode,          &kClassesMode,
+                            &kMixedMode, &kTwoLevelMode, &kTwoLevelVerbatimMode, &kPackedMode,        &kPackedFreshMode,
                             &kCodedMode, &kAddedMode,    &kFlatGroupMode,        &kTwoLevelGroupMode, &kBlockSparseMode};
 
 }  // namespace

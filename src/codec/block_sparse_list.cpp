@@ -24,50 +24,26 @@ struct Choice {
   unsigned shift;
 };
 
-// Neighbours by the highest bit in which they differ, so that one look serves sub-blocks of all sizes.
-class Differences {
- public:
-  template <class Position>
-  void add(std::span<const Position> positions) {
-    for (std::size_t i = 0; i + 1 < positions.size(); ++i) {
-      ++tables_[i % kTables][static_cast<unsigned>(std::bit_width(static_cast<std::uint32_t>(positions[i] ^ positions[i + 1])))];
-    }
-    pairs_ += positions.size() - 1;
-  }
-
-  // Of `changes` below `elements` in all.
-  Choice best(std::uint32_t elements, std::size_t changes) const {
-    Choice best{~std::uint64_t{0}, 0};
-    std::size_t apart = pairs_;
-    for (unsigned shift = 1; shift <= kMostSubShift; ++shift) {
-      for (const Table& table : tables_) apart -= table[shift];
-      const std::uint64_t active = 1 + apart * (changes - 1) / std::max<std::size_t>(1, pairs_);
-      const std::uint64_t span = std::clamp<std::uint64_t>(active << shift, changes, elements);
-      const std::uint64_t bits =
-          about_list_bits(subs_of(elements, shift), active) + about_list_bits(span, inner_count(span, changes));
-      if (bits < best.bits) best = {bits, shift};
-    }
-    return best;
-  }
-
- private:
-  static constexpr std::size_t kTables = 4;  // so that counting does not wait for the count before
-  using Table = std::array<std::uint32_t, 33>;
-  std::array<Table, kTables> tables_{};
-  std::size_t pairs_ = 0;
-};
-
-// A sample first: clusters are mostly none of sub-blocks, and all of the list would cost 5 % of the time to encode these.
+// The best size of sub-blocks of which any elements may change. Neighbours are sorted by the highest bit in which they differ, so
+// that one look at them serves all sizes.
 template <class Position>
-bool may_take_fewer(std::span<const Position> positions, std::uint32_t elements, std::uint64_t enough_bits) {
-  constexpr std::size_t kSamples = 4;
-  const std::size_t each = std::max<std::size_t>(64, positions.size() / 64);
-  if (positions.size() < 2 * kSamples * each) return true;
-  Differences differences;
-  for (std::size_t sample = 0; sample < kSamples; ++sample) {
-    differences.add(positions.subspan(sample * (positions.size() - each) / kSamples, each));
+Choice best_partial(std::span<const Position> positions, std::uint32_t elements) {
+  constexpr std::size_t kTables = 4;  // so that counting does not wait for the count before
+  std::array<std::array<std::uint32_t, 33>, kTables> tables{};
+  for (std::size_t i = 0; i + 1 < positions.size(); ++i) {
+    const auto differing = static_cast<std::uint32_t>(positions[i] ^ positions[i + 1]);
+    ++tables[i % kTables][static_cast<unsigned>(std::bit_width(differing))];
   }
-  return differences.best(elements, positions.size()).bits < enough_bits + enough_bits / 32;
+  Choice best{~std::uint64_t{0}, 0};
+  std::uint64_t active = positions.size();
+  for (unsigned shift = 1; shift <= kMostSubShift; ++shift) {
+    for (const auto& table : tables) active -= table[shift];
+    const std::uint64_t span = std::min<std::uint64_t>(elements, active << shift);
+    const std::uint64_t bits =
+        about_list_bits(subs_of(elements, shift), active) + about_list_bits(span, inner_count(span, positions.size()));
+    if (bits < best.bits) best = {bits, shift};
+  }
+  return best;
 }
 
 }  // namespace
@@ -99,10 +75,9 @@ bool BlockSparseList::prepare(const kernels::ListKernels& kernels, std::span<con
   shift_ = whole_sub_shift(positions, elements);
   const bool is_whole = shift_ > 0;
   if (!is_whole) {
-    if (look == Look::kWhole || (look == Look::kAlsoPartly && !may_take_fewer(positions, elements, enough_bits))) return false;
-    Differences differences;
-    differences.add(positions);
-    const Choice choice = differences.best(elements, positions.size());
+    // A sixteenth of a bit a change: what is left to gain is not worth the look.
+    if (look == Look::kWhole || (look == Look::kAlsoPartly && enough_bits < positions.size() / 16)) return false;
+    const Choice choice = best_partial(positions, elements);
     if (choice.bits + kHeadBits >= enough_bits) return false;
     shift_ = choice.shift;
   }
@@ -194,12 +169,13 @@ bool BlockSparseReader::read_head(std::span<const std::byte>& payload, std::uint
 }
 
 bool BlockSparseReader::read_planes(const kernels::ListKernels& kernels, BitCursor& bits) {
-  std::uint32_t* ids = sub_ids_.need(sub_count_ + kernels::kPositionSlack);
+  std::uint32_t* ids = moves_.need(sub_count_ + kernels::kPositionSlack);
   if (!subs_.read_planes(kernels, bits, subs_of(elements_, shift_), sub_count_) || !subs_.read_unary(kernels, bits, ids)) {
     return false;
   }
   span_ = span_of(sub_count_, ids[sub_count_ - 1], shift_, elements_);
   if (span_ < count_) return false;
+  for (std::size_t rank = 0; rank < sub_count_; ++rank) ids[rank] = (ids[rank] - static_cast<std::uint32_t>(rank)) << shift_;
   inverted_ = 2 * count_ > span_;
   return inner_.read_planes(kernels, bits, span_, inner_count(span_, count_));
 }
@@ -212,8 +188,26 @@ bool BlockSparseReader::read_unary(const kernels::ListKernels& kernels, BitCurso
     return true;
   }
   if (!inner_.read_unary(kernels, bits, positions)) return false;
-  for (std::size_t i = 0; i < count_; ++i) positions[i] += move_of(positions[i] >> shift_);
+  move_all(positions);
   return true;
+}
+
+// One by one where sub-blocks have few changes; else a sub-block at once.
+void BlockSparseReader::move_all(std::uint32_t* positions) const {
+  constexpr std::size_t kManyEach = 64;  // heuristic
+  const std::uint32_t* moves = moves_.data();
+  if (count_ < kManyEach * sub_count_) {
+    for (std::size_t i = 0; i < count_; ++i) positions[i] += moves[positions[i] >> shift_];
+    return;
+  }
+  std::size_t i = 0;
+  for (std::size_t rank = 0; rank < sub_count_; ++rank) {
+    const std::size_t most = std::min(count_, i + (std::size_t{1} << shift_));
+    const auto end = static_cast<std::uint32_t>((rank + 1) << shift_);
+    const std::uint32_t* last = std::lower_bound(positions + i, positions + most, end);
+    const std::uint32_t move = moves[rank];
+    for (const auto stop = static_cast<std::size_t>(last - positions); i < stop; ++i) positions[i] += move;
+  }
 }
 
 // All elements of the sub-blocks but `unchanged`: these are as many as read_planes() found, so that the others are count_.
@@ -223,7 +217,7 @@ void BlockSparseReader::fill_gaps(const std::uint32_t* unchanged, std::uint32_t*
   std::uint32_t* out = positions;
   std::uint32_t at = 0;
   for (std::size_t rank = 0; rank < sub_count_; ++rank) {
-    const std::uint32_t move = move_of(rank);
+    const std::uint32_t move = moves_.data()[rank];
     const auto end = std::min(span_, static_cast<std::uint32_t>((rank + 1) << shift_));
     while (at < end) {
       const std::uint32_t stop = passed < unchanged_count ? std::min(end, unchanged[passed]) : end;

@@ -27,8 +27,8 @@ constexpr std::uint32_t subs_of(std::uint32_t elements, unsigned shift) {
 // Ready to be written. Position: of 16 or of 32 bits; of the latter at most 16,384.
 class BlockSparseList {
  public:
-  // What is to be looked for. Sub-blocks that change in part are not found without a look at all positions; unless thorough, at all
-  // of them only where a sample does not say that it is in vain.
+  // What is to be looked for. Sub-blocks that change in part are not found without a look at all positions; unless thorough, only
+  // where these take many bits otherwise.
   enum class Look : std::uint8_t { kWhole, kAlsoPartly, kThorough };
 
   // Positions below `elements`. False if they are not likely to take fewer than `enough_bits`, its own head included: then the list
@@ -70,7 +70,7 @@ class BlockSparseReader {
 
  private:
   void fill_gaps(const std::uint32_t* unchanged, std::uint32_t* positions) const;
-  std::uint32_t move_of(std::size_t rank) const { return (sub_ids_.data()[rank] - static_cast<std::uint32_t>(rank)) << shift_; }
+  void move_all(std::uint32_t* positions) const;
 
   std::uint32_t elements_ = 0;
   std::size_t count_ = 0;
@@ -80,7 +80,7 @@ class BlockSparseReader {
   bool inverted_ = false;
   RiceListReader subs_;
   RiceListReader inner_;
-  Scratch<std::uint32_t> sub_ids_;
+  Scratch<std::uint32_t> moves_;  // of each listed sub-block, from its place among these to its own
   Scratch<std::uint32_t> unchanged_;
 };
 

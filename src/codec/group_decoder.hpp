@@ -1,5 +1,6 @@
 #pragma once
-// Modes flat_group, two_level_group and block_sparse, the receiver's side: the content is read at once, then the blocks are taken one by one.
+// Modes flat_group, two_level_group and block_sparse, the receiver's side: the content is read at once, then the blocks are taken
+// one by one.
 
 #include <cstdint>
 #include <span>

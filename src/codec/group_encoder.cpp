@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint64_t kAloneBits = 8 * 8;  // what a block has besides its positions and steps: tag, length, k, parameters, check
 constexpr std::size_t kSomeChanges = 64;
 
-// About what positions take in the block by itself. Clusters are not looked for: a group gains by them as its blocks do. But a group
-// of blocks with masks of different sizes would have the smallest, so these may be better off alone.
+// About what positions take in the block by itself. Clusters are not looked for: a group gains by them as its blocks do. But a
+// group of blocks with masks of different sizes would have the smallest, so these may be better off alone.
 std::uint64_t bits_alone(const BlockChanges& changes) {
   const std::uint32_t elements = changes.shape().elements;
   const unsigned shift = whole_sub_shift(std::span<const std::uint16_t>(changes.positions.data(), changes.count), elements);

@@ -1,6 +1,7 @@
 #pragma once
 // Modes flat_group, two_level_group and block_sparse, the sender's side: neighbouring blocks of which few elements change share one
-// section, one list of positions and one of steps. What a section costs is then shared by thousands of changes, where a block may have ten.
+// section, one list of positions and one of steps. What a section costs is then shared by thousands of changes, where a block may
+// have ten.
 
 #include <cstdint>
 #include <span>
@@ -38,8 +39,8 @@ class GroupEncoder {
   void add(std::uint64_t index, const BlockChanges& changes);
   void clear();
 
-  // Chooses between flat, two levels and sub-blocks (`only`: the one that is asked for) and returns the bytes of the payload; kCannot where the
-  // blocks by themselves are likely to be smaller. `elements` of the blocks from the first to the last.
+  // Chooses between flat, two levels and sub-blocks (`only`: the one that is asked for) and returns the bytes of the payload;
+  // kCannot where the blocks by themselves are likely to be smaller. `elements` of the blocks from the first to the last.
   std::size_t plan(std::uint32_t elements, const BlockMode* only, bool thorough);
   const BlockMode& mode() const { return *mode_; }
   // What plan() said that it takes. `flags` as of kernels::WriteMarksKernel.

@@ -1,5 +1,5 @@
-// Mode block_sparse, for block masks: sub-blocks that change, as a whole or in part, and the steps of mode flat. Its content is that
-// of a group (group_encoder.hpp, group_decoder.hpp), for a block by itself of a group of one.
+// Mode block_sparse, for block masks: sub-blocks that change, as a whole or in part, and the steps of mode flat. Its content is
+// that of a group (group_encoder.hpp, group_decoder.hpp), for a block by itself of a group of one.
 
 #include "src/base/bytes.hpp"
 #include "src/codec/block_mode.hpp"

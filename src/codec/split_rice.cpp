@@ -1,6 +1,7 @@
 #include "src/codec/split_rice.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace sparcl::codec {
 namespace {
@@ -11,9 +12,11 @@ constexpr std::uint64_t kMaxMarks = 65536;  // a list that keeps to rice_shift()
 }  // namespace
 
 unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
-  unsigned shift = 0;
-  while (count > 0 && shift < kMostShift && (64 * count) << shift < 31 * span) ++shift;
-  return shift;
+  const std::uint64_t least = 64 * count;
+  const std::uint64_t most = 31 * span;
+  if (count == 0 || least >= most) return 0;
+  const auto shift = static_cast<unsigned>(std::bit_width(most) - std::bit_width(least));  // both as wide then
+  return std::min(kMostShift, shift + (least << shift < most ? 1 : 0));
 }
 
 std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last) {

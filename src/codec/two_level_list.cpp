@@ -20,9 +20,11 @@ unsigned short_shift(unsigned long_shift, std::uint64_t count, std::uint64_t sum
 // Gaps sorted by their bits, so that one look at them serves all sizes from which gaps may be long.
 class GapSizes {
  public:
-  void add(std::uint32_t gap) {
-    ++counts_[std::bit_width(gap)];
-    sums_[std::bit_width(gap)] += gap;
+  // `place`: ascending, so that adding to one table does not wait for the gap before.
+  void add(std::uint32_t gap, std::size_t place) {
+    // 0 is no case of its own: a guess whether a gap is would be wrong too often.
+    const auto width = static_cast<unsigned>(std::bit_width(2 * std::uint64_t{gap} + 1) - 1);
+    tables_[place % kTables][width] += (std::uint64_t{gap} << kCountBits) + 1;
   }
 
   struct Choice {
@@ -32,13 +34,14 @@ class GapSizes {
   // Of a list of which these are a share of one in `times`, with `count` positions below `elements` in all.
   Choice best(std::uint64_t elements, std::uint64_t count, std::uint64_t times_16) const {
     Choice choice{~std::uint64_t{0}, 0};
+    const Table sizes = sum();
     std::uint64_t listed = 0;
-    for (const std::uint64_t some : counts_) listed += some;
+    for (const std::uint64_t some : sizes) listed += some & kCountMask;
     std::uint64_t short_count = 0;
     std::uint64_t short_sum = 0;
     for (unsigned shift = 0; shift <= kMostLongShift; ++shift) {
-      short_count += counts_[shift];
-      short_sum += sums_[shift];
+      short_count += sizes[shift] & kCountMask;
+      short_sum += sizes[shift] >> kCountBits;
       const std::uint64_t longs = std::min(count, (listed - short_count) * times_16 / 16);
       const std::uint64_t bits = bits_with(elements, count, longs, short_sum * times_16 / 16, shift);
       if (bits < choice.bits) choice = {bits, shift};
@@ -55,8 +58,21 @@ class GapSizes {
     return about_list_bits(count, longs) + about_list_bits(unchanged - (longs << shift) + longs, longs) + shorts;
   }
 
-  std::array<std::uint64_t, 33> counts_{};
-  std::array<std::uint64_t, 33> sums_{};
+  // How many gaps there are of so many bits, and above that their sum: both at most 2^24.
+  static constexpr unsigned kCountBits = 32;
+  static constexpr std::uint64_t kCountMask = (std::uint64_t{1} << kCountBits) - 1;
+  static constexpr std::size_t kTables = 4;
+  using Table = std::array<std::uint64_t, 33>;
+
+  Table sum() const {
+    Table all{};
+    for (const Table& table : tables_) {
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] += table[i];
+    }
+    return all;
+  }
+
+  std::array<Table, kTables> tables_{};
 };
 
 template <class Position>
@@ -77,7 +93,7 @@ bool looks_clustered(std::span<const Position> positions, std::uint32_t elements
   GapSizes sizes;
   for (std::size_t sample = 0; sample < samples; ++sample) {
     const std::size_t first = sample * (pairs - taken) / kSamples;
-    for (std::size_t i = first; i < first + taken; ++i) sizes.add(gap_after(positions, i));
+    for (std::size_t i = first; i < first + taken; ++i) sizes.add(gap_after(positions, i), i);
   }
   return sizes.best(elements, positions.size(), 16 * positions.size() / (samples * taken)).bits < enough_bits;
 }
@@ -93,8 +109,8 @@ bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels, s
   const std::uint64_t enough_bits = flat_bits - std::max(kHeadBits, flat_bits / kLeastGain);
   if (!thorough && !is_likely_smaller(positions, elements)) return false;
   GapSizes sizes;
-  sizes.add(positions[0]);
-  for (std::size_t i = 0; i + 1 < positions.size(); ++i) sizes.add(gap_after(positions, i));
+  sizes.add(positions[0], 0);
+  for (std::size_t i = 0; i + 1 < positions.size(); ++i) sizes.add(gap_after(positions, i), i);
   const GapSizes::Choice choice = sizes.best(elements, positions.size(), 16);
   if (choice.bits >= enough_bits) return false;
   long_shift_ = choice.long_shift;

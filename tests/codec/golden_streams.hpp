@@ -206,6 +206,20 @@ inline std::vector<GoldenUpdate> golden_updates() {
     }
     update.options.with_state_hash = true;
   });
+  // Some sub-blocks of 64, the last one short, as a whole; and half of the elements of some of 8.
+  add("block_sparse", {{DataType::kInt8, 150'020}, {DataType::kFloat32, 70'000}}, [](GoldenUpdate& update, GoldenRandom& random) {
+    const State base = update.base;
+    golden_change(update.target, 0, 0, 1, 0, random);
+    for (std::uint64_t i = 0; i < 150'020; ++i) {
+      if ((i / 64) % 400 != 64) update.target.arrays[0][i] = base.arrays[0][i];
+    }
+    golden_change(update.target, 0, 149'952, 1, 0, random);
+    golden_change(update.target, 1, 0, 2, 0, random);
+    for (std::ptrdiff_t i = 0; i < 4 * 70'000; i += 32) {
+      if (!random.one_in(40)) std::copy_n(base.arrays[1].begin() + i, 32, update.target.arrays[1].begin() + i);
+    }
+    update.options.with_state_hash = true;
+  });
   return all;
 }
 

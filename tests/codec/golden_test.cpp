@@ -132,6 +132,7 @@ constexpr std::uint8_t kCoded = kTagBlock + 10;
 constexpr std::uint8_t kFlatGroup = kTagBlock + 12;
 constexpr std::uint8_t kTwoLevelGroup = kTagBlock + 13;
 constexpr std::uint8_t kAdded = kTagBlock + 11;
+constexpr std::uint8_t kBlockSparse = kTagBlock + 14;
 
 std::vector<Defect> frame_defects() {
   const auto insert = [](RawStream& stream, std::size_t at, std::uint8_t tag, std::size_t bytes) {
@@ -287,6 +288,41 @@ std::vector<Defect> group_defects() {
   };
 }
 
+std::vector<Defect> block_sparse_defects() {
+  // Its content, of a group of whole sub-blocks: blocks less one, k (two bytes), c, s (one byte), parameters, x, bits. The second
+  // is of parts of sub-blocks.
+  const auto set = [](std::size_t at, int value, std::size_t n = 0) {
+    return content(
+        kBlockSparse, [=](Bytes& b) { b.at(at) = static_cast<std::byte>(value); }, n);
+  };
+  return {
+      {"block_sparse_sub_blocks_of_1", "block_sparse", Code::kCorrupt, "invalid sub-blocks", set(3, 0)},
+      {"block_sparse_sub_blocks_of_65536", "block_sparse", Code::kCorrupt, "invalid sub-blocks", set(3, 16)},
+      {"block_sparse_no_sub_block", "block_sparse", Code::kCorrupt, "invalid sub-blocks", set(4, 0)},
+      {"block_sparse_more_sub_blocks_than_there_are", "block_sparse", Code::kCorrupt, "invalid sub-blocks",
+       content(kBlockSparse, [](Bytes& b) { b.at(3) = std::byte{15}, b.at(4) = std::byte{7}; })},
+      {"block_sparse_more_sub_blocks_than_changes", "block_sparse", Code::kCorrupt, "invalid sub-blocks",
+       content(kBlockSparse,
+               [](Bytes& b) {
+                 b.at(1) = std::byte{7};  // k, of one byte now
+                 b.erase(b.begin() + 2);
+               })},
+      {"block_sparse_more_changes_than_elements", "block_sparse", Code::kCorrupt, "sub-blocks past its end", set(3, 2)},
+      {"block_sparse_sub_block_past_end", "block_sparse", Code::kCorrupt, "sub-blocks past its end", set(3, 14)},
+      {"block_sparse_of_16385_changes", "block_sparse", Code::kCorrupt, "change count",
+       content(kBlockSparse,
+               [](Bytes& b) {
+                 b.at(1) = std::byte{0x81}, b.at(2) = std::byte{0x80};
+                 b.insert(b.begin() + 3, std::byte{1});
+               })},
+      {"block_sparse_past_its_run", "block_sparse", Code::kCorrupt, "past the last block", set(0, 3)},
+      {"block_sparse_cut", "block_sparse", Code::kCorrupt, "inside its", content(kBlockSparse, [](Bytes& b) { b.resize(12); })},
+      {"block_sparse_inner_list_cut", "block_sparse", Code::kCorrupt, "",
+       content(
+           kBlockSparse, [](Bytes& b) { b.erase(b.end() - 12, b.end() - kOldCheckBytes); }, 1)},
+  };
+}
+
 std::vector<Defect> class_defects() {
   constexpr std::uint8_t kTable = kTagClassTable;
   return {
@@ -388,6 +424,7 @@ std::vector<Defect> defects() {
   for (Defect& defect : entropy_defects()) all.push_back(std::move(defect));
   for (Defect& defect : content_defects()) all.push_back(std::move(defect));
   for (Defect& defect : group_defects()) all.push_back(std::move(defect));
+  for (Defect& defect : block_sparse_defects()) all.push_back(std::move(defect));
   for (Defect& defect : class_defects()) all.push_back(std::move(defect));
   return all;
 }

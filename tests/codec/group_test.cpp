@@ -13,7 +13,7 @@
 namespace sparcl::codec {
 namespace {
 
-const BlockMode* const kGroupModes[] = {&kFlatGroupMode, &kTwoLevelGroupMode};
+const BlockMode* const kGroupModes[] = {&kFlatGroupMode, &kTwoLevelGroupMode, &kBlockSparseMode};
 
 // Two runs that groups may not cross, the second with a last block that is short.
 const std::vector<ArraySpec> kSpecs{{DataType::kBfloat16, 400'000}, {DataType::kBfloat16, 7}, {DataType::kFloat32, 300'001}};
@@ -52,7 +52,7 @@ TEST(Groups, ComeBackFromBothDecodersAtEveryLevel) {
   std::set<unsigned> met;
   for (const double density : {0.00002, 0.001, 0.02}) {
     for (const bool clustered : {false, true}) {
-      for (const BlockMode* mode : {static_cast<const BlockMode*>(nullptr), kGroupModes[0], kGroupModes[1]}) {
+      for (const BlockMode* mode : {static_cast<const BlockMode*>(nullptr), kGroupModes[0], kGroupModes[1], kGroupModes[2]}) {
         const State target = sparsely_changed(base, clustered ? 0.3 : density, clustered, 2);
         const Bytes stream = encode(base, target, with_hash(mode)).bytes;
         for (const BlockMode* each : kGroupModes) {
@@ -71,7 +71,7 @@ TEST(Groups, ComeBackFromBothDecodersAtEveryLevel) {
       }
     }
   }
-  EXPECT_EQ(met.size(), 2u);
+  EXPECT_EQ(met.size(), 3u);
 }
 
 TEST(Groups, AreTheSameBytesFromEveryBody) {

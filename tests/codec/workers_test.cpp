@@ -52,7 +52,7 @@ struct Workers : testing::Test {
 };
 
 TEST_F(Workers, GiveTheSameBytes) {
-  for (const BlockMode* mode : {static_cast<const BlockMode*>(nullptr), &kFlatMode, &kClassesMode, &kFlatGroupMode, &kDenseMode}) {
+  for (const BlockMode* mode : {static_cast<const BlockMode*>(nullptr), &kFlatMode, &kClassesMode, &kFlatGroupMode, &kBlockSparseMode, &kDenseMode}) {
     EncodeOptions options;
     options.mode = mode;
     options.allow_classes = mode == nullptr;

@@ -29,7 +29,7 @@ void BlockWalk::read(const Section& section) {
     read_superblock(content, block);
     return;
   }
-  if (section.mode() == kFlatGroup || section.mode() == kTwoLevelGroup) {
+  if (section.mode() >= kFlatGroup) {
     read_group(section.mode(), content, block);
     return;
   }
@@ -74,9 +74,10 @@ void BlockWalk::read_group(unsigned mode, ByteCursor& content, const Block& firs
   }
   Block whole = first;
   whole.elements = old.size();
-  const Changes changes =
-      read_block(mode == kFlatGroup ? kFlat : kTwoLevel, content.take(content.left()), whole, old, Kind::kUpdate);
-  refuse_if(changes.positions.size() > kMaxGroupChanges, "a group of more changes than there may be");
+  const unsigned block_mode = mode == kFlatGroup ? kFlat : mode == kTwoLevelGroup ? kTwoLevel : kBlockSparse;
+  const Changes changes = read_block(block_mode, content.take(content.left()), whole, old, Kind::kUpdate);
+  const bool any_count = mode == kBlockSparse && blocks.size() == 1;
+  refuse_if(!any_count && changes.positions.size() > kMaxGroupChanges, "a group of more changes than there may be");
   element_count_ += changes.positions.size();
   std::vector<Changes> parts(blocks.size());
   for (std::size_t i = 0; i < changes.positions.size(); ++i) {

@@ -47,10 +47,10 @@ std::uint64_t read_change_count(ByteCursor& in, const Block& block) {
   return count;
 }
 
-Changes read_verbatim(std::span<const std::byte> content, const Block& block, bool two_levels) {
+Changes read_verbatim(std::span<const std::byte> content, const Block& block, Places places) {
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
-  PositionLevels positions(in, block.elements, count, two_levels);
+  PositionLevels positions(in, block.elements, count, places);
   Changes changes;
   refuse_if(in.left() < count * block.kind.bytes, "a block is cut off inside its values");
   for (std::uint64_t i = 0; i < count; ++i) changes.values.push_back(in.number(block.kind.bytes));
@@ -68,8 +68,8 @@ struct SteppedChanges {
 };
 
 // What follows the count of changes; steps of numbers of `bits`.
-SteppedChanges read_step_lists(ByteCursor& in, const Block& block, std::uint64_t count, bool two_levels, unsigned step_bits) {
-  PositionLevels positions(in, block.elements, count, two_levels);
+SteppedChanges read_step_lists(ByteCursor& in, const Block& block, std::uint64_t count, Places places, unsigned step_bits) {
+  PositionLevels positions(in, block.elements, count, places);
   const std::uint64_t parameters = in.number(1);
   refuse_if(parameters >= 0x80, "bit 7 of the parameters of steps is set");
   const auto e = static_cast<unsigned>(parameters & 0x3f);
@@ -99,10 +99,10 @@ SteppedChanges read_step_lists(ByteCursor& in, const Block& block, std::uint64_t
   return {positions.positions(), std::move(steps)};
 }
 
-Changes read_steps(std::span<const std::byte> content, const Block& block, const Values& old, bool two_levels) {
+Changes read_steps(std::span<const std::byte> content, const Block& block, const Values& old, Places places) {
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
-  SteppedChanges stepped = read_step_lists(in, block, count, two_levels, 8 * block.kind.bytes);
+  SteppedChanges stepped = read_step_lists(in, block, count, places, 8 * block.kind.bytes);
   Changes changes;
   for (std::size_t i = 0; i < count; ++i) changes.values.push_back(add(old[stepped.positions[i]], stepped.steps[i], block.kind));
   changes.positions = std::move(stepped.positions);
@@ -113,7 +113,7 @@ Changes read_added(std::span<const std::byte> content, const Block& block, const
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
   const Codes codes = read_codes_head(in, block);
-  SteppedChanges stepped = read_step_lists(in, block, count, codes.two_levels, 8);
+  SteppedChanges stepped = read_step_lists(in, block, count, codes.two_levels ? Places::kTwoLevels : Places::kOneList, 8);
   Changes changes;
   for (std::size_t i = 0; i < count; ++i)
     changes.values.push_back(add_code(old[stepped.positions[i]], stepped.steps[i], codes, block.kind));
@@ -125,8 +125,8 @@ Changes read_mixed(std::span<const std::byte> content, const Block& block, const
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
   const std::uint64_t verbatim_bytes = in.varint();
-  const Changes known = read_verbatim(in.take(verbatim_bytes), block, false);
-  const Changes stepped = read_steps(in.take(in.left()), block, old, false);
+  const Changes known = read_verbatim(in.take(verbatim_bytes), block, Places::kOneList);
+  const Changes stepped = read_steps(in.take(in.left()), block, old, Places::kOneList);
   refuse_if(known.positions.size() + stepped.positions.size() != count, "the parts of a mixed block have another count");
   std::map<std::uint64_t, std::uint64_t> merged;
   for (const Changes* part : {&known, &stepped}) {
@@ -142,8 +142,11 @@ Changes read_mixed(std::span<const std::byte> content, const Block& block, const
 }
 
 Changes read_listed(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old) {
-  if (mode == kVerbatim || mode == kTwoLevelVerbatim) return read_verbatim(content, block, mode == kTwoLevelVerbatim);
-  if (mode == kFlat || mode == kTwoLevel) return read_steps(content, block, old, mode == kTwoLevel);
+  if (mode == kVerbatim) return read_verbatim(content, block, Places::kOneList);
+  if (mode == kTwoLevelVerbatim) return read_verbatim(content, block, Places::kTwoLevels);
+  if (mode == kFlat) return read_steps(content, block, old, Places::kOneList);
+  if (mode == kTwoLevel) return read_steps(content, block, old, Places::kTwoLevels);
+  if (mode == kBlockSparse) return read_steps(content, block, old, Places::kSubBlocks);
   if (mode == kCoded) return read_coded(content, block, old);
   if (mode == kAdded) return read_added(content, block, old);
   return read_mixed(content, block, old);

@@ -20,7 +20,7 @@ void read_prefix(ByteCursor& in, Kind kind) {
 
 bool has_mode(Kind kind, unsigned mode) {
   if (kind == Kind::kSparse) return mode == kDense || mode == kVerbatim || mode == kTwoLevelVerbatim;
-  return mode <= kAdded || mode == kFlatGroup || mode == kTwoLevelGroup;
+  return mode <= kAdded || (mode >= kFlatGroup && mode <= kBlockSparse);
 }
 
 bool is_known(const Section& section, Kind kind) {

@@ -30,6 +30,7 @@ constexpr unsigned kCoded = 10;
 constexpr unsigned kAdded = 11;
 constexpr unsigned kFlatGroup = 12;
 constexpr unsigned kTwoLevelGroup = 13;
+constexpr unsigned kBlockSparse = 14;
 
 struct Section {
   unsigned tag;

@@ -17,9 +17,17 @@ std::vector<std::uint64_t> gaps_of(const std::vector<std::uint64_t>& positions) 
 
 }  // namespace
 
-PositionLevels::PositionLevels(ByteCursor& in, std::uint64_t elements, std::uint64_t count, bool two_levels)
-    : elements_(elements), count_(count), two_levels_(two_levels) {
-  if (!two_levels) return;
+PositionLevels::PositionLevels(ByteCursor& in, std::uint64_t elements, std::uint64_t count, Places places)
+    : elements_(elements), count_(count), places_(places) {
+  if (places == Places::kOneList) return;
+  if (places == Places::kSubBlocks) {
+    const std::uint64_t c = in.number(1);
+    refuse_if(c < 1 || c > 15, "sub-blocks of a size that there is not");
+    sub_elements_ = std::uint64_t{1} << c;
+    sub_count_ = in.varint();
+    refuse_if(sub_count_ < 1 || sub_count_ > count, "more sub-blocks than changes, or none");
+    return;
+  }
   const std::uint64_t parameters = in.number(1);
   const unsigned j = static_cast<unsigned>(parameters & 0x0f);
   short_bits_ = static_cast<unsigned>(parameters >> 4);
@@ -31,7 +39,8 @@ PositionLevels::PositionLevels(ByteCursor& in, std::uint64_t elements, std::uint
 }
 
 void PositionLevels::read_planes(BitCursor& bits) {
-  if (!two_levels_) {
+  if (places_ == Places::kSubBlocks) return read_sub_blocks(bits);
+  if (places_ == Places::kOneList) {
     short_gaps_.emplace(elements_, count_);
     short_gaps_->read_planes(bits);
     return;
@@ -46,13 +55,38 @@ void PositionLevels::read_planes(BitCursor& bits) {
   short_gaps_->read_planes(bits);
 }
 
+void PositionLevels::read_sub_blocks(BitCursor& bits) {
+  const std::uint64_t subs = (elements_ + sub_elements_ - 1) / sub_elements_;
+  refuse_if(sub_count_ > subs, "more sub-blocks than there are");
+  PositionList list(subs, sub_count_);
+  list.read_planes(bits);
+  list.read_unary(bits);
+  for (const std::uint64_t sub : list.positions()) {
+    for (std::uint64_t i = sub * sub_elements_; i < std::min(elements_, (sub + 1) * sub_elements_); ++i)
+      listed_elements_.push_back(i);
+  }
+  const std::uint64_t span = listed_elements_.size();
+  refuse_if(span < count_, "more changes than the sub-blocks have elements");
+  short_gaps_.emplace(span, lists_unchanged() ? span - count_ : count_);
+  short_gaps_->read_planes(bits);
+}
+
 void PositionLevels::read_unary(BitCursor& bits) {
   short_gaps_->read_unary(bits);
-  if (two_levels_) refuse_if(positions().back() >= elements_, "a position lies past the end");
+  if (places_ == Places::kTwoLevels) refuse_if(positions().back() >= elements_, "a position lies past the end");
 }
 
 std::vector<std::uint64_t> PositionLevels::positions() const {
-  if (!two_levels_) return short_gaps_->positions();
+  if (places_ == Places::kOneList) return short_gaps_->positions();
+  if (places_ == Places::kSubBlocks) {
+    std::vector<bool> is_listed(listed_elements_.size());
+    for (const std::uint64_t i : short_gaps_->positions()) is_listed[i] = true;
+    std::vector<std::uint64_t> changed;
+    for (std::size_t i = 0; i < is_listed.size(); ++i) {
+      if (is_listed[i] != lists_unchanged()) changed.push_back(listed_elements_[i]);
+    }
+    return changed;
+  }
   const std::vector<std::uint64_t> long_gaps = gaps_of(long_gaps_->positions());
   std::vector<std::uint64_t> short_gaps = gaps_of(short_gaps_->positions());
   if (least_long_ == 1) short_gaps.assign(count_ - long_count_, 0);
