@@ -146,8 +146,12 @@ constexpr std::uint8_t kFlatGroupId = 12;
 constexpr std::uint8_t kTwoLevelGroupId = 13;
 constexpr std::uint8_t kBlockSparseId = 14;
 constexpr std::uint64_t kMaxGroupBlocks = 256;
-constexpr std::size_t kMaxGroupChanges =
-    16384;  // so that marks are below 65,536, whatever their positions; of one block by itself more
+// So that marks are below 65,536, whatever the positions. Mode block_sparse of one block has no limit of its own.
+constexpr std::size_t kMaxGroupChanges = 16384;
+
+constexpr std::uint64_t most_group_changes(unsigned mode, std::uint64_t blocks) {
+  return mode == kBlockSparseId && blocks == 1 ? kBlockElements : kMaxGroupChanges;
+}
 
 constexpr bool is_group(unsigned mode) { return mode >= kFlatGroupId && mode <= kBlockSparseId; }
 

@@ -95,9 +95,9 @@ class Scan {
     std::uint64_t changes = 0;
     std::uint64_t most = (&mode == &codec::kClassesMode ? codec::kSuperBlocks : 1) * std::uint64_t{codec::kBlockElements};
     if (codec::is_group(mode.id)) {
-      most = codec::kMaxGroupChanges;
-      std::uint8_t blocks = 0;
-      if (!reader.read(blocks)) return corrupt(section.first, "a group of blocks is empty");
+      std::uint8_t last_block = 0;
+      if (!reader.read(last_block)) return corrupt(section.first, "a group of blocks is empty");
+      most = codec::most_group_changes(mode.id, last_block + std::uint64_t{1});
     }
     if (!mode.whole && (!reader.read_varint(changes) || changes == 0 || changes > most)) {
       return corrupt(section.first, "a block's count of changes is invalid");
