@@ -1,10 +1,12 @@
+#include <fmt/format.h>
+
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "kernels/kernel_set.hpp"
 #include "src/base/settings.hpp"
+#include "src/base/worker_pool.hpp"
+#include "src/codec/work_memory.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_file.hpp"
@@ -97,16 +99,31 @@ std::string settings_text() {
   return out;
 }
 
+// What diff and apply take, beyond the files.
+Json threads_json() {
+  const Result<unsigned> threads = threads_setting();
+  return {{"cores_allowed", allowed_cores()},
+          {"threads", threads.ok() ? Json(*threads == 0 ? allowed_cores() : *threads) : Json()},
+          {"encode_bytes_a_thread", codec::kEncodeWorkBytes},
+          {"apply_bytes_a_thread", codec::kDecodeWorkBytes}};
+}
+
+std::string threads_text() {
+  return fmt::format("\nthreads\n  {} cores may be used; a thread takes at most {} MB to encode and {} MB to apply\n",
+                     allowed_cores(), codec::kEncodeWorkBytes >> 20, codec::kDecodeWorkBytes >> 20);
+}
+
 Status run(bool as_json) {
   const std::vector<Part> all_transports = transports();
   const std::vector<Part> all_kernels = kernel_bodies();
   const Json json{{"version", SPARCL_VERSION},
                   {"transports", parts_json(all_transports)},
                   {"kernels", parts_json(all_kernels)},
+                  {"threads", threads_json()},
                   {"settings", settings_json()}};
   return print(as_json, json,
-               fmt::format("sparcl {}\n{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports),
-                           parts_text("kernels", all_kernels), settings_text()));
+               fmt::format("sparcl {}\n{}{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports),
+                           parts_text("kernels", all_kernels), threads_text(), settings_text()));
 }
 
 }  // namespace
