@@ -20,17 +20,33 @@ auto mask_of(D d, std::uint64_t bits) {
 // Writes first + i for each bit i that is set, and up to kPositionSlack entries of rubbish. Returns how many bits are set.
 HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, std::uint16_t* positions) {
   const auto total = static_cast<std::size_t>(std::popcount(bits));
+#if HWY_TARGET == HWY_AVX3_DL
+  // One compress of bytes in place of two of words.
+  alignas(64) static constexpr auto kPlaces = [] {
+    std::array<std::uint8_t, 64> all{};
+    for (unsigned i = 0; i < 64; ++i) all[i] = static_cast<std::uint8_t>(i);
+    return all;
+  }();
+  const __m512i places = _mm512_maskz_compress_epi8(bits, _mm512_load_si512(kPlaces.data()));
+  const __m512i begin = _mm512_set1_epi16(static_cast<short>(first));
+  _mm512_storeu_si512(positions, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(places)), begin));
+  if (total > 32) [[unlikely]]
+    _mm512_storeu_si512(positions + 32, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(places, 1)), begin));
+#else
   if constexpr (kCompressesPositions) {
     const hn::ScalableTag<std::uint16_t> d;
+    const auto places = hn::Iota(d, std::uint16_t{0});  // of a variable it would be stored lane by lane
     for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
       const std::uint64_t part = low_bits(bits >> lane, hn::Lanes(d));
-      hn::StoreU(hn::Compress(hn::Iota(d, static_cast<std::uint16_t>(first + lane)), mask_of(d, part)), d, positions);
+      const auto own = hn::Add(places, hn::Set(d, static_cast<std::uint16_t>(first + lane)));
+      hn::StoreU(hn::Compress(own, mask_of(d, part)), d, positions);
       positions += std::popcount(part);
     }
   } else {
     for (; bits != 0; bits &= bits - 1)
       *positions++ = static_cast<std::uint16_t>(first + static_cast<unsigned>(std::countr_zero(bits)));
   }
+#endif
   return total;
 }
 

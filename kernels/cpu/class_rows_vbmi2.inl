@@ -93,22 +93,6 @@ struct ClassRow {  // of 64 elements; zeros after the last
   }
 };
 
-// As append_set_bits, for few bits: one compress of bytes in place of two of words.
-HWY_INLINE std::size_t append_row(std::uint64_t bits, std::uint32_t first, std::uint16_t* positions) {
-  alignas(64) static constexpr auto kPlaces = [] {
-    std::array<std::uint8_t, 64> places{};
-    for (unsigned i = 0; i < 64; ++i) places[i] = static_cast<std::uint8_t>(i);
-    return places;
-  }();
-  const __m512i places = _mm512_maskz_compress_epi8(bits, _mm512_load_si512(kPlaces.data()));
-  const __m512i begin = _mm512_set1_epi16(static_cast<short>(first));
-  const auto total = static_cast<std::size_t>(std::popcount(bits));
-  _mm512_storeu_si512(positions, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(places)), begin));
-  if (total > 32) [[unlikely]]
-    _mm512_storeu_si512(positions + 32, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(places, 1)), begin));
-  return total;
-}
-
 // The row's changes, as bits.
 template <bool kWhole, unsigned kCount>
 HWY_INLINE std::uint64_t sort_row(const std::byte* base, const std::byte* target, std::uint64_t valid,
@@ -140,7 +124,7 @@ std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std:
       const std::uint64_t row = left - at >= kChunk ? sort_row<true>(a, b, ~std::uint64_t{0}, classes)
                                                     : sort_row<false>(a, b, low_bits(~std::uint64_t{0}, left - at), classes);
       bits[at / kChunk] = row;
-      found += append_row(row, group_first + static_cast<std::uint32_t>(at), out.positions + found);
+      found += append_set_bits(row, group_first + static_cast<std::uint32_t>(at), out.positions + found);
     }
     const auto* a = reinterpret_cast<const std::uint16_t*>(base) + i;
     const auto* b = reinterpret_cast<const std::uint16_t*>(target) + i;
@@ -171,7 +155,7 @@ std::size_t find_in_classes(const std::byte* held, std::size_t count, std::uint3
     const __m512i own = classes.template take<whole.value>(keys_of(row.low, row.high), valid);
     const std::uint64_t bits = _mm512_test_epi8_mask(own, own);
     _mm512_storeu_si512(found_steps + found, _mm512_maskz_compress_epi8(bits, own));
-    found += append_row(bits, first + static_cast<std::uint32_t>(i), positions + found);
+    found += append_set_bits(bits, first + static_cast<std::uint32_t>(i), positions + found);
   };
   const std::size_t whole_rows = count / kChunk * kChunk;
   for (std::size_t i = 0; i < whole_rows; i += kChunk) {
@@ -198,7 +182,7 @@ AddedSteps add_in_classes(std::byte* held, std::size_t count, std::uint32_t firs
     const __mmask64 far = _mm512_cmpgt_epu8_mask(_mm512_abs_epi8(own), _mm512_set1_epi8(kFarStep - 1));
     if (far != 0) [[unlikely]] {
       own = _mm512_maskz_mov_epi8(_knot_mask64(far), own);
-      added.far += append_row(far, first + static_cast<std::uint32_t>(i), far_places + added.far);
+      added.far += append_set_bits(far, first + static_cast<std::uint32_t>(i), far_places + added.far);
     }
     const __m512i low = _mm512_add_epi16(near_ord(row.low), _mm512_cvtepi8_epi16(_mm512_castsi512_si256(own)));
     const __m512i high = _mm512_add_epi16(near_ord(row.high), _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(own, 1)));
