@@ -15,8 +15,11 @@ void SparseWalk::read(const Section& section) {
     next_block_ += gap;
   }
   refuse_if(next_block_ >= kBlockLimit, "a block past the last");
+  const unsigned mode = section.mode();
+  refuse_if(mode != kDense && mode != kVerbatim && mode != kTwoLevelVerbatim,
+            "a mode that needs what is held, of which there is nothing");
   const Block block{next_block_++, kBlockElements, kind_, {}};
-  const Changes changes = read_block(section.mode(), content.take(content.left()), block, {}, Kind::kSparse);
+  const Changes changes = read_block(mode, content.take(content.left()), block, {}, Kind::kSparse);
   const Bytes values = as_bytes(changes.values, kind_);
   sums_ = sums_ + element_sums(block.index, kind_.bytes, changes.positions, changes.values);
   values_.insert(values_.end(), values.begin(), values.end());
