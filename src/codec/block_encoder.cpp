@@ -39,7 +39,7 @@ void CodedBlocks::clear() {
   lossy = {};
 }
 
-BlockEncoder::BlockEncoder(const EncodeInput& input)
+BlockEncoder::BlockEncoder(const EncoderInput& input)
     : input_(input),
       scan_(input.map, input.base, input.target, input.hints, input.kernels),
       forward_(input.map, input.options.bring_forward, input.kernels, !input.options.bring_forward.empty()),

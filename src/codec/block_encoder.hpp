@@ -19,7 +19,7 @@
 namespace sparcl::codec {
 
 // What all workers see.
-struct EncodeInput {
+struct EncoderInput {
   const BlockMap& map;
   std::vector<const std::byte*> base;
   std::vector<const std::byte*> target;
@@ -70,7 +70,7 @@ struct CodedBlocks {
 
 class BlockEncoder {
  public:
-  explicit BlockEncoder(const EncodeInput& input);
+  explicit BlockEncoder(const EncoderInput& input);
 
   // Units ascend from call to call. Adds to coded(), some of it later: blocks that wait for their neighbours.
   Status encode(const CodingUnit& unit);
@@ -115,7 +115,7 @@ class BlockEncoder {
     return {part.changes.shape(), part.pieces, arrays};
   }
 
-  const EncodeInput& input_;
+  const EncoderInput& input_;
   ChangeScan scan_;
   EarlyWriter forward_;
   ClassEncoder classes_;

@@ -20,9 +20,9 @@ namespace {
 // not depend on who codes them.
 constexpr std::uint64_t kRegionBlocks = ClassRegions::kRegionBlocks;
 
-EncodeInput input_of(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
+EncoderInput input_of(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
                      const EncodeOptions& options, const kernels::KernelSet& kernels) {
-  EncodeInput input{map,
+  EncoderInput input{map,
                     {base.begin(), base.end()},
                     {target.begin(), target.end()},
                     options,
@@ -61,7 +61,7 @@ struct UpdateEncoder::Impl {
   void write_block(const CodedBlock& block, const std::byte* payload, ByteSink& sink);
   void end(ByteSink& sink);
 
-  const EncodeInput input;
+  const EncoderInput input;
   std::vector<std::unique_ptr<BlockEncoder>> workers;
   std::vector<std::vector<CodingUnit>> shares;  // of each worker
   std::vector<Status> statuses;

@@ -73,6 +73,20 @@ TEST_F(DeltaRoundTrip, ThreadsChangeNoByte) {
   EXPECT_EQ(deltas[0], deltas[1]);
 }
 
+// New tensors come whole, and may be packed to a part of their size, or to next to nothing.
+TEST_F(DeltaRoundTrip, NewTensorsMayBeSmallInTheDelta) {
+  const Tensors base = test::small_model();
+  test::write_model(at("base"), base);
+  Tensors target = base;
+  target["new.zeros"] = {DataType::kFloat32, {700, 1000}, std::string(4 * 700 * 1000, '\0')};
+  std::string narrow(2 * 300 * 1000, '\0');
+  for (std::size_t i = 0; i < narrow.size(); i += 2) narrow[i + 1] = static_cast<char>(0x3c + (i / 2 * 7919 % 5 == 0));
+  target["new.narrow"] = {DataType::kBfloat16, {300, 1000}, narrow};
+  test::write_model(at("target"), target);
+  const DiffReport made = expect_round_trip(at("base"), at("target"));
+  EXPECT_LT(made.bytes, std::uint64_t{1} << 20);
+}
+
 TEST_F(DeltaRoundTrip, CarriesMetadata) {
   const Tensors base = test::small_model();
   test::write_model(at("base"), base, {{"step", "1"}, {"format", "pt"}});

@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::uint64_t kStepBlocks = 64;  // between two looks at the progress, heuristic
 
+// A block that comes whole takes at least 129 bytes (32 states of the entropy coder and a length) for each byte of its 65,536
+// elements, docs/wire-format.md: Packed.
+constexpr std::uint64_t kMostExpansion = 65536 / 128;
+
 Result<model::ChangedLayout> target_layout(const model::Layout& base, const model::Attachment& attachment) {
   if (!attachment.layout) return model::ChangedLayout{base, true};
   return model::apply_layout_change(*attachment.layout, base);
@@ -97,8 +101,10 @@ Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
     offsets.push_back(fresh_bytes);
     if (matches[i] == kNoBase) fresh_bytes += *model::element_count(schema[i]) * element_bytes(schema[i].datatype);
   }
-  if (fresh_bytes > delta.bytes) {  // they travel as they are, so that no small delta can ask for much memory
-    return Status(Code::kCorrupt, fmt::format("{}: its new tensors have {} bytes, more than it holds", delta.path, fresh_bytes));
+  // So that no small delta can ask for much memory.
+  if (fresh_bytes / kMostExpansion > delta.bytes) {
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: its new tensors have {} bytes, more than {} bytes can hold", delta.path, fresh_bytes, delta.bytes));
   }
   Result<ZeroMemory> fresh = ZeroMemory::allocate(fresh_bytes + 1);  // + 1: an empty tensor has an address, too
   if (!fresh.ok()) return fresh.status();

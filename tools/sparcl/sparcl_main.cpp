@@ -58,6 +58,12 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, std::span<cha
   return print_usage_error(chosen.empty() ? without_command(arguments) : error.what(), hint, wants_json(arguments));
 }
 
+// All of them: one that this command does not use is still a mistake.
+Status check_settings() {
+  for (const SettingRow& row : setting_rows()) SPARCL_RETURN_IF_ERROR(check_setting(row));
+  return {};
+}
+
 int run(int argc, char** argv, std::span<char* const> arguments) {
   CLI::App app(
       "sparcl: deltas of model checkpoints. Exit codes: 0 ok, 1 failure, 2 usage, 3 refused (integrity, base or signature).",
@@ -80,7 +86,9 @@ int run(int argc, char** argv, std::span<char* const> arguments) {
   clean_up_on_signals();
   for (std::size_t i = 0; i < kCommands.size(); ++i) {
     if (!app.got_subcommand(kCommands[i].name)) continue;
-    const Status status = invocations[i].run();
+    const bool shows_settings = std::string_view(kCommands[i].name) == "info";
+    Status status = shows_settings ? Status() : check_settings();
+    if (status.ok()) status = invocations[i].run();
     return status.ok() ? kExitOk : print_error(status, invocations[i].json);
   }
   return kExitUsage;  // not reached: the parser requires a command
