@@ -43,7 +43,8 @@ class UpdateSource final : public StreamSource {
     options.rule = call.rule;
     options.values = call.values;
     options.bring_forward = call.snapshot;
-    options.link = link_time(comm.engine->transport(), comm.link_gbit);
+    // Who selects counts bytes: they may have to keep to a budget, which was found by them.
+    if (call.rule == nullptr) options.link = link_time(comm.engine->transport(), comm.link_gbit);
     options.workers = comm.workers;
     return options;
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <system_error>
 
 #include "src/base/settings.hpp"
@@ -56,6 +57,8 @@ WorkerPool::WorkerPool(unsigned threads) {
     for (unsigned i = 1; i < wanted; ++i) threads_.emplace_back([this, i] { serve(i); });
   } catch (const std::system_error&) {
     // Fewer will do.
+  } catch (const std::bad_alloc&) {
+    // As well: and out of here threads would end the program.
   }
 }
 

@@ -94,7 +94,7 @@ void BlockDecoder::load_grouped(const BlockEntry& entry, Slot& slot) {
 Status BlockDecoder::read_classes(const Staging& staging, const BlockEntry& entry) {
   const std::span<const std::byte> bytes = part_payload_.load(staging, entry.first, entry.bytes, false);
   if (const char* wrong = classes_.read(input_.tables[entry.table], superblock_at(input_.map, entry.index)->elements, bytes)) {
-    return corrupt(fmt::format("block {} (mode classes_, {} bytes at byte {}) {}", entry.index, entry.bytes, entry.first, wrong));
+    return corrupt(fmt::format("block {} (mode classes, {} bytes at byte {}) {}", entry.index, entry.bytes, entry.first, wrong));
   }
   return {};
 }
@@ -193,8 +193,8 @@ Status BlockDecoder::apply(const Staging& staging, const BlockEntry& entry) {
 Status BlockDecoder::apply_classes(const Staging& staging, const BlockEntry& entry) {
   write_pending(nullptr);
   SPARCL_RETURN_IF_ERROR(read_classes(staging, entry));
-  Slot& slot = slots_[entry.slot];
   for (std::uint64_t index = entry.index; index < entry.last; ++index) {
+    Slot& slot = slots_[(entry.slot + (index - entry.index)) % 2];  // that has room for its pieces
     const DataType datatype = input_.map.block(index, slot.pieces);
     slot.shape = shape_of(datatype, slot.pieces);
     classes_.apply_block(view(slot));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/bytes.hpp"
+#include "src/base/float_environment.hpp"
 #include "src/codec/change_rule.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/codec/time_cost.hpp"
@@ -108,15 +109,16 @@ Status BlockEncoder::encode_block(std::uint64_t index) {
 // Keeps what the rule leaves, with the values that lossy coding gives it. Where that is so much that a mode may want the whole
 // block, the target is made anew: the base with what is sent, which is what the receivers will hold.
 std::size_t BlockEncoder::select(Part& part, std::size_t found) {
+  const FloatEnvironment exact;  // rules compare numbers: alike in every thread
   BlockChanges& changes = part.changes;
   const BlockShape shape = changes.shape();
   FoundChanges left{
       part.index, shape.datatype, part.pieces, changes.positions.data(), changes.old_values.data(), changes.new_values.data(),
       found};
-  if (input_.options.rule != nullptr) left.count = input_.options.rule->keep(left);
+  if (input_.options.rule != nullptr && input_.has_whole_base) left.count = input_.options.rule->keep(left);
   const std::size_t count = changes.lossy.choose(input_.options.values, input_.options.target_version, left);
   coded_.lossy.add(changes.lossy.error());
-  const bool is_target = count == found && !changes.lossy.active();
+  const bool is_target = count == found && !changes.lossy.active() && input_.hints.empty();
   if (is_target || (count < shape.elements / kRuledPart && input_.options.mode == nullptr)) return count;
   ruled_block_.resize(shape.bytes());
   copy_block(view(part, input_.base), ruled_block_.data());

@@ -28,12 +28,13 @@ struct EncoderInput {
   const kernels::KernelSet& kernels;
   bool has_whole_base = true;
 
-  bool selects() const { return (options.rule != nullptr || options.values.is_lossy()) && has_whole_base; }
+  // Is what is sent of a block not all that differs? Hints may leave changes unnamed.
+  bool selects() const { return !hints.empty() || ((options.rule != nullptr || options.values.is_lossy()) && has_whole_base); }
   // Only where the receiver can tell a wrong base from its own target: it cannot by the changes alone, which it needs its base to
   // find.
   bool allows_classes() const {
     const bool wanted = options.mode == &kClassesMode || (options.allow_classes && options.mode == nullptr);
-    return wanted && options.with_state_hash && has_whole_base && hints.empty() && !selects();
+    return wanted && options.with_state_hash && has_whole_base && !selects();
   }
 };
 

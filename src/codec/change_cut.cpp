@@ -1,3 +1,4 @@
+#include "src/base/float_environment.hpp"
 #include "src/codec/change_cut.hpp"
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@ constexpr int kTrials = 10;
 // Calls visit(element, key) for every change that the rule leaves, in order.
 template <class Visit>
 Status for_each_change(const EncodeInput& input, Visit visit) {
+  const FloatEnvironment exact;
   ChangeScan scan(input.map, input.base, input.target, input.options.hints, input.kernels);
   SPARCL_RETURN_IF_ERROR(scan.check());
   std::vector<Piece> pieces;

@@ -1,3 +1,4 @@
+#include "src/base/float_environment.hpp"
 #include "src/codec/change_rule.hpp"
 
 #include <algorithm>
@@ -96,6 +97,7 @@ std::size_t EveryRule::keep(const FoundChanges& changes) const {
 }
 
 std::vector<double> grid_steps(const BlockMap& map, std::span<const std::byte* const> arrays, DataType grid) {
+  const FloatEnvironment exact;
   std::uint64_t top_bits = 0;
   store_number(grid, std::numeric_limits<double>::max(), reinterpret_cast<std::byte*>(&top_bits));
   const double top = load_number(grid, reinterpret_cast<const std::byte*>(&top_bits));

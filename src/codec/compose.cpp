@@ -48,7 +48,7 @@ Status check_pair(const UpdateReader& first, const UpdateReader& second, const s
 class Composer {
  public:
   Composer(std::span<UpdateReader> updates, std::span<const std::string> names, const kernels::KernelSet& kernels, ByteSink& sink)
-      : updates_(updates), names_(names), kernels_(kernels), sink_(sink), block_(kernels), at_(updates.size(), 0) {}
+      : updates_(updates), names_(names), kernels_(kernels), sink_(sink), block_(kernels), at_(updates.size()) {}
 
   Result<ComposeStats> run(std::span<const std::byte> attachment) {
     write_head(attachment);
@@ -65,7 +65,15 @@ class Composer {
   }
 
  private:
+  struct Place {
+    std::size_t section = 0;
+    std::uint64_t block = 0;  // in it; 0: its first
+  };
+
   const BlockMap& map() const { return *updates_[0].map(); }
+  std::uint64_t block_at(std::size_t update) const {
+    return std::max(at_[update].block, updates_[update].blocks()[at_[update].section].index);
+  }
 
   void write_head(std::span<const std::byte> attachment) {
     UpdateHeader header = updates_.front().header();
@@ -81,8 +89,8 @@ class Composer {
   bool find_next(std::uint64_t& index) const {
     bool found = false;
     for (std::size_t i = 0; i < updates_.size(); ++i) {
-      if (at_[i] == updates_[i].blocks().size()) continue;
-      const std::uint64_t here = updates_[i].blocks()[at_[i]].index;
+      if (at_[i].section == updates_[i].blocks().size()) continue;
+      const std::uint64_t here = block_at(i);
       index = found ? std::min(index, here) : here;
       found = true;
     }
@@ -95,9 +103,12 @@ class Composer {
     block_.begin(shape);
     for (std::size_t i = 0; i < updates_.size(); ++i) {
       const std::span<const UpdateReader::Block> blocks = updates_[i].blocks();
-      if (at_[i] == blocks.size() || blocks[at_[i]].index != index) continue;
-      SPARCL_RETURN_IF_ERROR(updates_[i].decode(blocks[at_[i]++], shape, kernels_, decoded_).with_prefix(names_[i] + ": "));
+      Place& at = at_[i];
+      if (at.section == blocks.size() || block_at(i) != index) continue;
+      const UpdateReader::Block& section = blocks[at.section];
+      SPARCL_RETURN_IF_ERROR(updates_[i].decode(section, index, shape, kernels_, decoded_).with_prefix(names_[i] + ": "));
       block_.add(decoded_);
+      at = index + 1 < section.last ? Place{at.section, index + 1} : Place{at.section + 1, 0};
     }
     return {};
   }
@@ -118,7 +129,7 @@ class Composer {
   ByteSink& sink_;
   FrameWriter frame_;
   ComposedBlock block_;
-  std::vector<std::size_t> at_;  // of each update, the block that comes next
+  std::vector<Place> at_;  // of each update, what comes next
   UpdateEnd end_;
   std::vector<Piece> pieces_;
   DecodedBlock decoded_;

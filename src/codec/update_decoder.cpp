@@ -240,23 +240,23 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
     return Status(
         Code::kMismatch,
         fmt::format(
-            "the update is for a state of {} arrays and {} elements with schema {}; input.held are {} and {} with schema {}",
+            "the update is for a state of {} arrays and {} elements with schema {}; held are {} and {} with schema {}",
             arrays, elements, to_hex(schema), input.map.arrays().size(), input.map.element_count(), to_hex(expected_schema)));
   }
   if (load_le<std::uint64_t>(at + 32) != layout_hash(input.map) || elements != input.map.element_count() ||
       arrays != input.map.arrays().size()) {
     return Status(Code::kMismatch,
-                  fmt::format("the update is for {} arrays and {} elements of other types or sizes than the {} and {} input.held",
+                  fmt::format("the update is for {} arrays and {} elements of other types or sizes than the {} and {} held",
                               arrays, elements, input.map.arrays().size(), input.map.element_count()));
   }
   if (input.verify == Verify::kFull && (header.flags & kFlagTargetHash) == 0) {
     return Status(
         Code::kUnsupported,
-        "the update carries no state hash, so a full check is not possible: encode it with one, or input.verify `touched`");
+        "the update carries no state hash, so a full check is not possible: encode it with one, or verify `touched`");
   }
   if (input.verify == Verify::kTouched && (header.flags & kFlagNoDigests) != 0) {
     return Status(Code::kUnsupported,
-                  "the update was composed without its base, so it carries state hashes only: input.verify `full`");
+                  "the update was composed without its base, so it carries state hashes only: verify `full`");
   }
   return {};
 }
@@ -337,7 +337,7 @@ Status UpdateDecoder::Impl::read_chunk_end(const std::byte* at) {
   const std::size_t first_entry = std::exchange(chunk_entries, entries.size());
   if (!fits_held && input.verify == Verify::kOff) {
     return placed(
-        Status(Code::kWrongBase, "what is input.held is not the base: changes that are found by its old values are not there"),
+        Status(Code::kWrongBase, "what is held is not the base: changes that are found by its old values are not there"),
         entries[first_entry].index, entries.back().index);
   }
   if (input.verify == Verify::kOff) return {};

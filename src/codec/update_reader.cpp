@@ -90,7 +90,7 @@ Status UpdateReader::read_block(std::uint8_t tag, std::uint64_t first, std::uint
   next_block_ += gap;
   ++section_count_;
   if (is_group(mode)) return add_group(first, bytes, mode);
-  blocks_.push_back({next_block_, next_block_, first, static_cast<std::uint32_t>(bytes), mode});
+  blocks_.push_back({next_block_, next_block_ + 1, first, static_cast<std::uint32_t>(bytes), mode});
   ++next_block_;
   if (mode != kClassesMode.id || !map_ || next_block_ > map_->block_count()) return {};
   const auto superblock = superblock_at(*map_, next_block_ - 1);
@@ -99,16 +99,15 @@ Status UpdateReader::read_block(std::uint8_t tag, std::uint64_t first, std::uint
   return {};
 }
 
-// Each of its blocks, though maybe not all change.
 Status UpdateReader::add_group(std::uint64_t first, std::uint64_t bytes, std::uint8_t mode) {
   const std::uint64_t blocks = bytes == 0 ? 0 : 1 + std::uint64_t{load_le<std::uint8_t>(staging_->contiguous(first, 1, scratch_))};
   const std::uint64_t begin = next_block_;
-  if (blocks == 0 || (map_ && (begin >= map_->block_count() || begin + blocks > map_->run_of(begin).end()))) {
+  if (blocks == 0 || blocks > header_.elements - begin ||
+      (map_ && (begin >= map_->block_count() || begin + blocks > map_->run_of(begin).end()))) {
     return corrupt(first, "a group of blocks goes on past the last block of its type");
   }
-  for (std::uint64_t i = 0; i < blocks; ++i) {
-    blocks_.push_back({next_block_++, begin, first, static_cast<std::uint32_t>(bytes), mode});
-  }
+  next_block_ += blocks;
+  blocks_.push_back({begin, next_block_, first, static_cast<std::uint32_t>(bytes), mode});
   return {};
 }
 
@@ -119,14 +118,15 @@ Status UpdateReader::check() const {
   return {};
 }
 
-Status UpdateReader::decode(const Block& at, BlockShape shape, const kernels::KernelSet& kernels, DecodedBlock& block) {
+Status UpdateReader::decode(const Block& at, std::uint64_t index, BlockShape shape, const kernels::KernelSet& kernels,
+                            DecodedBlock& block) {
   const BlockMode& mode = *find_block_mode(at.mode);  // the frame reader lets no other pass
   if (!needs_no_base(at.mode)) {
     return Status(Code::kUnsupported,
                   fmt::format("block {} is coded in mode {}, which only those who hold its base can read", at.index, mode.name));
   }
   const char* wrong = is_group(at.mode)
-                          ? decode_grouped(at, shape, kernels, block)
+                          ? decode_grouped(at, index, shape, kernels, block)
                           : mode.decode(shape, payload_.load(*staging_, at.first, at.bytes, mode.in_place), kernels, block);
   if (wrong == nullptr) return {};
   return Status(Code::kCorrupt,
@@ -134,9 +134,9 @@ Status UpdateReader::decode(const Block& at, BlockShape shape, const kernels::Ke
 }
 
 // Blocks are asked for in order, so a group is read for its first and kept for the others.
-const char* UpdateReader::decode_grouped(const Block& at, BlockShape shape, const kernels::KernelSet& kernels,
+const char* UpdateReader::decode_grouped(const Block& at, std::uint64_t index, BlockShape shape, const kernels::KernelSet& kernels,
                                          DecodedBlock& block) {
-  if (at.index == at.section_block) {
+  if (index == at.index) {
     const BlockMap::BlockRun run = map_->run_of(at.index);
     const std::span<const std::byte> bytes = payload_.load(*staging_, at.first, at.bytes, false);
     const std::uint64_t end = at.index + 1 + static_cast<std::uint8_t>(bytes[0]);
@@ -146,7 +146,7 @@ const char* UpdateReader::decode_grouped(const Block& at, BlockShape shape, cons
     group_is_read_ = true;
   }
   if (!group_is_read_) return "is read out of order";
-  group_.take(static_cast<std::uint32_t>(at.index - at.section_block), shape, block);
+  group_.take(static_cast<std::uint32_t>(index - at.index), shape, block);
   return nullptr;
 }
 

@@ -16,9 +16,9 @@ namespace sparcl::codec {
 
 class UpdateReader {
  public:
-  struct Block {  // where one lies
+  struct Block {  // a section, and where it lies
     std::uint64_t index;
-    std::uint64_t section_block;  // the first in its section: of a group, another
+    std::uint64_t last;  // the block after it: a group is of several, though maybe not all change
     std::uint64_t first;
     std::uint32_t bytes;
     std::uint8_t mode;
@@ -34,9 +34,9 @@ class UpdateReader {
   const std::optional<BlockMap>& map() const { return map_; }  // of its runs, where the update carries them
   std::span<const Block> blocks() const { return blocks_; }
 
-  // Decodes a block of this shape; `block` is valid until the next call. Those of a group may come out with no change; they can be
-  // read in order only, and where there is a map(). Unsupported for modes that need the values held.
-  Status decode(const Block& at, BlockShape shape, const kernels::KernelSet& kernels, DecodedBlock& block);
+  // Decodes block `index` of a section, of this shape; `block` is valid until the next call. Those of a group may come out with no
+  // change; they can be read in order only, and where there is a map(). Unsupported for modes that need the values held.
+  Status decode(const Block& at, std::uint64_t index, BlockShape shape, const kernels::KernelSet& kernels, DecodedBlock& block);
 
  private:
   explicit UpdateReader(const Staging& staging) : staging_(&staging) {}
@@ -44,7 +44,8 @@ class UpdateReader {
   Status read_section(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes);
   Status read_block(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes);
   Status add_group(std::uint64_t first, std::uint64_t bytes, std::uint8_t mode);
-  const char* decode_grouped(const Block& at, BlockShape shape, const kernels::KernelSet& kernels, DecodedBlock& block);
+  const char* decode_grouped(const Block& at, std::uint64_t index, BlockShape shape, const kernels::KernelSet& kernels,
+                             DecodedBlock& block);
   Status check() const;
 
   const Staging* staging_;

@@ -76,11 +76,13 @@ void add_selection_options(CLI::App& app, ChangeSelection& selection) {
       {"exact", codec::Values::kExact}, {"int8", codec::Values::kInt8}, {"fp8", codec::Values::kFloat8}};
   static const std::map<std::string, codec::Rounding> kRoundings{{"nearest", codec::Rounding::kNearest},
                                                                  {"stochastic", codec::Rounding::kStochastic}};
-  auto* values = app.add_option("--values", selection.values.values,
-                 "how changes of floats of 16 bits and more travel: exact, or as codes of 8 bits with a scale for 65,536 elements")
-      ->transform(CLI::CheckedTransformer(kValues).description(""))
-      ->type_name("exact|int8|fp8")
-      ->group(group);
+  auto* values =
+      app.add_option(
+             "--values", selection.values.values,
+             "how changes of floats of 16 bits and more travel: exact, or as codes of 8 bits with a scale for 65,536 elements")
+          ->transform(CLI::CheckedTransformer(kValues).description(""))
+          ->type_name("exact|int8|fp8")
+          ->group(group);
   auto* rounding = app.add_option("--rounding", selection.values.rounding, "of the codes; stochastic: right on the average")
                        ->transform(CLI::CheckedTransformer(kRoundings).description(""))
                        ->type_name("nearest|stochastic")
