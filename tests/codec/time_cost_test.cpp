@@ -52,6 +52,45 @@ TEST(TimeCost, TakesWholeBlocksWhereMuchChangesAndNoOthers) {
   }
 }
 
+// A block may travel whole, but with nothing of what the caller has not named: the sender's own base would not have it.
+TEST(TimeCost, WholeBlocksHoldNoChangeThatIsNotNamed) {
+  const State base = random_state({{DataType::kBfloat16, 40'000}, {DataType::kBfloat16, 20'000}}, 1);
+  const State target = changed_state(base, 0.5, Change::kUlp, 2);
+  std::vector<std::uint64_t> indices;
+  State named = base;
+  for (std::uint64_t i = 0; i < base.specs[0].count; i += 1) {
+    if (i % 8 == 7) continue;
+    indices.push_back(i);
+    std::copy_n(target.arrays[0].begin() + static_cast<std::ptrdiff_t>(2 * i), 2,
+                named.arrays[0].begin() + static_cast<std::ptrdiff_t>(2 * i));
+  }
+  ChangedHint listed;
+  listed.indices = indices;
+  const ChangedHint nothing;
+  const std::vector<const ChangedHint*> hints{&listed, &nothing};
+  for (const std::uint32_t wire : {0u, kSharedMemory}) {
+    EncodeOptions options;
+    options.hints = hints;
+    options.wire_ps_per_byte = wire;
+    State brought = base;
+    const auto forward = brought.write();
+    options.bring_forward = forward;
+    const BlockMap map = target.map();
+    const auto target_arrays = target.read();
+    const auto base_arrays = brought.read();
+    VectorSink sink;
+    UpdateEncoder encoder(map, base_arrays, target_arrays, options, kernels::cpu_kernels());
+    while (!encoder.finished()) ASSERT_TRUE(encoder.step(1, sink).ok());
+    encoder.keep_forward();
+    std::size_t blocks = 0;
+    EXPECT_EQ(whole_blocks(sink.bytes(), blocks), wire == 0 ? 0 : blocks);
+    State held = base;
+    ASSERT_TRUE(decode(sink.bytes(), held, Verify::kTouched).ok());
+    EXPECT_TRUE(held.arrays == named.arrays) << wire;
+    EXPECT_TRUE(brought.arrays == named.arrays) << wire;
+  }
+}
+
 TEST(TimeCost, ListsMoreWhereTheLinkIsSlower) {
   std::size_t least_count = 0;
   for (const LinkTime& link : {kFastLink, kUsualLink, kSlowLink}) {

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
 #include "src/base/worker_pool.hpp"
 #include "src/codec/block_mode.hpp"
+#include "src/codec/change_rule.hpp"
 #include "tests/codec/codec_support.hpp"
 
 namespace sparcl::codec {
@@ -52,7 +57,8 @@ struct Workers : testing::Test {
 };
 
 TEST_F(Workers, GiveTheSameBytes) {
-  for (const BlockMode* mode : {static_cast<const BlockMode*>(nullptr), &kFlatMode, &kClassesMode, &kFlatGroupMode, &kBlockSparseMode, &kDenseMode}) {
+  for (const BlockMode* mode :
+       {static_cast<const BlockMode*>(nullptr), &kFlatMode, &kClassesMode, &kFlatGroupMode, &kBlockSparseMode, &kDenseMode}) {
     EncodeOptions options;
     options.mode = mode;
     options.allow_classes = mode == nullptr;
@@ -126,6 +132,27 @@ TEST_F(Workers, HintsAreWalkedThroughByOne) {
   WorkerPool pool(3);
   EXPECT_TRUE(encode_with(&pool, options).bytes == encode_with(nullptr, {}).bytes);
 }
+
+#ifdef __SSE2__
+TEST(WorkersFloats, AreComparedAlikeInEveryThread) {
+  State zeros{{{DataType::kFloat32, (std::uint64_t{16} << 20) + 300'000}}, {}};
+  zeros.arrays.emplace_back(4 * zeros.specs[0].count);
+  State target = zeros;
+  for (std::size_t i = 0; i < target.arrays[0].size(); i += 400) target.arrays[0][i] = std::byte{1};  // the least denormal
+  const ThresholdRule rule(0);
+  EncodeOptions options;
+  options.rule = &rule;
+  WorkerPool pool(3);  // its threads begin with the float environment of this one
+  const unsigned saved = _mm_getcsr();
+  _mm_setcsr(saved | 0x8040);  // denormals are zero
+  const Encoded alone = encode(zeros, target, options);
+  options.workers = &pool;
+  const Encoded together = encode(zeros, target, options);
+  _mm_setcsr(saved);
+  EXPECT_EQ(alone.stats.changed, target.arrays[0].size() / 400 + 1);
+  EXPECT_TRUE(together.bytes == alone.bytes);
+}
+#endif
 
 TEST(WorkerPool, RunsEachOnceAndWaitsForAll) {
   WorkerPool pool(4);
