@@ -420,7 +420,7 @@ TEST(LossyValues, CannotBeReadWithoutTheBase) {
   Result<UpdateReader> reader = UpdateReader::open(staging, encoded.bytes.size());
   ASSERT_TRUE(reader.ok());
   DecodedBlock block;
-  const Status status = reader->decode(reader->blocks()[0], {DataType::kFloat32, 65536}, kernels::cpu_kernels(), block);
+  const Status status = reader->decode(reader->blocks()[0], 0, {DataType::kFloat32, 65536}, kernels::cpu_kernels(), block);
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(status.message(), testing::HasSubstr("mode added"));
 }

@@ -68,10 +68,10 @@ TEST(TimeCost, WholeBlocksHoldNoChangeThatIsNotNamed) {
   listed.indices = indices;
   const ChangedHint nothing;
   const std::vector<const ChangedHint*> hints{&listed, &nothing};
-  for (const std::uint32_t wire : {0u, kSharedMemory}) {
+  for (const LinkTime& link : {LinkTime(), kSharedMemory}) {
     EncodeOptions options;
     options.hints = hints;
-    options.wire_ps_per_byte = wire;
+    options.link = link;
     State brought = base;
     const auto forward = brought.write();
     options.bring_forward = forward;
@@ -83,11 +83,12 @@ TEST(TimeCost, WholeBlocksHoldNoChangeThatIsNotNamed) {
     while (!encoder.finished()) ASSERT_TRUE(encoder.step(1, sink).ok());
     encoder.keep_forward();
     std::size_t blocks = 0;
-    EXPECT_EQ(whole_blocks(sink.bytes(), blocks), wire == 0 ? 0 : blocks);
+    const std::size_t whole = whole_blocks(sink.bytes(), blocks);
+    EXPECT_EQ(whole, link.ps_per_byte == 0 ? 0 : blocks);
     State held = base;
     ASSERT_TRUE(decode(sink.bytes(), held, Verify::kTouched).ok());
-    EXPECT_TRUE(held.arrays == named.arrays) << wire;
-    EXPECT_TRUE(brought.arrays == named.arrays) << wire;
+    EXPECT_TRUE(held.arrays == named.arrays) << link.ps_per_byte;
+    EXPECT_TRUE(brought.arrays == named.arrays) << link.ps_per_byte;
   }
 }
 

@@ -78,10 +78,10 @@ TEST_F(DeltaRoundTrip, NewTensorsMayBeSmallInTheDelta) {
   const Tensors base = test::small_model();
   test::write_model(at("base"), base);
   Tensors target = base;
-  target["new.zeros"] = {DataType::kFloat32, {700, 1000}, std::string(4 * 700 * 1000, '\0')};
-  std::string narrow(2 * 300 * 1000, '\0');
-  for (std::size_t i = 0; i < narrow.size(); i += 2) narrow[i + 1] = static_cast<char>(0x3c + (i / 2 * 7919 % 5 == 0));
-  target["new.narrow"] = {DataType::kBfloat16, {300, 1000}, narrow};
+  test::add_tensor(target, "new.zeros", DataType::kFloat32, {700, 1000}, 1);
+  std::ranges::fill(target.bytes.back(), std::byte{0});
+  test::add_tensor(target, "new.narrow", DataType::kBfloat16, {300, 1000}, 2);
+  for (std::byte& byte : target.bytes.back()) byte &= std::byte{0x11};
   test::write_model(at("target"), target);
   const DiffReport made = expect_round_trip(at("base"), at("target"));
   EXPECT_LT(made.bytes, std::uint64_t{1} << 20);
