@@ -26,7 +26,8 @@ struct Fixture {
     std::normal_distribution<double> normal(0, 0.02);
     for (const ArraySpec& spec : base.specs) {
       Array& array = base.arrays.emplace_back(spec.count * element_bytes(spec.datatype));
-      for (std::uint64_t i = 0; i < spec.count; ++i) store_number(spec.datatype, normal(random), array.data() + i * element_bytes(spec.datatype));
+      for (std::uint64_t i = 0; i < spec.count; ++i)
+        store_number(spec.datatype, normal(random), array.data() + i * element_bytes(spec.datatype));
     }
     target = base;
     std::uniform_real_distribution<double> uniform(0, 1);
@@ -146,11 +147,38 @@ TEST(ChangeRule, AnIntegerGridHasAStepAnArray) {
   expect_sends(given, GridRule(DataType::kInt8, steps), expected);
 }
 
+// All changes are to one value, so that a block would be small as a whole; the rule leaves the less than an eighth that is large.
+TEST(ChangeRule, ABlockNeverTravelsWholeWithWhatTheRuleLeftOut) {
+  for (const DataType type : {DataType::kFloat8e4m3, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
+    for (const std::uint64_t elements : {16u, 100u, 1000u, 65536u}) {
+      const std::size_t width = element_bytes(type);
+      State base{{{type, elements}}, {Array(elements * width)}};
+      State target = base;
+      State expected = base;
+      for (std::uint64_t i = 0; i < elements; ++i) {
+        const bool is_kept = i % 9 == 4 && i % 16 != 0;
+        store_number(type, is_kept ? 1.0 : 0.125, target.arrays[0].data() + i * width);
+        if (is_kept) store_number(type, 1.0, expected.arrays[0].data() + i * width);
+      }
+      const ThresholdRule rule(0.5);
+      EncodeOptions options;
+      options.rule = &rule;
+      options.fewest_bytes = true;
+      options.with_state_hash = true;
+      const Encoded encoded = encode(base, target, options);
+      State held = base;
+      ASSERT_TRUE(decode(encoded.bytes, held, Verify::kFull).ok()) << encoded.status.message();
+      EXPECT_TRUE(held.arrays == expected.arrays) << info(type).name << " " << elements;
+    }
+  }
+}
+
 TEST(ChangeRule, EveryRuleOfSeveralMustHold) {
   const Fixture given;
   const ThresholdRule large(1e-3);
   const SubsetRule first({true, false, false});
-  expect_sends(given, EveryRule({&large, &first}), with_changes(given, [](const Element& e) { return e.size > 1e-3 && e.array == 0; }));
+  expect_sends(given, EveryRule({&large, &first}),
+               with_changes(given, [](const Element& e) { return e.size > 1e-3 && e.array == 0; }));
 }
 
 TEST(ChangeCut, TakesTheKLargestExactly) {
@@ -161,7 +189,8 @@ TEST(ChangeCut, TakesTheKLargestExactly) {
   const auto base = given.base.read();
   const auto target = given.target.read();
   const EncodeOptions options;
-  for (const std::size_t k : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, changes.size() - 1, changes.size(), changes.size() + 9}) {
+  for (const std::size_t k :
+       {std::size_t{0}, std::size_t{1}, std::size_t{1000}, changes.size() - 1, changes.size(), changes.size() + 9}) {
     const Result<ChangeCut> cut = cut_to_count({map, base, target, options, kernels::cpu_kernels()}, k);
     ASSERT_TRUE(cut.ok());
     std::map<std::pair<std::size_t, std::uint64_t>, bool> largest;
