@@ -20,8 +20,8 @@ std::size_t section_bytes(std::size_t content_bytes) {
 
 // With a rule: from this part of a block on, the target is made anew (see select()), and the block can travel whole.
 constexpr std::size_t kRuledPart = 8;
-// Below it the target may hold what the rule left out, so mode packed must not be asked: it is not, as mode verbatim then takes no more
-// than 13 bits for each of one byte in eight, 0.2 of the block.
+// Below it the target may hold what the rule left out, so mode packed must not be asked: it is not, as mode verbatim then takes no
+// more than 13 bits for each of one byte in eight, 0.2 of the block.
 static_assert(13 * kLeastPackedPart <= 8 * kRuledPart);
 
 // Is what a block costs by itself worth sharing? Not where many elements change, unless they stand so close that they take few
