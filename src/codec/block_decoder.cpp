@@ -76,7 +76,7 @@ Status BlockDecoder::read_group(const Staging& staging, const BlockEntry& entry)
   return {};
 }
 
-// The next block of the group_ that changes.
+// The next block of the group that changes.
 void BlockDecoder::load_grouped(const BlockEntry& entry, Slot& slot) {
   const std::uint32_t in_group = group_.next_block();
   slot.index = entry.index + in_group;
@@ -90,7 +90,7 @@ void BlockDecoder::load_grouped(const BlockEntry& entry, Slot& slot) {
   slot.is_last = !group_.has_more();
 }
 
-// What of a block of classes_ does not depend on what is input_.held.
+// What of a block of classes does not depend on what is held.
 Status BlockDecoder::read_classes(const Staging& staging, const BlockEntry& entry) {
   const std::span<const std::byte> bytes = part_payload_.load(staging, entry.first, entry.bytes, false);
   if (const char* wrong = classes_.read(input_.tables[entry.table], superblock_at(input_.map, entry.index)->elements, bytes)) {
@@ -163,8 +163,8 @@ void BlockDecoder::check_pending(const Slot* next) {
   if (slot.is_part && slot.is_last) end_parts(slot);
 }
 
-// Of classes_ and of a group_ only all blocks together have a check: the last one tells, and what was written of the others is
-// taken back if it fails.
+// Of classes and of a group only all blocks together have a check: the last one tells, and what was written of the others is taken
+// back if it fails.
 bool BlockDecoder::holds_base(const Slot& slot, const BlockCheck::Compared& compared) const {
   return input_.verify == Verify::kOff || slot.is_part || old_check_of(compared.held_hash) == slot.old_check;
 }
