@@ -119,7 +119,8 @@ std::size_t BlockEncoder::select(Part& part, std::size_t found) {
       part.index, shape.datatype, part.pieces, changes.positions.data(), changes.old_values.data(), changes.new_values.data(),
       found};
   if (input_.options.rule != nullptr && input_.has_whole_base) left.count = input_.options.rule->keep(left);
-  const std::size_t count = changes.lossy.choose(input_.options.values, input_.options.target_version, left);
+  const ValueCoding values = input_.has_whole_base ? input_.options.values : ValueCoding();
+  const std::size_t count = changes.lossy.choose(values, input_.options.target_version, left);
   coded_.lossy.add(changes.lossy.error());
   const bool is_target = count == found && !changes.lossy.active() && input_.hints.empty();
   if (is_target || (count < shape.elements / kRuledPart && input_.options.mode == nullptr)) return count;
