@@ -1,6 +1,6 @@
 #pragma once
 // How much memory an encoder or a decoder takes beyond the arrays and the stream: known beforehand, and no part of the arrays' size
-// but 48 bytes for each block of an update.
+// but 120 bytes for each block of an update.
 
 #include <cstdint>
 

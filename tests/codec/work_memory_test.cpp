@@ -95,7 +95,7 @@ TEST(WorkMemory, IsNoPartOfTheArrays) {
   const WorkMemory of_small = work_memory(BlockMap({&small, 1}), 1);
   const WorkMemory of_large = work_memory(BlockMap({&large, 1}), 1);
   EXPECT_EQ(of_small.encode_bytes, of_large.encode_bytes);
-  EXPECT_LT(of_large.decode_bytes, large.count * 2 / 2000);
+  EXPECT_LT(of_large.decode_bytes, large.count * 2 / 1000);
 }
 
 }  // namespace
