@@ -51,6 +51,7 @@ struct UpdateEncoder::Impl {
   }
 
   Status check() const;
+  Status step(std::uint64_t budget_elements, ByteSink& sink);
   Status start(ByteSink& sink);
   Status encode_some(ByteSink& sink);
   std::uint64_t region_end() const;
@@ -69,6 +70,7 @@ struct UpdateEncoder::Impl {
 
   EncodeStats stats;
   FrameWriter frame;
+  Status error;  // the first one: blocks are missing after it
   bool started = false;
   bool finished = false;
   std::uint64_t next_block = 0;     // to be handed out
@@ -233,6 +235,19 @@ void UpdateEncoder::Impl::end(ByteSink& sink) {
   finished = true;
 }
 
+Status UpdateEncoder::Impl::step(std::uint64_t budget_elements, ByteSink& sink) {
+  if (finished) return {};
+  if (!started) SPARCL_RETURN_IF_ERROR(start(sink));
+  const std::uint64_t before = done_elements;
+  while (next_block < input.map.block_count()) {
+    const std::uint64_t done = done_elements - before;
+    if (done > 0 && done >= budget_elements) return {};
+    SPARCL_RETURN_IF_ERROR(encode_some(sink));
+  }
+  end(sink);
+  return {};
+}
+
 UpdateEncoder::UpdateEncoder(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
                              const EncodeOptions& options, const kernels::KernelSet& kernels)
     : impl_(std::make_unique<Impl>(map, base, target, options, kernels)) {}
@@ -240,17 +255,8 @@ UpdateEncoder::UpdateEncoder(const BlockMap& map, std::span<const std::byte* con
 UpdateEncoder::~UpdateEncoder() = default;
 
 Status UpdateEncoder::step(std::uint64_t budget_elements, ByteSink& sink) {
-  Impl& impl = *impl_;
-  if (impl.finished) return {};
-  if (!impl.started) SPARCL_RETURN_IF_ERROR(impl.start(sink));
-  const std::uint64_t before = impl.done_elements;
-  while (impl.next_block < impl.input.map.block_count()) {
-    const std::uint64_t done = impl.done_elements - before;
-    if (done > 0 && done >= budget_elements) return {};
-    SPARCL_RETURN_IF_ERROR(impl.encode_some(sink));
-  }
-  impl.end(sink);
-  return {};
+  if (impl_->error.ok()) impl_->error = impl_->step(budget_elements, sink);
+  return impl_->error;
 }
 
 void UpdateEncoder::keep_forward() {
