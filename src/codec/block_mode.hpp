@@ -45,7 +45,8 @@ class BlockChanges {
 
   // Is there a value for each element? A sparse vector has none for the places that it leaves out.
   bool has_all_values() const { return has_steps || fresh || count == shape().elements; }
-  // At most the bytes of the cheapest mode that choose_mode() would find, known after a look at a few changes; 0 if nothing is known.
+  // At most the bytes of the cheapest mode that choose_mode() would find, known after a look at a few changes; 0 if nothing is
+  // known.
   std::size_t least_bytes();
   std::size_t bytes_to_beat = 0;  // set by choose_mode: a mode that will surely take as many need not work out its cost
 
@@ -73,6 +74,19 @@ class BlockChanges {
   TwoLevelList two_level_;
   BlockSparseList block_sparse_;
 };
+
+// A list of positions that has a head of its own, and the steps of the changes: what follows their count.
+template <class List>
+void write_stepped(BlockChanges& changes, const List& list, std::byte* out) {
+  const kernels::ListKernels& lists = changes.kernels->lists;
+  const StepList& steps = changes.steps();
+  kernels::BitWriter bits{steps.write_head(list.write_head(out))};
+  list.write_planes(lists, changes.flags.data(), bits);
+  steps.write_planes(bits);
+  list.write_unary(lists, changes.flags.data(), bits);
+  steps.write_unary(changes.flags.data(), bits);
+  bits.finish();
+}
 
 enum class DecodedKind : std::uint8_t { kWhole, kValues, kSteps, kMixed, kAdded };
 

@@ -18,17 +18,8 @@ std::size_t cost(BlockChanges& changes) {
 }
 
 void encode(BlockChanges& changes, std::byte* out) {
-  const kernels::ListKernels& lists = changes.kernels->lists;
-  const BlockSparseList& list = *changes.block_sparse();
-  const StepList& steps = changes.steps();
   *out++ = std::byte{0};  // blocks, less one
-  out += store_varint(out, changes.count);
-  kernels::BitWriter bits{steps.write_head(list.write_head(out))};
-  list.write_planes(lists, changes.flags.data(), bits);
-  steps.write_planes(bits);
-  list.write_unary(lists, changes.flags.data(), bits);
-  steps.write_unary(changes.flags.data(), bits);
-  bits.finish();
+  write_stepped(changes, *changes.block_sparse(), out + store_varint(out, changes.count));
 }
 
 const char* decode(BlockShape, std::span<const std::byte>, const kernels::KernelSet&, DecodedBlock&) {

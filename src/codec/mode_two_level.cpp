@@ -23,16 +23,7 @@ std::size_t steps_cost(BlockChanges& changes) {
 }
 
 void encode_steps(BlockChanges& changes, std::byte* out) {
-  const kernels::ListKernels& lists = changes.kernels->lists;
-  const TwoLevelList& list = *changes.two_level();
-  const StepList& steps = changes.steps();
-  out += store_varint(out, changes.count);
-  kernels::BitWriter bits{steps.write_head(list.write_head(out))};
-  list.write_planes(lists, changes.flags.data(), bits);
-  steps.write_planes(bits);
-  list.write_unary(lists, changes.flags.data(), bits);
-  steps.write_unary(changes.flags.data(), bits);
-  bits.finish();
+  write_stepped(changes, *changes.two_level(), out + store_varint(out, changes.count));
 }
 
 std::size_t values_cost(BlockChanges& changes) {

@@ -199,12 +199,6 @@ EncodeOptions with_hash(const BlockMode* mode = nullptr) {
   return options;
 }
 
-std::size_t count_sections(const Bytes& stream, const BlockMode& mode) {
-  const RawStream parts = take_apart(stream);
-  return static_cast<std::size_t>(std::ranges::count_if(
-      parts.sections, [&](const RawSection& section) { return is_block(section.tag) && mode_of(section.tag) == mode.id; }));
-}
-
 // Few changes, and so many that a block is one section.
 TEST(BlockSparse, ComesBackFromBothDecoders) {
   const State base = random_state({{DataType::kBfloat16, 200'000}, {DataType::kFloat64, 70'007}, {DataType::kInt8, 3}}, 6);
@@ -217,7 +211,7 @@ TEST(BlockSparse, ComesBackFromBothDecoders) {
           for (const kernels::KernelSet* set : kernel_sets()) {
             ASSERT_TRUE(encode(base, target, with_hash(mode), *set).bytes == stream) << set->name;
           }
-          EXPECT_TRUE(mode == nullptr || count_sections(stream, kBlockSparseMode) > 0);
+          EXPECT_TRUE(mode == nullptr || count_blocks(stream, kBlockSparseMode.id) > 0);
           const oracle::UpdateOutcome outcome = run_oracle(stream, base, {}, Verify::kFull);
           ASSERT_EQ(outcome.finding, oracle::Finding::kAccepted) << outcome.reason;
           ASSERT_TRUE(outcome.arrays == target.arrays);
@@ -239,7 +233,7 @@ TEST(BlockSparse, IsChosenForMasksAndMakesThemSmaller) {
       for (const double inside : {0.25, 1.0}) {
         const State target = masked_state(base, size, active, inside, 9);
         const Bytes stream = encode(base, target, with_hash()).bytes;
-        EXPECT_GT(count_sections(stream, kBlockSparseMode), 0u) << size << " " << active << " " << inside;
+        EXPECT_GT(count_blocks(stream, kBlockSparseMode.id), 0u) << size << " " << active << " " << inside;
         for (const BlockMode* mode : {&kFlatMode, &kTwoLevelMode, &kFlatGroupMode, &kTwoLevelGroupMode}) {
           EXPECT_LT(stream.size(), encode(base, target, with_hash(mode)).bytes.size()) << mode->name << " " << size;
         }

@@ -41,12 +41,6 @@ EncodeOptions with_hash(const BlockMode* mode) {
   return options;
 }
 
-std::size_t count_sections(const Bytes& stream, const BlockMode& mode) {
-  const RawStream parts = take_apart(stream);
-  return static_cast<std::size_t>(std::ranges::count_if(
-      parts.sections, [&](const RawSection& section) { return is_block(section.tag) && mode_of(section.tag) == mode.id; }));
-}
-
 TEST(Groups, ComeBackFromBothDecodersAtEveryLevel) {
   const State base = random_state(kSpecs, 1);
   std::set<unsigned> met;
@@ -56,7 +50,7 @@ TEST(Groups, ComeBackFromBothDecodersAtEveryLevel) {
         const State target = sparsely_changed(base, clustered ? 0.3 : density, clustered, 2);
         const Bytes stream = encode(base, target, with_hash(mode)).bytes;
         for (const BlockMode* each : kGroupModes) {
-          if (count_sections(stream, *each) > 0) met.insert(each->id);
+          if (count_blocks(stream, each->id) > 0) met.insert(each->id);
         }
         for (const Verify verify : {Verify::kOff, Verify::kTouched, Verify::kFull}) {
           const oracle::UpdateOutcome outcome = run_oracle(stream, base, {}, verify);
@@ -88,7 +82,7 @@ TEST(Groups, AreTheSameBytesFromEveryBody) {
 TEST(Groups, NeverCrossARun) {
   const State base = random_state(kSpecs, 5);
   const Bytes stream = encode(base, sparsely_changed(base, 0.001, false, 6), with_hash(nullptr)).bytes;
-  EXPECT_EQ(count_sections(stream, kFlatGroupMode), 2u);
+  EXPECT_EQ(count_blocks(stream, kFlatGroupMode.id), 2u);
 }
 
 TEST(Groups, SaveWhatSectionsCost) {
@@ -110,7 +104,7 @@ TEST(Groups, StandBetweenOtherBlocks) {
     std::copy_n(dense.arrays[0].begin() + first, 2 * 65536, target.arrays[0].begin() + first);
   }
   const Bytes stream = encode(base, target, with_hash(nullptr)).bytes;
-  EXPECT_EQ(count_sections(stream, kFlatGroupMode), 3u);
+  EXPECT_EQ(count_blocks(stream, kFlatGroupMode.id), 3u);
   const Decoded decoded = run_decoder(stream, base, {}, {});
   ASSERT_TRUE(decoded.status.ok()) << decoded.status.message();
   EXPECT_TRUE(decoded.state.arrays == target.arrays);

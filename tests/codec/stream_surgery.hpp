@@ -1,6 +1,7 @@
 #pragma once
 // Takes a stream apart into its sections and puts it together again, with or without mending its checksums.
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -45,6 +46,13 @@ inline RawStream take_apart(const Bytes& bytes) {
     stream.sections.push_back(std::move(section));
   }
   return stream;
+}
+
+// Block sections in this mode.
+inline std::size_t count_blocks(const Bytes& stream, unsigned mode) {
+  const RawStream parts = take_apart(stream);
+  return static_cast<std::size_t>(std::ranges::count_if(
+      parts.sections, [&](const RawSection& section) { return is_block(section.tag) && mode_of(section.tag) == mode; }));
 }
 
 inline bool ends_in_crc(std::uint8_t tag) {
