@@ -17,17 +17,23 @@ auto mask_of(D d, std::uint64_t bits) {
   return hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
 }
 
-// Writes first + i for each bit i that is set, and up to kPositionSlack entries of rubbish. Returns how many bits are set.
-HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, std::uint16_t* positions) {
-  const auto total = static_cast<std::size_t>(std::popcount(bits));
 #if HWY_TARGET == HWY_AVX3_DL
-  // One compress of bytes in place of two of words.
+// Which bits are set, as bytes from the lowest on; zeros behind them. One compress of bytes in place of two of words.
+HWY_INLINE __m512i places_of(std::uint64_t bits) {
   alignas(64) static constexpr auto kPlaces = [] {
     std::array<std::uint8_t, 64> all{};
     for (unsigned i = 0; i < 64; ++i) all[i] = static_cast<std::uint8_t>(i);
     return all;
   }();
-  const __m512i places = _mm512_maskz_compress_epi8(bits, _mm512_load_si512(kPlaces.data()));
+  return _mm512_maskz_compress_epi8(bits, _mm512_load_si512(kPlaces.data()));
+}
+#endif
+
+// Writes first + i for each bit i that is set, and up to kPositionSlack entries of rubbish. Returns how many bits are set.
+HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, std::uint16_t* positions) {
+  const auto total = static_cast<std::size_t>(std::popcount(bits));
+#if HWY_TARGET == HWY_AVX3_DL
+  const __m512i places = places_of(bits);
   const __m512i begin = _mm512_set1_epi16(static_cast<short>(first));
   _mm512_storeu_si512(positions, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(places)), begin));
   if (total > 32) [[unlikely]]
@@ -50,8 +56,8 @@ HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, 
   return total;
 }
 
-// Sums of all lanes up to each, modulo 2^16 or 2^32. Inside blocks of 16 bytes by shifts; the sums of the blocks before by permutes,
-// of which there are none on targets with one block.
+// Sums of all lanes up to each, modulo 2^16 or 2^32. Inside blocks of 16 bytes by shifts; the sums of the blocks before by
+// permutes, of which there are none on targets with one block.
 template <class T>
 class PrefixSums {
  public:
@@ -68,7 +74,8 @@ class PrefixSums {
     const V block_sums = hn::Broadcast<kBlockLanes - 1>(v);
     for (std::size_t back = 1; back < hn::Lanes(d_) / kBlockLanes; ++back) v = hn::Add(v, move_blocks(block_sums, back));
     const V sums = hn::Add(v, carry_);
-    carry_ = hn::Add(carry_, last_block(hn::Broadcast<kBlockLanes - 1>(v)));  // not of `sums`: one addition is all that the next round waits for
+    carry_ = hn::Add(
+        carry_, last_block(hn::Broadcast<kBlockLanes - 1>(v)));  // not of `sums`: one addition is all that the next round waits for
     return sums;
   }
 
