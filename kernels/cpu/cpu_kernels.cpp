@@ -39,6 +39,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/class_lists.inl"
 #include "kernels/cpu/classes.inl"
 #include "kernels/cpu/word_hash.inl"
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+#include "kernels/cpu/change_hash_avx512.inl"
+#else
+#include "kernels/cpu/change_hash.inl"
+#endif
 // clang-format on
 
 template <class T, Numbers kNumbers>

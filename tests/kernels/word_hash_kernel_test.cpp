@@ -58,6 +58,28 @@ TEST_P(WordHashKernels, ChangesSumAsInTheReference) {
   }
 }
 
+// Near to each other and far apart, up to the last stripe of the block.
+TEST_P(WordHashKernels, ChangesOfAnyDensitySumAsInTheReference) {
+  std::mt19937_64 random(4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::size_t width = std::size_t{1} << i;
+    for (const std::uint32_t most_gap : {1u, 3u, 60u, 250u, 1000u, 9000u}) {
+      std::vector<std::uint16_t> positions;
+      for (std::uint32_t at = random() % most_gap; at < 65536; at += 1 + random() % most_gap) {
+        positions.push_back(static_cast<std::uint16_t>(at));
+      }
+      positions.back() = 65535;
+      const auto olds = random_bytes(positions.size() * width, random);
+      const auto news = random_bytes(positions.size() * width, random);
+      const ChangeHashes sums = body().elements[i].hash_changes(positions.data(), positions.size(), olds.data(), news.data());
+      const ChangeHashes expected =
+          reference().elements[i].hash_changes(positions.data(), positions.size(), olds.data(), news.data());
+      ASSERT_EQ(sums.old_values, expected.old_values) << "width " << width << " gaps to " << most_gap;
+      ASSERT_EQ(sums.new_values, expected.new_values) << "width " << width << " gaps to " << most_gap;
+    }
+  }
+}
+
 TEST_P(WordHashKernels, AChangeMovesTheSumsOfTheBlockByItself) {
   std::mt19937_64 random(3);
   for (std::size_t i = 0; i < 4; ++i) {
