@@ -127,23 +127,62 @@ void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, 
   }
 }
 
-// Flags as bytes first: stores that depend on nothing, where setting bits in words would wait for the store before.
-void write_marks(const std::uint16_t* marks, std::size_t count, std::byte* flags, BitWriter& out) {
-  if (count == 0) return;
-  for (std::size_t i = 0; i < count; ++i) flags[marks[i]] = std::byte{1};
-  const hn::ScalableTag<std::uint8_t> d;
-  auto* bytes = reinterpret_cast<std::uint8_t*>(flags);
-  const std::size_t end = marks[count - 1] + std::size_t{1};
-  BitWriter writer = out;
-  for (std::size_t i = 0; i < end; i += kChunk) {
-    std::uint64_t bits = 0;
-    for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
-      bits |= bits_of(d, hn::Ne(hn::LoadU(d, bytes + i + lane), hn::Zero(d))) << lane;
-      hn::StoreU(hn::Zero(d), d, bytes + i + lane);
-    }
-    const std::size_t left = end - i;
-    writer.put(bits, static_cast<unsigned>(left < kChunk ? left : kChunk));
+// Of all lanes.
+template <class D>
+HWY_INLINE std::uint64_t or_lanes(D d, hn::VFromD<D> v) {
+  if constexpr (hn::MaxLanes(d) == 2) {
+    return hn::GetLane(v) | hn::ExtractLane(v, 1);
+  } else {
+    const hn::Half<D> half;
+    return or_lanes(half, hn::Or(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
   }
+}
+
+constexpr std::size_t kMarksAtOnce = 16;  // about 30 bits in a list that keeps to its rice_shift()
+
+// The bits first, first + 1 ... up to the last of kMarksAtOnce marks, which are 64 at most.
+HWY_INLINE std::uint64_t bits_of_marks(const std::uint16_t* marks, std::uint16_t first) {
+  const hn::CappedTag<std::uint64_t, kMarksAtOnce> d;
+  const hn::Rebind<std::uint32_t, decltype(d)> d32;
+  const hn::Rebind<std::uint16_t, decltype(d)> d16;
+  auto bits = hn::Zero(d);
+  for (std::size_t i = 0; i < kMarksAtOnce; i += hn::Lanes(d)) {
+    const auto places = hn::Sub(hn::LoadU(d16, marks + i), hn::Set(d16, first));
+    bits = hn::Or(bits, hn::Shl(hn::Set(d, 1), hn::PromoteTo(d, hn::PromoteTo(d32, places))));
+  }
+  return or_lanes(d, bits);
+}
+
+void write_marks(const std::uint16_t* marks, std::size_t count, std::byte*, BitWriter& out) {
+  constexpr std::size_t kMore = 8 * sizeof(std::uint64_t);  // marks that take as many bits at least
+  constexpr unsigned kMostBits = SteadyBitWriter::kMostBits;
+  unsigned next = 0;  // the first bit that is not written
+  std::size_t i = 0;
+  const auto put_one = [&](auto& writer) HWY_ATTR {
+    for (; marks[i] - next >= kMostBits; next += kMostBits) writer.put(0, kMostBits);
+    writer.put(std::uint64_t{1} << (marks[i] - next), marks[i] - next + 1);
+    next = marks[i++] + 1u;
+  };
+  SteadyBitWriter steady(out, count > kMarksAtOnce + kMore);
+  while (i + kMarksAtOnce + kMore < count) {
+    const unsigned end = marks[i + kMarksAtOnce - 1] + 1u;
+    if (end - next <= kMostBits) [[likely]] {
+      steady.put(bits_of_marks(marks + i, static_cast<std::uint16_t>(next)), end - next);
+      next = end;
+      i += kMarksAtOnce;
+    } else {
+      for (std::size_t left = kMarksAtOnce; left > 0; --left) put_one(steady);
+    }
+  }
+  BitWriter writer = steady.stop();  // in registers
+  for (; i + kMarksAtOnce <= count;) {
+    const unsigned end = marks[i + kMarksAtOnce - 1] + 1u;
+    if (end - next > kMostBits) break;
+    writer.put(bits_of_marks(marks + i, static_cast<std::uint16_t>(next)), end - next);
+    next = end;
+    i += kMarksAtOnce;
+  }
+  while (i < count) put_one(writer);
   out = writer;
 }
 

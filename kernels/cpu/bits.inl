@@ -56,6 +56,36 @@ HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, 
   return total;
 }
 
+// Appends to what a BitWriter has without a branch on what fills a word, which is guessed wrong often: stores eight bytes each
+// time. So eight bytes more must be to come than what is put, but for the last time.
+class SteadyBitWriter {
+ public:
+  static constexpr unsigned kMostBits = 56;
+
+  HWY_INLINE SteadyBitWriter(const BitWriter& from, bool used) : out_(from) {
+    if (used) advance(out_.pending_bits);
+  }
+
+  // count <= kMostBits; the bits of `bits` above count must be zero.
+  HWY_INLINE void put(std::uint64_t bits, unsigned count) {
+    out_.pending |= bits << out_.pending_bits;
+    advance(out_.pending_bits + count);
+  }
+
+  HWY_INLINE BitWriter stop() const { return out_; }
+
+ private:
+  // `filled` < 64 bits are pending: whole bytes of them are done with.
+  HWY_INLINE void advance(unsigned filled) {
+    std::memcpy(out_.at, &out_.pending, 8);
+    out_.at += filled / 8;
+    out_.pending >>= filled / 8 * 8;
+    out_.pending_bits = filled % 8;
+  }
+
+  BitWriter out_;
+};
+
 // Sums of all lanes up to each, modulo 2^16 or 2^32. Inside blocks of 16 bytes by shifts; the sums of the blocks before by
 // permutes, of which there are none on targets with one block.
 template <class T>

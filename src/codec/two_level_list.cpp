@@ -45,6 +45,7 @@ class GapSizes {
       const std::uint64_t longs = std::min(count, (listed - short_count) * times_16 / 16);
       const std::uint64_t bits = bits_with(elements, count, longs, short_sum * times_16 / 16, shift);
       if (bits < choice.bits) choice = {bits, shift};
+      if (longs == 0) break;  // nor are there any from a larger size on
     }
     return choice;
   }

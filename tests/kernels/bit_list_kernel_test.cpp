@@ -152,7 +152,7 @@ TEST_P(BitListKernels, PlanesGoInAndOutAtAnyBit) {
 
 std::vector<std::byte> bitmap(const KernelSet& set, const std::vector<std::uint16_t>& marks, unsigned lead) {
   const std::size_t bits = marks.empty() ? 0 : marks.back() + std::size_t{1};
-  std::vector<std::byte> bytes((lead + bits + 7) / 8 + kBitSlackBytes);
+  std::vector<std::byte> bytes((lead + bits + 7) / 8 + kBitSlackBytes, std::byte{0x5a});  // nothing is written past the end
   std::vector<std::byte> flags(kFlagBytes);
   BitWriter writer{bytes.data()};
   writer.put(low_bits(~std::uint64_t{0}, lead), lead);

@@ -17,7 +17,7 @@ Coded coded(const KernelSet& set, const std::vector<std::uint64_t>& values, unsi
   Coded result;
   result.lengths.resize(values.size());
   result.bits = set.gammas.lengths(values.data(), values.size(), exponent, result.lengths.data());
-  result.bytes.resize((lead + result.bits + 7) / 8 + kBitSlackBytes);
+  result.bytes.resize((lead + result.bits + 7) / 8 + kBitSlackBytes, std::byte{0x5a});  // nothing is written past the end
   BitWriter writer{result.bytes.data()};
   writer.put(0, lead);
   set.gammas.write(values.data(), result.lengths.data(), values.size(), exponent, writer);
