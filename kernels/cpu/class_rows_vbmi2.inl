@@ -111,33 +111,30 @@ std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std:
   ClassCursors<kCount, std::int8_t> classes;
   classes.load(cut, ranks, steps);
   std::size_t found = 0;
-  for (std::size_t i = 0; i < count; i += kGroup<std::uint16_t>) {
-    std::uint64_t bits[kGroup<std::uint16_t> / kChunk];  // used where the group is whole
-    const std::size_t before = found;
-    const auto group_first = first + static_cast<std::uint32_t>(i);
-    const std::size_t left = count - i < kGroup<std::uint16_t> ? count - i : kGroup<std::uint16_t>;
-    for (std::size_t at = 0; at < left; at += kChunk) {
-      const std::byte* a = base + 2 * (i + at);
-      const std::byte* b = target + 2 * (i + at);
-      prefetch_row(a);
-      prefetch_row(b);
-      const std::uint64_t row = left - at >= kChunk ? sort_row<true>(a, b, ~std::uint64_t{0}, classes)
-                                                    : sort_row<false>(a, b, low_bits(~std::uint64_t{0}, left - at), classes);
-      bits[at / kChunk] = row;
-      found += append_set_bits(row, group_first + static_cast<std::uint32_t>(at), out.positions + found);
+  const ChangeOutput<std::uint16_t> all{out.positions, reinterpret_cast<std::uint16_t*>(out.old_values),
+                                        reinterpret_cast<std::uint16_t*>(out.new_values)};
+  const auto take_row = [&](auto whole, std::size_t i) HWY_ATTR {
+    const std::byte* a = base + 2 * i;
+    const std::byte* b = target + 2 * i;
+    prefetch_row(a);
+    prefetch_row(b);
+    const std::uint64_t row = sort_row<whole.value>(a, b, low_bits(~std::uint64_t{0}, count - i), classes);
+    const std::uint32_t row_first = first + static_cast<std::uint32_t>(i);
+    if constexpr (whole.value) {
+      found += append_changes(row, reinterpret_cast<const std::uint16_t*>(a), reinterpret_cast<const std::uint16_t*>(b), row_first,
+                              all.after(found));
+    } else {
+      std::size_t next = found;
+      found += append_set_bits(row, row_first, out.positions + found);
+      for (; next < found; ++next) {
+        std::memcpy(out.old_values + 2 * next, a + 2 * (out.positions[next] - row_first), 2);
+        std::memcpy(out.new_values + 2 * next, b + 2 * (out.positions[next] - row_first), 2);
+      }
     }
-    const auto* a = reinterpret_cast<const std::uint16_t*>(base) + i;
-    const auto* b = reinterpret_cast<const std::uint16_t*>(target) + i;
-    const std::size_t own = found - before;
-    if (left == kGroup<std::uint16_t>) {
-      copy_values(bits, out.positions + before, own, group_first, a, b, {out.old_values + 2 * before, out.new_values + 2 * before});
-      continue;
-    }
-    for (std::size_t j = before; j < found; ++j) {
-      std::memcpy(out.old_values + 2 * j, a + (out.positions[j] - group_first), 2);
-      std::memcpy(out.new_values + 2 * j, b + (out.positions[j] - group_first), 2);
-    }
-  }
+  };
+  const std::size_t whole_rows = count / kChunk * kChunk;
+  for (std::size_t i = 0; i < whole_rows; i += kChunk) take_row(std::true_type(), i);
+  if (whole_rows < count) take_row(std::false_type(), whole_rows);
   classes.store_ranks(steps, ranks);
   return found;
 }

@@ -39,70 +39,112 @@ std::size_t diff(const std::byte* base, const std::byte* target, std::size_t cou
   return found;
 }
 
-// The values of a chunk whose bits are set. They are in L1 or in registers.
-template <class T>
-HWY_INLINE void append_values(std::uint64_t bits, const T* from, std::byte* values) {
-  if constexpr (kCompressesPositions) {
-    const hn::ScalableTag<T> d;
-    T* out = reinterpret_cast<T*>(values);
-    for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
-      const std::uint64_t part = low_bits(bits >> lane, hn::Lanes(d));
-      hn::StoreU(hn::Compress(hn::LoadU(d, from + lane), mask_of(d, part)), d, out);
-      out += std::popcount(part);
-    }
-  } else {
-    for (; bits != 0; bits &= bits - 1, values += sizeof(T)) std::memcpy(values, from + std::countr_zero(bits), sizeof(T));
-  }
-}
-
-// Elements whose values are copied together, when their positions are known and while both arrays' parts are in L1.
+// Elements whose changes are taken together, when it is known how many they are and while both arrays' parts are in L1.
 template <class T>
 constexpr std::size_t kGroup = 4096 / sizeof(T);
 
-struct ValueOutput {
-  std::byte* olds;
-  std::byte* news;
+template <class T>
+struct ChangeOutput {
+  std::uint16_t* positions;
+  T* olds;
+  T* news;
+
+  HWY_INLINE ChangeOutput after(std::size_t count) const { return {positions + count, olds + count, news + count}; }
 };
 
-// The values of a group: those at `positions` if they are few (under 6 %), else by the group's mask bits. A loop over few costs one
-// wrong guess of its end; compressing costs the same for any number.
+// One element of a chunk, the first of `bits`; where none is set, any.
 template <class T>
-HWY_INLINE void copy_values(const std::uint64_t* bits, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
-                            const T* a, const T* b, ValueOutput out) {
-  if (count <= kGroup<T> / 16) {
-    for (std::size_t i = 0; i < count; ++i) {
-      std::memcpy(out.olds + i * sizeof(T), a + (positions[i] - first), sizeof(T));
-      std::memcpy(out.news + i * sizeof(T), b + (positions[i] - first), sizeof(T));
+HWY_INLINE void take_first(std::uint64_t bits, std::uint32_t first, const T* a, const T* b, ChangeOutput<T> out) {
+  const auto place = static_cast<std::size_t>(std::countr_zero(bits)) % kChunk;
+  *out.positions = static_cast<std::uint16_t>(first + place);
+  std::memcpy(out.olds, a + place, sizeof(T));
+  std::memcpy(out.news, b + place, sizeof(T));
+}
+
+// Those of a group, kAtOnce of each chunk whether it has so many or not: a guess of how many it has would often be wrong.
+template <class T, std::size_t kAtOnce>
+HWY_INLINE void take_few(const std::uint64_t* bits, std::uint32_t first, const T* a, const T* b, ChangeOutput<T> out) {
+  static_assert(kAtOnce * sizeof(T) <= kValueSlackBytes && kAtOnce <= kPositionSlack);
+  for (std::size_t chunk = 0; chunk < kGroup<T> / kChunk; ++chunk, first += kChunk, a += kChunk, b += kChunk) {
+    std::uint64_t left = bits[chunk];
+    const auto total = static_cast<std::size_t>(std::popcount(left));
+    for (std::size_t i = 0; i < kAtOnce; ++i, left &= left - 1) take_first(left, first, a, b, out.after(i));
+    if (left != 0) [[unlikely]] {
+      for (std::size_t i = kAtOnce; i < total; ++i, left &= left - 1) take_first(left, first, a, b, out.after(i));
     }
-    return;
-  }
-  for (std::size_t chunk = 0; chunk < kGroup<T> / kChunk; ++chunk) {
-    append_values(bits[chunk], a + chunk * kChunk, out.olds);
-    append_values(bits[chunk], b + chunk * kChunk, out.news);
-    const std::size_t bytes = static_cast<std::size_t>(std::popcount(bits[chunk])) * sizeof(T);
-    out = {out.olds + bytes, out.news + bytes};
+    out = out.after(total);
   }
 }
 
 #if HWY_TARGET == HWY_AVX3_DL
-struct Lines {
-  __m512i low;
-  __m512i high;
-};
+// The values of a chunk whose bits are set. They are in L1.
+template <class T>
+HWY_INLINE void compress_values(std::uint64_t bits, const T* from, T* values) {
+  const hn::ScalableTag<T> d;
+  for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
+    const std::uint64_t part = low_bits(bits >> lane, hn::Lanes(d));
+    hn::StoreU(hn::Compress(hn::LoadU(d, from + lane), mask_of(d, part)), d, values);
+    values += std::popcount(part);
+  }
+}
+#endif
 
+template <class T>
+HWY_INLINE void take_many(const std::uint64_t* bits, std::uint32_t first, const T* a, const T* b, ChangeOutput<T> out) {
+  for (std::size_t chunk = 0; chunk < kGroup<T> / kChunk; ++chunk, first += kChunk, a += kChunk, b += kChunk) {
+#if HWY_TARGET == HWY_AVX3_DL
+    compress_values(bits[chunk], a, out.olds);
+    compress_values(bits[chunk], b, out.news);
+    out = out.after(append_set_bits(bits[chunk], first, out.positions));
+#else
+    for (std::uint64_t left = bits[chunk]; left != 0; left &= left - 1, out = out.after(1)) take_first(left, first, a, b, out);
+#endif
+  }
+}
+
+#if HWY_TARGET != HWY_AVX3_DL
+// For each byte of mask bits, which bytes of eight elements of two bytes to take.
+alignas(64) constexpr auto kTaken = [] {
+  std::array<std::array<std::uint8_t, 16>, 256> all{};
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    std::size_t at = 0;
+    for (unsigned place = 0; place < 8; ++place) {
+      if ((bits >> place & 1) == 0) continue;
+      all[bits][at++] = static_cast<std::uint8_t>(2 * place);
+      all[bits][at++] = static_cast<std::uint8_t>(2 * place + 1);
+    }
+  }
+  return all;
+}();
+
+// Eight elements at a time, however many of them changed.
+HWY_INLINE void take_many(const std::uint64_t* bits, std::uint32_t first, const std::uint16_t* a, const std::uint16_t* b,
+                          ChangeOutput<std::uint16_t> out) {
+  const hn::FixedTag<std::uint16_t, 8> d;
+  const hn::FixedTag<std::uint8_t, 16> bytes;
+  auto places = hn::Add(hn::Iota(d, 0), hn::Set(d, static_cast<std::uint16_t>(first)));
+  for (std::size_t at = 0; at < kGroup<std::uint16_t>; at += 8, places = hn::Add(places, hn::Set(d, 8))) {
+    const auto eight = static_cast<std::uint8_t>(bits[at / kChunk] >> at % kChunk);
+    const auto taken = hn::BitCast(d, hn::Load(bytes, kTaken[eight].data()));
+    hn::StoreU(hn::TableLookupBytes(places, taken), d, out.positions);
+    hn::StoreU(hn::TableLookupBytes(hn::LoadU(d, a + at), taken), d, out.olds);
+    hn::StoreU(hn::TableLookupBytes(hn::LoadU(d, b + at), taken), d, out.news);
+    out = out.after(static_cast<std::size_t>(std::popcount(eight)));
+  }
+}
+#else
 // Positions and values of a chunk of elements of two bytes, always by the same few instructions: a branch on how many there are
 // would be guessed wrong too often, and what follows a wrong guess asks memory for nothing meanwhile.
-HWY_INLINE std::size_t append_changes(const std::uint16_t* a, const std::uint16_t* b, std::uint32_t first, std::uint16_t* positions,
-                                      std::uint16_t* olds, std::uint16_t* news) {
-  const Lines old_lines{_mm512_loadu_si512(a), _mm512_loadu_si512(a + 32)};
-  const Lines new_lines{_mm512_loadu_si512(b), _mm512_loadu_si512(b + 32)};
-  const std::uint64_t bits = _mm512_cmpneq_epi16_mask(old_lines.low, new_lines.low) |
-                             std::uint64_t{_mm512_cmpneq_epi16_mask(old_lines.high, new_lines.high)} << 32;
-  const auto append = [&](__m256i some, std::size_t at) HWY_ATTR {
+HWY_INLINE std::size_t append_changes(std::uint64_t bits, const std::uint16_t* a, const std::uint16_t* b, std::uint32_t first,
+                                      ChangeOutput<std::uint16_t> out) {
+  const auto values_at = [](const std::uint16_t* from, __m512i places) HWY_ATTR {
+    return _mm512_permutex2var_epi16(_mm512_loadu_si512(from), places, _mm512_loadu_si512(from + 32));
+  };
+  const auto append = [=](__m256i some, std::size_t at) HWY_ATTR {
     const __m512i places = _mm512_cvtepu8_epi16(some);
-    _mm512_storeu_si512(positions + at, _mm512_add_epi16(places, _mm512_set1_epi16(static_cast<short>(first))));
-    _mm512_storeu_si512(olds + at, _mm512_permutex2var_epi16(old_lines.low, places, old_lines.high));
-    _mm512_storeu_si512(news + at, _mm512_permutex2var_epi16(new_lines.low, places, new_lines.high));
+    _mm512_storeu_si512(out.positions + at, _mm512_add_epi16(places, _mm512_set1_epi16(static_cast<short>(first))));
+    _mm512_storeu_si512(out.olds + at, values_at(a, places));
+    _mm512_storeu_si512(out.news + at, values_at(b, places));
   };
   const __m512i places = places_of(bits);
   const auto total = static_cast<std::size_t>(std::popcount(bits));
@@ -118,30 +160,36 @@ std::size_t diff_values(const std::byte* base, const std::byte* target, std::siz
                         std::uint16_t* positions, std::byte* old_values, std::byte* new_values) {
   const T* a = reinterpret_cast<const T*>(base);
   const T* b = reinterpret_cast<const T*>(target);
+  const ChangeOutput<T> all{positions, reinterpret_cast<T*>(old_values), reinterpret_cast<T*>(new_values)};
   std::size_t found = 0;
   std::size_t i = 0;
 #if HWY_TARGET == HWY_AVX3_DL
   if constexpr (sizeof(T) == 2) {
-    T* olds = reinterpret_cast<T*>(old_values);
-    T* news = reinterpret_cast<T*>(new_values);
     for (; i + kChunk <= count; i += kChunk) {
       prefetch_chunk(a + i, b + i);
-      found += append_changes(a + i, b + i, first + static_cast<std::uint32_t>(i), positions + found, olds + found, news + found);
+      found += append_changes(differing(a + i, b + i), a + i, b + i, first + static_cast<std::uint32_t>(i), all.after(found));
     }
   }
 #endif
   for (; i + kGroup<T> <= count; i += kGroup<T>) {
     std::uint64_t bits[kGroup<T> / kChunk];
-    const std::size_t before = found;
-    const auto group_first = first + static_cast<std::uint32_t>(i);
+    std::size_t total = 0;
     for (std::size_t chunk = 0; chunk < kGroup<T> / kChunk; ++chunk) {
-      const std::size_t at = chunk * kChunk;
-      prefetch_chunk(a + i + at, b + i + at);
-      bits[chunk] = differing(a + i + at, b + i + at);
-      found += append_set_bits(bits[chunk], group_first + static_cast<std::uint32_t>(at), positions + found);
+      const std::size_t at = i + chunk * kChunk;
+      prefetch_chunk(a + at, b + at);
+      bits[chunk] = differing(a + at, b + at);
+      total += static_cast<std::size_t>(std::popcount(bits[chunk]));
     }
-    copy_values(bits, positions + before, found - before, group_first, a + i, b + i,
-                {old_values + before * sizeof(T), new_values + before * sizeof(T)});
+    const ChangeOutput<T> out = all.after(found);
+    const std::uint32_t group_first = first + static_cast<std::uint32_t>(i);
+    if (total <= kGroup<T> / 40) {
+      take_few<T, 4>(bits, group_first, a + i, b + i, out);
+    } else if (total <= kGroup<T> / 12) {
+      take_few<T, 8>(bits, group_first, a + i, b + i, out);
+    } else {
+      take_many(bits, group_first, a + i, b + i, out);
+    }
+    found += total;
   }
   const std::size_t before = found;
   found +=
