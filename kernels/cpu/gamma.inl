@@ -17,17 +17,81 @@ std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsi
   return 2 * total + count - count * std::uint64_t{exponent};
 }
 
-void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std::size_t count, unsigned exponent, BitWriter& out) {
-  BitWriter writer = out;  // in registers
-  for (std::size_t i = 0; i < count; ++i) {
-    const unsigned zeros = lengths[i] - exponent;
-    writer.put(std::uint64_t{1} << zeros, zeros + 1);
+constexpr std::size_t kCodesAtOnce = 8;
+constexpr std::uint64_t kEachByte = 0x0101010101010101;
+
+// The sum of bits_of(lengths, first) << offsets over kCodesAtOnce codes, one after the other: codes side by side, as putting one
+// waits for the one before. `offsets`: a byte each.
+template <class BitsOf>
+HWY_INLINE std::uint64_t join_codes(std::uint64_t offsets, BitsOf bits_of) {
+  const hn::CappedTag<std::uint64_t, kCodesAtOnce> d;
+  const hn::Rebind<std::uint32_t, decltype(d)> d32;
+  const hn::Rebind<std::uint8_t, decltype(d)> d8;
+  auto bits = hn::Zero(d);
+  for (std::size_t i = 0; i < kCodesAtOnce; i += hn::Lanes(d)) {
+    const std::uint64_t own = offsets >> (8 * i);
+    const auto bytes = hn::LoadU(d8, reinterpret_cast<const std::uint8_t*>(&own));
+    bits = hn::Or(bits, hn::Shl(bits_of(d, i), hn::PromoteTo(d, hn::PromoteTo(d32, bytes))));
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    // v's lower bits and m's e low bits are one number.
-    writer.put(values[i] + (std::uint64_t{1} << exponent) - (std::uint64_t{1} << lengths[i]), lengths[i]);
+  return or_lanes(d, bits);
+}
+
+// Appends codes of so many bits, a byte each in counts_of(i); `left` bits in all, with those that are to come after them. The rest,
+// and groups of long ones, by put_one(i, writer).
+template <class CountsOf, class Join, class PutOne>
+HWY_INLINE void put_codes(std::size_t count, std::uint64_t left, CountsOf counts_of, Join join, PutOne put_one, BitWriter& out) {
+  constexpr std::uint64_t kLongCounts = 0xe0 * kEachByte;  // their sums might not fit into a byte
+  SteadyBitWriter steady(out, left >= 64);
+  std::size_t i = 0;
+  for (; i + kCodesAtOnce <= count; i += kCodesAtOnce) {
+    const std::uint64_t counts = counts_of(i);
+    const std::uint64_t ends = counts * kEachByte;
+    const auto total = static_cast<unsigned>(ends >> 56);
+    if ((counts & kLongCounts) != 0 || total > SteadyBitWriter::kMostBits || left < total + 64) break;
+    steady.put(join(i, ends - counts), total);
+    left -= total;
   }
+  BitWriter writer = steady.stop();
+  for (; i < count; ++i) put_one(i, writer);
   out = writer;
+}
+
+void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std::size_t count, unsigned exponent, BitWriter& out) {
+  const auto lengths_of = [=](std::size_t i) HWY_ATTR {
+    std::uint64_t eight;
+    std::memcpy(&eight, lengths + i, sizeof eight);
+    return eight;
+  };
+  std::uint64_t suffix_bits = 0;
+  for (std::size_t i = 0; i < count; ++i) suffix_bits += lengths[i];
+  const std::uint64_t unary_bits = suffix_bits + count - count * std::uint64_t{exponent};
+  const std::uint64_t zeros_and_one = kEachByte - exponent * kEachByte;
+  put_codes(
+      count, unary_bits + suffix_bits, [=](std::size_t i) HWY_ATTR { return lengths_of(i) + zeros_and_one; },
+      [=](std::size_t i, std::uint64_t offsets) HWY_ATTR {
+        const std::uint64_t ones = offsets + lengths_of(i) - exponent * kEachByte;
+        return join_codes(ones, [](auto d, std::size_t) HWY_ATTR { return hn::Set(d, 1); });
+      },
+      [=](std::size_t i, BitWriter& writer) HWY_ATTR {
+        const unsigned zeros = lengths[i] - exponent;
+        writer.put(std::uint64_t{1} << zeros, zeros + 1);
+      },
+      out);
+  // v's lower bits and m's e low bits are one number.
+  put_codes(
+      count, suffix_bits, lengths_of,
+      [=](std::size_t i, std::uint64_t offsets) HWY_ATTR {
+        return join_codes(offsets, [=](auto d, std::size_t k) HWY_ATTR {
+          const hn::Rebind<std::uint32_t, decltype(d)> d32;
+          const hn::Rebind<std::uint8_t, decltype(d)> d8;
+          const auto own = hn::PromoteTo(d, hn::PromoteTo(d32, hn::LoadU(d8, lengths + i + k)));
+          const auto less = hn::Sub(hn::Shl(hn::Set(d, 1), own), hn::Set(d, std::uint64_t{1} << exponent));
+          return hn::Sub(hn::LoadU(d, values + i + k), less);
+        });
+      },
+      [=](std::size_t i, BitWriter& writer)
+          HWY_ATTR { writer.put(values[i] + (std::uint64_t{1} << exponent) - (std::uint64_t{1} << lengths[i]), lengths[i]); },
+      out);
 }
 
 std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, unsigned exponent,
