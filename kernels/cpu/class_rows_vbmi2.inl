@@ -121,8 +121,7 @@ std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std:
     const std::uint64_t row = sort_row<whole.value>(a, b, low_bits(~std::uint64_t{0}, count - i), classes);
     const std::uint32_t row_first = first + static_cast<std::uint32_t>(i);
     if constexpr (whole.value) {
-      found += append_changes(row, reinterpret_cast<const std::uint16_t*>(a), reinterpret_cast<const std::uint16_t*>(b), row_first,
-                              all.after(found));
+      found += append_changes(row, TwoLines::load(a), TwoLines::load(b), row_first, all.after(found));
     } else {
       std::size_t next = found;
       found += append_set_bits(row, row_first, out.positions + found);

@@ -133,18 +133,31 @@ HWY_INLINE void take_many(const std::uint64_t* bits, std::uint32_t first, const 
   }
 }
 #else
-// Positions and values of a chunk of elements of two bytes, always by the same few instructions: a branch on how many there are
-// would be guessed wrong too often, and what follows a wrong guess asks memory for nothing meanwhile.
-HWY_INLINE std::size_t append_changes(std::uint64_t bits, const std::uint16_t* a, const std::uint16_t* b, std::uint32_t first,
+// A chunk of elements of two bytes.
+struct TwoLines {
+  __m512i low;
+  __m512i high;
+
+  static HWY_INLINE TwoLines load(const void* from) {
+    const auto* bytes = static_cast<const std::byte*>(from);
+    return {_mm512_loadu_si512(bytes), _mm512_loadu_si512(bytes + 64)};
+  }
+  HWY_INLINE __m512i at(__m512i places) const { return _mm512_permutex2var_epi16(low, places, high); }
+};
+
+HWY_INLINE std::uint64_t differing(const TwoLines& a, const TwoLines& b) {
+  return _mm512_cmpneq_epi16_mask(a.low, b.low) | std::uint64_t{_mm512_cmpneq_epi16_mask(a.high, b.high)} << 32;
+}
+
+// Positions and values of the changes of a chunk, always by the same few instructions: a branch on how many there are would be
+// guessed wrong too often, and what follows a wrong guess asks memory for nothing meanwhile.
+HWY_INLINE std::size_t append_changes(std::uint64_t bits, const TwoLines& a, const TwoLines& b, std::uint32_t first,
                                       ChangeOutput<std::uint16_t> out) {
-  const auto values_at = [](const std::uint16_t* from, __m512i places) HWY_ATTR {
-    return _mm512_permutex2var_epi16(_mm512_loadu_si512(from), places, _mm512_loadu_si512(from + 32));
-  };
-  const auto append = [=](__m256i some, std::size_t at) HWY_ATTR {
+  const auto append = [&](__m256i some, std::size_t at) HWY_ATTR {
     const __m512i places = _mm512_cvtepu8_epi16(some);
     _mm512_storeu_si512(out.positions + at, _mm512_add_epi16(places, _mm512_set1_epi16(static_cast<short>(first))));
-    _mm512_storeu_si512(out.olds + at, values_at(a, places));
-    _mm512_storeu_si512(out.news + at, values_at(b, places));
+    _mm512_storeu_si512(out.olds + at, a.at(places));
+    _mm512_storeu_si512(out.news + at, b.at(places));
   };
   const __m512i places = places_of(bits);
   const auto total = static_cast<std::size_t>(std::popcount(bits));
@@ -167,7 +180,9 @@ std::size_t diff_values(const std::byte* base, const std::byte* target, std::siz
   if constexpr (sizeof(T) == 2) {
     for (; i + kChunk <= count; i += kChunk) {
       prefetch_chunk(a + i, b + i);
-      found += append_changes(differing(a + i, b + i), a + i, b + i, first + static_cast<std::uint32_t>(i), all.after(found));
+      const TwoLines olds = TwoLines::load(a + i);
+      const TwoLines news = TwoLines::load(b + i);
+      found += append_changes(differing(olds, news), olds, news, first + static_cast<std::uint32_t>(i), all.after(found));
     }
   }
 #endif

@@ -1,15 +1,53 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set: scalar code, but the instructions for counting zeros and
-// shifting by a variable that came with AVX2 make it twice as fast.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Some of it is scalar code, but the instructions for shifting by
+// a variable that came with AVX2 make it twice as fast.
+
+#if HWY_TARGET == HWY_AVX3_DL
+using Numbers8 = hn::FixedTag<std::uint64_t, 8>;
+
+// floor(log2 v) of numbers that are not 0: all bits below the highest are set, and counted. Highway has no names for the
+// instructions that count zeros.
+HWY_INLINE hn::VFromD<Numbers8> floor_log2(hn::VFromD<Numbers8> v) {
+  v = hn::Or(v, hn::ShiftRight<1>(v));
+  v = hn::Or(v, hn::ShiftRight<2>(v));
+  v = hn::Or(v, hn::ShiftRight<4>(v));
+  v = hn::Or(v, hn::ShiftRight<8>(v));
+  v = hn::Or(v, hn::ShiftRight<16>(v));
+  v = hn::Or(v, hn::ShiftRight<32>(v));
+  return hn::Sub(hn::PopulationCount(v), hn::Set(Numbers8(), 1));
+}
+#endif
 
 void gamma_widths(const std::uint64_t* values, std::size_t count, std::uint64_t more, std::uint32_t* widths) {
   std::uint32_t tables[4][64] = {};  // in turn: most values are alike, and an increment would wait for the one before it
-  for (std::size_t i = 0; i < count; ++i) ++tables[i % 4][63 - std::countl_zero((values[i] + 1 + more) | 1)];
+  std::size_t i = 0;
+#if HWY_TARGET == HWY_AVX3_DL
+  const Numbers8 d;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    alignas(64) std::uint64_t logs[hn::MaxLanes(d)];
+    hn::Store(floor_log2(hn::Add(hn::LoadU(d, values + i), hn::Set(d, 1 + more))), d, logs);
+    for (std::size_t k = 0; k < hn::Lanes(d); ++k) ++tables[k % 4][logs[k] % 64];
+  }
+#endif
+  for (; i < count; ++i) ++tables[i % 4][63 - std::countl_zero((values[i] + 1 + more) | 1)];
   for (std::size_t b = 0; b < 64; ++b) widths[b] = tables[0][b] + tables[1][b] + tables[2][b] + tables[3][b];
 }
 
 std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsigned exponent, std::uint8_t* lengths) {
   std::uint64_t total = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  std::size_t i = 0;
+#if HWY_TARGET == HWY_AVX3_DL
+  const Numbers8 d;
+  auto sums = hn::Zero(d);
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    const auto logs = floor_log2(hn::Add(hn::LoadU(d, values + i), hn::Set(d, std::uint64_t{1} << exponent)));
+    sums = hn::Add(sums, logs);
+    hn::StoreU(hn::TruncateTo(hn::FixedTag<std::uint8_t, 8>(), logs), hn::FixedTag<std::uint8_t, 8>(), lengths + i);
+  }
+  alignas(64) std::uint64_t parts[hn::MaxLanes(d)];
+  hn::Store(sums, d, parts);
+  for (const std::uint64_t part : parts) total += part;
+#endif
+  for (; i < count; ++i) {
     const auto length = static_cast<unsigned>(63 - std::countl_zero(values[i] + (std::uint64_t{1} << exponent)));
     lengths[i] = static_cast<std::uint8_t>(length);
     total += length;
