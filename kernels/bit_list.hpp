@@ -1,7 +1,7 @@
 #pragma once
 // Contracts of the kernels for split-Rice lists: strictly ascending positions p_0 < p_1 < ... as gaps g_i = p_i - p_(i-1) - 1,
-// each gap split into remainder (low `shift` bits) and quotient. The quotients are kept as marks t_i = i + q_0 + ... + q_i: where
-// the i-th 1 stands in the list's unary bitmap. count <= 65536 throughout. Memory space: host.
+// each gap divided into remainder and quotient. The quotients are kept as marks t_i = i + q_0 + ... + q_i: where the i-th 1 stands
+// in the list's unary bitmap. count <= 65536 throughout. Memory space: host.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,22 +10,32 @@
 
 namespace sparcl::kernels {
 
+// What gaps are divided by: 2^shift, or 3 * 2^shift. A remainder has `shift` low bits and, with thirds, a trit (0, 1 or 2) above.
+struct GapDivisor {
+  unsigned shift = 0;
+  bool thirds = false;
+
+  constexpr std::uint32_t value() const { return (thirds ? 3u : 1u) << shift; }
+  bool operator==(const GapDivisor&) const = default;
+};
+
 // remainders[i] and marks[i] of a list; room for count + kPositionSlack entries each.
-using SplitGapsKernel = void(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders,
-                             std::uint16_t* marks);
+// Divisors below 65536. Returns how many trits are not 0.
+using SplitGapsKernel = std::size_t(const std::uint16_t* positions, std::size_t count, GapDivisor divisor,
+                                    std::uint16_t* remainders, std::uint16_t* marks);
 
 // The inverse: positions modulo 65536, and as result the last position without any modulus. The list is one of positions below n
 // exactly if that is below n: positions before it are smaller. 0 for an empty list.
-using JoinGapsKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
-                                     std::uint16_t* positions);
+using JoinGapsKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count,
+                                     GapDivisor divisor, std::uint16_t* positions);
 
-// The same for positions of 32 bits whose marks are below 65,536 all the same; shift <= 16.
-using SplitWideGapsKernel = void(const std::uint32_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders,
-                                 std::uint16_t* marks);
+// The same for positions of 32 bits whose marks are below 65,536 all the same; divisors up to 65,536.
+using SplitWideGapsKernel = std::size_t(const std::uint32_t* positions, std::size_t count, GapDivisor divisor,
+                                        std::uint16_t* remainders, std::uint16_t* marks);
 
 // The inverse: positions modulo 2^32, and as result the last position without any modulus.
 using JoinWideGapsKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count,
-                                         unsigned shift, std::uint32_t* positions);
+                                         GapDivisor divisor, std::uint32_t* positions);
 
 // Appends `planes` planes of count bits: bit i of plane j is bit j of values[i].
 using PackPlanesKernel = void(const std::uint16_t* values, std::size_t count, unsigned planes, BitWriter& out);
@@ -33,6 +43,17 @@ using PackPlanesKernel = void(const std::uint16_t* values, std::size_t count, un
 // The inverse, from bit `bit` of `bits` on, which has kBitSlackBytes readable after its end. planes <= 16.
 using UnpackPlanesKernel = void(const std::byte* bits, std::uint64_t bit, std::size_t count, unsigned planes,
                                 std::uint16_t* values);
+
+// Appends the trits above the low `shift` bits of values that are remainders: a plane of count bits, 1 where the trit is not 0, and
+// after it a bit for each of these, 1 where it is 2.
+using PackTritsKernel = void(const std::uint16_t* values, std::size_t count, unsigned shift, BitWriter& out);
+
+// The inverse: adds the trits to values, which have their low bits already (room for count + kPositionSlack). From bit `bit` of
+// `bits` on, of which `limit` may be used (kBitSlackBytes readable after them). Returns how many were, or kNoTrits where there are
+// not as many: then values are as they were.
+constexpr std::uint64_t kNoTrits = ~std::uint64_t{0};
+using UnpackTritsKernel = std::uint64_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count,
+                                        unsigned shift, std::uint16_t* values);
 
 // Appends a bitmap of marks[count - 1] + 1 bits in which the bits marks[0] < marks[1] < ... are 1. `flags` is scratch of kFlagBytes
 // bytes, all zero before and after.

@@ -60,6 +60,8 @@ struct ListKernels {
   JoinWideGapsKernel* join_wide_gaps;
   PackPlanesKernel* pack_planes;
   UnpackPlanesKernel* unpack_planes;
+  PackTritsKernel* pack_trits;
+  UnpackTritsKernel* unpack_trits;
   WriteMarksKernel* write_marks;
   FindMarksKernel* find_marks;
 };

@@ -1,100 +1,141 @@
 // Part of cpu_kernels.cpp, compiled once for each instruction set.
 
-void split_gaps(const std::uint16_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders,
-                std::uint16_t* marks) {
-  if (count == 0) return;
-  const hn::ScalableTag<std::uint16_t> d;
-  const auto low = hn::Set(d, static_cast<std::uint16_t>((1u << shift) - 1));
-  const auto one = hn::Set(d, std::uint16_t{1});
-  remainders[0] = static_cast<std::uint16_t>(positions[0] & ((1u << shift) - 1));
-  marks[0] = static_cast<std::uint16_t>(positions[0] >> shift);
-  const auto before = hn::Set(d, marks[0]);  // the first quotient, which is in all sums
-  PrefixSums<std::uint16_t> sums;
-  const auto lanes = hn::Set(d, static_cast<std::uint16_t>(hn::Lanes(d)));
+// Divides gaps: all lanes of T at once, or one.
+template <class T, bool kThirds>
+class GapSplitter {
+ public:
+  using D = hn::ScalableTag<T>;
+  using V = hn::VFromD<D>;
+
+  explicit HWY_INLINE GapSplitter(GapDivisor divisor)
+      : divisor_(divisor), value_(hn::Set(D(), static_cast<T>(divisor.value()))), low_(hn::Set(D(), low())) {}
+
+  HWY_INLINE V quotient(V gap) const {
+    const V units = hn::ShiftRightSame(gap, static_cast<int>(divisor_.shift));
+    if constexpr (kThirds) return third(units);
+    return units;
+  }
+  HWY_INLINE V remainder(V gap, V quotient) const {
+    if constexpr (kThirds) return hn::Sub(gap, hn::Mul(quotient, value_));
+    return hn::And(gap, low_);
+  }
+  // Of remainders: how many have a trit that is not 0.
+  HWY_INLINE std::size_t trits(V remainder) const {
+    if constexpr (kThirds) return hn::CountTrue(D(), hn::Ne(remainder, hn::And(remainder, low_)));
+    return 0;
+  }
+
+  HWY_INLINE std::uint32_t quotient(std::uint32_t gap) const { return (gap >> divisor_.shift) / (kThirds ? 3 : 1); }
+  HWY_INLINE std::uint16_t remainder(std::uint32_t gap) const {
+    return static_cast<std::uint16_t>(gap - quotient(gap) * divisor_.value());
+  }
+  HWY_INLINE std::size_t trits(std::uint16_t remainder) const { return kThirds && remainder > low() ? 1 : 0; }
+
+ private:
+  T low() const { return static_cast<T>((1u << divisor_.shift) - 1); }
+
+  // x / 3 by the high half of a product: exact for all x.
+  static HWY_INLINE V third(V x) {
+    const D d;
+    if constexpr (sizeof(T) == 2) {
+      return hn::ShiftRight<1>(hn::MulHigh(x, hn::Set(d, T{0xaaab})));
+    } else {
+      const hn::RepartitionToWide<D> wide;  // of two lanes each
+      const auto factor = hn::Set(d, T{0xaaaaaaab});
+      const auto even = hn::ShiftRight<33>(hn::MulEven(x, factor));
+      const auto odd = hn::ShiftRight<33>(hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x))), factor));
+      return hn::BitCast(d, hn::Or(even, hn::ShiftLeft<32>(odd)));
+    }
+  }
+
+  GapDivisor divisor_;
+  V value_;
+  V low_;
+};
+
+// Stores lanes of `from` as u16: the low half of each, where they are wider.
+template <class V>
+HWY_INLINE void store_u16(V from, std::uint16_t* to) {
+  const hn::DFromV<V> d;
+  if constexpr (sizeof(hn::TFromD<decltype(d)>) == 2) {
+    hn::StoreU(from, d, to);
+  } else {
+    const hn::Rebind<std::uint16_t, decltype(d)> half;
+    hn::StoreU(hn::TruncateTo(half, from), half, to);
+  }
+}
+
+// Loads u16 into lanes of T.
+template <class T>
+HWY_INLINE auto load_u16(const std::uint16_t* from) {
+  const hn::ScalableTag<T> d;
+  if constexpr (sizeof(T) == 2) {
+    return hn::LoadU(d, from);
+  } else {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<std::uint16_t, decltype(d)>(), from));
+  }
+}
+
+template <class T, bool kThirds>
+std::size_t split_gaps_by(const T* positions, std::size_t count, GapDivisor divisor, std::uint16_t* remainders,
+                          std::uint16_t* marks) {
+  const hn::ScalableTag<T> d;
+  const GapSplitter<T, kThirds> splitter(divisor);
+  const auto one = hn::Set(d, T{1});
+  remainders[0] = splitter.remainder(positions[0]);
+  marks[0] = static_cast<std::uint16_t>(splitter.quotient(positions[0]));
+  std::size_t trits = splitter.trits(remainders[0]);
+  const auto before = hn::Set(d, T{marks[0]});  // the first quotient, which is in all sums
+  PrefixSums<T> sums;
+  const auto lanes = hn::Set(d, static_cast<T>(hn::Lanes(d)));
   auto places = hn::Iota(d, 1);  // carried on: an Iota from a variable is written to memory lane by lane
   std::size_t i = 1;
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d), places = hn::Add(places, lanes)) {
     const auto gap = hn::Sub(hn::Sub(hn::LoadU(d, positions + i), hn::LoadU(d, positions + i - 1)), one);
-    const auto quotients = hn::Add(before, sums.next(hn::ShiftRightSame(gap, static_cast<int>(shift))));
-    hn::StoreU(hn::And(gap, low), d, remainders + i);
-    hn::StoreU(hn::Add(quotients, places), d, marks + i);
+    const auto quotient = splitter.quotient(gap);
+    const auto remainder = splitter.remainder(gap, quotient);
+    trits += splitter.trits(remainder);
+    store_u16(remainder, remainders + i);
+    store_u16(hn::Add(hn::Add(before, sums.next(quotient)), places), marks + i);
   }
   for (; i < count; ++i) {
-    const unsigned gap = positions[i] - positions[i - 1] - 1u;
-    remainders[i] = static_cast<std::uint16_t>(gap & ((1u << shift) - 1));
-    marks[i] = static_cast<std::uint16_t>(marks[i - 1] + 1u + (gap >> shift));
+    const std::uint32_t gap = positions[i] - positions[i - 1] - 1u;
+    remainders[i] = splitter.remainder(gap);
+    trits += splitter.trits(remainders[i]);
+    marks[i] = static_cast<std::uint16_t>(marks[i - 1] + 1u + splitter.quotient(gap));
   }
+  return trits;
 }
 
-std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
-                        std::uint16_t* positions) {
+template <class T>
+std::size_t split_gaps(const T* positions, std::size_t count, GapDivisor divisor, std::uint16_t* remainders, std::uint16_t* marks) {
   if (count == 0) return 0;
-  const hn::ScalableTag<std::uint16_t> d;
+  const auto body = divisor.thirds ? split_gaps_by<T, true> : split_gaps_by<T, false>;
+  return body(positions, count, divisor, remainders, marks);
+}
+
+template <class T>
+std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, GapDivisor divisor,
+                        T* positions) {
+  if (count == 0) return 0;
+  const hn::ScalableTag<T> d;
+  const auto value = hn::Set(d, static_cast<T>(divisor.value()));
   std::uint32_t sum = 0;  // without modulus: below 2^16 * 2^16
   for (std::size_t i = 0; i < count; ++i) sum += remainders[i];
-  PrefixSums<std::uint16_t> sums;
-  const auto lanes = hn::Set(d, static_cast<std::uint16_t>(hn::Lanes(d)));
+  PrefixSums<T> sums;
+  const auto lanes = hn::Set(d, static_cast<T>(hn::Lanes(d)));
   auto places = hn::Iota(d, 0);
   std::size_t i = 0;
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d), places = hn::Add(places, lanes)) {
-    const auto quotients = hn::ShiftLeftSame(hn::Sub(hn::LoadU(d, marks + i), places), static_cast<int>(shift));
-    hn::StoreU(hn::Add(hn::Add(quotients, sums.next(hn::LoadU(d, remainders + i))), places), d, positions + i);
+    const auto quotients = hn::Mul(hn::Sub(load_u16<T>(marks + i), places), value);
+    hn::StoreU(hn::Add(hn::Add(quotients, sums.next(load_u16<T>(remainders + i))), places), d, positions + i);
   }
   std::uint32_t tail_sum = sums.total();
   for (; i < count; ++i) {
     tail_sum += remainders[i];
-    positions[i] = static_cast<std::uint16_t>(((marks[i] - static_cast<std::uint32_t>(i)) << shift) + tail_sum + i);
+    positions[i] = static_cast<T>((marks[i] - static_cast<std::uint32_t>(i)) * divisor.value() + tail_sum + i);
   }
-  return ((marks[count - 1] - std::uint64_t{count - 1}) << shift) + sum + (count - 1);
-}
-
-void split_wide_gaps(const std::uint32_t* positions, std::size_t count, unsigned shift, std::uint16_t* remainders,
-                     std::uint16_t* marks) {
-  if (count == 0) return;
-  const hn::ScalableTag<std::uint32_t> wide;
-  const hn::Rebind<std::uint16_t, decltype(wide)> d;  // as many lanes
-  const std::uint32_t low = (1u << shift) - 1;
-  remainders[0] = static_cast<std::uint16_t>(positions[0] & low);
-  marks[0] = static_cast<std::uint16_t>(positions[0] >> shift);
-  const auto before = hn::Set(wide, marks[0]);
-  PrefixSums<std::uint32_t> sums;
-  const auto lanes = hn::Set(wide, static_cast<std::uint32_t>(hn::Lanes(wide)));
-  auto places = hn::Iota(wide, 1);
-  std::size_t i = 1;
-  for (; i + hn::Lanes(wide) <= count; i += hn::Lanes(wide), places = hn::Add(places, lanes)) {
-    const auto gap = hn::Sub(hn::Sub(hn::LoadU(wide, positions + i), hn::LoadU(wide, positions + i - 1)), hn::Set(wide, 1));
-    const auto quotients = hn::Add(before, sums.next(hn::ShiftRightSame(gap, static_cast<int>(shift))));
-    hn::StoreU(hn::TruncateTo(d, hn::And(gap, hn::Set(wide, low))), d, remainders + i);
-    hn::StoreU(hn::TruncateTo(d, hn::Add(quotients, places)), d, marks + i);
-  }
-  for (; i < count; ++i) {
-    const std::uint32_t gap = positions[i] - positions[i - 1] - 1;
-    remainders[i] = static_cast<std::uint16_t>(gap & low);
-    marks[i] = static_cast<std::uint16_t>(marks[i - 1] + 1u + (gap >> shift));
-  }
-}
-
-std::uint64_t join_wide_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
-                             std::uint32_t* positions) {
-  if (count == 0) return 0;
-  const hn::ScalableTag<std::uint32_t> wide;
-  const hn::Rebind<std::uint16_t, decltype(wide)> d;  // as many lanes
-  PrefixSums<std::uint32_t> sums;
-  const auto lanes = hn::Set(wide, static_cast<std::uint32_t>(hn::Lanes(wide)));
-  auto places = hn::Iota(wide, 0);
-  std::size_t i = 0;
-  for (; i + hn::Lanes(wide) <= count; i += hn::Lanes(wide), places = hn::Add(places, lanes)) {
-    const auto quotients =
-        hn::ShiftLeftSame(hn::Sub(hn::PromoteTo(wide, hn::LoadU(d, marks + i)), places), static_cast<int>(shift));
-    const auto remainder_sums = sums.next(hn::PromoteTo(wide, hn::LoadU(d, remainders + i)));
-    hn::StoreU(hn::Add(hn::Add(quotients, remainder_sums), places), wide, positions + i);
-  }
-  std::uint32_t sum = sums.total();  // below 2^16 * 2^16
-  for (; i < count; ++i) {
-    sum += remainders[i];
-    positions[i] = ((marks[i] - static_cast<std::uint32_t>(i)) << shift) + sum + static_cast<std::uint32_t>(i);
-  }
-  return ((marks[count - 1] - std::uint64_t{count - 1}) << shift) + sum + (count - 1);
+  return (marks[count - 1] - std::uint64_t{count - 1}) * divisor.value() + sum + (count - 1);
 }
 
 void pack_planes(const std::uint16_t* values, std::size_t count, unsigned planes, BitWriter& out) {
@@ -125,6 +166,61 @@ void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, 
     }
     hn::StoreU(value, d, values + i);
   }
+}
+
+// Which of 64 values have a trit above their low `shift` bits that is not 0, and which one that is 2.
+struct TritBits {
+  std::uint64_t any = 0;
+  std::uint64_t two = 0;
+};
+
+HWY_INLINE TritBits trit_bits(const std::uint16_t* values, unsigned shift) {
+  const hn::ScalableTag<std::uint16_t> d;
+  const auto low = hn::Set(d, static_cast<std::uint16_t>((1u << shift) - 1));
+  const auto two = hn::Set(d, static_cast<std::uint16_t>(2u << shift));
+  TritBits found;
+  for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
+    const auto value = hn::LoadU(d, values + lane);
+    found.any |= bits_of(d, hn::Ne(value, hn::And(value, low))) << lane;
+    found.two |= bits_of(d, hn::TestBit(value, two)) << lane;
+  }
+  return found;
+}
+
+void pack_trits(const std::uint16_t* values, std::size_t count, unsigned shift, BitWriter& out) {
+  BitWriter writer = out;
+  for (std::size_t i = 0; i < count; i += kChunk) {
+    const std::size_t left = count - i;
+    writer.put(low_bits(trit_bits(values + i, shift).any, left), static_cast<unsigned>(left < kChunk ? left : kChunk));
+  }
+  for (std::size_t i = 0; i < count; i += kChunk) {
+    const TritBits found = trit_bits(values + i, shift);
+    const std::uint64_t any = low_bits(found.any, count - i);
+    writer.put(extract_bits(found.two, any), static_cast<unsigned>(std::popcount(any)));
+  }
+  out = writer;
+}
+
+std::uint64_t unpack_trits(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, unsigned shift,
+                           std::uint16_t* values) {
+  if (limit < count) return kNoTrits;
+  std::uint64_t used = count;
+  for (std::size_t i = 0; i < count; i += kChunk) used += std::popcount(low_bits(load_bits(bits, bit + i), count - i));
+  if (limit < used) return kNoTrits;
+  const hn::ScalableTag<std::uint16_t> d;
+  const auto unit = hn::Set(d, static_cast<std::uint16_t>(1u << shift));
+  std::uint64_t next = bit + count;
+  for (std::size_t i = 0; i < count; i += kChunk) {
+    const std::uint64_t any = low_bits(load_bits(bits, bit + i), count - i);
+    const std::uint64_t two = deposit_bits(load_bits(bits, next), any);
+    next += std::popcount(any);
+    for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
+      const auto ones = hn::IfThenElseZero(mask_of(d, any >> lane), unit);
+      const auto twos = hn::IfThenElseZero(mask_of(d, two >> lane), unit);
+      hn::StoreU(hn::Add(hn::LoadU(d, values + i + lane), hn::Add(ones, twos)), d, values + i + lane);
+    }
+  }
+  return used;
 }
 
 // Of all lanes.

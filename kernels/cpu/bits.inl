@@ -17,6 +17,28 @@ auto mask_of(D d, std::uint64_t bits) {
   return hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
 }
 
+// Bit i of `order` goes to the place of the i-th bit that is set in `mask`; zeros elsewhere.
+HWY_INLINE std::uint64_t deposit_bits(std::uint64_t order, std::uint64_t mask) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  return _pdep_u64(order, mask);
+#else
+  std::uint64_t result = 0;
+  for (; order != 0 && mask != 0; mask &= mask - 1, order >>= 1) result |= (order & 1) != 0 ? mask & (0 - mask) : 0;
+  return result;
+#endif
+}
+
+// Bit i of the result is that at the place of the i-th bit that is set in `mask`; zeros above.
+HWY_INLINE std::uint64_t extract_bits(std::uint64_t bits, std::uint64_t mask) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  return _pext_u64(bits, mask);
+#else
+  std::uint64_t result = 0;
+  for (unsigned i = 0; mask != 0; mask &= mask - 1, ++i) result |= ((bits >> std::countr_zero(mask)) & 1) << i;
+  return result;
+#endif
+}
+
 #if HWY_TARGET == HWY_AVX3_DL
 // Which bits are set, as bytes from the lowest on; zeros behind them. One compress of bytes in place of two of words.
 HWY_INLINE __m512i places_of(std::uint64_t bits) {

@@ -1,16 +1,5 @@
 // Part of cpu_kernels.cpp, compiled for instruction sets without VBMI2: rows of 64 elements are sorted into classes as mask bits.
 
-// bit i of `order` goes to the place of the i-th bit that is set in `mask`.
-HWY_INLINE std::uint64_t deposit_bits(std::uint64_t order, std::uint64_t mask) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-  return _pdep_u64(order, mask);
-#else
-  std::uint64_t result = 0;
-  for (; order != 0 && mask != 0; mask &= mask - 1, order >>= 1) result |= (order & 1) != 0 ? mask & (0 - mask) : 0;
-  return result;
-#endif
-}
-
 HWY_INLINE std::int8_t byte_step(std::uint16_t old_value, std::uint16_t new_value) {
   const auto near_ord = [](std::uint16_t value) { return value ^ ((value & 0x8000) != 0 ? 0x7fff : 0); };
   const int step = static_cast<std::int16_t>(near_ord(new_value) - near_ord(old_value));

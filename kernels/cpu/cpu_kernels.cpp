@@ -71,8 +71,16 @@ void fill_kernel_set(KernelSet& set) {
   set.space = MemorySpace::kHost;
   set.elements = {elements_of<std::uint8_t, std::int8_t>(), elements_of<std::uint16_t, std::int16_t>(),
                   elements_of<std::uint32_t, std::int32_t>(), elements_of<std::uint64_t, std::int64_t>()};
-  set.lists = {split_gaps,  join_gaps,     split_wide_gaps, join_wide_gaps,
-               pack_planes, unpack_planes, write_marks,     find_marks};
+  set.lists = {split_gaps<std::uint16_t>,
+               join_gaps<std::uint16_t>,
+               split_gaps<std::uint32_t>,
+               join_gaps<std::uint32_t>,
+               pack_planes,
+               unpack_planes,
+               pack_trits,
+               unpack_trits,
+               write_marks,
+               find_marks};
   set.gammas = {gamma_widths, gamma_lengths, write_gammas, read_gammas};
   set.rans = {rans_encode, rans_decode};
   set.hash_words = hash_words;

@@ -117,26 +117,31 @@ void unit_steps(const std::byte* bits, std::uint64_t bit, std::size_t count, std
 }
 
 template <class Position>
-void split_gaps(const Position* positions, std::size_t count, unsigned shift, std::uint16_t* remainders, std::uint16_t* marks) {
+std::size_t split_gaps(const Position* positions, std::size_t count, GapDivisor divisor, std::uint16_t* remainders,
+                       std::uint16_t* marks) {
   std::uint32_t next = 0;       // the least position that the next entry can have
   std::uint32_t quotients = 0;  // the sum of all so far
+  std::size_t trits = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t gap = positions[i] - next;
-    remainders[i] = static_cast<std::uint16_t>(gap & ((1u << shift) - 1));
-    quotients += gap >> shift;
+    const std::uint32_t remainder = gap % divisor.value();
+    remainders[i] = static_cast<std::uint16_t>(remainder);
+    trits += remainder >> divisor.shift != 0;
+    quotients += gap / divisor.value();
     marks[i] = static_cast<std::uint16_t>(i + quotients);
     next = positions[i] + 1u;
   }
+  return trits;
 }
 
 template <class Position>
-std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, unsigned shift,
+std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, GapDivisor divisor,
                         Position* positions) {
   std::uint64_t position = 0;
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
     sum += remainders[i];
-    position = ((marks[i] - std::uint64_t{i}) << shift) + sum + i;
+    position = (marks[i] - std::uint64_t{i}) * divisor.value() + sum + i;
     positions[i] = static_cast<Position>(position);
   }
   return position;
@@ -154,6 +159,26 @@ void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, 
     for (unsigned j = 0; j < planes; ++j) value |= unsigned{bit_at(bits, bit + j * count + i)} << j;
     values[i] = static_cast<std::uint16_t>(value);
   }
+}
+
+void pack_trits(const std::uint16_t* values, std::size_t count, unsigned shift, BitWriter& out) {
+  for (std::size_t i = 0; i < count; ++i) out.put(values[i] >> shift != 0 ? 1 : 0, 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (values[i] >> shift != 0) out.put(values[i] >> shift == 2 ? 1 : 0, 1);
+  }
+}
+
+std::uint64_t unpack_trits(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, unsigned shift,
+                           std::uint16_t* values) {
+  if (limit < count) return kNoTrits;
+  std::uint64_t used = count;
+  for (std::size_t i = 0; i < count; ++i) used += bit_at(bits, bit + i);
+  if (limit < used) return kNoTrits;
+  std::uint64_t next = bit + count;  // where the next trit that is not 0 has its second bit
+  for (std::size_t i = 0; i < count; ++i) {
+    if (bit_at(bits, bit + i)) values[i] = static_cast<std::uint16_t>(values[i] + ((bit_at(bits, next++) ? 2u : 1u) << shift));
+  }
+  return used;
 }
 
 void write_marks(const std::uint16_t* marks, std::size_t count, std::byte*, BitWriter& out) {
@@ -314,7 +339,7 @@ const KernelSet& reference_kernels() {
       MemorySpace::kHost,
       {elements_of<std::uint8_t>(), elements_of<std::uint16_t>(), elements_of<std::uint32_t>(), elements_of<std::uint64_t>()},
       {split_gaps<std::uint16_t>, join_gaps<std::uint16_t>, split_gaps<std::uint32_t>, join_gaps<std::uint32_t>, pack_planes,
-       unpack_planes, write_marks, find_marks},
+       unpack_planes, pack_trits, unpack_trits, write_marks, find_marks},
       {gamma_widths, gamma_lengths, write_gammas, read_gammas},
       kReferenceClassKernels,
       {ref::rans_encode, ref::rans_decode},

@@ -7,58 +7,85 @@ namespace sparcl::codec {
 namespace {
 
 constexpr unsigned kMostShift = 16;         // of remainders of 16 bits; blocks by themselves need 15
-constexpr std::uint64_t kMaxMarks = 65536;  // a list that keeps to rice_shift() has no more bits: marks are u16
+constexpr std::uint64_t kMaxMarks = 65536;  // a list that keeps to gap_divisor() has no more bits: marks are u16
+
+// The least shift with which `number` is at least `least`, 0 < number < least.
+unsigned least_shift(std::uint64_t number, std::uint64_t least) {
+  const auto shift = static_cast<unsigned>(std::bit_width(least) - std::bit_width(number));  // both as wide then
+  return shift + (number << shift < least ? 1 : 0);
+}
+
+// The bits of a list without those that the sum of its gaps decides: planes, the ones, and of thirds the plane that all have.
+std::uint64_t fixed_bits(std::uint64_t count, GapDivisor divisor) { return count * (divisor.shift + (divisor.thirds ? 2 : 1)); }
 
 }  // namespace
+
+// With p = count / span, gaps are geometric: a divisor 2u is better than 3u from p u = 0.281 on, and that better than 4u from 0.199
+// on (Golomb's rule, u large). u -ln(1 - p) in place of p u makes it hold for all u, and 2p / (2 - p) is near that logarithm.
+GapDivisor gap_divisor(std::uint64_t span, std::uint64_t count) {
+  if (count == 0 || count >= span) return {};
+  const std::uint64_t twice_rest = 2 * span - count;  // 2 count / twice_rest is the logarithm
+  const auto is_enough = [&](std::uint64_t divisor, std::uint64_t thousandths) {
+    return 1000 * count * divisor >= thousandths * twice_rest;
+  };
+  if (is_enough(1, 236)) return {};
+  const unsigned shift = least_shift(1000 * count, 280 * twice_rest);  // at least 1: 236 would not do
+  if (shift > 1 && shift <= kMostShift && is_enough(std::uint64_t{3} << (shift - 2), 300)) return {shift - 2, true};
+  return {std::min(kMostShift, shift), false};
+}
 
 unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
   const std::uint64_t least = 64 * count;
   const std::uint64_t most = 31 * span;
   if (count == 0 || least >= most) return 0;
-  const auto shift = static_cast<unsigned>(std::bit_width(most) - std::bit_width(least));  // both as wide then
-  return std::min(kMostShift, shift + (least << shift < most ? 1 : 0));
+  return std::min(kMostShift, least_shift(least, most));
 }
 
 std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last) {
   if (count == 0) return 0;
-  const unsigned shift = rice_shift(span, count);
+  const GapDivisor divisor = gap_divisor(span, count);
   const std::uint64_t gaps = last + 1 - count;
-  const std::uint64_t most_remainders = count * ((std::uint64_t{1} << shift) - 1);
-  return count * (shift + 1) + ((gaps - std::min(gaps, most_remainders)) >> shift);
+  const std::uint64_t most_low = count * ((std::uint64_t{1} << divisor.shift) - 1);
+  return fixed_bits(count, divisor) + (gaps - std::min(gaps, most_low)) / divisor.value();
 }
 
-// Remainders are taken to be half their most.
-std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count) {
+// Low bits are taken to be half their most, and trits to be 0, 1 and 2 alike: then what they cost is as if gaps were longer by one
+// unit of them.
+std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count, GapDivisor divisor) {
   if (count == 0) return 0;
-  const unsigned shift = rice_shift(span, count);
-  const std::uint64_t gaps = span - count;
-  const std::uint64_t remainders = count * ((std::uint64_t{1} << shift) - 1) / 2;
-  return count * (shift + 1) + ((gaps - std::min(gaps, remainders)) >> shift);
+  const std::uint64_t unit = std::uint64_t{1} << divisor.shift;
+  const std::uint64_t gaps = span - count + (divisor.thirds ? count * unit : 0);
+  return fixed_bits(count, divisor) + (gaps - std::min(gaps, count * (unit - 1) / 2)) / divisor.value();
 }
 
-void RiceList::prepare_shifted(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, unsigned own_shift) {
+void RiceList::prepare_divided(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, GapDivisor by) {
   count = positions.size();
-  shift = own_shift;
-  kernels.split_gaps(positions.data(), count, shift, remainders.need(count + kernels::kPositionSlack),
-                     marks.need(count + kernels::kPositionSlack));
+  divisor = by;
+  trits = kernels.split_gaps(positions.data(), count, divisor, remainders.need(count + kernels::kPositionSlack),
+                             marks.need(count + kernels::kPositionSlack));
 }
 
-void RiceList::prepare_shifted(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, unsigned own_shift) {
+void RiceList::prepare_divided(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, GapDivisor by) {
   count = positions.size();
-  shift = own_shift;
-  kernels.split_wide_gaps(positions.data(), count, shift, remainders.need(count + kernels::kPositionSlack),
-                          marks.need(count + kernels::kPositionSlack));
+  divisor = by;
+  trits = kernels.split_wide_gaps(positions.data(), count, divisor, remainders.need(count + kernels::kPositionSlack),
+                                  marks.need(count + kernels::kPositionSlack));
 }
 
-bool RiceListReader::read_shifted_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span,
-                                         std::size_t count, unsigned shift) {
+bool RiceListReader::read_divided_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span,
+                                         std::size_t count, GapDivisor divisor) {
   span_ = span;
   count_ = count;
-  shift_ = shift;
-  const std::uint64_t plane_bits = std::uint64_t{shift_} * count;
+  divisor_ = divisor;
+  const std::uint64_t plane_bits = std::uint64_t{divisor_.shift} * count;
   if (bits.left() < plane_bits) return false;
-  kernels.unpack_planes(bits.bytes, bits.at, count, shift_, remainders_.need(count + kernels::kPositionSlack));
+  std::uint16_t* remainders = remainders_.need(count + kernels::kPositionSlack);
+  kernels.unpack_planes(bits.bytes, bits.at, count, divisor_.shift, remainders);
   bits.at += plane_bits;
+  if (!divisor_.thirds) return true;
+  const std::uint64_t used = kernels.unpack_trits(bits.bytes, bits.at, bits.left(), count, divisor_.shift, remainders);
+  if (used == kernels::kNoTrits) return false;
+  bits.at += used;
   return true;
 }
 
@@ -71,12 +98,13 @@ bool RiceListReader::find_marks(const kernels::ListKernels& kernels, BitCursor& 
 
 bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions) {
   if (count_ == 0) return true;
-  return find_marks(kernels, bits) && kernels.join_gaps(remainders_.data(), marks_.data(), count_, shift_, positions) < span_;
+  return find_marks(kernels, bits) && kernels.join_gaps(remainders_.data(), marks_.data(), count_, divisor_, positions) < span_;
 }
 
 bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint32_t* positions) {
   if (count_ == 0) return true;
-  return find_marks(kernels, bits) && kernels.join_wide_gaps(remainders_.data(), marks_.data(), count_, shift_, positions) < span_;
+  return find_marks(kernels, bits) &&
+         kernels.join_wide_gaps(remainders_.data(), marks_.data(), count_, divisor_, positions) < span_;
 }
 
 bool ends_cleanly(const BitCursor& bits) {

@@ -10,39 +10,49 @@
 
 namespace sparcl::codec {
 
-// Bits of a remainder for `count` positions below `span`: a pure function of both, so it is not sent. 0.481 = 31 / 64 is ln 2
-// squared: the optimum of Golomb's rule for gaps of an independent choice. At most 16.
+using kernels::GapDivisor;
+
+// What the gaps of `count` positions below `span` are divided by: a pure function of both, so it is not sent. The one with the
+// fewest bits to be expected for gaps of an independent choice. At most 65,536; in blocks by themselves less.
+GapDivisor gap_divisor(std::uint64_t span, std::uint64_t count);
+
+// Where the divisor is sent it is a power of two: this one's exponent. 0.481 = 31 / 64 is ln 2 squared: the optimum of Golomb's
+// rule for long gaps. At most 16.
 unsigned rice_shift(std::uint64_t span, std::uint64_t count);
 
 // At most the bits of a list of `count` positions below `span`, the last of which is `last`: known without a look at the others.
 std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last);
 
 // About the bits of such a list, without its positions.
-std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count);
+std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count, GapDivisor divisor);
+inline std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count) {
+  return about_list_bits(span, count, gap_divisor(span, count));
+}
 
 // A list made ready to be written: its size is known before the first bit is. Positions of 16 bits, or of 32 of
 // which there are so few that marks are below 65,536.
 struct RiceList {
   std::size_t count = 0;
-  unsigned shift = 0;
+  GapDivisor divisor;
+  std::size_t trits = 0;  // that are not 0
   Scratch<std::uint16_t> remainders;
   Scratch<std::uint16_t> marks;
 
   void prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint64_t span) {
-    prepare_shifted(kernels, positions, rice_shift(span, positions.size()));
+    prepare_divided(kernels, positions, gap_divisor(span, positions.size()));
   }
   void prepare(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, std::uint64_t span) {
-    prepare_shifted(kernels, positions, rice_shift(span, positions.size()));
+    prepare_divided(kernels, positions, gap_divisor(span, positions.size()));
   }
-  // With a parameter that is sent.
-  void prepare_shifted(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, unsigned own_shift);
-  void prepare_shifted(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, unsigned own_shift);
-  std::uint64_t plane_bits() const { return std::uint64_t{shift} * count; }
+  void prepare_divided(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, GapDivisor by);
+  void prepare_divided(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, GapDivisor by);
+  std::uint64_t plane_bits() const { return std::uint64_t{divisor.shift} * count + (divisor.thirds ? count + trits : 0); }
   std::uint64_t unary_bits() const { return count == 0 ? 0 : std::uint64_t{marks.data()[count - 1]} + 1; }
   std::uint64_t bits() const { return plane_bits() + unary_bits(); }
 
   void write_planes(const kernels::ListKernels& kernels, kernels::BitWriter& out) const {
-    kernels.pack_planes(remainders.data(), count, shift, out);
+    kernels.pack_planes(remainders.data(), count, divisor.shift, out);
+    if (divisor.thirds) kernels.pack_trits(remainders.data(), count, divisor.shift, out);
   }
   // `flags` as of kernels::WriteMarksKernel.
   void write_unary(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& out) const {
@@ -66,10 +76,10 @@ bool ends_cleanly(const BitCursor& bits);
 class RiceListReader {
  public:
   bool read_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count) {
-    return read_shifted_planes(kernels, bits, span, count, rice_shift(span, count));
+    return read_divided_planes(kernels, bits, span, count, gap_divisor(span, count));
   }
-  bool read_shifted_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count,
-                           unsigned shift);
+  bool read_divided_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count,
+                           GapDivisor divisor);
   // Writes count positions below the span (room for kPositionSlack more).
   bool read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions);
   bool read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint32_t* positions);
@@ -79,7 +89,7 @@ class RiceListReader {
 
   std::uint64_t span_ = 0;
   std::size_t count_ = 0;
-  unsigned shift_ = 0;
+  GapDivisor divisor_;
   Scratch<std::uint16_t> remainders_;
   Scratch<std::uint16_t> marks_;
 };

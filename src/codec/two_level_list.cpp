@@ -55,7 +55,9 @@ class GapSizes {
                                  unsigned shift) {
     const std::uint64_t unchanged = elements - count;
     if (unchanged < longs << shift) return ~std::uint64_t{0};  // a bad sample
-    const std::uint64_t shorts = shift == 0 ? 0 : about_list_bits(count - longs + short_sum, count - longs);
+    const std::uint64_t short_count = count - longs;
+    const GapDivisor short_divisor{short_shift(shift, short_count, short_sum)};
+    const std::uint64_t shorts = shift == 0 ? 0 : about_list_bits(short_count + short_sum, short_count, short_divisor);
     return about_list_bits(count, longs) + about_list_bits(unchanged - (longs << shift) + longs, longs) + shorts;
   }
 
@@ -152,8 +154,8 @@ void BasicTwoLevelList<Position>::list_gaps(const kernels::ListKernels& kernels,
   const std::size_t short_count = count - long_count;
   places_.prepare(kernels, std::span<const std::uint16_t>{places, long_count}, count);
   long_.prepare(kernels, std::span<const Position>{longs, long_count}, elements - count - (long_count << long_shift_) + long_count);
-  const unsigned shift = short_shift(long_shift_, short_count, short_next - short_count);
-  short_.prepare_shifted(kernels, std::span<const Position>{shorts, long_shift_ == 0 ? 0 : short_count}, shift);
+  const GapDivisor divisor{short_shift(long_shift_, short_count, short_next - short_count)};
+  short_.prepare_divided(kernels, std::span<const Position>{shorts, long_shift_ == 0 ? 0 : short_count}, divisor);
 }
 
 template <class Position>
@@ -164,7 +166,7 @@ std::size_t BasicTwoLevelList<Position>::head_bytes() const {
 
 template <class Position>
 std::byte* BasicTwoLevelList<Position>::write_head(std::byte* out) const {
-  *out++ = static_cast<std::byte>(long_shift_ | short_.shift << kShortShiftAt);
+  *out++ = static_cast<std::byte>(long_shift_ | short_.divisor.shift << kShortShiftAt);
   return out + store_varint(out, long_.count);
 }
 
@@ -207,7 +209,7 @@ bool BasicTwoLevelReader<Position>::read_planes(const kernels::ListKernels& kern
          places_.read_unary(kernels, bits, place_positions_.need(long_count_ + kernels::kPositionSlack)) &&
          long_.read_planes(kernels, bits, span, long_count_) &&
          long_.read_unary(kernels, bits, long_positions_.need(long_count_ + kernels::kPositionSlack)) &&
-         short_.read_shifted_planes(kernels, bits, elements_, long_shift_ == 0 ? 0 : short_count(), short_shift_);
+         short_.read_divided_planes(kernels, bits, elements_, long_shift_ == 0 ? 0 : short_count(), GapDivisor{short_shift_});
 }
 
 // The least position after the last change, without a modulus: both lists have been found to lie below elements_.

@@ -220,6 +220,14 @@ inline std::vector<GoldenUpdate> golden_updates() {
     }
     update.options.with_state_hash = true;
   });
+  // Of densities at which gaps are divided by 3, by 6 and by 24.
+  add("thirds", {{DataType::kBfloat16, 1500}, {DataType::kInt16, 1200}, {DataType::kFloat16, 2500}},
+      [](GoldenUpdate& update, GoldenRandom& random) {
+        golden_change(update.target, 0, 0, 5, 0, random);
+        golden_change(update.target, 1, 0, 9, 0, random);
+        golden_change(update.target, 2, 0, 34, 2, random);
+        update.options.with_state_hash = true;
+      });
   return all;
 }
 

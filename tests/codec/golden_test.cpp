@@ -79,6 +79,20 @@ TEST(GoldenFiles, HoldEveryMode) {
   for (const BlockMode* mode : block_modes()) EXPECT_TRUE(modes.contains(mode->id)) << mode->name;
 }
 
+// Blocks of k (two bytes) positions.
+TEST(GoldenFiles, HoldListsOfThirds) {
+  const GoldenUpdate update = golden_updates().back();
+  const RawStream stream = take_apart(read_file(golden_folder() / "good" / (update.name + ".sparcl")));
+  std::vector<GapDivisor> divisors;
+  for (const RawSection& section : stream.sections) {
+    if (section.tag != kTagBlock + kFlatMode.id) continue;
+    const auto low = std::to_integer<std::uint64_t>(section.content[0]) & 0x7f;
+    const std::uint64_t count = low | std::to_integer<std::uint64_t>(section.content[1]) << 7;
+    divisors.push_back(gap_divisor(update.base.specs[divisors.size()].count, count));
+  }
+  EXPECT_THAT(divisors, testing::ElementsAre(GapDivisor{0, true}, GapDivisor{1, true}, GapDivisor{3, true}));
+}
+
 // One defect: which good stream it is made from, how, and how it must be refused.
 struct Defect {
   std::string name;
@@ -227,6 +241,13 @@ std::vector<Defect> content_defects() {
       {"flat_byte_more", "flat", Code::kCorrupt, "does not end", content(kFlat, [](Bytes& b) { b.push_back(std::byte{0}); })},
       {"flat_padding_not_zero", "flat", Code::kCorrupt, "does not end",
        content(kFlat, [](Bytes& b) { b[b.size() - 1 - kOldCheckBytes] |= std::byte{0x80}; })},
+      // Its content: k (two bytes), parameters, x (one byte), the plane in which trits are not 0.
+      {"flat_second_trits_cut", "thirds", Code::kCorrupt, "inside its positions",
+       content(kFlat,
+               [](Bytes& b) {
+                 b.resize(50 + kOldCheckBytes);
+                 std::fill(b.begin() + 4, b.end(), std::byte{0xff});
+               })},
       {"flat_old_check_cut", "flat", Code::kCorrupt, "before its check", content(kFlat, [](Bytes& b) { b.resize(1); })},
       {"flat_parameter_bit_7", "flat", Code::kCorrupt, "parameters", content(kFlat, [](Bytes& b) { b[1] |= std::byte{0x80}; })},
       {"flat_exceptions_over_changes", "flat", Code::kCorrupt, "more exceptions",

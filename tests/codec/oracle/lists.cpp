@@ -2,9 +2,30 @@
 
 namespace sparcl::oracle {
 
+namespace {
+
+struct Divisor {
+  unsigned low_bits;
+  bool has_trits;
+};
+
+// 1, 2, 3, 4, 6, 8, 12, ... 65,536: the first that is large enough for so many positions.
+Divisor divisor_of(std::uint64_t span, std::uint64_t count) {
+  const auto suffices = [&](std::uint64_t m, std::uint64_t c) { return 1000 * m * count >= c * (2 * span - count); };
+  if (count == 0 || suffices(1, 236)) return {0, false};
+  for (unsigned l = 1; l < 16; ++l) {
+    if (suffices(std::uint64_t{1} << l, 280)) return {l, false};
+    if (suffices(std::uint64_t{3} << (l - 1), 300)) return {l - 1, true};
+  }
+  return {16, false};
+}
+
+}  // namespace
+
 PositionList::PositionList(std::uint64_t span, std::uint64_t count) : span_(span), count_(count) {
-  if (count == 0) return;
-  while (low_bits_ < 16 && (64 * count) << low_bits_ < 31 * span) ++low_bits_;
+  const Divisor divisor = divisor_of(span, count);
+  low_bits_ = divisor.low_bits;
+  has_trits_ = divisor.has_trits;
 }
 
 void PositionList::read_planes(BitCursor& bits) {
@@ -12,12 +33,20 @@ void PositionList::read_planes(BitCursor& bits) {
   for (unsigned plane = 0; plane < low_bits_; ++plane) {
     for (std::uint64_t& low : low_) low |= std::uint64_t{bits.bit()} << plane;
   }
+  if (!has_trits_) return;
+  std::vector<std::uint64_t> trits;
+  for (std::uint64_t i = 0; i < count_; ++i) trits.push_back(bits.bit() ? 1 : 0);
+  for (std::uint64_t i = 0; i < count_; ++i) {
+    if (trits[i] != 0 && bits.bit()) trits[i] = 2;
+    low_[i] += trits[i] << low_bits_;
+  }
 }
 
 void PositionList::read_unary(BitCursor& bits) {
+  const std::uint64_t divisor = (has_trits_ ? std::uint64_t{3} : std::uint64_t{1}) << low_bits_;
   std::uint64_t next = 0;  // the least position that can follow
   for (const std::uint64_t low : low_) {
-    const std::uint64_t position = next + (bits.unary() << low_bits_) + low;
+    const std::uint64_t position = next + bits.unary() * divisor + low;
     refuse_if(position >= span_, "a position lies past the end");
     positions_.push_back(position);
     next = position + 1;

@@ -20,8 +20,9 @@ class PositionList {
  private:
   std::uint64_t span_;
   std::uint64_t count_;
-  unsigned low_bits_ = 0;           // l
-  std::vector<std::uint64_t> low_;  // of each gap
+  unsigned low_bits_ = 0;  // l
+  bool has_trits_ = false;
+  std::vector<std::uint64_t> low_;  // the remainder of each gap
   std::vector<std::uint64_t> positions_;
 };
 
