@@ -20,11 +20,11 @@ std::uint64_t fixed_bits(std::uint64_t count, GapDivisor divisor) { return count
 
 }  // namespace
 
-// With p = count / span, gaps are geometric: a divisor 2u is better than 3u from p u = 0.281 on, and that better than 4u from 0.199
-// on (Golomb's rule, u large). u -ln(1 - p) in place of p u makes it hold for all u, and 2p / (2 - p) is near that logarithm.
+// With x = -ln(1 - count / span), a divisor of 2u has fewer bits to be expected than 3u if u x > 0.281, 3u fewer than 4u if
+// u x > 0.199, and 1 fewer than 2 if x > 0.481 (Golomb's rule); 2 count / (2 span - count) is near x, and a little below it.
 GapDivisor gap_divisor(std::uint64_t span, std::uint64_t count) {
   if (count == 0 || count >= span) return {};
-  const std::uint64_t twice_rest = 2 * span - count;  // 2 count / twice_rest is the logarithm
+  const std::uint64_t twice_rest = 2 * span - count;
   const auto is_enough = [&](std::uint64_t divisor, std::uint64_t thousandths) {
     return 1000 * count * divisor >= thousandths * twice_rest;
   };
