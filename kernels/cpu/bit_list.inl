@@ -234,7 +234,7 @@ HWY_INLINE std::uint64_t or_lanes(D d, hn::VFromD<D> v) {
   }
 }
 
-constexpr std::size_t kMarksAtOnce = 16;  // about 30 bits in a list that keeps to its rice_shift()
+constexpr std::size_t kMarksAtOnce = 16;  // about 30 to 40 bits in a list that keeps to its gap_divisor()
 
 // The bits first, first + 1 ... up to the last of kMarksAtOnce marks, which are 64 at most.
 HWY_INLINE std::uint64_t bits_of_marks(const std::uint16_t* marks, std::uint16_t first) {
