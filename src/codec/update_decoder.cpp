@@ -231,7 +231,7 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
   const Hash128 schema{load_le<std::uint64_t>(at + 16), load_le<std::uint64_t>(at + 24)};
   const auto elements = load_le<std::uint64_t>(at + 40);
   const auto arrays = load_le<std::uint32_t>(at + 48);
-  if ((header.flags & ~kFlags) != 0) return corrupt("the header has flags that wire version 0 does not define");
+  if ((header.flags & ~kFlags) != 0) return corrupt("the header has flags that this wire version does not define");
   if ((header.flags & kFlagNoDigests) != 0) {
     if ((header.flags & kFlags) != kFlags) return corrupt("an update without digests has no state hashes either");
     check.expect_no_digests();

@@ -154,6 +154,7 @@ std::vector<Defect> frame_defects() {
   };
   return {
       {"magic_differs", "flat", Code::kCorrupt, "SPRC", raw([](Bytes& b) { flip(b, 0); })},
+      {"version_zero", "flat", Code::kCorrupt, "wire version 0", raw([](Bytes& b) { b[4] = std::byte{0}; })},
       {"version_unknown", "flat", Code::kCorrupt, "wire version 9", raw([](Bytes& b) { b[4] = std::byte{9}; })},
       {"kind_sparse", "flat", Code::kCorrupt, "another kind", raw([](Bytes& b) { b[5] = std::byte{2}; })},
       {"prefix_reserved_not_zero", "flat", Code::kCorrupt, "reserved", raw([](Bytes& b) { flip(b, 7); })},

@@ -13,7 +13,7 @@ constexpr unsigned kMaySkip = 0x80;
 
 void read_prefix(ByteCursor& in, Kind kind) {
   refuse_if(in.number(4) != 0x43525053, "it does not begin with SPRC");
-  refuse_if(in.number(1) != 0, "another version");
+  refuse_if(in.number(1) != 1, "another version");
   refuse_if(in.number(1) != static_cast<unsigned>(kind), "another kind");
   refuse_if(in.number(2) != 0, "reserved bytes are not zero");
 }
