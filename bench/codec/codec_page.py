@@ -77,6 +77,7 @@ one array, both, or the lines of 64 bytes that change (each read and written bac
 
 - encode: diff, coding, state hash. check: the receiver's checks of stream and base (`touched`), nothing written.
 - apply: decoding and writing after these. one pass: both at once, block by block. direct: one pass without the base's check.
+- hash: the state hash's kernel by itself, of changes that lie in the cache, as they do where a block is coded or applied.
 - sparcl: what a broadcast sends. classes: with exponent classes. fewest: with the entropy coder as well, as files are.
 - limit, given old: entropy of places and steps given the top eight bits of the old value's magnitude (of bf16: the exponent);
   blind: of both without (clusters: given the chain that drew them). Steps of 32 bits and more are too many to be counted.

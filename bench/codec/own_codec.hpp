@@ -33,11 +33,11 @@ struct OwnTimes {
   Samples diff;                // the kernel alone
   Samples encode;              // with diff and state hash
   Samples encode_plain;        // without the state hash; empty with classes, which need one
-  Samples hash;                // the state hash's kernel alone, of all changes
-  Samples check;               // the receiver's checks of stream and base, nothing written
-  Samples apply;               // then decoding again, in place
-  Samples one_pass;            // checks and writes block by block (Writing::kEarly)
-  Samples unchecked;           // the same without the base checked (Verify::kOff): stream checked, decoded, applied
+  Samples hash;       // the state hash's kernel alone, of all changes, which lie in the cache as they do while a block is coded
+  Samples check;      // the receiver's checks of stream and base, nothing written
+  Samples apply;      // then decoding again, in place
+  Samples one_pass;   // checks and writes block by block (Writing::kEarly)
+  Samples unchecked;  // the same without the base checked (Verify::kOff): stream checked, decoded, applied
 };
 
 // `held` has room for the input. Ends the program if what comes out is not the target.
