@@ -6,8 +6,10 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr unsigned kMostShift = 16;         // of remainders of 16 bits; blocks by themselves need 15
-constexpr std::uint64_t kMaxMarks = 65536;  // a list that keeps to gap_divisor() has no more bits: marks are u16
+constexpr unsigned kMostShift = 16;  // of remainders of 16 bits; blocks by themselves need 15
+// Marks are u16. A list that keeps to gap_divisor() has no more bits; where its shift is sent, no more are allowed
+// (docs/wire-format.md).
+constexpr std::uint64_t kMaxMarks = 65536;
 
 // The least shift with which `number` is at least `least`, 0 < number < least.
 unsigned least_shift(std::uint64_t number, std::uint64_t least) {

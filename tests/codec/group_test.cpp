@@ -178,5 +178,35 @@ TEST(GroupMutations, AreRefusedOrStayInsideTheGroup) {
   }
 }
 
+// A group of int8 whose elements 0 and `last` change by one, as two levels with all gaps short and without low bits: the unary part
+// of P has last + 1 bits.
+void expect_one_unary_part(std::uint32_t last, Code code) {
+  const State base{{{DataType::kInt8, 2 * std::uint64_t{kBlockElements}}}, {Array(2 * kBlockElements)}};
+  State target = base;
+  target.arrays[0][0] = target.arrays[0][last] = std::byte{1};
+  RawStream stream = take_apart(encode(base, target, with_hash(&kFlatGroupMode)).bytes);
+  RawSection& group = stream.sections[stream.find(kTagBlock + kFlatGroupId)];
+  group.tag = kTagBlock + kTwoLevelGroupId;
+  // Blocks less one, k, sizes (long gaps from 2^15 on), s, parameters, x; signs, the two changes' bits, the old check.
+  Bytes content{std::byte(last / kBlockElements), std::byte{2}, std::byte{0x0f}, std::byte{0}, std::byte{0}, std::byte{0}};
+  content.resize(6 + (2 + last + 1 + 7) / 8);
+  for (const std::uint32_t bit : {2u, 2 + last}) content[6 + bit / 8] |= std::byte(1u << (bit % 8));
+  content.insert(content.end(), group.content.end() - kOldCheckBytes, group.content.end());
+  group.content = content;
+  const Bytes bytes = put_together(stream);
+  for (const Verify verify : {Verify::kOff, Verify::kTouched, Verify::kFull}) {
+    const Decoded decoded = run_decoder(bytes, base, {}, {verify});
+    EXPECT_EQ(decoded.status.code(), code) << last << ": " << decoded.status.message();
+    const auto differs = difference(decoded, base, run_oracle(bytes, base, {}, verify));
+    EXPECT_FALSE(differs.has_value()) << last << ": " << *differs;
+  }
+}
+
+TEST(Groups, ShortGapsTakeAtMost65536UnaryBits) {
+  expect_one_unary_part(65535, Code::kSuccess);
+  expect_one_unary_part(65536, Code::kCorrupt);
+  expect_one_unary_part(131071, Code::kCorrupt);
+}
+
 }  // namespace
 }  // namespace sparcl::codec

@@ -72,8 +72,11 @@ void PositionLevels::read_sub_blocks(BitCursor& bits) {
 }
 
 void PositionLevels::read_unary(BitCursor& bits) {
+  const std::uint64_t first = bits.at();
   short_gaps_->read_unary(bits);
-  if (places_ == Places::kTwoLevels) refuse_if(positions().back() >= elements_, "a position lies past the end");
+  if (places_ != Places::kTwoLevels) return;
+  refuse_if(bits.at() - first > 65536, "short gaps with more than 65,536 unary bits");
+  refuse_if(positions().back() >= elements_, "a position lies past the end");
 }
 
 std::vector<std::uint64_t> PositionLevels::positions() const {
