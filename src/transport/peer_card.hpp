@@ -1,0 +1,43 @@
+#pragma once
+// What a rank tells the others about itself before there is a transport between them: who it is, and how it is reached.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+
+namespace sparcl {
+
+using Bytes = std::vector<std::byte>;
+
+// All ranks give a few bytes and get everyone's, in the order of the ranks: over MPI, or over the bootstrap's sockets.
+using OutOfBandGather = std::function<Result<std::vector<Bytes>>(std::span<const std::byte> own)>;
+
+struct PeerCard {
+  std::string host;     // its name, for texts
+  std::string machine;  // the same for all processes of one booted machine, and no others
+  std::int64_t pid = 0;
+  std::vector<std::uint64_t> cores;  // that it may use: a bit each
+  Bytes address;                     // of the transport's body
+  Bytes liveness;                    // where its heart can be heard; empty where it has none
+
+  // Of this process, without its addresses.
+  static PeerCard own();
+
+  Bytes serialise() const;
+  static Result<PeerCard> parse(std::span<const std::byte> bytes);
+};
+
+// "host h1, pid 4711".
+std::string describe(const PeerCard& card);
+
+struct Neighbourhood {
+  bool on_one_machine = true;  // all ranks
+  bool crowded = false;        // more ranks on this machine than cores that these may use together
+};
+Neighbourhood look_around(std::span<const PeerCard> cards, int own_rank);
+
+}  // namespace sparcl

@@ -1,0 +1,435 @@
+#include "src/transport/ucx/ucx_transport.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "src/base/log.hpp"
+#include "src/transport/posting.hpp"
+#include "src/transport/ucx/ucx_error.hpp"
+
+namespace sparcl {
+namespace {
+
+constexpr std::uint32_t kTurnsPerLook = 128;
+constexpr std::size_t kClosedRemembered = 64;
+constexpr std::size_t kMostSignals = 1024;
+constexpr unsigned kSignalId = 1;       // of active messages
+constexpr double kLongestSleep = 0.05;  // closed channels are looked at now and then
+
+constexpr unsigned kRankBits = 24;
+constexpr int kMostRanks = 1 << kRankBits;
+constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
+constexpr ucp_tag_t kAnyRank = kWholeTag << kRankBits;
+
+ucp_tag_t tag_of(int sender, Channel channel) {
+  return (ucp_tag_t{channel.call} << (kRankBits + 8)) | (ucp_tag_t{channel.lane} << kRankBits) | static_cast<ucp_tag_t>(sender);
+}
+
+// The header of an active message. With a code of its own for the farewell, which has no text.
+struct SignalHeader {
+  std::int32_t from;
+  std::int32_t farewell;
+};
+
+ucs_memory_type_t memory_type(const Buffer& buffer) {
+  return buffer.space() == MemorySpace::kDevice ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
+
+double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// What UCX may still write to or read from when a transport ends.
+void keep_for_good(std::list<std::shared_ptr<Operation>> operations) {
+  static auto* kept = new std::list<std::shared_ptr<Operation>>;
+  kept->splice(kept->end(), operations);
+}
+
+}  // namespace
+
+struct UcxTransport::UcxOperation final : Operation {
+  UcxTransport* transport = nullptr;
+  void* request = nullptr;  // UCX's, while it has one
+  Open::iterator place;
+  bool is_open = false;
+  bool is_posting = false;
+};
+
+Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOfBandGather& gather, const UcxOptions& options) {
+  Result<std::unique_ptr<UcxWorker>> worker = UcxWorker::open();
+  // A rank that failed takes part all the same, so that nobody waits for it.
+  PeerCard own = PeerCard::own();
+  Status trouble = worker.status();
+  if (worker.ok()) {
+    Result<Bytes> address = (*worker)->address();
+    trouble = address.status();
+    if (address.ok()) own.address = std::move(*address);
+  }
+  const Result<std::vector<Bytes>> all = gather(own.serialise());
+  SPARCL_RETURN_IF_ERROR(trouble);
+  if (!all.ok()) return all.status();
+  if (all->size() > kMostRanks)
+    return Status(Code::kUnsupported, fmt::format("the ucx transport takes up to {} ranks", kMostRanks));
+  std::vector<PeerCard> cards;
+  for (std::size_t i = 0; i < all->size(); ++i) {
+    Result<PeerCard> card = PeerCard::parse((*all)[i]);
+    if (!card.ok()) return card.status().with_prefix(fmt::format("rank {}: ", i));
+    if (card->address.empty()) {
+      return Status(Code::kRemoteError, fmt::format("rank {} ({}) has no UCX address: its own error says why", i, describe(*card)));
+    }
+    cards.push_back(std::move(*card));
+  }
+  std::unique_ptr<UcxTransport> made(new UcxTransport(std::move(*worker), rank, std::move(cards), options));
+  SPARCL_RETURN_IF_ERROR(made->listen_for_signals());
+  return made;
+}
+
+UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vector<PeerCard> cards, const UcxOptions& options)
+    : worker_(std::move(worker)), rank_(rank), options_(options), peers_(cards.size()) {
+  const Neighbourhood found = look_around(cards, rank);
+  crowded_ = found.crowded;
+  capabilities_.pinned_memory = true;
+  capabilities_.device_memory = worker_->moves_device_memory();
+  capabilities_.single_node = found.on_one_machine;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    peers_[i].transport = this;
+    peers_[i].rank = static_cast<int>(i);
+    peers_[i].card = std::move(cards[i]);
+  }
+}
+
+Status UcxTransport::listen_for_signals() {
+  ucp_am_handler_param_t handler = {};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = kSignalId;
+  handler.cb = on_signal;
+  handler.arg = this;
+  return ucx_status(ucp_worker_set_am_recv_handler(worker_->handle(), &handler), "ucp_worker_set_am_recv_handler");
+}
+
+std::string UcxTransport::describe_peer(int peer) const {
+  return peer >= 0 && peer < size() ? describe(peers_[static_cast<std::size_t>(peer)].card) : fmt::format("no rank {}", peer);
+}
+
+double UcxTransport::now() { return seconds_now(); }
+
+// Error handling by UCX leaves shared memory out; on one machine other means tell of a death.
+Result<ucp_ep_h> UcxTransport::endpoint(Peer& peer) {
+  if (peer.endpoint != nullptr) return peer.endpoint;
+  const bool is_near = peer.card.machine == peers_[static_cast<std::size_t>(rank_)].card.machine;
+  ucp_ep_params_t params = {};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(peer.card.address.data());
+  params.err_mode = is_near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {on_lost, &peer};
+  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_ep_create(worker_->handle(), &params, &peer.endpoint),
+                                    fmt::format("connecting to rank {} ({})", peer.rank, describe(peer.card))));
+  return peer.endpoint;
+}
+
+// --- posting ---
+
+UcxTransport::UcxOperationRef UcxTransport::make(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
+  UcxOperationRef operation = make_operation<UcxOperation>(kind, peer, channel, std::move(buffer));
+  operation->transport = this;
+  return operation;
+}
+
+OperationRef UcxTransport::send(int peer, Channel channel, Buffer message) {
+  const UcxOperationRef operation = make(Operation::Kind::kSend, peer, channel, std::move(message));
+  if (refused(*operation, check_posted(*operation, *this))) return operation;
+  Peer& to = peers_[static_cast<std::size_t>(peer)];
+  if (refused(*operation, to.lost)) return operation;
+  const Result<ucp_ep_h> way = endpoint(to);
+  if (refused(*operation, way.status())) return operation;
+  ucp_request_param_t param = {};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.cb.send = on_sent;
+  param.user_data = operation.get();
+  param.memory_type = memory_type(operation->buffer);
+  post(operation,
+       [&] { return ucp_tag_send_nbx(*way, operation->buffer.data(), operation->buffer.size(), tag_of(rank_, channel), &param); });
+  return operation;
+}
+
+OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
+  const UcxOperationRef operation = make(Operation::Kind::kReceive, peer, channel, std::move(space));
+  if (refused(*operation, check_posted(*operation, *this))) return operation;
+  ucp_request_param_t param = {};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  param.cb.recv = on_received;
+  param.user_data = operation.get();
+  param.memory_type = memory_type(operation->buffer);
+  post(operation, [&] {
+    return ucp_tag_recv_nbx(worker_->handle(), operation->buffer.data(), operation->buffer.size(), tag_of(peer, channel), kWholeTag,
+                            &param);
+  });
+  // What a lost peer sent before may lie here; more will not come.
+  if (const Status& lost = peers_[static_cast<std::size_t>(peer)].lost; !operation->done && !lost.ok()) {
+    cancel(operation);
+    operation->status = lost;
+  }
+  return operation;
+}
+
+// UCX is done with it at once, or calls back: perhaps before `start` returns, so that the operation is listed before. One that is
+// over by then is not reported by progress() again.
+template <class Start>
+void UcxTransport::post(const UcxOperationRef& operation, const Start& start) {
+  operation->place = open_.insert(open_.end(), operation);
+  operation->is_open = true;
+  operation->is_posting = true;
+  const ucs_status_ptr_t request = start();
+  if (operation->is_open && UCS_PTR_IS_PTR(request)) operation->request = request;
+  if (operation->is_open && !UCS_PTR_IS_PTR(request)) end(*operation, UCS_PTR_STATUS(request));
+  operation->is_posting = false;
+}
+
+void UcxTransport::cancel(const OperationRef& operation) {
+  if (operation == nullptr || operation->done) return;
+  auto& own = static_cast<UcxOperation&>(*operation);
+  own.done = true;
+  own.status = Status(Code::kInProgress, "cancelled before it was over", Scope::kRequest);
+  // A send goes on until its peer has taken it, and keeps its buffer until then.
+  if (own.request != nullptr && own.kind == Operation::Kind::kReceive) ucp_request_cancel(worker_->handle(), own.request);
+}
+
+void UcxTransport::on_sent(void* request, ucs_status_t status, void* operation) {
+  auto& own = *static_cast<UcxOperation*>(operation);
+  own.transport->end(own, status);
+  ucp_request_free(request);
+}
+
+void UcxTransport::on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* operation) {
+  auto& own = *static_cast<UcxOperation*>(operation);
+  if (status == UCS_OK) own.bytes = info->length;
+  own.transport->end(own, status);
+  ucp_request_free(request);
+}
+
+// UCX has let go of it.
+void UcxTransport::end(UcxOperation& operation, ucs_status_t status) {
+  operation.request = nullptr;
+  const UcxOperationRef kept = *operation.place;
+  open_.erase(operation.place);
+  operation.is_open = false;
+  finish(kept, status == UCS_OK ? Status() : describe_end(operation, status));
+}
+
+void UcxTransport::finish(const UcxOperationRef& operation, Status status) {
+  if (operation->done) return;  // cancelled, or its peer is lost
+  operation->done = true;
+  operation->status = std::move(status);
+  if (!operation->is_posting) completed_.push_back(operation);
+}
+
+Status UcxTransport::describe_end(const Operation& operation, ucs_status_t status) const {
+  const bool is_send = operation.kind == Operation::Kind::kSend;
+  if (status == UCS_ERR_MESSAGE_TRUNCATED) {
+    return Status(Code::kCorrupt, fmt::format("a message from rank {} ({}) on call {} lane {} is larger than the {} bytes awaited",
+                                              operation.peer, describe_peer(operation.peer), operation.channel.call,
+                                              operation.channel.lane, operation.buffer.size()));
+  }
+  return Status(status == UCS_ERR_NO_MEMORY ? Code::kOutOfMemory : Code::kRemoteError,
+                fmt::format("{} rank {} ({}) failed: {}", is_send ? "the send to" : "the receive from", operation.peer,
+                            describe_peer(operation.peer), ucs_status_string(status)));
+}
+
+// --- moving on ---
+
+Status UcxTransport::progress(std::vector<OperationRef>& completed) {
+  constexpr int kMostTurns = 64;  // then the caller wants to see what is done
+  for (int turn = 0; turn < kMostTurns && ucp_worker_progress(worker_->handle()) != 0 && completed_.empty(); ++turn) {
+  }
+  for (const int peer : std::exchange(newly_lost_, {})) lose(peers_[static_cast<std::size_t>(peer)]);
+  if (++turns_since_look_ >= kTurnsPerLook) drop_leftovers();
+  completed.insert(completed.end(), std::make_move_iterator(completed_.begin()), std::make_move_iterator(completed_.end()));
+  completed_.clear();
+  return {};
+}
+
+void UcxTransport::on_lost(void* peer, ucp_ep_h, ucs_status_t status) {
+  auto& lost = *static_cast<Peer*>(peer);
+  if (!lost.lost.ok()) return;
+  const char* how = lost.said_farewell ? "has left" : "is gone";
+  lost.lost = Status(Code::kRemoteError,
+                     fmt::format("rank {} ({}) {}: {}", lost.rank, describe(lost.card), how, ucs_status_string(status)));
+  lost.transport->newly_lost_.push_back(lost.rank);
+}
+
+// What waits for it ends; UCX lets go of the buffers when it can.
+void UcxTransport::lose(Peer& peer) {
+  log_debug("rank {}: {}", rank_, peer.lost.message());
+  std::vector<UcxOperationRef> its;
+  std::copy_if(open_.begin(), open_.end(), std::back_inserter(its),
+               [&](const UcxOperationRef& each) { return each->peer == peer.rank; });
+  for (const UcxOperationRef& each : its) {
+    finish(each, peer.lost);
+    if (each->request != nullptr && each->kind == Operation::Kind::kReceive) ucp_request_cancel(worker_->handle(), each->request);
+  }
+}
+
+// As over MPI: naps come late, where the wait is long enough for them to be lost in it. All figures are heuristics.
+void UcxTransport::idle(std::uint64_t turns, double until_seconds) {
+  const std::uint64_t spins = crowded_ ? 4 : 2'000;
+  const std::uint64_t yields = crowded_ ? 40 : 30'000;
+  if (turns < spins) return;
+  if (turns < spins + yields) {
+    sched_yield();
+    return;
+  }
+  drop_leftovers();
+  worker_->sleep(std::min(until_seconds - now(), kLongestSleep), -1);
+}
+
+void UcxTransport::close(Channel channel) {
+  closed_.push_back(channel);
+  if (closed_.size() > kClosedRemembered) closed_.pop_front();
+}
+
+// A message that its call did not receive keeps its sender waiting: it is taken, and ends as too large for no space at all.
+void UcxTransport::drop_leftovers() {
+  turns_since_look_ = 0;
+  if (closed_.empty()) return;
+  const Channel channel = closed_.front();
+  closed_.pop_front();
+  closed_.push_back(channel);
+  drop_messages(tag_of(0, channel), kAnyRank);
+}
+
+void UcxTransport::drop_messages(ucp_tag_t tag, ucp_tag_t mask) {
+  ucp_tag_recv_info_t info = {};
+  while (const ucp_tag_message_h message = ucp_tag_probe_nb(worker_->handle(), tag, mask, 1, &info)) {
+    const auto sender = static_cast<int>(info.sender_tag & ~kAnyRank);
+    const UcxOperationRef operation = make(Operation::Kind::kReceive, sender, {}, {});
+    ucp_request_param_t param = {};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    param.cb.recv = on_received;
+    param.user_data = operation.get();
+    operation->done = true;  // nobody hears of it
+    post(operation, [&] { return ucp_tag_msg_recv_nbx(worker_->handle(), nullptr, 0, message, &param); });
+  }
+}
+
+// --- signals ---
+
+void UcxTransport::signal(int peer, const Signal& signal) {
+  if (peer < 0 || peer >= size()) return;
+  Peer& to = peers_[static_cast<std::size_t>(peer)];
+  if (to.lost.ok()) send_active(to, &signal);
+}
+
+// With a signal, or without one: a farewell.
+void UcxTransport::send_active(Peer& peer, const Signal* signal) {
+  const Result<ucp_ep_h> way = endpoint(peer);
+  if (!way.ok()) return;  // best effort
+  const SignalHeader header{rank_, signal == nullptr ? 1 : 0};
+  Buffer content = Buffer::allocate(sizeof header + (signal == nullptr ? 0 : sizeof *signal));
+  std::memcpy(content.data(), &header, sizeof header);
+  if (signal != nullptr) std::memcpy(content.data() + sizeof header, signal, sizeof *signal);
+  const UcxOperationRef operation = make(Operation::Kind::kSend, peer.rank, {}, std::move(content));
+  ucp_request_param_t param = {};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  param.cb.send = on_sent;
+  param.user_data = operation.get();
+  operation->done = true;  // nobody waits for it
+  std::byte* content_bytes = operation->buffer.data() + sizeof header;
+  post(operation, [&] {
+    return ucp_am_send_nbx(*way, kSignalId, operation->buffer.data(), sizeof header, content_bytes,
+                           operation->buffer.size() - sizeof header, &param);
+  });
+}
+
+ucs_status_t UcxTransport::on_signal(void* transport, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
+                                     const ucp_am_recv_param_t* param) {
+  auto& own = *static_cast<UcxTransport*>(transport);
+  SignalHeader read;
+  if (header_bytes != sizeof read || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
+  std::memcpy(&read, header, sizeof read);
+  if (read.from < 0 || read.from >= own.size()) return UCS_OK;
+  if (read.farewell != 0) {
+    own.peers_[static_cast<std::size_t>(read.from)].said_farewell = true;
+  } else if (bytes == sizeof(Signal) && own.signals_.size() < kMostSignals) {
+    Signal& signal = own.signals_.emplace_back();
+    std::memcpy(&signal, data, sizeof signal);
+    signal.from = read.from;
+    signal.text.back() = '\0';
+  }
+  return UCS_OK;
+}
+
+bool UcxTransport::poll_signal(Signal& signal) {
+  if (signals_.empty()) return false;
+  signal = signals_.front();
+  signals_.pop_front();
+  return true;
+}
+
+// --- the end ---
+
+UcxTransport::~UcxTransport() {
+  for (const UcxOperationRef& each : std::vector<UcxOperationRef>(open_.begin(), open_.end())) {
+    each->done = true;
+    if (each->kind == Operation::Kind::kReceive) ucp_request_cancel(worker_->handle(), each->request);
+  }
+  const double deadline = now() + options_.farewell_s;
+  say_farewell(deadline);
+  drop_messages(0, 0);
+  close_endpoints(std::max(deadline, now() + kLongestSleep));
+  if (open_.empty() && closing_.empty()) return;
+  log_debug("rank {}: {} operations are left with UCX; their memory stays allocated", rank_, open_.size());
+  worker_->keep_for_good();
+  keep_for_good({open_.begin(), open_.end()});
+  static_cast<void>(worker_.release());
+}
+
+// A socket that is closed while bytes lie in it unread takes with it what its peer has not read yet. So peers that talked to each
+// other wait for each other, for a while.
+void UcxTransport::say_farewell(double deadline) {
+  std::vector<bool> told(peers_.size());
+  for (;;) {
+    bool waits = false;
+    for (Peer& peer : peers_) {
+      if (peer.rank == rank_ || !peer.lost.ok()) continue;
+      const auto index = static_cast<std::size_t>(peer.rank);
+      if (!told[index] && (peer.endpoint != nullptr || peer.said_farewell)) {
+        send_active(peer, nullptr);
+        told[index] = true;
+      }
+      waits = waits || (told[index] && !peer.said_farewell);
+    }
+    if (!waits || now() >= deadline) return;
+    if (ucp_worker_progress(worker_->handle()) == 0) worker_->sleep(std::min(deadline - now(), 0.01), -1);
+    newly_lost_.clear();
+  }
+}
+
+void UcxTransport::close_endpoints(double deadline) {
+  for (Peer& peer : peers_) {
+    if (peer.endpoint == nullptr) continue;
+    const bool is_near = peer.card.machine == peers_[static_cast<std::size_t>(rank_)].card.machine;
+    ucp_request_param_t param = {};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = !peer.lost.ok() && !is_near ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+    const ucs_status_ptr_t request = ucp_ep_close_nbx(peer.endpoint, &param);
+    if (UCS_PTR_IS_PTR(request)) closing_.push_back(request);
+  }
+  while (!closing_.empty()) {
+    if (ucp_worker_progress(worker_->handle()) == 0) {
+      if (now() >= deadline) return;
+      worker_->sleep(std::min(deadline - now(), 0.01), -1);
+    }
+    std::erase_if(closing_, [](void* request) {
+      if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+      ucp_request_free(request);
+      return true;
+    });
+  }
+}
+
+}  // namespace sparcl

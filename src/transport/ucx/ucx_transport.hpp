@@ -1,0 +1,103 @@
+#pragma once
+// The UCX body: RDMA, shared memory, TCP, whatever UCX finds. A channel between two ranks is a tag; each message is one of UCX's,
+// however large. Signals are active messages.
+//
+// UCX reports a peer's death on lanes that can (TCP, RDMA), never on shared memory; and what waits for a dead peer's message it
+// leaves waiting. So operations are listed here, and end with an error once a peer is known to be gone.
+
+#include <ucp/api/ucp.h>
+
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/transport/peer_card.hpp"
+#include "src/transport/transport.hpp"
+#include "src/transport/ucx/ucx_worker.hpp"
+
+namespace sparcl {
+
+struct UcxOptions {
+  double farewell_s = 1;  // at the end: for what peers may still be about to read
+};
+
+class UcxTransport final : public Transport {
+ public:
+  // Collective: all ranks meet in `gather`. What each tells the others besides stands in `card`; its address is filled in here.
+  static Result<std::unique_ptr<UcxTransport>> create(int rank, const OutOfBandGather& gather, const UcxOptions& options = {});
+
+  // Waits for the peers for options.farewell_s at most.
+  ~UcxTransport() override;
+  UcxTransport(const UcxTransport&) = delete;
+  UcxTransport& operator=(const UcxTransport&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(peers_.size()); }
+  std::string_view name() const override { return "ucx"; }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  std::string describe_peer(int peer) const override;
+
+  OperationRef send(int peer, Channel channel, Buffer message) override;
+  OperationRef receive(int peer, Channel channel, Buffer space) override;
+  void cancel(const OperationRef& operation) override;
+  Status progress(std::vector<OperationRef>& completed) override;
+  void idle(std::uint64_t turns, double until_seconds) override;
+  double now() override;
+  void signal(int peer, const Signal& signal) override;
+  bool poll_signal(Signal& signal) override;
+  void close(Channel channel) override;
+
+ private:
+  struct UcxOperation;
+  using UcxOperationRef = std::shared_ptr<UcxOperation>;
+  using Open = std::list<UcxOperationRef>;
+  struct Peer {
+    UcxTransport* transport = nullptr;
+    int rank = -1;
+    PeerCard card;
+    ucp_ep_h endpoint = nullptr;
+    bool said_farewell = false;
+    Status lost;  // not ok: it is gone, and why
+  };
+
+  UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vector<PeerCard> cards, const UcxOptions& options);
+  Status listen_for_signals();
+  Result<ucp_ep_h> endpoint(Peer& peer);
+
+  UcxOperationRef make(Operation::Kind kind, int peer, Channel channel, Buffer buffer);
+  template <class Start>
+  void post(const UcxOperationRef& operation, const Start& start);
+  void end(UcxOperation& operation, ucs_status_t status);
+  void finish(const UcxOperationRef& operation, Status status);
+  Status describe_end(const Operation& operation, ucs_status_t status) const;
+  void lose(Peer& peer);
+  void send_active(Peer& peer, const Signal* signal);
+  void drop_leftovers();
+  void drop_messages(ucp_tag_t tag, ucp_tag_t mask);
+  void say_farewell(double deadline);
+  void close_endpoints(double deadline);
+
+  static void on_sent(void* request, ucs_status_t status, void* operation);
+  static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* operation);
+  static void on_lost(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  static ucs_status_t on_signal(void* transport, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
+                                const ucp_am_recv_param_t* param);
+
+  std::unique_ptr<UcxWorker> worker_;
+  int rank_;
+  UcxOptions options_;
+  Capabilities capabilities_;
+  bool crowded_ = false;
+  std::vector<Peer> peers_;  // never moves: callbacks point into it
+  Open open_;                // posted, and UCX may still touch their buffers
+  std::vector<OperationRef> completed_;
+  std::vector<int> newly_lost_;
+  std::deque<Signal> signals_;
+  std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
+  std::uint32_t turns_since_look_ = 0;
+  std::vector<void*> closing_;  // UCX's requests for the ends of endpoints
+};
+
+}  // namespace sparcl

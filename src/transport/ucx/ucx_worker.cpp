@@ -1,0 +1,69 @@
+#include "src/transport/ucx/ucx_worker.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "src/base/log.hpp"
+#include "src/transport/ucx/ucx_error.hpp"
+
+namespace sparcl {
+
+Result<std::unique_ptr<UcxWorker>> UcxWorker::open() {
+  std::unique_ptr<UcxWorker> made(new UcxWorker);
+  SPARCL_RETURN_IF_ERROR(made->init());
+  return made;
+}
+
+Status UcxWorker::init() {
+  ucp_config_t* config = nullptr;
+  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_config_read(nullptr, nullptr, &config), "reading UCX's settings (UCX_...)"));
+  ucp_params_t params = {};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.name = "sparcl";
+  const ucs_status_t initialised = ucp_init(&params, config, &context_);
+  ucp_config_release(config);
+  SPARCL_RETURN_IF_ERROR(
+      ucx_status(initialised, "ucp_init (UCX_TLS and UCX_NET_DEVICES say what it may use; `ucx_info -d` what there is)"));
+
+  ucp_worker_params_t worker_params = {};
+  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_worker_create(context_, &worker_params, &worker_), "ucp_worker_create"));
+  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_worker_get_efd(worker_, &event_fd_), "ucp_worker_get_efd"));
+
+  ucp_context_attr_t attributes = {};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  if (ucp_context_query(context_, &attributes) == UCS_OK) {
+    moves_device_memory_ = (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+  }
+  return {};
+}
+
+UcxWorker::~UcxWorker() {
+  if (kept_) return;
+  if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  if (context_ != nullptr) ucp_cleanup(context_);
+}
+
+Result<std::vector<std::byte>> UcxWorker::address() const {
+  ucp_address_t* address = nullptr;
+  std::size_t bytes = 0;
+  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_worker_get_address(worker_, &address, &bytes), "ucp_worker_get_address"));
+  const auto* first = reinterpret_cast<const std::byte*>(address);
+  std::vector<std::byte> copy(first, first + bytes);
+  ucp_worker_release_address(worker_, address);
+  return copy;
+}
+
+void UcxWorker::sleep(double seconds, int extra_fd) {
+  if (!(seconds > 0) || ucp_worker_arm(worker_) != UCS_OK) return;  // busy: something came meanwhile
+  pollfd fds[2] = {{event_fd_, POLLIN, 0}, {extra_fd, POLLIN, 0}};
+  const int milliseconds = static_cast<int>(std::ceil(std::min(seconds, 3600.0) * 1e3));
+  ::poll(fds, extra_fd >= 0 ? 2 : 1, milliseconds);
+}
+
+}  // namespace sparcl
