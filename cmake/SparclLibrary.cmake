@@ -18,6 +18,9 @@ target_include_directories(sparcl PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}
 # For sparcl.hpp. CMake overlooks a feature of a language that a project has not enabled: projects of C alone stay as they are.
 target_compile_features(sparcl INTERFACE cxx_std_20)
 target_link_libraries(sparcl PRIVATE ${SPARCL_LAYERS} fmt::fmt spdlog::spdlog hwy::hwy Threads::Threads)
+if(SPARCL_WITH_UCX)
+  target_link_libraries(sparcl PRIVATE sparcl_transport_ucx)
+endif()
 sparcl_shared_library(sparcl)
 
 if(SPARCL_WITH_MPI)

@@ -98,7 +98,7 @@ enum { sparclVerifyDefault = 0, sparclVerifyOff = 1, sparclVerifyTouched = 2, sp
 /* Zero (NULL) in a field means: take it from the environment (SPARCL_TIMEOUT_S, SPARCL_VERIFY ...), else its default. */
 typedef struct {
   size_t size;           /* of this struct: set by SPARCL_CONFIG_INITIALIZER */
-  const char* transport; /* reserved: one transport a kind of communicator exists */
+  const char* transport; /* "mpi", "ucx", "loopback" or "auto"; NULL: SPARCL_TRANSPORT */
   double timeout_s;      /* seconds that a call waits for a peer that lives but is late; 600 */
   double liveness_s;     /* reserved for the heartbeat */
   int verify;            /* sparclVerify...: what a replica checks of its base; touched */

@@ -203,6 +203,8 @@ sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
   return guarded([&]() -> Status {
     if (comms == nullptr) return Status(Code::kInvalidArgument, "sparclCommInitLocal: comms is NULL");
     if (nranks < 1) return Status(Code::kInvalidArgument, fmt::format("sparclCommInitLocal: nranks is {}, must be at least 1", nranks));
+    const Result<sparcl::api::TransportChoice> choice = sparcl::api::choose_transport(sparcl::api::StartedBy::kThreads, nullptr);
+    if (!choice.ok()) return choice.status();
     std::vector<std::unique_ptr<sparclComm>> made;
     sparcl::LoopbackWorld world(nranks);  // its bodies outlive it
     for (int rank = 0; rank < nranks; ++rank) {

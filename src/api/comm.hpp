@@ -49,10 +49,25 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
 Status check_report(const sparclReport_t* report);
 Status write_report(const collectives::CallReport& report, sparclReport_t* into);
 
+// How the ranks of a communicator were started, which bounds what can carry it.
+enum class StartedBy { kMpi, kUniqueId, kThreads };
+enum class TransportKind { kMpi, kUcx, kLoopback };
+
+struct TransportChoice {
+  TransportKind kind;
+  const char* why;
+};
+// By the config, else by the environment.
+Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config);
+
 }  // namespace sparcl::api
 
 // The door from libsparcl_mpi into libsparcl. The first takes ownership of `transport`, a sparcl::Transport*, also if it fails.
 extern "C" SPARCL_API sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport, const sparclConfig_t* config);
+// Which transport a comm of MPI's ranks is to have: *uses_ucx is 0 or 1.
+extern "C" SPARCL_API sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* uses_ucx);
+// Makes a sparcl::UcxTransport*; gather is a const sparcl::OutOfBandGather*.
+extern "C" SPARCL_API sparclResult_t sparclInternalMakeUcx(void** transport, int rank, const void* gather);
 // Whether a comm could be configured by this config and the environment.
 extern "C" SPARCL_API sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config);
 extern "C" SPARCL_API sparclResult_t sparclInternalReportError(sparclResult_t result, const char* text);

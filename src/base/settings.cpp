@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::array kRows{
     SettingRow{"DEBUG", SettingType::kChoice, "off|error|warn|info|debug|trace", "warn", "what is logged to standard error"},
+    SettingRow{"TRANSPORT", SettingType::kChoice, "auto|mpi|ucx|loopback", "auto",
+               "what moves the bytes between ranks; auto: mpi where MPI starts them, ucx where a unique id does, loopback between the "
+               "threads of one process"},
     SettingRow{"TIMEOUT_S", SettingType::kSeconds, "", "600", "seconds that a call waits for a peer that lives but is late"},
     SettingRow{"VERIFY", SettingType::kChoice, "off|touched|full", "touched",
                "what a replica checks of its base: nothing, the old values at the changed positions, or the whole state "

@@ -2,7 +2,22 @@
 
 #include "sparcl/sparcl_mpi.h"
 #include "src/api/comm.hpp"
+#include "src/transport/mpi/mpi_gather.hpp"
 #include "src/transport/mpi/mpi_transport.hpp"
+
+namespace {
+
+// MPI brings the ranks together, UCX moves their bytes.
+sparclResult_t init_over_ucx(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
+  int rank = 0;
+  MPI_Comm_rank(mpi, &rank);
+  const sparcl::OutOfBandGather gather = [mpi](std::span<const std::byte> own) { return sparcl::mpi_gather(mpi, own); };
+  void* transport = nullptr;
+  const sparclResult_t made = sparclInternalMakeUcx(&transport, rank, &gather);
+  return made == sparclSuccess ? sparclInternalCommInitTransport(comm, transport, config) : made;
+}
+
+}  // namespace
 
 extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
   int initialised = 0;
@@ -12,15 +27,24 @@ extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, co
   // A rank that cannot go on says so before anybody waits for it in what follows.
   sparclResult_t mine = sparclInternalCheckConfig(config);
   if (comm == nullptr) mine = sparclInternalReportError(sparclInvalidArgument, "sparclCommInitMpi: comm is NULL");
-  int own = mine, worst = 0;
-  if (MPI_Allreduce(&own, &worst, 1, MPI_INT, MPI_MAX, mpi) != MPI_SUCCESS) {
+  int uses_ucx = 0;
+  if (mine == sparclSuccess) mine = sparclInternalChooseForMpi(config, &uses_ucx);
+  struct {
+    int result, ucx, not_ucx;
+  } own = {mine, uses_ucx, 1 - uses_ucx}, worst = {};
+  if (MPI_Allreduce(&own, &worst, 3, MPI_INT, MPI_MAX, mpi) != MPI_SUCCESS) {
     return sparclInternalReportError(sparclSystemError, "sparclCommInitMpi: MPI_Allreduce failed");
   }
   if (mine != sparclSuccess) return mine;
-  if (worst != sparclSuccess) {
-    return sparclInternalReportError(static_cast<sparclResult_t>(worst),
+  if (worst.result != sparclSuccess) {
+    return sparclInternalReportError(static_cast<sparclResult_t>(worst.result),
                                      "sparclCommInitMpi: another rank refused its config, its SPARCL_ settings or its arguments");
   }
+  if (worst.ucx != 0 && worst.not_ucx != 0) {
+    return sparclInternalReportError(sparclMismatch, "sparclCommInitMpi: some ranks ask for transport ucx, others for mpi: give all of them "
+                                                     "the same SPARCL_TRANSPORT and config.transport");
+  }
+  if (uses_ucx != 0) return init_over_ucx(comm, mpi, config);
   sparcl::Result<std::unique_ptr<sparcl::MpiTransport>> transport = sparcl::MpiTransport::create(mpi);
   if (!transport.ok()) {
     const sparcl::Status error = transport.status();

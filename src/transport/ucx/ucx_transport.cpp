@@ -142,6 +142,7 @@ OperationRef UcxTransport::send(int peer, Channel channel, Buffer message) {
   const UcxOperationRef operation = make(Operation::Kind::kSend, peer, channel, std::move(message));
   if (refused(*operation, check_posted(*operation, *this))) return operation;
   Peer& to = peers_[static_cast<std::size_t>(peer)];
+  to.talked = true;
   if (refused(*operation, to.lost)) return operation;
   const Result<ucp_ep_h> way = endpoint(to);
   if (refused(*operation, way.status())) return operation;
@@ -158,6 +159,7 @@ OperationRef UcxTransport::send(int peer, Channel channel, Buffer message) {
 OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
   const UcxOperationRef operation = make(Operation::Kind::kReceive, peer, channel, std::move(space));
   if (refused(*operation, check_posted(*operation, *this))) return operation;
+  peers_[static_cast<std::size_t>(peer)].talked = true;
   ucp_request_param_t param = {};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
@@ -397,7 +399,7 @@ void UcxTransport::say_farewell(double deadline) {
     for (Peer& peer : peers_) {
       if (peer.rank == rank_ || !peer.lost.ok()) continue;
       const auto index = static_cast<std::size_t>(peer.rank);
-      if (!told[index] && (peer.endpoint != nullptr || peer.said_farewell)) {
+      if (!told[index] && (peer.talked || peer.said_farewell)) {
         send_active(peer, nullptr);
         told[index] = true;
       }

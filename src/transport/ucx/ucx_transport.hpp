@@ -58,6 +58,7 @@ class UcxTransport final : public Transport {
     int rank = -1;
     PeerCard card;
     ucp_ep_h endpoint = nullptr;
+    bool talked = false;  // something was posted to it, or from it
     bool said_farewell = false;
     Status lost;  // not ok: it is gone, and why
   };

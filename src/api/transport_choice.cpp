@@ -1,0 +1,91 @@
+// Which transport carries a communicator, and why.
+
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "src/api/call.hpp"
+#include "src/api/comm.hpp"
+#include "src/api/error.hpp"
+#include "src/base/settings.hpp"
+#if SPARCL_WITH_UCX
+#include "src/transport/ucx/ucx_transport.hpp"
+#endif
+
+namespace sparcl::api {
+namespace {
+
+constexpr bool kHasUcx = SPARCL_WITH_UCX != 0;
+
+Result<std::string> wanted(const sparclConfig_t* given) {
+  sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(read_sized(given, "config", config));
+  if (config.transport == nullptr) return setting_choice("TRANSPORT");
+  const std::string_view name = config.transport;
+  for (const std::string_view known : {"auto", "mpi", "ucx", "loopback"}) {
+    if (name == known) return std::string(name);
+  }
+  return Status(Code::kInvalidArgument, fmt::format("config.transport = \"{}\": expected auto, mpi, ucx or loopback", name));
+}
+
+Status refuse(const std::string& name, const char* started, const char* instead) {
+  return Status(Code::kInvalidUsage, fmt::format("transport {} cannot carry ranks that {}: use {} (SPARCL_TRANSPORT, config.transport)", name,
+                                                 started, instead));
+}
+
+Result<TransportChoice> ucx(const char* why) {
+  if constexpr (kHasUcx) return TransportChoice{TransportKind::kUcx, why};
+  return Status(Code::kUnsupported, "transport ucx is not in this build: SPARCL_UCX=OFF, or no UCX was found (Debian: apt-get install libucx-dev)");
+}
+
+}  // namespace
+
+Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config) {
+  const Result<std::string> name = wanted(config);
+  if (!name.ok()) return name.status();
+  const bool is_auto = *name == "auto";
+  switch (by) {
+    case StartedBy::kThreads:
+      if (is_auto || *name == "loopback") return TransportChoice{TransportKind::kLoopback, "the ranks are threads of one process"};
+      return refuse(*name, "are threads of one process", "loopback");
+    case StartedBy::kUniqueId:
+      if (is_auto) return ucx("the ranks met by a unique id");
+      if (*name == "ucx") return ucx("it is asked for");
+      return refuse(*name, "met by a unique id", "ucx");
+    case StartedBy::kMpi:
+      if (is_auto) return TransportChoice{TransportKind::kMpi, "MPI started the ranks"};
+      if (*name == "mpi") return TransportChoice{TransportKind::kMpi, "it is asked for"};
+      if (*name == "ucx") return ucx("it is asked for");
+      return refuse(*name, "MPI started", "mpi or ucx");
+  }
+  return Status(Code::kInternalError, "ranks were started in an unknown way");
+}
+
+}  // namespace sparcl::api
+
+extern "C" {
+
+sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* uses_ucx) {
+  return sparcl::api::guarded([&]() -> sparcl::Status {
+    const auto choice = sparcl::api::choose_transport(sparcl::api::StartedBy::kMpi, config);
+    if (!choice.ok()) return choice.status();
+    *uses_ucx = choice->kind == sparcl::api::TransportKind::kUcx ? 1 : 0;
+    return {};
+  });
+}
+
+sparclResult_t sparclInternalMakeUcx([[maybe_unused]] void** transport, [[maybe_unused]] int rank, [[maybe_unused]] const void* gather) {
+  return sparcl::api::guarded([&]() -> sparcl::Status {
+#if SPARCL_WITH_UCX
+    auto made = sparcl::UcxTransport::create(rank, *static_cast<const sparcl::OutOfBandGather*>(gather));
+    if (!made.ok()) return made.status();
+    *transport = made->release();
+    return {};
+#else
+    return sparcl::Status(sparcl::Code::kUnsupported, "transport ucx is not in this build");
+#endif
+  });
+}
+
+}  // extern "C"
