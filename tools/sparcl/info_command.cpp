@@ -22,11 +22,15 @@ struct Part {  // a body behind a contract
 
 std::vector<Part> transports() {
   constexpr bool kWithMpi = SPARCL_WITH_MPI != 0;
+  constexpr bool kWithUcx = SPARCL_WITH_UCX != 0;
   return {{"loopback", true, "ranks are threads of one process (sparclCommInitLocal)"},
           {"mpi", kWithMpi,
            kWithMpi ? "built: programs that link libsparcl_mpi use it (sparclCommInitMpi); this program needs none"
                     : "left out of this build: SPARCL_MPI=OFF, or no MPI was found"},
-          {"ucx", false, "not in this version"},
+          {"ucx", kWithUcx,
+           kWithUcx ? "built: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by SPARCL_TRANSPORT=ucx; "
+                      "UCX_TLS says over what"
+                    : "left out of this build: SPARCL_UCX=OFF, or no UCX was found"},
           {"nccl", false, "not in this version"}};
 }
 
