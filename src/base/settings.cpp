@@ -42,6 +42,9 @@ constexpr std::array kRows{
                "it may use cores"},
     SettingRow{"KERNELS", SettingType::kChoice, "auto|ref|cpu", "auto",
                "kernel bodies; auto: SIMD for the best instruction set of this machine"},
+    SettingRow{"INTERFACE", SettingType::kText, "", "auto",
+               "network interfaces at which ranks without MPI may reach this process: names or how they begin, as in eth,ib0; ^docker: "
+               "all but these; auto: all but loopback, which is taken where there is nothing else"},
 };
 
 const SettingRow& row_of(std::string_view name) {
@@ -94,10 +97,12 @@ Result<std::string> setting_choice(std::string_view name) {
 
 std::string accepted_values(const SettingRow& row) {
   if (row.type == SettingType::kChoice) return fmt::format("one of {}", row.choices);
+  if (row.type == SettingType::kText) return "a text";
   return row.type == SettingType::kSeconds ? "a positive number of seconds" : "a number that is not negative";
 }
 
 Status check_setting(const SettingRow& row) {
+  if (row.type == SettingType::kText) return {};  // whoever uses it knows more
   return row.type == SettingType::kChoice ? setting_choice(row.name).status() : setting_number(row.name).status();
 }
 

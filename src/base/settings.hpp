@@ -9,7 +9,7 @@
 
 namespace sparcl {
 
-enum class SettingType { kChoice, kSeconds, kCount, kBytes };
+enum class SettingType { kChoice, kSeconds, kCount, kBytes, kText };
 
 struct SettingRow {
   std::string_view name;     // "TIMEOUT_S"; the environment variable is SPARCL_TIMEOUT_S

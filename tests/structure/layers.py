@@ -24,6 +24,7 @@ TOP_FOLDERS = ["tools", "bench", "slurm", "tests"]
 BODIES = [
     "kernels/ref", "kernels/cpu", "kernels/cuda", "kernels/kokkos",
     "src/transport/loopback", "src/transport/fault", "src/transport/mpi", "src/transport/ucx", "src/transport/nccl",
+    "src/transport/bootstrap", "src/transport/liveness",
 ]  # fmt: skip
 MAY_NAME_BODIES = ["api"]
 

@@ -70,6 +70,8 @@ const char* type_name(SettingType type) {
       return "count";
     case SettingType::kBytes:
       return "bytes";
+    case SettingType::kText:
+      return "text";
   }
   return "unknown";
 }

@@ -1,0 +1,123 @@
+#include "src/transport/bootstrap/bootstrap.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/transport/network_interfaces.hpp"
+
+namespace sparcl {
+namespace {
+
+constexpr double kLongestSeconds = 1e9;
+
+Status check(int nranks, int rank, std::span<const std::byte> own, double timeout_s) {
+  if (nranks < 1 || nranks > kMaxRanks) {
+    return Status(Code::kInvalidArgument, fmt::format("nranks is {}: expected 1 to {}", nranks, kMaxRanks));
+  }
+  if (rank < 0 || rank >= nranks) {
+    return Status(Code::kInvalidArgument, fmt::format("rank is {}: expected 0 to {}", rank, nranks - 1));
+  }
+  if (own.size() > kMaxBlobBytes) {
+    return Status(Code::kInvalidArgument, fmt::format("{} bytes to exchange: at most {} fit", own.size(), kMaxBlobBytes));
+  }
+  if (!(timeout_s > 0))
+    return Status(Code::kInvalidArgument, fmt::format("a time-out of {} s: expected a positive number", timeout_s));
+  return {};
+}
+
+// One rank's wait for the table.
+class Waiter {
+ public:
+  Waiter(FoundRoot root, int nranks, double deadline, const GatherOptions& options)
+      : root_(std::move(root)), nranks_(nranks), deadline_(deadline), options_(options) {}
+
+  Status join(const Join& own) {
+    const Result<RecordLine::Payload> payload = RecordLine::make_payload(RecordKind::kJoin, encode_join(own));
+    if (!payload.ok()) return payload.status();
+    return root_.line.queue(*payload);
+  }
+
+  Result<BlobTable> wait() {
+    heard_ = monotonic_seconds();
+    while (true) {
+      ByteLine& line = root_.line.line();
+      if (line.write() == ByteLine::Progress::kClosed) return ended();
+      switch (root_.line.receive()) {
+        case RecordLine::Progress::kClosed:
+          return ended();
+        case RecordLine::Progress::kForged:
+          return Status(Code::kCorrupt, fmt::format("bytes from {} are damaged", where()));
+        case RecordLine::Progress::kMore:
+          SPARCL_RETURN_IF_ERROR(sleep(line));
+          continue;
+        case RecordLine::Progress::kRecord:
+          break;
+      }
+      if (root_.line.kind() == RecordKind::kTable) return decode_table(root_.line.payload(), nranks_);
+      if (root_.line.kind() == RecordKind::kFailure) return decode_failure(root_.line.payload());
+      const Result<Note> note = decode_note(root_.line.payload());
+      if (note.ok()) note_ = *note;
+    }
+  }
+
+ private:
+  std::string where() const { return fmt::format("the process that made the unique id, at {}", to_text(root_.address)); }
+
+  Status ended() const {
+    return Status(Code::kRemoteError,
+                  fmt::format("{}, ended before all ranks had come: {}", where(), root_.line.line().why_closed()));
+  }
+
+  Status sleep(const ByteLine& line) {
+    const short events = static_cast<short>(POLLIN | (line.has_queued() ? POLLOUT : 0));
+    pollfd entry{line.socket().fd(), events, 0};
+    const double silent = heard_ + options_.silence_s;
+    if (poll_until({&entry, 1}, std::min(silent, deadline_)) > 0) {
+      heard_ = monotonic_seconds();
+      return {};
+    }
+    if (monotonic_seconds() >= deadline_) {
+      return Status(Code::kTimeout,
+                    fmt::format("{} of {} ranks had come to {}, when the time was over", note_.came, nranks_, where()));
+    }
+    return Status(Code::kRemoteError,
+                  fmt::format("{}, has been silent for {:.3g} s: it is stopped, or cut off", where(), options_.silence_s));
+  }
+
+  FoundRoot root_;
+  int nranks_;
+  double deadline_;
+  GatherOptions options_;
+  double heard_ = 0;
+  Note note_;
+};
+
+}  // namespace
+
+Result<BlobTable> all_gather(const UniqueId& id, int nranks, int rank, std::span<const std::byte> own, double timeout_s,
+                             const GatherOptions& options) {
+  SPARCL_RETURN_IF_ERROR(check(nranks, rank, own, timeout_s));
+  const double until = monotonic_seconds() + std::min(timeout_s, kLongestSeconds);
+  Result<FoundRoot> root = find_root(id, nranks, until, options.search);
+  if (!root.ok()) return root.status();
+
+  Join join;
+  join.rank = rank;
+  join.nranks = nranks;
+  join.pid = static_cast<std::uint32_t>(getpid());
+  join.patience_ms = static_cast<std::uint64_t>(std::max(0.0, until - monotonic_seconds()) * 1e3);
+  join.host = own_host_name();
+  join.blob.assign(own.begin(), own.end());
+  Waiter waiter(std::move(*root), nranks, until + options.grace_s, options);
+  SPARCL_RETURN_IF_ERROR(waiter.join(join));
+  Result<BlobTable> table = waiter.wait();
+  if (table.ok() && !std::ranges::equal((*table)[static_cast<std::size_t>(rank)], own)) {
+    return Status(Code::kInternalError, "the ranks' table holds other bytes than this rank gave");
+  }
+  return table;
+}
+
+}  // namespace sparcl

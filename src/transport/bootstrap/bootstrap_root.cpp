@@ -1,0 +1,130 @@
+#include "src/transport/bootstrap/bootstrap_root.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <system_error>
+
+#include "src/base/keyed_hash.hpp"
+#include "src/base/log.hpp"
+#include "src/transport/network_interfaces.hpp"
+
+namespace sparcl {
+namespace {
+
+constexpr int kBacklog = 4096;              // the kernel cuts it to net.core.somaxconn
+constexpr int kTries = 16;                  // for one port that is free at all addresses
+constexpr std::size_t kMostLingering = 16;  // ids that were used, and still answer latecomers
+
+struct Listeners {
+  std::vector<Socket> sockets;
+  std::vector<NetAddress> addresses;
+  std::uint16_t port = 0;
+};
+
+// The first address chooses the port. False: another address has it taken.
+Result<Listeners> listen_at_one_port(std::span<const NetAddress> addresses) {
+  Listeners made;
+  Status last(Code::kInvalidArgument, "there is no address to listen at");
+  for (NetAddress address : addresses) {
+    address.port = made.port;
+    Result<Socket> socket = listen_at(address, kBacklog);
+    if (!socket.ok()) {  // an address may vanish, or not be ready yet
+      last = socket.status();
+      continue;
+    }
+    if (made.port == 0) {
+      const Result<NetAddress> own = local_address(*socket);
+      if (!own.ok()) return own.status();
+      made.port = address.port = own->port;
+    }
+    made.sockets.push_back(std::move(*socket));
+    made.addresses.push_back(address);
+  }
+  if (made.sockets.empty()) return last.with_prefix("unique id: ");
+  return made;
+}
+
+// Whichever try gets the most addresses.
+Result<Listeners> listen_at_all(std::span<const NetAddress> addresses) {
+  Result<Listeners> best = listen_at_one_port(addresses);
+  for (int i = 1; i < kTries && best.ok() && best->sockets.size() < addresses.size(); ++i) {
+    Result<Listeners> next = listen_at_one_port(addresses);
+    if (next.ok() && next->sockets.size() > best->sockets.size()) best = std::move(next);
+  }
+  return best;
+}
+
+// The user's signals are for the user's threads.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start(std::span<const NetAddress> addresses, const RootOptions& options) {
+  Result<Listeners> listeners = listen_at_all(addresses.first(addresses_that_fit(addresses)));
+  if (!listeners.ok()) return listeners.status();
+  std::unique_ptr<BootstrapRoot> root(new BootstrapRoot);
+  root->id_.port = listeners->port;
+  root->id_.addresses = listeners->addresses;
+  SPARCL_RETURN_IF_ERROR(fill_random(root->id_.secret));
+  Result<WakeEvent> stop = WakeEvent::create();
+  if (!stop.ok()) return stop.status();
+  root->stop_ = std::move(*stop);
+  root->server_ = std::make_unique<RootServer>(root->id_.secret, std::move(listeners->sockets), options);
+  root->pid_ = getpid();
+  try {
+    const SignalsBlocked blocked;
+    root->thread_ = std::thread([own = root.get()] { own->server_->run(own->stop_, own->stopping_); });
+  } catch (const std::system_error& error) {
+    return Status(Code::kSystemError, fmt::format("unique id: no thread for it: {}", error.what()));
+  }
+  log_debug("bootstrap: listening at {} and {} more", to_text(root->id_.addresses.front()), root->id_.addresses.size() - 1);
+  return root;
+}
+
+BootstrapRoot::~BootstrapRoot() {
+  if (!thread_.joinable()) return;
+  if (getpid() != pid_) {  // a child of fork(): joining would wait for ever
+    thread_.detach();
+    (void)server_.release();  // it may have been forked in the middle of anything
+    return;
+  }
+  stopping_.store(true, std::memory_order_release);
+  stop_.wake();
+  thread_.join();
+}
+
+Result<std::array<std::byte, kUniqueIdBytes>> make_unique_id() {
+  const Result<std::vector<NetAddress>> addresses = own_addresses();
+  if (!addresses.ok()) return addresses.status();
+  // The first use of libcrypto registers its clean-up at exit: it must run after that of `roots`, whose threads use it.
+  if (const Result<KeyedHash> first_use = keyed_hash({}, {}); !first_use.ok()) return first_use.status();
+  Result<std::unique_ptr<BootstrapRoot>> root = BootstrapRoot::start(*addresses);
+  if (!root.ok()) return root.status();
+  const std::array<std::byte, kUniqueIdBytes> id = encode_unique_id((*root)->id());
+
+  static std::mutex mutex;
+  static std::vector<std::unique_ptr<BootstrapRoot>> roots;  // the oldest first
+  const std::lock_guard lock(mutex);
+  const auto is_over = [](const auto& other) { return other->is_over(); };
+  auto surplus = std::count_if(roots.begin(), roots.end(), is_over) - static_cast<std::ptrdiff_t>(kMostLingering);
+  std::erase_if(roots, [&](const auto& other) { return is_over(other) && surplus-- > 0; });
+  roots.push_back(std::move(*root));
+  return id;
+}
+
+}  // namespace sparcl

@@ -1,0 +1,43 @@
+#pragma once
+// The process that makes a unique id serves it, by a thread of its own, until the ranks have met.
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "src/base/status.hpp"
+#include "src/transport/bootstrap/root_server.hpp"
+#include "src/transport/bootstrap/unique_id.hpp"
+
+namespace sparcl {
+
+class BootstrapRoot {
+ public:
+  // Listens at these addresses (ports are not looked at), as many as fit into an id, at one port.
+  static Result<std::unique_ptr<BootstrapRoot>> start(std::span<const NetAddress> addresses, const RootOptions& options = {});
+
+  // Ranks that still wait are told that this process ends. Harmless in a child of fork(), where there is no such thread.
+  ~BootstrapRoot();
+  BootstrapRoot(const BootstrapRoot&) = delete;
+  BootstrapRoot& operator=(const BootstrapRoot&) = delete;
+
+  const UniqueId& id() const { return id_; }
+  bool is_over() const { return server_->is_over(); }
+
+ private:
+  BootstrapRoot() = default;
+
+  UniqueId id_;
+  std::unique_ptr<RootServer> server_;
+  WakeEvent stop_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+  int pid_ = 0;
+};
+
+// sparclGetUniqueId: a new id, served by this process at the addresses that the setting INTERFACE allows until it has been used, or
+// the process ends.
+Result<std::array<std::byte, kUniqueIdBytes>> make_unique_id();
+
+}  // namespace sparcl
