@@ -16,8 +16,9 @@ Result<KeyedHash> keyed_hash(std::span<const std::byte> key, std::span<const std
   unsigned length = 0;
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
   auto* out = reinterpret_cast<unsigned char*>(hash.data());
+  const void* key_data = key.empty() ? "" : static_cast<const void*>(key.data());  // nullptr would mean the key of the last call
   const bool made = key.size() <= INT_MAX &&
-                    HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), data, bytes.size(), out, &length) != nullptr;
+                    HMAC(EVP_sha256(), key_data, static_cast<int>(key.size()), data, bytes.size(), out, &length) != nullptr;
   if (made && length == hash.size()) return hash;
   return Status(Code::kSystemError, "libcrypto gives no HMAC-SHA256 here: its configuration forbids it, or memory ran out");
 }

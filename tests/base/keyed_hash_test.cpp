@@ -18,6 +18,10 @@ std::string hex(std::string_view key, std::string_view text) {
   return out;
 }
 
+TEST(KeyedHash, TakesEmptyKeysAndTexts) {
+  EXPECT_EQ(hex("", ""), "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
+}
+
 // RFC 4231, test cases 1, 2 and 6.
 TEST(KeyedHash, IsHmacSha256) {
   EXPECT_EQ(hex(std::string(20, '\x0b'), "Hi There"), "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");

@@ -6,14 +6,18 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
+#include <exception>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace sparcl::test {
 
 class ChildProcess {
  public:
-  // `part` returns what it wants to say; text() then gives it to the parent.
+  // `part` returns what it wants to say; text() then gives it to the parent. To say something earlier it may take the int of a
+  // descriptor and write there.
   template <class Part>
   explicit ChildProcess(Part part) {
     int ends[2];
@@ -26,12 +30,16 @@ class ChildProcess {
       return;
     }
     close(ends[0]);
-    const std::string text = part();
-    std::size_t done = 0;
-    while (done < text.size()) {
-      const ssize_t count = write(ends[1], text.data() + done, text.size() - done);
-      if (count <= 0) break;
-      done += static_cast<std::size_t>(count);
+    try {  // the child must not go on with the parent's tests
+      std::string text;
+      if constexpr (std::is_invocable_v<Part, int>) {
+        text = part(ends[1]);
+      } else {
+        text = part();
+      }
+      write_all(ends[1], text.data(), text.size());
+    } catch (const std::exception& error) {
+      write_all(ends[1], error.what(), std::strlen(error.what()));
     }
     _exit(0);
   }
@@ -45,6 +53,19 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   void kill(int signal) const { ::kill(pid_, signal); }
+
+  // What it says before its end, in so many bytes; fewer if it ends before.
+  std::string text(std::size_t bytes) {
+    std::string all(bytes, '\0');
+    std::size_t done = 0;
+    while (done < bytes) {
+      const ssize_t count = read(out_, all.data() + done, bytes - done);
+      if (count <= 0) break;
+      done += static_cast<std::size_t>(count);
+    }
+    all.resize(done);
+    return all;
+  }
 
   // Waits for the process's end and returns what its part said.
   std::string text() {
@@ -62,6 +83,14 @@ class ChildProcess {
   }
 
  private:
+  static void write_all(int out, const char* text, std::size_t bytes) {
+    for (std::size_t done = 0; done < bytes;) {
+      const ssize_t count = write(out, text + done, bytes - done);
+      if (count <= 0) return;
+      done += static_cast<std::size_t>(count);
+    }
+  }
+
   pid_t pid_ = -1;
   int out_ = -1;
 };

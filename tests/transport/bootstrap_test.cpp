@@ -278,30 +278,33 @@ GatherOptions hasty() {
 
 // A root in a process of its own, which says its id through a pipe and then waits to be killed.
 struct RemoteRoot {
-  explicit RemoteRoot(rlim_t descriptors = 0) {
-    int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
-    process.emplace([&]() -> std::string {
-      if (descriptors != 0) {
-        const rlimit limit{descriptors, descriptors};
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-      }
-      const auto root = BootstrapRoot::start(kHere, {.note_s = 0.1});
-      const auto bytes = encode_unique_id((*root)->id());
-      (void)!write(ends[1], bytes.data(), bytes.size());
-      pause();
-      return "";
-    });
-    std::array<std::byte, kUniqueIdBytes> bytes{};
-    EXPECT_EQ(read(ends[0], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
-    close(ends[0]);
-    close(ends[1]);
-    const Result<UniqueId> decoded = decode_unique_id(bytes);
-    EXPECT_TRUE(decoded.ok());
-    id = *decoded;
+  static void leave_only(int descriptors) {
+    std::vector<Socket> probes;
+    for (int i = 0; i < descriptors; ++i) probes.emplace_back(dup(STDERR_FILENO));
+    const rlimit limit{static_cast<rlim_t>(probes.back().fd()) + 1, static_cast<rlim_t>(probes.back().fd()) + 1};
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
   }
 
-  std::optional<ChildProcess> process;
+  // `descriptors`: how many it may open, if not 0, besides those that it has.
+  explicit RemoteRoot(int descriptors = 0)
+      : process([&](int out) -> std::string {
+          if (descriptors != 0) leave_only(descriptors);
+          const auto root = BootstrapRoot::start(kHere, {.note_s = 0.1});
+          if (!root.ok()) return root.status().message();
+          const auto bytes = encode_unique_id((*root)->id());
+          (void)!write(out, bytes.data(), bytes.size());
+          pause();
+          return "";
+        }) {
+    const std::string text = process.text(kUniqueIdBytes);
+    std::array<std::byte, kUniqueIdBytes> bytes{};
+    std::copy(text.begin(), text.end(), reinterpret_cast<char*>(bytes.data()));
+    const Result<UniqueId> decoded = decode_unique_id(bytes);
+    EXPECT_TRUE(decoded.ok()) << text;
+    if (decoded.ok()) id = *decoded;
+  }
+
+  ChildProcess process;
   UniqueId id;
 };
 
@@ -321,7 +324,7 @@ TEST(BootstrapProcesses, AKilledRootIsKnown) {
   const RemoteRoot root;
   ChildProcess waiting([&] { return text_of(all_gather(root.id, 2, 0, {}, kLong, hasty())); });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  root.process->kill(SIGKILL);
+  root.process.kill(SIGKILL);
   EXPECT_THAT(waiting.text(), testing::AnyOf(HasSubstr("ended before all ranks had come"), HasSubstr("cannot be reached")));
   ChildProcess late([&] { return text_of(all_gather(root.id, 2, 1, {}, kLong, hasty())); });
   EXPECT_THAT(late.text(), HasSubstr("cannot be reached at 127.0.0.1"));
@@ -331,7 +334,7 @@ TEST(BootstrapProcesses, AStoppedRootIsKnown) {
   const RemoteRoot root;
   ChildProcess waiting([&] { return text_of(all_gather(root.id, 2, 0, {}, kLong, hasty())); });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  root.process->kill(SIGSTOP);
+  root.process.kill(SIGSTOP);
   EXPECT_THAT(waiting.text(), testing::AnyOf(HasSubstr("has been silent for 3 s"), HasSubstr("no answer")));
 }
 
@@ -347,7 +350,7 @@ TEST(BootstrapProcesses, AKilledRankIsNamed) {
 }
 
 TEST(BootstrapProcesses, TooFewDescriptorsAreNamed) {
-  const RemoteRoot root(40);
+  const RemoteRoot root(24);
   for (const Result<BlobTable>& result : gather(root.id, ranks(64))) expect_error(result, Code::kSystemError, "ulimit -n");
 }
 

@@ -1,5 +1,6 @@
 #include "src/transport/bootstrap/roll_call.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ Join member(int rank, int nranks, std::size_t blob_bytes = 3) {
   join.rank = rank;
   join.nranks = nranks;
   join.pid = 100 + static_cast<std::uint32_t>(rank);
-  join.host = "h" + std::to_string(rank);
+  join.host = fmt::format("h{}", rank);
   join.blob.assign(blob_bytes, static_cast<std::byte>(rank));
   return join;
 }

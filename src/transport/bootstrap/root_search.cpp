@@ -59,7 +59,8 @@ class Candidate {
   enum class Phase { kIdle, kConnecting, kGreeted };
 
   void greet(double now) {
-    if (const int error = connect_error(line_.socket()); error != 0) return fail(error_text(error), now, error != ECONNRESET && error != ETIMEDOUT);
+    if (const int error = connect_error(line_.socket()); error != 0)
+      return fail(error_text(error), now, error != ECONNRESET && error != ETIMEDOUT);
     send_at_once(line_.socket());
     if (const Status status = fill_random(nonce_); !status.ok()) return fail(status.message(), now, true);
     line_.queue(encode_hello(nonce_));

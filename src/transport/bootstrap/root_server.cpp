@@ -35,7 +35,7 @@ void RootServer::run(const WakeEvent& stop, const std::atomic<bool>& stopping) {
 
 bool RootServer::turn(const WakeEvent& stop) {
   const double begin = monotonic_seconds();
-  const bool accepting = begin >= accept_from_;
+  const bool accepting = begin >= accept_time();
   std::vector<pollfd> entries{{stop.fd(), POLLIN, 0}};
   for (const Socket& listener : listeners_) entries.push_back({accepting ? listener.fd() : -1, POLLIN, 0});
   const std::size_t first_peer = entries.size();
@@ -59,7 +59,7 @@ bool RootServer::turn(const WakeEvent& stop) {
 
 double RootServer::next_deadline(double now) const {
   double next = now + kFarSeconds;
-  if (now < accept_from_) next = std::min(next, accept_from_);
+  if (const double from = accept_time(); now < from) next = std::min(next, from);
   if (decided_ && linger_until_ > now) next = std::min(next, linger_until_);
   for (const auto& peer : peers_) {
     next = std::min(next, peer->deadline());
@@ -82,25 +82,35 @@ void RootServer::accept_all(const Socket& listener, double now) {
   }
 }
 
-// Whether one more stranger may come in; the oldest goes where it has had its time.
-bool RootServer::make_room(double now) {
+// The oldest stranger, if there are as many as there may be: they are appended as they come.
+RootPeer* RootServer::oldest_of_too_many() const {
   const auto is_stranger = [](const auto& peer) { return peer->phase() == Phase::kStranger; };
   const auto strangers = static_cast<std::size_t>(std::count_if(peers_.begin(), peers_.end(), is_stranger));
-  if (strangers < options_.max_strangers) return true;
-  RootPeer& oldest = **std::find_if(peers_.begin(), peers_.end(), is_stranger);  // they are appended as they come
-  if (now - oldest.born() >= options_.evict_s) {
-    oldest.drop();
-    return true;
-  }
-  accept_from_ = oldest.born() + options_.evict_s;
-  return false;
+  return strangers < options_.max_strangers ? nullptr : std::find_if(peers_.begin(), peers_.end(), is_stranger)->get();
+}
+
+double RootServer::accept_time() const {
+  const RootPeer* oldest = oldest_of_too_many();
+  return oldest == nullptr ? accept_from_ : std::max(accept_from_, oldest->born() + options_.evict_s);
+}
+
+// Whether one more stranger may come in; the oldest goes where it has had its time.
+bool RootServer::make_room(double now) {
+  RootPeer* oldest = oldest_of_too_many();
+  if (oldest == nullptr) return true;
+  if (now - oldest->born() < options_.evict_s) return false;
+  oldest->drop();
+  return true;
 }
 
 void RootServer::out_of_descriptors(int error, double now) {
   accept_from_ = now + 0.1;
   const auto is_stranger = [](const auto& peer) { return peer->phase() == Phase::kStranger; };
   const auto stranger = std::find_if(peers_.begin(), peers_.end(), is_stranger);
-  if (stranger != peers_.end()) return (*stranger)->drop();
+  if (stranger != peers_.end()) {  // a young one may be a rank
+    if (now - (*stranger)->born() >= options_.evict_s) (*stranger)->drop();
+    return;
+  }
   if (decided_ || roll_.came() == 0) return;
   fail(Status(Code::kSystemError,
               fmt::format(

@@ -36,6 +36,8 @@ class RootServer {
   bool turn(const WakeEvent& stop);
   double next_deadline(double now) const;
   void accept_all(const Socket& listener, double now);
+  RootPeer* oldest_of_too_many() const;
+  double accept_time() const;
   bool make_room(double now);
   void out_of_descriptors(int error, double now);
   void step(RootPeer& peer, double now);
@@ -53,7 +55,7 @@ class RootServer {
   std::optional<Status> decided_;  // once set: what latecomers are told
   double first_join_ = 0;
   double next_note_ = 0;
-  double accept_from_ = 0;  // no connection is taken before
+  double accept_from_ = 0;  // no connection is taken before: descriptors ran out
   double linger_until_ = 0;
   std::atomic<bool> over_ = false;
 };
