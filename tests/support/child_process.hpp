@@ -5,10 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -93,6 +96,27 @@ class ChildProcess {
 
   pid_t pid_ = -1;
   int out_ = -1;
+};
+
+// Holds a process stopped for a scope, also where something else on the machine continues all processes now and then.
+class StoppedProcess {
+ public:
+  explicit StoppedProcess(const ChildProcess& process)
+      : pid_(process.pid()), thread_([this] {
+          for (; !over_.load(); std::this_thread::sleep_for(std::chrono::milliseconds(20))) ::kill(pid_, SIGSTOP);
+        }) {}
+  ~StoppedProcess() {
+    over_.store(true);
+    thread_.join();
+    ::kill(pid_, SIGCONT);
+  }
+  StoppedProcess(const StoppedProcess&) = delete;
+  StoppedProcess& operator=(const StoppedProcess&) = delete;
+
+ private:
+  pid_t pid_;
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
 };
 
 }  // namespace sparcl::test

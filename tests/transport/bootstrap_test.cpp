@@ -334,7 +334,7 @@ TEST(BootstrapProcesses, AStoppedRootIsKnown) {
   const RemoteRoot root;
   ChildProcess waiting([&] { return text_of(all_gather(root.id, 2, 0, {}, kLong, hasty())); });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  root.process.kill(SIGSTOP);
+  const test::StoppedProcess stopped(root.process);
   EXPECT_THAT(waiting.text(), testing::AnyOf(HasSubstr("has been silent for 3 s"), HasSubstr("no answer")));
 }
 

@@ -12,6 +12,7 @@ namespace sparcl {
 namespace {
 
 constexpr double kLongestSeconds = 1e9;
+constexpr double kLookSeconds = 0.5;
 
 Status check(int nranks, int rank, std::span<const std::byte> own, double timeout_s) {
   if (nranks < 1 || nranks > kMaxRanks) {
@@ -41,7 +42,6 @@ class Waiter {
   }
 
   Result<BlobTable> wait() {
-    heard_ = monotonic_seconds();
     while (true) {
       ByteLine& line = root_.line.line();
       if (line.write() == ByteLine::Progress::kClosed) return ended();
@@ -74,15 +74,16 @@ class Waiter {
   Status sleep(const ByteLine& line) {
     const short events = static_cast<short>(POLLIN | (line.has_queued() ? POLLOUT : 0));
     pollfd entry{line.socket().fd(), events, 0};
-    const double silent = heard_ + options_.silence_s;
-    if (poll_until({&entry, 1}, std::min(silent, deadline_)) > 0) {
-      heard_ = monotonic_seconds();
-      return {};
-    }
+    // Silence is counted while this process runs: one that was stopped for long must not blame the root.
+    const double begin = monotonic_seconds();
+    const bool heard = poll_until({&entry, 1}, std::min(begin + kLookSeconds, deadline_)) > 0;
+    silent_s_ = heard ? 0 : silent_s_ + std::min(monotonic_seconds() - begin, kLookSeconds);
+    if (heard) return {};
     if (monotonic_seconds() >= deadline_) {
       return Status(Code::kTimeout,
                     fmt::format("{} of {} ranks had come to {}, when the time was over", note_.came, nranks_, where()));
     }
+    if (silent_s_ < options_.silence_s) return {};
     return Status(Code::kRemoteError,
                   fmt::format("{}, has been silent for {:.3g} s: it is stopped, or cut off", where(), options_.silence_s));
   }
@@ -91,7 +92,7 @@ class Waiter {
   int nranks_;
   double deadline_;
   GatherOptions options_;
-  double heard_ = 0;
+  double silent_s_ = 0;
   Note note_;
 };
 

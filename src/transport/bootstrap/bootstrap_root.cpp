@@ -1,12 +1,9 @@
 #include "src/transport/bootstrap/bootstrap_root.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
-#include <system_error>
 
 #include "src/base/keyed_hash.hpp"
 #include "src/base/log.hpp"
@@ -58,20 +55,6 @@ Result<Listeners> listen_at_all(std::span<const NetAddress> addresses) {
   return best;
 }
 
-// The user's signals are for the user's threads.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start(std::span<const NetAddress> addresses, const RootOptions& options) {
@@ -81,31 +64,15 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start(std::span<const NetA
   root->id_.port = listeners->port;
   root->id_.addresses = listeners->addresses;
   SPARCL_RETURN_IF_ERROR(fill_random(root->id_.secret));
-  Result<WakeEvent> stop = WakeEvent::create();
-  if (!stop.ok()) return stop.status();
-  root->stop_ = std::move(*stop);
   root->server_ = std::make_unique<RootServer>(root->id_.secret, std::move(listeners->sockets), options);
-  root->pid_ = getpid();
-  try {
-    const SignalsBlocked blocked;
-    root->thread_ = std::thread([own = root.get()] { own->server_->run(own->stop_, own->stopping_); });
-  } catch (const std::system_error& error) {
-    return Status(Code::kSystemError, fmt::format("unique id: no thread for it: {}", error.what()));
-  }
+  SPARCL_RETURN_IF_ERROR(
+      root->thread_.start("the unique id", [server = root->server_.get()](const auto& stop) { server->run(stop); }));
   log_debug("bootstrap: listening at {} and {} more", to_text(root->id_.addresses.front()), root->id_.addresses.size() - 1);
   return root;
 }
 
 BootstrapRoot::~BootstrapRoot() {
-  if (!thread_.joinable()) return;
-  if (getpid() != pid_) {  // a child of fork(): joining would wait for ever
-    thread_.detach();
-    (void)server_.release();  // it may have been forked in the middle of anything
-    return;
-  }
-  stopping_.store(true, std::memory_order_release);
-  stop_.wake();
-  thread_.join();
+  if (!thread_.stop()) (void)server_.release();
 }
 
 Result<std::array<std::byte, kUniqueIdBytes>> make_unique_id() {

@@ -2,13 +2,12 @@
 // The process that makes a unique id serves it, by a thread of its own, until the ranks have met.
 
 #include <array>
-#include <atomic>
 #include <memory>
-#include <thread>
 
 #include "src/base/status.hpp"
 #include "src/transport/bootstrap/root_server.hpp"
 #include "src/transport/bootstrap/unique_id.hpp"
+#include "src/transport/service_thread.hpp"
 
 namespace sparcl {
 
@@ -30,10 +29,7 @@ class BootstrapRoot {
 
   UniqueId id_;
   std::unique_ptr<RootServer> server_;
-  WakeEvent stop_;
-  std::atomic<bool> stopping_ = false;
-  std::thread thread_;
-  int pid_ = 0;
+  ServiceThread thread_;
 };
 
 // sparclGetUniqueId: a new id, served by this process at the addresses that the setting INTERFACE allows until it has been used, or

@@ -26,14 +26,14 @@ RecordLine::Payload failure_payload(const Status& failure) {
 RootServer::RootServer(const Secret& secret, std::vector<Socket> listeners, const RootOptions& options)
     : secret_(secret), listeners_(std::move(listeners)), options_(options) {}
 
-void RootServer::run(const WakeEvent& stop, const std::atomic<bool>& stopping) {
-  while (!stopping.load(std::memory_order_acquire)) {
+void RootServer::run(const ServiceThread::Stop& stop) {
+  while (!stop.is_asked()) {
     if (!turn(stop)) return;
   }
   fail(Status(Code::kRemoteError, "the process that made the unique id is ending"), monotonic_seconds());
 }
 
-bool RootServer::turn(const WakeEvent& stop) {
+bool RootServer::turn(const ServiceThread::Stop& stop) {
   const double begin = monotonic_seconds();
   const bool accepting = begin >= accept_time();
   std::vector<pollfd> entries{{stop.fd(), POLLIN, 0}};

@@ -9,6 +9,7 @@
 
 #include "src/transport/bootstrap/roll_call.hpp"
 #include "src/transport/bootstrap/root_peer.hpp"
+#include "src/transport/service_thread.hpp"
 
 namespace sparcl {
 
@@ -24,8 +25,8 @@ class RootServer {
  public:
   RootServer(const Secret& secret, std::vector<Socket> listeners, const RootOptions& options);
 
-  // Returns once all was said and linger_s is over, or after `stop` was woken: who still waits is told that.
-  void run(const WakeEvent& stop, const std::atomic<bool>& stopping);
+  // Returns once all was said and linger_s is over, or at `stop`: who still waits is told that.
+  void run(const ServiceThread::Stop& stop);
 
   // All ranks have their answer; what is left is for latecomers. For other threads.
   bool is_over() const { return over_.load(std::memory_order_acquire); }
@@ -33,7 +34,7 @@ class RootServer {
  private:
   using Peers = std::vector<std::unique_ptr<RootPeer>>;
 
-  bool turn(const WakeEvent& stop);
+  bool turn(const ServiceThread::Stop& stop);
   double next_deadline(double now) const;
   void accept_all(const Socket& listener, double now);
   RootPeer* oldest_of_too_many() const;

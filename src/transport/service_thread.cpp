@@ -1,0 +1,58 @@
+#include "src/transport/service_thread.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <system_error>
+
+namespace sparcl {
+namespace {
+
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+Status ServiceThread::start(const char* what, std::function<void(const Stop&)> body) {
+  Result<WakeEvent> event = WakeEvent::create();
+  if (!event.ok()) return event.status();
+  event_ = std::move(*event);
+  pid_ = getpid();
+  Stop stop;
+  stop.event_ = &event_;
+  stop.asked_ = &asked_;
+  try {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([body = std::move(body), stop] { body(stop); });
+  } catch (const std::system_error& error) {
+    return Status(Code::kSystemError, fmt::format("no thread for {}: {}", what, error.what()));
+  }
+  return {};
+}
+
+bool ServiceThread::is_own_process() const { return pid_ == 0 || pid_ == getpid(); }
+
+bool ServiceThread::stop() {
+  if (!thread_.joinable()) return is_own_process();
+  if (!is_own_process()) {
+    thread_.detach();  // joining would wait for ever
+    return false;
+  }
+  asked_.store(true, std::memory_order_release);
+  event_.wake();
+  thread_.join();
+  return true;
+}
+
+}  // namespace sparcl
