@@ -13,6 +13,7 @@ namespace {
 
 // The clock is read, and the deadlines looked at, once in so many turns; idle turns always look. Heuristic: a turn is about 0.2 us.
 constexpr std::uint32_t kTurnsPerClockRead = 256;
+constexpr double kSignalSeconds = 0.2;  // for signals to leave: peers that live take them in milliseconds
 
 }  // namespace
 
@@ -123,6 +124,7 @@ void Engine::fail(Status error, int culprit) {
   for (int peer = 0; peer < transport_.size(); ++peer) {
     if (peer != transport_.rank()) transport_.signal(peer, signal);  // the culprit, too: it may only be late
   }
+  transport_.flush_signals(kSignalSeconds);
 }
 
 void Engine::poison(Status error) {

@@ -109,6 +109,19 @@ typedef struct {
 #define SPARCL_CONFIG_INITIALIZER \
   { sizeof(sparclConfig_t), NULL, 0, 0, 0, 0, 0, 0 }
 
+/* Ranks without MPI. One process makes an id and hands it to the others by any means (a file, an environment variable, a key-value
+ * store); it serves the id from a thread of its own, so it must live until the ranks have met. One id makes one communicator.
+ * id: 128 bytes, filled in; no text, zeros may stand anywhere in it. Who knows it can join: keep it from strangers. */
+typedef struct { char internal[128]; } sparclUniqueId;
+SPARCL_API sparclResult_t sparclGetUniqueId(sparclUniqueId* id);
+
+/* Collective over the nranks processes (or threads) that were given the same id; rank: 0 to nranks - 1, each once. Over the transport
+ * ucx. Waits for the others at most timeout_s of the config (or SPARCL_TIMEOUT_S). config may be NULL.
+ * Errors, on every rank: sparclTimeout (names the ranks that did not come), sparclMismatch (different nranks), sparclInvalidUsage (a
+ * rank that was given twice, an id that was used before), sparclRemoteError (the process that made the id, or a rank, has ended). */
+SPARCL_API sparclResult_t sparclCommInitRank(sparclComm_t* comm, int nranks, sparclUniqueId id, int rank,
+                                             const sparclConfig_t* config);
+
 /* Makes nranks communicators whose ranks are threads of this process: comms[r] is rank r's, to be used by one thread at a time.
  * comms: room for nranks handles, owned by the caller, destroyed one by one. */
 SPARCL_API sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks);

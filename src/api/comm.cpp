@@ -149,6 +149,12 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
   return comm;
 }
 
+Result<double> timeout_of(const sparclConfig_t* given) {
+  sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(read_sized(given, "config", config));
+  return timeout_of(config);
+}
+
 Status check_config(const sparclConfig_t* config) {
   const Result<Configuration> configuration = configure(config);
   return configuration.ok() ? Status() : configuration.status();

@@ -9,8 +9,9 @@
 #include "collectives/broadcast/broadcast.hpp"
 #include "collectives/engine/engine.hpp"
 #include "sparcl/sparcl.h"
-#include "src/base/worker_pool.hpp"
 #include "src/base/status.hpp"
+#include "src/base/worker_pool.hpp"
+#include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
 
 struct sparclComm {
@@ -25,7 +26,7 @@ struct sparclComm {
   std::string last_error;
   sparcl::collectives::CallReport last_report;
   std::vector<sparclRequest*> pending;
-  bool early_blocking = true;      // how blocking and non-blocking calls write: SPARCL_COMMIT
+  bool early_blocking = true;  // how blocking and non-blocking calls write: SPARCL_COMMIT
   bool early_nonblocking = false;
   std::uint32_t next_call = 0;  // calls are numbered as they are made: all ranks make them in one order
 
@@ -49,6 +50,9 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
 Status check_report(const sparclReport_t* report);
 Status write_report(const collectives::CallReport& report, sparclReport_t* into);
 
+// Seconds that a call waits for a late peer: of the config, else of the environment.
+Result<double> timeout_of(const sparclConfig_t* config);
+
 // How the ranks of a communicator were started, which bounds what can carry it.
 enum class StartedBy { kMpi, kUniqueId, kThreads };
 enum class TransportKind { kMpi, kUcx, kLoopback };
@@ -59,11 +63,14 @@ struct TransportChoice {
 };
 // By the config, else by the environment.
 Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config);
+// Collective over the ranks that meet in `gather`. Unsupported where UCX is not in this build.
+Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, const OutOfBandGather& gather);
 
 }  // namespace sparcl::api
 
 // The door from libsparcl_mpi into libsparcl. The first takes ownership of `transport`, a sparcl::Transport*, also if it fails.
-extern "C" SPARCL_API sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport, const sparclConfig_t* config);
+extern "C" SPARCL_API sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport,
+                                                                     const sparclConfig_t* config);
 // Which transport a comm of MPI's ranks is to have: *uses_ucx is 0 or 1.
 extern "C" SPARCL_API sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* uses_ucx);
 // Makes a sparcl::UcxTransport*; gather is a const sparcl::OutOfBandGather*.

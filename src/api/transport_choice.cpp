@@ -1,9 +1,9 @@
 // Which transport carries a communicator, and why.
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
-
-#include <fmt/format.h>
 
 #include "src/api/call.hpp"
 #include "src/api/comm.hpp"
@@ -30,13 +30,15 @@ Result<std::string> wanted(const sparclConfig_t* given) {
 }
 
 Status refuse(const std::string& name, const char* started, const char* instead) {
-  return Status(Code::kInvalidUsage, fmt::format("transport {} cannot carry ranks that {}: use {} (SPARCL_TRANSPORT, config.transport)", name,
-                                                 started, instead));
+  return Status(
+      Code::kInvalidUsage,
+      fmt::format("transport {} cannot carry ranks that {}: use {} (SPARCL_TRANSPORT, config.transport)", name, started, instead));
 }
 
 Result<TransportChoice> ucx(const char* why) {
   if constexpr (kHasUcx) return TransportChoice{TransportKind::kUcx, why};
-  return Status(Code::kUnsupported, "transport ucx is not in this build: SPARCL_UCX=OFF, or no UCX was found (Debian: apt-get install libucx-dev)");
+  return Status(Code::kUnsupported,
+                "transport ucx is not in this build: SPARCL_UCX=OFF, or no UCX was found (Debian: apt-get install libucx-dev)");
 }
 
 }  // namespace
@@ -62,6 +64,16 @@ Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* con
   return Status(Code::kInternalError, "ranks were started in an unknown way");
 }
 
+Result<std::unique_ptr<Transport>> make_ucx_transport([[maybe_unused]] int rank, [[maybe_unused]] const OutOfBandGather& gather) {
+#if SPARCL_WITH_UCX
+  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, gather);
+  if (!made.ok()) return made.status();
+  return std::unique_ptr<Transport>(std::move(*made));
+#else
+  return ucx("").status();
+#endif
+}
+
 }  // namespace sparcl::api
 
 extern "C" {
@@ -75,16 +87,12 @@ sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* use
   });
 }
 
-sparclResult_t sparclInternalMakeUcx([[maybe_unused]] void** transport, [[maybe_unused]] int rank, [[maybe_unused]] const void* gather) {
+sparclResult_t sparclInternalMakeUcx(void** transport, int rank, const void* gather) {
   return sparcl::api::guarded([&]() -> sparcl::Status {
-#if SPARCL_WITH_UCX
-    auto made = sparcl::UcxTransport::create(rank, *static_cast<const sparcl::OutOfBandGather*>(gather));
+    auto made = sparcl::api::make_ucx_transport(rank, *static_cast<const sparcl::OutOfBandGather*>(gather));
     if (!made.ok()) return made.status();
     *transport = made->release();
     return {};
-#else
-    return sparcl::Status(sparcl::Code::kUnsupported, "transport ucx is not in this build");
-#endif
   });
 }
 

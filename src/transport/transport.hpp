@@ -100,6 +100,8 @@ class Transport {
 
   // Best effort, never blocks, at most once or twice in a comm's life.
   virtual void signal(int peer, const Signal& signal) = 0;
+  // The caller may not come back for long: moves signals on until they are sent, for so many seconds at most.
+  virtual void flush_signals(double /*seconds*/) {}
   // Takes one signal that has arrived.
   virtual bool poll_signal(Signal& signal) = 0;
 

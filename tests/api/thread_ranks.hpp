@@ -1,6 +1,7 @@
 #pragma once
 // Runs a function on every rank of a local communicator, each on its own thread, as a user's program would.
 
+#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -12,10 +13,10 @@ namespace sparcl::test {
 class ThreadRanks {
  public:
   explicit ThreadRanks(int ranks) : comms_(static_cast<std::size_t>(ranks), nullptr) {
-    created_ = sparclCommInitLocal(comms_.data(), ranks);
+    created_ = std::getenv("SPARCL_TEST_UNIQUE_ID") != nullptr ? meet() : sparclCommInitLocal(comms_.data(), ranks);
   }
   ~ThreadRanks() {
-    for (const sparclComm_t comm : comms_) (void)sparclCommDestroy(comm);
+    (void)run([](int, sparclComm_t comm) { return sparclCommDestroy(comm); });
   }
   sparclResult_t created() const { return created_; }
   sparclComm_t comm(int rank) const { return comms_[static_cast<std::size_t>(rank)]; }
@@ -33,6 +34,19 @@ class ThreadRanks {
   }
 
  private:
+  // The same tests over UCX: by a unique id, as processes would.
+  sparclResult_t meet() {
+    sparclUniqueId id;
+    if (const sparclResult_t made = sparclGetUniqueId(&id); made != sparclSuccess) return made;
+    const std::vector<sparclResult_t> results = run([&](int rank, sparclComm_t) {
+      return sparclCommInitRank(&comms_[static_cast<std::size_t>(rank)], size(), id, rank, nullptr);
+    });
+    for (const sparclResult_t result : results) {
+      if (result != sparclSuccess) return result;
+    }
+    return sparclSuccess;
+  }
+
   std::vector<sparclComm_t> comms_;
   sparclResult_t created_;
 };

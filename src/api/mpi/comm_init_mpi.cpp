@@ -41,8 +41,9 @@ extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, co
                                      "sparclCommInitMpi: another rank refused its config, its SPARCL_ settings or its arguments");
   }
   if (worst.ucx != 0 && worst.not_ucx != 0) {
-    return sparclInternalReportError(sparclMismatch, "sparclCommInitMpi: some ranks ask for transport ucx, others for mpi: give all of them "
-                                                     "the same SPARCL_TRANSPORT and config.transport");
+    return sparclInternalReportError(sparclMismatch,
+                                     "sparclCommInitMpi: some ranks ask for transport ucx, others for mpi: give all of them "
+                                     "the same SPARCL_TRANSPORT and config.transport");
   }
   if (uses_ucx != 0) return init_over_ucx(comm, mpi, config);
   sparcl::Result<std::unique_ptr<sparcl::MpiTransport>> transport = sparcl::MpiTransport::create(mpi);

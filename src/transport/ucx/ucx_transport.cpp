@@ -334,6 +334,7 @@ void UcxTransport::send_active(Peer& peer, const Signal* signal) {
   std::memcpy(content.data(), &header, sizeof header);
   if (signal != nullptr) std::memcpy(content.data() + sizeof header, signal, sizeof *signal);
   const UcxOperationRef operation = make(Operation::Kind::kSend, peer.rank, {}, std::move(content));
+  sent_signals_.push_back(operation);
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
@@ -363,6 +364,15 @@ ucs_status_t UcxTransport::on_signal(void* transport, const void* header, std::s
     signal.text.back() = '\0';
   }
   return UCS_OK;
+}
+
+void UcxTransport::flush_signals(double seconds) {
+  const double deadline = now() + seconds;
+  for (;;) {
+    std::erase_if(sent_signals_, [](const UcxOperationRef& each) { return !each->is_open; });
+    if (sent_signals_.empty() || now() >= deadline) return;
+    if (ucp_worker_progress(worker_->handle()) == 0) worker_->sleep(std::min(deadline - now(), 0.01), -1);
+  }
 }
 
 bool UcxTransport::poll_signal(Signal& signal) {

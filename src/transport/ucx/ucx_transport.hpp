@@ -46,6 +46,7 @@ class UcxTransport final : public Transport {
   void idle(std::uint64_t turns, double until_seconds) override;
   double now() override;
   void signal(int peer, const Signal& signal) override;
+  void flush_signals(double seconds) override;
   bool poll_signal(Signal& signal) override;
   void close(Channel channel) override;
 
@@ -96,6 +97,7 @@ class UcxTransport final : public Transport {
   std::vector<OperationRef> completed_;
   std::vector<int> newly_lost_;
   std::deque<Signal> signals_;
+  std::vector<UcxOperationRef> sent_signals_;
   std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
   std::uint32_t turns_since_look_ = 0;
   std::vector<void*> closing_;  // UCX's requests for the ends of endpoints

@@ -1,0 +1,65 @@
+// Communicators without MPI: ranks meet by a unique id, and UCX carries their bytes.
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "src/api/comm.hpp"
+#include "src/api/error.hpp"
+#include "src/transport/bootstrap/bootstrap.hpp"
+#include "src/transport/bootstrap/bootstrap_root.hpp"
+
+using sparcl::Code;
+using sparcl::Result;
+using sparcl::Status;
+using sparcl::api::guarded;
+
+namespace {
+
+static_assert(sizeof(sparclUniqueId) == sparcl::kUniqueIdBytes);
+
+Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& bytes, int rank, const sparclConfig_t* config) {
+  std::array<std::byte, sparcl::kUniqueIdBytes> copy;
+  std::memcpy(copy.data(), bytes.internal, copy.size());
+  const Result<sparcl::UniqueId> id = sparcl::decode_unique_id(copy);
+  if (!id.ok()) return id.status();
+  if (nranks < 1 || rank < 0 || rank >= nranks) {
+    return Status(Code::kInvalidArgument, fmt::format("rank {} of {}: ranks are 0 to nranks - 1", rank, nranks));
+  }
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_config(config));
+  const Result<double> timeout = sparcl::api::timeout_of(config);
+  if (!timeout.ok()) return timeout.status();
+  SPARCL_RETURN_IF_ERROR(sparcl::api::choose_transport(sparcl::api::StartedBy::kUniqueId, config).status());
+  const sparcl::OutOfBandGather gather = [&](std::span<const std::byte> own) {
+    return sparcl::all_gather(*id, nranks, rank, own, *timeout);
+  };
+  Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::api::make_ucx_transport(rank, gather);
+  if (!transport.ok()) return transport.status();
+  return sparcl::api::make_comm(std::move(*transport), config);
+}
+
+}  // namespace
+
+extern "C" {
+
+sparclResult_t sparclGetUniqueId(sparclUniqueId* id) {
+  return guarded([&]() -> Status {
+    if (id == nullptr) return Status(Code::kInvalidArgument, "sparclGetUniqueId: id is NULL");
+    const auto made = sparcl::make_unique_id();
+    if (!made.ok()) return made.status().with_prefix("sparclGetUniqueId: ");
+    std::memcpy(id->internal, made->data(), made->size());
+    return Status();
+  });
+}
+
+sparclResult_t sparclCommInitRank(sparclComm_t* comm, int nranks, sparclUniqueId id, int rank, const sparclConfig_t* config) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommInitRank: comm is NULL");
+    Result<std::unique_ptr<sparclComm>> made = init_rank(nranks, id, rank, config);
+    if (!made.ok()) return made.status().with_prefix("sparclCommInitRank: ");
+    *comm = made->release();
+    return Status();
+  });
+}
+
+}  // extern "C"
