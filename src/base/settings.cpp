@@ -1,5 +1,6 @@
 #include "src/base/settings.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
@@ -7,8 +8,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
-
-#include <fmt/format.h>
 
 #include "src/base/log.hpp"
 
@@ -34,17 +33,26 @@ constexpr std::array kRows{
                "fan-out of the sparse broadcast; auto takes the one with the least predicted time"},
     SettingRow{"FRAGMENT_BYTES", SettingType::kChoice, "auto|65536|131072|262144", "auto",
                "unit of sending and forwarding, in bytes; auto: by the cost model"},
-    SettingRow{"LINK_GBIT", SettingType::kCount, "", "0",
-               "Gbit/s of a link between two ranks: a broadcast's root then knows when blocks are through sooner whole than change by "
-               "change; 0: a guess (40 where all ranks share a host, else 10)"},
-    SettingRow{"THREADS", SettingType::kCount, "", "0",
-               "threads that encode and apply, each its part: of a rank, or of a program; 0: of a rank one, of a program as many as "
-               "it may use cores"},
+    SettingRow{
+        "LINK_GBIT", SettingType::kCount, "", "0",
+        "Gbit/s of a link between two ranks: a broadcast's root then knows when blocks are through sooner whole than change by "
+        "change; 0: a guess (40 where all ranks share a host, else 10)"},
+    SettingRow{
+        "THREADS", SettingType::kCount, "", "0",
+        "threads that encode and apply, each its part: of a rank, or of a program; 0: of a rank one, of a program as many as "
+        "it may use cores"},
     SettingRow{"KERNELS", SettingType::kChoice, "auto|ref|cpu", "auto",
                "kernel bodies; auto: SIMD for the best instruction set of this machine"},
-    SettingRow{"INTERFACE", SettingType::kText, "", "auto",
-               "network interfaces at which ranks without MPI may reach this process: names or how they begin, as in eth,ib0; ^docker: "
-               "all but these; auto: all but loopback, which is taken where there is nothing else"},
+    SettingRow{
+        "INTERFACE", SettingType::kText, "", "auto",
+        "network interfaces at which ranks without MPI may reach this process: names or how they begin, as in eth,ib0; ^docker: "
+        "all but these; auto: all but loopback, which is taken where there is nothing else"},
+    SettingRow{"HEARTBEAT", SettingType::kChoice, "on|off", "on",
+               "whether ranks ping those that they wait for, by a thread and a UDP port a communicator: off, only deadlines tell "
+               "of deaths"},
+    SettingRow{"HEARTBEAT_MS", SettingType::kCount, "", "100", "milliseconds between two pings of a rank that is waited for"},
+    SettingRow{"LIVENESS_S", SettingType::kSeconds, "", "5",
+               "seconds without an answer after which a rank that is waited for counts as stopped or cut off"},
 };
 
 const SettingRow& row_of(std::string_view name) {

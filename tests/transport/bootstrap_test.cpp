@@ -3,18 +3,19 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <thread>
 
 #include "src/transport/bootstrap/bootstrap_root.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/tier.hpp"
+#include "tests/transport/remote_root.hpp"
 
 namespace sparcl {
 namespace {
 
 using test::ChildProcess;
+using test::RemoteRoot;
 using testing::HasSubstr;
 
 constexpr double kLong = 60;  // never waited for, unless a test fails
@@ -275,38 +276,6 @@ GatherOptions hasty() {
   options.silence_s = 3;
   return options;
 }
-
-// A root in a process of its own, which says its id through a pipe and then waits to be killed.
-struct RemoteRoot {
-  static void leave_only(int descriptors) {
-    std::vector<Socket> probes;
-    for (int i = 0; i < descriptors; ++i) probes.emplace_back(dup(STDERR_FILENO));
-    const rlimit limit{static_cast<rlim_t>(probes.back().fd()) + 1, static_cast<rlim_t>(probes.back().fd()) + 1};
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-  }
-
-  // `descriptors`: how many it may open, if not 0, besides those that it has.
-  explicit RemoteRoot(int descriptors = 0)
-      : process([&](int out) -> std::string {
-          if (descriptors != 0) leave_only(descriptors);
-          const auto root = BootstrapRoot::start(kHere, {.note_s = 0.1});
-          if (!root.ok()) return root.status().message();
-          const auto bytes = encode_unique_id((*root)->id());
-          (void)!write(out, bytes.data(), bytes.size());
-          pause();
-          return "";
-        }) {
-    const std::string text = process.text(kUniqueIdBytes);
-    std::array<std::byte, kUniqueIdBytes> bytes{};
-    std::copy(text.begin(), text.end(), reinterpret_cast<char*>(bytes.data()));
-    const Result<UniqueId> decoded = decode_unique_id(bytes);
-    EXPECT_TRUE(decoded.ok()) << text;
-    if (decoded.ok()) id = *decoded;
-  }
-
-  ChildProcess process;
-  UniqueId id;
-};
 
 TEST(BootstrapProcesses, Meet) {
   const RemoteRoot root;

@@ -1,0 +1,54 @@
+#include "src/transport/liveness/heartbeat.hpp"
+
+#include <algorithm>
+
+#include "src/base/settings.hpp"
+#include "src/transport/liveness/heartbeat_loop.hpp"
+
+namespace sparcl {
+
+Result<std::optional<HeartbeatOptions>> heartbeat_options() {
+  const Result<std::string> wanted = setting_choice("HEARTBEAT");
+  const Result<double> period_ms = setting_number("HEARTBEAT_MS");
+  const Result<double> silence_s = setting_number("LIVENESS_S");
+  for (const Status& status : {wanted.status(), period_ms.status(), silence_s.status()}) SPARCL_RETURN_IF_ERROR(status);
+  if (*wanted == "off") return std::optional<HeartbeatOptions>();
+  HeartbeatOptions options;
+  options.period_s = std::max(*period_ms, 1.0) * 1e-3;
+  options.silence_s = std::max(*silence_s, 3 * options.period_s);  // one lost datagram is no death
+  options.watch_s = std::max(1.0, 3 * options.period_s);
+  return std::optional(options);
+}
+
+Heartbeat::Heartbeat() = default;
+
+Result<std::unique_ptr<Heartbeat>> Heartbeat::open(const HeartbeatOptions& options) {
+  Result<DatagramSockets> sockets = DatagramSockets::open();
+  if (!sockets.ok()) return sockets.status();
+  Result<WakeEvent> wake = WakeEvent::create();
+  if (!wake.ok()) return wake.status();
+  Result<WakeEvent> died = WakeEvent::create();
+  if (!died.ok()) return died.status();
+  std::unique_ptr<Heartbeat> made(new Heartbeat);
+  made->loop_ = std::make_unique<Loop>(options, std::move(*sockets), std::move(*wake), std::move(*died), made->deaths_);
+  SPARCL_RETURN_IF_ERROR(made->loop_->make_card());
+  return made;
+}
+
+Heartbeat::~Heartbeat() {
+  if (!loop_->stop()) (void)loop_.release();  // a child of fork(): the loop may be in any state
+}
+
+const std::vector<std::byte>& Heartbeat::card() const { return loop_->card(); }
+Status Heartbeat::start(int rank, std::span<const std::vector<std::byte>> cards) { return loop_->start(rank, cards); }
+void Heartbeat::watch(int peer) { loop_->watch(peer); }
+int Heartbeat::event_fd() const { return loop_->event_fd(); }
+void Heartbeat::clear_event() const { loop_->clear_event(); }
+std::optional<Status> Heartbeat::dead(int peer) const { return loop_->dead(peer); }
+std::string Heartbeat::describe(int peer) const { return loop_->describe(peer); }
+
+void Heartbeat::leave() {
+  if (loop_->stop() && loop_->is_own_process()) loop_->say_goodbye();
+}
+
+}  // namespace sparcl

@@ -1,0 +1,77 @@
+#pragma once
+// Heartbeats: whether a peer that a rank waits for still lives, over any transport, by UDP and a small thread of this process.
+// docs/liveness.md says what is found, how soon, and what cannot be.
+//
+//   open()   before ranks meet: the port is there from now on
+//   card()   goes to all ranks, by whatever brings them together
+//   start()  with all cards
+//   watch()  again and again while waiting for a peer; dead() tells
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+
+namespace sparcl {
+
+struct HeartbeatOptions {
+  double period_s = 0.1;      // between two pings of a watched peer
+  double silence_s = 5;       // a watched peer that was heard before and does not answer for so long is stopped or cut off
+  double watch_s = 1;         // how long one watch() lasts
+  double left_grace_s = 2;    // what a peer sent before it left may still be under way
+  int greetings = 32;         // peers that are pinged unasked each period, until each has been once
+  bool use_processes = true;  // on one machine, ask the kernel too
+};
+
+// By the settings HEARTBEAT_MS and LIVENESS_S; nothing where HEARTBEAT is off. A caller with a config of its own changes the
+// result.
+Result<std::optional<HeartbeatOptions>> heartbeat_options();
+
+class Heartbeat {
+ public:
+  static Result<std::unique_ptr<Heartbeat>> open(const HeartbeatOptions& options = {});
+
+  // Says nothing to the peers: for them this rank's port is closed. No effect on them in a child of fork().
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+  // A few hundred bytes.
+  const std::vector<std::byte>& card() const;
+
+  // Once, with the cards of all ranks, in the order of ranks. A peer with an empty card (its heartbeat is off) is never found dead.
+  Status start(int rank, std::span<const std::vector<std::byte>> cards);
+
+  // This rank waits for `peer`, for the next watch_s. Any thread; some 30 ns. The own rank is ignored.
+  void watch(int peer);
+
+  // Grows with each peer that is found dead: one load, to be compared with the value of the last look.
+  std::uint32_t deaths() const { return deaths_.load(std::memory_order_acquire); }
+  // Readable after a death until clear_event(), for poll().
+  int event_fd() const;
+  void clear_event() const;
+
+  // RemoteError, with rank, host, pid, and what is known; nothing while the peer lives as far as one can tell. Any thread.
+  // A peer that was found dead stays so. Of one that left this is said only where it is waited for, left_grace_s later.
+  std::optional<Status> dead(int peer) const;
+
+  // "host h, pid 4711"; empty where its card was.
+  std::string describe(int peer) const;
+
+  // Ends the thread, and tells the peers that this rank leaves in good order.
+  void leave();
+
+ private:
+  class Loop;
+  Heartbeat();
+
+  std::unique_ptr<Loop> loop_;
+  std::atomic<std::uint32_t> deaths_ = 0;
+};
+
+}  // namespace sparcl

@@ -1,0 +1,289 @@
+#include "src/transport/liveness/heartbeat_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/keyed_hash.hpp"
+#include "src/base/log.hpp"
+#include "src/base/sha256.hpp"
+#include "src/transport/network_interfaces.hpp"
+
+namespace sparcl {
+namespace {
+
+constexpr double kFarSeconds = 3600;
+constexpr int kDatagramsAtOnce = 4096;       // then the clock has its turn, whoever floods us
+constexpr std::size_t kMostProcesses = 512;  // watched through the kernel: a descriptor each
+
+}  // namespace
+
+Status Heartbeat::Loop::make_card() {
+  HeartbeatCard card;
+  card.process = own_ = own_identity();
+  SPARCL_RETURN_IF_ERROR(fill_random(card.random));
+  card.port_v4 = sockets_.port(NetAddress::Family::kIpv4);
+  card.port_v6 = sockets_.port(NetAddress::Family::kIpv6);
+  Result<std::vector<NetAddress>> addresses = own_addresses();
+  if (!addresses.ok()) return addresses.status();
+  card.addresses = std::move(*addresses);
+  card_ = encode_card(card);
+  return {};
+}
+
+Status Heartbeat::Loop::start(int rank, std::span<const std::vector<std::byte>> cards) {
+  rank_ = rank;
+  count_ = cards.size();
+  peers_ = std::make_unique<Peer[]>(count_);
+  Sha256 all;
+  for (std::size_t i = 0; i < count_; ++i) {
+    all.update(cards[i]);
+    if (i != static_cast<std::size_t>(rank)) introduce(i, cards[i]);
+  }
+  const Result<Sha256::Digest> digest = all.finish();
+  if (!digest.ok()) return digest.status();
+  token_ = load_le<std::uint64_t>(std::as_bytes(std::span(*digest)).data());
+  return thread_.start("heartbeats", [this](const ServiceThread::Stop& stop) { run(stop); });
+}
+
+// Paths: loopback first where we share it, then what the card says.
+void Heartbeat::Loop::introduce(std::size_t rank, std::span<const std::byte> bytes) {
+  Peer& peer = peers_[rank];
+  const std::optional<HeartbeatCard> card = decode_card(bytes);
+  if (!card) {
+    log_debug("heartbeat: rank {} has none: only a deadline will tell of its death", rank);
+    return;
+  }
+  peer.process = card->process;
+  std::vector<NetAddress> paths;
+  if (shares_loopback(own_, card->process) && card->port_v4 != 0) paths.push_back(loopback_address(card->port_v4));
+  for (const NetAddress& address : card->addresses) {
+    if (paths.size() < kMaxPaths && sockets_.port(address.family) != 0) paths.push_back(address);
+  }
+  std::uint64_t first = 0;
+  if (!fill_random(std::as_writable_bytes(std::span(&first, 1))).ok()) first = 0;
+  peer.pulse = PeerPulse(std::move(paths), first);
+  if (!options_.use_processes || rank >= kMostProcesses) return;
+  if (watch_process(own_, card->process, peer.process_end) == ProcessWatch::kGone) bury(rank, "was killed or ended");
+}
+
+void Heartbeat::Loop::watch(int peer) {
+  if (!has_peer(peer)) return;
+  std::atomic<double>& watched_until = peers_[static_cast<std::size_t>(peer)].watched_until;
+  const double now = monotonic_seconds();
+  if (watched_until.load(std::memory_order_relaxed) > now + options_.watch_s / 2) return;
+  watched_until.store(now + options_.watch_s, std::memory_order_relaxed);
+  // In one order with asleep_: either the thread sees this before it sleeps, or we see that it sleeps.
+  watch_news_.store(true, std::memory_order_seq_cst);
+  if (asleep_.load(std::memory_order_seq_cst)) wake_.wake();
+}
+
+std::optional<Status> Heartbeat::Loop::dead(int peer) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = obituaries_.find(peer);
+  if (found == obituaries_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string Heartbeat::Loop::describe(int peer) const {
+  if (!has_peer(peer) || peers_[static_cast<std::size_t>(peer)].process.pid == 0) return {};
+  const ProcessIdentity& process = peers_[static_cast<std::size_t>(peer)].process;
+  return fmt::format("host {}, pid {}", process.host, process.pid);
+}
+
+std::string Heartbeat::Loop::who(std::size_t rank) const {
+  const std::string where = describe(static_cast<int>(rank));
+  return where.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} ({})", rank, where);
+}
+
+void Heartbeat::Loop::bury(std::size_t rank, const std::string& how) {
+  Peer& peer = peers_[rank];
+  if (peer.is_dead) return;
+  peer.is_dead = true;
+  peer.process_end.close();
+  const std::string text = fmt::format("{} {}", who(rank), how);
+  log_debug("heartbeat: {}", text);
+  {
+    const std::lock_guard lock(mutex_);
+    obituaries_.emplace(static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer));
+  }
+  deaths_.fetch_add(1, std::memory_order_release);
+  died_.wake();
+}
+
+void Heartbeat::Loop::run(const ServiceThread::Stop& stop) {
+  double next_tick = 0;
+  bool is_busy = true;  // somebody is watched, or to be greeted
+  while (!stop.is_asked()) {
+    asleep_.store(!is_busy, std::memory_order_seq_cst);
+    const bool news = watch_news_.load(std::memory_order_seq_cst);
+    const std::vector<std::size_t> ended = sleep(stop, is_busy || news ? next_tick : monotonic_seconds() + kFarSeconds);
+    asleep_.store(false, std::memory_order_seq_cst);
+    wake_.drain();
+
+    const double now = monotonic_seconds();
+    receive_all(now);
+    take_refusals(now);
+    for (const std::size_t rank : ended) take_end(rank);
+    if (now < next_tick || !(is_busy || watch_news_.load(std::memory_order_seq_cst))) continue;
+    next_tick = now + options_.period_s;
+    watch_news_.store(false, std::memory_order_seq_cst);  // before the look at who is watched
+    is_busy = tick(now);
+  }
+}
+
+// Returns the peers of this machine whose processes have ended.
+std::vector<std::size_t> Heartbeat::Loop::sleep(const ServiceThread::Stop& stop, double until) {
+  const std::array<int, 2> sockets = sockets_.descriptors();
+  std::vector<pollfd> entries{{stop.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}, {sockets[0], POLLIN, 0}, {sockets[1], POLLIN, 0}};
+  const std::size_t first = entries.size();
+  std::vector<std::size_t> ranks;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (!peers_[i].process_end.is_open()) continue;
+    entries.push_back({peers_[i].process_end.fd(), POLLIN, 0});
+    ranks.push_back(i);
+  }
+  poll_until(entries, until);
+  std::vector<std::size_t> ended;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (entries[first + i].revents != 0) ended.push_back(ranks[i]);
+  }
+  return ended;
+}
+
+void Heartbeat::Loop::receive_all(double now) {
+  std::array<std::byte, kBeatBytes> space;
+  for (int i = 0; i < kDatagramsAtOnce; ++i) {
+    const std::optional<DatagramSockets::Datagram> datagram = sockets_.receive(space);
+    if (!datagram) return;
+    if (!datagram->whole) continue;
+    const std::optional<Beat> beat = decode_beat(datagram->bytes);
+    if (beat && beat->token == token_ && beat->to == static_cast<std::uint32_t>(rank_) && beat->from < count_ &&
+        beat->from != beat->to) {
+      take(*beat, datagram->from, now);
+    }
+  }
+}
+
+void Heartbeat::Loop::answer(const Beat& beat, BeatKind kind, const NetAddress& to) const {
+  Beat reply = beat;
+  reply.kind = kind;
+  std::swap(reply.from, reply.to);
+  sockets_.send(to, encode_beat(reply));
+}
+
+void Heartbeat::Loop::take(const Beat& beat, const NetAddress& from, double now) {
+  Peer& peer = peers_[beat.from];
+  switch (beat.kind) {
+    case BeatKind::kPing:
+      return answer(beat, peer.is_dead ? BeatKind::kOut : BeatKind::kPong, from);
+    case BeatKind::kPong:
+      if (!peer.pulse.has_answered()) log_debug("heartbeat: {} answers at {}", who(beat.from), to_text(from));
+      (void)peer.pulse.pong(beat.sequence, beat.path);
+      return;
+    case BeatKind::kBye:
+      if (peer.left_at < 0) peer.left_at = now;
+      return;
+    case BeatKind::kOut:
+      if (!peer.pulse.expects(beat.sequence)) return;
+      return bury(beat.from,
+                  "has given this rank up, which had not answered it for long: was this process stopped (a signal, a debugger, "
+                  "a suspended machine)?");
+  }
+}
+
+void Heartbeat::Loop::take_refusals(double now) {
+  while (const std::optional<NetAddress> by = sockets_.next_refusal()) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      Peer& peer = peers_[i];
+      if (peer.is_dead || peer.left_at >= 0 || !peer.pulse.is_path(*by)) continue;
+      switch (peer.pulse.refuse(*by)) {
+        case PeerPulse::Refusal::kMeansNothing:
+          break;
+        case PeerPulse::Refusal::kAskAgain:
+          ping(i, now);
+          break;
+        case PeerPulse::Refusal::kHasEnded:
+          bury(i, "was killed or ended: its port is closed");
+          break;
+      }
+    }
+  }
+}
+
+// After the datagrams: one who said goodbye before its end was not killed.
+void Heartbeat::Loop::take_end(std::size_t rank) {
+  peers_[rank].process_end.close();
+  if (peers_[rank].left_at < 0) bury(rank, "was killed or ended");
+}
+
+void Heartbeat::Loop::ping(std::size_t rank, double now) {
+  Peer& peer = peers_[rank];
+  peer.last_ping = now;
+  Beat beat;
+  beat.token = token_;
+  beat.from = static_cast<std::uint32_t>(rank_);
+  beat.to = static_cast<std::uint32_t>(rank);
+  beat.sequence = peer.pulse.ping(options_.silence_s);
+  for (const std::size_t path : peer.pulse.ping_paths()) {
+    beat.path = static_cast<std::uint8_t>(path);
+    sockets_.send(peer.pulse.path(path), encode_beat(beat));
+  }
+}
+
+// Whether there is more to do a period later.
+bool Heartbeat::Loop::tick(double now) {
+  bool is_busy = false;
+  const std::size_t greet_until = std::min(count_, greeted_ + static_cast<std::size_t>(std::max(options_.greetings, 1)));
+  for (std::size_t i = 0; i < count_; ++i) {
+    Peer& peer = peers_[i];
+    if (peer.is_dead || !peer.pulse.can_be_pinged()) continue;
+    if (now < peer.watched_until.load(std::memory_order_relaxed)) {
+      is_busy = true;
+      look_at(i, now);
+    } else {
+      peer.last_pass = -1;
+      peer.pulse.forget_silence();
+      if (i >= greeted_ && i < greet_until) ping(i, now);
+    }
+  }
+  greeted_ = greet_until;
+  return is_busy || greeted_ < count_;
+}
+
+// At a peer that is waited for.
+void Heartbeat::Loop::look_at(std::size_t rank, double now) {
+  Peer& peer = peers_[rank];
+  if (peer.left_at >= 0) {
+    if (now - peer.left_at >= options_.left_grace_s) bury(rank, "has left the communicator");
+    return;
+  }
+  // Only time in which this thread ran: after a stop of this process the peers are not to blame.
+  if (peer.last_pass >= 0) peer.pulse.pass(std::min(now - peer.last_pass, 2 * options_.period_s));
+  peer.last_pass = now;
+  // The first ping that is not answered leaves up to a period after the peer's stop, and a tick may come late.
+  const bool is_silent = peer.pulse.silent_s() >= options_.silence_s - 2 * options_.period_s;
+  if (is_silent && peer.pulse.has_answered()) {
+    return bury(rank, fmt::format("has not answered for {:.1f} s: it is stopped, or cut off", peer.pulse.silent_s()));
+  }
+  if (is_silent && !peer.is_mute) {
+    peer.is_mute = true;
+    log_debug("heartbeat: {} has never answered: a firewall may drop UDP, so only a deadline will tell of its death", who(rank));
+  }
+  if (now - peer.last_ping >= 0.9 * options_.period_s) ping(rank, now);
+}
+
+void Heartbeat::Loop::say_goodbye() {
+  Beat beat;
+  beat.kind = BeatKind::kBye;
+  beat.token = token_;
+  beat.from = static_cast<std::uint32_t>(rank_);
+  for (std::size_t i = 0; i < count_; ++i) {
+    const Peer& peer = peers_[i];
+    if (peer.is_dead || peer.left_at >= 0 || !peer.pulse.can_be_pinged()) continue;
+    beat.to = static_cast<std::uint32_t>(i);
+    sockets_.send(peer.pulse.path(peer.pulse.best_path()), encode_beat(beat));
+  }
+}
+
+}  // namespace sparcl

@@ -1,0 +1,87 @@
+#pragma once
+// The heartbeat's thread, and what it shares with the callers of Heartbeat.
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/transport/liveness/datagram_sockets.hpp"
+#include "src/transport/liveness/heartbeat.hpp"
+#include "src/transport/liveness/heartbeat_message.hpp"
+#include "src/transport/liveness/peer_pulse.hpp"
+#include "src/transport/service_thread.hpp"
+
+namespace sparcl {
+
+class Heartbeat::Loop {
+ public:
+  Loop(const HeartbeatOptions& options, DatagramSockets sockets, WakeEvent wake, WakeEvent died, std::atomic<std::uint32_t>& deaths)
+      : options_(options), sockets_(std::move(sockets)), wake_(std::move(wake)), died_(std::move(died)), deaths_(deaths) {}
+
+  Status make_card();
+  Status start(int rank, std::span<const std::vector<std::byte>> cards);
+  bool stop() { return thread_.stop(); }
+  bool is_own_process() const { return thread_.is_own_process(); }
+  void say_goodbye();
+
+  void watch(int peer);
+  std::optional<Status> dead(int peer) const;
+  std::string describe(int peer) const;
+  const std::vector<std::byte>& card() const { return card_; }
+  int event_fd() const { return died_.fd(); }
+  void clear_event() const { died_.drain(); }
+
+ private:
+  struct Peer {
+    PeerPulse pulse;
+    ProcessIdentity process;
+    Socket process_end;   // readable once the process has ended, where the kernel can say
+    double left_at = -1;  // when it said goodbye
+    double last_ping = -1;
+    double last_pass = -1;  // until when its silence is counted; -1: it is not watched
+    bool is_dead = false;
+    bool is_mute = false;                   // that it never answered was logged
+    std::atomic<double> watched_until{-1};  // written by watch()
+  };
+
+  void introduce(std::size_t rank, std::span<const std::byte> card);
+  void run(const ServiceThread::Stop& stop);
+  std::vector<std::size_t> sleep(const ServiceThread::Stop& stop, double until);
+  void receive_all(double now);
+  void take(const Beat& beat, const NetAddress& from, double now);
+  void take_refusals(double now);
+  void take_end(std::size_t rank);
+  bool tick(double now);
+  void look_at(std::size_t rank, double now);
+  void ping(std::size_t rank, double now);
+  void answer(const Beat& beat, BeatKind kind, const NetAddress& to) const;
+  void bury(std::size_t rank, const std::string& how);
+  std::string who(std::size_t rank) const;
+  bool has_peer(int peer) const { return peer >= 0 && static_cast<std::size_t>(peer) < count_ && peer != rank_; }
+
+  HeartbeatOptions options_;
+  DatagramSockets sockets_;
+  WakeEvent wake_;
+  WakeEvent died_;
+  std::atomic<std::uint32_t>& deaths_;
+
+  ProcessIdentity own_;
+  std::vector<std::byte> card_;
+  int rank_ = -1;
+  std::uint64_t token_ = 0;
+  std::unique_ptr<Peer[]> peers_;
+  std::size_t count_ = 0;
+  std::size_t greeted_ = 0;  // peers below have been pinged once
+  std::atomic<bool> asleep_ = false;
+  std::atomic<bool> watch_news_ = false;  // watch() was called since the last tick
+
+  mutable std::mutex mutex_;  // of obituaries_
+  std::map<int, Status> obituaries_;
+  ServiceThread thread_;  // last: ends first
+};
+
+}  // namespace sparcl

@@ -1,0 +1,349 @@
+#include "src/transport/liveness/heartbeat.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "src/base/sha256.hpp"
+#include "src/transport/bootstrap/bootstrap.hpp"
+#include "src/transport/liveness/datagram_sockets.hpp"
+#include "src/transport/liveness/heartbeat_message.hpp"
+#include "tests/transport/remote_root.hpp"
+
+namespace sparcl {
+namespace {
+
+using test::ChildProcess;
+using test::RemoteRoot;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+constexpr double kLong = 60;  // never waited for, unless a test fails
+
+// Nobody is found dead by silence here.
+HeartbeatOptions patient() {
+  HeartbeatOptions options;
+  options.period_s = 0.02;
+  options.silence_s = 1000;
+  options.left_grace_s = 0.2;
+  return options;
+}
+
+HeartbeatOptions without_kernel() {
+  HeartbeatOptions options = patient();
+  options.use_processes = false;
+  return options;
+}
+
+void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
+
+// Watches `peers` until one of them is dead, and says what is known of it; "" at the end of the time.
+std::string first_death(Heartbeat& heartbeat, const std::vector<int>& peers, double seconds = kLong) {
+  for (const double until = monotonic_seconds() + seconds; monotonic_seconds() < until; nap()) {
+    for (const int peer : peers) {
+      heartbeat.watch(peer);
+      if (heartbeat.deaths() == 0) continue;
+      if (const std::optional<Status> status = heartbeat.dead(peer)) return status->message();
+    }
+  }
+  return "";
+}
+
+// Ranks of this process.
+struct Ranks {
+  explicit Ranks(int count, const HeartbeatOptions& options = patient()) {
+    for (int rank = 0; rank < count; ++rank) {
+      Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(options);
+      EXPECT_TRUE(opened.ok()) << opened.status().message();
+      cards.push_back((*opened)->card());
+      heartbeats.push_back(std::move(*opened));
+    }
+  }
+  void start() {
+    for (std::size_t rank = 0; rank < heartbeats.size(); ++rank)
+      EXPECT_TRUE(heartbeats[rank]->start(static_cast<int>(rank), cards).ok());
+  }
+
+  std::vector<std::vector<std::byte>> cards;
+  std::vector<std::unique_ptr<Heartbeat>> heartbeats;
+};
+
+TEST(Heartbeat, ManyPeersLiveUntilOneIsGone) {
+  HeartbeatOptions options = patient();
+  options.greetings = 5;
+  Ranks ranks(30, options);
+  ranks.start();
+  std::vector<int> all;
+  for (int rank = 0; rank < 30; ++rank) all.push_back(rank);
+  for (const auto& heartbeat : ranks.heartbeats) EXPECT_EQ(first_death(*heartbeat, all, 0.05), "");
+  ranks.heartbeats[7].reset();
+  for (std::size_t rank = 0; rank < 30; ++rank) {
+    if (rank == 7) continue;
+    EXPECT_THAT(first_death(*ranks.heartbeats[rank], all),
+                MatchesRegex("rank 7 \\(host .*, pid .*\\) was killed or ended: its port is closed"));
+    pollfd entry{ranks.heartbeats[rank]->event_fd(), POLLIN, 0};
+    EXPECT_EQ(poll_until({&entry, 1}, 0), 1);
+    ranks.heartbeats[rank]->clear_event();
+    EXPECT_EQ(poll_until({&entry, 1}, 0), 0);
+    EXPECT_EQ(ranks.heartbeats[rank]->deaths(), 1U);
+  }
+}
+
+TEST(Heartbeat, WhoLeavesIsNamedSoWhereItIsWaitedFor) {
+  Ranks ranks(3);
+  ranks.start();
+  ranks.heartbeats[1]->leave();
+  ranks.heartbeats[1].reset();
+  EXPECT_THAT(first_death(*ranks.heartbeats[0], {1}), MatchesRegex("rank 1 \\(host .*, pid .*\\) has left the communicator"));
+  EXPECT_EQ(first_death(*ranks.heartbeats[2], {0}, 0.5), "");
+  EXPECT_EQ(ranks.heartbeats[2]->deaths(), 0U);
+}
+
+TEST(Heartbeat, CommunicatorsDoNotMeet) {
+  Ranks one(2), other(2);
+  one.start();
+  other.start();
+  EXPECT_EQ(first_death(*one.heartbeats[0], {1}, 0.1), "");
+  EXPECT_EQ(first_death(*other.heartbeats[0], {1}, 0.1), "");
+  one.heartbeats[1].reset();
+  EXPECT_THAT(first_death(*one.heartbeats[0], {1}), HasSubstr("rank 1"));
+  EXPECT_EQ(first_death(*other.heartbeats[0], {1}, 0.2), "");
+}
+
+// As behind a firewall that refuses, or drops: whoever never answered is not found dead.
+TEST(Heartbeat, SilenceAndRefusalsOfAPeerNeverHeardMeanNothing) {
+  HeartbeatOptions options = patient();
+  options.silence_s = 0.1;
+  Ranks ranks(3, options);
+  ranks.heartbeats[1].reset();  // its port is closed: refuses
+  EXPECT_TRUE(ranks.heartbeats[0]->start(0, ranks.cards).ok());
+  EXPECT_EQ(first_death(*ranks.heartbeats[0], {1, 2}, 1), "");  // 2 never starts: silent
+}
+
+TEST(Heartbeat, APeerWithoutOneIsLeftAlone) {
+  Ranks ranks(2);
+  ranks.cards[1].clear();
+  EXPECT_TRUE(ranks.heartbeats[0]->start(0, ranks.cards).ok());
+  EXPECT_EQ(first_death(*ranks.heartbeats[0], {0, 1, -1, 2, 1'000'000}, 0.2), "");
+  EXPECT_EQ(ranks.heartbeats[0]->describe(1), "");
+}
+
+TEST(Heartbeat, ALoneRankStartsAndLeaves) {
+  Ranks ranks(1);
+  ranks.start();
+  ranks.heartbeats[0]->leave();
+  EXPECT_EQ(ranks.heartbeats[0]->deaths(), 0U);
+}
+
+// A stranger beside rank 1 of a communicator, who may or may not know the token.
+struct Stranger {
+  explicit Stranger(const Ranks& ranks) : sockets(std::move(*DatagramSockets::open())) {
+    Sha256 all;
+    for (const auto& card : ranks.cards) all.update(card);
+    const auto digest = all.finish();
+    good.token = load_le<std::uint64_t>(std::as_bytes(std::span(*digest)).data());
+    good.from = 1;
+    good.to = 0;
+    const std::optional<HeartbeatCard> card = decode_card(ranks.cards[0]);
+    target = loopback_address(card->port_v4);
+  }
+  void send(const Beat& beat) const { sockets.send(target, encode_beat(beat)); }
+
+  // What comes back, until a ping that has to be answered is.
+  std::vector<Beat> answers() const {
+    Beat last = good;
+    last.sequence = 4711;
+    send(last);
+    std::vector<Beat> all;
+    std::array<std::byte, 100> space;
+    for (const double until = monotonic_seconds() + kLong; monotonic_seconds() < until;) {
+      std::array<pollfd, 2> entries{pollfd{sockets.descriptors()[0], POLLIN, 0}, pollfd{sockets.descriptors()[1], POLLIN, 0}};
+      poll_until(entries, until);
+      while (const auto datagram = sockets.receive(space)) {
+        const std::optional<Beat> beat = decode_beat(datagram->bytes);
+        EXPECT_TRUE(beat && datagram->whole);  // no answer is larger than its question
+        all.push_back(beat.value_or(Beat{}));
+        if (all.back().sequence == 4711) return all;
+      }
+    }
+    return all;
+  }
+
+  DatagramSockets sockets;
+  Beat good;
+  NetAddress target;
+};
+
+TEST(Heartbeat, AnswersOnlyItsOwn) {
+  Ranks ranks(2);
+  const Stranger stranger(ranks);
+  EXPECT_TRUE(ranks.heartbeats[0]->start(0, ranks.cards).ok());
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{31}, std::size_t{33}, std::size_t{65'000}}) {
+    stranger.sockets.send(stranger.target, std::vector<std::byte>(bytes, std::byte{0x5a}));
+  }
+  BeatBytes bytes = encode_beat(stranger.good);
+  std::vector<std::byte> longer(bytes.begin(), bytes.end());
+  longer.push_back({});
+  stranger.sockets.send(stranger.target, longer);
+  Beat wrong = stranger.good;
+  wrong.token ^= 1;
+  stranger.send(wrong);
+  wrong = stranger.good;
+  wrong.to = 1;
+  stranger.send(wrong);
+  wrong = stranger.good;
+  wrong.from = 2;
+  stranger.send(wrong);
+  wrong.from = 0;
+  stranger.send(wrong);
+  const std::vector<Beat> answers = stranger.answers();
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(answers[0].kind, BeatKind::kPong);
+  EXPECT_EQ(answers[0].from, 0U);
+  EXPECT_EQ(answers[0].to, 1U);
+}
+
+TEST(Heartbeat, AnswersToNoQuestionMeanNothing) {
+  Ranks ranks(2);
+  const Stranger stranger(ranks);
+  ranks.start();
+  for (std::uint64_t sequence = 0; sequence < 50; ++sequence) {
+    for (const BeatKind kind : {BeatKind::kOut, BeatKind::kPong}) {
+      Beat beat = stranger.good;
+      beat.kind = kind;
+      beat.sequence = sequence * 0x0123456789abcdef;
+      stranger.send(beat);
+    }
+  }
+  EXPECT_EQ(first_death(*ranks.heartbeats[0], {1}, 0.2), "");
+  EXPECT_EQ(stranger.answers().size(), 1U);
+}
+
+// Who was given up, and asks, is told so.
+TEST(Heartbeat, TheGivenUpAreTold) {
+  Ranks ranks(2);
+  const Stranger stranger(ranks);
+  ranks.start();
+  EXPECT_EQ(first_death(*ranks.heartbeats[0], {1}, 0.1), "");
+  ranks.heartbeats[1].reset();
+  EXPECT_NE(first_death(*ranks.heartbeats[0], {1}), "");
+  const std::vector<Beat> answers = stranger.answers();
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(answers[0].kind, BeatKind::kOut);
+}
+
+TEST(Heartbeat, OptionsComeFromSettings) {
+  unsetenv("SPARCL_HEARTBEAT");
+  Result<std::optional<HeartbeatOptions>> options = heartbeat_options();
+  ASSERT_TRUE(options.ok() && options->has_value());
+  EXPECT_EQ((*options)->period_s, 0.1);
+  EXPECT_EQ((*options)->silence_s, 5);
+  setenv("SPARCL_HEARTBEAT_MS", "400", 1);
+  setenv("SPARCL_LIVENESS_S", "0.5", 1);
+  options = heartbeat_options();
+  EXPECT_EQ((*options)->period_s, 0.4);
+  EXPECT_GE((*options)->silence_s, 3 * 0.4);
+  setenv("SPARCL_HEARTBEAT", "off", 1);
+  EXPECT_FALSE(heartbeat_options()->has_value());
+  setenv("SPARCL_HEARTBEAT", "maybe", 1);
+  EXPECT_EQ(heartbeat_options().status().code(), Code::kInvalidArgument);
+  for (const char* name : {"SPARCL_HEARTBEAT", "SPARCL_HEARTBEAT_MS", "SPARCL_LIVENESS_S"}) unsetenv(name);
+}
+
+// Processes. Each rank meets the others, then does its part, and says what it found.
+class Party {
+ public:
+  template <class Part>
+  Party(int count, const HeartbeatOptions& options, Part part) {
+    for (int rank = 0; rank < count; ++rank) {
+      processes.emplace_back([&, rank](int out) -> std::string {
+        Result<std::unique_ptr<Heartbeat>> heartbeat = Heartbeat::open(options);
+        if (!heartbeat.ok()) return heartbeat.status().message();
+        const Result<BlobTable> cards = all_gather(root.id, count, rank, (*heartbeat)->card(), kLong);
+        if (!cards.ok()) return cards.status().message();
+        const Status started = (*heartbeat)->start(rank, *cards);
+        if (!started.ok()) return started.message();
+        return part(**heartbeat, rank, out);
+      });
+    }
+  }
+  ChildProcess& operator[](std::size_t rank) { return processes[rank]; }
+  std::string name(std::size_t rank) { return fmt::format("rank {} (host {}, pid {})", rank, own_host(), processes[rank].pid()); }
+
+ private:
+  static std::string own_host() { return own_identity().host; }
+  RemoteRoot root;
+  std::vector<ChildProcess> processes;
+};
+
+void say(int out, char sign) { (void)!write(out, &sign, 1); }
+
+// Rank 2 is looked at for a while, so that all have heard of it; '.' says so.
+std::string watch_rank_2(Heartbeat& heartbeat, int rank, int out) {
+  if (const std::string early = first_death(heartbeat, {(rank + 1) % 3}, 0.3); !early.empty()) return "early: " + early;
+  say(out, '.');
+  return first_death(heartbeat, {rank == 2 ? 0 : 2});
+}
+
+TEST(HeartbeatProcesses, AKilledPeerIsNamedByItsPort) {
+  Party party(3, without_kernel(), watch_rank_2);
+  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(party[rank].text(1), ".");
+  const std::string expected = party.name(2) + " was killed or ended: its port is closed";
+  party[2].kill(SIGKILL);
+  for (std::size_t rank = 0; rank < 2; ++rank) EXPECT_EQ(party[rank].text(), expected);
+}
+
+TEST(HeartbeatProcesses, AKilledPeerIsNamedByTheKernel) {
+  Party party(3, patient(), watch_rank_2);
+  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(party[rank].text(1), ".");
+  const std::string expected = party.name(2) + " was killed or ended";
+  party[2].kill(SIGKILL);
+  for (std::size_t rank = 0; rank < 2; ++rank) EXPECT_THAT(party[rank].text(), HasSubstr(expected));
+}
+
+TEST(HeartbeatProcesses, APeerThatLeftIsNoneThatWasKilled) {
+  Party party(3, patient(), [](Heartbeat& heartbeat, int rank, int out) -> std::string {
+    if (const std::string early = first_death(heartbeat, {(rank + 1) % 3}, 0.3); !early.empty()) return "early: " + early;
+    say(out, '.');
+    if (rank != 2) return first_death(heartbeat, {2});
+    heartbeat.leave();
+    return "";
+  });
+  const std::string expected = party.name(2) + " has left the communicator";
+  for (std::size_t rank = 0; rank < 2; ++rank) EXPECT_EQ(party[rank].text(), "." + expected);
+}
+
+// Rank 2 is stopped, is given up by the others, goes on, and is told so.
+TEST(HeartbeatProcesses, AStoppedPeerIsGivenUpAndLearnsIt) {
+  HeartbeatOptions options = without_kernel();
+  options.silence_s = 2;
+  Party party(3, options, [](Heartbeat& heartbeat, int rank, int out) -> std::string {
+    std::string found = watch_rank_2(heartbeat, rank, out);
+    (void)!write(out, found.data(), found.size());
+    say(out, '\n');
+    if (rank != 2) pause();  // alive until the end of the test, to answer
+    return "";
+  });
+  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(party[rank].text(1), ".");
+  {
+    const test::StoppedProcess stopped(party[2]);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      std::string line;
+      while (line.empty() || line.back() != '\n') {
+        const std::string next = party[rank].text(1);
+        if (next.empty()) break;
+        line += next;
+      }
+      EXPECT_THAT(line, HasSubstr(party.name(2) + " has not answered for"));
+      EXPECT_THAT(line, HasSubstr("s: it is stopped, or cut off"));
+    }
+  }
+  EXPECT_THAT(party[2].text(), HasSubstr("has given this rank up"));
+}
+
+}  // namespace
+}  // namespace sparcl
