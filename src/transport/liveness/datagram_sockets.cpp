@@ -48,14 +48,23 @@ std::optional<DatagramSockets::Datagram> receive_from(const Socket& socket, std:
   return std::nullopt;
 }
 
-bool is_refusal(const msghdr& message) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(const_cast<msghdr*>(&message), part)) {
+// Whether the host `to` itself says that nobody has the port. Where a network is cut, packets may take another way, to a gateway or
+// a firewall that refuses what it does not know; it speaks in its own name.
+bool is_refusal(msghdr& message, const NetAddress& to) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     const bool v4 = part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_RECVERR;
     const bool v6 = part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_RECVERR;
-    if (!v4 && !v6) continue;
-    sock_extended_err error;
-    std::memcpy(&error, CMSG_DATA(part), sizeof error);
-    return error.ee_errno == ECONNREFUSED && (error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6);
+    if ((!v4 && !v6) || part->cmsg_len < CMSG_LEN(sizeof(sock_extended_err) + (v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6))))
+      continue;
+    struct {
+      sock_extended_err error;
+      sockaddr_storage offender;
+    } told{};
+    std::memcpy(&told, CMSG_DATA(part), std::min<std::size_t>(part->cmsg_len - CMSG_LEN(0), sizeof told));
+    if (told.error.ee_errno != ECONNREFUSED) return false;
+    if (told.error.ee_origin != SO_EE_ORIGIN_ICMP && told.error.ee_origin != SO_EE_ORIGIN_ICMP6) return false;
+    const std::optional<NetAddress> by = from_socket_address(reinterpret_cast<const sockaddr*>(&told.offender));
+    return by && by->family == to.family && by->ip == to.ip;
   }
   return false;
 }
@@ -78,7 +87,8 @@ std::optional<NetAddress> refusal_from(const Socket& socket) {
       if (errno == EINTR) continue;
       return std::nullopt;
     }
-    if (is_refusal(message)) return from_socket_address(to.get());
+    const std::optional<NetAddress> address = from_socket_address(to.get());
+    if (address && is_refusal(message, *address)) return address;
   }
 }
 

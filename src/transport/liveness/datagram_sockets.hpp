@@ -14,6 +14,7 @@ namespace sparcl {
 
 class DatagramSockets {
  public:
+  DatagramSockets() = default;  // none
   static Result<DatagramSockets> open();
 
   std::uint16_t port(NetAddress::Family family) const;                     // 0: there is no such socket
@@ -29,7 +30,7 @@ class DatagramSockets {
   };
   std::optional<Datagram> receive(std::span<std::byte> space) const;
 
-  // An address to which we sent, and where no one has the port.
+  // An address to which we sent, and whose host itself says that nobody has the port.
   std::optional<NetAddress> next_refusal() const;
 
  private:

@@ -60,6 +60,9 @@ class Heartbeat {
   // A peer that was found dead stays so. Of one that left this is said only where it is waited for, left_grace_s later.
   std::optional<Status> dead(int peer) const;
 
+  // Whether this peer ever answered: only then its silence, or its closed port, can be told from a firewall. Any thread.
+  bool has_answered(int peer) const;
+
   // "host h, pid 4711"; empty where its card was.
   std::string describe(int peer) const;
 

@@ -85,6 +85,10 @@ std::optional<Status> Heartbeat::Loop::dead(int peer) const {
   return found->second;
 }
 
+bool Heartbeat::Loop::has_answered(int peer) const {
+  return has_peer(peer) && peers_[static_cast<std::size_t>(peer)].has_answered.load(std::memory_order_acquire);
+}
+
 std::string Heartbeat::Loop::describe(int peer) const {
   if (!has_peer(peer) || peers_[static_cast<std::size_t>(peer)].process.pid == 0) return {};
   const ProcessIdentity& process = peers_[static_cast<std::size_t>(peer)].process;
@@ -178,8 +182,9 @@ void Heartbeat::Loop::take(const Beat& beat, const NetAddress& from, double now)
     case BeatKind::kPing:
       return answer(beat, peer.is_dead ? BeatKind::kOut : BeatKind::kPong, from);
     case BeatKind::kPong:
-      if (!peer.pulse.has_answered()) log_debug("heartbeat: {} answers at {}", who(beat.from), to_text(from));
-      (void)peer.pulse.pong(beat.sequence, beat.path);
+      if (!peer.pulse.pong(beat.sequence, beat.path) || peer.has_answered.load(std::memory_order_relaxed)) return;
+      peer.has_answered.store(true, std::memory_order_release);
+      log_debug("heartbeat: {} answers at {}", who(beat.from), to_text(from));
       return;
     case BeatKind::kBye:
       if (peer.left_at < 0) peer.left_at = now;

@@ -30,6 +30,7 @@ class Heartbeat::Loop {
 
   void watch(int peer);
   std::optional<Status> dead(int peer) const;
+  bool has_answered(int peer) const;
   std::string describe(int peer) const;
   const std::vector<std::byte>& card() const { return card_; }
   int event_fd() const { return died_.fd(); }
@@ -44,8 +45,9 @@ class Heartbeat::Loop {
     double last_ping = -1;
     double last_pass = -1;  // until when its silence is counted; -1: it is not watched
     bool is_dead = false;
-    bool is_mute = false;                   // that it never answered was logged
-    std::atomic<double> watched_until{-1};  // written by watch()
+    bool is_mute = false;                    // that it never answered was logged
+    std::atomic<bool> has_answered = false;  // for other threads
+    std::atomic<double> watched_until{-1};   // written by watch()
   };
 
   void introduce(std::size_t rank, std::span<const std::byte> card);
