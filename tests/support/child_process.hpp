@@ -82,8 +82,11 @@ class ChildProcess {
   int wait() {
     int status = -1;
     if (pid_ > 0) waitpid(std::exchange(pid_, -1), &status, 0);
-    return status;
+    if (status != -1) status_ = status;
+    return status_;
   }
+
+  int status() const { return status_; }  // of the last wait(), as of waitpid
 
  private:
   static void write_all(int out, const char* text, std::size_t bytes) {
@@ -96,6 +99,7 @@ class ChildProcess {
 
   pid_t pid_ = -1;
   int out_ = -1;
+  int status_ = -1;
 };
 
 // Holds a process stopped for a scope, also where something else on the machine continues all processes now and then.
