@@ -100,11 +100,11 @@ typedef struct {
   size_t size;           /* of this struct: set by SPARCL_CONFIG_INITIALIZER */
   const char* transport; /* "mpi", "ucx", "loopback" or "auto"; NULL: SPARCL_TRANSPORT */
   double timeout_s;      /* seconds that a call waits for a peer that lives but is late; 600 */
-  double liveness_s;     /* reserved for the heartbeat */
+  double liveness_s;     /* a waited-for rank that is silent so long is stopped or cut off; 0: SPARCL_LIVENESS_S */
   int verify;            /* sparclVerify...: what a replica checks of its base; touched */
   int determinism;       /* reserved */
   int threads;           /* of a rank, its own among them, that encode and apply; 0: SPARCL_THREADS, else 1 */
-  int heartbeat;         /* reserved */
+  int heartbeat;         /* 1 on, 2 off; 0: SPARCL_HEARTBEAT */
 } sparclConfig_t;
 #define SPARCL_CONFIG_INITIALIZER \
   { sizeof(sparclConfig_t), NULL, 0, 0, 0, 0, 0, 0 }

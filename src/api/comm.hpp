@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "sparcl/sparcl.h"
 #include "src/base/status.hpp"
 #include "src/base/worker_pool.hpp"
+#include "src/transport/liveness/heartbeat.hpp"
 #include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
 
@@ -64,7 +66,9 @@ struct TransportChoice {
 // By the config, else by the environment.
 Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config);
 // Collective over the ranks that meet in `gather`. Unsupported where UCX is not in this build.
-Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, const OutOfBandGather& gather);
+Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, const OutOfBandGather& gather, const sparclConfig_t* config);
+// By the config, else by the environment; nothing where it is off.
+Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* config);
 
 }  // namespace sparcl::api
 
@@ -74,7 +78,10 @@ extern "C" SPARCL_API sparclResult_t sparclInternalCommInitTransport(sparclComm_
 // Which transport a comm of MPI's ranks is to have: *uses_ucx is 0 or 1.
 extern "C" SPARCL_API sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* uses_ucx);
 // Makes a sparcl::UcxTransport*; gather is a const sparcl::OutOfBandGather*.
-extern "C" SPARCL_API sparclResult_t sparclInternalMakeUcx(void** transport, int rank, const void* gather);
+extern "C" SPARCL_API sparclResult_t sparclInternalMakeUcx(void** transport, int rank, const void* gather,
+                                                           const sparclConfig_t* config);
+// Into a std::optional<sparcl::HeartbeatOptions>.
+extern "C" SPARCL_API sparclResult_t sparclInternalHeartbeat(const sparclConfig_t* config, void* options);
 // Whether a comm could be configured by this config and the environment.
 extern "C" SPARCL_API sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config);
 extern "C" SPARCL_API sparclResult_t sparclInternalReportError(sparclResult_t result, const char* text);

@@ -33,7 +33,7 @@ Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& 
   const sparcl::OutOfBandGather gather = [&](std::span<const std::byte> own) {
     return sparcl::all_gather(*id, nranks, rank, own, *timeout);
   };
-  Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::api::make_ucx_transport(rank, gather);
+  Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::api::make_ucx_transport(rank, gather, config);
   if (!transport.ok()) return transport.status();
   return sparcl::api::make_comm(std::move(*transport), config);
 }

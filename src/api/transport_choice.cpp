@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -64,9 +66,32 @@ Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* con
   return Status(Code::kInternalError, "ranks were started in an unknown way");
 }
 
-Result<std::unique_ptr<Transport>> make_ucx_transport([[maybe_unused]] int rank, [[maybe_unused]] const OutOfBandGather& gather) {
+Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given) {
+  sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(read_sized(given, "config", config));
+  if (config.heartbeat < 0 || config.heartbeat > 2) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("config.heartbeat = {}: expected 0 (SPARCL_HEARTBEAT), 1 (on) or 2 (off)", config.heartbeat));
+  }
+  if (config.liveness_s != 0 && !(config.liveness_s > 0 && std::isfinite(config.liveness_s))) {
+    return Status(Code::kInvalidArgument, "config.liveness_s must be positive, or 0 for the default");
+  }
+  Result<std::optional<HeartbeatOptions>> options = heartbeat_options();
+  if (!options.ok()) return options.status();
+  if (config.heartbeat == 1 && !*options) *options = HeartbeatOptions();
+  if (config.heartbeat == 2) options->reset();
+  if (*options && config.liveness_s > 0) (*options)->silence_s = std::max(config.liveness_s, 3 * (*options)->period_s);
+  return options;
+}
+
+Result<std::unique_ptr<Transport>> make_ucx_transport([[maybe_unused]] int rank, [[maybe_unused]] const OutOfBandGather& gather,
+                                                      [[maybe_unused]] const sparclConfig_t* config) {
 #if SPARCL_WITH_UCX
-  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, gather);
+  UcxOptions options;
+  const Result<std::optional<HeartbeatOptions>> heartbeat = heartbeat_of(config);
+  if (!heartbeat.ok()) return heartbeat.status();
+  options.heartbeat = *heartbeat;
+  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, gather, options);
   if (!made.ok()) return made.status();
   return std::unique_ptr<Transport>(std::move(*made));
 #else
@@ -87,12 +112,20 @@ sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* use
   });
 }
 
-sparclResult_t sparclInternalMakeUcx(void** transport, int rank, const void* gather) {
+sparclResult_t sparclInternalMakeUcx(void** transport, int rank, const void* gather, const sparclConfig_t* config) {
   return sparcl::api::guarded([&]() -> sparcl::Status {
-    auto made = sparcl::api::make_ucx_transport(rank, *static_cast<const sparcl::OutOfBandGather*>(gather));
+    auto made = sparcl::api::make_ucx_transport(rank, *static_cast<const sparcl::OutOfBandGather*>(gather), config);
     if (!made.ok()) return made.status();
     *transport = made->release();
     return {};
+  });
+}
+
+sparclResult_t sparclInternalHeartbeat(const sparclConfig_t* config, void* options) {
+  return sparcl::api::guarded([&]() -> sparcl::Status {
+    const auto chosen = sparcl::api::heartbeat_of(config);
+    if (chosen.ok()) *static_cast<std::optional<sparcl::HeartbeatOptions>*>(options) = *chosen;
+    return chosen.status();
   });
 }
 

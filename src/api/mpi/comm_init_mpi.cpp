@@ -13,7 +13,7 @@ sparclResult_t init_over_ucx(sparclComm_t* comm, MPI_Comm mpi, const sparclConfi
   MPI_Comm_rank(mpi, &rank);
   const sparcl::OutOfBandGather gather = [mpi](std::span<const std::byte> own) { return sparcl::mpi_gather(mpi, own); };
   void* transport = nullptr;
-  const sparclResult_t made = sparclInternalMakeUcx(&transport, rank, &gather);
+  const sparclResult_t made = sparclInternalMakeUcx(&transport, rank, &gather, config);
   return made == sparclSuccess ? sparclInternalCommInitTransport(comm, transport, config) : made;
 }
 
@@ -29,6 +29,8 @@ extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, co
   if (comm == nullptr) mine = sparclInternalReportError(sparclInvalidArgument, "sparclCommInitMpi: comm is NULL");
   int uses_ucx = 0;
   if (mine == sparclSuccess) mine = sparclInternalChooseForMpi(config, &uses_ucx);
+  sparcl::MpiOptions options;
+  if (mine == sparclSuccess) mine = sparclInternalHeartbeat(config, &options.heartbeat);
   struct {
     int result, ucx, not_ucx;
   } own = {mine, uses_ucx, 1 - uses_ucx}, worst = {};
@@ -46,7 +48,7 @@ extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, co
                                      "the same SPARCL_TRANSPORT and config.transport");
   }
   if (uses_ucx != 0) return init_over_ucx(comm, mpi, config);
-  sparcl::Result<std::unique_ptr<sparcl::MpiTransport>> transport = sparcl::MpiTransport::create(mpi);
+  sparcl::Result<std::unique_ptr<sparcl::MpiTransport>> transport = sparcl::MpiTransport::create(mpi, options);
   if (!transport.ok()) {
     const sparcl::Status error = transport.status();
     return sparclInternalReportError(static_cast<sparclResult_t>(error.code()), error.message().c_str());

@@ -13,6 +13,7 @@
 
 #include "src/base/log.hpp"
 #include "src/transport/mpi/mpi_error.hpp"
+#include "src/transport/mpi/mpi_gather.hpp"
 #include "src/transport/posting.hpp"
 
 namespace sparcl {
@@ -97,6 +98,7 @@ Result<std::unique_ptr<MpiTransport>> MpiTransport::create(MPI_Comm comm, const 
   std::unique_ptr<MpiTransport> made(new MpiTransport(*data, *side, MpiIdler(*data), find_largest_tag(*data), options));
   made->peers_ = std::move(peers->names);
   made->capabilities_.single_node = peers->on_one_host && !made->idler_.is_simulated();
+  if (options.heartbeat && !made->idler_.is_simulated()) SPARCL_RETURN_IF_ERROR(made->start_heartbeat(*options.heartbeat));
   return made;
 }
 
@@ -113,7 +115,20 @@ MpiTransport::MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int lar
   capabilities_.pinned_memory = true;
 }
 
+// Collective. A rank whose own heartbeat cannot be opened gives an empty card.
+Status MpiTransport::start_heartbeat(const HeartbeatOptions& options) {
+  Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(options);
+  Result<std::vector<Bytes>> cards = mpi_gather(data_, opened.ok() ? (*opened)->card() : Bytes());
+  if (!opened.ok()) return opened.status();
+  if (!cards.ok()) return cards.status();
+  SPARCL_RETURN_IF_ERROR((*opened)->start(rank_, *cards));
+  heartbeat_ = std::move(*opened);
+  capabilities_.knows_peer_death = true;
+  return {};
+}
+
 MpiTransport::~MpiTransport() {
+  if (heartbeat_ != nullptr) heartbeat_->leave();
   if (mpi_is_finalized()) return;
   // Sends of small messages and cancelled receives end within a few turns; the others are kept for good, with their communicators.
   requests_.cancel_heads();
@@ -257,6 +272,7 @@ Status MpiTransport::progress(std::vector<OperationRef>& completed) {
   for (const Finished& each : finished_) handle(each, completed);
   finished_.clear();
   if (++turns_since_look_ >= kTurnsPerLook) look_around();
+  if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) look_for_deaths();
   return health_;
 }
 
@@ -319,6 +335,7 @@ void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
   const std::uint64_t rounds = (turns + windows - 1) / windows;  // in each of which all requests were asked for
   if (idler_.is_simulated()) return wait_in_simulation(rounds, until_seconds - now());
   if (turns % 16 == 0) look_around();
+  if (turns % kTurnsPerLook == 0) watch_waited_for();
   idler_.idle(rounds, until_seconds - now());
 }
 
@@ -334,6 +351,19 @@ void MpiTransport::wait_in_simulation(std::uint64_t turns, double seconds_left) 
   }
   if (Status status = requests_.wait(finished_, signals_.posted()); !status.ok()) health_ = std::move(status);
   if (signals_.posted() == MPI_REQUEST_NULL) signals_.probe();
+}
+
+void MpiTransport::watch_waited_for() {
+  if (heartbeat_ == nullptr) return;
+  requests_.each_waiting([this](const MpiOperation& operation) { heartbeat_->watch(operation.peer); });
+}
+
+// MPI has no way to go on without a rank: the transport ends here.
+void MpiTransport::look_for_deaths() {
+  deaths_seen_ = heartbeat_->deaths();
+  for (int peer = 0; peer < size() && health_.ok(); ++peer) {
+    if (const std::optional<Status> dead = heartbeat_->dead(peer)) health_ = *dead;
+  }
 }
 
 void MpiTransport::signal(int peer, const Signal& signal) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
+#include "src/transport/liveness/heartbeat.hpp"
 #include "src/transport/mpi/channel_tags.hpp"
 #include "src/transport/mpi/head_format.hpp"
 #include "src/transport/mpi/mpi_idler.hpp"
@@ -19,6 +20,7 @@
 namespace sparcl {
 
 struct MpiOptions {
+  std::optional<HeartbeatOptions> heartbeat;  // never in simulation
   // Both must be the same on all ranks; tests take small ones.
   std::size_t eager_bytes = 2032;                  // up to here a message is one MPI message
   std::size_t piece_bytes = std::size_t{1} << 30;  // of the body of a larger one; below 2^31
@@ -69,6 +71,9 @@ class MpiTransport final : public Transport {
   void handle(const Finished& finished, std::vector<OperationRef>& completed);
   void handle_head(const Finished& finished, std::vector<OperationRef>& completed);
   void finish(const MpiOperationRef& operation, std::vector<OperationRef>& completed, Status status = {});
+  Status start_heartbeat(const HeartbeatOptions& options);
+  void watch_waited_for();
+  void look_for_deaths();
   Status too_large(const Operation& operation, std::uint64_t bytes) const;
 
   Buffer take_scratch();
@@ -89,6 +94,8 @@ class MpiTransport final : public Transport {
   Capabilities capabilities_;
   std::vector<std::string> peers_;  // how each is described
 
+  std::unique_ptr<Heartbeat> heartbeat_;
+  std::uint32_t deaths_seen_ = 0;
   RequestTable requests_;
   MpiSignals signals_;
   Status health_;

@@ -39,6 +39,14 @@ class RequestTable {
   // time.
   Status wait(std::vector<Finished>& finished, MPI_Request& other);
 
+  // Visits the operations that somebody waits for.
+  template <class Visit>
+  void each_waiting(const Visit& visit) const {
+    for (const Entry& entry : entries_) {
+      if (!entry.operation->done) visit(*entry.operation);
+    }
+  }
+
   // Asks MPI to take back the operation's receive of a head; if it does not, that finishes later.
   void cancel_head(const MpiOperation& operation);
   void cancel_heads();

@@ -68,6 +68,13 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
     trouble = address.status();
     if (address.ok()) own.address = std::move(*address);
   }
+  std::unique_ptr<Heartbeat> heartbeat;
+  if (options.heartbeat && trouble.ok()) {
+    Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(*options.heartbeat);
+    trouble = opened.status();
+    if (opened.ok()) heartbeat = std::move(*opened);
+    if (heartbeat != nullptr) own.liveness = heartbeat->card();
+  }
   const Result<std::vector<Bytes>> all = gather(own.serialise());
   SPARCL_RETURN_IF_ERROR(trouble);
   if (!all.ok()) return all.status();
@@ -84,6 +91,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
   }
   std::unique_ptr<UcxTransport> made(new UcxTransport(std::move(*worker), rank, std::move(cards), options));
   SPARCL_RETURN_IF_ERROR(made->listen_for_signals());
+  SPARCL_RETURN_IF_ERROR(made->start_heartbeat(std::move(heartbeat)));
   return made;
 }
 
@@ -108,6 +116,16 @@ Status UcxTransport::listen_for_signals() {
   handler.cb = on_signal;
   handler.arg = this;
   return ucx_status(ucp_worker_set_am_recv_handler(worker_->handle(), &handler), "ucp_worker_set_am_recv_handler");
+}
+
+Status UcxTransport::start_heartbeat(std::unique_ptr<Heartbeat> heartbeat) {
+  if (heartbeat == nullptr) return {};
+  std::vector<Bytes> cards;
+  for (const Peer& peer : peers_) cards.push_back(peer.card.liveness);
+  SPARCL_RETURN_IF_ERROR(heartbeat->start(rank_, cards));
+  heartbeat_ = std::move(heartbeat);
+  capabilities_.knows_peer_death = true;
+  return {};
 }
 
 std::string UcxTransport::describe_peer(int peer) const {
@@ -247,6 +265,7 @@ Status UcxTransport::progress(std::vector<OperationRef>& completed) {
   constexpr int kMostTurns = 64;  // then the caller wants to see what is done
   for (int turn = 0; turn < kMostTurns && ucp_worker_progress(worker_->handle()) != 0 && completed_.empty(); ++turn) {
   }
+  if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) look_for_deaths();
   for (const int peer : std::exchange(newly_lost_, {})) lose(peers_[static_cast<std::size_t>(peer)]);
   if (++turns_since_look_ >= kTurnsPerLook) drop_leftovers();
   completed.insert(completed.end(), std::make_move_iterator(completed_.begin()), std::make_move_iterator(completed_.end()));
@@ -261,6 +280,24 @@ void UcxTransport::on_lost(void* peer, ucp_ep_h, ucs_status_t status) {
   lost.lost = Status(Code::kRemoteError,
                      fmt::format("rank {} ({}) {}: {}", lost.rank, describe(lost.card), how, ucs_status_string(status)));
   lost.transport->newly_lost_.push_back(lost.rank);
+}
+
+void UcxTransport::look_for_deaths() {
+  deaths_seen_ = heartbeat_->deaths();
+  for (Peer& peer : peers_) {
+    if (!peer.lost.ok()) continue;
+    if (const std::optional<Status> dead = heartbeat_->dead(peer.rank)) {
+      peer.lost = *dead;
+      newly_lost_.push_back(peer.rank);
+    }
+  }
+}
+
+void UcxTransport::watch_waited_for() {
+  if (heartbeat_ == nullptr) return;
+  for (const UcxOperationRef& each : open_) {
+    if (!each->done) heartbeat_->watch(each->peer);
+  }
 }
 
 // What waits for it ends; UCX lets go of the buffers when it can.
@@ -280,12 +317,19 @@ void UcxTransport::idle(std::uint64_t turns, double until_seconds) {
   const std::uint64_t spins = crowded_ ? 4 : 2'000;
   const std::uint64_t yields = crowded_ ? 40 : 30'000;
   if (turns < spins) return;
+  if (turns % kTurnsPerLook == 0) watch_waited_for();
   if (turns < spins + yields) {
     sched_yield();
     return;
   }
   drop_leftovers();
-  worker_->sleep(std::min(until_seconds - now(), kLongestSleep), -1);
+  watch_waited_for();
+  sleep(std::min(until_seconds - now(), kLongestSleep));
+}
+
+void UcxTransport::sleep(double seconds) {
+  worker_->sleep(seconds, heartbeat_ != nullptr ? heartbeat_->event_fd() : -1);
+  if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) heartbeat_->clear_event();
 }
 
 void UcxTransport::close(Channel channel) {
@@ -391,6 +435,7 @@ UcxTransport::~UcxTransport() {
   }
   const double deadline = now() + options_.farewell_s;
   say_farewell(deadline);
+  if (heartbeat_ != nullptr) heartbeat_->leave();
   drop_messages(0, 0);
   close_endpoints(std::max(deadline, now() + kLongestSleep));
   if (open_.empty() && closing_.empty()) return;

@@ -10,9 +10,11 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "src/transport/liveness/heartbeat.hpp"
 #include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
 #include "src/transport/ucx/ucx_worker.hpp"
@@ -20,7 +22,8 @@
 namespace sparcl {
 
 struct UcxOptions {
-  double farewell_s = 1;  // at the end: for what peers may still be about to read
+  std::optional<HeartbeatOptions> heartbeat;  // without it a death on shared memory is not found
+  double farewell_s = 1;                      // at the end: for what peers may still be about to read
 };
 
 class UcxTransport final : public Transport {
@@ -66,6 +69,10 @@ class UcxTransport final : public Transport {
 
   UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vector<PeerCard> cards, const UcxOptions& options);
   Status listen_for_signals();
+  Status start_heartbeat(std::unique_ptr<Heartbeat> heartbeat);
+  void watch_waited_for();
+  void look_for_deaths();
+  void sleep(double seconds);
   Result<ucp_ep_h> endpoint(Peer& peer);
 
   UcxOperationRef make(Operation::Kind kind, int peer, Channel channel, Buffer buffer);
@@ -92,6 +99,8 @@ class UcxTransport final : public Transport {
   UcxOptions options_;
   Capabilities capabilities_;
   bool crowded_ = false;
+  std::unique_ptr<Heartbeat> heartbeat_;
+  std::uint32_t deaths_seen_ = 0;
   std::vector<Peer> peers_;  // never moves: callbacks point into it
   Open open_;                // posted, and UCX may still touch their buffers
   std::vector<OperationRef> completed_;
