@@ -20,7 +20,7 @@
 namespace sparcl {
 
 struct MpiOptions {
-  std::optional<HeartbeatOptions> heartbeat;  // never in simulation
+  std::optional<HeartbeatOptions> heartbeat = {};  // never in simulation
   // Both must be the same on all ranks; tests take small ones.
   std::size_t eager_bytes = 2032;                  // up to here a message is one MPI message
   std::size_t piece_bytes = std::size_t{1} << 30;  // of the body of a larger one; below 2^31

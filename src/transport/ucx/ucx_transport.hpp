@@ -22,7 +22,7 @@
 namespace sparcl {
 
 struct UcxOptions {
-  std::optional<HeartbeatOptions> heartbeat;  // without it a death on shared memory is not found
+  std::optional<HeartbeatOptions> heartbeat = {};  // without it a death on shared memory is not found
   double farewell_s = 1;                      // at the end: for what peers may still be about to read
 };
 
