@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "src/base/flight/flight_dump.hpp"
 #include "src/base/log.hpp"
 
 namespace sparcl::collectives {
@@ -14,6 +16,9 @@ namespace {
 // The clock is read, and the deadlines looked at, once in so many turns; idle turns always look. Heuristic: a turn is about 0.2 us.
 constexpr std::uint32_t kTurnsPerClockRead = 256;
 constexpr double kSignalSeconds = 0.2;  // for signals to leave: peers that live take them in milliseconds
+
+// A wait goes into the flight record once it has lasted so long. Heuristic: far above the latency of any step, far below what a person notices.
+constexpr double kNoteAfterSeconds = 0.01;
 
 }  // namespace
 
@@ -101,13 +106,31 @@ void Engine::take_signals() {
 
 void Engine::check_deadlines() {
   turns_since_clock_ = 0;
-  if (first_wait_ == nullptr || transport_.now() < first_wait_->deadline_) return;
+  if (first_wait_ == nullptr) return;
+  const double now = transport_.now();
+  if (now >= next_notes_at_) note_waits(now, kNoteAfterSeconds);
+  if (now < first_wait_->deadline_) return;
   const Operation& late = *first_wait_->operation_;
   fail(Status(Code::kTimeout,
               fmt::format("{} did not answer for {} s ({}): it is stopped, cut off, or late (SPARCL_TIMEOUT_S)", describe(late), timeout_s_,
                           first_wait_->purpose_),
               Scope::kComm),
        late.peer);
+}
+
+// Of waits that began at least so long ago; they stand in the order of their beginnings.
+void Engine::note_waits(double now, double at_least_s) {
+  next_notes_at_ = now + kNoteAfterSeconds;
+  if (trail_ == nullptr) return;
+  trail_->turned();
+  for (Wait* wait = first_wait_; wait != nullptr; wait = wait->next_) {
+    const double lasted = now - (wait->deadline_ - timeout_s_);
+    if (lasted < at_least_s) return;
+    if (std::exchange(wait->is_noted_, true)) continue;
+    const Operation& operation = *wait->operation_;
+    trail_->waits(operation.channel.call,
+                  {.peer = operation.peer, .host = transport_.describe_peer(operation.peer), .purpose = wait->purpose_, .seconds = lasted});
+  }
 }
 
 void Engine::fail(Status error, int culprit) {
@@ -130,6 +153,11 @@ void Engine::fail(Status error, int culprit) {
 void Engine::poison(Status error) {
   health_ = Status(error.code(), error.message(), Scope::kComm);
   log_error("rank {}: {}", transport_.rank(), health_.message());
+  if (trail_ != nullptr) {
+    note_waits(transport_.now(), 0);
+    trail_->poisoned(health_);
+    flight::log_trail(*trail_);
+  }
   while (first_wait_ != nullptr) {
     Wait* wait = first_wait_;
     wait->unlink();
@@ -166,6 +194,8 @@ void Engine::Wait::unlink() {
   (previous_ != nullptr ? previous_->next_ : engine_.first_wait_) = next_;
   (next_ != nullptr ? next_->previous_ : engine_.last_wait_) = previous_;
   operation_->waiter = nullptr;
+  // A call that ends in an error keeps what it waited for.
+  if (is_noted_ && engine_.health_.ok()) engine_.trail_->waits_no_more(operation_->channel.call);
 }
 
 }  // namespace sparcl::collectives

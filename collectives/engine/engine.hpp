@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/engine/task.hpp"
+#include "src/base/flight/comm_trail.hpp"
 #include "src/base/status.hpp"
 #include "src/transport/transport.hpp"
 
@@ -22,6 +23,9 @@ class Engine {
 
   Transport& transport() { return transport_; }
   double timeout_s() const { return timeout_s_; }
+
+  // Where long waits and the comm's end are written; it must outlive the engine's last step. nullptr: nowhere.
+  void set_trail(flight::CommTrail* trail) { trail_ = trail; }
 
   // Makes the task ready to run; it must be awaited, or stepped until done, before it is destroyed.
   void start(Task& task);
@@ -70,6 +74,7 @@ class Engine {
   void take_signals();
   void poison(Status error);
   void check_deadlines();
+  void note_waits(double now, double at_least_s);
   void finish_operation(const OperationRef& operation);
   std::string describe(const Operation& operation) const;
 
@@ -81,6 +86,8 @@ class Engine {
   Wait* first_wait_ = nullptr;  // in the order of their deadlines: all last equally long
   Wait* last_wait_ = nullptr;
   std::uint32_t turns_since_clock_ = 0;
+  flight::CommTrail* trail_ = nullptr;
+  double next_notes_at_ = 0;
 };
 
 class Engine::Wait {
@@ -103,6 +110,7 @@ class Engine::Wait {
   const char* purpose_;
   std::coroutine_handle<> handle_;
   double deadline_ = 0;
+  bool is_noted_ = false;  // in the flight record
   Wait* previous_ = nullptr;
   Wait* next_ = nullptr;
 };

@@ -60,6 +60,9 @@ class DeltaCall final : public Call {
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
     return collectives::broadcast_update(context, number, update_, report);
   }
+  flight::CallNote note() const override {
+    return {.operation = "BroadcastDelta", .count = array_.count, .root = update_.root, .datatype = static_cast<int>(array_.datatype), .detail = {}};
+  }
   void complete(const Status&) override {}
 
  private:
@@ -114,6 +117,9 @@ class StateCall final : public Call {
 
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
     return collectives::broadcast_update(context, number, update_, report);
+  }
+  flight::CallNote note() const override {
+    return {.operation = "BroadcastUpdate", .count = update_.held.size(), .version = update_.version, .root = update_.root, .detail = "tensors"};
   }
 
   void complete(const Status& status) override {
@@ -240,6 +246,13 @@ class SparseCall final : public Call {
 
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
     return collectives::broadcast_sparse(context, number, call_, report);
+  }
+  flight::CallNote note() const override {
+    return {.operation = "BroadcastSparse",
+            .count = is_root_ ? call_.nnz : call_.capacity,
+            .root = call_.root,
+            .datatype = static_cast<int>(call_.datatype),
+            .detail = is_root_ ? "entries" : "capacity"};
   }
   void complete(const Status& status) override {
     if (!is_root_ && nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated)) *nnz_ = call_.nnz;

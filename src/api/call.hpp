@@ -11,6 +11,7 @@ namespace sparcl::api {
 class Call {
  public:
   virtual ~Call() = default;
+  virtual flight::CallNote note() const = 0;  // for the flight record
   virtual collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) = 0;
   // Once, when the call is over: writes outputs that only a success (or Truncated) may write.
   virtual void complete(const Status& status) = 0;
@@ -21,6 +22,7 @@ class Call {
 struct sparclRequest {
   sparclComm* comm = nullptr;
   std::unique_ptr<sparcl::api::Call> call;
+  std::uint32_t number = 0;
   sparcl::collectives::CallReport report;
   sparcl::collectives::Task task;
 };

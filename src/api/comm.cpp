@@ -8,6 +8,7 @@
 
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
+#include "src/base/flight/flight_recorder.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 #include "src/transport/loopback/loopback_world.hpp"
@@ -28,8 +29,12 @@ std::uint64_t next_comm_id() {
 }  // namespace
 
 sparclComm::sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s)
-    : id(next_comm_id()), transport(std::move(body)), engine(*transport, timeout_s) {
+    : id(next_comm_id()),
+      transport(std::move(body)),
+      trail({id, transport->rank(), transport->size(), transport->name()}),
+      engine(*transport, timeout_s) {
   context.engine = &engine;
+  engine.set_trail(&trail);
 }
 
 sparclComm::~sparclComm() {
@@ -37,6 +42,7 @@ sparclComm::~sparclComm() {
   abort_pending("the communicator was destroyed with requests in flight");
   for (sparclRequest* request : std::exchange(pending, {})) {
     request->call->complete(request->task.result());
+    trail.end(request->number, request->task.result().code(), request->report.traffic.bytes_sent, request->report.traffic.bytes_received);
     delete request;
   }
 }
@@ -99,6 +105,7 @@ struct Configuration {
 Result<Configuration> configure(const sparclConfig_t* given) {
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(read_sized(given, "config", config));
+  SPARCL_RETURN_IF_ERROR(flight::check_flight_settings());
   Configuration made;
   collectives::CommContext& context = made.context;
   const Result<double> timeout = timeout_of(config);
@@ -251,6 +258,7 @@ sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error)
 sparclResult_t sparclCommAbort(sparclComm_t comm) {
   return guarded(comm, [&]() -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommAbort: comm is NULL");
+    comm->trail.event("CommAbort", Code::kSuccess);
     comm->abort_pending("sparclCommAbort was called");
     return Status();
   });

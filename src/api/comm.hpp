@@ -10,6 +10,7 @@
 #include "collectives/broadcast/broadcast.hpp"
 #include "collectives/engine/engine.hpp"
 #include "sparcl/sparcl.h"
+#include "src/base/flight/comm_trail.hpp"
 #include "src/base/status.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/transport/liveness/heartbeat.hpp"
@@ -23,6 +24,7 @@ struct sparclComm {
   std::uint64_t id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
   std::unique_ptr<sparcl::Transport> transport;
   std::unique_ptr<sparcl::WorkerPool> workers;  // where there is more than one thread
+  sparcl::flight::CommTrail trail;
   sparcl::collectives::Engine engine;
   sparcl::collectives::CommContext context;
   std::string last_error;

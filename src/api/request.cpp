@@ -17,6 +17,7 @@ sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
   // An exception inside the call: the peers know nothing of it.
   if (!status.ok() && status.scope() == Scope::kComm) comm.engine.fail(status, comm.transport->rank());
   request->call->complete(status);
+  comm.trail.end(request->number, status.code(), request->report.traffic.bytes_sent, request->report.traffic.bytes_received);
   comm.last_report = request->report;
   return comm.finish(status);
 }
@@ -35,8 +36,10 @@ sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclReque
   auto made = std::make_unique<sparclRequest>();
   made->comm = comm;
   made->call = std::move(call);
-  made->task = made->call->run(comm->context, comm->next_call++, made->report);
+  made->number = comm->next_call++;
+  made->task = made->call->run(comm->context, made->number, made->report);
   comm->pending.push_back(made.get());
+  comm->trail.begin(made->number, made->call->note());
   if (request == nullptr) {
     comm->engine.run(made->task);
     return retire(std::move(made));

@@ -41,6 +41,10 @@ constexpr std::array kRows{
         "THREADS", SettingType::kCount, "", "0",
         "threads that encode and apply, each its part: of a rank, or of a program; 0: of a rank one, of a program as many as "
         "it may use cores"},
+    SettingRow{"FLIGHT", SettingType::kChoice, "off|on", "on",
+               "whether each communicator's last operations are recorded: for the log when it fails, and for `sparcl status PID`"},
+    SettingRow{"FLIGHT_SIGNAL", SettingType::kChoice, "none|HUP|QUIT|USR1|USR2", "none",
+               "signal on which a process writes its flight record to standard error; a handler that is there already is called after it"},
     SettingRow{"KERNELS", SettingType::kChoice, "auto|ref|cpu", "auto",
                "kernel bodies; auto: SIMD for the best instruction set of this machine"},
     SettingRow{

@@ -32,6 +32,7 @@ constexpr std::array kCommands{
     Command{"invert", "Make the delta that leads back", add_invert},
     Command{"convert", "Read and write the layouts in which other programs exchange changes", add_convert},
     Command{"advise", "From two checkpoints and a link: density, best mode, times, and when dense wins", add_advise},
+    Command{"status", "Say what the calls of a process are doing: one that runs, is stuck, stopped or dead", add_status},
 };
 
 // Asked before the command line is understood, as it may not be one that can be.

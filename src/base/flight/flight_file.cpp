@@ -1,0 +1,183 @@
+#include "src/base/flight/flight_file.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "src/base/flight/process_info.hpp"
+
+namespace sparcl::flight {
+namespace {
+
+constexpr std::string_view kPrefix = "sparcl-flight-";
+
+template <class Number>
+bool take_number(std::string_view& text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+// "sparcl-flight-UID-PID", and nothing else.
+std::optional<RecordPath> parse_name(const std::string& folder, std::string_view name) {
+  RecordPath found;
+  found.path = fmt::format("{}/{}", folder, name);
+  if (!name.starts_with(kPrefix)) return {};
+  name.remove_prefix(kPrefix.size());
+  if (!take_number(name, found.user) || !name.starts_with('-')) return {};
+  name.remove_prefix(1);
+  if (!take_number(name, found.pid) || !name.empty() || found.pid <= 0) return {};
+  return found;
+}
+
+void mark_dead(int descriptor, std::int64_t now_wall_ns) {
+  const ssize_t written = ::pwrite(descriptor, &now_wall_ns, sizeof now_wall_ns, offsetof(FileHead, found_dead_ns));
+  (void)written;  // a record that cannot be marked stays
+}
+
+// Whether the record should go: its process has been known to be dead for an hour.
+bool is_stale(const RecordPath& record, std::int64_t now_wall_ns) {
+  const Result<int> opened = open_record(record);
+  if (!opened.ok()) return false;
+  FileHead head;
+  bool stale = false;
+  if (read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead) {
+    stale = head.found_dead_ns != 0 && now_wall_ns - head.found_dead_ns > kKeepDeadNs;
+    if (head.found_dead_ns == 0 || head.found_dead_ns > now_wall_ns) {
+      if (const int file = ::open(record.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC); file >= 0) {
+        mark_dead(file, now_wall_ns);
+        ::close(file);
+      }
+    }
+  }
+  ::close(*opened);
+  return stale;
+}
+
+// Of a dead process that had our pid.
+bool remove_predecessor(const RecordPath& record) {
+  const Result<int> opened = open_record(record);
+  if (!opened.ok()) return false;
+  FileHead head;
+  const bool gone = read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead && ::unlink(record.path.c_str()) == 0;
+  ::close(*opened);
+  return gone;
+}
+
+// The size is set without taking memory, but the first page must be there: a write to one that is not would be a SIGBUS.
+int create_in(const RecordPath& record) {
+  const auto open_new = [&] { return ::open(record.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); };
+  int file = open_new();
+  if (file < 0 && errno == EEXIST && remove_predecessor(record)) file = open_new();
+  if (file < 0) return -1;
+  int error = ::ftruncate(file, kImageBytes) == 0 ? 0 : errno;
+  if (error == 0) error = ::posix_fallocate(file, 0, kPageBytes);
+  if (error == 0) return file;
+  ::unlink(record.path.c_str());
+  ::close(file);
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+std::vector<std::string> record_folders() {
+  std::vector<std::string> folders{"/dev/shm"};
+  if (const char* own = std::getenv("XDG_RUNTIME_DIR"); own != nullptr && *own == '/') folders.emplace_back(own);
+  folders.emplace_back("/tmp");
+  return folders;
+}
+
+std::vector<RecordPath> find_records(const std::vector<std::string>& folders) {
+  std::vector<RecordPath> records;
+  for (const std::string& folder : folders) {
+    DIR* entries = ::opendir(folder.c_str());
+    if (entries == nullptr) continue;
+    while (const dirent* entry = ::readdir(entries)) {
+      std::optional<RecordPath> record = parse_name(folder, entry->d_name);
+      if (record && (record->user == ::geteuid() || ::geteuid() == 0)) records.push_back(std::move(*record));
+    }
+    ::closedir(entries);
+  }
+  std::sort(records.begin(), records.end(), [](const RecordPath& a, const RecordPath& b) { return a.pid < b.pid; });
+  return records;
+}
+
+std::vector<RecordPath> find_records_of(pid_t pid, const std::vector<std::string>& folders) {
+  std::vector<RecordPath> records = find_records(folders);
+  std::erase_if(records, [pid](const RecordPath& record) { return record.pid != pid; });
+  return records;
+}
+
+Result<NewFile> create_record(const std::vector<std::string>& folders) {
+  std::string reasons;
+  for (const std::string& folder : folders) {
+    const std::string path = fmt::format("{}/{}{}-{}", folder, kPrefix, ::geteuid(), ::getpid());
+    const int file = create_in({path, ::geteuid(), ::getpid()});
+    if (file >= 0) return NewFile{path, file};
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", path, std::strerror(errno));
+  }
+  return Status(Code::kSystemError, "no file for the flight record: " + reasons);
+}
+
+Result<int> open_record(const RecordPath& record) {
+  // Not blocking: it might be a pipe that somebody put there.
+  const int file = ::open(record.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return Status(Code::kSystemError, fmt::format("{}: {}", record.path, std::strerror(errno)));
+  struct stat found;
+  if (::fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == record.user && (found.st_mode & 022) == 0)
+    return file;
+  ::close(file);
+  return Status(Code::kUnauthorized,
+                fmt::format("{} is no file that user {} alone can write: it is not read", record.path, record.user));
+}
+
+std::size_t read_head(int descriptor, FileHead& head) {
+  const ssize_t count = ::pread(descriptor, &head, sizeof head, 0);
+  return count > 0 ? static_cast<std::size_t>(count) : 0;
+}
+
+const char* life_name(Life life) {
+  switch (life) {
+    case Life::kRunning:
+      return "running";
+    case Life::kStopped:
+      return "stopped";
+    case Life::kDead:
+      return "dead";
+    case Life::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+Life life_of(const FileHead& head) {
+  const bool is_ours = head.magic == kMagic && head.layout_version == kLayoutVersion && head.pid > 0;
+  if (!is_ours || head.pid_namespace != own_pid_namespace()) return Life::kUnknown;
+  const ProcessInfo process = process_info(static_cast<pid_t>(head.pid));
+  if (process.is_dead() || process.start_ticks != head.process_start) return Life::kDead;
+  return process.is_stopped() ? Life::kStopped : Life::kRunning;
+}
+
+int remove_stale_records(std::int64_t now_wall_ns, const std::vector<std::string>& folders) {
+  int removed = 0;
+  for (const RecordPath& record : find_records(folders)) {
+    const bool own = record.user == ::geteuid();  // root leaves what is not root's to its owner
+    if (own && is_stale(record, now_wall_ns) && ::unlink(record.path.c_str()) == 0) ++removed;
+  }
+  return removed;
+}
+
+}  // namespace sparcl::flight

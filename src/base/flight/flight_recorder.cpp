@@ -1,0 +1,198 @@
+#include "src/base/flight/flight_recorder.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "src/base/flight/flight_file.hpp"
+#include "src/base/flight/flight_signal.hpp"
+#include "src/base/flight/process_info.hpp"
+#include "src/base/log.hpp"
+#include "src/base/settings.hpp"
+
+namespace sparcl::flight {
+namespace {
+
+struct Recorder {
+  std::mutex mutex;
+  std::atomic<std::byte*> image{nullptr};
+  int file = -1;     // stays open: trails get their memory when they are taken
+  std::string path;  // empty: in plain memory
+  pid_t owner = 0;
+};
+
+Recorder& recorder() {
+  static auto* one = new Recorder;  // never destroyed: communicators may outlive every static object
+  return *one;
+}
+
+template <std::size_t kBytes>
+void put(Text<kBytes>& into, const std::string& text) {
+  std::memcpy(into.data(), text.data(), std::min(text.size(), kBytes));
+}
+
+std::byte* map_shared(int file) {
+  void* at = ::mmap(nullptr, kImageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return at != MAP_FAILED ? static_cast<std::byte*>(at) : nullptr;
+}
+
+// With `at` over what is there, all of it or some trails.
+std::byte* map_private(std::byte* at, std::size_t bytes) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at != nullptr ? MAP_FIXED : 0);
+  void* made = ::mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  return made != MAP_FAILED ? static_cast<std::byte*>(made) : nullptr;
+}
+
+void fill_head(FileHead& head) {
+  const ProcessInfo process = process_info(::getpid());
+  head.trail_bytes = kTrailBytes;
+  head.record_count = kRecords;
+  head.record_bytes = sizeof(Published<Record>);
+  head.pid = ::getpid();
+  head.process_start = process.start_ticks;
+  head.pid_namespace = own_pid_namespace();
+  head.wall_ns = wall_ns();
+  head.monotonic_ns = monotonic_ns();
+  put(head.version, SPARCL_VERSION);
+  put(head.host, host_name());
+  put(head.program, process.program);
+  head.layout_version = kLayoutVersion;
+  head.magic = kMagic;  // last: a reader that comes too early finds no record
+}
+
+void remove_file() {
+  Recorder& one = recorder();
+  const std::lock_guard lock(one.mutex);
+  if (one.path.empty() || one.owner != ::getpid()) return;
+  ::unlink(one.path.c_str());
+  one.path.clear();
+}
+
+// A forked child gets memory of its own in the place of the shared pages: what it does to its copies of the communicators must not
+// show in its parent's record. Its own communicators begin a record of their own.
+void leave_record_to_parent() {
+  Recorder& one = recorder();
+  if (std::byte* image = one.image.load(); image != nullptr) (void)map_private(image, kImageBytes);
+  one.image.store(nullptr);
+  if (one.file >= 0) ::close(one.file);
+  one.file = -1;
+  one.path.clear();
+  one.mutex.unlock();
+}
+
+void set_up_process() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    ::pthread_atfork([] { recorder().mutex.lock(); }, [] { recorder().mutex.unlock(); }, leave_record_to_parent);
+    (void)std::atexit([] {
+      remove_file();
+      remove_dump_handler();
+    });
+    (void)remove_stale_records(wall_ns());
+    install_dump_handler();
+  });
+}
+
+// nullptr if there is no file to be had.
+std::byte* map_file(Recorder& one) {
+  const Result<NewFile> file = create_record();
+  if (!file.ok()) {
+    log_debug("{}: it is kept in memory, where `sparcl status` cannot look", file.status().message());
+    return nullptr;
+  }
+  std::byte* image = map_shared(file->descriptor);
+  if (image == nullptr) {
+    ::unlink(file->path.c_str());
+    ::close(file->descriptor);
+    return nullptr;
+  }
+  one.file = file->descriptor;
+  one.path = file->path;
+  one.owner = ::getpid();
+  return image;
+}
+
+std::byte* make_image(Recorder& one) {
+  std::byte* image = map_file(one);
+  if (image == nullptr) image = map_private(nullptr, kImageBytes);
+  if (image == nullptr) return nullptr;
+  fill_head(head_of(image));
+  one.image.store(image, std::memory_order_release);
+  return image;
+}
+
+// A file's pages must be there before they are written: a full file system is an error here, and a SIGBUS later.
+bool back_by_memory(const Recorder& one, std::byte* image, std::size_t index) {
+  if (one.file < 0) return true;
+  const auto at = static_cast<off_t>(kPageBytes + index * kTrailBytes);
+  if (const int error = ::posix_fallocate(one.file, at, kTrailBytes); error != 0) {
+    log_debug("{}: {}: a communicator's flight record is kept in memory, where `sparcl status` cannot look", one.path,
+              std::strerror(error));
+    return map_private(image + at, kTrailBytes) != nullptr;
+  }
+  return true;
+}
+
+Trail* oldest_destroyed(std::byte* image) {
+  Trail* oldest = nullptr;
+  std::uint64_t since = UINT64_MAX;
+  for (std::size_t i = 0; i < kTrails; ++i) {
+    const TrailHead head = trail_of(image, i).head.held();
+    if (head.state != TrailState::kDestroyed || head.changed_ns >= since) continue;
+    since = head.changed_ns;
+    oldest = &trail_of(image, i);
+  }
+  if (oldest == nullptr) return nullptr;
+  for (Published<Record>& record : oldest->records) record.store(Record{});
+  return oldest;
+}
+
+Trail* next_trail(const Recorder& one, std::byte* image) {
+  const std::atomic_ref used(head_of(image).trails_used);
+  const std::uint64_t index = used.load();
+  if (index < kTrails) {
+    if (!back_by_memory(one, image, index)) return nullptr;
+    used.store(index + 1);
+    return &trail_of(image, index);
+  }
+  Trail* trail = oldest_destroyed(image);
+  if (trail == nullptr) log_debug("more than {} communicators: the others have no flight record", kTrails);
+  return trail;
+}
+
+}  // namespace
+
+Trail* take_trail(const TrailHead& head) {
+  const Result<std::string> wanted = setting_choice("FLIGHT");
+  if (!wanted.ok() || *wanted == "off") return nullptr;
+  set_up_process();
+  Recorder& one = recorder();
+  const std::lock_guard lock(one.mutex);
+  std::byte* image = one.image.load(std::memory_order_relaxed);
+  if (image == nullptr) image = make_image(one);
+  if (image == nullptr) return nullptr;
+  Trail* trail = next_trail(one, image);
+  if (trail != nullptr) trail->head.store(head);
+  return trail;
+}
+
+std::byte* image() noexcept { return recorder().image.load(std::memory_order_acquire); }
+
+std::string record_path() {
+  const std::lock_guard lock(recorder().mutex);
+  return recorder().path;
+}
+
+Status check_flight_settings() {
+  SPARCL_RETURN_IF_ERROR(setting_choice("FLIGHT").status());
+  return setting_choice("FLIGHT_SIGNAL").status();
+}
+
+}  // namespace sparcl::flight

@@ -1,0 +1,109 @@
+// A look at what the calls of a process are doing, from outside: it may be stuck, stopped or dead.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/flight/flight_reader.hpp"
+#include "src/base/flight/process_info.hpp"
+#include "tools/sparcl/command.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/status_report.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+struct StatusOptions {
+  std::string process;
+  bool remove = false;
+};
+
+// Empty if `text` is a pid; the parser wants the fault else.
+std::string pid_fault(const std::string& text) {
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
+  if (error == std::errc() && end == text.data() + text.size() && pid > 0) return {};
+  if (text.find(':') != std::string::npos) {
+    return fmt::format(
+        "{} looks like HOST:PORT: the status of publishers comes with the replication service; this version takes a process id",
+        text);
+  }
+  return fmt::format("{} is no process id", text);
+}
+
+std::string why_none(pid_t pid) {
+  const bool exists = process_info(pid).exists;
+  return fmt::format("process {} {}no flight record that user {} may read in {}", pid, exists ? "has " : "does not exist and left ",
+                     ::geteuid(), fmt::join(flight::record_folders(), ", ")) +
+         (exists
+              ? ": it has made no communicator yet, has SPARCL_FLIGHT=off, or could not write there (SPARCL_DEBUG=debug says why)"
+              : ": it ended by itself, or its record has been removed");
+}
+
+Status remove_records(const std::vector<flight::Snapshot>& snapshots, const std::vector<flight::RecordPath>& records) {
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (snapshots[i].life != flight::Life::kDead) {
+      return Status(Code::kInvalidUsage, fmt::format("process {} is {}: only the record of a dead process can be removed",
+                                                     records[i].pid, flight::life_name(snapshots[i].life)));
+    }
+    if (::unlink(records[i].path.c_str()) != 0)
+      return Status(Code::kSystemError, fmt::format("{} could not be removed", records[i].path));
+  }
+  return {};
+}
+
+Status show_process(pid_t pid, const StatusOptions& options, bool as_json) {
+  const std::vector<flight::RecordPath> records = flight::find_records_of(pid);
+  if (records.empty()) return Status(Code::kInvalidArgument, why_none(pid));
+  std::vector<flight::Snapshot> snapshots;
+  for (const flight::RecordPath& record : records) {
+    Result<flight::Snapshot> snapshot = flight::read_record(record);
+    if (!snapshot.ok()) return snapshot.status();
+    snapshots.push_back(std::move(*snapshot));
+  }
+  // More than one only where pids were used again in different folders; the last one made is meant.
+  const auto newest =
+      std::max_element(snapshots.begin(), snapshots.end(),
+                       [](const flight::Snapshot& a, const flight::Snapshot& b) { return a.head.wall_ns < b.head.wall_ns; });
+  SPARCL_RETURN_IF_ERROR(print(as_json, process_json(*newest, monotonic_ns()), process_text(*newest, monotonic_ns())));
+  return options.remove ? remove_records(snapshots, records) : Status();
+}
+
+Status list_processes(bool as_json) {
+  Json list = Json::array();
+  std::string text;
+  for (const flight::RecordPath& record : flight::find_records()) {
+    const Result<flight::Snapshot> snapshot = flight::read_record(record);
+    if (snapshot.ok()) {
+      list.push_back(process_summary(*snapshot, monotonic_ns()));
+      text += process_line(*snapshot, monotonic_ns());
+    } else {
+      list.push_back({{"pid", record.pid}, {"error", snapshot.status().message()}});
+      text += fmt::format("{:>8}  {}\n", record.pid, snapshot.status().message());
+    }
+  }
+  if (text.empty()) text = fmt::format("no process of user {} has a flight record\n", ::geteuid());
+  return print(as_json, {{"processes", list}}, text);
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, Invocation& invocation) {
+  const auto options = std::make_shared<StatusOptions>();
+  CLI::Option* process = app.add_option("PID", options->process, "the process; without it all that have a record are listed")
+                             ->check(pid_fault, "PID", "");
+  app.add_flag("--remove", options->remove, "afterwards remove the record, which a process that was killed left behind")
+      ->needs(process);
+  invocation.run = [options, &invocation] {
+    if (options->process.empty()) return list_processes(invocation.json);
+    return show_process(static_cast<pid_t>(std::stol(options->process)), *options, invocation.json);
+  };
+}
+
+}  // namespace sparcl::tool
