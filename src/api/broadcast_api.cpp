@@ -61,7 +61,7 @@ class DeltaCall final : public Call {
     return collectives::broadcast_update(context, number, update_, report);
   }
   flight::CallNote note() const override {
-    return {.operation = "BroadcastDelta", .count = array_.count, .root = update_.root, .datatype = static_cast<int>(array_.datatype), .detail = {}};
+    return {.operation = "BroadcastDelta", .count = array_.count, .root = update_.root, .datatype = static_cast<int>(array_.datatype)};
   }
   void complete(const Status&) override {}
 

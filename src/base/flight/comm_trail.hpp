@@ -17,8 +17,8 @@ struct CallNote {
   std::uint64_t count = 0;     // elements, or entries
   std::uint64_t version = 0;
   int root = -1;
-  int datatype = -1;        // a DataType
-  std::string_view detail;  // what is counted: "tensors"
+  int datatype = -1;          // a DataType
+  std::string_view detail{};  // what is counted: "tensors"
 };
 
 struct CommNote {
@@ -30,9 +30,9 @@ struct CommNote {
 
 struct WaitNote {
   int peer = -1;
-  std::string_view host;     // "host h1, pid 4711"
-  std::string_view purpose;  // "the next fragment of the update"
-  double seconds = 0;        // that it has lasted
+  std::string_view host{};     // "host h1, pid 4711"
+  std::string_view purpose{};  // "the next fragment of the update"
+  double seconds = 0;          // that it has lasted
 };
 
 class CommTrail {
