@@ -162,7 +162,12 @@ std::string process_line(const Snapshot& snapshot, std::uint64_t now_ns) {
     line.text("rank ").number(trail->head.rank).text(" of ").number(trail->head.size).text(", ");
     flight::describe_record(*record, now_ns, line);
   } else {
-    line.text("no call is running");
+    line.text("in no call");
+    for (const TrailSnapshot& each : snapshot.trails) {  // whom others may wait for: its last call says how far it has come
+      if (each.head.state == flight::TrailState::kDestroyed || each.records.count == 0) continue;
+      line.text("; rank ").number(each.head.rank).text(" of ").number(each.head.size).text(", last: ");
+      flight::describe_record(each.records.records[each.records.count - 1], now_ns, line);
+    }
   }
   return fmt::format("{:>8}  {:<8} {:<16} {}\n", snapshot.head.pid, flight::life_name(snapshot.life), plain(snapshot.head.program),
                      line.view());

@@ -12,8 +12,7 @@ namespace {
 
 template <std::size_t kBytes>
 void put(Text<kBytes>& into, std::string_view text) noexcept {
-  const std::size_t length = std::min(text.size(), kBytes);
-  std::memcpy(into.data(), text.data(), length);
+  const std::size_t length = text.copy(into.data(), kBytes);
   std::memset(into.data() + length, 0, kBytes - length);
 }
 
