@@ -4,7 +4,7 @@ set(SPARCL_LAYERS sparcl_base sparcl_kernels sparcl_transport sparcl_codec sparc
 function(sparcl_shared_library target)
   set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                              LINKER_LANGUAGE CXX LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
-  # As needed: libcrypto, for one, is what the programs use and the libraries do not.
+  # As needed: what only the programs use stays out.
   target_link_options(${target} PRIVATE LINKER:--as-needed LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
   if(NOT SPARCL_SANITIZE)
     target_link_options(${target} PRIVATE LINKER:--no-undefined)

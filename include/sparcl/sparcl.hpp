@@ -155,6 +155,13 @@ class State {
   std::unique_ptr<sparclState, detail::Destroy<sparclStateDestroy>> handle_;
 };
 
+// 128 bytes by which ranks without MPI find each other; this process must live until they have met.
+inline sparclUniqueId unique_id() {
+  sparclUniqueId id;
+  check(sparclGetUniqueId(&id));
+  return id;
+}
+
 class Comm {
  public:
   Comm() = default;
@@ -165,6 +172,13 @@ class Comm {
     std::vector<sparclComm_t> handles(static_cast<std::size_t>(ranks > 0 ? ranks : 0));
     check(sparclCommInitLocal(handles.data(), ranks));
     return std::vector<Comm>(handles.begin(), handles.end());
+  }
+
+  // Without MPI: every rank gives the id that one of them made with unique_id().
+  static Comm meet(int ranks, const sparclUniqueId& id, int rank, const sparclConfig_t* config = nullptr) {
+    sparclComm_t handle = nullptr;
+    check(sparclCommInitRank(&handle, ranks, id, rank, config));
+    return Comm(handle);
   }
 
 #ifdef SPARCL_SPARCL_MPI_H_  // include sparcl/sparcl_mpi.h first

@@ -46,7 +46,7 @@ bool ServiceThread::is_own_process() const { return pid_ == 0 || pid_ == getpid(
 bool ServiceThread::stop() {
   if (!thread_.joinable()) return is_own_process();
   if (!is_own_process()) {
-    thread_.detach();  // joining would wait for ever
+    static_cast<void>(new std::thread(std::move(thread_)));  // it is not here: joining waits for ever, detaching throws
     return false;
   }
   asked_.store(true, std::memory_order_release);

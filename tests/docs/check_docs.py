@@ -2,7 +2,7 @@
 """Checks README.md and docs/: check_docs.py STEP ROOT, where STEP is
 
 programs   every ```c and ```cpp block is a complete program: it is compiled and run, under mpirun with 2 ranks if it includes
-           sparcl_mpi.h, and once more with a wrong setting, which it must name. The environment gives WORK, LIBS (the folder of the libraries), CC, CXX, FLAGS, MPI_FLAGS, MPIEXEC (empty: no MPI).
+           sparcl_mpi.h, and once more with a wrong setting, which it must name. The environment gives WORK, LIBS (the folder of the libraries), CC, CXX, FLAGS, MPI_FLAGS, MPIEXEC (empty: no MPI), WITH_UCX.
 commands   every command of a ```console block exists, as do the presets and the commands of `sparcl` that it names (SPARCL: the program).
 links      every relative link leads to a file.
 errors     include/sparcl/sparcl.h and docs/guarantees.md name the same errors as agreed, and the same as poisoning.
@@ -55,6 +55,9 @@ def check_program(path, line, language, code):
     mpi = "sparcl_mpi.h" in code
     if mpi and not env["MPIEXEC"]:
         print(f"{path}:{line}: skipped: built without MPI")
+        return True
+    if "sparclCommInitRank" in code and env["WITH_UCX"] != "1":
+        print(f"{path}:{line}: skipped: built without UCX")
         return True
     print(f"{path}:{line}: {language} program{' under mpirun' if mpi else ''}", flush=True)
     stem = os.path.join(env["WORK"], f"{os.path.basename(path).replace('.', '_')}_{line}")
