@@ -1,5 +1,6 @@
 #include "collectives/broadcast/broadcast.hpp"
 
+#include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 
 namespace sparcl::collectives {
@@ -32,6 +33,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   Engine& engine = *comm.engine;
   if (!engine.health().ok()) co_return engine.health();
   Transport& transport = engine.transport();
+  SPARCL_FAILPOINT("broadcast.begin");
   const double begin = transport.now();
   const FanoutPlan fanout = plan(comm, call.dense_bytes);
   call.fingerprint.root = call.root;
@@ -60,12 +62,15 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
     co_return verdict;
   }
 
+  SPARCL_FAILPOINT("broadcast.agreed");
+
   // Stream, then vote: the commit point.
   const double exchange_begin = transport.now();
   Task streaming = sends ? stream.send_all(*call.source, outcome) : stream.receive_all(*call.target, outcome);
   alive = co_await streaming;
   report.traffic = stream.traffic();
   if (!alive.ok()) co_return alive;
+  SPARCL_FAILPOINT("broadcast.before_vote");
   Task vote = agree(engine, {number, kVote}, CallFingerprint{}, outcome, verdict);
   alive = co_await vote;
   if (!alive.ok()) co_return alive;
@@ -76,6 +81,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
     co_return verdict;
   }
 
+  SPARCL_FAILPOINT("broadcast.before_commit");
   Task drained = stream.drain();
   if (sends) {
     call.source->commit();
@@ -85,6 +91,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
     co_return engine.health();
   }
   report.applied = true;
+  SPARCL_FAILPOINT("broadcast.committed");
   report.seconds = transport.now() - begin;
   // What every rank has voted for it has received: the sends are over, or about to be.
   alive = co_await drained;

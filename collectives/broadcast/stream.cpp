@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "src/base/failpoint.hpp"
+
 namespace sparcl::collectives {
 namespace {
 
@@ -102,6 +104,7 @@ void Stream::pass_on(std::uint64_t first, std::size_t count) {
   for (const int child : links_.children) {
     sends_.push_back(engine_.send(child, channel_, count > 0 ? staging_.slice(first, count) : Buffer()));
     traffic_.bytes_sent += count;
+    SPARCL_FAILPOINT("broadcast.sending");
   }
 }
 
@@ -117,6 +120,7 @@ void Stream::take_fragment(std::size_t count, Status& outcome) {
     pass_on(0, 0);
     return;
   }
+  SPARCL_FAILPOINT("broadcast.receiving");
   pass_on(written_, count);
   written_ += count;
   traffic_.bytes_received += count;

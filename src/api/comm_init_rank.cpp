@@ -6,6 +6,7 @@
 
 #include "src/api/comm.hpp"
 #include "src/api/error.hpp"
+#include "src/base/failpoint.hpp"
 #include "src/transport/bootstrap/bootstrap.hpp"
 #include "src/transport/bootstrap/bootstrap_root.hpp"
 
@@ -31,10 +32,12 @@ Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& 
   if (!timeout.ok()) return timeout.status();
   SPARCL_RETURN_IF_ERROR(sparcl::api::choose_transport(sparcl::api::StartedBy::kUniqueId, config).status());
   const sparcl::OutOfBandGather gather = [&](std::span<const std::byte> own) {
+    SPARCL_FAILPOINT("init.before_meeting");
     return sparcl::all_gather(*id, nranks, rank, own, *timeout);
   };
   Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::api::make_ucx_transport(rank, gather, config);
   if (!transport.ok()) return transport.status();
+  SPARCL_FAILPOINT("init.met");
   return sparcl::api::make_comm(std::move(*transport), config);
 }
 

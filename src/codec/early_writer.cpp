@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "src/base/failpoint.hpp"
+
 namespace sparcl::codec {
 namespace {
 
@@ -29,6 +31,7 @@ void EarlyWriter::write(std::uint64_t index, const WritableBlockView& view, Posi
   pieces_.reserve(view.pieces.size());
   log_.push_back({index, positions.size(), at});
   scatter(kernels_, view, positions, new_values.data());
+  SPARCL_FAILPOINT("update.early_write");
 }
 
 void EarlyWriter::take_back() {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/bytes.hpp"
+#include "src/base/failpoint.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/base_check.hpp"
 #include "src/codec/block_decoder.hpp"
@@ -404,6 +405,7 @@ Status UpdateDecoder::Impl::apply_share(const Staging& staging, unsigned worker)
     if (const Status status = own.apply(staging, entry); !status.ok()) {
       return Status(Code::kInternalError, "an update that had passed its check failed to decode: " + status.message());
     }
+    SPARCL_FAILPOINT("update.staged_write");
   }
   own.flush_writes();
   return {};

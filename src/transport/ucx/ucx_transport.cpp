@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/transport/posting.hpp"
 #include "src/transport/ucx/ucx_error.hpp"
@@ -433,8 +434,10 @@ UcxTransport::~UcxTransport() {
     each->done = true;
     if (each->kind == Operation::Kind::kReceive) ucp_request_cancel(worker_->handle(), each->request);
   }
+  SPARCL_FAILPOINT("destroy.begin");
   const double deadline = now() + options_.farewell_s;
   say_farewell(deadline);
+  SPARCL_FAILPOINT("destroy.farewell");
   if (heartbeat_ != nullptr) heartbeat_->leave();
   drop_messages(0, 0);
   close_endpoints(std::max(deadline, now() + kLongestSleep));

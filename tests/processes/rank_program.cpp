@@ -1,0 +1,240 @@
+// One rank without MPI: meets the others by a unique id and makes a seeded series of collectives, checking every result by itself.
+// Prints one JSON line an event. Environment, all with the prefix SPARCL_TEST_:
+//   RANK, SIZE, SERIES (the seed), STEPS
+//   ID    "make": this process makes the unique id and prints it; else the id, in hex
+//   ACT   "what:step", what this rank does otherwise: operation, count, datatype, root (instead of the step's), abort, destroy,
+//   exit
+// Exit codes: 0 all that was held was wholly old or new; 3 not; 2 wrong usage.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tests/processes/flight.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using nlohmann::json;
+
+double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::string variable(const char* name, const char* fallback) {
+  const char* text = std::getenv((std::string("SPARCL_TEST_") + name).c_str());
+  return text != nullptr ? text : fallback;
+}
+
+void say(const json& line) {
+  std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  for (std::size_t done = 0; done < text.size();) {  // by itself in one piece: no buffer that a kill would take along
+    const ssize_t count = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
+    if (count <= 0) std::_Exit(2);
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+std::string to_hex(const sparclUniqueId& id) {
+  std::string hex;
+  for (const char byte : id.internal) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return hex;
+}
+
+std::optional<sparclUniqueId> from_hex(const std::string& hex) {
+  sparclUniqueId id;
+  if (hex.size() != 2 * sizeof id.internal) return std::nullopt;
+  for (std::size_t i = 0; i < sizeof id.internal; ++i) {
+    id.internal[i] = static_cast<char>(std::strtoul(hex.substr(2 * i, 2).c_str(), nullptr, 16));
+  }
+  return id;
+}
+
+struct Act {
+  std::string what;
+  int step = -1;
+
+  bool is_at(int number, const char* name) const { return number == step && what == name; }
+  Deviation deviation_at(int number) const {
+    if (number != step) return Deviation::kNone;
+    if (what == "operation") return Deviation::kOperation;
+    if (what == "count") return Deviation::kCount;
+    if (what == "datatype") return Deviation::kDatatype;
+    return what == "root" ? Deviation::kRoot : Deviation::kNone;
+  }
+};
+
+bool poisons(sparclResult_t result) {
+  return result == sparclSystemError || result == sparclRemoteError || result == sparclTimeout;
+}
+
+class RankProgram {
+ public:
+  RankProgram()
+      : rank_(std::atoi(variable("RANK", "-1").c_str())),
+        ranks_(std::atoi(variable("SIZE", "0").c_str())),
+        series_(std::strtoull(variable("SERIES", "1").c_str(), nullptr, 10)),
+        array_(StepKind::kDelta, series_),
+        model_(StepKind::kUpdate, series_) {
+    const std::string act = variable("ACT", "");
+    if (const std::size_t colon = act.find(':'); colon != std::string::npos)
+      act_ = {act.substr(0, colon), std::atoi(act.c_str() + colon + 1)};
+  }
+
+  int run() {
+    if (rank_ < 0 || rank_ >= ranks_) return 2;
+    if (!meet()) return 0;
+    const std::vector<Step> steps = make_series(series_, ranks_, std::atoi(variable("STEPS", "8").c_str()));
+    for (std::size_t first = 0; first < steps.size() && !over_;) {
+      const std::size_t count = together(steps, first);
+      run_steps(std::span(steps).subspan(first, count), static_cast<int>(first));
+      first += count;
+    }
+    if (poisoned_) check_poisoned();
+    end();
+    return wrong_ ? 3 : 0;
+  }
+
+ private:
+  bool meet() {
+    const double begin = seconds_now();
+    sparclUniqueId id;
+    const std::string given = variable("ID", "make");
+    sparclResult_t result = sparclSuccess;
+    if (given == "make") {
+      result = sparclGetUniqueId(&id);
+      if (result == sparclSuccess) say({{"event", "id"}, {"id", to_hex(id)}});
+    } else if (const std::optional<sparclUniqueId> read = from_hex(given)) {
+      id = *read;
+    } else {
+      std::exit(2);
+    }
+    if (result == sparclSuccess) result = sparclCommInitRank(&comm_, ranks_, id, rank_, nullptr);
+    say({{"event", "met"}, {"code", result}, {"error", sparclGetLastError(nullptr)}, {"seconds", seconds_now() - begin}});
+    return result == sparclSuccess;
+  }
+
+  // Non-blocking neighbours of different kinds are in flight together; what this rank does otherwise it does alone.
+  std::size_t together(const std::vector<Step>& steps, std::size_t first) const {
+    std::size_t count = 1;
+    const auto is_first_of_kind = [&](std::size_t at) {
+      for (std::size_t i = first; i < at; ++i) {
+        if (steps[i].kind == steps[at].kind) return false;
+      }
+      return true;
+    };
+    const auto is_alone = [&](std::size_t at) {
+      return !steps[at].nonblocking || act_.deviation_at(static_cast<int>(at)) != Deviation::kNone;
+    };
+    if (is_alone(first)) return 1;
+    while (first + count < steps.size() && !is_alone(first + count) && is_first_of_kind(first + count)) ++count;
+    return count;
+  }
+
+  void run_steps(std::span<const Step> steps, int first) {
+    std::vector<std::unique_ptr<Flight>>& flights = flights_;
+    flights.clear();
+    std::vector<sparclRequest_t> requests(steps.size(), nullptr);
+    const double begin = seconds_now();
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const int number = first + static_cast<int>(i);
+      if (leaves_at(number)) {
+        if (!act_.is_at(number, "abort")) return;
+        break;  // what is in flight has ended by the abort
+      }
+      say({{"event", "begin"}, {"step", number}, {"kind", name_of(steps[i].kind)}, {"root", steps[i].root}});
+      flights.push_back(make_flight(steps[i], rank_, ranks_, array_, model_, act_.deviation_at(number)));
+      if (!steps[i].nonblocking) {
+        const sparclResult_t result = flights[i]->call(comm_, nullptr);
+        sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+        const std::string error = result == sparclSuccess ? "" : sparclGetLastError(comm_);
+        (void)sparclCommLastReport(comm_, &report);
+        tell(number, *flights[i], result, error, report, begin);
+        return;
+      }
+      const sparclResult_t started = flights[i]->call(comm_, &requests[i]);
+      if (started != sparclSuccess)
+        say({{"event", "start failed"}, {"step", number}, {"code", started}, {"error", sparclGetLastError(comm_)}});
+    }
+    for (std::size_t i = 0; i < flights.size(); ++i) {
+      sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+      const sparclResult_t result = sparclWait(&requests[i], &report);
+      const std::string error = result == sparclSuccess ? "" : sparclGetLastError(comm_);
+      tell(first + static_cast<int>(i), *flights[i], result, error, report, begin);
+    }
+  }
+
+  // True: no more steps. Requests that are in flight end with the communicator.
+  bool leaves_at(int number) {
+    if (act_.is_at(number, "exit")) std::_Exit(0);
+    if (act_.is_at(number, "destroy")) return over_ = true;
+    if (!act_.is_at(number, "abort")) return false;
+    const sparclResult_t result = sparclCommAbort(comm_);
+    say({{"event", "aborted"}, {"code", result}});
+    poisoned_ = result == sparclSuccess ? sparclRemoteError : result;
+    return over_ = true;
+  }
+
+  void tell(int number, Flight& flight, sparclResult_t result, const std::string& error, const sparclReport_t& report,
+            double begin) {
+    const double seconds = seconds_now() - begin;
+    const std::uint64_t hash = flight.hash();
+    const Holds holds = flight.judge(result == sparclSuccess);
+    const bool is_right = holds == Holds::kBoth || (report.applied != 0 ? holds == Holds::kNew : holds == Holds::kOld);
+    const bool is_told = (result == sparclSuccess) == (report.applied != 0) && (result == sparclSuccess || !error.empty());
+    wrong_ = wrong_ || !is_right || !is_told;
+    if (poisons(result)) {
+      poisoned_ = result;
+      over_ = true;
+    }
+    say({{"event", "step"},
+         {"step", number},
+         {"code", result},
+         {"error", error},
+         {"applied", report.applied},
+         {"holds", name_of(holds)},
+         {"hash", fmt::format("{:016x}", hash)},
+         {"right", is_right && is_told},
+         {"seconds", seconds}});
+  }
+
+  // Each later call gives the same error at once, and needs nobody.
+  void check_poisoned() {
+    const double begin = seconds_now();
+    const Step step{StepKind::kDelta, 0, false, 0.1, 1};
+    const std::unique_ptr<Flight> flight = make_flight(step, rank_, ranks_, array_, model_, Deviation::kNone);
+    const sparclResult_t again = flight->call(comm_, nullptr);
+    sparclResult_t known = sparclSuccess;
+    (void)sparclCommGetAsyncError(comm_, &known);
+    const sparclResult_t aborted = sparclCommAbort(comm_);
+    const bool is_right = again == poisoned_ && known == poisoned_ && aborted == sparclSuccess;
+    wrong_ = wrong_ || !is_right;
+    say({{"event", "poisoned"}, {"code", again}, {"async", known}, {"right", is_right}, {"seconds", seconds_now() - begin}});
+  }
+
+  void end() {
+    const double begin = seconds_now();
+    const sparclResult_t result = sparclCommDestroy(comm_);
+    say({{"event", "end"}, {"code", result}, {"seconds", seconds_now() - begin}});
+  }
+
+  int rank_, ranks_;
+  std::uint64_t series_;
+  Act act_;
+  Model array_, model_;
+  std::vector<std::unique_ptr<Flight>> flights_;  // of the last steps: their buffers outlive the communicator
+  sparclComm_t comm_ = nullptr;
+  bool over_ = false;
+  bool wrong_ = false;
+  sparclResult_t poisoned_ = sparclSuccess;
+};
+
+}  // namespace
+}  // namespace sparcl::test
+
+int main() { return sparcl::test::RankProgram().run(); }
