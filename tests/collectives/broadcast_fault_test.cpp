@@ -123,7 +123,7 @@ TEST(BroadcastFaults, KilledRanksThatAreOnlySilent) {
 }
 
 TEST(BroadcastFaults, LateAndReorderedMessagesAndShortStopsChangeNothing) {
-  constexpr Fault kFaults[] = {Fault::kDelay, Fault::kReorder};
+  constexpr Fault kFaults[] = {Fault::kDelay, Fault::kReorder, Fault::kSlow};
   const Tally tally = run_seeds(kFaults, true, 300);
   EXPECT_EQ(tally.succeeded, tally.runs);
 }
@@ -137,6 +137,16 @@ TEST(BroadcastFaults, DamagedMessages) {
 TEST(BroadcastFaults, LostMessagesAndStoppedRanks) {
   constexpr Fault kFaults[] = {Fault::kDrop, Fault::kStop};
   run_seeds(kFaults, true, 300);
+}
+
+TEST(BroadcastFaults, CutLinks) {
+  constexpr Fault kFaults[] = {Fault::kCut};
+  EXPECT_GT(run_seeds(kFaults, true, 300).poisoned, 0);
+}
+
+TEST(BroadcastFaults, HalfOpenLinks) {
+  constexpr Fault kFaults[] = {Fault::kHalfOpen};
+  EXPECT_GT(run_seeds(kFaults, true, 300).poisoned, 0);
 }
 
 TEST(BroadcastFaults, EverythingAtOnce) {

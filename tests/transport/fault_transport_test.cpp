@@ -107,6 +107,56 @@ TEST(FaultTransport, DropLosesTheMessageAndItsSendSucceeds) {
   EXPECT_FALSE(third->done);
 }
 
+TEST(FaultTransport, CutLosesWhatTwoRanksSendEachOtherFromAPointOn) {
+  FaultyWorld world(3, plan_of({.fault = Fault::kCut, .at = 1, .rank = 0, .peer = 1}));
+  const OperationRef before = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const OperationRef after = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const OperationRef back = world[0].receive(1, kChannel, Buffer::allocate(100));
+  const OperationRef beside = world[2].receive(1, kChannel, Buffer::allocate(100));
+  world.settle();
+  EXPECT_NE(world[0].send(2, kChannel, pattern_message(100, 0)), nullptr);
+  EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 1)), nullptr);
+  EXPECT_NE(world[1].send(0, kChannel, pattern_message(100, 2)), nullptr);
+  EXPECT_NE(world[1].send(2, kChannel, pattern_message(100, 3)), nullptr);
+  world[1].signal(0, Signal{});
+  world.settle();
+  EXPECT_FALSE(before->done || after->done || back->done);
+  EXPECT_TRUE(beside->done);
+  Signal signal;
+  EXPECT_FALSE(world[0].poll_signal(signal));
+  EXPECT_FALSE(world[0].holds_back() || world[1].holds_back());
+}
+
+TEST(FaultTransport, HalfOpenLosesOneWayFromATimeOn) {
+  FaultyWorld world(2, plan_of({.fault = Fault::kHalfOpen, .seconds = 5, .rank = 0, .peer = 1}));
+  const OperationRef early = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const OperationRef late = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const OperationRef back = world[0].receive(1, kChannel, Buffer::allocate(100));
+  EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 0)), nullptr);
+  world.settle();
+  EXPECT_TRUE(early->done);
+  world.world.advance_to(5);
+  EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 1)), nullptr);
+  EXPECT_NE(world[1].send(0, kChannel, pattern_message(100, 2)), nullptr);
+  world.settle();
+  EXPECT_FALSE(late->done);
+  EXPECT_TRUE(back->done && has_pattern(back->buffer.bytes(), 2));
+}
+
+TEST(FaultTransport, SlowHoldsEveryMessageByAFactorOfItsOwn) {
+  FaultyWorld world(2, plan_of({.fault = Fault::kSlow, .probability = 1, .seconds = 2}));
+  const OperationRef received = world[1].receive(0, kChannel, Buffer::allocate(100));
+  EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 0)), nullptr);
+  world.settle();
+  EXPECT_FALSE(received->done);
+  const double due = world[0].next_wake(1e9);
+  EXPECT_GE(due, 1.0);
+  EXPECT_LE(due, 3.0);
+  world.world.advance_to(due);
+  world.settle();
+  EXPECT_TRUE(received->done && has_pattern(received->buffer.bytes(), 0));
+}
+
 TEST(FaultTransport, DelayHoldsTheMessageAndWhatFollowsOnItsChannel) {
   FaultyWorld world(2, plan_of({.fault = Fault::kDelay, .at = 0, .seconds = 4}));
   const OperationRef delayed = world[1].receive(0, kChannel, Buffer::allocate(100));

@@ -40,15 +40,20 @@ void truncate(Outgoing& outgoing, const FaultRule&, SeededRandom& random) {
   if (outgoing.message.size() > 0) outgoing.message = outgoing.message.slice(0, random.below(outgoing.message.size()));
 }
 
+void slow(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random) { outgoing.held_seconds += rule.seconds * (0.5 + random.unit()); }
+
 constexpr std::array kRows{
-    FaultRow{Fault::kDrop, "drop", false, drop},
-    FaultRow{Fault::kDelay, "delay", true, delay},
-    FaultRow{Fault::kDuplicate, "duplicate", false, duplicate},
-    FaultRow{Fault::kReorder, "reorder", true, reorder},
-    FaultRow{Fault::kCorrupt, "corrupt", false, corrupt},
-    FaultRow{Fault::kTruncate, "truncate", false, truncate},
-    FaultRow{Fault::kKill, "kill", false, nullptr},
-    FaultRow{Fault::kStop, "stop", true, nullptr},
+    FaultRow{Fault::kDrop, "drop", FaultOf::kMessage, false, drop},
+    FaultRow{Fault::kDelay, "delay", FaultOf::kMessage, true, delay},
+    FaultRow{Fault::kDuplicate, "duplicate", FaultOf::kMessage, false, duplicate},
+    FaultRow{Fault::kReorder, "reorder", FaultOf::kMessage, true, reorder},
+    FaultRow{Fault::kCorrupt, "corrupt", FaultOf::kMessage, false, corrupt},
+    FaultRow{Fault::kTruncate, "truncate", FaultOf::kMessage, false, truncate},
+    FaultRow{Fault::kKill, "kill", FaultOf::kRank, false, nullptr},
+    FaultRow{Fault::kStop, "stop", FaultOf::kRank, true, nullptr},
+    FaultRow{Fault::kCut, "cut", FaultOf::kLink, false, nullptr},
+    FaultRow{Fault::kHalfOpen, "half_open", FaultOf::kLink, false, nullptr},
+    FaultRow{Fault::kSlow, "slow", FaultOf::kMessage, true, slow},
 };
 
 }  // namespace
@@ -66,10 +71,12 @@ std::string FaultPlan::describe() const {
   std::string text = fmt::format("seed {}", seed);
   const char* separator = ": ";
   for (const FaultRule& rule : rules) {
-    const bool has_seconds = rule.fault == Fault::kDelay || rule.fault == Fault::kReorder || rule.fault == Fault::kStop;
+    const bool has_seconds =
+        rule.fault == Fault::kDelay || rule.fault == Fault::kReorder || rule.fault == Fault::kStop || rule.fault == Fault::kSlow;
     text += fmt::format("{}{}", separator, row_of(rule.fault).name);
     if (rule.probability > 0) text += fmt::format(" p={:.6g}", rule.probability);
     if (rule.at != kNever) text += fmt::format(" at {}", rule.at);
+    if (row_of(rule.fault).of == FaultOf::kLink && rule.at == kNever) text += fmt::format(" from {:.6g} s on", rule.seconds);
     if (has_seconds) text += fmt::format(" for {:.6g} s", rule.seconds);
     if (rule.rank >= 0) text += fmt::format(" on rank {}", rule.rank);
     if (rule.peer >= 0) text += fmt::format(" to rank {}", rule.peer);
@@ -88,14 +95,19 @@ FaultPlan FaultPlan::random(std::uint64_t seed, int ranks, std::uint64_t operati
     FaultRule rule;
     rule.fault = allowed[random.below(allowed.size())];
     rule.seconds = 0.0001 * static_cast<double>(1 + random.below(1'000));
-    const bool of_rank = row_of(rule.fault).apply == nullptr;
-    // A rank that dies or stops with every n-th operation leaves nothing to look at.
-    if (of_rank || random.chance(0.5)) {
+    const FaultOf of = row_of(rule.fault).of;
+    // A rank that dies or stops with every n-th operation leaves nothing to look at; what is slow is slow all the time.
+    if (rule.fault == Fault::kSlow) {
+      rule.probability = 1;
+    } else if (of != FaultOf::kMessage || random.chance(0.5)) {
       rule.at = random.below(operations + 1);
     } else {
       rule.probability = 0.002 * static_cast<double>(1 + random.below(100));
     }
-    if (of_rank || random.chance(0.5)) rule.rank = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
+    if (of != FaultOf::kMessage || random.chance(0.5)) rule.rank = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
+    if (of == FaultOf::kLink && ranks > 1) {
+      rule.peer = (rule.rank + 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(ranks - 1)))) % ranks;
+    }
     plan.rules.push_back(rule);
   }
   return plan;

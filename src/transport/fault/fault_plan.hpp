@@ -22,6 +22,9 @@ enum class Fault : std::uint8_t {
   kTruncate,   // a message loses its end
   kKill,       // the rank does nothing any more
   kStop,       // the rank does nothing for `seconds`, its clock included, and then goes on
+  kCut,        // from a point on nothing that two ranks send each other arrives, signals included; a send succeeds or never ends
+  kHalfOpen,   // the same one way only: from `rank` to `peer`
+  kSlow,       // each message leaves `seconds` times a seeded factor later, 0.5 to 1.5
 };
 
 // A message on its way out, which faults of messages change.
@@ -35,19 +38,23 @@ struct Outgoing {
 struct FaultRule {
   Fault fault = Fault::kDrop;
   double probability = 0;  // of each message that the rule is for; for kKill and kStop of each operation that is posted
-  std::uint64_t at = std::numeric_limits<std::uint64_t>::max();  // besides: the rank's at-th message or operation, from 0
-  double seconds = 0.001;
+  // Besides: the rank's at-th message or operation, from 0. A link is cut from then on, where each end counts its own operations.
+  std::uint64_t at = std::numeric_limits<std::uint64_t>::max();
+  double seconds = 0.001;  // a link without `at` is cut from this time on, by the rank's clock
   int rank = -1;  // that the fault is on; -1: any
   int peer = -1;  // that the message goes to; -1: any
   int lane = -1;  // of the message's channel; -1: any
 };
 
+enum class FaultOf : std::uint8_t { kMessage, kRank, kLink };
+
 // A fault is a row here. Adding one: the enumerator, and its row in fault_plan.cpp.
 struct FaultRow {
   Fault fault;
   std::string_view name;
+  FaultOf of;
   bool harmless;  // a correct program gives the same result, only later
-  // Changes the message; empty for faults of ranks.
+  // Changes the message; empty for faults of ranks and links.
   void (*apply)(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random);
 };
 
@@ -58,7 +65,7 @@ struct FaultPlan {
   std::uint64_t seed = 0;
   std::vector<FaultRule> rules;
 
-  // "seed 17: drop p=0.01; kill rank 2 at 57".
+  // "seed 17: drop p=0.01; kill at 57 on rank 2".
   std::string describe() const;
 
   // One to three rules of the allowed faults, each on one rank or on all. `operations`: about how many a rank posts, so that what happens

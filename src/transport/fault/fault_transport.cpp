@@ -36,7 +36,7 @@ void FaultTransport::record(Fault fault, int peer, Channel channel) { trace_.pus
 void FaultTransport::count_operation(int peer, Channel channel) {
   for (std::size_t i = 0; i < plan_.rules.size() && !killed_; ++i) {
     const FaultRule& rule = plan_.rules[i];
-    if (row_of(rule.fault).apply != nullptr) continue;
+    if (row_of(rule.fault).of != FaultOf::kRank) continue;
     SeededRandom random(mix64(plan_.seed + i) ^ hash_of(rank_, {}, operations_));
     if (!strikes(rule, operations_, random)) continue;
     record(rule.fault, peer, channel);
@@ -68,6 +68,19 @@ bool FaultTransport::apply_message_faults(int peer, Channel channel, Outgoing& o
   return touched;
 }
 
+const FaultRule* FaultTransport::cut_by(int peer) const {
+  const auto is = [](int meant, int rank) { return meant < 0 || meant == rank; };
+  for (const FaultRule& rule : plan_.rules) {
+    if (row_of(rule.fault).of != FaultOf::kLink || peer == rank_) continue;
+    const bool is_this_way = is(rule.rank, rank_) && is(rule.peer, peer);
+    const bool is_other_way = rule.fault == Fault::kCut && is(rule.rank, peer) && is(rule.peer, rank_);
+    if (!is_this_way && !is_other_way) continue;
+    const bool by_count = rule.at != std::numeric_limits<std::uint64_t>::max();
+    if (by_count ? operations_ > rule.at : inner_->now() >= rule.seconds) return &rule;
+  }
+  return nullptr;
+}
+
 std::string FaultTransport::describe_trace() const {
   std::string text = fmt::format("rank {} under {}:", rank_, describe());
   for (const FaultEvent& event : trace_) {
@@ -95,7 +108,7 @@ bool FaultTransport::is_stopped() {
   if (!stopped_until_) return false;
   if (inner_->now() < *stopped_until_) return true;
   stopped_until_.reset();
-  for (const auto& [peer, signal] : held_signals_) inner_->signal(peer, signal);
+  for (const auto& [peer, signal] : held_signals_) pass_signal(peer, signal);
   held_signals_.clear();
   return false;
 }
@@ -128,7 +141,7 @@ OperationRef FaultTransport::send(int peer, Channel channel, Buffer message) {
   Outgoing outgoing{message};
   const bool touched = apply_message_faults(peer, channel, outgoing);
   const Line line{peer, channel};
-  if (!touched && !is_stopped() && !held_.contains(line)) {
+  if (!touched && !is_stopped() && !held_.contains(line) && cut_by(peer) == nullptr) {
     OperationRef operation = inner_->send(peer, channel, std::move(message));
     release_due();
     return operation;
@@ -171,6 +184,12 @@ void FaultTransport::release_due() {
 
 // The first copy stands for the operation; further ones are nobody's.
 void FaultTransport::post(Line line, const Held& held) {
+  if (const FaultRule* cut = cut_by(line.first)) {
+    record(cut->fault, line.first, line.second);
+    // As with a socket, where a small message is over once it is in the system's buffer, and a large one waits there for ever.
+    if (SeededRandom(mix64(plan_.seed) ^ hash_of(line.first, line.second, lost_on_cut_++)).chance(0.5)) finish(held.operation, {});
+    return;
+  }
   if (held.outgoing.copies == 0) finish(held.operation, {});
   for (int copy = 0; copy < held.outgoing.copies; ++copy) {
     const OperationRef inner = inner_->send(line.first, line.second, held.outgoing.message);
@@ -244,8 +263,12 @@ void FaultTransport::signal(int peer, const Signal& signal) {
   if (is_stopped()) {
     held_signals_.emplace_back(peer, signal);
   } else {
-    inner_->signal(peer, signal);
+    pass_signal(peer, signal);
   }
+}
+
+void FaultTransport::pass_signal(int peer, const Signal& signal) {
+  if (cut_by(peer) == nullptr) inner_->signal(peer, signal);
 }
 
 bool FaultTransport::poll_signal(Signal& signal) { return !killed_ && !is_stopped() && inner_->poll_signal(signal); }

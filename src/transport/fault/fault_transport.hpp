@@ -79,6 +79,8 @@ class FaultTransport final : public Transport {
   bool strikes(const FaultRule& rule, std::uint64_t index, SeededRandom& random) const;
   void count_operation(int peer, Channel channel);
   bool apply_message_faults(int peer, Channel channel, Outgoing& outgoing);
+  const FaultRule* cut_by(int peer) const;  // nullptr: what goes to this peer arrives
+  void pass_signal(int peer, const Signal& signal);
   void record(Fault fault, int peer, Channel channel);
   void kill();
   bool is_stopped();
@@ -97,6 +99,7 @@ class FaultTransport final : public Transport {
 
   std::uint64_t operations_ = 0;
   std::uint64_t messages_ = 0;
+  std::uint64_t lost_on_cut_ = 0;
   std::map<Line, std::uint64_t> line_messages_;
   bool killed_ = false;
   std::optional<double> stopped_until_;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "src/base/failpoint.hpp"
@@ -39,6 +41,24 @@ struct SignalHeader {
 
 ucs_memory_type_t memory_type(const Buffer& buffer) {
   return buffer.space() == MemorySpace::kDevice ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
+
+// Whether UCX_TLS leaves shared memory in. UCX tells which lanes an endpoint has only once it has chosen them.
+bool may_share_memory() {
+  const char* text = std::getenv("UCX_TLS");
+  if (text == nullptr || *text == '\0') return true;
+  std::string_view rest(text);
+  const bool excludes = rest.starts_with('^');
+  if (excludes) rest.remove_prefix(1);
+  bool found = false;
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    for (const std::string_view name : {"all", "shm", "sm", "mm", "posix", "sysv", "xpmem", "cma", "knem"}) {
+      found = found || rest.substr(0, comma) == name;
+    }
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return found != excludes;
 }
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -97,7 +117,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
 }
 
 UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vector<PeerCard> cards, const UcxOptions& options)
-    : worker_(std::move(worker)), rank_(rank), options_(options), peers_(cards.size()) {
+    : worker_(std::move(worker)), rank_(rank), options_(options), may_share_memory_(may_share_memory()), peers_(cards.size()) {
   const Neighbourhood found = look_around(cards, rank);
   crowded_ = found.crowded;
   capabilities_.pinned_memory = true;
@@ -135,14 +155,22 @@ std::string UcxTransport::describe_peer(int peer) const {
 
 double UcxTransport::now() { return seconds_now(); }
 
-// Error handling by UCX leaves shared memory out; on one machine other means tell of a death.
+// Error handling by UCX leaves shared memory out; on one machine other means tell of a death. Without shared memory it is a must: UCX
+// aborts this process when a message of a peer comes that it has lost ("ep->worker == worker").
+bool UcxTransport::is_handled_by_ucx(const Peer& peer) const {
+  return !may_share_memory_ || peer.card.machine != peers_[static_cast<std::size_t>(rank_)].card.machine;
+}
+
 Result<ucp_ep_h> UcxTransport::endpoint(Peer& peer) {
   if (peer.endpoint != nullptr) return peer.endpoint;
-  const bool is_near = peer.card.machine == peers_[static_cast<std::size_t>(rank_)].card.machine;
+  // UCX 1.13 aborts this process where a connection is refused at once, as to a dead peer on this machine.
+  if (heartbeat_ != nullptr) {
+    if (const std::optional<Status> dead = heartbeat_->dead(peer.rank)) return *dead;
+  }
   ucp_ep_params_t params = {};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(peer.card.address.data());
-  params.err_mode = is_near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  params.err_mode = is_handled_by_ucx(peer) ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
   params.err_handler = {on_lost, &peer};
   SPARCL_RETURN_IF_ERROR(ucx_status(ucp_ep_create(worker_->handle(), &params, &peer.endpoint),
                                     fmt::format("connecting to rank {} ({})", peer.rank, describe(peer.card))));
@@ -472,10 +500,9 @@ void UcxTransport::say_farewell(double deadline) {
 void UcxTransport::close_endpoints(double deadline) {
   for (Peer& peer : peers_) {
     if (peer.endpoint == nullptr) continue;
-    const bool is_near = peer.card.machine == peers_[static_cast<std::size_t>(rank_)].card.machine;
     ucp_request_param_t param = {};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = !peer.lost.ok() && !is_near ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+    param.flags = !peer.lost.ok() && is_handled_by_ucx(peer) ? UCP_EP_CLOSE_FLAG_FORCE : 0;
     const ucs_status_ptr_t request = ucp_ep_close_nbx(peer.endpoint, &param);
     if (UCS_PTR_IS_PTR(request)) closing_.push_back(request);
   }

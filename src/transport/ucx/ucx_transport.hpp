@@ -74,6 +74,7 @@ class UcxTransport final : public Transport {
   void look_for_deaths();
   void sleep(double seconds);
   Result<ucp_ep_h> endpoint(Peer& peer);
+  bool is_handled_by_ucx(const Peer& peer) const;
 
   UcxOperationRef make(Operation::Kind kind, int peer, Channel channel, Buffer buffer);
   template <class Start>
@@ -99,6 +100,7 @@ class UcxTransport final : public Transport {
   UcxOptions options_;
   Capabilities capabilities_;
   bool crowded_ = false;
+  bool may_share_memory_;
   std::unique_ptr<Heartbeat> heartbeat_;
   std::uint32_t deaths_seen_ = 0;
   std::vector<Peer> peers_;  // never moves: callbacks point into it
