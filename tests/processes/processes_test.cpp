@@ -35,6 +35,8 @@ struct KnownDefect {
 constexpr std::array kKnownDefects{
     KnownDefect{"Assertion `!(ep->flags & UCT_TCP_EP_FLAG_CTX_TYPE_TX)' failed",
                 "UCX 1.13 aborts when its first connection to a peer is refused at once, as by a dead one on the same machine"},
+    KnownDefect{"Assertion `(req->send.wireup.type == UCP_WIREUP_MSG_EP_REMOVED)",
+                "UCX 1.13 aborts when a peer dies while the two are just connecting"},
 };
 
 // What the rows met, printed with each, so that one sees whether they test anything.

@@ -40,7 +40,9 @@ void truncate(Outgoing& outgoing, const FaultRule&, SeededRandom& random) {
   if (outgoing.message.size() > 0) outgoing.message = outgoing.message.slice(0, random.below(outgoing.message.size()));
 }
 
-void slow(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random) { outgoing.held_seconds += rule.seconds * (0.5 + random.unit()); }
+void slow(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random) {
+  outgoing.held_seconds += rule.seconds * (0.5 + random.unit());
+}
 
 constexpr std::array kRows{
     FaultRow{Fault::kDrop, "drop", FaultOf::kMessage, false, drop},
@@ -104,7 +106,8 @@ FaultPlan FaultPlan::random(std::uint64_t seed, int ranks, std::uint64_t operati
     } else {
       rule.probability = 0.002 * static_cast<double>(1 + random.below(100));
     }
-    if (of != FaultOf::kMessage || random.chance(0.5)) rule.rank = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
+    if (of != FaultOf::kMessage || random.chance(0.5))
+      rule.rank = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
     if (of == FaultOf::kLink && ranks > 1) {
       rule.peer = (rule.rank + 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(ranks - 1)))) % ranks;
     }

@@ -155,8 +155,8 @@ std::string UcxTransport::describe_peer(int peer) const {
 
 double UcxTransport::now() { return seconds_now(); }
 
-// Error handling by UCX leaves shared memory out; on one machine other means tell of a death. Without shared memory it is a must: UCX
-// aborts this process when a message of a peer comes that it has lost ("ep->worker == worker").
+// Error handling by UCX leaves shared memory out; on one machine other means tell of a death. Without shared memory it is a must:
+// UCX aborts this process when a message of a peer comes that it has lost ("ep->worker == worker").
 bool UcxTransport::is_handled_by_ucx(const Peer& peer) const {
   return !may_share_memory_ || peer.card.machine != peers_[static_cast<std::size_t>(rank_)].card.machine;
 }
