@@ -112,6 +112,14 @@ class Check {
     for (const StepRecord& step : story.steps) EXPECT_EQ(step.code, sparclSuccess) << "rank " << rank << ": " << step.error;
   }
 
+  // This rank, which the others have given up, learned of it.
+  void got_error(int rank) {
+    if (dismissed_) return;
+    const RankStory story = party_.story(rank);
+    ASSERT_NE(story.error(), nullptr) << "rank " << rank << " has no error";
+    EXPECT_THAT(story.error()->error, HasSubstr("rank "));
+  }
+
   // The others learned of the culprit's end in time, by name, unless nothing was left that needs it.
   void others_got_error(int culprit, double since_s, double within_s) {
     if (dismissed_) return;
@@ -351,7 +359,7 @@ TEST_P(Processes, Stopped) {
       check.others_got_error(victim, stopped_at, 3 * liveness_s);
     }
     if (awakening == Awakening::kLate && party.story(victim).last_begun < plan.steps - 1) {
-      EXPECT_NE(party.story(victim).error(), nullptr) << "the one that was given up has no error";
+      check.got_error(victim);
     }
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
