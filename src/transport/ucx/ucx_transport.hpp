@@ -28,7 +28,7 @@ struct UcxOptions {
 
 class UcxTransport final : public Transport {
  public:
-  // Collective: all ranks meet in `gather`. What each tells the others besides stands in `card`; its address is filled in here.
+  // Collective: all ranks meet in `gather`, each with its PeerCard.
   static Result<std::unique_ptr<UcxTransport>> create(int rank, const OutOfBandGather& gather, const UcxOptions& options = {});
 
   // Waits for the peers for options.farewell_s at most.

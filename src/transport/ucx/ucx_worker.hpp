@@ -22,7 +22,7 @@ class UcxWorker {
   // By which peers reach this worker.
   Result<std::vector<std::byte>> address() const;
 
-  // Sleeps until something may have come, or one of the two times is up; extra_fd, if not -1, wakes it as well.
+  // Sleeps until something may have come, or the time is up; extra_fd, if not -1, wakes it as well.
   void sleep(double seconds, int extra_fd);
 
   // The network may still touch memory of this worker: it is not to be destroyed.
