@@ -3,12 +3,12 @@
 // Changed words on their way to be summed; a change of 8 bytes is two.
 constexpr std::size_t kGroupWords = 128;
 struct ChangedWords {
-  // Four words are read at a time, also where vectors take fewer: past the last group, too.
+  // Four words are read at a time, though vectors take fewer: past the last group, too.
   alignas(64) std::uint32_t olds[kGroupWords + 4];
   alignas(64) std::uint32_t news[kGroupWords + 4];
 };
 
-constexpr std::size_t kKeyPairs = HWY_LANES(std::uint64_t) >= 8 ? 4 : HWY_LANES(std::uint64_t) / 2;  // in a vector
+constexpr std::size_t kKeyPairs = HWY_LANES(std::uint64_t) / 2;  // in a vector: 1 or 2
 using KeyTag = hn::FixedTag<std::uint64_t, 2 * kKeyPairs>;
 using KeyVec = hn::VFromD<KeyTag>;
 
@@ -26,9 +26,6 @@ HWY_INLINE auto key_pairs(const std::uint64_t* keys, At at) {
 
 // a * b modulo 2^64.
 HWY_INLINE KeyVec multiply_keys(KeyVec a, KeyVec b) {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-  return hn::Mul(a, b);
-#else
   const hn::Repartition<std::uint32_t, KeyTag> d32;
   const auto a32 = hn::BitCast(d32, a);
   const auto b32 = hn::BitCast(d32, b);
@@ -36,7 +33,6 @@ HWY_INLINE KeyVec multiply_keys(KeyVec a, KeyVec b) {
   const auto b_high = hn::BitCast(d32, hn::ShiftRight<32>(b));
   const auto crossed = hn::Add(hn::MulEven(a_high, b32), hn::MulEven(a32, b_high));
   return hn::Add(hn::MulEven(a32, b32), hn::ShiftLeft<32>(crossed));
-#endif
 }
 
 template <class T>
