@@ -12,8 +12,8 @@
  *    communicator usable. So do sparclOutOfMemory and sparclInternalError where an update was being coded or checked.
  *    sparclTimeout, sparclRemoteError and sparclSystemError poison it: each later call returns that error; abort and destroy work.
  *    (A call without a communicator, or without a place for its request, takes no part: its error is this rank's alone.)
- *  - A communicator is used by one thread at a time. Requests move on inside sparcl calls only; the one thread
- *    of the library, the heartbeat, answers whether this process lives (SPARCL_HEARTBEAT=off does without).
+ *  - A communicator is used by one thread at a time. Requests move on inside sparcl calls only. Threads of
+ *    the library's own: workers (SPARCL_THREADS), the heartbeat (SPARCL_HEARTBEAT), and what serves a unique id.
  *  - stream must be NULL for host buffers; device buffers are refused with sparclUnsupported until the CUDA kernels land.
  *  - Destroy functions accept NULL.
  */
