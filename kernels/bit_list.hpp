@@ -55,10 +55,8 @@ constexpr std::uint64_t kNoTrits = ~std::uint64_t{0};
 using UnpackTritsKernel = std::uint64_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count,
                                         unsigned shift, std::uint16_t* values);
 
-// Appends a bitmap of marks[count - 1] + 1 bits in which the bits marks[0] < marks[1] < ... are 1. `flags` is scratch of kFlagBytes
-// bytes, all zero before and after.
-constexpr std::size_t kFlagBytes = 65536 + 64;
-using WriteMarksKernel = void(const std::uint16_t* marks, std::size_t count, std::byte* flags, BitWriter& out);
+// Appends a bitmap of marks[count - 1] + 1 bits in which the bits marks[0] < marks[1] < ... are 1.
+using WriteMarksKernel = void(const std::uint16_t* marks, std::size_t count, BitWriter& out);
 
 // Finds the first `count` bits that are 1 among the bits [bit, bit + limit) of `bits` (kBitSlackBytes readable after them), limit
 // <= 65536; writes their distances from `bit` to marks (room for count + kPositionSlack). Returns how many there are, at most

@@ -249,7 +249,7 @@ HWY_INLINE std::uint64_t bits_of_marks(const std::uint16_t* marks, std::uint16_t
   return or_lanes(d, bits);
 }
 
-void write_marks(const std::uint16_t* marks, std::size_t count, std::byte*, BitWriter& out) {
+void write_marks(const std::uint16_t* marks, std::size_t count, BitWriter& out) {
   constexpr std::size_t kMore = 8 * sizeof(std::uint64_t);  // marks that take as many bits at least
   constexpr unsigned kMostBits = SteadyBitWriter::kMostBits;
   unsigned next = 0;  // the first bit that is not written

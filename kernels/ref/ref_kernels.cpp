@@ -181,7 +181,7 @@ std::uint64_t unpack_trits(const std::byte* bits, std::uint64_t bit, std::uint64
   return used;
 }
 
-void write_marks(const std::uint16_t* marks, std::size_t count, std::byte*, BitWriter& out) {
+void write_marks(const std::uint16_t* marks, std::size_t count, BitWriter& out) {
   std::uint32_t next = 0;
   for (std::size_t i = 0; i < count; ++i) {
     for (; next < marks[i]; ++next) out.put(0, 1);

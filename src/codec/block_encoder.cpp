@@ -297,7 +297,7 @@ void BlockEncoder::write_group(std::size_t bytes) {
   block.hashes = group_hashes_;
   std::byte* payload = add_payload(block);
   parts_[0].changes.make_room();
-  group_.write(parts_[0].changes.flags.data(), payload);
+  group_.write(payload);
   store_le(payload + bytes, old_check_of(block.hashes.old_values));
   if (!forward_.active()) return;
   for (const GroupEncoder::Part& grouped : group_.parts()) {

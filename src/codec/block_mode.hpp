@@ -31,11 +31,10 @@ class BlockChanges {
   Scratch<std::uint16_t> positions;
   Scratch<std::byte> old_values;  // not in a sparse vector
   Scratch<std::byte> new_values;
-  bool has_steps = false;        // old_values is filled
-  bool may_need_base = false;    // modes may be used that cannot be read without the base
-  bool thorough = false;         // bytes matter more than time
-  bool forced = false;           // a mode is asked because the user names it: it gives its cost though it will not pay
-  std::vector<std::byte> flags;  // of kernels::WriteMarksKernel
+  bool has_steps = false;      // old_values is filled
+  bool may_need_base = false;  // modes may be used that cannot be read without the base
+  bool thorough = false;       // bytes matter more than time
+  bool forced = false;         // a mode is asked because the user names it: it gives its cost though it will not pay
 
   BlockShape shape() const { return target.shape; }
   // For the changes of any block of this shape.
@@ -81,10 +80,10 @@ void write_stepped(BlockChanges& changes, const List& list, std::byte* out) {
   const kernels::ListKernels& lists = changes.kernels->lists;
   const StepList& steps = changes.steps();
   kernels::BitWriter bits{steps.write_head(list.write_head(out))};
-  list.write_planes(lists, changes.flags.data(), bits);
+  list.write_planes(lists, bits);
   steps.write_planes(bits);
-  list.write_unary(lists, changes.flags.data(), bits);
-  steps.write_unary(changes.flags.data(), bits);
+  list.write_unary(lists, bits);
+  steps.write_unary(bits);
   bits.finish();
 }
 

@@ -41,7 +41,6 @@ void BlockChanges::make_room() {
   positions.need(kBlockElements + kernels::kPositionSlack);
   old_values.need(kBlockElements * shape().element_bytes() + kernels::kValueSlackBytes);
   new_values.need(kBlockElements * shape().element_bytes() + kernels::kValueSlackBytes);
-  flags.resize(kernels::kFlagBytes);
 }
 
 void BlockChanges::set_changes(std::size_t changed) {

@@ -144,14 +144,14 @@ std::byte* BlockSparseList::write_head(std::byte* out) const {
   return out + store_varint(out, subs_.count);
 }
 
-void BlockSparseList::write_planes(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& bits) const {
+void BlockSparseList::write_planes(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const {
   subs_.write_planes(kernels, bits);
-  subs_.write_unary(kernels, flags, bits);
+  subs_.write_unary(kernels, bits);
   inner_.write_planes(kernels, bits);
 }
 
-void BlockSparseList::write_unary(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& bits) const {
-  inner_.write_unary(kernels, flags, bits);
+void BlockSparseList::write_unary(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const {
+  inner_.write_unary(kernels, bits);
 }
 
 bool BlockSparseReader::read_head(std::span<const std::byte>& payload, std::uint32_t elements, std::size_t count) {

@@ -41,8 +41,8 @@ class BlockSparseList {
   std::uint64_t bits() const { return subs_.bits() + inner_.bits(); }
 
   std::byte* write_head(std::byte* out) const;
-  void write_planes(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& bits) const;
-  void write_unary(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& bits) const;
+  void write_planes(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const;
+  void write_unary(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const;
 
  private:
   template <class Position>

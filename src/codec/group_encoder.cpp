@@ -97,32 +97,32 @@ std::size_t GroupEncoder::plan(std::uint32_t elements, const BlockMode* only, bo
   return head_bytes + static_cast<std::size_t>((list_bits() + steps_.bits() + 7) / 8);
 }
 
-void GroupEncoder::write(std::byte* flags, std::byte* out) const {
+void GroupEncoder::write(std::byte* out) const {
   const kernels::ListKernels& lists = kernels_.lists;
   *out++ = static_cast<std::byte>(last_block() - first_block());
   out += store_varint(out, count_);
   if (mode_ == &kTwoLevelGroupMode) {
-    write_lists(two_level_, two_level_.write_head(out), flags);
+    write_lists(two_level_, two_level_.write_head(out));
   } else if (mode_ == &kBlockSparseMode) {
-    write_lists(block_sparse_, block_sparse_.write_head(out), flags);
+    write_lists(block_sparse_, block_sparse_.write_head(out));
   } else {
     kernels::BitWriter bits{steps_.write_head(out)};
     list_.write_planes(lists, bits);
     steps_.write_planes(bits);
-    list_.write_unary(lists, flags, bits);
-    steps_.write_unary(flags, bits);
+    list_.write_unary(lists, bits);
+    steps_.write_unary(bits);
     bits.finish();
   }
 }
 
 // What follows the head of a list of two parts.
 template <class List>
-void GroupEncoder::write_lists(const List& list, std::byte* out, std::byte* flags) const {
+void GroupEncoder::write_lists(const List& list, std::byte* out) const {
   kernels::BitWriter bits{steps_.write_head(out)};
-  list.write_planes(kernels_.lists, flags, bits);
+  list.write_planes(kernels_.lists, bits);
   steps_.write_planes(bits);
-  list.write_unary(kernels_.lists, flags, bits);
-  steps_.write_unary(flags, bits);
+  list.write_unary(kernels_.lists, bits);
+  steps_.write_unary(bits);
   bits.finish();
 }
 

@@ -43,8 +43,8 @@ class GroupEncoder {
   // kCannot where the blocks by themselves are likely to be smaller. `elements` of the blocks from the first to the last.
   std::size_t plan(std::uint32_t elements, const BlockMode* only, bool thorough);
   const BlockMode& mode() const { return *mode_; }
-  // What plan() said that it takes. `flags` as of kernels::WriteMarksKernel.
-  void write(std::byte* flags, std::byte* out) const;
+  // What plan() said that it takes.
+  void write(std::byte* out) const;
 
   std::size_t count() const { return count_; }
   std::span<const std::uint16_t> positions(const Part& part) const { return {positions_.data() + part.first, part.count}; }
@@ -56,7 +56,7 @@ class GroupEncoder {
   std::size_t list_head_bytes() const;
   std::uint64_t list_bits() const;
   template <class List>
-  void write_lists(const List& list, std::byte* out, std::byte* flags) const;
+  void write_lists(const List& list, std::byte* out) const;
 
   std::span<const std::byte> values(const std::vector<std::byte>& all, const Part& part) const {
     return {all.data() + part.first * width_, part.count * width_};

@@ -40,11 +40,10 @@ void encode(BlockChanges& changes, std::byte* out) {
   store_le(out, changes.lossy.scale().bits);
   out += sizeof(Scale);
   kernels::BitWriter bits{codes.write_head(levels != nullptr ? levels->write_head(out) : out)};
-  std::byte* flags = changes.flags.data();
-  levels != nullptr ? levels->write_planes(lists, flags, bits) : changes.list().write_planes(lists, bits);
+  levels != nullptr ? levels->write_planes(lists, bits) : changes.list().write_planes(lists, bits);
   codes.write_planes(bits);
-  levels != nullptr ? levels->write_unary(lists, flags, bits) : changes.list().write_unary(lists, flags, bits);
-  codes.write_unary(flags, bits);
+  levels != nullptr ? levels->write_unary(lists, bits) : changes.list().write_unary(lists, bits);
+  codes.write_unary(bits);
   bits.finish();
 }
 

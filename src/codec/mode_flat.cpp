@@ -21,8 +21,8 @@ void encode(BlockChanges& changes, std::byte* out) {
   kernels::BitWriter bits{steps.write_head(out)};
   changes.list().write_planes(lists, bits);
   steps.write_planes(bits);
-  changes.list().write_unary(lists, changes.flags.data(), bits);
-  steps.write_unary(changes.flags.data(), bits);
+  changes.list().write_unary(lists, bits);
+  steps.write_unary(bits);
   bits.finish();
 }
 

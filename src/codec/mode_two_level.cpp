@@ -42,8 +42,8 @@ void encode_values(BlockChanges& changes, std::byte* out) {
   out = list.write_head(out);
   std::memcpy(out, changes.new_values.data(), value_bytes);
   kernels::BitWriter bits{out + value_bytes};
-  list.write_planes(lists, changes.flags.data(), bits);
-  list.write_unary(lists, changes.flags.data(), bits);
+  list.write_planes(lists, bits);
+  list.write_unary(lists, bits);
   bits.finish();
 }
 

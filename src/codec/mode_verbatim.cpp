@@ -26,7 +26,7 @@ void encode(BlockChanges& changes, std::byte* out) {
   std::memcpy(out, changes.new_values.data(), value_bytes);
   kernels::BitWriter bits{out + value_bytes};
   changes.list().write_planes(lists, bits);
-  changes.list().write_unary(lists, changes.flags.data(), bits);
+  changes.list().write_unary(lists, bits);
   bits.finish();
 }
 

@@ -54,9 +54,8 @@ struct RiceList {
     kernels.pack_planes(remainders.data(), count, divisor.shift, out);
     if (divisor.thirds) kernels.pack_trits(remainders.data(), count, divisor.shift, out);
   }
-  // `flags` as of kernels::WriteMarksKernel.
-  void write_unary(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& out) const {
-    kernels.write_marks(marks.data(), count, flags, out);
+  void write_unary(const kernels::ListKernels& kernels, kernels::BitWriter& out) const {
+    kernels.write_marks(marks.data(), count, out);
   }
 };
 

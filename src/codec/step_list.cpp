@@ -131,8 +131,8 @@ void StepList::write_planes(kernels::BitWriter& bits) const {
   if (!all_) exception_list_.write_planes(kernels_->lists, bits);
 }
 
-void StepList::write_unary(std::byte* flags, kernels::BitWriter& bits) const {
-  if (!all_) exception_list_.write_unary(kernels_->lists, flags, bits);
+void StepList::write_unary(kernels::BitWriter& bits) const {
+  if (!all_) exception_list_.write_unary(kernels_->lists, bits);
   kernels_->gammas.write(coded_.data(), lengths_.data(), coded_count_, exponent_, bits);
 }
 

@@ -24,9 +24,9 @@ class StepList {
   std::uint64_t bits() const;
 
   std::byte* write_head(std::byte* out) const;
-  // The bits before those that mark places, and those from there on. `flags` as of kernels::WriteMarksKernel.
+  // The bits before those that mark places, and those from there on.
   void write_planes(kernels::BitWriter& bits) const;
-  void write_unary(std::byte* flags, kernels::BitWriter& bits) const;
+  void write_unary(kernels::BitWriter& bits) const;
 
  private:
   void choose_form();

@@ -171,19 +171,17 @@ std::byte* BasicTwoLevelList<Position>::write_head(std::byte* out) const {
 }
 
 template <class Position>
-void BasicTwoLevelList<Position>::write_planes(const kernels::ListKernels& kernels, std::byte* flags,
-                                               kernels::BitWriter& bits) const {
+void BasicTwoLevelList<Position>::write_planes(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const {
   places_.write_planes(kernels, bits);
-  places_.write_unary(kernels, flags, bits);
+  places_.write_unary(kernels, bits);
   long_.write_planes(kernels, bits);
-  long_.write_unary(kernels, flags, bits);
+  long_.write_unary(kernels, bits);
   short_.write_planes(kernels, bits);
 }
 
 template <class Position>
-void BasicTwoLevelList<Position>::write_unary(const kernels::ListKernels& kernels, std::byte* flags,
-                                              kernels::BitWriter& bits) const {
-  short_.write_unary(kernels, flags, bits);
+void BasicTwoLevelList<Position>::write_unary(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const {
+  short_.write_unary(kernels, bits);
 }
 
 template <class Position>

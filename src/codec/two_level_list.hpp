@@ -32,8 +32,8 @@ class BasicTwoLevelList {
   std::uint64_t bits() const { return places_.bits() + long_.bits() + short_.bits(); }
 
   std::byte* write_head(std::byte* out) const;
-  void write_planes(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& bits) const;
-  void write_unary(const kernels::ListKernels& kernels, std::byte* flags, kernels::BitWriter& bits) const;
+  void write_planes(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const;
+  void write_unary(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const;
 
  private:
   void list_gaps(const kernels::ListKernels& kernels, std::span<const Position> positions, std::uint32_t elements);

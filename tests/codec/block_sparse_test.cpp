@@ -46,12 +46,11 @@ std::uint64_t expect_list_comes_back(const std::vector<Position>& positions, std
     ADD_FAILURE() << "not prepared";
     return 0;
   }
-  std::vector<std::byte> flags(kernels::kFlagBytes);
   std::vector<std::byte> out(list.head_bytes() + (list.bits() + 7) / 8 + kernels::kBitSlackBytes);
   kernels::BitWriter bits{list.write_head(out.data())};
   EXPECT_EQ(bits.at, out.data() + list.head_bytes());
-  list.write_planes(kernels.lists, flags.data(), bits);
-  list.write_unary(kernels.lists, flags.data(), bits);
+  list.write_planes(kernels.lists, bits);
+  list.write_unary(kernels.lists, bits);
   EXPECT_EQ(bits.finish(), out.data() + out.size() - kernels::kBitSlackBytes);
 
   std::span<const std::byte> payload(out.data(), out.size() - kernels::kBitSlackBytes);

@@ -108,10 +108,9 @@ struct Written {
 Written written(const RiceList& list) {
   const kernels::ListKernels& kernels = kernels::cpu_kernels().lists;
   Written out{std::vector<std::byte>((list.bits() + 7) / 8 + kernels::kBitSlackBytes), list.plane_bits(), list.bits()};
-  std::vector<std::byte> flags(kernels::kFlagBytes);
   kernels::BitWriter bits{out.bytes.data()};
   list.write_planes(kernels, bits);
-  list.write_unary(kernels, flags.data(), bits);
+  list.write_unary(kernels, bits);
   EXPECT_EQ(bits.finish(), out.bytes.data() + (out.bits + 7) / 8);
   return out;
 }

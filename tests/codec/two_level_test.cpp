@@ -42,12 +42,11 @@ std::uint64_t expect_list_comes_back(std::vector<std::uint16_t> positions, std::
     ADD_FAILURE() << "not prepared";
     return 0;
   }
-  std::vector<std::byte> flags(kernels::kFlagBytes);
   std::vector<std::byte> out(list.head_bytes() + (list.bits() + 7) / 8 + kernels::kBitSlackBytes);
   kernels::BitWriter bits{list.write_head(out.data())};
   EXPECT_EQ(bits.at, out.data() + list.head_bytes());
-  list.write_planes(kernels.lists, flags.data(), bits);
-  list.write_unary(kernels.lists, flags.data(), bits);
+  list.write_planes(kernels.lists, bits);
+  list.write_unary(kernels.lists, bits);
   EXPECT_EQ(bits.finish(), out.data() + out.size() - kernels::kBitSlackBytes);
 
   std::span<const std::byte> payload(out.data(), out.size() - kernels::kBitSlackBytes);
@@ -136,11 +135,10 @@ TEST(WideTwoLevelList, ComesBackOverManyBlocks) {
       if (positions.empty()) positions.push_back(elements - 1);
       BasicTwoLevelList<std::uint32_t> list;
       ASSERT_TRUE(list.prepare(kernels->lists, positions, elements, TwoLevelList::kAnySize, true));
-      std::vector<std::byte> flags(kernels::kFlagBytes);
       std::vector<std::byte> out(list.head_bytes() + (list.bits() + 7) / 8 + kernels::kBitSlackBytes);
       kernels::BitWriter bits{list.write_head(out.data())};
-      list.write_planes(kernels->lists, flags.data(), bits);
-      list.write_unary(kernels->lists, flags.data(), bits);
+      list.write_planes(kernels->lists, bits);
+      list.write_unary(kernels->lists, bits);
       ASSERT_EQ(bits.finish(), out.data() + out.size() - kernels::kBitSlackBytes);
       std::span<const std::byte> payload(out.data(), out.size() - kernels::kBitSlackBytes);
       BasicTwoLevelReader<std::uint32_t> reader;
