@@ -8,10 +8,11 @@
 
 namespace sparcl::collectives {
 
-Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, const PartList* parts) {
+Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, const PartList* parts,
+           int first) {
   const int rank = engine.transport().rank();
   const int size = engine.transport().size();
-  Ballot ballot = cast(rank, fingerprint, mine, parts);
+  Ballot ballot = cast((rank - first + size) % size, fingerprint, mine, parts);
   for (int distance = 1; distance < size; distance *= 2) {
     const int to = (rank + distance) % size;
     const int from = (rank - distance + size) % size;
@@ -30,6 +31,7 @@ Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status 
     merge(ballot, *theirs);
     if (Status status = co_await engine.wait(sent, "agreement on the call"); !status.ok()) co_return status;
   }
+  count_from(ballot, first, size);
   verdict = verdict_of(ballot, rank, mine, parts);
   co_return Status();
 }

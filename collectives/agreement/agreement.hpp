@@ -19,17 +19,21 @@ struct CallFingerprint {
   std::uint64_t count = 0;
   std::uint64_t detail = 0;  // hash of whatever else must agree: schema, mask, options
   std::uint32_t datatype = 0;
-  std::uint32_t algorithm = 0;
+  // Settings that must be alike, else fragments would not match; in the clear, so that a message can name them.
+  std::uint8_t algorithm = 0;      // row of the operation's table
+  std::uint8_t verify = 0;         // a codec::Verify
+  std::uint8_t fragment_log2 = 0;  // of the bytes of a fragment
+  std::uint8_t reserved = 0;
   friend auto operator<=>(const CallFingerprint&, const CallFingerprint&) = default;
 };
 
 enum class CallKind : std::uint32_t { kBroadcastDelta = 1, kBroadcastUpdate = 2, kBroadcastSparse = 3 };
 
 // One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text:
-// success, Mismatch, or the error of the lowest rank that refuses (whose fingerprint then does not count). The task's own result is
-// an error only if the comm is poisoned. parts: what the call is about, where it has parts, on all ranks or on none: a Mismatch
-// then names the first that differs.
+// success, Mismatch, or the error of the first rank that refuses, counted from `first` on, which is the same on all ranks (a
+// refusing rank's fingerprint does not count). The task's own result is an error only if the comm is poisoned. parts: what the call
+// is about, where it has parts, on all ranks or on none: a Mismatch then names the first that differs.
 Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict,
-           const PartList* parts = nullptr);
+           const PartList* parts = nullptr, int first = 0);
 
 }  // namespace sparcl::collectives

@@ -9,8 +9,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "collectives/broadcast/fanout.hpp"
 #include "src/base/checksum.hpp"
 #include "src/base/data_type.hpp"
+#include "src/codec/update.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -46,11 +48,39 @@ std::string_view operation_name(std::uint32_t operation) {
   return "an unknown operation";
 }
 
-std::string describe(const CallFingerprint& call) {
-  const DataTypeInfo* type = find_data_type(static_cast<int>(call.datatype));
-  return fmt::format("{}(count {}, {}, root {})", operation_name(call.operation), call.count, type ? type->name : "mixed types",
-                     call.root);
+std::string_view verify_name(std::uint8_t verify) {
+  switch (static_cast<codec::Verify>(verify)) {
+    case codec::Verify::kOff:
+      return "off";
+    case codec::Verify::kTouched:
+      return "touched";
+    case codec::Verify::kFull:
+      return "full";
+  }
+  return "unknown";
 }
+
+// Settings as the ranks may have given them. The numbers came over the wire: any may stand here.
+std::string describe_settings(const CallFingerprint& a, const CallFingerprint& b) {
+  const auto fanouts = fanout_table();
+  std::string text;
+  if (a.algorithm != b.algorithm) {
+    text += fmt::format(", SPARCL_ALGO_BROADCAST {}", a.algorithm < fanouts.size() ? fanouts[a.algorithm].name : "unknown");
+  }
+  if (a.fragment_log2 != b.fragment_log2)
+    text += fmt::format(", SPARCL_FRAGMENT_BYTES {}", std::uint64_t{1} << (a.fragment_log2 % 64));
+  if (a.verify != b.verify) text += fmt::format(", SPARCL_VERIFY {}", verify_name(a.verify));
+  return text;
+}
+
+// A call, with those of its settings that are not as the other's: where arguments differ settings follow, and say nothing.
+std::string describe(const CallFingerprint& call, const CallFingerprint& other, bool with_settings) {
+  const DataTypeInfo* type = find_data_type(static_cast<int>(call.datatype));
+  return fmt::format("{}(count {}, {}, root {}{})", operation_name(call.operation), call.count, type ? type->name : "mixed types",
+                     call.root, with_settings ? describe_settings(call, other) : "");
+}
+
+constexpr std::string_view kSettings = "settings";
 
 // The same on all ranks, up to what each calls the part that differs.
 std::string what_differs(const Ballot& ballot, const PartList* parts) {
@@ -62,13 +92,15 @@ std::string what_differs(const Ballot& ballot, const PartList* parts) {
   if (where) return fmt::format("tensors (names, types, shapes or order), first in {}", parts->describe(*where));
   if (a.count != b.count) return "counts";
   if (a.datatype != b.datatype) return "data types";
-  return "options or settings (SPARCL_ALGO_*, SPARCL_FRAGMENT_BYTES, SPARCL_VERIFY)";
+  return a.detail != b.detail ? "options" : std::string(kSettings);
 }
 
 Status difference(const Ballot& ballot, const PartList* parts) {
-  return Status(Code::kMismatch, fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}",
-                                             what_differs(ballot, parts), ballot.least_rank, describe(ballot.least),
-                                             ballot.most_rank, describe(ballot.most)));
+  const std::string what = what_differs(ballot, parts);
+  const bool in_settings = what == kSettings;
+  return Status(Code::kMismatch, fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}", what,
+                                             ballot.least_rank, describe(ballot.least, ballot.most, in_settings), ballot.most_rank,
+                                             describe(ballot.most, ballot.least, in_settings)));
 }
 
 bool is_rank(std::int32_t number, int ranks) { return number == kNobody || (number >= 0 && number < ranks); }
@@ -133,6 +165,12 @@ std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks) {
     return std::nullopt;
   if (ballot.refusing_rank != kNobody) ballot.text.back() = '\0';
   return ballot;
+}
+
+void count_from(Ballot& ballot, int first, int ranks) {
+  for (std::int32_t* number : {&ballot.least_rank, &ballot.most_rank, &ballot.refusing_rank}) {
+    if (*number != kNobody) *number = (*number + first) % ranks;
+  }
 }
 
 Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const PartList* parts) {

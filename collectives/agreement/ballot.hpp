@@ -24,7 +24,7 @@ struct Ballot {
 };
 constexpr std::size_t kBallotBytes = 256;
 
-// Of one rank alone. `mine`: its refusal, or success.
+// Of one rank alone, by its number in the round. `mine`: its refusal, or success.
 Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const PartList* parts = nullptr);
 
 void merge(Ballot& into, const Ballot& other);
@@ -35,7 +35,10 @@ void write_ballot(Ballot ballot, std::byte* out);
 // Of a message as it came in; nothing if it is damaged, or names ranks or errors that there are none of.
 std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks);
 
-// Once all ranks are in it: success, Mismatch, or the error of the lowest rank that refuses. `rank`, `mine`,
+// From numbers in a round that began with rank `first` to ranks.
+void count_from(Ballot& ballot, int first, int ranks);
+
+// Once all ranks are in it: success, Mismatch, or the error of the first rank that refuses. `rank`, `mine`,
 // `parts`: of the caller.
 Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const PartList* parts = nullptr);
 

@@ -1,5 +1,7 @@
 #include "collectives/broadcast/broadcast.hpp"
 
+#include <bit>
+
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 
@@ -17,12 +19,6 @@ FanoutPlan plan(const CommContext& comm, std::uint64_t dense_bytes) {
                      comm.fragment_bytes);
 }
 
-// Settings that must be alike ride in the fingerprint: else fragments would not match.
-std::uint64_t with_settings(std::uint64_t detail, const CommContext& comm, const FanoutPlan& plan) {
-  const std::uint64_t settings = (static_cast<std::uint64_t>(comm.verify) << 32) | plan.fragment_bytes;
-  return xxh3_64(std::as_bytes(std::span(&settings, 1)), detail);
-}
-
 void close_channels(Transport& transport, std::uint32_t number) {
   for (const std::uint8_t lane : {kAgreement, kData, kVote}) transport.close({number, lane});
 }
@@ -37,8 +33,9 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   const double begin = transport.now();
   const FanoutPlan fanout = plan(comm, call.dense_bytes);
   call.fingerprint.root = call.root;
-  call.fingerprint.algorithm = fanout.row_index;
-  call.fingerprint.detail = with_settings(call.fingerprint.detail, comm, fanout);
+  call.fingerprint.algorithm = static_cast<std::uint8_t>(fanout.row_index);
+  call.fingerprint.verify = static_cast<std::uint8_t>(comm.verify);
+  call.fingerprint.fragment_log2 = static_cast<std::uint8_t>(std::countr_zero(fanout.fragment_bytes));
   report.algorithm = fanout.row->name;
   report.dense_bytes = call.dense_bytes;
   report.seconds_predicted = fanout.seconds;
@@ -51,7 +48,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   Task agreement = agree(engine, {number, kAgreement}, call.fingerprint, call.refusal, verdict, call.parts);
   engine.start(agreement);
   const bool sends = call.refusal.ok() && call.source != nullptr;
-  while (sends && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {
+  while (sends && call.encodes_ahead && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {
     outcome = stream.produce(*call.source);
     co_await engine.yield();
   }
@@ -71,7 +68,8 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   report.traffic = stream.traffic();
   if (!alive.ok()) co_return alive;
   SPARCL_FAILPOINT("broadcast.before_vote");
-  Task vote = agree(engine, {number, kVote}, CallFingerprint{}, outcome, verdict);
+  // The root speaks first: what the others find wrong in a stream that it broke off comes of that.
+  Task vote = agree(engine, {number, kVote}, CallFingerprint{}, outcome, verdict, nullptr, call.root);
   alive = co_await vote;
   if (!alive.ok()) co_return alive;
   report.seconds_exchange = transport.now() - exchange_begin;

@@ -47,6 +47,7 @@ struct BroadcastCall {
   Status refusal;
   int root = 0;
   const PartList* parts = nullptr;  // see agree()
+  bool encodes_ahead = true;        // false: the source is not looked at before the ranks have agreed
   std::uint64_t dense_bytes = 0;    // known to all ranks: the plan depends on it
   StreamSource* source = nullptr;
   StreamTarget* target = nullptr;

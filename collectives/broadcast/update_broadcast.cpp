@@ -57,7 +57,9 @@ class UpdateSource final : public StreamSource {
 class UpdateTarget final : public StreamTarget {
  public:
   UpdateTarget(UpdateCall& call, const CommContext& comm)
-      : call_(call), decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {
+      : call_(call),
+        rank_(comm.engine->transport().rank()),
+        decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {
     decoder_.set_array_name(call.array_name);
     if (call.known_hash) decoder_.track(*call.known_hash);
     if (comm.workers != nullptr) decoder_.set_workers(*comm.workers);
@@ -70,8 +72,9 @@ class UpdateTarget final : public StreamTarget {
   Status finish(std::uint64_t stream_bytes) override {
     SPARCL_RETURN_IF_ERROR(decoder_.finish(stream_bytes));
     if (call_.version == 0 || call_.version == decoder_.target_version()) return Status();
-    return Status(Code::kMismatch, fmt::format("this rank was called for version {}, the root sent version {}: pass the same, or 0",
-                                               call_.version, decoder_.target_version()));
+    return Status(Code::kMismatch,
+                  fmt::format("rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0", rank_,
+                              call_.version, call_.root, decoder_.target_version()));
   }
 
   Status commit(const Staging& stream) override {
@@ -84,6 +87,7 @@ class UpdateTarget final : public StreamTarget {
 
  private:
   UpdateCall& call_;
+  int rank_;
   codec::UpdateDecoder decoder_;
 };
 

@@ -75,9 +75,10 @@ OperationRef Engine::receive(int peer, Channel channel, Buffer space) {
 
 bool Engine::pump() {
   completed_.clear();
-  if (Status status = transport_.progress(completed_); !status.ok()) fail(std::move(status), -1);
+  Status status = transport_.progress(completed_);
+  take_signals();  // first: who left in error has said why, which is the cause of what its absence breaks
+  if (!status.ok()) fail(std::move(status), -1);
   for (const OperationRef& operation : completed_) finish_operation(operation);
-  take_signals();
   if (++turns_since_clock_ >= kTurnsPerClockRead) check_deadlines();
   return !completed_.empty();
 }
@@ -112,8 +113,8 @@ void Engine::check_deadlines() {
   if (now < first_wait_->deadline_) return;
   const Operation& late = *first_wait_->operation_;
   fail(Status(Code::kTimeout,
-              fmt::format("{} did not answer for {} s ({}): it is stopped, cut off, or late (SPARCL_TIMEOUT_S)", describe(late), timeout_s_,
-                          first_wait_->purpose_),
+              fmt::format("{} did not answer for {} s ({}): it is stopped, cut off, late (SPARCL_TIMEOUT_S), or waits itself",
+                          describe(late), timeout_s_, first_wait_->purpose_),
               Scope::kComm),
        late.peer);
 }

@@ -18,6 +18,12 @@ using sparcl::api::Marks;
 
 namespace {
 
+// "'layer.bias' float32[2, 3]"
+std::string describe_tensor(const sparcl::model::TensorSchema& tensor) {
+  return fmt::format("{} {}[{}]", sparcl::model::in_quotes(tensor.name),
+                     sparcl::find_data_type(static_cast<int>(tensor.datatype))->name, fmt::join(tensor.shape, ", "));
+}
+
 // Brings the tensors into the order of their priorities.
 void sort_by_priority(sparclState& state) {
   std::vector<std::size_t> order(state.schema.size());
@@ -50,7 +56,7 @@ void sparclState::freeze() {
   schema_hash = sparcl::model::schema_hash(schema);
   parts.sketch = sparcl::collectives::sketch_of(sparcl::model::tensor_hashes(schema));
   parts.count = schema.size();
-  parts.name = [this](std::uint64_t tensor) { return sparcl::model::in_quotes(schema[tensor].name); };
+  parts.name = [this](std::uint64_t tensor) { return describe_tensor(schema[tensor]); };
   map.emplace(arrays);
 }
 

@@ -389,8 +389,8 @@ TEST(BroadcastUpdateApi, StatesThatDifferInANameAreAMismatch) {
     return result;
   });
   EXPECT_THAT(results, Each(sparclMismatch));
-  EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr("first in tensor 0, here 'a':"));
-  EXPECT_THAT(sparclGetLastError(party.comm(1)), HasSubstr("first in tensor 0, here 'b':"));
+  EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr("first in tensor 0, here 'a' "));
+  EXPECT_THAT(sparclGetLastError(party.comm(1)), HasSubstr("first in tensor 0, here 'b' "));
 }
 
 TEST(BroadcastSparseApi, EntriesArriveAtEveryIndexUpTo64Bits) {

@@ -5,6 +5,7 @@
 
 #include "sim_party.hpp"
 #include "src/base/data_type.hpp"
+#include "src/codec/update.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -55,7 +56,11 @@ TEST(Agreement, AnyFieldOfAnyRankIsSeenByAllAndNamed) {
       {"counts", [](CallFingerprint& c) { c.count = 1001; }},
       {"data types", [](CallFingerprint& c) { c.datatype = static_cast<std::uint32_t>(DataType::kFloat32); }},
       {"options", [](CallFingerprint& c) { c.detail = 8; }},
-      {"options", [](CallFingerprint& c) { c.algorithm = 2; }},
+      {"SPARCL_ALGO_BROADCAST binomial_tree", [](CallFingerprint& c) { c.algorithm = 2; }},
+      {"SPARCL_ALGO_BROADCAST unknown", [](CallFingerprint& c) { c.algorithm = 200; }},
+      {"SPARCL_VERIFY full", [](CallFingerprint& c) { c.verify = static_cast<std::uint8_t>(codec::Verify::kFull); }},
+      {"SPARCL_VERIFY unknown", [](CallFingerprint& c) { c.verify = 77; }},
+      {"SPARCL_FRAGMENT_BYTES 131072", [](CallFingerprint& c) { c.fragment_log2 = 17; }},
   };
   for (const int ranks : {2, 3, 4, 5, 7, 8}) {
     for (int odd = 0; odd < ranks; ++odd) {
@@ -136,6 +141,28 @@ TEST(Agreement, ARefusalReachesAllWithItsCodeRankAndText) {
         const std::string named = rank != odd ? "rank " + std::to_string(odd) : "";
         EXPECT_THAT(verdict.message(), HasSubstr(named));
       }
+    }
+  }
+}
+
+TEST(Agreement, WhoSpeaksFirstCanBeChosen) {
+  for (int first = 0; first < 5; ++first) {
+    SimParty party(5, static_cast<std::uint64_t>(first));
+    std::vector<Status> verdicts(5);
+    const std::vector<Status> refusals{Status(), Status(Code::kWrongBase, "one"), Status(), Status(Code::kTruncated, "three"),
+                                       Status()};
+    const SimOutcome outcome = party.run([&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      return agree(party.engine(rank), kChannel, kCall, refusals[r], verdicts[r], nullptr, first);
+    });
+    ASSERT_TRUE(outcome.ok()) << outcome.report;
+    const int speaker = first == 2 || first == 3 ? 3 : 1;
+    for (int rank = 0; rank < 5; ++rank) {
+      const Status& verdict = verdicts[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(verdict.code(), speaker == 3 ? Code::kTruncated : Code::kWrongBase);
+      EXPECT_THAT(verdict.message(), HasSubstr(speaker == 3 ? "three" : "one"));
+      const std::string named = rank != speaker ? "rank " + std::to_string(speaker) + " refused" : "";
+      EXPECT_THAT(verdict.message(), HasSubstr(named));
     }
   }
 }

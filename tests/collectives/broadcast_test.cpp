@@ -54,6 +54,49 @@ TEST(UpdateBroadcast, EveryRankCountRootFanoutAndDensityArrivesBitForBit) {
   }
 }
 
+TEST(UpdateBroadcast, SettingsThatDifferAreAMismatchThatNamesThem) {
+  struct Row {
+    const char* odd;
+    const char* others;
+    void (*change)(CommContext&);
+  };
+  const Row rows[] = {
+      {"SPARCL_VERIFY full", "SPARCL_VERIFY touched", [](CommContext& context) { context.verify = codec::Verify::kFull; }},
+      {"SPARCL_VERIFY off", "SPARCL_VERIFY touched", [](CommContext& context) { context.verify = codec::Verify::kOff; }},
+      {"SPARCL_ALGO_BROADCAST binary_tree", "SPARCL_ALGO_BROADCAST chain",
+       [](CommContext& context) { context.broadcast_algorithm = "binary_tree"; }},
+      {"SPARCL_FRAGMENT_BYTES 262144", "SPARCL_FRAGMENT_BYTES 65536",
+       [](CommContext& context) { context.fragment_bytes = 262'144; }},
+  };
+  for (const int ranks : {2, 3, 4, 8}) {
+    for (const Row& row : rows) {
+      for (const int odd : {0, ranks - 1}) {
+        SCOPED_TRACE(testing::Message() << ranks << " ranks, rank " << odd << " with " << row.odd);
+        UpdateWorld world(kModel, ranks, 3);
+        for (CommContext& context : world.contexts) {
+          context.broadcast_algorithm = "chain";
+          context.fragment_bytes = 65'536;
+        }
+        const CommContext usual = world.contexts[static_cast<std::size_t>(odd)];
+        row.change(world.contexts[static_cast<std::size_t>(odd)]);
+        world.change(0.1);
+        const SimOutcome outcome = world.broadcast(1);
+        expect_all_old(world, outcome, 1, Code::kMismatch);
+        for (int rank = 0; rank < ranks; ++rank) {
+          const std::string& text = world.party.result(rank).message();
+          EXPECT_THAT(text, HasSubstr("differ in their settings"));
+          EXPECT_THAT(text, HasSubstr(row.odd));
+          EXPECT_THAT(text, HasSubstr(row.others));
+          EXPECT_THAT(text, HasSubstr("rank " + std::to_string(odd) + " called"));
+        }
+        world.contexts[static_cast<std::size_t>(odd)] = usual;
+        const SimOutcome again = world.broadcast(1);
+        expect_all_new(world, again);
+      }
+    }
+  }
+}
+
 TEST(UpdateBroadcast, EveryVerifyLevelAndKernelSetWorks) {
   for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
     for (const kernels::KernelSet* bodies : {&kernels::reference_kernels(), &kernels::cpu_kernels()}) {

@@ -23,6 +23,11 @@ void run(std::span<const std::byte> input) {
   for (const Status& mine : {Status(), Status(Code::kInvalidArgument, "no")}) {
     Ballot ballot = collectives::cast(1, kCall, mine);
     collectives::merge(ballot, *theirs);
+    Ballot counted = ballot;
+    collectives::count_from(counted, 3, kRanks);
+    for (const std::int32_t rank : {counted.least_rank, counted.most_rank, counted.refusing_rank}) {
+      require(rank == collectives::kNobody || (rank >= 0 && rank < kRanks), "a rank that is named is one");
+    }
     const Status verdict = collectives::verdict_of(ballot, 1, mine);
     require(is_code(static_cast<int>(verdict.code())), "a verdict has a code that there is");
     require(verdict.ok() == verdict.message().empty(), "an error has a text, and success has none");

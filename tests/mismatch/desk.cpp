@@ -1,0 +1,167 @@
+#include "tests/mismatch/desk.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/transport/seeded_random.hpp"
+
+namespace sparcl::test {
+namespace {
+
+constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};
+constexpr float kNoValue = -77;
+constexpr std::size_t kNoCount = 4'711;
+
+std::size_t place_of(Operation operation) { return static_cast<std::size_t>(operation); }
+
+}  // namespace
+
+const char* name_of(Operation operation) {
+  switch (operation) {
+    case Operation::kDelta:
+      return "sparclBroadcastDelta";
+    case Operation::kUpdate:
+      return "sparclBroadcastUpdate";
+    case Operation::kSparse:
+      break;
+  }
+  return "sparclBroadcastSparse";
+}
+
+sparclResult_t issue(const Arguments& a, sparclComm_t comm, sparclRequest_t* request) {
+  switch (a.operation) {
+    case Operation::kDelta:
+      return request != nullptr ? sparclIBroadcastDelta(a.weights, a.base, a.count, a.datatype, a.root, comm, request)
+                                : sparclBroadcastDelta(a.weights, a.base, a.count, a.datatype, a.root, comm, a.stream);
+    case Operation::kUpdate:
+      if (a.options != nullptr) {
+        return request != nullptr ? sparclIBroadcastUpdateEx(a.state, a.version, a.root, a.options, comm, request)
+                                  : sparclBroadcastUpdateEx(a.state, a.version, a.root, comm, a.stream, a.options);
+      }
+      return request != nullptr ? sparclIBroadcastUpdate(a.state, a.version, a.root, comm, request)
+                                : sparclBroadcastUpdate(a.state, a.version, a.root, comm, a.stream);
+    case Operation::kSparse:
+      break;
+  }
+  return request != nullptr ? sparclIBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root, comm, request)
+                            : sparclBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root, comm, a.stream);
+}
+
+OwnedState::OwnedState(const std::vector<TensorSpec>& tensors) {
+  (void)sparclStateCreate(&state_);
+  bytes.reserve(tensors.size());
+  for (const TensorSpec& tensor : tensors) {
+    std::size_t count = 1;
+    for (const std::uint64_t extent : tensor.shape) count *= extent;
+    bytes.emplace_back(count * 4, static_cast<unsigned char>(0x11));  // large enough for every type here
+    (void)sparclStateAdd(state_, tensor.name, bytes.back().data(), tensor.datatype, static_cast<int>(tensor.shape.size()),
+                         tensor.shape.data());
+    if (tensor.priority != 0) (void)sparclStateSetPriority(state_, tensor.name, tensor.priority);
+    if (tensor.trainable == 0) (void)sparclStateSetTrainable(state_, tensor.name, 0);
+  }
+}
+
+OwnedState::~OwnedState() { (void)sparclStateDestroy(state_); }
+
+const std::vector<TensorSpec>& usual_tensors() {
+  static const std::vector<TensorSpec> tensors{{"layer.weight", sparclFloat32, {20, 30}}, {"layer.bias", sparclInt32, {100}}};
+  return tensors;
+}
+
+Desk::Desk(int rank, int ranks)
+    : rank_(rank),
+      ranks_(ranks),
+      weights_(kDeltaCount, 0x3f80),
+      agreed_weights_(weights_),
+      next_weights_(weights_),
+      state_(usual_tensors()),
+      agreed_tensors_(state_.bytes),
+      next_tensors_(state_.bytes) {}
+
+std::uint64_t Desk::draw() { return mix64(seed_++); }
+
+Arguments Desk::prepare(Operation operation, int root) {
+  Arguments a;
+  a.operation = operation;
+  a.root = root;
+  root_[place_of(operation)] = root;
+  const bool is_root = rank_ == root;
+  switch (operation) {
+    case Operation::kDelta:
+      weights_ = next_weights_ = agreed_weights_;
+      for (int i = 0; i < 30; ++i) next_weights_[draw() % kDeltaCount] ^= static_cast<std::uint16_t>(1 + draw() % 0xffff);
+      if (is_root) weights_ = next_weights_;
+      a.datatype = sparclBfloat16;
+      a.weights = weights_.data();
+      a.base = agreed_weights_.data();
+      a.count = kDeltaCount;
+      break;
+    case Operation::kUpdate:
+      next_tensors_ = agreed_tensors_;
+      for (auto& tensor : next_tensors_) {
+        for (int i = 0; i < 10; ++i) tensor[draw() % tensor.size()] ^= static_cast<unsigned char>(1 + draw() % 255);
+      }
+      // In place: the state knows the tensors by their addresses.
+      for (std::size_t i = 0; i < next_tensors_.size(); ++i) {
+        const auto& from = is_root ? next_tensors_[i] : agreed_tensors_[i];
+        std::copy(from.begin(), from.end(), state_.bytes[i].begin());
+      }
+      a.state = state_.handle();
+      a.version = version_ + 1;
+      break;
+    case Operation::kSparse:
+      next_values_.clear();
+      next_indices_.clear();
+      for (std::size_t i = 0; i < kEntries; ++i) {
+        next_indices_.push_back((i > 0 ? next_indices_.back() + 1 : 0) + draw() % 1'000);
+        next_values_.push_back(static_cast<float>(draw() % 1'000));
+      }
+      values_.assign(kCapacity, kNoValue);
+      indices_.assign(kCapacity, kNoIndex);
+      nnz_ = is_root ? kEntries : kNoCount;
+      if (is_root) {
+        std::copy(next_values_.begin(), next_values_.end(), values_.begin());
+        std::copy(next_indices_.begin(), next_indices_.end(), indices_.begin());
+      }
+      a.datatype = sparclFloat32;
+      a.values = values_.data();
+      a.indices = indices_.data();
+      a.nnz = &nnz_;
+      a.capacity = kCapacity;
+      break;
+  }
+  return a;
+}
+
+bool Desk::holds(Operation operation, bool is_new, std::size_t nnz) const {
+  const bool holds_new = is_new || rank_ == root_[place_of(operation)];  // the root's own are new from the start
+  if (operation == Operation::kDelta) return weights_ == (holds_new ? next_weights_ : agreed_weights_);
+  if (operation == Operation::kUpdate) return state_.bytes == (holds_new ? next_tensors_ : agreed_tensors_);
+  std::vector<float> values(kCapacity, kNoValue);
+  std::vector<std::uint64_t> indices(kCapacity, kNoIndex);
+  if (holds_new) {
+    std::copy(next_values_.begin(), next_values_.end(), values.begin());
+    std::copy(next_indices_.begin(), next_indices_.end(), indices.begin());
+  }
+  return values_ == values && indices_ == indices && nnz_ == (holds_new ? kEntries : nnz);
+}
+
+std::string Desk::untouched(Operation operation, sparclResult_t result) const {
+  // A vector that is too long tells its length, and nothing else.
+  const std::size_t nnz = result == sparclTruncated ? kEntries : kNoCount;
+  return holds(operation, false, nnz) ? "" : fmt::format("the buffers of {} are not as before", name_of(operation));
+}
+
+std::string Desk::accept(Operation operation) {
+  std::string wrong =
+      holds(operation, true, kEntries) ? "" : fmt::format("the buffers of {} are not the root's", name_of(operation));
+  if (operation == Operation::kDelta) agreed_weights_ = next_weights_;
+  if (operation == Operation::kUpdate) {
+    agreed_tensors_ = next_tensors_;
+    ++version_;
+  }
+  return wrong;
+}
+
+}  // namespace sparcl::test

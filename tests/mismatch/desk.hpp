@@ -1,0 +1,98 @@
+#pragma once
+// One rank's buffers for the table of mismatches: what it holds, what all ranks agree that it holds, and what the root sends next.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sparcl/sparcl.h"
+
+namespace sparcl::test {
+
+enum class Operation { kDelta, kUpdate, kSparse };
+const char* name_of(Operation operation);
+
+// One call's arguments, of whichever operation.
+struct Arguments {
+  Operation operation = Operation::kDelta;
+  int root = 0;
+  sparclStream_t stream = nullptr;  // of blocking calls
+  sparclDataType_t datatype = sparclBfloat16;
+  // delta
+  void* weights = nullptr;
+  const void* base = nullptr;
+  std::size_t count = 0;
+  // update
+  sparclState_t state = nullptr;
+  std::uint64_t version = 0;
+  const sparclUpdateOptions_t* options = nullptr;
+  // sparse
+  void* values = nullptr;
+  std::uint64_t* indices = nullptr;
+  std::size_t* nnz = nullptr;
+  std::size_t capacity = 0;
+};
+
+// With request nullptr it blocks.
+sparclResult_t issue(const Arguments& arguments, sparclComm_t comm, sparclRequest_t* request);
+
+struct TensorSpec {
+  const char* name;
+  sparclDataType_t datatype;  // of two or four bytes
+  std::vector<std::uint64_t> shape;
+  int priority = 0;
+  int trainable = 1;
+};
+
+// A state with tensors of its own.
+class OwnedState {
+ public:
+  explicit OwnedState(const std::vector<TensorSpec>& tensors);
+  ~OwnedState();
+  OwnedState(const OwnedState&) = delete;
+  OwnedState& operator=(const OwnedState&) = delete;
+
+  sparclState_t handle() const { return state_; }
+  std::vector<std::vector<unsigned char>> bytes;
+
+ private:
+  sparclState_t state_ = nullptr;
+};
+
+constexpr std::size_t kDeltaCount = 1'000;
+constexpr std::size_t kEntries = 50, kCapacity = 60;
+const std::vector<TensorSpec>& usual_tensors();
+
+class Desk {
+ public:
+  Desk(int rank, int ranks);
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+  // A new exchange from `root`: all ranks draw the same, and the root's own buffers hold it from now on. The arguments of the right
+  // call are returned; several operations may be prepared at once.
+  Arguments prepare(Operation operation, int root);
+
+  // What is in the buffers is what was in them before the call, which ended with `result`: empty, or what is not.
+  std::string untouched(Operation operation, sparclResult_t result) const;
+  // The call has succeeded: the buffers hold the root's. From now on that is what all agree upon.
+  std::string accept(Operation operation);
+
+ private:
+  std::uint64_t draw();
+  bool holds(Operation operation, bool is_new, std::size_t nnz) const;
+
+  int rank_, ranks_;
+  int root_[3] = {0, 0, 0};  // by operation
+  std::uint64_t seed_ = 1;
+  std::uint64_t version_ = 0;
+  std::vector<std::uint16_t> weights_, agreed_weights_, next_weights_;
+  OwnedState state_;
+  std::vector<std::vector<unsigned char>> agreed_tensors_, next_tensors_;
+  std::vector<float> values_, next_values_;
+  std::vector<std::uint64_t> indices_, next_indices_;
+  std::size_t nnz_ = 0;
+};
+
+}  // namespace sparcl::test

@@ -1,0 +1,60 @@
+#pragma once
+// What one rank may call otherwise than the others, a row each: what all ranks then return, and what the text must say.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/mismatch/desk.hpp"
+
+namespace sparcl::test {
+
+// What belongs to one rank's deviating arguments; lives as long as the call.
+struct Extras {
+  std::vector<std::unique_ptr<OwnedState>> states;
+  sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
+  std::vector<std::uint16_t> array;
+  std::vector<std::uint64_t> indices;
+
+  sparclState_t state_of(const std::vector<TensorSpec>& tensors) {
+    return states.emplace_back(std::make_unique<OwnedState>(tensors))->handle();
+  }
+};
+
+enum class Who { kAny, kRoot, kOther };
+
+struct MismatchRow {
+  const char* name;
+  Operation operation;
+  Operation odd_operation;  // usually the same
+  Who who;                  // which rank can be the odd one
+  void (*change)(Arguments& arguments, Extras& extras, int ranks);
+  sparclResult_t expected;
+  // On every rank; $root and $odd_root stand for the others' root and the odd rank's.
+  std::vector<std::string> texts;
+};
+
+std::vector<MismatchRow> mismatch_table();
+
+// Calls made one after another, or started together, in other orders.
+struct SequenceRow {
+  const char* name;
+  std::vector<Operation> odd, others;
+  std::vector<sparclResult_t> expected;  // of each place, on all ranks
+  bool in_flight;                        // all are started before the first is waited for
+};
+
+std::vector<SequenceRow> sequence_table();
+
+// Settings that must be alike: of a communicator of its own.
+struct SettingMismatchRow {
+  const char* name;
+  int verify;            // sparclVerify..., of the odd rank's config
+  const char* variable;  // of the odd rank's environment, or nullptr
+  const char* value;
+  std::vector<std::string> texts;
+};
+
+std::vector<SettingMismatchRow> setting_mismatch_table();
+
+}  // namespace sparcl::test
