@@ -137,6 +137,16 @@ SPARCL_API sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResul
  * error. */
 SPARCL_API sparclResult_t sparclCommAbort(sparclComm_t comm);
 
+/* After a failure: a new communicator of the ranks that live, in their old order, with the old one's config. Collective over these:
+ * each calls it once on the failed communicator (after sparclCommAbort, too), which is then only good for sparclCommDestroy. All of them
+ * get the same ranks, whoever dies meanwhile; a rank that dies right after it is the next call's failure.
+ * What the ranks hold may differ after a failed call (sparclCommLastReport's `applied`): the first sparclBroadcastUpdate on the new
+ * communicator sends all.
+ * Errors: Unsupported, where the transport does not survive a death (mpi, loopback) or its heartbeats are off; InvalidUsage with
+ * requests in flight on a communicator that is sound; Timeout, naming who did not call; RemoteError, where the others have given
+ * this rank up. */
+SPARCL_API sparclResult_t sparclCommShrink(sparclComm_t comm, sparclComm_t* survivors);
+
 /* Not collective. Requests still pending are ended as by sparclCommAbort, and their handles must not be used afterwards. */
 SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
 

@@ -25,6 +25,8 @@ class Error : public std::runtime_error {
  public:
   Error(sparclResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
   sparclResult_t result() const { return result_; }
+  // The communicator is over: shrink() or destroy it.
+  bool poisons() const { return result_ == sparclRemoteError || result_ == sparclTimeout || result_ == sparclSystemError; }
 
  private:
   sparclResult_t result_;
@@ -188,6 +190,13 @@ class Comm {
     return Comm(handle);
   }
 #endif
+
+  // After a failure: the ranks that live, see sparclCommShrink.
+  Comm shrink() {
+    sparclComm_t survivors = nullptr;
+    check(sparclCommShrink(get(), &survivors), get());
+    return Comm(survivors);
+  }
 
   int rank() const {
     int rank = 0;

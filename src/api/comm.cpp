@@ -49,6 +49,10 @@ sparclComm::~sparclComm() {
 
 void sparclComm::abort_pending(const char* reason) {
   engine.fail(Status(Code::kRemoteError, reason), transport->rank());
+  finish_pending();
+}
+
+void sparclComm::finish_pending() {
   for (sparclRequest* request : pending) engine.finish(request->task);
 }
 
@@ -149,6 +153,8 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
     comm->workers = std::make_unique<WorkerPool>(configuration->threads);
     comm->context.workers = comm->workers.get();
   }
+  SPARCL_RETURN_IF_ERROR(read_sized(config, "config", comm->config));
+  comm->config.transport = nullptr;  // the caller's text need not live on
   comm->early_blocking = configuration->early_blocking;
   comm->early_nonblocking = configuration->early_nonblocking;
   log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id, comm->transport->name(),

@@ -33,6 +33,8 @@ struct sparclComm {
   bool early_blocking = true;  // how blocking and non-blocking calls write: SPARCL_COMMIT
   bool early_nonblocking = false;
   std::uint32_t next_call = 0;  // calls are numbered as they are made: all ranks make them in one order
+  sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;  // as it was given, but for the transport
+  sparcl::Status shrunk;  // not ok: sparclCommShrink has been called, and what later calls get
 
   sparcl::codec::Writing writing(bool is_blocking) const {
     return (is_blocking ? early_blocking : early_nonblocking) ? sparcl::codec::Writing::kEarly : sparcl::codec::Writing::kStaged;
@@ -42,6 +44,8 @@ struct sparclComm {
   sparclResult_t finish(const sparcl::Status& status);
   // Ends all pending calls with an error and runs their tasks to the end.
   void abort_pending(const char* reason);
+  // Ends the tasks of pending calls, as the comm is poisoned.
+  void finish_pending();
 };
 
 namespace sparcl::api {

@@ -93,6 +93,9 @@ Result<std::unique_ptr<Transport>> make_ucx_transport([[maybe_unused]] int rank,
   options.heartbeat = *heartbeat;
   Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, gather, options);
   if (!made.ok()) return made.status();
+  const Result<double> timeout = timeout_of(config);
+  if (!timeout.ok()) return timeout.status();
+  SPARCL_RETURN_IF_ERROR((*made)->connect(*timeout));
   return std::unique_ptr<Transport>(std::move(*made));
 #else
   return ucx("").status();

@@ -2,19 +2,14 @@
 // What a rank tells the others about itself before there is a transport between them: who it is, and how it is reached.
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/base/status.hpp"
+#include "src/transport/transport.hpp"
 
 namespace sparcl {
-
-using Bytes = std::vector<std::byte>;
-
-// All ranks give a few bytes and get everyone's, in the order of the ranks: over MPI, or over the bootstrap's sockets.
-using OutOfBandGather = std::function<Result<std::vector<Bytes>>(std::span<const std::byte> own)>;
 
 struct PeerCard {
   std::string host;     // its name, for texts

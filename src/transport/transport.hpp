@@ -11,7 +11,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,12 @@
 #include "src/base/status.hpp"
 
 namespace sparcl {
+
+using Bytes = std::vector<std::byte>;
+
+// All ranks give a few bytes and get everyone's, in the order of the ranks: over MPI, over the bootstrap's sockets, or over the
+// transport that they had before.
+using OutOfBandGather = std::function<Result<std::vector<Bytes>>(std::span<const std::byte> own)>;
 
 // A call's number in the comm's order of calls, with a lane inside the call (0: control, 1: data ...).
 struct Channel {
@@ -39,6 +47,7 @@ struct Capabilities {
   bool node_shared_window = false;
   bool dense_allreduce = false;        // has a dense all-reduce of its own
   bool survives_peer_death = false;    // the comm's other ranks can go on without a dead peer
+  bool has_successors = false;         // make_successor() is there
   bool knows_peer_death = false;       // a peer's death fails its operations; else only the deadline tells
 };
 
@@ -107,6 +116,13 @@ class Transport {
 
   // No more operations will be posted on this channel by this rank: messages that nobody received may be dropped.
   virtual void close(Channel channel) = 0;
+
+  // Where has_successors: a new transport of this kind and with these options, for the ranks that meet in `gather`.
+  virtual Result<std::unique_ptr<Transport>> make_successor(int /*rank*/, const OutOfBandGather& /*gather*/) {
+    return Status(Code::kUnsupported, "this transport has no successors");
+  }
+  // Collective, before anything is posted: finds out that all peers are reached, where a first message would find it out too late.
+  virtual Status connect(double /*timeout_s*/) { return {}; }
 };
 
 }  // namespace sparcl

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sparcl/sparcl.h"
@@ -21,6 +22,9 @@ class ThreadRanks {
   sparclResult_t created() const { return created_; }
   sparclComm_t comm(int rank) const { return comms_[static_cast<std::size_t>(rank)]; }
   int size() const { return static_cast<int>(comms_.size()); }
+
+  // On the rank's own thread, before the party ends.
+  sparclResult_t destroy(int rank) { return sparclCommDestroy(std::exchange(comms_[static_cast<std::size_t>(rank)], nullptr)); }
 
   // The result of each rank.
   std::vector<sparclResult_t> run(const std::function<sparclResult_t(int rank, sparclComm_t comm)>& program) {

@@ -56,7 +56,7 @@ def check_program(path, line, language, code):
     if mpi and not env["MPIEXEC"]:
         print(f"{path}:{line}: skipped: built without MPI")
         return True
-    if "sparclCommInitRank" in code and env["WITH_UCX"] != "1":
+    if ("sparclCommInitRank" in code or "unique_id" in code) and env["WITH_UCX"] != "1":
         print(f"{path}:{line}: skipped: built without UCX")
         return True
     print(f"{path}:{line}: {language} program{' under mpirun' if mpi else ''}", flush=True)

@@ -86,6 +86,7 @@ bool RankParty::start_rank(int rank, const std::string& id) {
   put("SERIES", std::to_string(plan_.seed));
   put("STEPS", std::to_string(plan_.steps));
   put("ID", id);
+  if (plan_.shrinks) put("SHRINK", "yes");
   if (const auto found = plan_.failpoints.find(rank); found != plan_.failpoints.end()) put("FAILPOINT", found->second);
   if (const auto found = plan_.acts.find(rank); found != plan_.acts.end()) put("ACT", found->second);
   command.environment.emplace_back("TMPDIR", folder_.string());
@@ -137,10 +138,13 @@ RankStory RankParty::story(int rank) const {
     } else if (event == "begin") {
       story.last_begun = told.value("step", -1);
     } else if (event == "step") {
-      story.steps.push_back({told.value("step", -1), told.value("code", -1), told.value("error", ""), told.value("holds", ""),
-                             told.value("hash", ""), told.value("right", false), line.at_s});
+      story.steps.push_back({told.value("step", -1), told.value("epoch", 0), told.value("code", -1), told.value("error", ""),
+                             told.value("holds", ""), told.value("hash", ""), told.value("right", false), line.at_s});
+    } else if (event == "shrink") {
+      story.shrinks.push_back(
+          {told.value("code", -1), told.value("error", ""), told.value("rank", -1), told.value("ranks", -1), line.at_s});
     } else if (event == "poisoned") {
-      story.poisoned_right = told.value("right", false);
+      story.poisoned_right = story.poisoned_right && told.value("right", false);
     } else if (event == "end") {
       story.has_ended = true;
     }

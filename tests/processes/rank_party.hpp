@@ -19,6 +19,7 @@ struct PartyPlan {
   int steps = 8;
   std::string lanes = "all";                    // UCX_TLS
   double timeout_s = 60;                        // SPARCL_TIMEOUT_S: what liveness finds must not need it
+  bool shrinks = false;                         // after an error the ranks that live go on
   double deadline_s = 90;                       // of the whole party: beyond it is a hang
   std::map<int, std::string> failpoints;        // by rank: SPARCL_TEST_FAILPOINT
   std::map<int, std::string> acts;              // by rank: SPARCL_TEST_ACT
@@ -30,9 +31,17 @@ struct PartyPlan {
 
 struct StepRecord {
   int step = -1;
+  int epoch = 0;  // how often the communicator had shrunk
   int code = 0;
   std::string error, holds, hash;
   bool right = false;
+  double at_s = 0;
+};
+
+struct ShrinkRecord {
+  int code = 0;
+  std::string error;
+  int rank = -1, ranks = -1;  // in the new communicator
   double at_s = 0;
 };
 
@@ -43,6 +52,7 @@ struct RankStory {
   double met_at_s = 0;
   int last_begun = -1;  // step; -1: none
   std::vector<StepRecord> steps;
+  std::vector<ShrinkRecord> shrinks;
   bool poisoned_right = true;  // what came after the error
   bool has_ended = false;      // destroyed its communicator
   std::string last_line;

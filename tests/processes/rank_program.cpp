@@ -4,6 +4,7 @@
 //   ID    "make": this process makes the unique id and prints it; else the id, in hex
 //   ACT   "what:step", what this rank does otherwise: operation, count, datatype, root (instead of the step's), abort, destroy,
 //   exit
+//   SHRINK  "yes": after an error it goes on, by another series, with the ranks that live
 // Exit codes: 0 all that was held was wholly old or new; 3 not; 2 wrong usage.
 
 #include <fmt/format.h>
@@ -79,8 +80,8 @@ class RankProgram {
       : rank_(std::atoi(variable("RANK", "-1").c_str())),
         ranks_(std::atoi(variable("SIZE", "0").c_str())),
         series_(std::strtoull(variable("SERIES", "1").c_str(), nullptr, 10)),
-        array_(StepKind::kDelta, series_),
-        model_(StepKind::kUpdate, series_) {
+        shrinks_(variable("SHRINK", "no") == "yes") {
+    make_models();
     const std::string act = variable("ACT", "");
     if (const std::size_t colon = act.find(':'); colon != std::string::npos)
       act_ = {act.substr(0, colon), std::atoi(act.c_str() + colon + 1)};
@@ -89,13 +90,12 @@ class RankProgram {
   int run() {
     if (rank_ < 0 || rank_ >= ranks_) return 2;
     if (!meet()) return 0;
-    const std::vector<Step> steps = make_series(series_, ranks_, std::atoi(variable("STEPS", "8").c_str()));
-    for (std::size_t first = 0; first < steps.size() && !over_;) {
-      const std::size_t count = together(steps, first);
-      run_steps(std::span(steps).subspan(first, count), static_cast<int>(first));
-      first += count;
+    run_series();
+    while (poisoned_) {
+      check_poisoned();
+      if (!shrinks_ || !shrink()) break;
+      run_series();
     }
-    if (poisoned_) check_poisoned();
     end();
     return wrong_ ? 3 : 0;
   }
@@ -116,6 +116,47 @@ class RankProgram {
     }
     if (result == sparclSuccess) result = sparclCommInitRank(&comm_, ranks_, id, rank_, nullptr);
     say({{"event", "met"}, {"code", result}, {"error", sparclGetLastError(nullptr)}, {"seconds", seconds_now() - begin}});
+    return result == sparclSuccess;
+  }
+
+  void make_models() {
+    array_.emplace(StepKind::kDelta, series_);
+    model_.emplace(StepKind::kUpdate, series_);
+  }
+
+  void run_series() {
+    const std::vector<Step> steps = make_series(series_, ranks_, std::atoi(variable("STEPS", "8").c_str()));
+    for (std::size_t first = 0; first < steps.size() && !over_;) {
+      const std::size_t count = together(steps, first);
+      run_steps(std::span(steps).subspan(first, count), static_cast<int>(first));
+      first += count;
+    }
+  }
+
+  // What the survivors hold may differ by the call that failed: they begin anew.
+  bool shrink() {
+    const double begin = seconds_now();
+    sparclComm_t survivors = nullptr;
+    const sparclResult_t result = sparclCommShrink(comm_, &survivors);
+    const std::string error = result == sparclSuccess ? "" : sparclGetLastError(comm_);
+    if (result == sparclSuccess) {
+      flights_.clear();
+      (void)sparclCommDestroy(std::exchange(comm_, survivors));
+      (void)sparclCommUserRank(comm_, &rank_);
+      (void)sparclCommCount(comm_, &ranks_);
+      ++epoch_;
+      series_ += 1000;
+      make_models();
+      act_ = {};
+      over_ = false;
+      poisoned_ = sparclSuccess;
+    }
+    say({{"event", "shrink"},
+         {"code", result},
+         {"error", error},
+         {"rank", rank_},
+         {"ranks", ranks_},
+         {"seconds", seconds_now() - begin}});
     return result == sparclSuccess;
   }
 
@@ -148,7 +189,7 @@ class RankProgram {
         break;  // what is in flight has ended by the abort
       }
       say({{"event", "begin"}, {"step", number}, {"kind", name_of(steps[i].kind)}, {"root", steps[i].root}});
-      flights.push_back(make_flight(steps[i], rank_, ranks_, array_, model_, act_.deviation_at(number)));
+      flights.push_back(make_flight(steps[i], rank_, ranks_, *array_, *model_, act_.deviation_at(number)));
       if (!steps[i].nonblocking) {
         const sparclResult_t result = flights[i]->call(comm_, nullptr);
         sparclReport_t report = SPARCL_REPORT_INITIALIZER;
@@ -194,6 +235,7 @@ class RankProgram {
     }
     say({{"event", "step"},
          {"step", number},
+         {"epoch", epoch_},
          {"code", result},
          {"error", error},
          {"applied", report.applied},
@@ -207,7 +249,7 @@ class RankProgram {
   void check_poisoned() {
     const double begin = seconds_now();
     const Step step{StepKind::kDelta, 0, false, 0.1, 1};
-    const std::unique_ptr<Flight> flight = make_flight(step, rank_, ranks_, array_, model_, Deviation::kNone);
+    const std::unique_ptr<Flight> flight = make_flight(step, rank_, ranks_, *array_, *model_, Deviation::kNone);
     const sparclResult_t again = flight->call(comm_, nullptr);
     sparclResult_t known = sparclSuccess;
     (void)sparclCommGetAsyncError(comm_, &known);
@@ -225,8 +267,10 @@ class RankProgram {
 
   int rank_, ranks_;
   std::uint64_t series_;
+  bool shrinks_;
+  int epoch_ = 0;  // how often it has shrunk
   Act act_;
-  Model array_, model_;
+  std::optional<Model> array_, model_;
   std::vector<std::unique_ptr<Flight>> flights_;  // of the last steps: their buffers outlive the communicator
   sparclComm_t comm_ = nullptr;
   bool over_ = false;

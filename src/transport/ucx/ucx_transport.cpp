@@ -21,6 +21,8 @@ namespace {
 constexpr std::uint32_t kTurnsPerLook = 128;
 constexpr std::size_t kClosedRemembered = 64;
 constexpr std::size_t kMostSignals = 1024;
+constexpr int kMostConnected =
+    64;  // ranks that connect to each other before the first call; heuristic: a connection costs a millisecond
 constexpr unsigned kSignalId = 1;       // of active messages
 constexpr double kLongestSleep = 0.05;  // closed channels are looked at now and then
 
@@ -33,10 +35,10 @@ ucp_tag_t tag_of(int sender, Channel channel) {
   return (ucp_tag_t{channel.call} << (kRankBits + 8)) | (ucp_tag_t{channel.lane} << kRankBits) | static_cast<ucp_tag_t>(sender);
 }
 
-// The header of an active message. With a code of its own for the farewell, which has no text.
-struct SignalHeader {
+// The header of an active message; only signals have a content.
+struct ActiveHeader {
   std::int32_t from;
-  std::int32_t farewell;
+  std::int32_t kind;  // UcxTransport::Active
 };
 
 ucs_memory_type_t memory_type(const Buffer& buffer) {
@@ -145,7 +147,7 @@ Status UcxTransport::start_heartbeat(std::unique_ptr<Heartbeat> heartbeat) {
   for (const Peer& peer : peers_) cards.push_back(peer.card.liveness);
   SPARCL_RETURN_IF_ERROR(heartbeat->start(rank_, cards));
   heartbeat_ = std::move(heartbeat);
-  capabilities_.knows_peer_death = true;
+  capabilities_.knows_peer_death = capabilities_.survives_peer_death = capabilities_.has_successors = true;
   return {};
 }
 
@@ -175,6 +177,41 @@ Result<ucp_ep_h> UcxTransport::endpoint(Peer& peer) {
   SPARCL_RETURN_IF_ERROR(ucx_status(ucp_ep_create(worker_->handle(), &params, &peer.endpoint),
                                     fmt::format("connecting to rank {} ({})", peer.rank, describe(peer.card))));
   return peer.endpoint;
+}
+
+Result<std::unique_ptr<Transport>> UcxTransport::make_successor(int rank, const OutOfBandGather& gather) {
+  Result<std::unique_ptr<UcxTransport>> made = create(rank, gather, options_);
+  if (!made.ok()) return made.status();
+  return std::unique_ptr<Transport>(std::move(*made));
+}
+
+Status UcxTransport::connect(double timeout_s) {
+  if (size() > kMostConnected) return {};
+  for (int step = 1; step < size(); ++step) {
+    Peer& peer = peers_[static_cast<std::size_t>((rank_ + step) % size())];
+    SPARCL_RETURN_IF_ERROR(endpoint(peer).status());
+    send_active(peer, Active::kHello);
+  }
+  const double deadline = now() + timeout_s;
+  std::vector<OperationRef> completed;
+  for (;;) {
+    SPARCL_RETURN_IF_ERROR(progress(completed));
+    std::erase_if(sent_signals_, [](const UcxOperationRef& each) { return !each->is_open; });
+    const auto silent =
+        std::find_if(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.rank != rank_ && !peer.said_hello; });
+    if (silent == peers_.end() && sent_signals_.empty()) return {};
+    for (const Peer& peer : peers_) {
+      if (peer.rank == rank_ || peer.said_hello) continue;
+      SPARCL_RETURN_IF_ERROR(peer.lost);
+      if (heartbeat_ != nullptr) heartbeat_->watch(peer.rank);
+    }
+    if (now() >= deadline) {
+      const int rank = silent != peers_.end() ? silent->rank : sent_signals_.front()->peer;
+      return Status(Code::kTimeout,
+                    fmt::format("rank {} ({}) is not connected after {:g} s", rank, describe_peer(rank), timeout_s));
+    }
+    sleep(0.01);
+  }
 }
 
 // --- posting ---
@@ -395,14 +432,13 @@ void UcxTransport::drop_messages(ucp_tag_t tag, ucp_tag_t mask) {
 void UcxTransport::signal(int peer, const Signal& signal) {
   if (peer < 0 || peer >= size()) return;
   Peer& to = peers_[static_cast<std::size_t>(peer)];
-  if (to.lost.ok()) send_active(to, &signal);
+  if (to.lost.ok()) send_active(to, Active::kSignal, &signal);
 }
 
-// With a signal, or without one: a farewell.
-void UcxTransport::send_active(Peer& peer, const Signal* signal) {
+void UcxTransport::send_active(Peer& peer, Active kind, const Signal* signal) {
   const Result<ucp_ep_h> way = endpoint(peer);
   if (!way.ok()) return;  // best effort
-  const SignalHeader header{rank_, signal == nullptr ? 1 : 0};
+  const ActiveHeader header{rank_, static_cast<std::int32_t>(kind)};
   Buffer content = Buffer::allocate(sizeof header + (signal == nullptr ? 0 : sizeof *signal));
   std::memcpy(content.data(), &header, sizeof header);
   if (signal != nullptr) std::memcpy(content.data() + sizeof header, signal, sizeof *signal);
@@ -424,12 +460,15 @@ void UcxTransport::send_active(Peer& peer, const Signal* signal) {
 ucs_status_t UcxTransport::on_signal(void* transport, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
                                      const ucp_am_recv_param_t* param) {
   auto& own = *static_cast<UcxTransport*>(transport);
-  SignalHeader read;
+  ActiveHeader read;
   if (header_bytes != sizeof read || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   std::memcpy(&read, header, sizeof read);
   if (read.from < 0 || read.from >= own.size()) return UCS_OK;
-  if (read.farewell != 0) {
-    own.peers_[static_cast<std::size_t>(read.from)].said_farewell = true;
+  Peer& peer = own.peers_[static_cast<std::size_t>(read.from)];
+  if (read.kind == static_cast<std::int32_t>(Active::kHello)) {
+    peer.said_hello = true;
+  } else if (read.kind == static_cast<std::int32_t>(Active::kFarewell)) {
+    peer.said_farewell = true;
   } else if (bytes == sizeof(Signal) && own.signals_.size() < kMostSignals) {
     Signal& signal = own.signals_.emplace_back();
     std::memcpy(&signal, data, sizeof signal);
@@ -486,7 +525,7 @@ void UcxTransport::say_farewell(double deadline) {
       if (peer.rank == rank_ || !peer.lost.ok()) continue;
       const auto index = static_cast<std::size_t>(peer.rank);
       if (!told[index] && (peer.talked || peer.said_farewell)) {
-        send_active(peer, nullptr);
+        send_active(peer, Active::kFarewell);
         told[index] = true;
       }
       waits = waits || (told[index] && !peer.said_farewell);

@@ -23,7 +23,7 @@ namespace sparcl {
 
 struct UcxOptions {
   std::optional<HeartbeatOptions> heartbeat = {};  // without it a death on shared memory is not found
-  double farewell_s = 1;                      // at the end: for what peers may still be about to read
+  double farewell_s = 1;                           // at the end: for what peers may still be about to read
 };
 
 class UcxTransport final : public Transport {
@@ -52,6 +52,10 @@ class UcxTransport final : public Transport {
   void flush_signals(double seconds) override;
   bool poll_signal(Signal& signal) override;
   void close(Channel channel) override;
+  Result<std::unique_ptr<Transport>> make_successor(int rank, const OutOfBandGather& gather) override;
+  // UCX 1.13 aborts the process where a peer dies while the two are connecting. So all connections are made while all ranks are
+  // known to live, unless they are too many.
+  Status connect(double timeout_s) override;
 
  private:
   struct UcxOperation;
@@ -63,6 +67,7 @@ class UcxTransport final : public Transport {
     PeerCard card;
     ucp_ep_h endpoint = nullptr;
     bool talked = false;  // something was posted to it, or from it
+    bool said_hello = false;
     bool said_farewell = false;
     Status lost;  // not ok: it is gone, and why
   };
@@ -83,7 +88,8 @@ class UcxTransport final : public Transport {
   void finish(const UcxOperationRef& operation, Status status);
   Status describe_end(const Operation& operation, ucs_status_t status) const;
   void lose(Peer& peer);
-  void send_active(Peer& peer, const Signal* signal);
+  enum class Active : std::int32_t { kSignal = 0, kFarewell = 1, kHello = 2 };
+  void send_active(Peer& peer, Active kind, const Signal* signal = nullptr);
   void drop_leftovers();
   void drop_messages(ucp_tag_t tag, ucp_tag_t mask);
   void say_farewell(double deadline);

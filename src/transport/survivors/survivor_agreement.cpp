@@ -1,0 +1,220 @@
+#include "src/transport/survivors/survivor_agreement.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "src/base/bytes.hpp"
+#include "src/base/failpoint.hpp"
+
+namespace sparcl {
+namespace {
+
+constexpr std::size_t kHeadBytes = 12;
+constexpr double kFlushSeconds = 1;  // for what the others may still need of this rank
+
+std::size_t message_bytes(std::size_t ranks) { return kHeadBytes + (ranks + 7) / 8; }
+
+}  // namespace
+
+SurvivorAgreement::SurvivorAgreement(Transport& transport, Channel channel)
+    : transport_(transport), channel_(channel), rank_(transport.rank()), peers_(static_cast<std::size_t>(transport.size())) {
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    if (rank != rank_) listen(rank);
+  }
+}
+
+SurvivorAgreement::~SurvivorAgreement() {
+  for (const Peer& peer : peers_) transport_.cancel(peer.receive);
+}
+
+Result<Verdict> SurvivorAgreement::agree(bool yes, double timeout_s) {
+  const double deadline = transport_.now() + timeout_s;
+  begin(yes);
+  std::uint64_t turns = 0;
+  for (; !ended(); ++turns) {
+    if (transport_.now() >= deadline) {
+      return Status(Code::kTimeout, fmt::format("{} did not take part within {:g} s", awaited(), timeout_s));
+    }
+    step();
+    transport_.idle(turns, deadline);
+  }
+  const double flushed = std::min(deadline, transport_.now() + kFlushSeconds);
+  for (turns = 0; !sends_.empty() && transport_.now() < flushed; ++turns) {
+    step();
+    transport_.idle(turns, flushed);
+  }
+  if (!verdict_->dead[static_cast<std::size_t>(rank_)]) return *verdict_;
+  return Status(Code::kRemoteError, "the other ranks have given this one up: they go on without it");
+}
+
+void SurvivorAgreement::begin(bool yes) {
+  ++round_;
+  yes_ = yes;
+  promised_ = -1;
+  verdict_.reset();
+  for (Peer& peer : peers_) {
+    peer.view.reset();
+    peer.decision.reset();
+  }
+}
+
+void SurvivorAgreement::step() {
+  std::vector<OperationRef> completed;
+  if (const Status moved = transport_.progress(completed); !moved.ok()) {
+    for (int rank = 0; rank < transport_.size(); ++rank) bury(rank);
+  }
+  std::erase_if(sends_, [](const OperationRef& each) { return each->done; });
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    if (rank != rank_) hear(rank);
+  }
+  if (ended()) return;
+  coordinator() == rank_ ? lead() : follow();
+}
+
+void SurvivorAgreement::listen(int rank) {
+  peers_[static_cast<std::size_t>(rank)].receive =
+      transport_.receive(rank, channel_, Buffer::allocate(message_bytes(peers_.size())));
+}
+
+// A dead rank's last messages still count: what it told others, too, they may have believed.
+void SurvivorAgreement::hear(int rank) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  while (!peer.is_dead && peer.receive->done) {
+    std::optional<Message> message;
+    if (peer.receive->status.ok()) message = parse(peer.receive->buffer.bytes().first(peer.receive->bytes));
+    if (!message) {
+      bury(rank);
+      break;
+    }
+    peer.early.push_back(std::move(*message));
+    listen(rank);
+  }
+  while (!ended() && !peer.early.empty() && peer.early.front().round <= round_) {
+    if (peer.early.front().round == round_) take(peer, std::move(peer.early.front()));
+    peer.early.pop_front();
+  }
+}
+
+void SurvivorAgreement::take(Peer& peer, Message message) {
+  if (message.is_decision) {
+    peer.decision = std::move(message);
+  } else {
+    peer.view = std::move(message.content);
+  }
+}
+
+// A decision of a ballot below the promised one may have been overruled by the coordinator to whom this rank promised: it counts
+// only if that one says so itself.
+void SurvivorAgreement::follow() {
+  const int leader = coordinator();
+  if (promised_ != leader) {
+    promised_ = leader;
+    send(leader, {.round = round_, .is_decision = false, .ballot = leader, .content = own_view()});
+    SPARCL_FAILPOINT("shrink.voted");
+  }
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    const std::optional<Message>& said = peers_[static_cast<std::size_t>(rank)].decision;
+    if (said && (said->ballot >= promised_ || rank == promised_))
+      return decide(Verdict(said->content), std::max(said->ballot, promised_));
+  }
+}
+
+// The newest decision that anybody has come to stands, as others may have left with it.
+void SurvivorAgreement::lead() {
+  Verdict verdict = own_view();
+  const Message* newest = nullptr;
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (rank == rank_) continue;
+    if (peer.decision && (newest == nullptr || peer.decision->ballot > newest->ballot)) newest = &*peer.decision;
+    if (peer.is_dead) continue;
+    if (!peer.view && !peer.decision) return;
+    if (!peer.view) continue;
+    verdict.all_said_yes = verdict.all_said_yes && peer.view->all_said_yes;
+    for (std::size_t i = 0; i < peers_.size(); ++i) verdict.dead[i] = verdict.dead[i] || peer.view->dead[i];
+  }
+  promised_ = rank_;
+  decide(newest != nullptr ? Verdict(newest->content) : verdict, rank_);
+}
+
+void SurvivorAgreement::decide(const Verdict& verdict, std::int32_t ballot) {
+  verdict_ = verdict;
+  SPARCL_FAILPOINT("shrink.decided");
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    if (verdict.dead[static_cast<std::size_t>(rank)]) {
+      bury(rank);
+    } else if (rank != rank_) {
+      send(rank, {.round = round_, .is_decision = true, .ballot = ballot, .content = verdict});
+    }
+  }
+  SPARCL_FAILPOINT("shrink.told");
+}
+
+void SurvivorAgreement::send(int rank, const Message& message) {
+  if (peers_[static_cast<std::size_t>(rank)].is_dead) return;
+  const OperationRef sent = transport_.send(rank, channel_, serialise(message));
+  if (!sent->done) sends_.push_back(sent);  // of a failure the receive tells
+}
+
+void SurvivorAgreement::bury(int rank) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (rank == rank_ || peer.is_dead) return;
+  peer.is_dead = true;
+  transport_.cancel(peer.receive);
+}
+
+int SurvivorAgreement::coordinator() const {
+  int rank = 0;
+  while (rank != rank_ && peers_[static_cast<std::size_t>(rank)].is_dead) ++rank;
+  return rank;
+}
+
+Verdict SurvivorAgreement::own_view() const {
+  Verdict view{std::vector<bool>(peers_.size()), yes_};
+  for (std::size_t i = 0; i < peers_.size(); ++i) view.dead[i] = peers_[i].is_dead;
+  return view;
+}
+
+std::string SurvivorAgreement::awaited() const {
+  if (coordinator() != rank_) return fmt::format("rank {} ({})", coordinator(), transport_.describe_peer(coordinator()));
+  std::vector<std::string> names;
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (rank == rank_ || peer.is_dead || peer.view || peer.decision) continue;
+    names.push_back(fmt::format("rank {} ({})", rank, transport_.describe_peer(rank)));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Little endian: round (4), ballot (4), 1 for a decision, 1 for yes, zeros (2), a bit for each dead rank.
+Buffer SurvivorAgreement::serialise(const Message& message) const {
+  Buffer bytes = Buffer::allocate(message_bytes(peers_.size()));
+  std::byte* at = bytes.data();
+  std::fill_n(at, bytes.size(), std::byte{0});
+  store_le(at, message.round);
+  store_le(at + 4, static_cast<std::uint32_t>(message.ballot));
+  at[8] = std::byte{message.is_decision};
+  at[9] = std::byte{message.content.all_said_yes};
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    if (message.content.dead[i]) at[kHeadBytes + i / 8] |= std::byte{1} << (i % 8);
+  }
+  return bytes;
+}
+
+std::optional<SurvivorAgreement::Message> SurvivorAgreement::parse(std::span<const std::byte> bytes) const {
+  if (bytes.size() != message_bytes(peers_.size())) return std::nullopt;
+  Message message;
+  message.round = load_le<std::uint32_t>(bytes.data());
+  message.ballot = static_cast<std::int32_t>(load_le<std::uint32_t>(bytes.data() + 4));
+  message.is_decision = bytes[8] != std::byte{0};
+  message.content.all_said_yes = bytes[9] != std::byte{0};
+  message.content.dead.resize(peers_.size());
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    message.content.dead[i] = (bytes[kHeadBytes + i / 8] >> (i % 8) & std::byte{1}) != std::byte{0};
+  }
+  return message;
+}
+
+}  // namespace sparcl

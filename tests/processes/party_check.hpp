@@ -1,0 +1,74 @@
+#pragma once
+// What the rows of faults have in common: their seeds, what holds for every party, and the tally that each row prints.
+// A failing seed is replayed by SPARCL_TEST_SEED=<seed>; SPARCL_TEST_SEEDS=<n> takes so many a row, whatever the tier, and
+// SPARCL_TEST_SHARD=<i>/<m> those of them that are i modulo m (scripts/faults runs the shards side by side).
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "tests/processes/rank_party.hpp"
+
+namespace sparcl::test {
+
+// Three times what docs/liveness.md promises: several agents' worth of load may be on the machine.
+constexpr double kKilledSeconds = 3 * 1.0;
+constexpr double kLeftSeconds = 3 * 2.0;
+constexpr double kStartSeconds = 45;
+
+// What the parties of a row met, printed with it, so that one sees whether it tests anything.
+struct Tally {
+  int parties = 0, deaths = 0, errors = 0, untouched = 0;  // errors and untouched: of ranks that should learn of something
+  int defects = 0;
+  const char* defect = nullptr;
+  double slowest_s = 0;  // of such an error
+};
+extern Tally tally;
+
+void run_seeds(const char* row, std::uint64_t quick, const std::function<void(std::uint64_t)>& run);
+
+class Processes : public testing::TestWithParam<const char*> {
+ protected:
+  PartyPlan plan_of(std::uint64_t seed) const;
+};
+
+// How a rank may have ended, apart from what it said.
+enum class End { kClean, kKilled, kAny };
+
+class Check {
+ public:
+  explicit Check(RankParty& party) : party_(party), ends_(static_cast<std::size_t>(party.plan().ranks), End::kClean) {}
+
+  void set_end(int rank, End end) { ends_[static_cast<std::size_t>(rank)] = end; }
+
+  // Lets the party come to its end, and looks at what holds for every row.
+  void finish();
+
+  // A rank aborted for a known reason: the party is counted, not judged.
+  bool is_dismissed() const { return dismissed_; }
+
+  // Every step of this rank succeeded.
+  void all_succeeded(int rank);
+  // This rank, which the others have given up, learned of it.
+  void got_error(int rank);
+  // The others learned of the culprit's end in time, by name, unless nothing was left that needs it.
+  void others_got_error(int culprit, double since_s, double within_s);
+  // Of a rank whose init failed. Who waits for rank 0, which made the id, knows its address only.
+  static void check_init_error(int rank, const RankStory& story, int culprit, double until_s);
+
+ private:
+  bool met_known_defect();
+  void same_new_state();
+
+  RankParty& party_;
+  std::vector<End> ends_;
+  bool dismissed_ = false;
+};
+
+inline std::string name_of_lanes(const testing::TestParamInfo<const char*>& info) {
+  return std::string(info.param) == "all" ? "shm" : info.param;
+}
+
+}  // namespace sparcl::test

@@ -1,0 +1,124 @@
+// What sparclCommShrink owes: all survivors get one communicator and go on with it, whoever dies when, in the shrink itself too.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+
+#include "src/transport/seeded_random.hpp"
+#include "tests/processes/party_check.hpp"
+
+namespace sparcl::test {
+namespace {
+
+class Shrink : public Processes {
+ protected:
+  PartyPlan plan_of(std::uint64_t seed) const {
+    PartyPlan plan = Processes::plan_of(seed);
+    plan.ranks = static_cast<int>(2 + seed % 5);
+    plan.shrinks = true;
+    return plan;
+  }
+
+  // Those who shrank are all that the new communicator has; they made another series with it.
+  static void survivors_went_on(const RankParty& party) {
+    std::set<int> new_ranks;
+    std::vector<RankStory> survivors;
+    for (int rank = 0; rank < party.plan().ranks; ++rank) {
+      const RankStory story = party.story(rank);
+      tally.errors += story.error() != nullptr;
+      if (story.has_ended && !story.shrinks.empty()) survivors.push_back(story);
+    }
+    for (const RankStory& story : survivors) {
+      const ShrinkRecord& last = story.shrinks.back();
+      EXPECT_EQ(last.code, sparclSuccess) << last.error;
+      EXPECT_EQ(last.ranks, static_cast<int>(survivors.size()));
+      EXPECT_TRUE(new_ranks.insert(last.rank).second) << "two survivors are rank " << last.rank;
+      int made = 0;
+      for (const StepRecord& step : story.steps) {
+        if (step.epoch != static_cast<int>(story.shrinks.size())) continue;
+        ++made;
+        EXPECT_EQ(step.code, sparclSuccess) << "after the shrink: " << step.error;
+      }
+      EXPECT_EQ(made, party.plan().steps);
+    }
+  }
+};
+
+constexpr std::array kFirstPlaces{"broadcast.begin", "broadcast.agreed", "broadcast.before_vote", "broadcast.committed"};
+constexpr std::array kSecondPlaces{"shrink.voted", "shrink.decided",   "shrink.told",
+                                   "shrink.met",   "shrink.connected", "broadcast.agreed"};
+
+TEST_P(Shrink, AfterADeath) {
+  if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "built with SPARCL_FAILPOINTS=OFF";
+  int shrunk = 0;
+  run_seeds("Shrink.AfterADeath", 5, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0x5412));
+    PartyPlan plan = plan_of(seed);
+    const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
+    plan.failpoints[victim] = fmt::format("{}:{}:kill", kFirstPlaces[random.below(kFirstPlaces.size())], 1 + random.below(4));
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    Check check(party);
+    check.set_end(victim, End::kAny);
+    check.finish();
+    if (check.is_dismissed()) return;
+    survivors_went_on(party);
+    for (int rank = 0; rank < plan.ranks; ++rank) shrunk += !party.story(rank).shrinks.empty();
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+  if (std::getenv("SPARCL_TEST_SEED") != nullptr) return;
+  EXPECT_GT(shrunk, 0) << "nobody shrank";
+}
+
+// The second one dies in the shrink that the first one's death led to, or after it.
+TEST_P(Shrink, AfterADeathInIt) {
+  if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "built with SPARCL_FAILPOINTS=OFF";
+  std::set<std::string> met;
+  run_seeds("Shrink.AfterADeathInIt", 12, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0x5413));
+    PartyPlan plan = plan_of(seed);
+    plan.ranks = std::max(plan.ranks, 3);
+    const auto ranks = static_cast<std::uint64_t>(plan.ranks);
+    const int first = static_cast<int>(random.below(ranks));
+    const int second = (first + 1 + static_cast<int>(random.below(ranks - 1))) % plan.ranks;
+    const char* place = kSecondPlaces[seed % kSecondPlaces.size()];
+    plan.failpoints[first] = fmt::format("{}:{}:kill", kFirstPlaces[random.below(kFirstPlaces.size())], 1 + random.below(3));
+    const bool is_later = std::string_view(place) == "broadcast.agreed";
+    plan.failpoints[second] = fmt::format("{}:{}:kill", place, is_later ? 10 : 1 + random.below(2));
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    Check check(party);
+    check.set_end(first, End::kAny);
+    check.set_end(second, End::kAny);
+    check.finish();
+    if (check.is_dismissed()) return;
+    survivors_went_on(party);
+    if (party.processes().record(second).died_of(SIGKILL)) met.insert(place);
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+  if (std::getenv("SPARCL_TEST_SEED") != nullptr || testing::Test::HasFailure()) return;
+  EXPECT_GT(met.size(), kSecondPlaces.size() / 2) << "hardly any place kills";
+}
+
+// Nobody is dead: the one who gave up goes on with the others.
+TEST_P(Shrink, AfterAnAbort) {
+  run_seeds("Shrink.AfterAnAbort", 2, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0x5414));
+    PartyPlan plan = plan_of(seed);
+    const int culprit = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
+    plan.acts[culprit] = fmt::format("abort:{}", random.below(static_cast<std::uint64_t>(plan.steps)));
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    Check check(party);
+    check.finish();
+    survivors_went_on(party);
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ucx, Shrink, testing::Values("all", "tcp"), name_of_lanes);
+
+}  // namespace
+}  // namespace sparcl::test
