@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -175,7 +176,8 @@ std::string RankParty::left_behind() const {
   std::set<std::string> expected = shared_before_;
   for (int rank = 0; rank < processes_.size(); ++rank) {
     // Who dies without a chance to clear up leaves its flight record, for `sparcl status`; later ones remove it (docs).
-    if (!story(rank).has_ended) expected.insert(fmt::format("sparcl-flight-{}-{}", ::geteuid(), processes_.record(rank).pid));
+    const bool may_leave_record = !story(rank).has_ended || processes_.record(rank).died_of(SIGKILL);
+    if (may_leave_record) expected.insert(fmt::format("sparcl-flight-{}-{}", ::geteuid(), processes_.record(rank).pid));
   }
   for (const std::string& name : names_in(kSharedMemory)) {
     if (!expected.contains(name)) return fmt::format("{}/{}", kSharedMemory, name);
