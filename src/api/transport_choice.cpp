@@ -10,6 +10,7 @@
 #include "src/api/call.hpp"
 #include "src/api/comm.hpp"
 #include "src/api/error.hpp"
+#include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 #if SPARCL_WITH_UCX
 #include "src/transport/ucx/ucx_transport.hpp"
@@ -43,27 +44,37 @@ Result<TransportChoice> ucx(const char* why) {
                 "transport ucx is not in this build: SPARCL_UCX=OFF, or no UCX was found (Debian: apt-get install libucx-dev)");
 }
 
+Result<TransportChoice> choose(StartedBy by, const std::string& name) {
+  const bool is_auto = name == "auto";
+  switch (by) {
+    case StartedBy::kThreads:
+      if (is_auto || name == "loopback") return TransportChoice{TransportKind::kLoopback, "the ranks are threads of one process"};
+      return refuse(name, "are threads of one process", "loopback");
+    case StartedBy::kUniqueId:
+      if (is_auto) return ucx("the ranks met by a unique id");
+      if (name == "ucx") return ucx("it is asked for");
+      return refuse(name, "met by a unique id", "ucx");
+    case StartedBy::kMpi:
+      if (is_auto) return TransportChoice{TransportKind::kMpi, "MPI started the ranks"};
+      if (name == "mpi") return TransportChoice{TransportKind::kMpi, "it is asked for"};
+      if (name == "ucx") return ucx("it is asked for");
+      return refuse(name, "MPI started", "mpi or ucx");
+  }
+  return Status(Code::kInternalError, "ranks were started in an unknown way");
+}
+
+const char* name_of(TransportKind kind) {
+  return kind == TransportKind::kMpi ? "mpi" : kind == TransportKind::kUcx ? "ucx" : "loopback";
+}
+
 }  // namespace
 
 Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config) {
   const Result<std::string> name = wanted(config);
   if (!name.ok()) return name.status();
-  const bool is_auto = *name == "auto";
-  switch (by) {
-    case StartedBy::kThreads:
-      if (is_auto || *name == "loopback") return TransportChoice{TransportKind::kLoopback, "the ranks are threads of one process"};
-      return refuse(*name, "are threads of one process", "loopback");
-    case StartedBy::kUniqueId:
-      if (is_auto) return ucx("the ranks met by a unique id");
-      if (*name == "ucx") return ucx("it is asked for");
-      return refuse(*name, "met by a unique id", "ucx");
-    case StartedBy::kMpi:
-      if (is_auto) return TransportChoice{TransportKind::kMpi, "MPI started the ranks"};
-      if (*name == "mpi") return TransportChoice{TransportKind::kMpi, "it is asked for"};
-      if (*name == "ucx") return ucx("it is asked for");
-      return refuse(*name, "MPI started", "mpi or ucx");
-  }
-  return Status(Code::kInternalError, "ranks were started in an unknown way");
+  Result<TransportChoice> choice = choose(by, *name);
+  if (choice.ok()) log_debug("SPARCL_TRANSPORT={}: {}, as {}", *name, name_of(choice->kind), choice->why);
+  return choice;
 }
 
 Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given) {

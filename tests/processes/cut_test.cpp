@@ -1,0 +1,97 @@
+// What a collective owes its callers when a cable is cut: the ranks are in network namespaces, which bench/hosts/hosts joins.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "src/transport/seeded_random.hpp"
+#include "tests/processes/party_check.hpp"
+#include "tests/support/tier.hpp"
+
+namespace sparcl::test {
+namespace {
+
+constexpr int kHosts = 4;
+
+std::string prefix() { return fmt::format("sparcl{}-", ::getpid()); }
+
+bool hosts(const std::string& command) {
+  return std::system(fmt::format("HOSTS_PREFIX={} " SPARCL_TEST_HOSTS " {} >&2", prefix(), command).c_str()) == 0;
+}
+
+class Cut : public Processes {
+ protected:
+  static void SetUpTestSuite() { are_up_ = hosts(fmt::format("up {} none", kHosts)); }
+  static void TearDownTestSuite() {
+    if (are_up_) (void)hosts("down");
+  }
+  void SetUp() override {
+    if (!are_up_) GTEST_SKIP() << "no network namespaces here (the reason is on standard error)";
+  }
+
+  PartyPlan plan_of(std::uint64_t seed) const {
+    PartyPlan plan = Processes::plan_of(seed);
+    plan.steps = 2'000;
+    plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", liveness_seconds());
+    for (int rank = 0; rank < plan.ranks; ++rank) plan.namespaces.push_back(fmt::format("{}h{}", prefix(), rank + 1));
+    return plan;
+  }
+
+  static double liveness_seconds() { return by_tier(2.5, 5.0); }
+  static bool cut(int rank) { return hosts(fmt::format("cut h{}", rank + 1)); }
+  static bool mend(int rank) { return hosts(fmt::format("mend h{}", rank + 1)); }
+
+ private:
+  static inline bool are_up_ = false;
+};
+
+// Both sides of the cut learn of it, by name.
+TEST_P(Cut, CutForGood) {
+  run_seeds("CutForGood", 1, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0xc07));
+    const PartyPlan plan = plan_of(seed);
+    const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    ASSERT_TRUE(party.wait_until_met(kStartSeconds)) << party.describe();
+    (void)party.processes().run_until([] { return false; }, party.processes().now_s() + 0.1 * random.unit());
+    const double cut_at = party.processes().now_s();
+    ASSERT_TRUE(cut(victim));
+    Check check(party);
+    check.finish();
+    ASSERT_TRUE(mend(victim));
+    check.others_got_error(victim, cut_at, 3 * liveness_seconds());
+    if (party.story(victim).last_begun < plan.steps - 1) check.got_error(victim);
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
+// A cable that is plugged in again in time costs nothing but time.
+TEST_P(Cut, CutForAWhile) {
+  run_seeds("CutForAWhile", 1, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0xc08));
+    PartyPlan plan = plan_of(seed);
+    plan.steps = 400;
+    const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    ASSERT_TRUE(party.wait_until_met(kStartSeconds)) << party.describe();
+    ProcessParty& processes = party.processes();
+    (void)processes.run_until([] { return false; }, processes.now_s() + 0.1 * random.unit());
+    ASSERT_TRUE(cut(victim));
+    (void)processes.run_until([] { return false; }, processes.now_s() + 0.3 * liveness_seconds() * random.unit());
+    ASSERT_TRUE(mend(victim));
+    Check check(party);
+    check.finish();
+    for (int rank = 0; rank < plan.ranks; ++rank) check.all_succeeded(rank);
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ucx, Cut, testing::Values("tcp"), name_of_lanes);
+
+}  // namespace
+}  // namespace sparcl::test
