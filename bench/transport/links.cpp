@@ -53,7 +53,6 @@ class UcpLink final : public Link {
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
     params.address = reinterpret_cast<const ucp_address_t*>((*all)[static_cast<std::size_t>(1 - rank)].data());
     if (ucp_ep_create(worker_->handle(), &params, &endpoint_) != UCS_OK) give_up("ucp_ep_create failed");
-    worker_->keep_for_good();
   }
   const char* name() const override { return "ucp_tag_send_nbx"; }
   void send(const Buffer& message) override {

@@ -287,7 +287,8 @@ TEST_F(Program, InfoNamesEverySettingAndItsSource) {
   EXPECT_THAT(marked.out,
               AllOf(HasSubstr("INVALID: expected a positive number of seconds"),
                     HasSubstr("INVALID: expected one of off|touched|full"), HasSubstr("INVALID: expected one of auto|65536")));
-  for (const nlohmann::json& row : run_program({"info", "--json"}, wrong).json()["settings"]) {
+  const nlohmann::json wrong_info = run_program({"info", "--json"}, wrong).json();
+  for (const nlohmann::json& row : wrong_info["settings"]) {
     EXPECT_EQ(row["valid"], row["source"] == "default") << row;
     EXPECT_NE(row["accepts"], "");
   }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -65,10 +66,17 @@ bool may_share_memory() {
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// What UCX may still write to or read from when a transport ends.
-void keep_for_good(std::list<std::shared_ptr<Operation>> operations) {
-  static auto* kept = new std::list<std::shared_ptr<Operation>>;
-  kept->splice(kept->end(), operations);
+// What UCX may still write to or read from when a transport ends. Never destroyed, as other threads may be at it when the process ends.
+void keep_for_good(std::unique_ptr<UcxWorker> worker, std::list<std::shared_ptr<Operation>> operations) {
+  struct Kept {
+    std::mutex mutex;
+    std::list<std::unique_ptr<UcxWorker>> workers;
+    std::list<std::shared_ptr<Operation>> operations;
+  };
+  static auto* kept = new Kept;
+  const std::lock_guard lock(kept->mutex);
+  kept->workers.push_back(std::move(worker));
+  kept->operations.splice(kept->operations.end(), operations);
 }
 
 }  // namespace
@@ -510,9 +518,7 @@ UcxTransport::~UcxTransport() {
   close_endpoints(std::max(deadline, now() + kLongestSleep));
   if (open_.empty() && closing_.empty()) return;
   log_debug("rank {}: {} operations are left with UCX; their memory stays allocated", rank_, open_.size());
-  worker_->keep_for_good();
-  keep_for_good({open_.begin(), open_.end()});
-  static_cast<void>(worker_.release());
+  keep_for_good(std::move(worker_), {open_.begin(), open_.end()});
 }
 
 // A socket that is closed while bytes lie in it unread takes with it what its peer has not read yet. So peers that talked to each

@@ -44,7 +44,6 @@ Status UcxWorker::init() {
 }
 
 UcxWorker::~UcxWorker() {
-  if (kept_) return;
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
   if (context_ != nullptr) ucp_cleanup(context_);
 }

@@ -25,9 +25,6 @@ class UcxWorker {
   // Sleeps until something may have come, or the time is up; extra_fd, if not -1, wakes it as well.
   void sleep(double seconds, int extra_fd);
 
-  // The network may still touch memory of this worker: it is not to be destroyed.
-  void keep_for_good() { kept_ = true; }
-
  private:
   UcxWorker() = default;
   Status init();
@@ -36,7 +33,6 @@ class UcxWorker {
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;  // the worker's
   bool moves_device_memory_ = false;
-  bool kept_ = false;
 };
 
 }  // namespace sparcl
