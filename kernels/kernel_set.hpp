@@ -12,6 +12,7 @@
 #include "kernels/diff.hpp"
 #include "kernels/gamma.hpp"
 #include "kernels/rans.hpp"
+#include "kernels/reduce.hpp"
 #include "kernels/select.hpp"
 #include "kernels/step.hpp"
 #include "kernels/word_hash.hpp"
@@ -87,9 +88,11 @@ struct KernelSet {
   ClassKernels classes;
   RansKernels rans;
   HashWordsKernel* hash_words;
+  ReduceTable reduces;
 
   const ElementKernels& of(DataType type) const { return elements[std::countr_zero(element_bytes(type))]; }
   const OrderKernels& order_of(DataType type) const { return info(type).is_float ? of(type).floating : of(type).integer; }
+  const ReduceKernels& reduce_of(DataType type) const { return reduces[static_cast<std::size_t>(type)]; }
   const SelectKernels& select_of(DataType type) const { return of(type).select[static_cast<std::size_t>(numbers_of(type))]; }
 };
 

@@ -10,9 +10,11 @@
 #include <bit>
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "kernels/kernel_set.hpp"
 #include "kernels/ref/ref_classes.hpp"
+#include "kernels/ref/ref_reduce.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace sparcl::kernels::HWY_NAMESPACE {
@@ -33,6 +35,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/diff.inl"
 #include "kernels/cpu/gamma.inl"
 #include "kernels/cpu/rans.inl"
+#include "kernels/cpu/reduce.inl"
 #include "kernels/cpu/select.inl"
 #include "kernels/cpu/step.inl"
 
@@ -84,6 +87,7 @@ void fill_kernel_set(KernelSet& set) {
   set.gammas = {gamma_widths, gamma_lengths, write_gammas, read_gammas};
   set.rans = {rans_encode, rans_decode};
   set.hash_words = hash_words;
+  set.reduces = reduces();
   set.classes = {diff_classes, find_class_steps, add_class_steps,  take_nonzero,    split_byte_steps,
                  split_ranks,  join_ranks,       write_long_marks, find_long_marks, read_sizes};
 }

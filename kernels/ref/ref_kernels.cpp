@@ -6,6 +6,7 @@
 #include "kernels/kernel_set.hpp"
 #include "kernels/ref/ref_classes.hpp"
 #include "kernels/ref/ref_rans.hpp"
+#include "kernels/ref/ref_reduce.hpp"
 
 namespace sparcl::kernels {
 namespace {
@@ -343,7 +344,8 @@ const KernelSet& reference_kernels() {
       {gamma_widths, gamma_lengths, write_gammas, read_gammas},
       kReferenceClassKernels,
       {ref::rans_encode, ref::rans_decode},
-      hash_words};
+      hash_words,
+      reference_reduces()};
   return set;
 }
 
