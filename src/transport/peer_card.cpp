@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -17,7 +18,7 @@
 namespace sparcl {
 namespace {
 
-constexpr std::uint32_t kLayout = 0x31'43'50'53;  // "SPC1"
+constexpr std::uint32_t kLayout = 0x32'43'50'53;  // "SPC2"
 constexpr std::size_t kMostFieldBytes = 65536;
 using Cores = std::array<std::uint64_t, CPU_SETSIZE / 64>;
 
@@ -55,6 +56,12 @@ std::string machine_name(const std::string& host) {
   return std::getline(file, text) && !text.empty() ? text : host;
 }
 
+// UCX shares memory inside one namespace of IPC.
+std::string memory_name(const std::string& machine) {
+  std::error_code error;
+  return machine + ' ' + std::filesystem::read_symlink("/proc/self/ns/ipc", error).string();
+}
+
 std::vector<std::uint64_t> own_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -70,6 +77,7 @@ PeerCard PeerCard::own() {
   PeerCard card;
   card.host = host_name();
   card.machine = machine_name(card.host);
+  card.memory = memory_name(card.machine);
   card.pid = ::getpid();
   card.cores = own_cores();
   return card;
@@ -80,6 +88,7 @@ Bytes PeerCard::serialise() const {
   put(out, &kLayout, sizeof kLayout);
   put(out, host.data(), host.size());
   put(out, machine.data(), machine.size());
+  put(out, memory.data(), memory.size());
   put(out, &pid, sizeof pid);
   put(out, cores.data(), 8 * cores.size());
   put(out, address.data(), address.size());
@@ -93,8 +102,9 @@ Result<PeerCard> PeerCard::parse(std::span<const std::byte> bytes) {
   std::vector<std::int64_t> pid;
   ByteReader reader(bytes);
   const bool whole = take_as(reader, layout) && layout.size() == 1 && layout[0] == kLayout && take_as(reader, card.host) &&
-                     take_as(reader, card.machine) && take_as(reader, pid) && pid.size() == 1 && take_as(reader, card.cores) &&
-                     take_as(reader, card.address) && take_as(reader, card.liveness) && reader.remaining() == 0;
+                     take_as(reader, card.machine) && take_as(reader, card.memory) && take_as(reader, pid) && pid.size() == 1 &&
+                     take_as(reader, card.cores) && take_as(reader, card.address) && take_as(reader, card.liveness) &&
+                     reader.remaining() == 0;
   if (!whole)
     return Status(Code::kMismatch, "what a rank says of itself cannot be read: do all ranks use the same version of sparcl?");
   card.pid = pid[0];

@@ -14,6 +14,7 @@ namespace sparcl {
 struct PeerCard {
   std::string host;     // its name, for texts
   std::string machine;  // the same for all processes of one booted machine, and no others
+  std::string memory;   // the same for those of a machine that can share memory: containers may not
   std::int64_t pid = 0;
   std::vector<std::uint64_t> cores;  // that it may use: a bit each
   Bytes address;                     // of the transport's body

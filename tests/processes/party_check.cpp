@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
-#include <array>
 #include <cstdlib>
 #include <map>
 
 #include "src/transport/seeded_random.hpp"
+#include "tests/processes/known_defects.hpp"
 #include "tests/support/tier.hpp"
 
 namespace sparcl::test {
@@ -16,19 +16,6 @@ namespace {
 
 using testing::AnyOf;
 using testing::HasSubstr;
-
-// The only place for what does not hold yet. A party in which a rank aborts with such a text is counted, not judged, and a row that
-// met one is reported as skipped with the reason.
-struct KnownDefect {
-  const char* text;  // on standard error
-  const char* reason;
-};
-constexpr std::array kKnownDefects{
-    KnownDefect{"Assertion `!(ep->flags & UCT_TCP_EP_FLAG_CTX_TYPE_TX)' failed",
-                "UCX 1.13 aborts when its first connection to a peer is refused at once, as by a dead one on the same machine"},
-    KnownDefect{"Assertion `(req->send.wireup.type == UCP_WIREUP_MSG_EP_REMOVED)",
-                "UCX 1.13 aborts when a peer dies while the two are just connecting"},
-};
 
 // The seeds of this process, from SPARCL_TEST_SHARD.
 struct Shard {

@@ -46,20 +46,11 @@ std::map<std::string, std::string> settings_of(const PartyPlan& plan) {
 
 }  // namespace
 
-bool poisons(int code) { return code == sparclSystemError || code == sparclRemoteError || code == sparclTimeout; }
-
 std::string PartyPlan::describe() const {
   std::string text = fmt::format("SPARCL_TEST_SEED={}, {} ranks, {} steps, UCX_TLS={}", seed, ranks, steps, lanes);
   for (const auto& [rank, point] : failpoints) text += fmt::format(", rank {} at failpoint {}", rank, point);
   for (const auto& [rank, act] : acts) text += fmt::format(", rank {} does {}", rank, act);
   return text;
-}
-
-const StepRecord* RankStory::error() const {
-  for (const StepRecord& step : steps) {
-    if (poisons(step.code)) return &step;
-  }
-  return nullptr;
 }
 
 RankParty::RankParty(const PartyPlan& plan) : plan_(plan), shared_before_(names_in(kSharedMemory)) {
@@ -124,34 +115,7 @@ bool RankParty::wait_until_met(double seconds) {
       processes_.now_s() + seconds);
 }
 
-RankStory RankParty::story(int rank) const {
-  RankStory story;
-  for (const ProcessLine& line : processes_.record(rank).lines) {
-    story.last_line = line.text;
-    const auto told = nlohmann::json::parse(line.text, nullptr, false);
-    if (!told.is_object()) continue;
-    const std::string event = told.value("event", "");
-    if (event == "met") {
-      story.has_met = true;
-      story.init_code = told.value("code", -1);
-      story.init_error = told.value("error", "");
-      story.met_at_s = line.at_s;
-    } else if (event == "begin") {
-      story.last_begun = told.value("step", -1);
-    } else if (event == "step") {
-      story.steps.push_back({told.value("step", -1), told.value("epoch", 0), told.value("code", -1), told.value("error", ""),
-                             told.value("holds", ""), told.value("hash", ""), told.value("right", false), line.at_s});
-    } else if (event == "shrink") {
-      story.shrinks.push_back(
-          {told.value("code", -1), told.value("error", ""), told.value("rank", -1), told.value("ranks", -1), line.at_s});
-    } else if (event == "poisoned") {
-      story.poisoned_right = story.poisoned_right && told.value("right", false);
-    } else if (event == "end") {
-      story.has_ended = true;
-    }
-  }
-  return story;
-}
+RankStory RankParty::story(int rank) const { return read_story(processes_.record(rank).lines); }
 
 std::string RankParty::describe() const {
   std::string text = plan_.describe() + "\n";

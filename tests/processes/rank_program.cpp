@@ -1,7 +1,6 @@
-// One rank without MPI: meets the others by a unique id and makes a seeded series of collectives, checking every result by itself.
-// Prints one JSON line an event. Environment, all with the prefix SPARCL_TEST_:
-//   RANK, SIZE, SERIES (the seed), STEPS
-//   ID    "make": this process makes the unique id and prints it; else the id, in hex
+// One rank: meets the others (rank_start.hpp) and makes a seeded series of collectives, checking every result by itself.
+// Prints one JSON line an event. Environment, all with the prefix SPARCL_TEST_, besides that of the meeting:
+//   SERIES (the seed), STEPS
 //   ACT   "what:step", what this rank does otherwise: operation, count, datatype, root (instead of the step's), abort, destroy,
 //   exit
 //   SHRINK  "yes": after an error it goes on, by another series, with the ranks that live
@@ -10,15 +9,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "tests/processes/flight.hpp"
+#include "tests/processes/rank_start.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -27,33 +26,14 @@ using nlohmann::json;
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-std::string variable(const char* name, const char* fallback) {
-  const char* text = std::getenv((std::string("SPARCL_TEST_") + name).c_str());
-  return text != nullptr ? text : fallback;
-}
-
-void say(const json& line) {
+void say(json line) {
+  line["now"] = seconds_now();  // of a clock that all processes of the machine share
   std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   for (std::size_t done = 0; done < text.size();) {  // by itself in one piece: no buffer that a kill would take along
     const ssize_t count = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
     if (count <= 0) std::_Exit(2);
     done += static_cast<std::size_t>(count);
   }
-}
-
-std::string to_hex(const sparclUniqueId& id) {
-  std::string hex;
-  for (const char byte : id.internal) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return hex;
-}
-
-std::optional<sparclUniqueId> from_hex(const std::string& hex) {
-  sparclUniqueId id;
-  if (hex.size() != 2 * sizeof id.internal) return std::nullopt;
-  for (std::size_t i = 0; i < sizeof id.internal; ++i) {
-    id.internal[i] = static_cast<char>(std::strtoul(hex.substr(2 * i, 2).c_str(), nullptr, 16));
-  }
-  return id;
 }
 
 struct Act {
@@ -77,8 +57,8 @@ bool poisons(sparclResult_t result) {
 class RankProgram {
  public:
   RankProgram()
-      : rank_(std::atoi(variable("RANK", "-1").c_str())),
-        ranks_(std::atoi(variable("SIZE", "0").c_str())),
+      : rank_(start_.rank()),
+        ranks_(start_.size()),
         series_(std::strtoull(variable("SERIES", "1").c_str(), nullptr, 10)),
         shrinks_(variable("SHRINK", "no") == "yes") {
     make_models();
@@ -103,19 +83,12 @@ class RankProgram {
  private:
   bool meet() {
     const double begin = seconds_now();
-    sparclUniqueId id;
-    const std::string given = variable("ID", "make");
-    sparclResult_t result = sparclSuccess;
-    if (given == "make") {
-      result = sparclGetUniqueId(&id);
-      if (result == sparclSuccess) say({{"event", "id"}, {"id", to_hex(id)}});
-    } else if (const std::optional<sparclUniqueId> read = from_hex(given)) {
-      id = *read;
-    } else {
-      std::exit(2);
-    }
-    if (result == sparclSuccess) result = sparclCommInitRank(&comm_, ranks_, id, rank_, nullptr);
-    say({{"event", "met"}, {"code", result}, {"error", sparclGetLastError(nullptr)}, {"seconds", seconds_now() - begin}});
+    const sparclResult_t result = start_.meet(&comm_, [](const std::string& id) { say({{"event", "id"}, {"id", id}}); });
+    say({{"event", "met"},
+         {"code", result},
+         {"error", sparclGetLastError(nullptr)},
+         {"seconds", seconds_now() - begin},
+         {"pid", ::getpid()}});
     return result == sparclSuccess;
   }
 
@@ -263,8 +236,10 @@ class RankProgram {
     const double begin = seconds_now();
     const sparclResult_t result = sparclCommDestroy(comm_);
     say({{"event", "end"}, {"code", result}, {"seconds", seconds_now() - begin}});
+    start_.end(poisoned_ == sparclSuccess && epoch_ == 0);
   }
 
+  RankStart start_;
   int rank_, ranks_;
   std::uint64_t series_;
   bool shrinks_;
@@ -279,6 +254,12 @@ class RankProgram {
 };
 
 }  // namespace
+
+std::string variable(const char* name, const char* fallback) {
+  const char* text = std::getenv((std::string("SPARCL_TEST_") + name).c_str());
+  return text != nullptr ? text : fallback;
+}
+
 }  // namespace sparcl::test
 
 int main() { return sparcl::test::RankProgram().run(); }

@@ -362,12 +362,18 @@ void MpiTransport::watch_waited_for() {
 void MpiTransport::look_for_deaths() {
   deaths_seen_ = heartbeat_->deaths();
   for (int peer = 0; peer < size() && health_.ok(); ++peer) {
-    if (const std::optional<Status> dead = heartbeat_->dead(peer)) health_ = *dead;
+    if (const std::optional<Status> dead = heartbeat_->dead(peer)) {
+      health_ = *dead;
+      ended_by_death_ = true;
+    }
   }
 }
 
+// After a death, too: who waits for another rank than the dead one learns from those that waited for it. Such a message is small, and goes
+// out at once where the two have talked before.
 void MpiTransport::signal(int peer, const Signal& signal) {
-  if (!health_.ok() || peer < 0 || peer >= size()) return;
+  if (peer < 0 || peer >= size() || !(health_.ok() || ended_by_death_)) return;
+  if (ended_by_death_ && heartbeat_->dead(peer)) return;
   Signal sent = signal;
   sent.from = rank_;
   signals_.send(peer, sent);

@@ -99,6 +99,7 @@ class MpiTransport final : public Transport {
   RequestTable requests_;
   MpiSignals signals_;
   Status health_;
+  bool ended_by_death_ = false;  // health_ tells of a peer's
   bool has_cancelled_ = false;
   int last_body_tag_ = MpiSignals::kTag;
   std::vector<Finished> finished_;

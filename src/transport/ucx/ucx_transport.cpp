@@ -165,10 +165,10 @@ std::string UcxTransport::describe_peer(int peer) const {
 
 double UcxTransport::now() { return seconds_now(); }
 
-// Error handling by UCX leaves shared memory out; on one machine other means tell of a death. Without shared memory it is a must:
-// UCX aborts this process when a message of a peer comes that it has lost ("ep->worker == worker").
+// Error handling by UCX leaves shared memory out; where that is used other means tell of a death. Without shared memory it is a
+// must: UCX aborts this process when a message of a peer comes that it has lost ("ep->worker == worker").
 bool UcxTransport::is_handled_by_ucx(const Peer& peer) const {
-  return !may_share_memory_ || peer.card.machine != peers_[static_cast<std::size_t>(rank_)].card.machine;
+  return !may_share_memory_ || peer.card.memory != peers_[static_cast<std::size_t>(rank_)].card.memory;
 }
 
 Result<ucp_ep_h> UcxTransport::endpoint(Peer& peer) {
@@ -251,7 +251,11 @@ OperationRef UcxTransport::send(int peer, Channel channel, Buffer message) {
 OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
   const UcxOperationRef operation = make(Operation::Kind::kReceive, peer, channel, std::move(space));
   if (refused(*operation, check_posted(*operation, *this))) return operation;
-  peers_[static_cast<std::size_t>(peer)].talked = true;
+  Peer& from = peers_[static_cast<std::size_t>(peer)];
+  from.talked = true;
+  // An endpoint that only the other side has made is destroyed when a read from a dead peer's memory fails, and UCX 1.13 aborts
+  // this process at the next message of that peer ("ep->worker == worker").
+  if (from.lost.ok()) (void)endpoint(from);
   ucp_request_param_t param = {};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;

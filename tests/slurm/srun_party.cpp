@@ -1,0 +1,158 @@
+#include "tests/slurm/srun_party.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace sparcl::test {
+namespace {
+
+constexpr int kJobMinutes = 5;  // then Slurm itself ends what a killed test left
+
+std::string read_whole(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+std::string SrunPlan::describe() const {
+  std::string text = fmt::format("SPARCL_TEST_SEED={}, {} ranks on {} nodes, {} steps, {}", seed, ranks, nodes, steps, starter);
+  for (const auto& [name, value] : settings) text += fmt::format(", {}={}", name, value);
+  if (victim >= 0) text += fmt::format(", victim {} {}", victim, failpoint);
+  return text;
+}
+
+SrunParty::SrunParty(const SrunPlan& plan) : plan_(plan) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "sparcl_srun_XXXXXX").string();
+  if (mkdtemp(pattern.data()) != nullptr) folder_ = pattern;
+}
+
+// A stopped process cannot end by Slurm's first signal.
+SrunParty::~SrunParty() {
+  for (int rank = 0; rank < plan_.ranks; ++rank) signal(rank, SIGKILL);
+  (void)processes_.finish(processes_.now_s() + 10);
+  std::error_code ignored;
+  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+}
+
+bool SrunParty::start() {
+  if (folder_.empty()) return false;
+  const auto file = [&](const char* kind) { return fmt::format("{}/%t.{}", folder_.string(), kind); };
+  // The failpoint is for one rank, and failpoints are armed before main().
+  constexpr const char* kArmed =
+      R"(if [ "$SLURM_PROCID" = "$SPARCL_TEST_VICTIM" ]; then export SPARCL_TEST_FAILPOINT="$SPARCL_TEST_VICTIM_AT"; fi; exec "$0")";
+  ProcessCommand command;
+  command.arguments = {"/usr/bin/env",
+                       "srun",
+                       plan_.starter,
+                       fmt::format("--ntasks={}", plan_.ranks),
+                       fmt::format("--nodes={}", plan_.nodes),
+                       "--distribution=cyclic",
+                       "--kill-on-bad-exit=0",
+                       "--input=none",
+                       fmt::format("--time={}", kJobMinutes),
+                       "--output=" + file("out"),
+                       "--error=" + file("err"),
+                       "/bin/sh",
+                       "-c",
+                       kArmed,
+                       plan_.program};
+  command.environment = plan_.settings;
+  const auto put = [&](const char* name, const std::string& value) {
+    command.environment.emplace_back(std::string("SPARCL_TEST_") + name, value);
+  };
+  put("SERIES", std::to_string(plan_.seed));
+  put("STEPS", std::to_string(plan_.steps));
+  put("ID", "folder:" + folder_.string());
+  if (!plan_.failpoint.empty()) {
+    put("VICTIM", std::to_string(plan_.victim));
+    put("VICTIM_AT", plan_.failpoint);
+  }
+  return processes_.start(command) == 0;
+}
+
+double SrunParty::now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+bool SrunParty::run_until(const std::function<bool()>& enough) {
+  constexpr double kPeriod = 0.02;  // reading what all ranks wrote takes a core's time that they need
+  double next = 0;
+  bool is_enough = false;
+  const auto over = [&] {
+    if (now_s() < next) return false;
+    next = now_s() + kPeriod;
+    is_enough = enough();
+    return is_enough || processes_.record(0).ended;
+  };
+  (void)processes_.run_until(over, plan_.deadline_s);
+  return is_enough || enough();
+}
+
+bool SrunParty::all_have_done(std::size_t steps) const {
+  for (int rank = 0; rank < plan_.ranks; ++rank) {
+    const RankStory told = story(rank);
+    if (!told.has_met || told.steps.size() < steps) return false;
+  }
+  return true;
+}
+
+bool SrunParty::was_ended_by_slurm() const {
+  for (int rank = 0; rank < plan_.ranks; ++rank) {
+    if (errors(rank).find("CANCELLED") != std::string::npos) return true;
+  }
+  return processes_.record(0).errors.find("Job step aborted") != std::string::npos;
+}
+
+bool SrunParty::finish() {
+  return processes_.run_until([&] { return processes_.record(0).ended; }, plan_.deadline_s);
+}
+
+void SrunParty::signal(int rank, int number) const {
+  if (const int pid = story(rank).pid; pid > 0 && is_alive(rank)) ::kill(pid, number);
+}
+
+// A pid may be another process's by now: that of a rank has the rank's program.
+bool SrunParty::is_alive(int rank) const {
+  const int pid = story(rank).pid;
+  std::error_code error;
+  return pid > 0 && std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error) == plan_.program;
+}
+
+std::string SrunParty::text_of(const char* kind, int rank) const { return read_whole(folder_ / fmt::format("{}.{}", rank, kind)); }
+
+std::string SrunParty::errors(int rank) const { return text_of("err", rank); }
+
+std::vector<ProcessLine> SrunParty::lines(int rank) const {
+  std::vector<ProcessLine> all;
+  std::istringstream text(text_of("out", rank));
+  for (std::string line; std::getline(text, line);) {
+    const auto told = nlohmann::json::parse(line, nullptr, false);
+    if (told.is_object()) all.push_back({told.value("now", 0.0), line});
+  }
+  return all;
+}
+
+RankStory SrunParty::story(int rank) const { return read_story(lines(rank)); }
+
+std::string SrunParty::describe() const {
+  const ProcessRecord& srun = processes_.record(0);
+  std::string text = fmt::format("{}\nsrun: {}, {}", plan_.describe(), srun.describe_end(), srun.errors);
+  for (int rank = 0; rank < plan_.ranks; ++rank) {
+    const std::vector<ProcessLine> all = lines(rank);
+    text += fmt::format("\nrank {}: {} lines", rank, all.size());
+    for (std::size_t i = all.size() - std::min<std::size_t>(all.size(), 4); i < all.size(); ++i) {
+      text += fmt::format("\n  {:.3f} {}", all[i].at_s, all[i].text);
+    }
+    const std::string said = errors(rank);  // an abort stands at its end
+    text += fmt::format("\n  its standard error: {}", said.substr(said.size() - std::min<std::size_t>(said.size(), 4'000)));
+  }
+  return text;
+}
+
+}  // namespace sparcl::test
