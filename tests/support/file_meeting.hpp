@@ -20,8 +20,9 @@ class FileMeeting final : public Meeting {
   int size() const override { return size_; }
   bool takes_config() const override { return true; }
   bool takes_environment() const override { return true; }
-  sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config) override {
+  sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config, const Variables& variables) override {
     *comm = nullptr;
+    const ScopedVariables scope(variables);
     const std::filesystem::path file = folder_ / ("id." + std::to_string(made_++));
     if (rank_ >= ranks) return sparclSuccess;
     sparclUniqueId id;

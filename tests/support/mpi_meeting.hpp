@@ -16,8 +16,9 @@ class MpiMeeting final : public Meeting {
   int size() const override { return size_; }
   bool takes_config() const override { return true; }
   bool takes_environment() const override { return true; }
-  sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config) override {
+  sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config, const Variables& variables) override {
     *comm = nullptr;
+    const ScopedVariables scope(variables);
     MPI_Comm part = MPI_COMM_NULL;
     MPI_Comm_split(MPI_COMM_WORLD, rank_ < ranks ? 0 : 1, 0, &part);
     const sparclResult_t made = rank_ < ranks ? sparclCommInitMpi(comm, part, config) : sparclSuccess;
