@@ -179,9 +179,13 @@ std::string grown(const char* what, std::size_t before, std::size_t after, std::
 
 RandomOutcome run_random(Meeting& meeting, const RandomPlan& plan) {
   RandomOutcome outcome;
+  const bool speaks_for_process = meeting.rank() == 0 || meeting.takes_environment();
+  if (speaks_for_process) tell_large_from_small();
   for (std::uint64_t i = plan.first_series; outcome.calls < plan.calls && outcome.series < plan.series; ++i, ++outcome.series) {
     outcome.calls += Series(meeting, plan.seed, i, outcome).run(meeting);
-    outcome.usage.push_back(process_usage());
+    meeting.meet();  // nobody has a communicator
+    if (speaks_for_process) outcome.usage.push_back(process_usage());
+    meeting.meet();
     if (!outcome.failures.empty()) break;
   }
   return outcome;
@@ -219,12 +223,13 @@ bool report(const Meeting& meeting, const RandomPlan& plan, const RandomOutcome&
   if (outcome.usage.size() >= kEnoughSeries) {
     const ProcessUsage before = least_usage(outcome.usage, 0.25, 0.5), after = least_usage(outcome.usage, 0.75, 1);
     const std::string wrong = grown("the heap", before.heap_bytes, after.heap_bytes, std::size_t{1} << 19) +
-                              grown("resident memory", before.resident_bytes, after.resident_bytes, std::size_t{8} << 20) +
+                              grown("large memory", before.large_bytes, after.large_bytes, std::size_t{8} << 20) +
+                              grown("resident memory", before.resident_bytes, after.resident_bytes, std::size_t{16} << 20) +
                               grown("the number of descriptors", before.descriptors, after.descriptors, 0);
     grew = !wrong.empty();
-    growth = fmt::format("{}heap {} to {} KiB, resident {} to {} KiB, descriptors {} to {}", wrong, before.heap_bytes >> 10,
-                         after.heap_bytes >> 10, before.resident_bytes >> 10, after.resident_bytes >> 10, before.descriptors,
-                         after.descriptors);
+    growth = fmt::format("{}heap {} to {} KiB, large {} to {} KiB, resident {} to {} KiB, descriptors {} to {}", wrong,
+                         before.heap_bytes >> 10, after.heap_bytes >> 10, before.large_bytes >> 10, after.large_bytes >> 10,
+                         before.resident_bytes >> 10, after.resident_bytes >> 10, before.descriptors, after.descriptors);
   }
   if (meeting.rank() == 0) {
     std::string ranks;

@@ -68,7 +68,7 @@ std::uint64_t special_bits(sparclDataType_t datatype, SeededRandom& random) {
                                          infinity - 1,
                                          sign - 1,
                                          infinity | 1,
-                                         infinity | 1u << (format.mantissa_bits - 1),
+                                         infinity | std::uint64_t{1} << (format.mantissa_bits - 1),
                                          (std::uint64_t{1} << format.mantissa_bits) - 1};
   return all[random.below(all.size())] | (random.chance(0.5) ? sign : 0);
 }

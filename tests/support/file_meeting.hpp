@@ -20,6 +20,14 @@ class FileMeeting final : public Meeting {
   int size() const override { return size_; }
   bool takes_config() const override { return true; }
   bool takes_environment() const override { return true; }
+  void meet() override {
+    const auto file = [&](int rank) { return folder_ / ("here." + std::to_string(meetings_) + "." + std::to_string(rank)); };
+    std::ofstream(file(rank_)).flush();
+    for (int rank = 0; rank < size_; ++rank) {
+      while (!std::filesystem::exists(file(rank))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ++meetings_;
+  }
   sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config, const Variables& variables) override {
     *comm = nullptr;
     const ScopedVariables scope(variables);
@@ -48,7 +56,7 @@ class FileMeeting final : public Meeting {
 
   int rank_, size_;
   std::filesystem::path folder_;
-  int made_ = 0;
+  int made_ = 0, meetings_ = 0;
 };
 
 }  // namespace sparcl::test

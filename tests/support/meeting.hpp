@@ -25,6 +25,8 @@ class Meeting {
   // Can ranks differ in their settings, by config or environment?
   virtual bool takes_config() const = 0;
   virtual bool takes_environment() const = 0;
+  // Returns when all ranks have come here.
+  virtual void meet() = 0;
   // All ranks call it; the first `ranks` get a communicator, the others nullptr. variables: of the environment while it is made,
   // the same on all ranks.
   virtual sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config, const Variables& variables = {}) = 0;
@@ -70,6 +72,7 @@ class ThreadParty {
     int size() const override { return static_cast<int>(party_.comms_.size()); }
     bool takes_config() const override { return party_.by_id_; }
     bool takes_environment() const override { return false; }
+    void meet() override { party_.barrier_.arrive_and_wait(); }
     sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config, const Variables& variables) override {
       *comm = nullptr;
       party_.barrier_.arrive_and_wait();

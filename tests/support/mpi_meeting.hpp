@@ -16,6 +16,7 @@ class MpiMeeting final : public Meeting {
   int size() const override { return size_; }
   bool takes_config() const override { return true; }
   bool takes_environment() const override { return true; }
+  void meet() override { MPI_Barrier(MPI_COMM_WORLD); }
   sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config, const Variables& variables) override {
     *comm = nullptr;
     const ScopedVariables scope(variables);
