@@ -66,7 +66,8 @@ bool may_share_memory() {
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// What UCX may still write to or read from when a transport ends. Never destroyed, as other threads may be at it when the process ends.
+// What UCX may still write to or read from when a transport ends. Never destroyed, as other threads may be at it when the process
+// ends.
 void keep_for_good(std::unique_ptr<UcxWorker> worker, std::list<std::shared_ptr<Operation>> operations) {
   struct Kept {
     std::mutex mutex;
@@ -353,6 +354,7 @@ Status UcxTransport::progress(std::vector<OperationRef>& completed) {
 
 void UcxTransport::on_lost(void* peer, ucp_ep_h, ucs_status_t status) {
   auto& lost = *static_cast<Peer*>(peer);
+  lost.lost_by_ucx = true;
   if (!lost.lost.ok()) return;
   const char* how = lost.said_farewell ? "has left" : "is gone";
   lost.lost = Status(Code::kRemoteError,
@@ -520,7 +522,7 @@ UcxTransport::~UcxTransport() {
   if (heartbeat_ != nullptr) heartbeat_->leave();
   drop_messages(0, 0);
   close_endpoints(std::max(deadline, now() + kLongestSleep));
-  if (open_.empty() && closing_.empty()) return;
+  if (open_.empty() && closing_.empty() && !keeps_worker_) return;
   log_debug("rank {}: {} operations are left with UCX; their memory stays allocated", rank_, open_.size());
   keep_for_good(std::move(worker_), {open_.begin(), open_.end()});
 }
@@ -554,6 +556,12 @@ void UcxTransport::close_endpoints(double deadline) {
       return each->peer == peer.rank && each->kind == Operation::Kind::kSend;
     });
     if (is_sending && is_handled_by_ucx(peer)) continue;
+    // One that is silent, and that UCX has not given up: what it was sent may fill its socket. Once of some 400 times, with a cable
+    // that was cut, the end of such a worker in UCX 1.13 did not end itself.
+    if (!peer.lost.ok() && !peer.lost_by_ucx && is_handled_by_ucx(peer)) {
+      keeps_worker_ = true;
+      continue;
+    }
     ucp_request_param_t param = {};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = !peer.lost.ok() && is_handled_by_ucx(peer) ? UCP_EP_CLOSE_FLAG_FORCE : 0;
@@ -561,10 +569,9 @@ void UcxTransport::close_endpoints(double deadline) {
     if (UCS_PTR_IS_PTR(request)) closing_.push_back(request);
   }
   while (!closing_.empty()) {
-    if (ucp_worker_progress(worker_->handle()) == 0) {
-      if (now() >= deadline) return;
-      worker_->sleep(std::min(deadline - now(), 0.01), -1);
-    }
+    const bool moved = ucp_worker_progress(worker_->handle()) != 0;
+    if (now() >= deadline) return;
+    if (!moved) worker_->sleep(std::min(deadline - now(), 0.01), -1);
     std::erase_if(closing_, [](void* request) {
       if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
       ucp_request_free(request);

@@ -69,7 +69,8 @@ class UcxTransport final : public Transport {
     bool talked = false;  // something was posted to it, or from it
     bool said_hello = false;
     bool said_farewell = false;
-    Status lost;  // not ok: it is gone, and why
+    Status lost;               // not ok: it is gone, and why
+    bool lost_by_ucx = false;  // it says so, too
   };
 
   UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vector<PeerCard> cards, const UcxOptions& options);
@@ -117,6 +118,7 @@ class UcxTransport final : public Transport {
   std::vector<UcxOperationRef> sent_signals_;
   std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
   std::uint32_t turns_since_look_ = 0;
+  bool keeps_worker_ = false;
   std::vector<void*> closing_;  // UCX's requests for the ends of endpoints
 };
 
