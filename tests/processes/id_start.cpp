@@ -38,7 +38,7 @@ RankStart::RankStart() {
 
 sparclResult_t RankStart::meet(sparclComm_t* comm, const std::function<void(const std::string&)>& tell_id) {
   const std::string given = variable("ID", "make");
-  if (given.starts_with("folder:")) return FileMeeting(rank_, size_, given.substr(7)).make(comm, size_, nullptr);
+  if (given.starts_with("folder:")) return FileMeeting(rank_, size_, given.substr(7)).make(comm, size_, nullptr, {});
   sparclUniqueId id;
   if (given == "make") {
     if (const sparclResult_t made = sparclGetUniqueId(&id); made != sparclSuccess) return made;
