@@ -71,17 +71,45 @@ HWY_INLINE void clear_chunk(std::int8_t* bytes) {
   for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) hn::StoreU(hn::Zero(d), d, bytes + lane);
 }
 
+// Calls visit(element, j) for the bits of rows, ascending, j from 0; and without harm, so visit() must bear it, for others. How
+// many bits a row has is hard to guess, and a wrong guess costs the time of a row: so as many as are likely are visited at any
+// rate.
+class LikelyBits {
+ public:
+  template <class Visit>
+  HWY_INLINE std::size_t visit(std::uint64_t bits, const Visit& visit) {
+    const auto count = static_cast<unsigned>(std::popcount(bits));
+    unsigned j = 0;
+    for (; j < likely_; ++j, bits &= bits - 1) visit(static_cast<unsigned>(std::countr_zero(bits)) % 64, j);
+    for (; bits != 0; ++j, bits &= bits - 1) visit(static_cast<unsigned>(std::countr_zero(bits)), j);
+    seen_ += count;
+    if (++rows_ == kRows) {  // from what the last rows had
+      likely_ = seen_ < kRows / 10 ? 0 : 1 + (seen_ + kRows / 2) / kRows;
+      likely_ = likely_ < 64 ? likely_ : 64;
+      seen_ = rows_ = 0;
+    }
+    return count;
+  }
+
+ private:
+  static constexpr unsigned kRows = 64;
+  unsigned likely_ = 1;
+  unsigned seen_ = 0;
+  unsigned rows_ = 0;
+};
+
 // Places inside a part first, in 16 bits: that is what compressing is fast for.
 std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* places, std::int8_t* values) {
   constexpr std::size_t kPart = 4096;
   std::uint16_t near[kPart + kPositionSlack];
+  LikelyBits likely;
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; i += kPart) {
     const std::size_t left = count - i < kPart ? count - i : kPart;
     std::size_t own = 0;
     for (std::size_t at = 0; at < left; at += kChunk) {
-      std::uint64_t bits = low_bits(nonzero_chunk(bytes + i + at), left - at);
-      own += append_set_bits(bits, static_cast<std::uint32_t>(at), near + own);
+      const std::uint64_t bits = low_bits(nonzero_chunk(bytes + i + at), left - at);
+      own += likely.visit(bits, [&](unsigned place, unsigned j) HWY_ATTR { near[own + j] = static_cast<std::uint16_t>(at + place); });
     }
     for (std::size_t j = 0; j < own; ++j) {
       places[found + j] = static_cast<std::uint32_t>(i) + near[j];

@@ -84,33 +84,6 @@ class MaskCursors {
   std::uint8_t class_of_[256];
 };
 
-// Calls visit(element, j) for the bits of rows, ascending, j from 0; and without harm, so visit() must bear it, for others. How
-// many bits a row has is hard to guess, and a wrong guess costs the time of a row: so as many as are likely are visited at any
-// rate.
-class LikelyBits {
- public:
-  template <class Visit>
-  HWY_INLINE std::size_t visit(std::uint64_t bits, const Visit& visit) {
-    const auto count = static_cast<unsigned>(std::popcount(bits));
-    unsigned j = 0;
-    for (; j < likely_; ++j, bits &= bits - 1) visit(static_cast<unsigned>(std::countr_zero(bits)) % 64, j);
-    for (; bits != 0; ++j, bits &= bits - 1) visit(static_cast<unsigned>(std::countr_zero(bits)), j);
-    seen_ += count;
-    if (++rows_ == kRows) {  // from what the last rows had
-      likely_ = seen_ < kRows / 10 ? 0 : 1 + seen_ / (kRows / 2);
-      likely_ = likely_ < 64 ? likely_ : 64;
-      seen_ = rows_ = 0;
-    }
-    return count;
-  }
-
- private:
-  static constexpr unsigned kRows = 64;
-  unsigned likely_ = 1;
-  unsigned seen_ = 0;
-  unsigned rows_ = 0;
-};
-
 template <unsigned kCount>
 std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
                             const ClassCut& cut, ClassRanks& ranks, std::int8_t* steps, const ClassOutput& out) {
