@@ -28,11 +28,14 @@ std::uint64_t next_comm_id() {
 
 }  // namespace
 
-sparclComm::sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s)
-    : id(next_comm_id()),
-      transport(std::move(body)),
-      trail({id, transport->rank(), transport->size(), transport->name()}),
-      engine(*transport, timeout_s) {
+sparclComm::sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s, sparcl::flight::CommTrail began)
+    : id(next_comm_id()), transport(std::move(body)), trail(std::move(began)), engine(*transport, timeout_s) {
+  const sparcl::flight::CommNote note = {id, transport->rank(), transport->size(), transport->name()};
+  if (trail.trail() != nullptr) {
+    trail.met(note);
+  } else {
+    trail = sparcl::flight::CommTrail(note);
+  }
   context.engine = &engine;
   engine.set_trail(&trail);
 }
@@ -142,11 +145,12 @@ Result<Configuration> configure(const sparclConfig_t* given) {
 
 }  // namespace
 
-Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config) {
+Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config,
+                                              flight::CommTrail began) {
   warn_of_unknown_settings();
   const Result<Configuration> configuration = configure(config);
   if (!configuration.ok()) return configuration.status();
-  auto comm = std::make_unique<sparclComm>(std::move(transport), configuration->timeout_s);
+  auto comm = std::make_unique<sparclComm>(std::move(transport), configuration->timeout_s, std::move(began));
   comm->context = configuration->context;
   comm->context.engine = &comm->engine;
   if (configuration->threads > 1) {

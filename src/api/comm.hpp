@@ -18,7 +18,7 @@
 #include "src/transport/transport.hpp"
 
 struct sparclComm {
-  sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s);
+  sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s, sparcl::flight::CommTrail began);
   ~sparclComm();
 
   std::uint64_t id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
@@ -51,8 +51,9 @@ struct sparclComm {
 namespace sparcl::api {
 
 Status check_config(const sparclConfig_t* config);
-// config may be nullptr; what it leaves at zero comes from the environment.
-Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config);
+// config may be nullptr; what it leaves at zero comes from the environment. `began`: the trail of its ranks' meeting, if it has one.
+Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config,
+                                              flight::CommTrail began = {});
 
 // Before anything moves: is a report that the user gave (or nullptr) one to write to?
 Status check_report(const sparclReport_t* report);

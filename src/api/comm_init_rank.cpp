@@ -14,6 +14,7 @@ using sparcl::Code;
 using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::guarded;
+using sparcl::flight::CommTrail;
 
 namespace {
 
@@ -31,14 +32,18 @@ Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& 
   const Result<double> timeout = sparcl::api::timeout_of(config);
   if (!timeout.ok()) return timeout.status();
   SPARCL_RETURN_IF_ERROR(sparcl::api::choose_transport(sparcl::api::StartedBy::kUniqueId, config).status());
+  CommTrail trail = CommTrail::meeting({0, rank, nranks, "ucx"}, fmt::format("ranks meet at {}", to_text(id->addresses.front())));
   const sparcl::OutOfBandGather gather = [&](std::span<const std::byte> own) {
     SPARCL_FAILPOINT("init.before_meeting");
     return sparcl::all_gather(*id, nranks, rank, own, *timeout);
   };
   Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::api::make_ucx_transport(rank, gather, config);
-  if (!transport.ok()) return transport.status();
+  if (!transport.ok()) {
+    trail.not_met(transport.status().code());
+    return transport.status();
+  }
   SPARCL_FAILPOINT("init.met");
-  return sparcl::api::make_comm(std::move(*transport), config);
+  return sparcl::api::make_comm(std::move(*transport), config, std::move(trail));
 }
 
 }  // namespace

@@ -80,7 +80,8 @@ TEST_P(Processes, KilledAtFailpoints) {
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
   if (std::getenv("SPARCL_TEST_SEED") != nullptr || testing::Test::HasFailure()) return;
-  if (tally.parties < static_cast<int>(kPlaces.size())) return;  // ThreadSanitizer takes few seeds
+  // ThreadSanitizer takes few seeds; and of several processes with one row, each may see the same few places.
+  if (tally.parties < static_cast<int>(kPlaces.size()) || std::getenv("SPARCL_TEST_SHARD") != nullptr) return;
   EXPECT_GT(killed.size(), kPlaces.size() / 2) << "hardly any place kills";
 }
 

@@ -1,8 +1,8 @@
 // A process of three ranks, as threads, whose third broadcast hangs: rank 1 never makes the call. What it does on a signal is the
 // tests' business.
-//   flight_victim [handler | siginfo | fork | end | crash]
+//   flight_victim [handler | siginfo | fork | end | crash | alone]
 // handler, siginfo: it has a handler of its own for SIGUSR2; fork: a child makes communicators, too, and ends first; end: nothing
-// hangs; crash: the rank that does not come calls abort() instead.
+// hangs; crash: the rank that does not come calls abort() instead; alone: it is one of two ranks, and the other one never comes.
 #include <sparcl/sparcl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,10 +67,19 @@ void take_part(int rank, sparclComm_t comm, const char* how) {
   }
 }
 
+// 9: this library has no transport for it.
+int meet_nobody() {
+  sparclUniqueId id;
+  sparclComm_t comm = nullptr;
+  if (sparclGetUniqueId(&id) != sparclSuccess) return 1;
+  return sparclCommInitRank(&comm, 2, id, 0, nullptr) == sparclUnsupported ? 9 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "";
+  if (std::strcmp(how, "alone") == 0) return meet_nobody();
   install(how);
   std::array<sparclComm_t, kRanks> comms{};
   if (sparclCommInitLocal(comms.data(), kRanks) != sparclSuccess) return 1;

@@ -54,10 +54,13 @@ class Victim {
   std::string err() const { return read_text(folder_ / "err"); }
   void signal(int number) const { ::kill(child_, number); }
   int wait() {
-    int status = -1;
-    ::waitpid(child_, &status, 0);
+    if (!ended_) ::waitpid(child_, &status_, 0);
     ended_ = true;
-    return status;
+    return status_;
+  }
+  bool has_ended() {
+    ended_ = ended_ || ::waitpid(child_, &status_, WNOHANG) == child_;
+    return ended_;
   }
   int end_by(int number) {
     signal(number);
@@ -88,6 +91,7 @@ class Victim {
   TempFolder folder_;
   pid_t child_ = -1;
   bool ended_ = false;
+  int status_ = -1;
 };
 
 // Ranks 0 and 2 are in call 2 and wait for rank 1, whose last call is the one before.
@@ -122,6 +126,22 @@ TEST(StatusCommand, NamesTheRankThatAHangIsAbout) {
   EXPECT_THAT(text, AllOf(HasSubstr("is running"), HasSubstr("comm 1: rank 0 of 3 over loopback, live"),
                           HasSubstr("calls 0 to 1 BroadcastDelta, 1000 float32, root 0: done"),
                           HasSubstr("call 2 BroadcastDelta, 1000 float32, root 0: RUNNING for "), HasSubstr("waits for rank 1 (")));
+}
+
+TEST(StatusCommand, SaysThatARankStillWaitsForTheOthersToCome) {
+  Victim victim("alone");
+  const auto meets = [&] {
+    const json seen = victim.look();
+    return seen.contains("comms") && !seen["comms"].empty() && seen["comms"][0]["state"] == "meeting";
+  };
+  if (!eventually([&] { return meets() || victim.has_ended(); })) FAIL() << victim.look().dump(1);
+  if (victim.has_ended()) {
+    ASSERT_EQ(WEXITSTATUS(victim.wait()), 9) << victim.err();
+    GTEST_SKIP() << "this library was built without UCX";
+  }
+  EXPECT_THAT(run_program({"status", victim.pid()}).out,
+              AllOf(HasSubstr("rank 0 of 2 over ucx, meeting for "), HasSubstr("event CommInit (ranks meet at "),
+                    HasSubstr("): RUNNING for ")));
 }
 
 TEST(StatusCommand, ReadsAProcessThatIsStopped) {

@@ -10,6 +10,8 @@
 namespace sparcl::flight {
 namespace {
 
+constexpr const char* kInit = "CommInit";
+
 template <std::size_t kBytes>
 void put(Text<kBytes>& into, std::string_view text) noexcept {
   const std::size_t length = text.copy(into.data(), kBytes);
@@ -34,7 +36,41 @@ CommTrail::CommTrail(const CommNote& comm) : CommTrail(take_trail(describe(comm)
 CommTrail::CommTrail(Trail* trail, const CommNote& comm) : trail_(trail) {
   if (trail_ == nullptr) return;
   trail_->head.store(describe(comm));
-  event("CommInit", Code::kSuccess);
+  event(kInit, Code::kSuccess);
+}
+
+CommTrail CommTrail::meeting(const CommNote& comm, std::string_view where) {
+  TrailHead head = describe(comm);
+  head.state = TrailState::kMeeting;
+  CommTrail made;
+  made.trail_ = take_trail(head);
+  if (made.trail_ == nullptr) return made;
+  made.trail_->head.store(head);
+  Record record;
+  record.begin_ns = head.changed_ns;
+  record.state = RecordState::kRunning;
+  put(record.operation, kInit);
+  put(record.detail, where);
+  made.add(record);
+  return made;
+}
+
+void CommTrail::end_meeting(Code result) noexcept {
+  Record record = trail_->records[last_slot_].held();
+  record.end_ns = monotonic_ns();
+  record.state = result == Code::kSuccess ? RecordState::kDone : RecordState::kFailed;
+  record.result = static_cast<std::int32_t>(result);
+  trail_->records[last_slot_].store(record);
+}
+
+void CommTrail::met(const CommNote& comm) noexcept {
+  if (trail_ == nullptr) return;
+  end_meeting(Code::kSuccess);
+  trail_->head.store(describe(comm));
+}
+
+void CommTrail::not_met(Code why) noexcept {
+  if (trail_ != nullptr) end_meeting(why);
 }
 
 CommTrail::CommTrail(CommTrail&& other) noexcept
@@ -57,7 +93,7 @@ CommTrail::~CommTrail() { close(); }
 
 void CommTrail::close() noexcept {
   if (trail_ == nullptr) return;
-  event("CommDestroy", Code::kSuccess);
+  if (trail_->head.held().state != TrailState::kMeeting) event("CommDestroy", Code::kSuccess);
   change_head([](TrailHead& head) {
     head.state = TrailState::kDestroyed;
     head.changed_ns = monotonic_ns();

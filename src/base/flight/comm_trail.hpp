@@ -46,6 +46,11 @@ class CommTrail {
   CommTrail& operator=(CommTrail&& other) noexcept;
   ~CommTrail();
 
+  // Of a communicator that is being made, as its ranks may wait for each other: it is not one before met(). `where`: "h1:4444".
+  static CommTrail meeting(const CommNote& comm, std::string_view where);
+  void met(const CommNote& comm) noexcept;
+  void not_met(Code why) noexcept;
+
   const Trail* trail() const { return trail_; }
 
   void begin(std::uint32_t call, const CallNote& note) noexcept;
@@ -64,6 +69,7 @@ class CommTrail {
  private:
   CommTrail(Trail* trail, const CommNote& comm);
   void close() noexcept;
+  void end_meeting(Code result) noexcept;
   std::size_t next_slot() noexcept;
   void add(const Record& record) noexcept;
   template <class Change>

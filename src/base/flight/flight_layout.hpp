@@ -47,7 +47,7 @@ struct Record {
   Text<72> wait_host{};  // "host h1, pid 4711"
 };
 
-enum class TrailState : std::uint32_t { kFree = 0, kLive = 1, kPoisoned = 2, kDestroyed = 3 };
+enum class TrailState : std::uint32_t { kFree = 0, kLive = 1, kPoisoned = 2, kDestroyed = 3, kMeeting = 4 };
 
 struct TrailHead {
   std::uint64_t comm = 0;

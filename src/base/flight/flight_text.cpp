@@ -61,6 +61,8 @@ const char* trail_state_name(TrailState state) noexcept {
       return "poisoned";
     case TrailState::kDestroyed:
       return "destroyed";
+    case TrailState::kMeeting:
+      return "meeting";
   }
   return "unknown";
 }

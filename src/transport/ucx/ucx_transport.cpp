@@ -6,26 +6,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
-#include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/transport/posting.hpp"
 #include "src/transport/ucx/ucx_error.hpp"
+#include "src/transport/ucx/ucx_operation.hpp"
 
 namespace sparcl {
 namespace {
 
 constexpr std::uint32_t kTurnsPerLook = 128;
 constexpr std::size_t kClosedRemembered = 64;
-constexpr std::size_t kMostSignals = 1024;
-constexpr int kMostConnected =
-    64;  // ranks that connect to each other before the first call; heuristic: a connection costs a millisecond
-constexpr unsigned kSignalId = 1;       // of active messages
-constexpr double kLongestSleep = 0.05;  // closed channels are looked at now and then
 
 constexpr unsigned kRankBits = 24;
 constexpr int kMostRanks = 1 << kRankBits;
@@ -35,12 +28,6 @@ constexpr ucp_tag_t kAnyRank = kWholeTag << kRankBits;
 ucp_tag_t tag_of(int sender, Channel channel) {
   return (ucp_tag_t{channel.call} << (kRankBits + 8)) | (ucp_tag_t{channel.lane} << kRankBits) | static_cast<ucp_tag_t>(sender);
 }
-
-// The header of an active message; only signals have a content.
-struct ActiveHeader {
-  std::int32_t from;
-  std::int32_t kind;  // UcxTransport::Active
-};
 
 ucs_memory_type_t memory_type(const Buffer& buffer) {
   return buffer.space() == MemorySpace::kDevice ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
@@ -66,29 +53,7 @@ bool may_share_memory() {
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// What UCX may still write to or read from when a transport ends. Never destroyed, as other threads may be at it when the process
-// ends.
-void keep_for_good(std::unique_ptr<UcxWorker> worker, std::list<std::shared_ptr<Operation>> operations) {
-  struct Kept {
-    std::mutex mutex;
-    std::list<std::unique_ptr<UcxWorker>> workers;
-    std::list<std::shared_ptr<Operation>> operations;
-  };
-  static auto* kept = new Kept;
-  const std::lock_guard lock(kept->mutex);
-  kept->workers.push_back(std::move(worker));
-  kept->operations.splice(kept->operations.end(), operations);
-}
-
 }  // namespace
-
-struct UcxTransport::UcxOperation final : Operation {
-  UcxTransport* transport = nullptr;
-  void* request = nullptr;  // UCX's, while it has one
-  Open::iterator place;
-  bool is_open = false;
-  bool is_posting = false;
-};
 
 Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOfBandGather& gather, const UcxOptions& options) {
   Result<std::unique_ptr<UcxWorker>> worker = UcxWorker::open();
@@ -141,15 +106,6 @@ UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vec
   }
 }
 
-Status UcxTransport::listen_for_signals() {
-  ucp_am_handler_param_t handler = {};
-  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-  handler.id = kSignalId;
-  handler.cb = on_signal;
-  handler.arg = this;
-  return ucx_status(ucp_worker_set_am_recv_handler(worker_->handle(), &handler), "ucp_worker_set_am_recv_handler");
-}
-
 Status UcxTransport::start_heartbeat(std::unique_ptr<Heartbeat> heartbeat) {
   if (heartbeat == nullptr) return {};
   std::vector<Bytes> cards;
@@ -193,37 +149,6 @@ Result<std::unique_ptr<Transport>> UcxTransport::make_successor(int rank, const 
   if (!made.ok()) return made.status();
   return std::unique_ptr<Transport>(std::move(*made));
 }
-
-Status UcxTransport::connect(double timeout_s) {
-  if (size() > kMostConnected) return {};
-  for (int step = 1; step < size(); ++step) {
-    Peer& peer = peers_[static_cast<std::size_t>((rank_ + step) % size())];
-    SPARCL_RETURN_IF_ERROR(endpoint(peer).status());
-    send_active(peer, Active::kHello);
-  }
-  const double deadline = now() + timeout_s;
-  std::vector<OperationRef> completed;
-  for (;;) {
-    SPARCL_RETURN_IF_ERROR(progress(completed));
-    std::erase_if(sent_signals_, [](const UcxOperationRef& each) { return !each->is_open; });
-    const auto silent =
-        std::find_if(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.rank != rank_ && !peer.said_hello; });
-    if (silent == peers_.end() && sent_signals_.empty()) return {};
-    for (const Peer& peer : peers_) {
-      if (peer.rank == rank_ || peer.said_hello) continue;
-      SPARCL_RETURN_IF_ERROR(peer.lost);
-      if (heartbeat_ != nullptr) heartbeat_->watch(peer.rank);
-    }
-    if (now() >= deadline) {
-      const int rank = silent != peers_.end() ? silent->rank : sent_signals_.front()->peer;
-      return Status(Code::kTimeout,
-                    fmt::format("rank {} ({}) is not connected after {:g} s", rank, describe_peer(rank), timeout_s));
-    }
-    sleep(0.01);
-  }
-}
-
-// --- posting ---
 
 UcxTransport::UcxOperationRef UcxTransport::make(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
   UcxOperationRef operation = make_operation<UcxOperation>(kind, peer, channel, std::move(buffer));
@@ -273,19 +198,6 @@ OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
     operation->status = lost;
   }
   return operation;
-}
-
-// UCX is done with it at once, or calls back: perhaps before `start` returns, so that the operation is listed before. One that is
-// over by then is not reported by progress() again.
-template <class Start>
-void UcxTransport::post(const UcxOperationRef& operation, const Start& start) {
-  operation->place = open_.insert(open_.end(), operation);
-  operation->is_open = true;
-  operation->is_posting = true;
-  const ucs_status_ptr_t request = start();
-  if (operation->is_open && UCS_PTR_IS_PTR(request)) operation->request = request;
-  if (operation->is_open && !UCS_PTR_IS_PTR(request)) end(*operation, UCS_PTR_STATUS(request));
-  operation->is_posting = false;
 }
 
 void UcxTransport::cancel(const OperationRef& operation) {
@@ -438,145 +350,6 @@ void UcxTransport::drop_messages(ucp_tag_t tag, ucp_tag_t mask) {
     param.user_data = operation.get();
     operation->done = true;  // nobody hears of it
     post(operation, [&] { return ucp_tag_msg_recv_nbx(worker_->handle(), nullptr, 0, message, &param); });
-  }
-}
-
-// --- signals ---
-
-void UcxTransport::signal(int peer, const Signal& signal) {
-  if (peer < 0 || peer >= size()) return;
-  Peer& to = peers_[static_cast<std::size_t>(peer)];
-  if (to.lost.ok()) send_active(to, Active::kSignal, &signal);
-}
-
-void UcxTransport::send_active(Peer& peer, Active kind, const Signal* signal) {
-  const Result<ucp_ep_h> way = endpoint(peer);
-  if (!way.ok()) return;  // best effort
-  const ActiveHeader header{rank_, static_cast<std::int32_t>(kind)};
-  Buffer content = Buffer::allocate(sizeof header + (signal == nullptr ? 0 : sizeof *signal));
-  std::memcpy(content.data(), &header, sizeof header);
-  if (signal != nullptr) std::memcpy(content.data() + sizeof header, signal, sizeof *signal);
-  const UcxOperationRef operation = make(Operation::Kind::kSend, peer.rank, {}, std::move(content));
-  sent_signals_.push_back(operation);
-  ucp_request_param_t param = {};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-  param.flags = UCP_AM_SEND_FLAG_EAGER;
-  param.cb.send = on_sent;
-  param.user_data = operation.get();
-  operation->done = true;  // nobody waits for it
-  std::byte* content_bytes = operation->buffer.data() + sizeof header;
-  post(operation, [&] {
-    return ucp_am_send_nbx(*way, kSignalId, operation->buffer.data(), sizeof header, content_bytes,
-                           operation->buffer.size() - sizeof header, &param);
-  });
-}
-
-ucs_status_t UcxTransport::on_signal(void* transport, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
-                                     const ucp_am_recv_param_t* param) {
-  auto& own = *static_cast<UcxTransport*>(transport);
-  ActiveHeader read;
-  if (header_bytes != sizeof read || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
-  std::memcpy(&read, header, sizeof read);
-  if (read.from < 0 || read.from >= own.size()) return UCS_OK;
-  Peer& peer = own.peers_[static_cast<std::size_t>(read.from)];
-  if (read.kind == static_cast<std::int32_t>(Active::kHello)) {
-    peer.said_hello = true;
-  } else if (read.kind == static_cast<std::int32_t>(Active::kFarewell)) {
-    peer.said_farewell = true;
-  } else if (bytes == sizeof(Signal) && own.signals_.size() < kMostSignals) {
-    Signal& signal = own.signals_.emplace_back();
-    std::memcpy(&signal, data, sizeof signal);
-    signal.from = read.from;
-    signal.text.back() = '\0';
-  }
-  return UCS_OK;
-}
-
-void UcxTransport::flush_signals(double seconds) {
-  const double deadline = now() + seconds;
-  for (;;) {
-    std::erase_if(sent_signals_, [](const UcxOperationRef& each) { return !each->is_open; });
-    if (sent_signals_.empty() || now() >= deadline) return;
-    if (ucp_worker_progress(worker_->handle()) == 0) worker_->sleep(std::min(deadline - now(), 0.01), -1);
-  }
-}
-
-bool UcxTransport::poll_signal(Signal& signal) {
-  if (signals_.empty()) return false;
-  signal = signals_.front();
-  signals_.pop_front();
-  return true;
-}
-
-// --- the end ---
-
-UcxTransport::~UcxTransport() {
-  for (const UcxOperationRef& each : std::vector<UcxOperationRef>(open_.begin(), open_.end())) {
-    each->done = true;
-    if (each->kind == Operation::Kind::kReceive) ucp_request_cancel(worker_->handle(), each->request);
-  }
-  SPARCL_FAILPOINT("destroy.begin");
-  const double deadline = now() + options_.farewell_s;
-  say_farewell(deadline);
-  SPARCL_FAILPOINT("destroy.farewell");
-  if (heartbeat_ != nullptr) heartbeat_->leave();
-  drop_messages(0, 0);
-  close_endpoints(std::max(deadline, now() + kLongestSleep));
-  if (open_.empty() && closing_.empty() && !keeps_worker_) return;
-  log_debug("rank {}: {} operations are left with UCX; their memory stays allocated", rank_, open_.size());
-  keep_for_good(std::move(worker_), {open_.begin(), open_.end()});
-}
-
-// A socket that is closed while bytes lie in it unread takes with it what its peer has not read yet. So peers that talked to each
-// other wait for each other, for a while.
-void UcxTransport::say_farewell(double deadline) {
-  std::vector<bool> told(peers_.size());
-  for (;;) {
-    bool waits = false;
-    for (Peer& peer : peers_) {
-      if (peer.rank == rank_ || !peer.lost.ok()) continue;
-      const auto index = static_cast<std::size_t>(peer.rank);
-      if (!told[index] && (peer.talked || peer.said_farewell)) {
-        send_active(peer, Active::kFarewell);
-        told[index] = true;
-      }
-      waits = waits || (told[index] && !peer.said_farewell);
-    }
-    if (!waits || now() >= deadline) return;
-    if (ucp_worker_progress(worker_->handle()) == 0) worker_->sleep(std::min(deadline - now(), 0.01), -1);
-    newly_lost_.clear();
-  }
-}
-
-void UcxTransport::close_endpoints(double deadline) {
-  for (Peer& peer : peers_) {
-    if (peer.endpoint == nullptr) continue;
-    // UCX 1.13 aborts when it closes an endpoint that its peer has closed under a send ("proto_reqs"): it is left open, and kept.
-    const bool is_sending = std::any_of(open_.begin(), open_.end(), [&](const UcxOperationRef& each) {
-      return each->peer == peer.rank && each->kind == Operation::Kind::kSend;
-    });
-    if (is_sending && is_handled_by_ucx(peer)) continue;
-    // One that is silent, and that UCX has not given up: what it was sent may fill its socket. Once of some 400 times, with a cable
-    // that was cut, the end of such a worker in UCX 1.13 did not end itself.
-    if (!peer.lost.ok() && !peer.lost_by_ucx && is_handled_by_ucx(peer)) {
-      keeps_worker_ = true;
-      continue;
-    }
-    ucp_request_param_t param = {};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = !peer.lost.ok() && is_handled_by_ucx(peer) ? UCP_EP_CLOSE_FLAG_FORCE : 0;
-    const ucs_status_ptr_t request = ucp_ep_close_nbx(peer.endpoint, &param);
-    if (UCS_PTR_IS_PTR(request)) closing_.push_back(request);
-  }
-  while (!closing_.empty()) {
-    const bool moved = ucp_worker_progress(worker_->handle()) != 0;
-    if (now() >= deadline) return;
-    if (!moved) worker_->sleep(std::min(deadline - now(), 0.01), -1);
-    std::erase_if(closing_, [](void* request) {
-      if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
-      ucp_request_free(request);
-      return true;
-    });
   }
 }
 
