@@ -3,11 +3,10 @@
 #include <stdlib.h>
 
 #include <filesystem>
-#include <string_view>
+#include <string>
 #include <tuple>
 
 #include "tests/support/process_party.hpp"
-#include "tests/support/tier.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -36,8 +35,6 @@ class MismatchProcesses : public testing::TestWithParam<std::tuple<const char*, 
 
 TEST_P(MismatchProcesses, EveryArgumentOfEveryCollectiveIsAgreedOn) {
   const auto [lanes, ranks] = GetParam();
-  const bool is_extra = std::string_view(lanes) == "tcp" && ranks != 4;
-  if (is_extra && !long_tier()) GTEST_SKIP() << "in the long tier: tests/api_mpi has the same over tcp";
   const Folder folder;
   ASSERT_NE(folder.path(), "");
   ProcessParty party;
@@ -56,7 +53,10 @@ TEST_P(MismatchProcesses, EveryArgumentOfEveryCollectiveIsAgreedOn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ucx, MismatchProcesses, testing::Combine(testing::Values("all", "tcp"), testing::Values(2, 3, 4, 8)));
+INSTANTIATE_TEST_SUITE_P(Ucx, MismatchProcesses, testing::Combine(testing::Values("all", "tcp"), testing::Values(2, 3, 4, 8)),
+                         [](const auto& row) {
+                           return std::string(std::get<0>(row.param)) + "_ranks_" + std::to_string(std::get<1>(row.param));
+                         });
 
 }  // namespace
 }  // namespace sparcl::test
