@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +17,7 @@ namespace {
 constexpr double kTimeoutSeconds = 60;  // beyond it is a hang
 constexpr std::size_t kMostFailures = 5;
 constexpr std::size_t kMostInFlight = 5;
+constexpr std::uint64_t kLeastCalls = 10;  // of a series
 
 template <class List>
 auto pick(const List& list, SeededRandom& random) {
@@ -54,7 +56,7 @@ class Series {
         outcome_(outcome) {
     scene_.rank = meeting.rank();
     scene_.ranks = std::min(static_cast<int>(2 + random_.below(7)), meeting.size());
-    calls_ = 10 + random_.below(80);
+    calls_ = kLeastCalls + random_.below(80);
     settings_ = draw_settings(random_);
     scene_.checks_base = settings_[0].second != "off";
   }
@@ -171,16 +173,16 @@ class Series {
   bool usable_ = true;
 };
 
-std::string grown(const char* what, std::size_t before, std::size_t after, std::size_t allowed) {
-  return after > before + allowed ? fmt::format("{} grew from {} to {}; ", what, before, after) : "";
-}
-
 }  // namespace
 
 RandomOutcome run_random(Meeting& meeting, const RandomPlan& plan) {
   RandomOutcome outcome;
   const bool speaks_for_process = meeting.rank() == 0 || meeting.takes_environment();
-  if (speaks_for_process) tell_large_from_small();
+  if (speaks_for_process) {
+    tell_large_from_small();
+    constexpr std::uint64_t kMostCounted = 100'000;
+    outcome.usage.reserve(std::min(plan.calls / kLeastCalls + 1, kMostCounted));  // so that this list does not grow
+  }
   for (std::uint64_t i = plan.first_series; outcome.calls < plan.calls && outcome.series < plan.series; ++i, ++outcome.series) {
     outcome.calls += Series(meeting, plan.seed, i, outcome).run(meeting);
     meeting.meet();  // nobody has a communicator
@@ -217,19 +219,12 @@ bool report(const Meeting& meeting, const RandomPlan& plan, const RandomOutcome&
     return false;
   }
   // Few series say nothing of growth: buffers and pools are still finding their sizes.
-  constexpr std::size_t kEnoughSeries = 40;
-  std::string growth = "too few series to tell";
-  bool grew = false;
+  constexpr std::size_t kEnoughSeries = 100;
+  std::string usage = "too few series to tell whether memory grows", growth;
   if (outcome.usage.size() >= kEnoughSeries) {
-    const ProcessUsage before = least_usage(outcome.usage, 0.25, 0.5), after = least_usage(outcome.usage, 0.75, 1);
-    const std::string wrong = grown("the heap", before.heap_bytes, after.heap_bytes, std::size_t{1} << 19) +
-                              grown("large memory", before.large_bytes, after.large_bytes, std::size_t{8} << 20) +
-                              grown("resident memory", before.resident_bytes, after.resident_bytes, std::size_t{16} << 20) +
-                              grown("the number of descriptors", before.descriptors, after.descriptors, 0);
-    grew = !wrong.empty();
-    growth = fmt::format("{}heap {} to {} KiB, large {} to {} KiB, resident {} to {} KiB, descriptors {} to {}", wrong,
-                         before.heap_bytes >> 10, after.heap_bytes >> 10, before.large_bytes >> 10, after.large_bytes >> 10,
-                         before.resident_bytes >> 10, after.resident_bytes >> 10, before.descriptors, after.descriptors);
+    const auto quarters = least_of_quarters(outcome.usage);
+    growth = describe_growth(quarters);
+    usage = "by quarters: " + describe_usage(quarters);
   }
   if (meeting.rank() == 0) {
     std::string ranks;
@@ -240,8 +235,8 @@ bool report(const Meeting& meeting, const RandomPlan& plan, const RandomOutcome&
         outcome.calls, outcome.series, plan.seed, seconds, outcome.by_operation[0], outcome.by_operation[1],
         outcome.by_operation[2], outcome.refused, ranks, outcome.bytes >> 20);
   }
-  if (meeting.rank() == 0 || grew) fmt::print("rank {}: from the second to the last quarter: {}\n", meeting.rank(), growth);
-  return !grew;
+  if (meeting.rank() == 0 || !growth.empty()) fmt::print("rank {}: {}{}\n", meeting.rank(), growth, usage);
+  return growth.empty();
 }
 
 }  // namespace sparcl::test
