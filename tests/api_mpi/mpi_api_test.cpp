@@ -1,13 +1,14 @@
 // The C and C++ interfaces over MPI, as a user's program: every rank of mpirun runs these tests together.
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <vector>
 
-#include <gtest/gtest.h>
-
-#include "sparcl/sparcl_mpi.h"
 #include "sparcl/sparcl.hpp"
+#include "sparcl/sparcl_mpi.h"
+#include "tests/support/own_objects.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -109,7 +110,8 @@ TEST(MpiApi, SeveralRequestsInFlight) {
   for (std::size_t i = 0; i < held.size(); ++i) {
     const int root = static_cast<int>(i) % comm.size();
     if (comm.rank() == root) std::fill(held[i].begin(), held[i].end(), static_cast<float>(i + 1));
-    ASSERT_EQ(sparclIBroadcastDelta(held[i].data(), nullptr, held[i].size(), sparclFloat32, root, comm.get(), &requests[i]), sparclSuccess);
+    ASSERT_EQ(sparclIBroadcastDelta(held[i].data(), nullptr, held[i].size(), sparclFloat32, root, comm.get(), &requests[i]),
+              sparclSuccess);
   }
   for (std::size_t i = held.size(); i-- > 0;) EXPECT_EQ(sparclWait(&requests[i], nullptr), sparclSuccess);  // in any order
   for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(held[i], std::vector<float>(100'000, static_cast<float>(i + 1)));
@@ -126,6 +128,19 @@ TEST(MpiApi, CommsOfSplitCommunicatorsDoNotMix) {
     EXPECT_EQ(held, std::vector<int>(1000, 5 + color));
   }
   MPI_Comm_free(&half);
+}
+
+TEST(MpiApi, CommsLeaveNothing) {
+  constexpr std::size_t kComms = 12;
+  const auto make_one = [] {
+    const Comm comm = Comm::mpi(MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+  };
+  for (int i = 0; i < 2; ++i) make_one();  // what the process keeps in any case
+  const std::size_t before = own_objects().number;
+  if (before == 0) GTEST_SKIP() << "a sanitizer has its own new, and its own search for leaks";
+  for (std::size_t i = 0; i < kComms; ++i) make_one();
+  EXPECT_LT(own_objects().number, before + kComms) << "each leaves an object behind";
 }
 
 TEST(MpiApi, BadArgumentsOfInitAreRefused) {
@@ -150,7 +165,9 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank != 0) delete testing::UnitTest::GetInstance()->listeners().Release(testing::UnitTest::GetInstance()->listeners().default_result_printer());
+  if (rank != 0)
+    delete testing::UnitTest::GetInstance()->listeners().Release(
+        testing::UnitTest::GetInstance()->listeners().default_result_printer());
   int mine = RUN_ALL_TESTS(), any = 0;
   MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   MPI_Finalize();

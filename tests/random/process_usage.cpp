@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/random/own_objects.hpp"
+#include "tests/support/own_objects.hpp"
 
 namespace sparcl::test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <new>
 
-#include "tests/random/own_objects.hpp"
+#include "tests/support/own_objects.hpp"
 
 namespace sparcl::test {
 namespace {

@@ -23,7 +23,7 @@ MpiSignals::~MpiSignals() {
       MPI_Request_free(&posted_);
     }
   }
-  sent_.push_back({MPI_REQUEST_NULL, std::move(incoming_)});
+  if (incoming_) sent_.push_back({MPI_REQUEST_NULL, std::move(incoming_)});
   keep_for_good(std::move(sent_));
 }
 

@@ -1,4 +1,4 @@
-#include "tests/random/own_objects.hpp"
+#include "tests/support/own_objects.hpp"
 
 #include <malloc.h>
 
