@@ -23,11 +23,11 @@ struct CallFingerprint {
   std::uint8_t algorithm = 0;      // row of the operation's table
   std::uint8_t verify = 0;         // a codec::Verify
   std::uint8_t fragment_log2 = 0;  // of the bytes of a fragment
-  std::uint8_t reserved = 0;
+  std::uint8_t reduction = 0;      // a kernels::ReduceOp, or kMean
   friend auto operator<=>(const CallFingerprint&, const CallFingerprint&) = default;
 };
 
-enum class CallKind : std::uint32_t { kBroadcastDelta = 1, kBroadcastUpdate = 2, kBroadcastSparse = 3 };
+enum class CallKind : std::uint32_t { kBroadcastDelta = 1, kBroadcastUpdate = 2, kBroadcastSparse = 3, kAllReduceMasked = 4 };
 
 // One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text:
 // success, Mismatch, or the error of the first rank that refuses, counted from `first` on, which is the same on all ranks (a

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "collectives/broadcast/fanout.hpp"
+#include "collectives/call_names.hpp"
 #include "src/base/checksum.hpp"
 #include "src/base/data_type.hpp"
 #include "src/codec/update.hpp"
@@ -36,18 +36,6 @@ void put_sketch(Ballot& ballot, Side side, const PartsSketch& sketch) {
   std::memcpy(ballot.text.data() + static_cast<std::size_t>(side), &sketch, sizeof sketch);
 }
 
-std::string_view operation_name(std::uint32_t operation) {
-  switch (static_cast<CallKind>(operation)) {
-    case CallKind::kBroadcastDelta:
-      return "sparclBroadcastDelta";
-    case CallKind::kBroadcastUpdate:
-      return "sparclBroadcastUpdate";
-    case CallKind::kBroadcastSparse:
-      return "sparclBroadcastSparse";
-  }
-  return "an unknown operation";
-}
-
 std::string_view verify_name(std::uint8_t verify) {
   switch (static_cast<codec::Verify>(verify)) {
     case codec::Verify::kOff:
@@ -62,11 +50,9 @@ std::string_view verify_name(std::uint8_t verify) {
 
 // Settings as the ranks may have given them. The numbers came over the wire: any may stand here.
 std::string describe_settings(const CallFingerprint& a, const CallFingerprint& b) {
-  const auto fanouts = fanout_table();
   std::string text;
-  if (a.algorithm != b.algorithm) {
-    text += fmt::format(", SPARCL_ALGO_BROADCAST {}", a.algorithm < fanouts.size() ? fanouts[a.algorithm].name : "unknown");
-  }
+  if (a.algorithm != b.algorithm)
+    text += fmt::format(", {} {}", algorithm_setting(a.operation), algorithm_name(a.operation, a.algorithm));
   if (a.fragment_log2 != b.fragment_log2)
     text += fmt::format(", SPARCL_FRAGMENT_BYTES {}", std::uint64_t{1} << (a.fragment_log2 % 64));
   if (a.verify != b.verify) text += fmt::format(", SPARCL_VERIFY {}", verify_name(a.verify));
@@ -76,8 +62,9 @@ std::string describe_settings(const CallFingerprint& a, const CallFingerprint& b
 // A call, with those of its settings that are not as the other's: where arguments differ settings follow, and say nothing.
 std::string describe(const CallFingerprint& call, const CallFingerprint& other, bool with_settings) {
   const DataTypeInfo* type = find_data_type(static_cast<int>(call.datatype));
-  return fmt::format("{}(count {}, {}, root {}{})", operation_name(call.operation), call.count, type ? type->name : "mixed types",
-                     call.root, with_settings ? describe_settings(call, other) : "");
+  const std::string place = has_root(call.operation) ? fmt::format("root {}", call.root) : std::string(reduction_name(call.reduction));
+  return fmt::format("{}(count {}, {}, {}{})", operation_name(call.operation), call.count, type ? type->name : "mixed types", place,
+                     with_settings ? describe_settings(call, other) : "");
 }
 
 constexpr std::string_view kSettings = "settings";
@@ -92,7 +79,9 @@ std::string what_differs(const Ballot& ballot, const PartList* parts) {
   if (where) return fmt::format("tensors (names, types, shapes or order), first in {}", parts->describe(*where));
   if (a.count != b.count) return "counts";
   if (a.datatype != b.datatype) return "data types";
-  return a.detail != b.detail ? "options" : std::string(kSettings);
+  if (a.reduction != b.reduction) return "reductions";
+  if (a.detail != b.detail) return has_root(a.operation) ? "options" : "masks";
+  return std::string(kSettings);
 }
 
 Status difference(const Ballot& ballot, const PartList* parts) {

@@ -4,41 +4,17 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "collectives/agreement/agreement.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/broadcast/stream.hpp"
+#include "collectives/comm_context.hpp"
 #include "collectives/engine/engine.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/codec/update.hpp"
 
 namespace sparcl::collectives {
-
-// What a comm brings to a call.
-struct CommContext {
-  Engine* engine = nullptr;
-  const kernels::KernelSet* kernels = nullptr;
-  codec::Verify verify = codec::Verify::kTouched;
-  std::string broadcast_algorithm = "auto";
-  std::uint32_t fragment_bytes = 0;  // 0: by the cost model
-  double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
-  WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone
-};
-
-struct CallReport {
-  const char* algorithm = "";
-  std::uint64_t nnz_in = 0;
-  std::uint64_t nnz_out = 0;
-  StreamTraffic traffic;
-  std::uint64_t dense_bytes = 0;
-  double dropped_l2 = 0;  // root of a lossy update
-  double seconds = 0;
-  double seconds_predicted = 0;
-  double seconds_exchange = 0;
-  bool applied = false;
-};
 
 // One run of the pattern that all sparse broadcasts share: agree on the call, stream, vote, commit. number: the call's place in the comm's order. The root
 // has a source, the others a target; with a refusal neither is needed. The result is what the call returns, the same on all ranks unless the comm is poisoned.

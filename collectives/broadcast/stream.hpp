@@ -9,6 +9,7 @@
 #include <deque>
 
 #include "collectives/broadcast/fanout.hpp"
+#include "collectives/comm_context.hpp"
 #include "collectives/engine/engine.hpp"
 #include "src/base/staging.hpp"
 #include "src/codec/update.hpp"
@@ -37,13 +38,6 @@ class StreamTarget {
   virtual Status commit(const Staging& stream) = 0;
 };
 
-struct StreamTraffic {
-  std::uint64_t stream_bytes = 0;  // of the whole stream
-  std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_received = 0;
-  double produce_seconds = 0;
-};
-
 // One rank's end of the stream. Holds what is in flight.
 class Stream {
  public:
@@ -64,7 +58,7 @@ class Stream {
   void abandon();
 
   const Staging& bytes() const { return staging_; }
-  const StreamTraffic& traffic() const { return traffic_; }
+  const Traffic& traffic() const { return traffic_; }
 
  private:
   class Sink;
@@ -86,7 +80,7 @@ class Stream {
   bool ended_ = false;
   std::deque<OperationRef> receives_;
   std::deque<OperationRef> sends_;
-  StreamTraffic traffic_;
+  Traffic traffic_;
 };
 
 }  // namespace sparcl::collectives

@@ -76,8 +76,19 @@ typedef enum {
   sparclDataTypeForceInt = 0x7fffffff /* any int may arrive here and is checked */
 } sparclDataType_t;
 
+/* Numbered as ncclRedOp_t. */
+typedef enum {
+  sparclSum = 0,
+  sparclProd = 1,
+  sparclMax = 2,
+  sparclMin = 3,
+  sparclAvg = 4, /* the sum over the number of ranks: floats to the nearest, integers towards zero */
+  sparclRedOpForceInt = 0x7fffffff
+} sparclRedOp_t;
+
 typedef struct sparclComm* sparclComm_t;
 typedef struct sparclState* sparclState_t;
+typedef struct sparclMask* sparclMask_t;
 typedef struct sparclRequest* sparclRequest_t;
 typedef struct CUstream_st* sparclStream_t; /* a cudaStream_t */
 
@@ -273,6 +284,38 @@ SPARCL_API sparclResult_t sparclStateDestroy(sparclState_t state);
 SPARCL_API sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
                                                 sparclDataType_t datatype, int root, sparclComm_t comm, sparclStream_t stream);
 
+/* ---- shared masks ----
+ * Elements of an array that all ranks know, so that nothing about them is sent: each rank makes the same mask. It takes 2 bytes an
+ * element that it has (a mask of blocks: 8 bytes a block). Not to be changed or destroyed while a call with it is in flight:
+ * sparclInvalidUsage. */
+
+/*  indices: nnz element numbers, strictly ascending, below count; they are copied. */
+SPARCL_API sparclResult_t sparclMaskCreateIndices(sparclMask_t* mask, const uint64_t* indices, size_t nnz, size_t count);
+
+/* Exactly round(density * count) random elements; 0 <= density <= 1. A pure function of count, density, seed and step on every
+ * machine (an alternating Feistel permutation with keys by Philox4x32-10). */
+SPARCL_API sparclResult_t sparclMaskCreateRandom(sparclMask_t* mask, size_t count, double density, uint64_t seed);
+
+/* The same of the blocks of `block` elements, of which the array's last may be shorter. */
+SPARCL_API sparclResult_t sparclMaskCreateBlocks(sparclMask_t* mask, size_t count, size_t block, double density, uint64_t seed);
+
+/* Draws a random mask anew, for a step's number; 0 at creation. A mask of indices stays as it is. */
+SPARCL_API sparclResult_t sparclMaskSetStep(sparclMask_t mask, uint64_t step);
+
+/* nnz: how many elements it has. indices: NULL, or room for `capacity` of them, ascending (sparclTruncated if they are more). */
+SPARCL_API sparclResult_t sparclMaskGetIndices(sparclMask_t mask, uint64_t* indices, size_t capacity, size_t* nnz);
+
+SPARCL_API sparclResult_t sparclMaskDestroy(sparclMask_t mask);
+
+/* All-reduce of the elements that the mask has; collective over comm.
+ *  sendbuff: count elements, only read. recvbuff: as many, of which those in the mask are written with the sum (or what op says) over
+ *  all ranks, the others are left as they were; it may be sendbuff. count: that of the mask.
+ * The same bits on every rank and in every run: ranks are combined in one tree, whatever the algorithm (SPARCL_ALGO_ALLREDUCE) and
+ * the order of arrival; -0 counts as +0, a NaN has one pattern, types of 8 and 16 bits are summed in float32 and rounded once.
+ * After an error that ends the communicator recvbuff may hold some of the result. */
+SPARCL_API sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
+                                                sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclStream_t stream);
+
 /* ---- requests: the non-blocking twins ----
  * Arguments must stay valid until the request is done. Several may be in flight on one communicator; all ranks start them in the
  * same order. They move on inside sparclTest, sparclWait and the blocking calls of the same communicator. */
@@ -285,6 +328,9 @@ SPARCL_API sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t
                                                    const sparclUpdateOptions_t* options, sparclComm_t comm, sparclRequest_t* request);
 SPARCL_API sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
                                                  sparclDataType_t datatype, int root, sparclComm_t comm, sparclRequest_t* request);
+
+SPARCL_API sparclResult_t sparclIAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
+                                                 sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclRequest_t* request);
 
 /* Moves things on without blocking. *done = 1: the call is over, its result is returned, and *request is set to NULL. report may be
  * NULL. */

@@ -157,6 +157,46 @@ class State {
   std::unique_ptr<sparclState, detail::Destroy<sparclStateDestroy>> handle_;
 };
 
+// Elements of an array that all ranks know; each makes the same.
+class Mask {
+ public:
+  static Mask of_indices(std::span<const std::uint64_t> indices, std::size_t count) {
+    Mask made;
+    made.take([&](sparclMask_t* mask) { return sparclMaskCreateIndices(mask, indices.data(), indices.size(), count); });
+    return made;
+  }
+  static Mask random(std::size_t count, double density, std::uint64_t seed) {
+    Mask made;
+    made.take([&](sparclMask_t* mask) { return sparclMaskCreateRandom(mask, count, density, seed); });
+    return made;
+  }
+  static Mask blocks(std::size_t count, std::size_t block, double density, std::uint64_t seed) {
+    Mask made;
+    made.take([&](sparclMask_t* mask) { return sparclMaskCreateBlocks(mask, count, block, density, seed); });
+    return made;
+  }
+
+  void set_step(std::uint64_t step) { check(sparclMaskSetStep(get(), step)); }
+  std::vector<std::uint64_t> indices() const {
+    std::size_t nnz = 0;
+    check(sparclMaskGetIndices(get(), nullptr, 0, &nnz));
+    std::vector<std::uint64_t> indices(nnz);
+    check(sparclMaskGetIndices(get(), indices.data(), nnz, &nnz));
+    return indices;
+  }
+  sparclMask_t get() const { return handle_.get(); }
+
+ private:
+  Mask() = default;
+  template <class Create>
+  void take(Create&& create) {
+    sparclMask_t handle = nullptr;
+    check(create(&handle));
+    handle_.reset(handle);
+  }
+  std::unique_ptr<sparclMask, detail::Destroy<sparclMaskDestroy>> handle_;
+};
+
 // 128 bytes by which ranks without MPI find each other; this process must live until they have met.
 inline sparclUniqueId unique_id() {
   sparclUniqueId id;
@@ -255,6 +295,23 @@ class Comm {
     }
     check(result, get());
     return report();
+  }
+
+  // received: as long as `sent`, and may be it; elements outside the mask are left as they were.
+  template <class T>
+  Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
+                           sparclRedOp_t op = sparclSum) {
+    if (sent.size() != received.size()) refuse("all_reduce_masked: sent and received differ in length");
+    check(sparclAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), nullptr), get());
+    return report();
+  }
+  template <class T>
+  Request start_all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
+                                  sparclRedOp_t op = sparclSum) {
+    if (sent.size() != received.size()) refuse("start_all_reduce_masked: sent and received differ in length");
+    sparclRequest_t request = nullptr;
+    check(sparclIAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), &request), get());
+    return Request(request, get());
   }
 
   Report report() const {

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <exception>
 #include <string>
 #include <utility>
 
 #include "src/api/call.hpp"
+#include "src/api/call_checks.hpp"
 #include "src/api/error.hpp"
 #include "src/api/state.hpp"
 #include "src/api/update_selection.hpp"
@@ -20,23 +20,6 @@ namespace {
 Status check_root(const sparclComm& comm, int root) {
   if (root >= 0 && root < comm.transport->size()) return Status();
   return Status(Code::kInvalidArgument, fmt::format("root {} is no rank of a communicator of {}", root, comm.transport->size()));
-}
-
-Status check_stream(sparclStream_t stream) {
-  if (stream == nullptr) return Status();
-  return Status(Code::kUnsupported, "this build has no device kernels: pass host buffers and stream NULL");
-}
-
-Status check_type(int datatype) {
-  if (find_data_type(datatype) != nullptr) return Status();
-  return Status(Code::kInvalidArgument, fmt::format("{} is no data type", datatype));
-}
-
-Status first_error(std::initializer_list<Status> checks) {
-  for (const Status& status : checks) {
-    if (!status.ok()) return status;
-  }
-  return Status();
 }
 
 // sparclBroadcastDelta: one array without a name.
@@ -286,27 +269,6 @@ sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t
   if (is_root && nnz != nullptr) call.nnz = *nnz;
   call.capacity = capacity;
   return launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request);
-}
-
-Status check_handles(sparclComm_t comm, bool has_request) {
-  if (comm == nullptr) return Status(Code::kInvalidArgument, "comm is NULL");
-  return has_request ? Status() : Status(Code::kInvalidArgument, "request is NULL");
-}
-
-// Runs start() on a communicator. A call that fails before its coroutine exists has taken no part: the peers must not wait for it.
-template <class Start>
-sparclResult_t start_call(const char* function, sparclComm_t comm, bool has_request, Start&& start) {
-  return guarded(comm, [&]() -> sparclResult_t {
-    if (const Status bad = check_handles(comm, has_request); !bad.ok()) {
-      return report_error(comm, bad.with_prefix(std::string(function) + ": "));
-    }
-    try {
-      return start();
-    } catch (const std::exception& error) {
-      comm->engine.fail(Status(Code::kSystemError, std::string("a call could not be started: ") + error.what()), comm->transport->rank());
-      return comm->finish(comm->engine.health());
-    }
-  });
 }
 
 }  // namespace

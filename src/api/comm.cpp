@@ -125,6 +125,8 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   if (!verify.ok()) return verify.status();
   const Result<std::string> algorithm = setting_choice("ALGO_BROADCAST");
   if (!algorithm.ok()) return algorithm.status();
+  const Result<std::string> all_reduce = setting_choice("ALGO_ALLREDUCE");
+  if (!all_reduce.ok()) return all_reduce.status();
   const Result<std::uint32_t> fragment = fragment_bytes_setting();
   if (!fragment.ok()) return fragment.status();
   const Result<double> link_gbit = setting_number("LINK_GBIT");
@@ -137,6 +139,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   made.early_nonblocking = *commit == "early";
   context.verify = *verify;
   context.broadcast_algorithm = *algorithm;
+  context.all_reduce_algorithm = *all_reduce;
   context.fragment_bytes = *fragment;
   context.link_gbit = *link_gbit;
   context.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
@@ -192,7 +195,7 @@ Status write_report(const collectives::CallReport& report, sparclReport_t* into)
   full.bytes_sent = report.traffic.bytes_sent;
   full.bytes_received = report.traffic.bytes_received;
   full.bytes_dense = report.dense_bytes;
-  full.bytes_bound = report.traffic.stream_bytes;
+  full.bytes_bound = report.bound_bytes != 0 ? report.bound_bytes : report.traffic.stream_bytes;
   full.seconds = report.seconds;
   full.seconds_predicted = report.seconds_predicted;
   full.seconds_select = report.traffic.produce_seconds;

@@ -31,6 +31,8 @@ constexpr std::array kRows{
                "blocking calls, whose caller waits, staged in the others"},
     SettingRow{"ALGO_BROADCAST", SettingType::kChoice, "auto|chain|binary_tree|binomial_tree", "auto",
                "fan-out of the sparse broadcast; auto takes the one with the least predicted time"},
+    SettingRow{"ALGO_ALLREDUCE", SettingType::kChoice, "auto|direct|owner", "auto",
+               "how ranks sum the values of a masked all-reduce; auto takes the way with the least predicted time"},
     SettingRow{"FRAGMENT_BYTES", SettingType::kChoice, "auto|65536|131072|262144", "auto",
                "unit of sending and forwarding, in bytes; auto: by the cost model"},
     SettingRow{

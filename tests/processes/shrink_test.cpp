@@ -99,7 +99,8 @@ TEST_P(Shrink, AfterADeathInIt) {
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
   if (std::getenv("SPARCL_TEST_SEED") != nullptr || testing::Test::HasFailure()) return;
-  if (tally.parties < static_cast<int>(kSecondPlaces.size())) return;  // ThreadSanitizer takes few seeds
+  // ThreadSanitizer takes few seeds; and of several processes with one row, each may see the same few places.
+  if (tally.parties < static_cast<int>(kSecondPlaces.size()) || std::getenv("SPARCL_TEST_SHARD") != nullptr) return;
   EXPECT_GT(met.size(), kSecondPlaces.size() / 2) << "hardly any place kills";
 }
 

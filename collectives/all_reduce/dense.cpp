@@ -1,0 +1,28 @@
+#include "collectives/all_reduce/dense.hpp"
+
+#include <array>
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::array kTable{
+    DenseRow{"direct", direct_seconds, reduce_direct},
+    DenseRow{"owner", owner_seconds, reduce_by_owner},
+};
+
+}  // namespace
+
+std::span<const DenseRow> dense_table() { return kTable; }
+
+DensePlan plan_dense(const LinkCost& link, int size, std::uint64_t bytes, std::string_view forced_name) {
+  DensePlan best{nullptr, 0, 0};
+  for (std::uint32_t index = 0; index < kTable.size(); ++index) {
+    const DenseRow& row = kTable[index];
+    if (forced_name != "auto" && forced_name != row.name) continue;
+    const double seconds = row.seconds(link, size, bytes);
+    if (best.row == nullptr || seconds < best.seconds) best = {&row, index, seconds};
+  }
+  return best;
+}
+
+}  // namespace sparcl::collectives

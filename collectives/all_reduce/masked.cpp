@@ -1,0 +1,76 @@
+// All-reduce of the elements that a mask has (sparclAllReduceMasked): as all ranks know them, their values travel alone.
+#include "collectives/agreement/agreement.hpp"
+#include "collectives/all_reduce/all_reduce.hpp"
+#include "src/base/failpoint.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::uint8_t kAgreement = 0;
+constexpr std::uint8_t kMean = 4;  // as sparclRedOp_t numbers it
+
+class MaskedValues final : public DenseValues {
+ public:
+  MaskedValues(const MaskedCall& call, const kernels::KernelSet& kernels) : call_(call), kernels_(kernels) {}
+  void pack(std::uint64_t first, std::uint64_t count, std::byte* into) const override {
+    call_.mask->pack(call_.send, first, count, call_.datatype, kernels_, into);
+  }
+  void unpack(std::uint64_t first, std::uint64_t count, const std::byte* from) override {
+    call_.mask->unpack(from, first, count, call_.datatype, kernels_, call_.receive);
+  }
+
+ private:
+  const MaskedCall& call_;
+  const kernels::KernelSet& kernels_;
+};
+
+}  // namespace
+
+Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report) {
+  Engine& engine = *comm.engine;
+  if (!engine.health().ok()) co_return engine.health();
+  Transport& transport = engine.transport();
+  SPARCL_FAILPOINT("allreduce.begin");
+  const double begin = transport.now();
+  const bool takes_part = call.refusal.ok();
+  const std::uint64_t entries = takes_part ? call.mask->size() : 0;
+  const std::uint64_t bytes = entries * (takes_part ? element_bytes(call.datatype) : 0);
+  const DensePlan plan = plan_dense(link_cost(transport), transport.size(), bytes, comm.all_reduce_algorithm);
+
+  CallFingerprint fingerprint;
+  fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
+  fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
+  fingerprint.reduction = call.reduction.is_mean ? kMean : static_cast<std::uint8_t>(call.reduction.op);
+  fingerprint.algorithm = static_cast<std::uint8_t>(plan.row_index);
+  fingerprint.count = takes_part ? call.mask->count() : 0;
+  fingerprint.detail = takes_part ? call.mask->identity() : 0;
+  Status verdict;
+  Task agreement = agree(engine, {number, kAgreement}, fingerprint, call.refusal, verdict);
+  Status alive = co_await agreement;
+  if (!alive.ok()) co_return alive;
+  if (!verdict.ok()) {
+    transport.close({number, kAgreement});
+    co_return verdict;
+  }
+  SPARCL_FAILPOINT("allreduce.agreed");
+
+  const double exchange_begin = transport.now();
+  MaskedValues values(call, *comm.kernels);
+  const DenseCall dense{entries, call.datatype, call.reduction, &values, number};
+  Task exchange = plan.row->run(comm, dense, report.traffic);
+  alive = co_await exchange;
+  if (!alive.ok()) co_return alive;
+  SPARCL_FAILPOINT("allreduce.reduced");
+  report.algorithm = plan.row->name;
+  report.nnz_in = report.nnz_out = entries;
+  report.dense_bytes = call.mask->count() * element_bytes(call.datatype);
+  report.bound_bytes = 2 * bytes / static_cast<std::uint64_t>(transport.size()) * static_cast<std::uint64_t>(transport.size() - 1);
+  report.seconds_predicted = plan.seconds;
+  report.seconds_exchange = transport.now() - exchange_begin;
+  report.seconds = transport.now() - begin;
+  report.applied = true;
+  for (const std::uint8_t lane : {kAgreement, kContributions, kResults}) transport.close({number, lane});
+  co_return Status();
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,84 @@
+#pragma once
+// What the dense algorithms share: ranges of elements, cut into segments, and messages that hold one.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "collectives/all_reduce/dense.hpp"
+
+namespace sparcl::collectives {
+
+struct Range {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+// Elements of a segment, of which each rank holds one from every rank. Heuristic: large enough for the link, small enough for a
+// cache, and no more than 32 MiB in flight however many ranks there are.
+inline std::uint64_t segment_elements(int ranks, DataType datatype) {
+  constexpr std::uint64_t kMost = 256 << 10, kLeast = 16 << 10, kInFlight = 32 << 20, kDepth = 3;
+  const std::uint64_t bytes = std::clamp(kInFlight / (kDepth * static_cast<std::uint64_t>(ranks)), kLeast, kMost);
+  return bytes / element_bytes(datatype);
+}
+
+// The s-th segment of a range.
+inline Range segment_of(Range range, std::uint64_t s, std::uint64_t elements) {
+  const std::uint64_t begin = std::min(s * elements, range.count);
+  return {range.first + begin, std::min(elements, range.count - begin)};
+}
+
+// Messages of one call: posts them, counts their bytes, and remembers what was sent until it is taken.
+class SegmentMessages {
+ public:
+  SegmentMessages(const CommContext& comm, const DenseCall& call, Traffic& traffic)
+      : engine_(*comm.engine), call_(call), bytes_(element_bytes(call.datatype)), traffic_(traffic) {}
+
+  // nullptr where there is nothing to receive.
+  OperationRef receive(int peer, std::uint8_t lane, std::uint64_t elements) {
+    if (elements == 0) return nullptr;
+    traffic_.bytes_received += elements * bytes_;
+    return engine_.receive(peer, {call_.number, lane}, Buffer::allocate(elements * bytes_));
+  }
+
+  void send(int peer, std::uint8_t lane, const Buffer& values) {
+    if (values.size() == 0) return;
+    traffic_.bytes_sent += values.size();
+    sent_.push_back(engine_.send(peer, {call_.number, lane}, values));
+    if (sent_.size() >= kSweepAt) std::erase_if(sent_, [](const OperationRef& each) { return each->done && each->status.ok(); });
+  }
+
+  Buffer pack(Range range) const {
+    Buffer packed = Buffer::allocate(range.count * bytes_);
+    if (range.count > 0) call_.values->pack(range.first, range.count, packed.data());
+    return packed;
+  }
+
+  // All of `operations` that are there; `what`: what they bring. Poisons the comm where one has another size than both ranks know.
+  Task wait_all(const std::vector<OperationRef>& operations, const char* what) {
+    for (const OperationRef& operation : operations) {
+      if (operation == nullptr) continue;
+      const Status alive = co_await engine_.wait(operation, what);
+      if (!alive.ok()) co_return alive;
+      if (operation->kind == Operation::Kind::kReceive && operation->bytes != operation->buffer.size()) {
+        engine_.fail(Status(Code::kRemoteError, "a segment of an all-reduce has another size than expected"), operation->peer);
+        co_return engine_.health();
+      }
+    }
+    co_return Status();
+  }
+
+  const std::vector<OperationRef>& sent() const { return sent_; }
+  std::size_t element_size() const { return bytes_; }
+
+ private:
+  static constexpr std::size_t kSweepAt = 256;
+
+  Engine& engine_;
+  const DenseCall& call_;
+  std::size_t bytes_;
+  Traffic& traffic_;
+  std::vector<OperationRef> sent_;
+};
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,47 @@
+#pragma once
+// What a communicator brings to each of its calls, and what a call leaves behind.
+
+#include <cstdint>
+#include <string>
+
+#include "collectives/engine/engine.hpp"
+#include "kernels/kernel_set.hpp"
+#include "src/base/worker_pool.hpp"
+#include "src/codec/update.hpp"
+
+namespace sparcl::collectives {
+
+struct Traffic {
+  std::uint64_t stream_bytes = 0;  // of the whole stream, where there is one
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  double produce_seconds = 0;
+};
+
+// What a comm brings to a call.
+struct CommContext {
+  Engine* engine = nullptr;
+  const kernels::KernelSet* kernels = nullptr;
+  codec::Verify verify = codec::Verify::kTouched;
+  std::string broadcast_algorithm = "auto";
+  std::string all_reduce_algorithm = "auto";
+  std::uint32_t fragment_bytes = 0;  // 0: by the cost model
+  double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
+  WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone
+};
+
+struct CallReport {
+  const char* algorithm = "";
+  std::uint64_t nnz_in = 0;
+  std::uint64_t nnz_out = 0;
+  Traffic traffic;
+  std::uint64_t dense_bytes = 0;
+  std::uint64_t bound_bytes = 0;  // 0: those of the stream
+  double dropped_l2 = 0;          // root of a lossy update
+  double seconds = 0;
+  double seconds_predicted = 0;
+  double seconds_exchange = 0;
+  bool applied = false;
+};
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,98 @@
+// The sparse all-reduces behind the C interface. Bad arguments do not return early: the rank takes part with its refusal.
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "collectives/all_reduce/all_reduce.hpp"
+#include "src/api/call.hpp"
+#include "src/api/call_checks.hpp"
+#include "src/api/mask_handle.hpp"
+
+namespace sparcl::api {
+namespace {
+
+class MaskedCall final : public Call {
+ public:
+  MaskedCall(collectives::MaskedCall call, std::uint64_t count, sparclMask* mask) : call_(std::move(call)), count_(count) {
+    if (!call_.refusal.ok()) return;
+    mask_ = mask;
+    call_.mask = &mask->mask;
+    ++mask_->calls_in_flight;
+  }
+  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
+    return collectives::all_reduce_masked(context, number, call_, report);
+  }
+  flight::CallNote note() const override {
+    return {.operation = "AllReduceMasked", .count = count_, .datatype = static_cast<int>(call_.datatype)};
+  }
+  void complete(const Status&) override {
+    if (mask_ != nullptr) --mask_->calls_in_flight;
+  }
+
+ private:
+  collectives::MaskedCall call_;
+  std::uint64_t count_;
+  sparclMask* mask_ = nullptr;
+};
+
+Status check_reduction(int op) {
+  if (op >= sparclSum && op <= sparclAvg) return Status();
+  return Status(Code::kInvalidArgument, fmt::format("{} is no reduction", op));
+}
+
+Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype, int op, const sparclMask* mask,
+                    sparclStream_t stream) {
+  SPARCL_RETURN_IF_ERROR(first_error({check_type(datatype), check_reduction(op), check_stream(stream)}));
+  if (mask == nullptr) return Status(Code::kInvalidArgument, "mask is NULL");
+  if (mask->mask.count() != count) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("count is {}, but the mask is of arrays of {} elements", count, mask->mask.count()));
+  }
+  if (mask->mask.size() > 0 && (send == nullptr || receive == nullptr)) {
+    return Status(Code::kInvalidArgument, "sendbuff or recvbuff is NULL");
+  }
+  return Status();
+}
+
+// kMean is a sum that is divided in the end.
+collectives::Reduction reduction_of(int op) {
+  if (op == sparclAvg) return {kernels::ReduceOp::kSum, true};
+  return {static_cast<kernels::ReduceOp>(op), false};
+}
+
+sparclResult_t start_masked(const char* function, const void* send, void* receive, std::uint64_t count, int datatype, int op,
+                            sparclMask_t mask, sparclComm_t comm, sparclStream_t stream, sparclRequest_t* request) {
+  collectives::MaskedCall call;
+  call.refusal = check_masked(send, receive, count, datatype, op, mask, stream).with_prefix(std::string(function) + ": ");
+  call.send = static_cast<const std::byte*>(send);
+  call.receive = static_cast<std::byte*>(receive);
+  if (call.refusal.ok()) {
+    call.datatype = static_cast<DataType>(datatype);
+    call.reduction = reduction_of(op);
+  }
+  return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask), request);
+}
+
+}  // namespace
+}  // namespace sparcl::api
+
+using namespace sparcl::api;
+
+extern "C" {
+
+sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
+                                     sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclStream_t stream) {
+  return start_call(__func__, comm, true, [&] {
+    return start_masked("sparclAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, comm, stream, nullptr);
+  });
+}
+
+sparclResult_t sparclIAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
+                                      sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr, [&] {
+    return start_masked("sparclIAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, comm, nullptr, request);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,22 @@
+#include "src/api/call_checks.hpp"
+
+#include <fmt/format.h>
+
+namespace sparcl::api {
+
+Status check_stream(sparclStream_t stream) {
+  if (stream == nullptr) return Status();
+  return Status(Code::kUnsupported, "this build has no device kernels: pass host buffers and stream NULL");
+}
+
+Status check_type(int datatype) {
+  if (find_data_type(datatype) != nullptr) return Status();
+  return Status(Code::kInvalidArgument, fmt::format("{} is no data type", datatype));
+}
+
+Status check_handles(sparclComm_t comm, bool has_request) {
+  if (comm == nullptr) return Status(Code::kInvalidArgument, "comm is NULL");
+  return has_request ? Status() : Status(Code::kInvalidArgument, "request is NULL");
+}
+
+}  // namespace sparcl::api

@@ -1,0 +1,41 @@
+#pragma once
+// What the calls check before they take part, and how they begin.
+
+#include <exception>
+#include <initializer_list>
+#include <string>
+
+#include "src/api/call.hpp"
+#include "src/api/error.hpp"
+
+namespace sparcl::api {
+
+Status check_stream(sparclStream_t stream);
+Status check_type(int datatype);
+Status check_handles(sparclComm_t comm, bool has_request);
+
+inline Status first_error(std::initializer_list<Status> checks) {
+  for (const Status& status : checks) {
+    if (!status.ok()) return status;
+  }
+  return Status();
+}
+
+// Runs start() on a communicator. A call that fails before its coroutine exists has taken no part: the peers must not wait for it.
+template <class Start>
+sparclResult_t start_call(const char* function, sparclComm_t comm, bool has_request, Start&& start) {
+  return guarded(comm, [&]() -> sparclResult_t {
+    if (const Status bad = check_handles(comm, has_request); !bad.ok()) {
+      return report_error(comm, bad.with_prefix(std::string(function) + ": "));
+    }
+    try {
+      return start();
+    } catch (const std::exception& error) {
+      comm->engine.fail(Status(Code::kSystemError, std::string("a call could not be started: ") + error.what()),
+                        comm->transport->rank());
+      return comm->finish(comm->engine.health());
+    }
+  });
+}
+
+}  // namespace sparcl::api
