@@ -6,8 +6,9 @@
 #include <numeric>
 #include <vector>
 
+#include "sparcl/sparcl_mpi.h"  // before sparcl.hpp: Comm::mpi
+
 #include "sparcl/sparcl.hpp"
-#include "sparcl/sparcl_mpi.h"
 #include "tests/support/own_objects.hpp"
 
 namespace sparcl::test {
