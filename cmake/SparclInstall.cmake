@@ -6,6 +6,14 @@ install(TARGETS sparcl EXPORT sparclTargets LIBRARY DESTINATION ${CMAKE_INSTALL_
 install(FILES include/sparcl/sparcl.h include/sparcl/sparcl.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sparcl)
 install(EXPORT sparclTargets NAMESPACE sparcl:: DESTINATION ${package_folder})
 
+# Who links sparcl::mpi must do so with the same MPI.
+foreach(language C CXX)
+  set(SPARCL_MPI_${language}_COMPILER)
+  if(SPARCL_WITH_MPI AND MPI_${language}_COMPILER)
+    find_program(SPARCL_MPI_${language}_COMPILER NAMES ${MPI_${language}_COMPILER} NO_CACHE)
+  endif()
+endforeach()
+list(TRANSFORM MPI_C_LIBRARIES REPLACE ".*/" "" OUTPUT_VARIABLE SPARCL_MPI_LIBRARY_NAMES)
 configure_package_config_file(cmake/sparclConfig.cmake.in ${PROJECT_BINARY_DIR}/sparclConfig.cmake INSTALL_DESTINATION ${package_folder})
 # Before 1.0 a new minor version may break callers.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/sparclConfigVersion.cmake COMPATIBILITY SameMinorVersion)

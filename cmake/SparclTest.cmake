@@ -28,10 +28,16 @@ endfunction()
 # What mpirun's children need on one small machine: ranks share cores, containers run as root, nothing leaves the machine.
 set(SPARCL_MPI_ENVIRONMENT
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-    OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo)
+    OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo HYDRA_LAUNCHER=fork)
+
+# Tests over MPICH end without MPI_Finalize (tests/support/mpi_end.hpp), and its mpirun would kill the others when the first does.
+set(SPARCL_MPI_PREFLAGS)
+if(MPI_C_LIBRARIES MATCHES "mpich" AND MPIEXEC_EXECUTABLE MATCHES "mpi(exec|run)[^/]*$")
+  set(SPARCL_MPI_PREFLAGS -disable-auto-cleanup)
+endif()
 
 # sparcl_mpi_test(NAME RANKS COMMAND...): a test that mpirun starts with RANKS ranks.
 function(sparcl_mpi_test name ranks)
-  add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${MPIEXEC_PREFLAGS} ${ARGN})
+  add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${SPARCL_MPI_PREFLAGS} ${MPIEXEC_PREFLAGS} ${ARGN})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${SPARCL_MPI_ENVIRONMENT}" TIMEOUT 300 PROCESSORS 2)
 endfunction()

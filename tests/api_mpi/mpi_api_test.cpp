@@ -9,6 +9,7 @@
 #include "sparcl/sparcl_mpi.h"  // before sparcl.hpp: Comm::mpi
 
 #include "sparcl/sparcl.hpp"
+#include "tests/support/mpi_end.hpp"
 #include "tests/support/own_objects.hpp"
 
 namespace sparcl::test {
@@ -169,8 +170,5 @@ int main(int argc, char** argv) {
   if (rank != 0)
     delete testing::UnitTest::GetInstance()->listeners().Release(
         testing::UnitTest::GetInstance()->listeners().default_result_printer());
-  int mine = RUN_ALL_TESTS(), any = 0;
-  MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  MPI_Finalize();
-  return any;
+  return sparcl::test::end_mpi(RUN_ALL_TESTS());
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/transport/mpi/mpi_transport.hpp"
+#include "tests/support/mpi_end.hpp"
 
 namespace {
 
@@ -101,6 +102,5 @@ int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   sparcl::run();
-  MPI_Finalize();
-  return 0;
+  return sparcl::test::end_mpi(0);
 }

@@ -12,6 +12,7 @@
 
 #include "src/transport/mpi/mpi_transport.hpp"
 #include "src/transport/seeded_random.hpp"
+#include "tests/support/mpi_end.hpp"
 
 namespace sparcl {
 namespace {
@@ -180,6 +181,5 @@ int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   const int result = sparcl::run(argc > 1 ? std::atoi(argv[1]) : 21);
-  MPI_Finalize();
-  return result;
+  return sparcl::test::end_mpi(result);
 }

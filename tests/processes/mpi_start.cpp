@@ -4,6 +4,7 @@
 
 #include "sparcl/sparcl_mpi.h"
 #include "tests/processes/rank_start.hpp"
+#include "tests/support/mpi_end.hpp"
 
 namespace sparcl::test {
 
@@ -23,7 +24,7 @@ sparclResult_t RankStart::meet(sparclComm_t* comm, const std::function<void(cons
 void RankStart::end(bool all_alive) {
   constexpr unsigned kPatienceSeconds = 1;
   if (all_alive) {
-    MPI_Finalize();
+    (void)end_mpi(0);
   } else {
     ::sleep(kPatienceSeconds);
   }

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tests/random/random_series.hpp"
+#include "tests/support/mpi_end.hpp"
 #include "tests/support/mpi_meeting.hpp"
 
 int main(int argc, char** argv) {
@@ -15,7 +16,7 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return 2;
   }
-  int wrong = 0, any = 0;
+  int wrong = 0;
   {
     MpiMeeting meeting;
     const double begin = MPI_Wtime();
@@ -25,7 +26,5 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     if (!outcome.failures.empty()) MPI_Abort(MPI_COMM_WORLD, 1);  // the others go on without this rank
   }
-  MPI_Allreduce(&wrong, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  MPI_Finalize();
-  return any;
+  return end_mpi(wrong);
 }

@@ -21,6 +21,8 @@ namespace {
 
 // How often progress() looks for signals and for what closed channels left behind. Heuristic: a look costs about as much as ten turns.
 constexpr std::uint32_t kTurnsPerLook = 128;
+constexpr double kUnwatchedSeconds = 0.01;  // most waits are over by then: they cost the heartbeat's thread nothing
+constexpr double kSecondsPerWatch = 0.1;    // a tenth of what a watch lasts
 constexpr std::size_t kClosedRemembered = 64;
 constexpr std::size_t kScratchKept = 64;
 
@@ -335,8 +337,10 @@ void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
   const std::uint64_t rounds = (turns + windows - 1) / windows;  // in each of which all requests were asked for
   if (idler_.is_simulated()) return wait_in_simulation(rounds, until_seconds - now());
   if (turns % 16 == 0) look_around();
-  if (turns % kTurnsPerLook == 0) watch_waited_for();
-  idler_.idle(rounds, until_seconds - now());
+  const double time = now();
+  if (turns == 1) next_watch_ = time + kUnwatchedSeconds;
+  if (time >= next_watch_) watch_waited_for(time);
+  idler_.idle(rounds, until_seconds - time);
 }
 
 // Each turn of polling costs simulated time, and real time for every rank. So where the deadline is far this blocks until something arrives;
@@ -353,8 +357,10 @@ void MpiTransport::wait_in_simulation(std::uint64_t turns, double seconds_left) 
   if (signals_.posted() == MPI_REQUEST_NULL) signals_.probe();
 }
 
-void MpiTransport::watch_waited_for() {
+// By the clock, not by turns: on a busy machine each turn may take a tenth of a second, and a watch that lapses counts no silence.
+void MpiTransport::watch_waited_for(double time) {
   if (heartbeat_ == nullptr) return;
+  next_watch_ = time + kSecondsPerWatch;
   requests_.each_waiting([this](const MpiOperation& operation) { heartbeat_->watch(operation.peer); });
 }
 

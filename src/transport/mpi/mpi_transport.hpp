@@ -72,7 +72,7 @@ class MpiTransport final : public Transport {
   void handle_head(const Finished& finished, std::vector<OperationRef>& completed);
   void finish(const MpiOperationRef& operation, std::vector<OperationRef>& completed, Status status = {});
   Status start_heartbeat(const HeartbeatOptions& options);
-  void watch_waited_for();
+  void watch_waited_for(double time);
   void look_for_deaths();
   Status too_large(const Operation& operation, std::uint64_t bytes) const;
 
@@ -105,6 +105,7 @@ class MpiTransport final : public Transport {
   std::vector<Finished> finished_;
   std::vector<Buffer> scratch_;  // for heads whose receive buffer is shorter
   std::uint32_t turns_since_look_ = 0;
+  double next_watch_ = 0;  // when those that this rank waits for are to be watched again
   std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
 };
 
