@@ -68,6 +68,9 @@ using Report = sparclReport_t;
 using Hash = std::array<std::uint8_t, 16>;
 
 namespace detail {
+template <class MpiComm>
+struct InitMpi;  // sparcl_mpi.h knows that of MPI_Comm
+
 template <auto destroy>
 struct Destroy {
   template <class Handle>
@@ -223,13 +226,13 @@ class Comm {
     return Comm(handle);
   }
 
-#ifdef SPARCL_SPARCL_MPI_H_  // include sparcl/sparcl_mpi.h first
-  static Comm mpi(MPI_Comm comm, const sparclConfig_t* config = nullptr) {
+  // comm: an MPI_Comm. Needs sparcl/sparcl_mpi.h, included before or after this header.
+  template <class MpiComm>
+  static Comm mpi(MpiComm comm, const sparclConfig_t* config = nullptr) {
     sparclComm_t handle = nullptr;
-    check(sparclCommInitMpi(&handle, comm, config));
+    check(detail::InitMpi<MpiComm>::call(&handle, comm, config));
     return Comm(handle);
   }
-#endif
 
   // After a failure: the ranks that live, see sparclCommShrink.
   Comm shrink() {

@@ -16,6 +16,20 @@ SPARCL_API sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, co
 
 #ifdef __cplusplus
 }
+
+/* What sparcl::Comm::mpi() of sparcl.hpp calls. */
+namespace sparcl {
+namespace detail {
+template <class MpiComm>
+struct InitMpi;
+template <>
+struct InitMpi<MPI_Comm> {
+  static sparclResult_t call(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
+    return sparclCommInitMpi(comm, mpi, config);
+  }
+};
+}  // namespace detail
+}  // namespace sparcl
 #endif
 
 #endif /* SPARCL_SPARCL_MPI_H_ */

@@ -6,9 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "sparcl/sparcl_mpi.h"  // before sparcl.hpp: Comm::mpi
-
 #include "sparcl/sparcl.hpp"
+#include "sparcl/sparcl_mpi.h"
 #include "tests/support/mpi_end.hpp"
 #include "tests/support/own_objects.hpp"
 

@@ -16,7 +16,8 @@ Result<std::optional<HeartbeatOptions>> heartbeat_options() {
   HeartbeatOptions options;
   options.period_s = std::max(*period_ms, 1.0) * 1e-3;
   options.silence_s = std::max(*silence_s, 3 * options.period_s);  // one lost datagram is no death
-  options.watch_s = std::max(1.0, 3 * options.period_s);
+  // Whoever waits says so now and then; on a crowded machine later than it would.
+  options.watch_s = std::max({1.0, 3 * options.period_s, options.silence_s / 2});
   return std::optional(options);
 }
 

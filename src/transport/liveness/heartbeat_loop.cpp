@@ -263,8 +263,9 @@ void Heartbeat::Loop::look_at(std::size_t rank, double now) {
     if (now - peer.left_at >= options_.left_grace_s) bury(rank, "has left the communicator");
     return;
   }
-  // Only time in which this thread ran: after a stop of this process the peers are not to blame.
-  if (peer.last_pass >= 0) peer.pulse.pass(std::min(now - peer.last_pass, 2 * options_.period_s));
+  // Little more than the time in which this thread ran: after a stop of this process the peers are not to blame. On a machine with
+  // far more work than cores it runs only now and then, and must come to an end all the same.
+  if (peer.last_pass >= 0) peer.pulse.pass(std::min(now - peer.last_pass, options_.silence_s / 4));
   peer.last_pass = now;
   // The first ping that is not answered leaves up to a period after the peer's stop, and a tick may come late.
   const bool is_silent = peer.pulse.silent_s() >= options_.silence_s - 2 * options_.period_s;

@@ -1,0 +1,202 @@
+// sparcl-perf: the collectives against the dense calls of MPI that they replace, in the manner of nccl-tests and OSU.
+//   mpirun -n 4 sparcl-perf --op allreduce_masked -b 1M -e 64M --density 0.01
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "tools/perf/perf_operation.hpp"
+
+namespace sparcl::perf {
+namespace {
+
+constexpr int kUsage = 2;
+
+struct Times {
+  std::vector<double> seconds;
+  void add(double time) { seconds.push_back(time); }
+  double at(double share) const {  // of the sorted times
+    std::vector<double> sorted = seconds;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
+  }
+  double median() const { return at(0.5); }
+};
+
+// Until the last rank is through; the same on all ranks.
+template <class Work>
+double timed(Work&& work) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  work();
+  const double mine = MPI_Wtime() - begin;
+  double last = 0;
+  MPI_Allreduce(&mine, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return last;
+}
+
+std::uint64_t over_ranks(std::uint64_t mine, MPI_Op op) {
+  std::uint64_t all = 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, op, MPI_COMM_WORLD);
+  return all;
+}
+
+struct Row {
+  std::uint64_t count = 0;
+  std::uint64_t bytes_dense = 0;
+  std::uint64_t bytes_wire = 0;  // of the busiest rank, the larger direction
+  std::uint64_t wrong = 0;
+  Report report = SPARCL_REPORT_INITIALIZER;
+  Times ours, dense, best;
+};
+
+// Ours and the dense calls in turn, so that what disturbs the machine disturbs all of them.
+Row measure(const OperationRow& row, const Options& options, std::uint64_t count, Comm& comm) {
+  const std::unique_ptr<Operation> operation = row.make(options, count, comm);
+  Row result;
+  result.count = count;
+  result.bytes_dense = count * element_type(options.dtype).bytes;
+  for (int i = -options.warmup; i < options.iterations; ++i) {
+    const double dense = timed([&] { operation->dense(false); });
+    const double best = timed([&] { operation->dense(true); });
+    operation->reset();
+    const double ours = timed([&] { operation->call(comm); });
+    if (i < 0) continue;
+    result.dense.add(dense);
+    result.best.add(best);
+    result.ours.add(ours);
+  }
+  result.wrong = over_ranks(operation->wrong(), MPI_SUM);
+  result.report = comm.report();
+  result.bytes_wire = over_ranks(std::max(result.report.bytes_sent, result.report.bytes_received), MPI_MAX);
+  return result;
+}
+
+nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
+  const double best = std::min(row.dense.median(), row.best.median());
+  return {{"op", options.op},
+          {"algorithm", row.report.algorithm},
+          {"ranks", ranks},
+          {"count", row.count},
+          {"dtype", options.dtype},
+          {"density", options.density},
+          {"overlap", options.overlap},
+          {"redraw", options.redraw},
+          {"iterations", options.iterations},
+          {"bytes_wire", row.bytes_wire},
+          {"bytes_dense", row.bytes_dense},
+          {"bytes_bound", row.report.bytes_bound},
+          {"time_us_min", row.ours.at(0) * 1e6},
+          {"time_us_median", row.ours.median() * 1e6},
+          {"time_us_p99", row.ours.at(0.99) * 1e6},
+          {"dense_time_us_median", row.dense.median() * 1e6},
+          {"dense_best_time_us_median", best * 1e6},
+          {"speedup", row.dense.median() / row.ours.median()},
+          {"speedup_best", best / row.ours.median()},
+          {"wrong", row.wrong}};
+}
+
+void print_head(const Options& options, int ranks) {
+  fmt::print(
+      "# {}, {} ranks, {}, density {:g}, {} iterations after {}; times in us until the last rank is through; dense: MPI's call as "
+      "it comes, and its best form\n",
+      options.op, ranks, options.dtype, options.density, options.iterations, options.warmup);
+  fmt::print("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10} {:>10} {:>10} {:>11} {:>11} {:>8} {:>8} {:>7}\n", "count", "bytes",
+             "algorithm", "wire", "bound", "min", "median", "p99", "dense", "dense best", "faster", "of best", "#wrong");
+}
+
+void print(const Row& row) {
+  const double best = std::min(row.dense.median(), row.best.median());
+  fmt::print("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10.1f} {:>10.1f} {:>10.1f} {:>11.1f} {:>11.1f} {:>8.2f} {:>8.2f} {:>7}\n",
+             row.count, row.bytes_dense, row.report.algorithm, row.bytes_wire, row.report.bytes_bound, row.ours.at(0) * 1e6,
+             row.ours.median() * 1e6, row.ours.at(0.99) * 1e6, row.dense.median() * 1e6, best * 1e6,
+             row.dense.median() / row.ours.median(), best / row.ours.median(), row.wrong);
+  std::fflush(stdout);
+}
+
+const OperationRow& find_operation(const std::string& name) {
+  return *std::find_if(operation_table().begin(), operation_table().end(),
+                       [&](const OperationRow& row) { return row.name == name; });
+}
+
+// Whether all results were right.
+bool run(const Options& options, int rank, int ranks) {
+  const OperationRow& row = find_operation(options.op);
+  if (options.algorithm != "auto") setenv(row.algorithm_setting, options.algorithm.c_str(), 1);
+  Comm comm = Comm::mpi(MPI_COMM_WORLD);
+  if (rank == 0 && !options.json) print_head(options, ranks);
+  std::uint64_t wrong = 0;
+  const std::size_t width = element_type(options.dtype).bytes;
+  for (double bytes = static_cast<double>(options.least_bytes); bytes <= static_cast<double>(options.most_bytes) * 1.0001;
+       bytes *= options.factor) {
+    const Row result = measure(row, options, std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes) / width), comm);
+    wrong += result.wrong;
+    if (rank != 0) continue;
+    if (options.json) {
+      std::cout << to_json(options, result, ranks).dump() << std::endl;
+    } else {
+      print(result);
+    }
+  }
+  return wrong == 0;
+}
+
+Options parse(int argc, char** argv, int& exit_code, bool speaks) {
+  Options options;
+  std::vector<std::string> operations;
+  for (const OperationRow& row : operation_table()) operations.emplace_back(row.name);
+  CLI::App app("Sparse collectives against the dense calls of MPI: run it under mpirun or srun");
+  app.add_option("--op", options.op, "what is measured")->check(CLI::IsMember(operations))->capture_default_str();
+  app.add_option("-b,--min", options.least_bytes, "smallest dense array, in bytes (K, M, G)")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("-e,--max", options.most_bytes, "largest")->transform(CLI::AsSizeValue(false))->capture_default_str();
+  app.add_option("-f,--factor", options.factor, "from one size to the next")->check(CLI::Range(1.0001, 1e9))->capture_default_str();
+  app.add_option("--dtype", options.dtype, "of the elements")->check(CLI::IsMember(element_type_names()))->capture_default_str();
+  app.add_option("--density", options.density, "share of the elements that are sent")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--overlap", options.overlap, "of the ranks' elements; masked calls and broadcasts have one set of them")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--algo", options.algorithm, "forces an algorithm, as SPARCL_ALGO_... does")->capture_default_str();
+  app.add_option("--iters", options.iterations, "timed calls of a size")->check(CLI::Range(1, 1'000'000))->capture_default_str();
+  app.add_option("--warmup", options.warmup, "calls before them")->check(CLI::Range(0, 1'000'000))->capture_default_str();
+  app.add_flag("--redraw", options.redraw, "allreduce_masked: each call draws its mask anew");
+  app.add_flag("--json", options.json, "one JSON line a size");
+  app.footer("Exit codes: 0 ok, 1 a result was wrong or a call failed, 2 usage.");
+  try {
+    app.parse(argc, argv);
+    if (options.least_bytes > options.most_bytes) throw CLI::ValidationError("-b is larger than -e");
+    exit_code = -1;
+  } catch (const CLI::ParseError& error) {
+    const int code = speaks ? app.exit(error) : error.get_exit_code();
+    exit_code = code == 0 ? 0 : kUsage;
+  }
+  return options;
+}
+
+}  // namespace
+}  // namespace sparcl::perf
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int exit_code = 0;
+  const sparcl::perf::Options options = sparcl::perf::parse(argc, argv, exit_code, rank == 0);
+  if (exit_code < 0) {
+    try {
+      exit_code = sparcl::perf::run(options, rank, ranks) ? 0 : 1;
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "sparcl-perf: rank {}: {}\n", rank, error.what());
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+  }
+  MPI_Finalize();
+  return exit_code;
+}
