@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -16,7 +15,6 @@ namespace {
 
 constexpr std::uint64_t kBlockBits = 16;  // of the array, whose positions fit 16 bits
 constexpr std::uint64_t kBlock = std::uint64_t{1} << kBlockBits;
-constexpr std::uint64_t kBitsPerChoice = 512;  // heuristic: where less than one of so many is chosen, sorting beats a bitmap
 
 Status check_density(double density) {
   if (density >= 0 && density <= 1) return {};
@@ -89,10 +87,18 @@ void Mask::draw() {
     runs_ = choose(n, chosen_, seed_, step_);
     size_ = chosen_ * block_;
     if (!runs_.empty() && runs_.back() == n - 1) size_ -= n * block_ - count_;
-  } else if (n / kBitsPerChoice >= chosen_) {
-    take(choose(n, chosen_, seed_, step_));
   } else {
-    take_bits(choose_bits(n, chosen_, seed_, step_));
+    draw_elements();
+  }
+}
+
+void Mask::draw_elements() {
+  RandomChoice choice(count_, chosen_, seed_, step_);
+  positions_.resize(size_ + kernels::kPositionSlack);
+  static_assert(kBlock == kStratum);
+  for (std::uint64_t block = 0; block < choice.strata(); ++block) {
+    const std::uint64_t begin = choice.chosen_before(block);
+    if (choice.take(block, positions_.data() + begin) > 0) parts_.push_back({block, begin});
   }
 }
 
@@ -105,17 +111,6 @@ void Mask::take(std::span<const std::uint64_t> ascending) {
     const std::uint64_t block = ascending[i] >> kBlockBits;
     if (parts_.empty() || parts_.back().block != block) parts_.push_back({block, i});
     positions_[i] = static_cast<std::uint16_t>(ascending[i]);
-  }
-}
-
-void Mask::take_bits(std::span<const std::uint64_t> words) {
-  positions_.resize(size_);
-  std::uint64_t found = 0;
-  for (std::size_t w = 0; w < words.size(); ++w) {
-    const std::uint64_t block = w * 64 >> kBlockBits;
-    if (words[w] != 0 && (parts_.empty() || parts_.back().block != block)) parts_.push_back({block, found});
-    for (std::uint64_t word = words[w]; word != 0; word &= word - 1)
-      positions_[found++] = static_cast<std::uint16_t>(w * 64 + static_cast<unsigned>(std::countr_zero(word)));
   }
 }
 

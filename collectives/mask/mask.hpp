@@ -51,7 +51,7 @@ class Mask {
 
   void draw();
   void take(std::span<const std::uint64_t> ascending);
-  void take_bits(std::span<const std::uint64_t> words);
+  void draw_elements();
 
   Kind kind_ = Kind::kIndices;
   std::uint64_t count_ = 0;

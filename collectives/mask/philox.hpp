@@ -21,10 +21,11 @@ constexpr PhiloxWords philox4x32(PhiloxWords counter, std::array<std::uint32_t, 
   return counter;
 }
 
-// The `index`-th pair of words of a stream that (seed, step) name.
-constexpr std::uint64_t philox_word(std::uint64_t seed, std::uint64_t step, std::uint32_t index) {
+// 64 random bits for (seed, step, place, index): index < 2^16, place < 2^48.
+constexpr std::uint64_t philox_word(std::uint64_t seed, std::uint64_t step, std::uint64_t place, std::uint32_t index) {
   const auto low = [](std::uint64_t word) { return static_cast<std::uint32_t>(word); };
-  const PhiloxWords words = philox4x32({index, 0, low(step), low(step >> 32)}, {low(seed), low(seed >> 32)});
+  const PhiloxWords words =
+      philox4x32({low(place), low(place >> 32) << 16 | index, low(step), low(step >> 32)}, {low(seed), low(seed >> 32)});
   return words[0] | std::uint64_t{words[1]} << 32;
 }
 

@@ -293,7 +293,8 @@ SPARCL_API sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices,
 SPARCL_API sparclResult_t sparclMaskCreateIndices(sparclMask_t* mask, const uint64_t* indices, size_t nnz, size_t count);
 
 /* Exactly round(density * count) random elements; 0 <= density <= 1. A pure function of count, density, seed and step on every
- * machine (an alternating Feistel permutation with keys by Philox4x32-10). */
+ * machine: each 64 Ki elements have their share, rounded by one random offset, chosen by a Feistel permutation with keys by
+ * Philox4x32-10. */
 SPARCL_API sparclResult_t sparclMaskCreateRandom(sparclMask_t* mask, size_t count, double density, uint64_t seed);
 
 /* The same of the blocks of `block` elements, of which the array's last may be shorter. */
