@@ -4,12 +4,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "src/base/log.hpp"
 #include "src/transport/ucx/ucx_error.hpp"
 
 namespace sparcl {
+namespace {
+
+// Over TCP, peers whose death is to be told are sent large messages through segments (UCX 1.13 puts only without that): of 64 KiB
+// by default, which gave 0.55 to 0.7 of the bandwidth of the better peer; 256 KiB give 0.9.
+void prefer_large_segments(ucp_config_t* config) {
+  for (const std::string name : {"TX_SEG_SIZE", "RX_SEG_SIZE"}) {
+    if (std::getenv(("UCX_TCP_" + name).c_str()) != nullptr) continue;
+    // Releases differ in whether a transport's settings have its name in front here; one that means nothing does nothing.
+    for (const std::string& key : {name, "TCP_" + name}) (void)ucp_config_modify(config, key.c_str(), "256k");
+  }
+}
+
+}  // namespace
 
 Result<std::unique_ptr<UcxWorker>> UcxWorker::open() {
   std::unique_ptr<UcxWorker> made(new UcxWorker);
@@ -20,6 +35,7 @@ Result<std::unique_ptr<UcxWorker>> UcxWorker::open() {
 Status UcxWorker::init() {
   ucp_config_t* config = nullptr;
   SPARCL_RETURN_IF_ERROR(ucx_status(ucp_config_read(nullptr, nullptr, &config), "reading UCX's settings (UCX_...)"));
+  prefer_large_segments(config);
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
