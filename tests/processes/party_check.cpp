@@ -8,7 +8,6 @@
 #include <map>
 
 #include "src/transport/seeded_random.hpp"
-#include "tests/processes/known_defects.hpp"
 #include "tests/support/tier.hpp"
 
 namespace sparcl::test {
@@ -46,9 +45,6 @@ void run_seeds(const char* row, std::uint64_t quick, const std::function<void(st
   }
   std::printf("%s: %d parties, %d processes died, %d ranks had a named error (the slowest after %.2f s), %d were through before\n",
               row, tally.parties, tally.deaths, tally.errors, tally.slowest_s, tally.untouched);
-  if (tally.defect != nullptr && !testing::Test::HasFailure()) {
-    GTEST_SKIP() << row << ": " << tally.defects << " of " << tally.parties << " parties: " << tally.defect;
-  }
 }
 
 PartyPlan Processes::plan_of(std::uint64_t seed) const {
@@ -63,7 +59,6 @@ PartyPlan Processes::plan_of(std::uint64_t seed) const {
 void Check::finish() {
   EXPECT_TRUE(party_.finish()) << "a hang";
   ++tally.parties;
-  if (met_known_defect()) return;
   for (int rank = 0; rank < party_.plan().ranks; ++rank) {
     const ProcessRecord& record = party_.processes().record(rank);
     const End end = ends_[static_cast<std::size_t>(rank)];
@@ -82,21 +77,18 @@ void Check::finish() {
 }
 
 void Check::all_succeeded(int rank) {
-  if (dismissed_) return;
   const RankStory story = party_.story(rank);
   EXPECT_EQ(story.steps.size(), static_cast<std::size_t>(party_.plan().steps)) << "rank " << rank;
   for (const StepRecord& step : story.steps) EXPECT_EQ(step.code, sparclSuccess) << "rank " << rank << ": " << step.error;
 }
 
 void Check::got_error(int rank) {
-  if (dismissed_) return;
   const RankStory story = party_.story(rank);
   ASSERT_NE(story.error(), nullptr) << "rank " << rank << " has no error";
   EXPECT_THAT(story.error()->error, HasSubstr("rank "));
 }
 
 void Check::others_got_error(int culprit, double since_s, double within_s) {
-  if (dismissed_) return;
   const int last_step = party_.plan().steps - 1;
   const bool may_have_succeeded = party_.story(culprit).last_begun >= last_step;
   const std::string pid = fmt::format("pid {}", party_.processes().record(culprit).pid);
@@ -129,19 +121,6 @@ void Check::check_init_error(int rank, const RankStory& story, int culprit, doub
   EXPECT_THAT(story.init_error, AnyOf(HasSubstr(fmt::format("rank {}", culprit)), HasSubstr(fmt::format("ranks {}", culprit)),
                                       HasSubstr(culprit == 0 ? "the process that made the unique id" : "no text has this")))
       << "rank " << rank;
-}
-
-bool Check::met_known_defect() {
-  for (int rank = 0; rank < party_.plan().ranks; ++rank) {
-    const ProcessRecord& record = party_.processes().record(rank);
-    for (const KnownDefect& each : kKnownDefects) {
-      if (!record.died_of(SIGABRT) || record.errors.find(each.text) == std::string::npos) continue;
-      ++tally.defects;
-      tally.defect = each.reason;
-      dismissed_ = true;
-    }
-  }
-  return dismissed_;
 }
 
 // Ranks that applied a step hold the same bits.

@@ -21,9 +21,7 @@ constexpr double kStartSeconds = 45;
 // What the parties of a row met, printed with it, so that one sees whether it tests anything.
 struct Tally {
   int parties = 0, deaths = 0, errors = 0, untouched = 0;  // errors and untouched: of ranks that should learn of something
-  int defects = 0;
-  const char* defect = nullptr;
-  double slowest_s = 0;  // of such an error
+  double slowest_s = 0;                                    // of such an error
 };
 extern Tally tally;
 
@@ -46,9 +44,6 @@ class Check {
   // Lets the party come to its end, and looks at what holds for every row.
   void finish();
 
-  // A rank aborted for a known reason: the party is counted, not judged.
-  bool is_dismissed() const { return dismissed_; }
-
   // Every step of this rank succeeded.
   void all_succeeded(int rank);
   // This rank, which the others have given up, learned of it.
@@ -59,12 +54,10 @@ class Check {
   static void check_init_error(int rank, const RankStory& story, int culprit, double until_s);
 
  private:
-  bool met_known_defect();
   void same_new_state();
 
   RankParty& party_;
   std::vector<End> ends_;
-  bool dismissed_ = false;
 };
 
 inline std::string name_of_lanes(const testing::TestParamInfo<const char*>& info) {

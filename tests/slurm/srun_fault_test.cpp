@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "src/transport/seeded_random.hpp"
-#include "tests/processes/known_defects.hpp"
 #include "tests/slurm/srun_party.hpp"
 #include "tests/support/tier.hpp"
 
@@ -76,14 +75,12 @@ class Srun : public testing::TestWithParam<Way> {
         "%s: %d parties, %d ranks had a named error, the slowest after %.2f s; %d were through before, %d ended by Slurm before\n",
         GetParam().name, parties_, errors_, slowest_s_, untouched_, ended_by_slurm_);
     EXPECT_GE(errors_ + untouched_, ended_by_slurm_) << "Slurm ends most ranks before they know";
-    if (defect_ != nullptr && !HasFailure()) GTEST_SKIP() << "skipped: " << defects_ << " parties: " << defect_->reason;
   }
 
-  // What holds for every row. False: the party is not to be judged.
-  bool came_to_an_end(SrunParty& party) {
+  // What holds for every row.
+  void came_to_an_end(SrunParty& party) {
     EXPECT_TRUE(party.finish()) << "a hang";
     ++parties_;
-    if (met_known_defect(party)) return false;
     std::map<int, std::string> hashes;
     for (int rank = 0; rank < party.plan().ranks; ++rank) {
       const RankStory story = party.story(rank);
@@ -95,7 +92,6 @@ class Srun : public testing::TestWithParam<Way> {
         EXPECT_EQ(hashes.emplace(step.step, step.hash).first->second, step.hash) << "rank " << rank << " step " << step.step;
       }
     }
-    return true;
   }
 
   // Every rank but the victim: its error names the victim, and came in time.
@@ -125,28 +121,15 @@ class Srun : public testing::TestWithParam<Way> {
   }
 
  private:
-  bool met_known_defect(const SrunParty& party) {
-    for (int rank = 0; rank < party.plan().ranks; ++rank) {
-      for (const KnownDefect& each : kKnownDefects) {
-        if (party.errors(rank).find(each.text) == std::string::npos) continue;
-        ++defects_;
-        defect_ = &each;
-        return true;
-      }
-    }
-    return false;
-  }
-
-  int parties_ = 0, errors_ = 0, untouched_ = 0, ended_by_slurm_ = 0, defects_ = 0;
+  int parties_ = 0, errors_ = 0, untouched_ = 0, ended_by_slurm_ = 0;
   double slowest_s_ = 0;
-  const KnownDefect* defect_ = nullptr;
 };
 
 TEST_P(Srun, NoFault) {
   run_seeds(2, [&](std::uint64_t seed) {
     SrunParty party(plan_of(seed));
     ASSERT_TRUE(party.start());
-    (void)came_to_an_end(party);
+    came_to_an_end(party);
     for (int rank = 0; rank < party.plan().ranks; ++rank) {
       const RankStory story = party.story(rank);
       EXPECT_EQ(story.steps.size(), static_cast<std::size_t>(party.plan().steps)) << "rank " << rank;
@@ -168,7 +151,8 @@ TEST_P(Srun, KilledAtRandomTimes) {
     std::this_thread::sleep_for(std::chrono::duration<double>(0.2 * random.unit()));
     const double killed_at = party.now_s();
     party.signal(plan.victim, SIGKILL);
-    if (came_to_an_end(party)) others_got_error(party, killed_at, kKilledSeconds);
+    came_to_an_end(party);
+    others_got_error(party, killed_at, kKilledSeconds);
     if (HasFailure()) ADD_FAILURE() << party.describe();
   });
 }
@@ -184,12 +168,11 @@ TEST_P(Srun, KilledAtFailpoints) {
     plan.failpoint = fmt::format("{}:{}:kill", kPlaces[seed % kPlaces.size()], 1 + random.below(4));
     SrunParty party(plan);
     ASSERT_TRUE(party.start());
-    if (came_to_an_end(party)) {
-      EXPECT_FALSE(party.story(plan.victim).has_ended) << "the victim lives: " << plan.failpoint;
-      double last_seen = party.story(plan.victim).met_at_s;
-      for (const StepRecord& step : party.story(plan.victim).steps) last_seen = std::max(last_seen, step.at_s);
-      others_got_error(party, last_seen, kKilledSeconds);
-    }
+    came_to_an_end(party);
+    EXPECT_FALSE(party.story(plan.victim).has_ended) << "the victim lives: " << plan.failpoint;
+    double last_seen = party.story(plan.victim).met_at_s;
+    for (const StepRecord& step : party.story(plan.victim).steps) last_seen = std::max(last_seen, step.at_s);
+    others_got_error(party, last_seen, kKilledSeconds);
     if (HasFailure()) ADD_FAILURE() << party.describe();
   });
 }
@@ -216,7 +199,8 @@ TEST_P(Srun, Stopped) {
     EXPECT_TRUE(party.run_until(others_ended)) << "a hang";
     EXPECT_TRUE(party.is_alive(plan.victim) || party.was_ended_by_slurm()) << "who was only stopped is gone";
     party.signal(plan.victim, SIGKILL);
-    if (came_to_an_end(party)) others_got_error(party, stopped_at, 3 * liveness_s);
+    came_to_an_end(party);
+    others_got_error(party, stopped_at, 3 * liveness_s);
     if (HasFailure()) ADD_FAILURE() << party.describe();
   });
 }
