@@ -50,6 +50,26 @@ TEST(MpiApi, DeltaReachesEveryRankFromEveryRoot) {
   }
 }
 
+TEST(MpiApi, MaskedAllReduceSumsTheMaskAndLeavesTheRest) {
+  Comm comm = Comm::mpi(MPI_COMM_WORLD);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1'000}, std::size_t{1'000'000}}) {
+    Mask mask = Mask::random(count, 0.3, 7);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      mask.set_step(step);
+      std::vector<float> values(count);
+      for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>((i + static_cast<std::size_t>(world_rank())) % 100);
+      std::vector<float> expected = values;
+      for (const std::uint64_t i : mask.indices()) {
+        expected[i] = 0;
+        for (int rank = 0; rank < world_size(); ++rank)
+          expected[i] += static_cast<float>((i + static_cast<std::size_t>(rank)) % 100);  // whole: exact in any order
+      }
+      EXPECT_EQ(comm.all_reduce_masked(values, std::span(values), mask).nnz_out, mask.indices().size());
+      EXPECT_TRUE(values == expected) << "rank " << world_rank() << ", count " << count << ", step " << step;
+    }
+  }
+}
+
 TEST(MpiApi, ModelStaysInStepOverManyVersions) {
   Comm comm = Comm::mpi(MPI_COMM_WORLD);
   std::vector<float> weights(70'000);
