@@ -14,8 +14,8 @@ struct Range {
   std::uint64_t count = 0;
 };
 
-// Elements of a segment, of which each rank holds one from every rank. Heuristic: large enough for the link, small enough for a
-// cache, and no more than 32 MiB in flight however many ranks there are.
+// Elements of a segment, of which each rank holds some from every rank. Heuristic: large enough for the link, small enough for a
+// cache; some 100 MiB are in flight up to 700 ranks, then 144 KiB a rank.
 inline std::uint64_t segment_elements(int ranks, DataType datatype) {
   constexpr std::uint64_t kMost = 256 << 10, kLeast = 16 << 10, kInFlight = 32 << 20, kDepth = 3;
   const std::uint64_t bytes = std::clamp(kInFlight / (kDepth * static_cast<std::uint64_t>(ranks)), kLeast, kMost);
@@ -45,7 +45,9 @@ class SegmentMessages {
     if (values.size() == 0) return;
     traffic_.bytes_sent += values.size();
     sent_.push_back(engine_.send(peer, {call_.number, lane}, values));
-    if (sent_.size() >= kSweepAt) std::erase_if(sent_, [](const OperationRef& each) { return each->done && each->status.ok(); });
+    if (sent_.size() < sweep_at_) return;
+    std::erase_if(sent_, [](const OperationRef& each) { return each->done && each->status.ok(); });
+    sweep_at_ = std::max(kLeastSwept, 2 * sent_.size());
   }
 
   Buffer pack(Range range) const {
@@ -72,13 +74,14 @@ class SegmentMessages {
   std::size_t element_size() const { return bytes_; }
 
  private:
-  static constexpr std::size_t kSweepAt = 256;
+  static constexpr std::size_t kLeastSwept = 256;
 
   Engine& engine_;
   const DenseCall& call_;
   std::size_t bytes_;
   Traffic& traffic_;
   std::vector<OperationRef> sent_;
+  std::size_t sweep_at_ = kLeastSwept;
 };
 
 }  // namespace sparcl::collectives

@@ -66,11 +66,17 @@ double Engine::next_deadline() const {
 }
 
 OperationRef Engine::send(int peer, Channel channel, Buffer message) {
-  return transport_.send(peer, channel, std::move(message));
+  return posted(transport_.send(peer, channel, std::move(message)));
 }
 
 OperationRef Engine::receive(int peer, Channel channel, Buffer space) {
-  return transport_.receive(peer, channel, std::move(space));
+  return posted(transport_.receive(peer, channel, std::move(space)));
+}
+
+// One that could not be posted is not reported by progress(), and perhaps nobody waits for it.
+OperationRef Engine::posted(OperationRef operation) {
+  if (operation->done && !operation->status.ok()) fail(operation->status, operation->peer);
+  return operation;
 }
 
 bool Engine::pump() {

@@ -76,6 +76,7 @@ class Engine {
   void check_deadlines();
   void note_waits(double now, double at_least_s);
   void finish_operation(const OperationRef& operation);
+  OperationRef posted(OperationRef operation);
   std::string describe(const Operation& operation) const;
 
   Transport& transport_;

@@ -16,6 +16,13 @@ namespace {
 constexpr std::uint64_t kBlockBits = 16;  // of the array, whose positions fit 16 bits
 constexpr std::uint64_t kBlock = std::uint64_t{1} << kBlockBits;
 
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 44;
+
+Status check_count(std::uint64_t count) {
+  if (count <= kMostElements) return {};
+  return Status(Code::kInvalidArgument, fmt::format("count is {}: a mask takes up to 2^44 elements", count));
+}
+
 Status check_density(double density) {
   if (density >= 0 && density <= 1) return {};
   return Status(Code::kInvalidArgument, fmt::format("density is {}: a share from 0 to 1 is needed", density));
@@ -29,6 +36,7 @@ std::uint64_t hash_of(const Words& words, std::uint64_t seed) {
 }  // namespace
 
 Result<Mask> Mask::of_indices(std::span<const std::uint64_t> indices, std::uint64_t count) {
+  SPARCL_RETURN_IF_ERROR(check_count(count));
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] >= count)
       return Status(Code::kInvalidArgument, fmt::format("indices[{}] is {}: the array has {} elements", i, indices[i], count));
@@ -45,6 +53,7 @@ Result<Mask> Mask::of_indices(std::span<const std::uint64_t> indices, std::uint6
 }
 
 Result<Mask> Mask::random(std::uint64_t count, double density, std::uint64_t seed) {
+  SPARCL_RETURN_IF_ERROR(check_count(count));
   SPARCL_RETURN_IF_ERROR(check_density(density));
   Mask mask;
   mask.kind_ = Kind::kRandom;
@@ -56,6 +65,7 @@ Result<Mask> Mask::random(std::uint64_t count, double density, std::uint64_t see
 }
 
 Result<Mask> Mask::random_blocks(std::uint64_t count, std::uint64_t block, double density, std::uint64_t seed) {
+  SPARCL_RETURN_IF_ERROR(check_count(count));
   SPARCL_RETURN_IF_ERROR(check_density(density));
   if (block == 0) return Status(Code::kInvalidArgument, "a block of 0 elements: at least 1 is needed");
   Mask mask;
@@ -71,8 +81,15 @@ Result<Mask> Mask::random_blocks(std::uint64_t count, std::uint64_t block, doubl
 
 void Mask::set_step(std::uint64_t step) {
   if (kind_ == Kind::kIndices || step == step_) return;
-  step_ = step;
-  draw();
+  Mask drawn;  // what this one holds stays if there is no memory for another
+  drawn.kind_ = kind_;
+  drawn.count_ = count_;
+  drawn.block_ = block_;
+  drawn.chosen_ = chosen_;
+  drawn.seed_ = seed_;
+  drawn.step_ = step;
+  drawn.draw();
+  *this = std::move(drawn);
 }
 
 void Mask::draw() {
@@ -93,6 +110,7 @@ void Mask::draw() {
 }
 
 void Mask::draw_elements() {
+  if (chosen_ == 0) return;
   RandomChoice choice(count_, chosen_, seed_, step_);
   positions_.resize(size_ + kernels::kPositionSlack);
   static_assert(kBlock == kStratum);

@@ -82,7 +82,7 @@ typedef enum {
   sparclProd = 1,
   sparclMax = 2,
   sparclMin = 3,
-  sparclAvg = 4, /* the sum over the number of ranks: floats to the nearest, integers towards zero */
+  sparclAvg = 4, /* the sum over the number of ranks: floats to the nearest; integers towards zero, of a sum modulo their range */
   sparclRedOpForceInt = 0x7fffffff
 } sparclRedOp_t;
 
@@ -285,9 +285,10 @@ SPARCL_API sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices,
                                                 sparclDataType_t datatype, int root, sparclComm_t comm, sparclStream_t stream);
 
 /* ---- shared masks ----
- * Elements of an array that all ranks know, so that nothing about them is sent: each rank makes the same mask. It takes 2 bytes an
- * element that it has (a mask of blocks: 8 bytes a block). Not to be changed or destroyed while a call with it is in flight:
- * sparclInvalidUsage. */
+ * Elements of an array that all ranks know, so that nothing about them is sent: each rank makes the same mask in the same way (one
+ * of indices is another than a random one, whatever they hold). It takes 2 bytes an element that it has and 16 for each 64 Ki
+ * elements of the array that have some (a mask of blocks: 8 bytes a block). Ranks that are threads may share one. Not to be changed or
+ * destroyed while a call with it is in flight: sparclInvalidUsage. count: up to 2^44. */
 
 /*  indices: nnz element numbers, strictly ascending, below count; they are copied. */
 SPARCL_API sparclResult_t sparclMaskCreateIndices(sparclMask_t* mask, const uint64_t* indices, size_t nnz, size_t count);
@@ -312,7 +313,7 @@ SPARCL_API sparclResult_t sparclMaskDestroy(sparclMask_t mask);
  *  sendbuff: count elements, only read. recvbuff: as many, of which those in the mask are written with the sum (or what op says) over
  *  all ranks, the others are left as they were; it may be sendbuff. count: that of the mask.
  * The same bits on every rank and in every run: ranks are combined in one tree, whatever the algorithm (SPARCL_ALGO_ALLREDUCE) and
- * the order of arrival; -0 counts as +0, a NaN has one pattern, types of 8 and 16 bits are summed in float32 and rounded once.
+ * the order of arrival; -0 counts as +0, a NaN has one pattern, floats of 8 and 16 bits are summed in float32 and rounded once.
  * After an error that ends the communicator recvbuff may hold some of the result. */
 SPARCL_API sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                                 sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclStream_t stream);

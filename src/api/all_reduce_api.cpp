@@ -44,6 +44,7 @@ Status check_reduction(int op) {
 Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype, int op, const sparclMask* mask,
                     sparclStream_t stream) {
   SPARCL_RETURN_IF_ERROR(first_error({check_type(datatype), check_reduction(op), check_stream(stream)}));
+  if (op == sparclAvg && datatype == sparclBool) return Status(Code::kInvalidArgument, "sparclAvg of sparclBool has no meaning");
   if (mask == nullptr) return Status(Code::kInvalidArgument, "mask is NULL");
   if (mask->mask.count() != count) {
     return Status(Code::kInvalidArgument,

@@ -115,6 +115,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   SPARCL_RETURN_IF_ERROR(flight::check_flight_settings());
   Configuration made;
   collectives::CommContext& context = made.context;
+  if (const Result<std::string> level = setting_choice("DEBUG"); !level.ok()) return level.status();
   const Result<double> timeout = timeout_of(config);
   if (!timeout.ok()) return timeout.status();
   made.timeout_s = *timeout;

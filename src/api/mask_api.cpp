@@ -1,6 +1,4 @@
 // Shared masks behind the C interface.
-#include "src/api/mask_handle.hpp"
-
 #include <fmt/format.h>
 
 #include <memory>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "src/api/error.hpp"
+#include "src/api/mask_handle.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -25,7 +24,7 @@ sparclResult_t create(const char* function, sparclMask_t* mask, Make&& make) {
     if (mask == nullptr) return Status(Code::kInvalidArgument, prefix + "mask is NULL");
     Result<Mask> made = make();
     if (!made.ok()) return made.status().with_prefix(prefix);
-    *mask = std::make_unique<sparclMask>(sparclMask{std::move(*made)}).release();
+    *mask = std::make_unique<sparclMask>(std::move(*made)).release();
     return Status();
   });
 }

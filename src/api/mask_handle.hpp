@@ -1,10 +1,14 @@
 #pragma once
 // The mask behind the handle.
 
+#include <atomic>
+#include <utility>
+
 #include "collectives/mask/mask.hpp"
 #include "sparcl/sparcl.h"
 
 struct sparclMask {
+  explicit sparclMask(sparcl::collectives::Mask made) : mask(std::move(made)) {}
   sparcl::collectives::Mask mask;
-  int calls_in_flight = 0;
+  std::atomic<int> calls_in_flight{0};  // of all communicators: ranks that are threads may share a mask
 };

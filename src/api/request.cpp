@@ -73,6 +73,7 @@ sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* r
       if (!pending.comm->engine.step()) break;
     }
     if (!pending.task.done()) {
+      pending.comm->transport->leave_waiting();
       *done = 0;
       return sparclSuccess;
     }

@@ -91,7 +91,7 @@ Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given
   if (!options.ok()) return options.status();
   if (config.heartbeat == 1 && !*options) *options = HeartbeatOptions();
   if (config.heartbeat == 2) options->reset();
-  if (*options && config.liveness_s > 0) (*options)->silence_s = std::max(config.liveness_s, 3 * (*options)->period_s);
+  if (*options && config.liveness_s > 0) (*options)->set_silence(config.liveness_s);
   return options;
 }
 

@@ -104,6 +104,9 @@ class Transport {
   // beyond `until` on the own clock.
   virtual void idle(std::uint64_t turns, double until_seconds) = 0;
 
+  // The caller goes away with operations pending, and may come back late: whoever it waits for is to be looked after meanwhile.
+  virtual void leave_waiting() {}
+
   // Monotonic seconds.
   virtual double now() = 0;
 

@@ -147,6 +147,9 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
        },
        "9 is no reduction"},
       {[](float* x, sparclMask_t mask, sparclComm_t comm) {
+         return sparclAllReduceMasked(x, x, 100, sparclBool, sparclAvg, mask, comm, nullptr);
+       }, "sparclAvg of sparclBool"},
+      {[](float* x, sparclMask_t mask, sparclComm_t comm) {
          return sparclAllReduceMasked(x, x, 100, static_cast<sparclDataType_t>(77), sparclSum, mask, comm, nullptr);
        },
        "77 is no data type"},

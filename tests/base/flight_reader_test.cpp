@@ -95,7 +95,7 @@ TEST_F(FlightReader, DamagedHeadsAreRefused) {
   };
   EXPECT_EQ(code_after([](FileHead&) {}), Code::kSuccess);
   EXPECT_EQ(code_after([](FileHead& head) { head.magic[7] ^= 1; }), Code::kCorrupt);
-  EXPECT_EQ(code_after([](FileHead& head) { head.layout_version = 2; }), Code::kUnsupported);
+  EXPECT_EQ(code_after([](FileHead& head) { head.layout_version = kLayoutVersion + 1; }), Code::kUnsupported);
   EXPECT_EQ(code_after([](FileHead& head) { head.trail_bytes = 0; }), Code::kCorrupt);
   EXPECT_EQ(code_after([](FileHead& head) { head.record_count += 1; }), Code::kCorrupt);
   EXPECT_EQ(code_after([](FileHead& head) { head.record_bytes = UINT32_MAX; }), Code::kCorrupt);

@@ -116,7 +116,7 @@ TEST(Mask, OfArraysBeyond32Bits) {
   const Result<Mask> mask = Mask::of_indices(indices, count);
   ASSERT_TRUE(mask.ok());
   EXPECT_EQ(indices_of(*mask), indices);
-  const Result<Mask> drawn = Mask::random(count, 1e-6, 1);  // sorted, not by a bitmap of a gigabyte
+  const Result<Mask> drawn = Mask::random(count, 1e-6, 1);
   ASSERT_TRUE(drawn.ok());
   EXPECT_EQ(drawn->size(), 8'590u);
   EXPECT_GT(indices_of(*drawn).back(), std::uint64_t{1} << 32);
@@ -127,6 +127,8 @@ TEST(Mask, RefusesWhatIsNone) {
   EXPECT_THAT(std::string(Mask::of_indices(twice, 10).status().message()), HasSubstr("indices[0] = 3 is followed by 3"));
   EXPECT_THAT(std::string(Mask::of_indices(beyond, 10).status().message()), HasSubstr("indices[0] is 10"));
   EXPECT_FALSE(Mask::random(10, -0.1, 0).ok());
+  EXPECT_FALSE(Mask::random(std::uint64_t{1} << 45, 0, 0).ok());
+  EXPECT_FALSE(Mask::of_indices({}, ~std::uint64_t{0}).ok());
   EXPECT_FALSE(Mask::random(10, std::nan(""), 0).ok());
   EXPECT_FALSE(Mask::random(10, 1.5, 0).ok());
   EXPECT_FALSE(Mask::random_blocks(10, 0, 0.5, 0).ok());

@@ -142,6 +142,60 @@ class SparseFlight final : public Flight {
   Content before_;
 };
 
+// In place. What is in the mask becomes the sum over all ranks; after an error that ends the communicator some of it may be.
+class MaskedFlight final : public Flight {
+ public:
+  MaskedFlight(const Step& step, int rank, int ranks, Deviation deviation)
+      : content_(masked_content(step)), deviation_(deviation), before_(masked_values(step, rank)), held_(before_), after_(before_) {
+    if (deviation == Deviation::kCount && content_.count > 1) --content_.count;
+    if (deviation == Deviation::kRoot) ++content_.mask_seed;
+    (void)sparclMaskCreateRandom(&mask_, content_.count, content_.density, content_.mask_seed);
+    std::size_t entries = 0;
+    (void)sparclMaskGetIndices(mask_, nullptr, 0, &entries);
+    indices_.resize(entries);
+    (void)sparclMaskGetIndices(mask_, indices_.data(), entries, &entries);
+    for (const std::uint64_t i : indices_) after_[i] = 0;
+    for (int other = 0; other < ranks; ++other) {
+      const std::vector<std::int64_t> values = masked_values(step, other);
+      for (const std::uint64_t i : indices_) after_[i] = add(after_[i], values[i]);
+    }
+  }
+  ~MaskedFlight() override { (void)sparclMaskDestroy(mask_); }
+
+  sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
+    const sparclDataType_t type = deviation_ == Deviation::kDatatype ? sparclUint8 : sparclInt64;
+    return request != nullptr
+               ? sparclIAllReduceMasked(held_.data(), held_.data(), content_.count, type, sparclSum, mask_, comm, request)
+               : sparclAllReduceMasked(held_.data(), held_.data(), content_.count, type, sparclSum, mask_, comm, nullptr);
+  }
+
+  Holds judge(bool succeeded) override {
+    if (succeeded) return compare(held_ == before_, held_ == after_);
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      if (held_[i] != before_[i] && held_[i] != after_[i]) return Holds::kNeither;
+    }
+    return Holds::kOld;
+  }
+
+  // Of what all ranks hold alike.
+  std::uint64_t hash() const override {
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (const std::uint64_t i : indices_) hash = add_to_hash(hash, &held_[i], sizeof held_[i]);
+    return hash;
+  }
+
+ private:
+  static std::int64_t add(std::int64_t a, std::int64_t b) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  }
+
+  MaskedContent content_;
+  Deviation deviation_;
+  sparclMask_t mask_ = nullptr;
+  std::vector<std::uint64_t> indices_;
+  std::vector<std::int64_t> before_, held_, after_;
+};
+
 }  // namespace
 
 const char* name_of(Holds holds) {
@@ -178,6 +232,8 @@ std::unique_ptr<Flight> make_flight(const Step& step, int rank, int ranks, Model
       return std::make_unique<DeltaFlight>(own, rank, ranks, array, deviation);
     case StepKind::kUpdate:
       return std::make_unique<UpdateFlight>(own, rank, ranks, model, deviation);
+    case StepKind::kMasked:
+      return std::make_unique<MaskedFlight>(own, rank, ranks, deviation);
     case StepKind::kSparse:
       break;
   }

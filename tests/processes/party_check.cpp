@@ -65,6 +65,7 @@ void Check::finish() {
     const bool as_expected = end == End::kAny || (end == End::kClean ? record.exited_with(0) : record.died_of(SIGKILL));
     EXPECT_TRUE(as_expected) << "rank " << rank << ": " << record.describe_end();
     tally.deaths += record.died_of(SIGKILL);
+    for (const ProcessLine& line : record.lines) EXPECT_THAT(line.text, testing::Not(HasSubstr("UCX  WARN"))) << "rank " << rank;
     const RankStory story = party_.story(rank);
     for (const StepRecord& step : story.steps) {
       EXPECT_TRUE(step.right) << "rank " << rank << " step " << step.step << ": holds " << step.holds << ", code " << step.code;

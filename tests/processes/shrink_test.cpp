@@ -99,7 +99,7 @@ TEST_P(Shrink, AfterADeathInIt) {
   if (std::getenv("SPARCL_TEST_SEED") != nullptr || testing::Test::HasFailure()) return;
   // ThreadSanitizer takes few seeds; and of several processes with one row, each may see the same few places.
   if (tally.parties < static_cast<int>(kSecondPlaces.size()) || std::getenv("SPARCL_TEST_SHARD") != nullptr) return;
-  EXPECT_GT(met.size(), kSecondPlaces.size() / 2) << "hardly any place kills";
+  EXPECT_GE(met.size(), kSecondPlaces.size() / 2) << "hardly any place kills";
 }
 
 // Nobody is dead: the one who gave up goes on with the others.

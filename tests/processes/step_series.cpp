@@ -35,7 +35,10 @@ std::size_t bytes_of(sparclDataType_t datatype) {
   }
 }
 
-const char* name_of(StepKind kind) { return kind == StepKind::kDelta ? "delta" : kind == StepKind::kUpdate ? "update" : "sparse"; }
+const char* name_of(StepKind kind) {
+  constexpr std::array kNames{"delta", "update", "sparse", "masked"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
 
 std::vector<TensorShape> shapes_of(StepKind kind, std::uint64_t series) {
   SeededRandom random = random_of(series, 100 + static_cast<std::uint64_t>(kind));
@@ -81,11 +84,23 @@ SparseContent sparse_content(const Step& step) {
   return content;
 }
 
+MaskedContent masked_content(const Step& step) {
+  SeededRandom random(step.seed);
+  return {pick(kCounts, random), step.share, random.next()};
+}
+
+std::vector<std::int64_t> masked_values(const Step& step, int rank) {
+  SeededRandom random(mix64(step.seed ^ static_cast<std::uint64_t>(rank + 1)));
+  std::vector<std::int64_t> values(masked_content(step).count);
+  for (std::int64_t& value : values) value = static_cast<std::int64_t>(random.next());  // sums modulo 2^64
+  return values;
+}
+
 std::vector<Step> make_series(std::uint64_t series, int ranks, int steps) {
   SeededRandom random = random_of(series, 300);
   std::vector<Step> all(static_cast<std::size_t>(steps));
   for (Step& step : all) {
-    step.kind = static_cast<StepKind>(random.below(3));
+    step.kind = static_cast<StepKind>(random.below(4));
     step.root = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
     step.nonblocking = random.chance(0.5);
     constexpr std::array kShares{0.0, 0.01, 0.1, 0.9};

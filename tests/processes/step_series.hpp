@@ -12,7 +12,7 @@ namespace sparcl::test {
 
 using ByteList = std::vector<unsigned char>;
 
-enum class StepKind : std::uint8_t { kDelta, kUpdate, kSparse };
+enum class StepKind : std::uint8_t { kDelta, kUpdate, kSparse, kMasked };
 
 struct Step {
   StepKind kind = StepKind::kDelta;
@@ -41,6 +41,15 @@ struct SparseContent {
   ByteList values;
 };
 SparseContent sparse_content(const Step& step);
+
+// What a rank gives to a masked all-reduce: of all elements, of which the mask has some.
+struct MaskedContent {
+  std::uint64_t count = 0;
+  double density = 0;
+  std::uint64_t mask_seed = 0;
+};
+MaskedContent masked_content(const Step& step);
+std::vector<std::int64_t> masked_values(const Step& step, int rank);
 
 std::vector<Step> make_series(std::uint64_t series, int ranks, int steps);
 

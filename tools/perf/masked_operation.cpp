@@ -1,7 +1,11 @@
+#include <algorithm>
+
 #include "tools/perf/perf_operation.hpp"
 
 namespace sparcl::perf {
 namespace {
+
+constexpr std::byte kUntouched{0xa5};
 
 class MaskedOperation final : public Operation {
  public:
@@ -17,6 +21,7 @@ class MaskedOperation final : public Operation {
     for (std::uint64_t i = 0; i < count; ++i) put(type_, send_.data(), i, value_of(comm.rank(), i));
   }
 
+  void reset() override { std::fill(receive_.begin(), receive_.end(), kUntouched); }
   void call(Comm& comm) override {
     if (redraw_) mask_.set_step(++step_);
     check(sparclAllReduceMasked(send_.data(), receive_.data(), count_, type_.type, sparclSum, mask_.get(), comm.get(), nullptr),
@@ -31,7 +36,9 @@ class MaskedOperation final : public Operation {
       int sum = 0;
       for (int rank = 0; rank < ranks_; ++rank) sum += value_of(rank, i);
       wrong += !holds(type_, receive_.data(), i, sum);
+      std::fill_n(receive_.begin() + static_cast<std::ptrdiff_t>(i * type_.bytes), type_.bytes, kUntouched);
     }
+    for (const std::byte byte : receive_) wrong += byte != kUntouched;  // outside the mask
     return wrong;
   }
 

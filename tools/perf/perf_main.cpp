@@ -170,6 +170,7 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   app.footer("Exit codes: 0 ok, 1 a result was wrong or a call failed, 2 usage.");
   try {
     app.parse(argc, argv);
+    if (options.least_bytes == 0) throw CLI::ValidationError("-b must be at least one byte");
     if (options.least_bytes > options.most_bytes) throw CLI::ValidationError("-b is larger than -e");
     exit_code = -1;
   } catch (const CLI::ParseError& error) {

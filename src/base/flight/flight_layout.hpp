@@ -15,7 +15,7 @@
 namespace sparcl::flight {
 
 inline constexpr std::array<char, 8> kMagic{'s', 'p', 'a', 'r', 'c', 'l', 'F', 'R'};
-inline constexpr std::uint32_t kLayoutVersion = 1;  // of this file: raise it with any change below
+inline constexpr std::uint32_t kLayoutVersion = 2;  // of this file: raise it with any change below
 inline constexpr std::size_t kPageBytes = 4096;
 inline constexpr std::size_t kTrailBytes = 5 * kPageBytes;
 inline constexpr std::size_t kTrails = 256;  // communicators of a process; heuristic. Only what is used takes memory.

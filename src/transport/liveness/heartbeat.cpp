@@ -7,6 +7,12 @@
 
 namespace sparcl {
 
+void HeartbeatOptions::set_silence(double seconds) {
+  silence_s = std::max(seconds, 3 * period_s);  // one lost datagram is no death
+  // Whoever waits says so now and then; on a crowded machine later than it would.
+  watch_s = std::max({1.0, 3 * period_s, silence_s / 2});
+}
+
 Result<std::optional<HeartbeatOptions>> heartbeat_options() {
   const Result<std::string> wanted = setting_choice("HEARTBEAT");
   const Result<double> period_ms = setting_number("HEARTBEAT_MS");
@@ -15,9 +21,7 @@ Result<std::optional<HeartbeatOptions>> heartbeat_options() {
   if (*wanted == "off") return std::optional<HeartbeatOptions>();
   HeartbeatOptions options;
   options.period_s = std::max(*period_ms, 1.0) * 1e-3;
-  options.silence_s = std::max(*silence_s, 3 * options.period_s);  // one lost datagram is no death
-  // Whoever waits says so now and then; on a crowded machine later than it would.
-  options.watch_s = std::max({1.0, 3 * options.period_s, options.silence_s / 2});
+  options.set_silence(*silence_s);
   return std::optional(options);
 }
 

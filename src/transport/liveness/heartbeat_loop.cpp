@@ -260,7 +260,9 @@ bool Heartbeat::Loop::tick(double now) {
 void Heartbeat::Loop::look_at(std::size_t rank, double now) {
   Peer& peer = peers_[rank];
   if (peer.left_at >= 0) {
-    if (now - peer.left_at >= options_.left_grace_s) bury(rank, "has left the communicator");
+    const double last_watch = peer.watched_until.load(std::memory_order_relaxed) - options_.watch_s;
+    const bool is_waited_for = last_watch >= peer.left_at;  // else it left when nobody needed it any more
+    if (is_waited_for && now - peer.left_at >= options_.left_grace_s) bury(rank, "has left the communicator");
     return;
   }
   // Little more than the time in which this thread ran: after a stop of this process the peers are not to blame. On a machine with

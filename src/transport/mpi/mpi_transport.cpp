@@ -22,7 +22,7 @@ namespace {
 // How often progress() looks for signals and for what closed channels left behind. Heuristic: a look costs about as much as ten turns.
 constexpr std::uint32_t kTurnsPerLook = 128;
 constexpr double kUnwatchedSeconds = 0.01;  // most waits are over by then: they cost the heartbeat's thread nothing
-constexpr double kSecondsPerWatch = 0.1;    // a tenth of what a watch lasts
+constexpr double kSecondsPerWatch = 0.1;    // a watch lasts ten times as long, or more
 constexpr std::size_t kClosedRemembered = 64;
 constexpr std::size_t kScratchKept = 64;
 

@@ -47,6 +47,9 @@ class MpiTransport final : public Transport {
   void cancel(const OperationRef& operation) override;
   Status progress(std::vector<OperationRef>& completed) override;
   void idle(std::uint64_t turns, double until_seconds) override;
+  void leave_waiting() override {
+    if (heartbeat_ != nullptr) watch_waited_for(now());
+  }
   double now() override { return MPI_Wtime(); }
   void signal(int peer, const Signal& signal) override;
   bool poll_signal(Signal& signal) override { return signals_.poll(signal); }

@@ -33,23 +33,8 @@ ucs_memory_type_t memory_type(const Buffer& buffer) {
   return buffer.space() == MemorySpace::kDevice ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
 }
 
-// Whether UCX_TLS leaves shared memory in. UCX tells which lanes an endpoint has only once it has chosen them.
-bool may_share_memory() {
-  const char* text = std::getenv("UCX_TLS");
-  if (text == nullptr || *text == '\0') return true;
-  std::string_view rest(text);
-  const bool excludes = rest.starts_with('^');
-  if (excludes) rest.remove_prefix(1);
-  bool found = false;
-  while (!rest.empty()) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    for (const std::string_view name : {"all", "shm", "sm", "mm", "posix", "sysv", "xpmem", "cma", "knem"}) {
-      found = found || rest.substr(0, comma) == name;
-    }
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-  }
-  return found != excludes;
-}
+// UCX tells which lanes an endpoint has only once it has chosen them.
+bool may_share_memory() { return ucx_may_use({"all", "shm", "sm", "mm", "posix", "sysv", "xpmem", "cma", "knem"}); }
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -72,6 +57,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
     if (opened.ok()) heartbeat = std::move(*opened);
     if (heartbeat != nullptr) own.liveness = heartbeat->card();
   }
+  if (!trouble.ok()) own.address.clear();  // what tells the others
   const Result<std::vector<Bytes>> all = gather(own.serialise());
   SPARCL_RETURN_IF_ERROR(trouble);
   if (!all.ok()) return all.status();

@@ -47,6 +47,7 @@ class UcxTransport final : public Transport {
   void cancel(const OperationRef& operation) override;
   Status progress(std::vector<OperationRef>& completed) override;
   void idle(std::uint64_t turns, double until_seconds) override;
+  void leave_waiting() override { watch_waited_for(); }
   double now() override;
   void signal(int peer, const Signal& signal) override;
   void flush_signals(double seconds) override;

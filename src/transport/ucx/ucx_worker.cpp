@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "src/base/log.hpp"
 #include "src/transport/ucx/ucx_error.hpp"
@@ -17,14 +18,32 @@ namespace {
 // Over TCP, peers whose death is to be told are sent large messages through segments (UCX 1.13 puts only without that): of 64 KiB
 // by default, which gave 0.55 to 0.7 of the bandwidth of the better peer; 256 KiB give 0.9.
 void prefer_large_segments(ucp_config_t* config) {
+  // UCX warns of settings of lanes that it does not open.
+  if (!ucx_may_use({"all", "tcp"}) || std::getenv("UCX_NET_DEVICES") != nullptr) return;
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  const std::string prefix = std::pair(major, minor) >= std::pair(1U, 17U) ? "TCP_" : "";  // which names it knows them by
   for (const std::string name : {"TX_SEG_SIZE", "RX_SEG_SIZE"}) {
-    if (std::getenv(("UCX_TCP_" + name).c_str()) != nullptr) continue;
-    // Releases differ in whether a transport's settings have its name in front here; one that means nothing does nothing.
-    for (const std::string& key : {name, "TCP_" + name}) (void)ucp_config_modify(config, key.c_str(), "256k");
+    if (std::getenv(("UCX_TCP_" + name).c_str()) == nullptr) (void)ucp_config_modify(config, (prefix + name).c_str(), "256k");
   }
 }
 
 }  // namespace
+
+bool ucx_may_use(std::initializer_list<std::string_view> names) {
+  const char* text = std::getenv("UCX_TLS");
+  if (text == nullptr || *text == '\0') return true;
+  std::string_view rest(text);
+  const bool excludes = rest.starts_with('^');
+  if (excludes) rest.remove_prefix(1);
+  bool found = false;
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    found = found || std::find(names.begin(), names.end(), rest.substr(0, comma)) != names.end();
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return found != excludes;
+}
 
 Result<std::unique_ptr<UcxWorker>> UcxWorker::open() {
   std::unique_ptr<UcxWorker> made(new UcxWorker);
