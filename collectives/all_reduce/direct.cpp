@@ -1,4 +1,4 @@
-// Each rank sends all it has to all others, and reduces for itself: one round, for few bytes or two ranks.
+// Each rank sends all it has to all others, and reduces for itself: one round, for few bytes.
 // Cost: (P - 1) alpha + (P - 1) B beta + P B gamma.
 #include <array>
 

@@ -159,10 +159,12 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   app.add_option("--density", options.density, "share of the elements that are sent")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--overlap", options.overlap, "of the ranks' elements; masked calls and broadcasts have one set of them")
+  app.add_option("--overlap", options.overlap, "share of each rank's elements that all have; no operation of today uses it")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--algo", options.algorithm, "forces an algorithm, as SPARCL_ALGO_... does")->capture_default_str();
+  app.add_option("--algo", options.algorithm, "forces an algorithm of the operation, as SPARCL_ALGO_... does")
+      ->check(CLI::IsMember({"auto", "direct", "owner", "chain", "binary_tree", "binomial_tree"}))
+      ->capture_default_str();
   app.add_option("--iters", options.iterations, "timed calls of a size")->check(CLI::Range(1, 1'000'000))->capture_default_str();
   app.add_option("--warmup", options.warmup, "calls before them")->check(CLI::Range(0, 1'000'000))->capture_default_str();
   app.add_flag("--redraw", options.redraw, "allreduce_masked: each call draws its mask anew");
