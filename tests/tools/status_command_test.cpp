@@ -163,6 +163,8 @@ TEST(StatusCommand, ReadsAProcessThatWasKilledUntilItsRecordIsRemoved) {
   const json seen = victim.look();
   EXPECT_EQ(seen["process"], "dead");
   expect_hang_is_named(seen);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(victim.look()["comms"], seen["comms"]) << "its times stand still";
   const json list = run_program({"status", "--json"}).json();
   bool listed = false;
   for (const json& each : list["processes"]) listed = listed || std::to_string(each.value("pid", 0)) == victim.pid();

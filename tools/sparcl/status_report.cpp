@@ -100,6 +100,18 @@ Json head_json(const Snapshot& snapshot) {
           {"recorded_since", flight::wall_seconds(snapshot.head, snapshot.head.monotonic_ns)}};
 }
 
+// Times of a process that is no more are counted to its last sign of life, not to now.
+std::uint64_t seen_until(const Snapshot& snapshot, std::uint64_t now_ns) {
+  if (snapshot.life != flight::Life::kDead) return now_ns;
+  std::uint64_t last = snapshot.head.monotonic_ns;
+  for (const TrailSnapshot& trail : snapshot.trails) {
+    last = std::max({last, trail.head.turned_ns, trail.head.changed_ns});
+    for (std::size_t i = 0; i < trail.records.count; ++i)
+      last = std::max({last, trail.records.records[i].begin_ns, trail.records.records[i].end_ns});
+  }
+  return std::min(last, now_ns);
+}
+
 std::string life_text(const Snapshot& snapshot) {
   switch (snapshot.life) {
     case flight::Life::kRunning:
@@ -131,6 +143,7 @@ const Record* longest_running(const Snapshot& snapshot, const TrailSnapshot** of
 }  // namespace
 
 std::string process_text(const Snapshot& snapshot, std::uint64_t now_ns) {
+  now_ns = seen_until(snapshot, now_ns);
   const flight::FileHead& head = snapshot.head;
   std::string text =
       fmt::format("process {} ({}) on host {} {}; sparcl {}, recorded since {}\n", head.pid, plain(head.program), plain(head.host),
@@ -148,6 +161,7 @@ std::string process_text(const Snapshot& snapshot, std::uint64_t now_ns) {
 }
 
 Json process_json(const Snapshot& snapshot, std::uint64_t now_ns) {
+  now_ns = seen_until(snapshot, now_ns);
   Json json = head_json(snapshot);
   Json comms = Json::array();
   for (const TrailSnapshot& trail : snapshot.trails) comms.push_back(trail_json(snapshot.head, trail, now_ns));
@@ -156,6 +170,7 @@ Json process_json(const Snapshot& snapshot, std::uint64_t now_ns) {
 }
 
 std::string process_line(const Snapshot& snapshot, std::uint64_t now_ns) {
+  now_ns = seen_until(snapshot, now_ns);
   flight::LineWriter line;
   const TrailSnapshot* trail = nullptr;
   if (const Record* record = longest_running(snapshot, &trail); record != nullptr) {
@@ -174,6 +189,7 @@ std::string process_line(const Snapshot& snapshot, std::uint64_t now_ns) {
 }
 
 Json process_summary(const Snapshot& snapshot, std::uint64_t now_ns) {
+  now_ns = seen_until(snapshot, now_ns);
   Json json = head_json(snapshot);
   json["comms"] = snapshot.trails.size();
   const TrailSnapshot* trail = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 #include "src/transport/liveness/heartbeat_loop.hpp"
 
@@ -22,6 +23,10 @@ Result<std::optional<HeartbeatOptions>> heartbeat_options() {
   HeartbeatOptions options;
   options.period_s = std::max(*period_ms, 1.0) * 1e-3;
   options.set_silence(*silence_s);
+  if (options.silence_s > *silence_s) {
+    log_warn("SPARCL_LIVENESS_S={:g} is less than three pings (SPARCL_HEARTBEAT_MS={:g}): a silent rank is given up after {:g} s",
+             *silence_s, *period_ms, options.silence_s);
+  }
   return std::optional(options);
 }
 
