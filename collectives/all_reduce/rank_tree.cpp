@@ -33,7 +33,7 @@ void RankTree::reduce(std::span<const std::byte* const> by_rank, std::size_t val
 // As a binary counter: equal neighbours on the stack are combined as soon as they meet, what is left from the last on.
 void RankTree::reduce_chunk(std::span<const std::byte* const> by_rank, std::size_t offset_bytes, std::size_t count,
                             std::byte* result) {
-  const kernels::CombineKernel* combine = kernels_.combine[static_cast<std::size_t>(reduction_.op)];
+  kernels::CombineKernel* const combine = kernels_.combine[static_cast<std::size_t>(reduction_.op)];
   std::array<std::size_t, 64> ranks_of;  // that a level holds
   std::size_t top = 0;
   const auto combine_top = [&] {
