@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/kernel_set.hpp"
+#include "kernels/ref/ref_access.hpp"
 #include "kernels/ref/ref_classes.hpp"
 #include "kernels/ref/ref_rans.hpp"
 #include "kernels/ref/ref_reduce.hpp"
@@ -11,17 +12,8 @@
 namespace sparcl::kernels {
 namespace {
 
-template <class T>
-T load(const std::byte* array, std::size_t i) {
-  T value;
-  std::memcpy(&value, array + i * sizeof value, sizeof value);
-  return value;
-}
-
-template <class T>
-void store(std::byte* array, std::size_t i, T value) {
-  std::memcpy(array + i * sizeof value, &value, sizeof value);
-}
+using ref::load;
+using ref::store;
 
 template <class T>
 std::size_t diff(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first, std::uint16_t* positions) {

@@ -5,22 +5,14 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/ref/ref_access.hpp"
 #include "src/base/number.hpp"
 
 namespace sparcl::kernels {
 namespace {
 
-template <class T>
-T load(const std::byte* array, std::size_t i) {
-  T value;
-  std::memcpy(&value, array + i * sizeof value, sizeof value);
-  return value;
-}
-
-template <class T>
-void store(std::byte* array, std::size_t i, T value) {
-  std::memcpy(array + i * sizeof value, &value, sizeof value);
-}
+using ref::load;
+using ref::store;
 
 // Signed integers as unsigned ones where they wrap around.
 template <class T>
