@@ -23,9 +23,11 @@ struct CallFingerprint {
   std::uint8_t algorithm = 0;      // row of the operation's table
   std::uint8_t verify = 0;         // a codec::Verify
   std::uint8_t fragment_log2 = 0;  // of the bytes of a fragment
-  std::uint8_t reduction = 0;      // a kernels::ReduceOp, or kMean
+  std::uint8_t reduction = 0;      // a kernels::ReduceOp, or kMeanReduction
   friend auto operator<=>(const CallFingerprint&, const CallFingerprint&) = default;
 };
+
+constexpr std::uint8_t kMeanReduction = 4;  // after the last ReduceOp, as sparclRedOp_t numbers it
 
 enum class CallKind : std::uint32_t { kBroadcastDelta = 1, kBroadcastUpdate = 2, kBroadcastSparse = 3, kAllReduceMasked = 4 };
 

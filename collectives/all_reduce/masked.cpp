@@ -7,7 +7,6 @@ namespace sparcl::collectives {
 namespace {
 
 constexpr std::uint8_t kAgreement = 0;
-constexpr std::uint8_t kMean = 4;  // as sparclRedOp_t numbers it
 
 class MaskedValues final : public DenseValues {
  public:
@@ -40,7 +39,7 @@ Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const Mask
   CallFingerprint fingerprint;
   fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
   fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
-  fingerprint.reduction = call.reduction.is_mean ? kMean : static_cast<std::uint8_t>(call.reduction.op);
+  fingerprint.reduction = call.reduction.is_mean ? kMeanReduction : static_cast<std::uint8_t>(call.reduction.op);
   fingerprint.algorithm = static_cast<std::uint8_t>(plan.row_index);
   fingerprint.count = takes_part ? call.mask->count() : 0;
   fingerprint.detail = takes_part ? call.mask->identity() : 0;

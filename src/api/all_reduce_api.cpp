@@ -56,7 +56,7 @@ Status check_masked(const void* send, const void* receive, std::uint64_t count, 
   return Status();
 }
 
-// kMean is a sum that is divided in the end.
+// A mean is a sum that is divided in the end.
 collectives::Reduction reduction_of(int op) {
   if (op == sparclAvg) return {kernels::ReduceOp::kSum, true};
   return {static_cast<kernels::ReduceOp>(op), false};

@@ -13,7 +13,7 @@
 
 namespace sparcl::test {
 
-// Three times what docs/liveness.md promises: several agents' worth of load may be on the machine.
+// Three times what docs/liveness.md promises: other work may load the machine.
 constexpr double kKilledSeconds = 3 * 1.0;
 constexpr double kLeftSeconds = 3 * 2.0;
 constexpr double kStartSeconds = 45;
