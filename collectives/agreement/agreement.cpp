@@ -8,11 +8,10 @@
 
 namespace sparcl::collectives {
 
-Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, const PartList* parts,
-           int first) {
+Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, Subject subject, int first) {
   const int rank = engine.transport().rank();
   const int size = engine.transport().size();
-  Ballot ballot = cast((rank - first + size) % size, fingerprint, mine, parts);
+  Ballot ballot = cast((rank - first + size) % size, fingerprint, mine, subject);
   for (int distance = 1; distance < size; distance *= 2) {
     const int to = (rank + distance) % size;
     const int from = (rank - distance + size) % size;
@@ -32,7 +31,7 @@ Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status 
     if (Status status = co_await engine.wait(sent, "agreement on the call"); !status.ok()) co_return status;
   }
   count_from(ballot, first, size);
-  verdict = verdict_of(ballot, rank, mine, parts);
+  verdict = verdict_of(ballot, rank, mine, subject);
   co_return Status();
 }
 

@@ -1,14 +1,15 @@
 #pragma once
 // The round in which all ranks learn whether all made the same call and whether anybody refuses, without a root.
 //
-// Dissemination (Hensgen, Finkel, Manber 1988): in step t, rank r sends to r + 2^t and hears from r - 2^t; ceil(log2 P) steps of one message
-// of 256 bytes. Minimum and maximum are idempotent, so any P works. Cost: ceil(log2 P) alpha.
+// Dissemination (Hensgen, Finkel, Manber 1988): in step t, rank r sends to r + 2^t and hears from r - 2^t; ceil(log2 P) steps of
+// one message of 256 bytes. Minimum and maximum are idempotent, so any P works. Cost: ceil(log2 P) alpha.
 
 #include <compare>
 #include <cstdint>
 
 #include "collectives/agreement/part_list.hpp"
 #include "collectives/engine/engine.hpp"
+#include "collectives/mask/mask_sketch.hpp"
 
 namespace sparcl::collectives {
 
@@ -31,11 +32,16 @@ constexpr std::uint8_t kMeanReduction = 4;  // after the last ReduceOp, as sparc
 
 enum class CallKind : std::uint32_t { kBroadcastDelta = 1, kBroadcastUpdate = 2, kBroadcastSparse = 3, kAllReduceMasked = 4 };
 
+// What a call is about, for the text of a Mismatch: on all ranks of a call the same of these, or none. Only while the round runs.
+struct Subject {
+  const PartList* parts = nullptr;   // of an update: the first part that differs is named
+  const MaskSketch* mask = nullptr;  // both masks are described
+};
+
 // One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text:
 // success, Mismatch, or the error of the first rank that refuses, counted from `first` on, which is the same on all ranks (a
-// refusing rank's fingerprint does not count). The task's own result is an error only if the comm is poisoned. parts: what the call
-// is about, where it has parts, on all ranks or on none: a Mismatch then names the first that differs.
-Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict,
-           const PartList* parts = nullptr, int first = 0);
+// refusing rank's fingerprint does not count). The task's own result is an error only if the comm is poisoned.
+Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, Subject subject = {},
+           int first = 0);
 
 }  // namespace sparcl::collectives

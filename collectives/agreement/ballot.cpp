@@ -22,18 +22,29 @@ static_assert(sizeof(Ballot) == kBallotBytes && offsetof(Ballot, crc) == 252, "n
 
 std::uint32_t checksum(const Ballot& ballot) { return crc32c(std::as_bytes(std::span(&ballot, 1)).first(offsetof(Ballot, crc))); }
 
-// Where the sketches lie in the text.
-enum class Side : std::size_t { kLeast = 0, kMost = sizeof(PartsSketch) };
-static_assert(2 * sizeof(PartsSketch) <= sizeof(Ballot::text));
+// Where the text holds what a side's call is about: a sketch of a model's parts, or of a mask.
+constexpr std::size_t kSketchBytes = sizeof(Ballot::text) / 2;
+enum class Side : std::size_t { kLeast = 0, kMost = kSketchBytes };
 
-PartsSketch sketch_in(const Ballot& ballot, Side side) {
-  PartsSketch sketch;
+template <class Sketch>
+Sketch sketch_in(const Ballot& ballot, Side side) {
+  static_assert(std::is_trivially_copyable_v<Sketch> && sizeof(Sketch) <= kSketchBytes);
+  Sketch sketch;
   std::memcpy(&sketch, ballot.text.data() + static_cast<std::size_t>(side), sizeof sketch);
   return sketch;
 }
 
-void put_sketch(Ballot& ballot, Side side, const PartsSketch& sketch) {
-  std::memcpy(ballot.text.data() + static_cast<std::size_t>(side), &sketch, sizeof sketch);
+template <class Sketch>
+void put_sketch(Ballot& ballot, const Sketch& sketch) {
+  static_assert(std::is_trivially_copyable_v<Sketch> && sizeof(Sketch) <= kSketchBytes);
+  for (const Side side : {Side::kLeast, Side::kMost}) {
+    std::memcpy(ballot.text.data() + static_cast<std::size_t>(side), &sketch, sizeof sketch);
+  }
+}
+
+void copy_sketch(Ballot& into, const Ballot& from, Side side) {
+  const auto at = static_cast<std::size_t>(side);
+  std::memcpy(into.text.data() + at, from.text.data() + at, kSketchBytes);
 }
 
 std::string_view verify_name(std::uint8_t verify) {
@@ -59,37 +70,52 @@ std::string describe_settings(const CallFingerprint& a, const CallFingerprint& b
   return text;
 }
 
-// A call, with those of its settings that are not as the other's: where arguments differ settings follow, and say nothing.
-std::string describe(const CallFingerprint& call, const CallFingerprint& other, bool with_settings) {
+std::string describe(const CallFingerprint& call, const std::string& more) {
   const DataTypeInfo* type = find_data_type(static_cast<int>(call.datatype));
-  const std::string place = has_root(call.operation) ? fmt::format("root {}", call.root) : std::string(reduction_name(call.reduction));
+  const std::string place =
+      has_root(call.operation) ? fmt::format("root {}", call.root) : std::string(reduction_name(call.reduction));
   return fmt::format("{}(count {}, {}, {}{})", operation_name(call.operation), call.count, type ? type->name : "mixed types", place,
-                     with_settings ? describe_settings(call, other) : "");
+                     more);
 }
 
-constexpr std::string_view kSettings = "settings";
+constexpr std::string_view kSettings = "settings", kMasks = "masks";
 
 // The same on all ranks, up to what each calls the part that differs.
-std::string what_differs(const Ballot& ballot, const PartList* parts) {
+std::string what_differs(const Ballot& ballot, const Subject& subject) {
   const CallFingerprint &a = ballot.least, &b = ballot.most;
   if (a.operation != b.operation) return "operations";
   if (a.root != b.root) return "roots";
-  const auto where =
-      parts != nullptr ? first_difference(sketch_in(ballot, Side::kLeast), sketch_in(ballot, Side::kMost)) : std::nullopt;
-  if (where) return fmt::format("tensors (names, types, shapes or order), first in {}", parts->describe(*where));
+  const auto where = subject.parts != nullptr ? first_difference(sketch_in<PartsSketch>(ballot, Side::kLeast),
+                                                                 sketch_in<PartsSketch>(ballot, Side::kMost))
+                                              : std::nullopt;
+  if (where) return fmt::format("tensors (names, types, shapes or order), first in {}", subject.parts->describe(*where));
   if (a.count != b.count) return "counts";
   if (a.datatype != b.datatype) return "data types";
   if (a.reduction != b.reduction) return "reductions";
-  if (a.detail != b.detail) return has_root(a.operation) ? "options" : "masks";
+  if (a.detail != b.detail) return has_root(a.operation) ? "options" : std::string(kMasks);
   return std::string(kSettings);
 }
 
-Status difference(const Ballot& ballot, const PartList* parts) {
-  const std::string what = what_differs(ballot, parts);
-  const bool in_settings = what == kSettings;
-  return Status(Code::kMismatch, fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}", what,
-                                             ballot.least_rank, describe(ballot.least, ballot.most, in_settings), ballot.most_rank,
-                                             describe(ballot.most, ballot.least, in_settings)));
+// What is said of each side's call besides its arguments.
+struct SideTexts {
+  std::string least, most;
+};
+
+SideTexts texts_of(const Ballot& ballot, std::string& what) {
+  // Where arguments differ settings follow, and say nothing.
+  if (what == kSettings) return {describe_settings(ballot.least, ballot.most), describe_settings(ballot.most, ballot.least)};
+  if (what != kMasks) return {};
+  const auto least = sketch_in<MaskSketch>(ballot, Side::kLeast), most = sketch_in<MaskSketch>(ballot, Side::kMost);
+  if (const std::string in = what_differs(least, most); !in.empty()) what += fmt::format(" ({})", in);
+  return {fmt::format(", mask: {}", describe(least)), fmt::format(", mask: {}", describe(most))};
+}
+
+Status difference(const Ballot& ballot, const Subject& subject) {
+  std::string what = what_differs(ballot, subject);
+  const SideTexts texts = texts_of(ballot, what);
+  return Status(Code::kMismatch,
+                fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}", what, ballot.least_rank,
+                            describe(ballot.least, texts.least), ballot.most_rank, describe(ballot.most, texts.most)));
 }
 
 bool is_rank(std::int32_t number, int ranks) { return number == kNobody || (number >= 0 && number < ranks); }
@@ -102,14 +128,13 @@ bool is_refusal(const Ballot& ballot) {
 
 }  // namespace
 
-Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const PartList* parts) {
+Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const Subject& subject) {
   Ballot ballot;
   if (mine.ok()) {
     ballot.least = ballot.most = fingerprint;
     ballot.least_rank = ballot.most_rank = rank;
-    if (parts != nullptr) {
-      for (const Side side : {Side::kLeast, Side::kMost}) put_sketch(ballot, side, parts->sketch);
-    }
+    if (subject.parts != nullptr) put_sketch(ballot, subject.parts->sketch);
+    if (subject.mask != nullptr) put_sketch(ballot, *subject.mask);
     return ballot;
   }
   ballot.refusing_rank = rank;
@@ -125,13 +150,13 @@ void merge(Ballot& into, const Ballot& other) {
       (into.least_rank == kNobody || std::pair(other.least, other.least_rank) < std::pair(into.least, into.least_rank))) {
     into.least = other.least;
     into.least_rank = other.least_rank;
-    if (has_sketches) put_sketch(into, Side::kLeast, sketch_in(other, Side::kLeast));
+    if (has_sketches) copy_sketch(into, other, Side::kLeast);
   }
   if (other.most_rank != kNobody &&
       (into.most_rank == kNobody || other.most > into.most || (other.most == into.most && other.most_rank < into.most_rank))) {
     into.most = other.most;
     into.most_rank = other.most_rank;
-    if (has_sketches) put_sketch(into, Side::kMost, sketch_in(other, Side::kMost));
+    if (has_sketches) copy_sketch(into, other, Side::kMost);
   }
   if (other.refusing_rank < into.refusing_rank) {
     into.refusing_rank = other.refusing_rank;
@@ -162,12 +187,12 @@ void count_from(Ballot& ballot, int first, int ranks) {
   }
 }
 
-Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const PartList* parts) {
+Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const Subject& subject) {
   if (ballot.refusing_rank == rank) return mine;
   if (ballot.refusing_rank != kNobody) {
     return Status(static_cast<Code>(ballot.refusal), fmt::format("rank {} refused: {}", ballot.refusing_rank, ballot.text.data()));
   }
-  return ballot.least == ballot.most ? Status() : difference(ballot, parts);
+  return ballot.least == ballot.most ? Status() : difference(ballot, subject);
 }
 
 }  // namespace sparcl::collectives

@@ -19,13 +19,13 @@ struct Ballot {
   std::int32_t least_rank = kNobody, most_rank = kNobody;
   std::int32_t refusing_rank = kNobody;
   std::int32_t refusal = 0;      // a Code
-  std::array<char, 172> text{};  // of a refusal; while nobody refuses, the sketches of least's and most's parts
+  std::array<char, 172> text{};  // of a refusal; while nobody refuses, what least's and most's are about
   std::uint32_t crc = 0;         // of all bytes before: last
 };
 constexpr std::size_t kBallotBytes = 256;
 
 // Of one rank alone, by its number in the round. `mine`: its refusal, or success.
-Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const PartList* parts = nullptr);
+Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const Subject& subject = {});
 
 void merge(Ballot& into, const Ballot& other);
 
@@ -39,7 +39,7 @@ std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks);
 void count_from(Ballot& ballot, int first, int ranks);
 
 // Once all ranks are in it: success, Mismatch, or the error of the first rank that refuses. `rank`, `mine`,
-// `parts`: of the caller.
-Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const PartList* parts = nullptr);
+// `subject`: of the caller.
+Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const Subject& subject = {});
 
 }  // namespace sparcl::collectives

@@ -43,8 +43,10 @@ Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const Mask
   fingerprint.algorithm = static_cast<std::uint8_t>(plan.row_index);
   fingerprint.count = takes_part ? call.mask->count() : 0;
   fingerprint.detail = takes_part ? call.mask->identity() : 0;
+  const MaskSketch sketch = takes_part ? call.mask->sketch() : MaskSketch();
+  const Subject subject{.mask = &sketch};
   Status verdict;
-  Task agreement = agree(engine, {number, kAgreement}, fingerprint, call.refusal, verdict);
+  Task agreement = agree(engine, {number, kAgreement}, fingerprint, call.refusal, verdict, subject);
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
   if (!verdict.ok()) {

@@ -45,7 +45,8 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   Stream stream(engine, {number, kData}, valid_root ? fanout.row->links(transport.rank(), call.root, transport.size()) : Links(),
                 fanout.fragment_bytes);
   Status verdict, outcome;
-  Task agreement = agree(engine, {number, kAgreement}, call.fingerprint, call.refusal, verdict, call.parts);
+  const Subject subject{.parts = call.parts};
+  Task agreement = agree(engine, {number, kAgreement}, call.fingerprint, call.refusal, verdict, subject);
   engine.start(agreement);
   const bool sends = call.refusal.ok() && call.source != nullptr;
   while (sends && call.encodes_ahead && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {
@@ -69,7 +70,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   if (!alive.ok()) co_return alive;
   SPARCL_FAILPOINT("broadcast.before_vote");
   // The root speaks first: what the others find wrong in a stream that it broke off comes of that.
-  Task vote = agree(engine, {number, kVote}, CallFingerprint{}, outcome, verdict, nullptr, call.root);
+  Task vote = agree(engine, {number, kVote}, CallFingerprint{}, outcome, verdict, Subject{}, call.root);
   alive = co_await vote;
   if (!alive.ok()) co_return alive;
   report.seconds_exchange = transport.now() - exchange_begin;

@@ -56,8 +56,9 @@ Result<Mask> Mask::random(std::uint64_t count, double density, std::uint64_t see
   SPARCL_RETURN_IF_ERROR(check_count(count));
   SPARCL_RETURN_IF_ERROR(check_density(density));
   Mask mask;
-  mask.kind_ = Kind::kRandom;
+  mask.kind_ = MaskKind::kRandom;
   mask.count_ = count;
+  mask.density_ = density;
   mask.seed_ = seed;
   mask.chosen_ = std::min(count, static_cast<std::uint64_t>(std::llround(density * static_cast<double>(count))));
   mask.draw();
@@ -69,9 +70,10 @@ Result<Mask> Mask::random_blocks(std::uint64_t count, std::uint64_t block, doubl
   SPARCL_RETURN_IF_ERROR(check_density(density));
   if (block == 0) return Status(Code::kInvalidArgument, "a block of 0 elements: at least 1 is needed");
   Mask mask;
-  mask.kind_ = Kind::kBlocks;
+  mask.kind_ = MaskKind::kBlocks;
   mask.count_ = count;
   mask.block_ = block;
+  mask.density_ = density;
   mask.seed_ = seed;
   const std::uint64_t blocks = count / block + (count % block != 0);
   mask.chosen_ = std::min(blocks, static_cast<std::uint64_t>(std::llround(density * static_cast<double>(blocks))));
@@ -80,11 +82,12 @@ Result<Mask> Mask::random_blocks(std::uint64_t count, std::uint64_t block, doubl
 }
 
 void Mask::set_step(std::uint64_t step) {
-  if (kind_ == Kind::kIndices || step == step_) return;
+  if (kind_ == MaskKind::kIndices || step == step_) return;
   Mask drawn;  // what this one holds stays if there is no memory for another
   drawn.kind_ = kind_;
   drawn.count_ = count_;
   drawn.block_ = block_;
+  drawn.density_ = density_;
   drawn.chosen_ = chosen_;
   drawn.seed_ = seed_;
   drawn.step_ = step;
@@ -92,15 +95,25 @@ void Mask::set_step(std::uint64_t step) {
   *this = std::move(drawn);
 }
 
+MaskSketch Mask::sketch() const {
+  MaskSketch made{.kind = kind_, .nnz = size_, .identity = identity_};
+  if (kind_ == MaskKind::kIndices) return made;
+  made.block = kind_ == MaskKind::kBlocks ? block_ : 0;
+  made.density = density_;
+  made.seed = seed_;
+  made.step = step_;
+  return made;
+}
+
 void Mask::draw() {
   identity_ = hash_of(std::array{count_, block_, chosen_, seed_, step_}, static_cast<std::uint64_t>(kind_));
-  const std::uint64_t n = kind_ == Kind::kBlocks ? count_ / block_ + (count_ % block_ != 0) : count_;
+  const std::uint64_t n = kind_ == MaskKind::kBlocks ? count_ / block_ + (count_ % block_ != 0) : count_;
   is_full_ = chosen_ == n;
   size_ = is_full_ ? count_ : chosen_;
   parts_.clear();
   positions_.clear();
   if (is_full_) return;
-  if (kind_ == Kind::kBlocks) {
+  if (kind_ == MaskKind::kBlocks) {
     runs_ = choose(n, chosen_, seed_, step_);
     size_ = chosen_ * block_;
     if (!runs_.empty() && runs_.back() == n - 1) size_ -= n * block_ - count_;
@@ -159,7 +172,7 @@ void Mask::for_runs(std::uint64_t first, std::uint64_t n, const Visit& visit) co
 }
 
 void Mask::write_indices(std::uint64_t* indices) const {
-  if (is_full_ || kind_ == Kind::kBlocks) {
+  if (is_full_ || kind_ == MaskKind::kBlocks) {
     for_runs(0, size_, [&](std::uint64_t at, std::uint64_t own) {
       for (std::uint64_t i = 0; i < own; ++i) *indices++ = at + i;
     });
@@ -173,7 +186,7 @@ void Mask::write_indices(std::uint64_t* indices) const {
 void Mask::pack(const std::byte* array, std::uint64_t first, std::uint64_t n, DataType type, const kernels::KernelSet& kernels,
                 std::byte* packed) const {
   const std::size_t bytes = element_bytes(type);
-  if (is_full_ || kind_ == Kind::kBlocks) {
+  if (is_full_ || kind_ == MaskKind::kBlocks) {
     for_runs(first, n, [&](std::uint64_t at, std::uint64_t own) {
       std::memcpy(packed, array + at * bytes, own * bytes);
       packed += own * bytes;
@@ -189,7 +202,7 @@ void Mask::pack(const std::byte* array, std::uint64_t first, std::uint64_t n, Da
 void Mask::unpack(const std::byte* packed, std::uint64_t first, std::uint64_t n, DataType type, const kernels::KernelSet& kernels,
                   std::byte* array) const {
   const std::size_t bytes = element_bytes(type);
-  if (is_full_ || kind_ == Kind::kBlocks) {
+  if (is_full_ || kind_ == MaskKind::kBlocks) {
     for_runs(first, n, [&](std::uint64_t at, std::uint64_t own) {
       std::memcpy(array + at * bytes, packed, own * bytes);
       packed += own * bytes;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/mask/mask_sketch.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/status.hpp"
 
@@ -25,6 +26,7 @@ class Mask {
   std::uint64_t count() const { return count_; }        // elements of the array
   std::uint64_t size() const { return size_; }          // elements in the mask
   std::uint64_t identity() const { return identity_; }  // equal for equal masks that were made in the same way; for agreement
+  MaskSketch sketch() const;                            // for the text of a Mismatch
 
   // The elements, ascending; room for size().
   void write_indices(std::uint64_t* indices) const;
@@ -37,7 +39,6 @@ class Mask {
               std::byte* array) const;
 
  private:
-  enum class Kind : std::uint8_t { kIndices, kRandom, kBlocks };
   // Positions of the mask in one coding block of the array; empty ones are left out.
   struct Part {
     std::uint64_t block;
@@ -53,11 +54,12 @@ class Mask {
   void take(std::span<const std::uint64_t> ascending);
   void draw_elements();
 
-  Kind kind_ = Kind::kIndices;
+  MaskKind kind_ = MaskKind::kIndices;
   std::uint64_t count_ = 0;
   std::uint64_t size_ = 0;
   std::uint64_t identity_ = 0;
   std::uint64_t block_ = 1;   // elements; kBlocks
+  double density_ = 0;        // as it was given
   std::uint64_t chosen_ = 0;  // elements or blocks, of a random mask
   std::uint64_t seed_ = 0;
   std::uint64_t step_ = 0;

@@ -51,7 +51,7 @@ Status check_masked(const void* send, const void* receive, std::uint64_t count, 
                   fmt::format("count is {}, but the mask is of arrays of {} elements", count, mask->mask.count()));
   }
   if (mask->mask.size() > 0 && (send == nullptr || receive == nullptr)) {
-    return Status(Code::kInvalidArgument, "sendbuff or recvbuff is NULL");
+    return Status(Code::kInvalidArgument, send == nullptr ? "sendbuff is NULL" : "recvbuff is NULL");
   }
   return Status();
 }

@@ -27,7 +27,7 @@ struct Round {
   void run(SimParty& party, const std::vector<PartList>* parts = nullptr) {
     const SimOutcome outcome = party.run([&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
-      return agree(party.engine(rank), kChannel, calls[r], refusals[r], verdicts[r], parts != nullptr ? &(*parts)[r] : nullptr);
+      return agree(party.engine(rank), kChannel, calls[r], refusals[r], verdicts[r], Subject{parts != nullptr ? &(*parts)[r] : nullptr, nullptr});
     });
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     for (int rank = 0; rank < party.size(); ++rank) EXPECT_TRUE(party.result(rank).ok());
@@ -110,6 +110,39 @@ TEST(Agreement, TheFirstPartThatDiffersIsNamedOnAllRanks) {
   }
 }
 
+TEST(Agreement, BothMasksAreDescribedOnAllRanks) {
+  for (const int ranks : {2, 3, 5, 8}) {
+    for (int odd = 0; odd < ranks; ++odd) {
+      SimParty party(ranks, static_cast<std::uint64_t>(odd));
+      Round round(ranks);
+      std::vector<MaskSketch> masks(round.calls.size(), MaskSketch{MaskKind::kBlocks, 640, 1, 64, 0.25, 7, 3});
+      for (CallFingerprint& call : round.calls) call.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
+      const auto at = static_cast<std::size_t>(odd);
+      masks[at] = MaskSketch{MaskKind::kBlocks, 1280, 2, 128, 0.25, 7, UINT64_MAX};
+      round.calls[at].detail = 8;
+      const SimOutcome outcome = party.run([&](int rank) {
+        const auto r = static_cast<std::size_t>(rank);
+        return agree(party.engine(rank), kChannel, round.calls[r], Status(), round.verdicts[r], Subject{nullptr, &masks[r]});
+      });
+      ASSERT_TRUE(outcome.ok()) << outcome.report;
+      for (const Status& verdict : round.verdicts) {
+        EXPECT_EQ(verdict.code(), Code::kMismatch);
+        EXPECT_THAT(verdict.message(), HasSubstr("differ in their masks (block, step): "));
+        EXPECT_THAT(verdict.message(), HasSubstr("mask: blocks of 64, density 0.25, 640 elements, seed 7, step 3)"));
+        EXPECT_THAT(verdict.message(),
+                    HasSubstr("mask: blocks of 128, density 0.25, 1280 elements, seed 7, step 18446744073709551615)"));
+        EXPECT_THAT(verdict.message(), HasSubstr("rank " + std::to_string(odd) + " called"));
+      }
+    }
+  }
+}
+
+TEST(Agreement, AMaskOfNoKindIsDescribedAllTheSame) {
+  const MaskSketch hostile{static_cast<MaskKind>(99), 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(describe(hostile), "of an unknown kind");
+  EXPECT_EQ(what_differs(hostile, MaskSketch{}), "kind");
+}
+
 TEST(Agreement, ARefusalGoesBeforeAPartThatDiffers) {
   SimParty party(4, 1);
   Round round(4);
@@ -153,7 +186,7 @@ TEST(Agreement, WhoSpeaksFirstCanBeChosen) {
                                        Status()};
     const SimOutcome outcome = party.run([&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
-      return agree(party.engine(rank), kChannel, kCall, refusals[r], verdicts[r], nullptr, first);
+      return agree(party.engine(rank), kChannel, kCall, refusals[r], verdicts[r], {}, first);
     });
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     const int speaker = first == 2 || first == 3 ? 3 : 1;

@@ -16,29 +16,36 @@ using collectives::kBallotBytes;
 
 constexpr int kRanks = 5;
 const CallFingerprint kCall{1, 0, 1000, 7, 9, 1};
+const CallFingerprint kMaskedCall{4, 0, 1000, 7, 9, 1};
+const collectives::MaskSketch kMask{collectives::MaskKind::kRandom, 100, 7, 0, 0.1, 5, 3};
+
+void merge_with(const Ballot& theirs, const Status& mine, const CallFingerprint& call, const collectives::Subject& subject) {
+  Ballot ballot = collectives::cast(1, call, mine, subject);
+  collectives::merge(ballot, theirs);
+  Ballot counted = ballot;
+  collectives::count_from(counted, 3, kRanks);
+  for (const std::int32_t rank : {counted.least_rank, counted.most_rank, counted.refusing_rank}) {
+    require(rank == collectives::kNobody || (rank >= 0 && rank < kRanks), "a rank that is named is one");
+  }
+  const Status verdict = collectives::verdict_of(ballot, 1, mine, subject);
+  require(is_code(static_cast<int>(verdict.code())), "a verdict has a code that there is");
+  require(verdict.ok() == verdict.message().empty(), "an error has a text, and success has none");
+  require(mine.ok() || !verdict.ok(), "a refusal is never lost");
+  Ballot again = ballot;
+  collectives::merge(again, theirs);
+  require(again.refusing_rank == ballot.refusing_rank && again.least == ballot.least && again.most == ballot.most,
+          "merging once more changes nothing");
+  Bytes bytes(kBallotBytes);
+  collectives::write_ballot(ballot, bytes.data());
+  require(collectives::read_ballot(bytes, kRanks).has_value(), "what was merged can be passed on");
+}
 
 void run(std::span<const std::byte> input) {
   const auto theirs = collectives::read_ballot(input, kRanks);
   if (!theirs) return;
   for (const Status& mine : {Status(), Status(Code::kInvalidArgument, "no")}) {
-    Ballot ballot = collectives::cast(1, kCall, mine);
-    collectives::merge(ballot, *theirs);
-    Ballot counted = ballot;
-    collectives::count_from(counted, 3, kRanks);
-    for (const std::int32_t rank : {counted.least_rank, counted.most_rank, counted.refusing_rank}) {
-      require(rank == collectives::kNobody || (rank >= 0 && rank < kRanks), "a rank that is named is one");
-    }
-    const Status verdict = collectives::verdict_of(ballot, 1, mine);
-    require(is_code(static_cast<int>(verdict.code())), "a verdict has a code that there is");
-    require(verdict.ok() == verdict.message().empty(), "an error has a text, and success has none");
-    require(mine.ok() || !verdict.ok(), "a refusal is never lost");
-    Ballot again = ballot;
-    collectives::merge(again, *theirs);
-    require(again.refusing_rank == ballot.refusing_rank && again.least == ballot.least && again.most == ballot.most,
-            "merging once more changes nothing");
-    Bytes bytes(kBallotBytes);
-    collectives::write_ballot(ballot, bytes.data());
-    require(collectives::read_ballot(bytes, kRanks).has_value(), "what was merged can be passed on");
+    merge_with(*theirs, mine, kCall, {});
+    merge_with(*theirs, mine, kMaskedCall, {.mask = &kMask});
   }
 }
 
@@ -52,6 +59,15 @@ std::vector<Bytes> seeds() {
       collectives::write_ballot(collectives::cast(rank, call, mine), bytes.data());
       all.push_back(std::move(bytes));
     }
+  }
+  for (const std::uint64_t seed : {4, 6}) {
+    collectives::MaskSketch mask = kMask;
+    mask.seed = seed;
+    CallFingerprint call = kMaskedCall;
+    call.detail = seed;
+    Bytes bytes(kBallotBytes);
+    collectives::write_ballot(collectives::cast(2, call, Status(), {.mask = &mask}), bytes.data());
+    all.push_back(std::move(bytes));
   }
   return all;
 }

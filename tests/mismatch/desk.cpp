@@ -24,9 +24,11 @@ const char* name_of(Operation operation) {
     case Operation::kUpdate:
       return "sparclBroadcastUpdate";
     case Operation::kSparse:
+      return "sparclBroadcastSparse";
+    case Operation::kMasked:
       break;
   }
-  return "sparclBroadcastSparse";
+  return "sparclAllReduceMasked";
 }
 
 sparclResult_t issue(const Arguments& a, sparclComm_t comm, sparclRequest_t* request) {
@@ -42,10 +44,13 @@ sparclResult_t issue(const Arguments& a, sparclComm_t comm, sparclRequest_t* req
       return request != nullptr ? sparclIBroadcastUpdate(a.state, a.version, a.root, comm, request)
                                 : sparclBroadcastUpdate(a.state, a.version, a.root, comm, a.stream);
     case Operation::kSparse:
+      return request != nullptr ? sparclIBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root, comm, request)
+                                : sparclBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root, comm, a.stream);
+    case Operation::kMasked:
       break;
   }
-  return request != nullptr ? sparclIBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root, comm, request)
-                            : sparclBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root, comm, a.stream);
+  return request != nullptr ? sparclIAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask, comm, request)
+                            : sparclAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask, comm, a.stream);
 }
 
 OwnedState::OwnedState(const std::vector<TensorSpec>& tensors) {
@@ -64,6 +69,24 @@ OwnedState::OwnedState(const std::vector<TensorSpec>& tensors) {
 
 OwnedState::~OwnedState() { (void)sparclStateDestroy(state_); }
 
+OwnedMask indices_mask(const std::vector<std::uint64_t>& indices, std::size_t count) {
+  sparclMask_t mask = nullptr;
+  (void)sparclMaskCreateIndices(&mask, indices.data(), indices.size(), count);
+  return OwnedMask(mask);
+}
+
+OwnedMask random_mask(std::size_t count, double density, std::uint64_t seed) {
+  sparclMask_t mask = nullptr;
+  (void)sparclMaskCreateRandom(&mask, count, density, seed);
+  return OwnedMask(mask);
+}
+
+OwnedMask blocks_mask(std::size_t count, std::size_t block, double density, std::uint64_t seed) {
+  sparclMask_t mask = nullptr;
+  (void)sparclMaskCreateBlocks(&mask, count, block, density, seed);
+  return OwnedMask(mask);
+}
+
 const std::vector<TensorSpec>& usual_tensors() {
   static const std::vector<TensorSpec> tensors{{"layer.weight", sparclFloat32, {20, 30}}, {"layer.bias", sparclInt32, {100}}};
   return tensors;
@@ -77,7 +100,8 @@ Desk::Desk(int rank, int ranks)
       next_weights_(weights_),
       state_(usual_tensors()),
       agreed_tensors_(state_.bytes),
-      next_tensors_(state_.bytes) {}
+      next_tensors_(state_.bytes),
+      mask_(random_mask(kMaskedCount, kMaskDensity, kMaskSeed)) {}
 
 std::uint64_t Desk::draw() { return mix64(seed_++); }
 
@@ -130,11 +154,42 @@ Arguments Desk::prepare(Operation operation, int root) {
       a.nnz = &nnz_;
       a.capacity = kCapacity;
       break;
+    case Operation::kMasked:
+      prepare_masked(a);
+      break;
   }
   return a;
 }
 
+// Whole numbers, so that every order of a sum has the same bits.
+void Desk::prepare_masked(Arguments& a) {
+  const std::uint64_t seed = draw();
+  const auto value = [&](int rank, std::size_t i) {
+    return static_cast<float>(mix64(seed ^ (static_cast<std::uint64_t>(rank) << 32 | i)) % 1'000);
+  };
+  contribution_.resize(kMaskedCount);
+  for (std::size_t i = 0; i < kMaskedCount; ++i) contribution_[i] = value(rank_, i);
+  received_.assign(kMaskedCount, kNoValue);
+  next_received_ = received_;
+  std::vector<std::uint64_t> indices(kMaskedCount);
+  std::size_t nnz = 0;
+  (void)sparclMaskGetIndices(mask_.handle(), indices.data(), indices.size(), &nnz);
+  for (std::size_t at = 0; at < nnz; ++at) {
+    float& sum = next_received_[indices[at]] = 0;
+    for (int rank = 0; rank < ranks_; ++rank) sum += value(rank, indices[at]);
+  }
+  a.datatype = sparclFloat32;
+  a.count = kMaskedCount;
+  a.send = contribution_.data();
+  a.receive = received_.data();
+  a.op = sparclSum;
+  a.mask = mask_.handle();
+}
+
 bool Desk::holds(Operation operation, bool is_new, std::size_t nnz) const {
+  if (operation == Operation::kMasked) {
+    return received_ == (is_new ? next_received_ : std::vector<float>(kMaskedCount, kNoValue));
+  }
   const bool holds_new = is_new || rank_ == root_[place_of(operation)];  // the root's own are new from the start
   if (operation == Operation::kDelta) return weights_ == (holds_new ? next_weights_ : agreed_weights_);
   if (operation == Operation::kUpdate) return state_.bytes == (holds_new ? next_tensors_ : agreed_tensors_);
@@ -155,7 +210,7 @@ std::string Desk::untouched(Operation operation, sparclResult_t result) const {
 
 std::string Desk::accept(Operation operation) {
   std::string wrong =
-      holds(operation, true, kEntries) ? "" : fmt::format("the buffers of {} are not the root's", name_of(operation));
+      holds(operation, true, kEntries) ? "" : fmt::format("the buffers of {} do not hold the result", name_of(operation));
   if (operation == Operation::kDelta) agreed_weights_ = next_weights_;
   if (operation == Operation::kUpdate) {
     agreed_tensors_ = next_tensors_;

@@ -3,13 +3,16 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sparcl/sparcl.h"
 
 namespace sparcl::test {
 
-enum class Operation { kDelta, kUpdate, kSparse };
+enum class Operation { kDelta, kUpdate, kSparse, kMasked };
+constexpr Operation kOperations[] = {Operation::kDelta, Operation::kUpdate, Operation::kSparse, Operation::kMasked};
+constexpr bool has_root(Operation operation) { return operation != Operation::kMasked; }
 const char* name_of(Operation operation);
 
 // One call's arguments, of whichever operation.
@@ -31,6 +34,11 @@ struct Arguments {
   std::uint64_t* indices = nullptr;
   std::size_t* nnz = nullptr;
   std::size_t capacity = 0;
+  // masked: with datatype and count
+  const void* send = nullptr;
+  void* receive = nullptr;
+  sparclRedOp_t op = sparclSum;
+  sparclMask_t mask = nullptr;
 };
 
 // With request nullptr it blocks.
@@ -59,7 +67,26 @@ class OwnedState {
   sparclState_t state_ = nullptr;
 };
 
+// A mask that ends with its owner.
+class OwnedMask {
+ public:
+  OwnedMask() = default;
+  explicit OwnedMask(sparclMask_t mask) : mask_(mask) {}
+  OwnedMask(OwnedMask&& other) noexcept : mask_(std::exchange(other.mask_, nullptr)) {}
+  ~OwnedMask() { (void)sparclMaskDestroy(mask_); }
+  sparclMask_t handle() const { return mask_; }
+
+ private:
+  sparclMask_t mask_ = nullptr;
+};
+OwnedMask indices_mask(const std::vector<std::uint64_t>& indices, std::size_t count);
+OwnedMask random_mask(std::size_t count, double density, std::uint64_t seed);
+OwnedMask blocks_mask(std::size_t count, std::size_t block, double density, std::uint64_t seed);
+
 constexpr std::size_t kDeltaCount = 1'000;
+constexpr std::size_t kMaskedCount = 900;
+constexpr double kMaskDensity = 0.1;
+constexpr std::uint64_t kMaskSeed = 11;
 constexpr std::size_t kEntries = 50, kCapacity = 60;
 const std::vector<TensorSpec>& usual_tensors();
 
@@ -71,7 +98,7 @@ class Desk {
   int ranks() const { return ranks_; }
 
   // A new exchange from `root`: all ranks draw the same, and the root's own buffers hold it from now on. The arguments of the right
-  // call are returned; several operations may be prepared at once.
+  // call are returned; several operations may be prepared at once. A masked call has no root.
   Arguments prepare(Operation operation, int root);
 
   // What is in the buffers is what was in them before the call, which ended with `result`: empty, or what is not.
@@ -81,10 +108,11 @@ class Desk {
 
  private:
   std::uint64_t draw();
+  void prepare_masked(Arguments& arguments);
   bool holds(Operation operation, bool is_new, std::size_t nnz) const;
 
   int rank_, ranks_;
-  int root_[3] = {0, 0, 0};  // by operation
+  int root_[4] = {0, 0, 0, 0};  // by operation
   std::uint64_t seed_ = 1;
   std::uint64_t version_ = 0;
   std::vector<std::uint16_t> weights_, agreed_weights_, next_weights_;
@@ -93,6 +121,8 @@ class Desk {
   std::vector<float> values_, next_values_;
   std::vector<std::uint64_t> indices_, next_indices_;
   std::size_t nnz_ = 0;
+  OwnedMask mask_;
+  std::vector<float> contribution_, received_, next_received_;
 };
 
 }  // namespace sparcl::test

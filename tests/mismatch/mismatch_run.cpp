@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <set>
 #include <string_view>
 
@@ -162,9 +163,8 @@ class TableRun {
     const int root = ranks_ / 2;
     const auto place = [&](std::size_t i) { return fmt::format("{}, odd rank {}, call {}", row.name, odd, i); };
     if (row.in_flight) {
-      Arguments prepared[3];
-      for (const Operation each : {Operation::kDelta, Operation::kUpdate, Operation::kSparse})
-        prepared[static_cast<std::size_t>(each)] = desk_.prepare(each, root);
+      Arguments prepared[std::size(kOperations)];
+      for (const Operation each : kOperations) prepared[static_cast<std::size_t>(each)] = desk_.prepare(each, root);
       std::vector<sparclRequest_t> requests(own.size());
       for (std::size_t i = 0; i < own.size(); ++i) {
         ++outcome_.calls;
@@ -175,7 +175,7 @@ class TableRun {
     }
     for (std::size_t i = 0; i < own.size() && usable_; ++i) {
       Arguments mine;  // of all operations, so that all ranks draw alike
-      for (const Operation each : {Operation::kDelta, Operation::kUpdate, Operation::kSparse}) {
+      for (const Operation each : kOperations) {
         const Arguments prepared = desk_.prepare(each, root);
         if (each == own[i]) mine = prepared;
       }
@@ -203,7 +203,7 @@ class TableRun {
       if (!is_open) return;
       std::vector<std::string> texts = row.texts;
       for (const int rank : {0, odd}) texts.push_back(fmt::format("rank {} called", rank));
-      for (const Operation operation : {Operation::kDelta, Operation::kUpdate, Operation::kSparse}) {
+      for (const Operation operation : row.operations) {
         const Ending ending = make(desk_.prepare(operation, 0), false);
         expect(fmt::format("{} ({})", row.name, name_of(operation)), ending, sparclMismatch, texts);
         expect_buffers(row.name, operation, ending.result);

@@ -3,6 +3,8 @@
 #include <iterator>
 #include <utility>
 
+#include "tests/mismatch/masked_rows.hpp"
+
 namespace sparcl::test {
 namespace {
 
@@ -16,6 +18,18 @@ void same(Arguments&, Extras&, int) {}
 std::vector<MismatchRow> common_rows(Operation operation) {
   return {
       {"nothing", operation, operation, Who::kAny, same, sparclSuccess, {}},
+      {"stream",
+       operation,
+       operation,
+       Who::kAny,
+       [](Arguments& a, Extras& extras, int) { a.stream = reinterpret_cast<sparclStream_t>(&extras); },
+       sparclUnsupported,
+       {"stream NULL"}},
+  };
+}
+
+std::vector<MismatchRow> root_rows(Operation operation) {
+  return {
       {"root",
        operation,
        operation,
@@ -37,20 +51,13 @@ std::vector<MismatchRow> common_rows(Operation operation) {
        [](Arguments& a, Extras&, int ranks) { a.root = ranks; },
        sparclInvalidArgument,
        {"is no rank of a communicator"}},
-      {"stream",
-       operation,
-       operation,
-       Who::kAny,
-       [](Arguments& a, Extras& extras, int) { a.stream = reinterpret_cast<sparclStream_t>(&extras); },
-       sparclUnsupported,
-       {"stream NULL"}},
   };
 }
 
 std::vector<MismatchRow> operation_rows() {
   std::vector<MismatchRow> rows;
-  for (const Operation operation : {kDelta, kUpdate, kSparse}) {
-    for (const Operation odd : {kDelta, kUpdate, kSparse}) {
+  for (const Operation operation : kOperations) {
+    for (const Operation odd : kOperations) {
       if (odd == operation) continue;
       rows.push_back({"operation",
                       operation,
@@ -317,48 +324,17 @@ std::vector<MismatchRow> sparse_rows() {
 std::vector<MismatchRow> mismatch_table() {
   std::vector<MismatchRow> all;
   const auto add = [&](std::vector<MismatchRow> rows) { std::move(rows.begin(), rows.end(), std::back_inserter(all)); };
-  for (const Operation operation : {kDelta, kUpdate, kSparse}) add(common_rows(operation));
+  for (const Operation operation : kOperations) {
+    add(common_rows(operation));
+    if (has_root(operation)) add(root_rows(operation));
+  }
   add(operation_rows());
   add(delta_rows());
   add(schema_rows());
   add(update_rows());
   add(sparse_rows());
+  add(masked_rows());
   return all;
-}
-
-std::vector<SequenceRow> sequence_table() {
-  constexpr auto kOk = sparclSuccess;
-  constexpr auto kNo = sparclMismatch;
-  return {
-      {"swapped", {kSparse, kDelta}, {kDelta, kSparse}, {kNo, kNo}, false},
-      {"swapped in flight", {kSparse, kDelta}, {kDelta, kSparse}, {kNo, kNo}, true},
-      {"swapped, after one that is right", {kUpdate, kSparse, kDelta}, {kUpdate, kDelta, kSparse}, {kOk, kNo, kNo}, true},
-      {"turned around in flight", {kSparse, kUpdate, kDelta}, {kDelta, kUpdate, kSparse}, {kNo, kOk, kNo}, true},
-      // The odd rank goes on with the call after the one that it has left out, and later makes the last call once more.
-      {"left out", {kSparse, kUpdate, kUpdate}, {kDelta, kSparse, kUpdate}, {kNo, kNo, kOk}, false},
-      {"made twice", {kDelta, kDelta, kSparse, kUpdate}, {kDelta, kSparse, kUpdate, kUpdate}, {kOk, kNo, kNo, kOk}, false},
-  };
-}
-
-std::vector<SettingMismatchRow> setting_mismatch_table() {
-  return {
-      {"verify of the config",
-       sparclVerifyFull,
-       nullptr,
-       nullptr,
-       {"differ in their settings", "SPARCL_VERIFY full", "SPARCL_VERIFY touched"}},
-      {"verify", 0, "SPARCL_VERIFY", "off", {"differ in their settings", "SPARCL_VERIFY off", "SPARCL_VERIFY touched"}},
-      {"fan-out",
-       0,
-       "SPARCL_ALGO_BROADCAST",
-       "binary_tree",
-       {"differ in their settings", "SPARCL_ALGO_BROADCAST binary_tree", "SPARCL_ALGO_BROADCAST "}},
-      {"fragments",
-       0,
-       "SPARCL_FRAGMENT_BYTES",
-       "131072",
-       {"differ in their settings", "SPARCL_FRAGMENT_BYTES 131072", "SPARCL_FRAGMENT_BYTES 65536"}},
-  };
 }
 
 }  // namespace sparcl::test

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/mismatch/desk.hpp"
@@ -15,10 +16,12 @@ struct Extras {
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   std::vector<std::uint16_t> array;
   std::vector<std::uint64_t> indices;
+  std::vector<OwnedMask> masks;
 
   sparclState_t state_of(const std::vector<TensorSpec>& tensors) {
     return states.emplace_back(std::make_unique<OwnedState>(tensors))->handle();
   }
+  sparclMask_t keep(OwnedMask mask) { return masks.emplace_back(std::move(mask)).handle(); }
 };
 
 enum class Who { kAny, kRoot, kOther };
@@ -53,6 +56,7 @@ struct SettingMismatchRow {
   const char* variable;  // of the odd rank's environment, or nullptr
   const char* value;
   std::vector<std::string> texts;
+  std::vector<Operation> operations;  // that heed it
 };
 
 std::vector<SettingMismatchRow> setting_mismatch_table();

@@ -1,0 +1,61 @@
+// Orders of calls, and settings, that differ between ranks.
+#include "tests/mismatch/mismatch_table.hpp"
+
+namespace sparcl::test {
+namespace {
+
+constexpr auto kDelta = Operation::kDelta;
+constexpr auto kUpdate = Operation::kUpdate;
+constexpr auto kSparse = Operation::kSparse;
+constexpr auto kMasked = Operation::kMasked;
+
+}  // namespace
+
+std::vector<SequenceRow> sequence_table() {
+  constexpr auto kOk = sparclSuccess;
+  constexpr auto kNo = sparclMismatch;
+  return {
+      {"swapped", {kSparse, kDelta}, {kDelta, kSparse}, {kNo, kNo}, false},
+      {"swapped with a masked one", {kMasked, kDelta}, {kDelta, kMasked}, {kNo, kNo}, false},
+      {"a masked one turned around in flight", {kMasked, kUpdate, kSparse}, {kSparse, kUpdate, kMasked}, {kNo, kOk, kNo}, true},
+      {"swapped in flight", {kSparse, kDelta}, {kDelta, kSparse}, {kNo, kNo}, true},
+      {"swapped, after one that is right", {kUpdate, kSparse, kDelta}, {kUpdate, kDelta, kSparse}, {kOk, kNo, kNo}, true},
+      {"turned around in flight", {kSparse, kUpdate, kDelta}, {kDelta, kUpdate, kSparse}, {kNo, kOk, kNo}, true},
+      // The odd rank goes on with the call after the one that it has left out, and later makes the last call once more.
+      {"left out", {kSparse, kUpdate, kUpdate}, {kDelta, kSparse, kUpdate}, {kNo, kNo, kOk}, false},
+      {"made twice", {kDelta, kDelta, kSparse, kUpdate}, {kDelta, kSparse, kUpdate, kUpdate}, {kOk, kNo, kNo, kOk}, false},
+  };
+}
+
+std::vector<SettingMismatchRow> setting_mismatch_table() {
+  const std::vector<Operation> broadcasts{kDelta, kUpdate, kSparse};
+  return {
+      {"verify of the config",
+       sparclVerifyFull,
+       nullptr,
+       nullptr,
+       {"differ in their settings", "SPARCL_VERIFY full", "SPARCL_VERIFY touched"},
+       broadcasts},
+      {"verify", 0, "SPARCL_VERIFY", "off", {"differ in their settings", "SPARCL_VERIFY off", "SPARCL_VERIFY touched"}, broadcasts},
+      {"fan-out",
+       0,
+       "SPARCL_ALGO_BROADCAST",
+       "binary_tree",
+       {"differ in their settings", "SPARCL_ALGO_BROADCAST binary_tree", "SPARCL_ALGO_BROADCAST "},
+       broadcasts},
+      {"fragments",
+       0,
+       "SPARCL_FRAGMENT_BYTES",
+       "131072",
+       {"differ in their settings", "SPARCL_FRAGMENT_BYTES 131072", "SPARCL_FRAGMENT_BYTES 65536"},
+       broadcasts},
+      {"all-reduce",
+       0,
+       "SPARCL_ALGO_ALLREDUCE",
+       "owner",
+       {"differ in their settings", "SPARCL_ALGO_ALLREDUCE owner", "SPARCL_ALGO_ALLREDUCE direct"},
+       {kMasked}},
+  };
+}
+
+}  // namespace sparcl::test
