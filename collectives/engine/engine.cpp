@@ -159,7 +159,7 @@ void Engine::fail(Status error, int culprit) {
 
 void Engine::poison(Status error) {
   health_ = Status(error.code(), error.message(), Scope::kComm);
-  log_error("rank {}: {}", transport_.rank(), health_.message());
+  log_error("rank {}: {}{}", transport_.rank(), health_.message(), trail_ != nullptr ? flight::where_to_look(*trail_) : "");
   if (trail_ != nullptr) {
     note_waits(transport_.now(), 0);
     trail_->poisoned(health_);

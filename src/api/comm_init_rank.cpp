@@ -35,7 +35,9 @@ Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& 
   CommTrail trail = CommTrail::meeting({0, rank, nranks, "ucx"}, fmt::format("ranks meet at {}", to_text(id->addresses.front())));
   const sparcl::OutOfBandGather gather = [&](std::span<const std::byte> own) {
     SPARCL_FAILPOINT("init.before_meeting");
-    return sparcl::all_gather(*id, nranks, rank, own, *timeout);
+    sparcl::GatherOptions options;
+    options.on_note = [&](const sparcl::Note& note) { trail.meets(note.text()); };
+    return sparcl::all_gather(*id, nranks, rank, own, *timeout, options);
   };
   Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::api::make_ucx_transport(rank, gather, config);
   if (!transport.ok()) {

@@ -132,16 +132,31 @@ TEST_F(FlightFile, NamesAreTakenExactly) {
   EXPECT_EQ(find_records_of(12, {folder_}).size(), 1u);
 }
 
-TEST_F(FlightFile, TheDeadAreKeptForAnHourFromWhenSomebodySawThem) {
-  const pid_t dead = dead_process();
-  write(head_of_process(dead, 1));
+TEST_F(FlightFile, TheDeadAreKeptUntilTheyTakeTooMuchMemory) {
+  constexpr std::int64_t kEnough = 1 << 20;
   const std::int64_t now = wall_ns();
-  EXPECT_EQ(remove_stale_records(now, {folder_}), 0);
-  EXPECT_EQ(found_dead(dead), now);
-  EXPECT_EQ(remove_stale_records(now + kKeepDeadNs - 1, {folder_}), 0);
-  EXPECT_EQ(found_dead(dead), now);
-  EXPECT_EQ(remove_stale_records(now + kKeepDeadNs + 1, {folder_}), 1);
-  EXPECT_FALSE(fs::exists(path_of(dead)));
+  const pid_t first = dead_process(), second = dead_process(), third = dead_process();
+  for (const pid_t dead : {third, first, second}) {  // seen dead in this order
+    write(head_of_process(dead, 1));
+    EXPECT_EQ(remove_surplus_records(now + (dead == third ? 0 : dead == first ? 1 : 2), {folder_}, kEnough), 0);
+  }
+  EXPECT_EQ(found_dead(third), now);
+  EXPECT_EQ(found_dead(second), now + 2);
+  struct stat found;
+  ASSERT_EQ(::stat(path_of(first).c_str(), &found), 0);
+  EXPECT_EQ(remove_surplus_records(now + 3, {folder_}, 2 * found.st_blocks * 512), 1);
+  EXPECT_FALSE(fs::exists(path_of(third))) << "it has been dead longest";
+  EXPECT_EQ(found_dead(first), now + 1);
+  EXPECT_EQ(remove_surplus_records(now + 3, {folder_}, 0), 2);
+}
+
+TEST_F(FlightFile, AllOfTheDeadAreRemovedAtOnce) {
+  const pid_t first = dead_process(), second = dead_process();
+  for (const pid_t dead : {first, second}) write(head_of_process(dead, 1));
+  write(head_of_process(::getpid(), process_info(::getpid()).start_ticks));
+  EXPECT_THAT(remove_dead_records({folder_}), ::testing::UnorderedElementsAre(first, second));
+  EXPECT_TRUE(fs::exists(path_of(::getpid())));
+  EXPECT_FALSE(remove_if_dead(record_of(::getpid())));
 }
 
 TEST_F(FlightFile, WhoMayLiveIsLeftAlone) {
@@ -154,8 +169,8 @@ TEST_F(FlightFile, WhoMayLiveIsLeftAlone) {
   later.layout_version += 1;
   write(later);
   const std::int64_t now = wall_ns();
-  EXPECT_EQ(remove_stale_records(now, {folder_}), 0);
-  EXPECT_EQ(remove_stale_records(now + 2 * kKeepDeadNs, {folder_}), 0);
+  EXPECT_EQ(remove_surplus_records(now, {folder_}, 0), 0);
+  EXPECT_TRUE(remove_dead_records({folder_}).empty());
   EXPECT_EQ(found_dead(::getpid()), 0);
 }
 

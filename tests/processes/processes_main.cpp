@@ -4,7 +4,7 @@
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (const std::string reason = sparcl::test::take_own_shared_memory(); !reason.empty()) {
+  if (const std::string reason = sparcl::test::look_for_files_left(); !reason.empty()) {
     std::printf("files left in /dev/shm are not looked for (%s)\n", reason.c_str());
   }
   return RUN_ALL_TESTS();

@@ -2,10 +2,8 @@
 
 #include <errno.h>
 #include <fmt/format.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/transport/seeded_random.hpp"
+#include "tests/support/own_shared_memory.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -138,10 +137,14 @@ std::string RankParty::left_behind() const {
   for (const std::string& name : names_in(folder_)) return fmt::format("{} in the folder for temporary files", name);
   if (!owns_shared_memory) return {};
   std::set<std::string> expected = shared_before_;
+  // Who is killed, or meets an error that ends a communicator, leaves its flight record for `sparcl status` (docs/faults.md).
+  bool all_well = true;
   for (int rank = 0; rank < processes_.size(); ++rank) {
-    // Who dies without a chance to clear up leaves its flight record, for `sparcl status`; later ones remove it (docs).
-    const bool may_leave_record = !story(rank).has_ended || processes_.record(rank).died_of(SIGKILL);
-    if (may_leave_record) expected.insert(fmt::format("sparcl-flight-{}-{}", ::geteuid(), processes_.record(rank).pid));
+    const RankStory told = story(rank);
+    all_well = all_well && told.has_ended && told.error() == nullptr && !processes_.record(rank).died_of(SIGKILL);
+  }
+  for (int rank = 0; rank < processes_.size() && !all_well; ++rank) {
+    expected.insert(fmt::format("sparcl-flight-{}-{}", ::geteuid(), processes_.record(rank).pid));
   }
   for (const std::string& name : names_in(kSharedMemory)) {
     if (!expected.contains(name)) return fmt::format("{}/{}", kSharedMemory, name);
@@ -149,13 +152,10 @@ std::string RankParty::left_behind() const {
   return {};
 }
 
-std::string take_own_shared_memory() {
-  const auto reason = [](const char* what) { return std::string(what) + ": " + std::strerror(errno); };
-  if (::unshare(CLONE_NEWNS) != 0) return reason("unshare");
-  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return reason("mount of / as private");
-  if (::mount("tmpfs", kSharedMemory, "tmpfs", 0, nullptr) != 0) return reason("mount of a tmpfs");
-  owns_shared_memory = true;
-  return {};
+std::string look_for_files_left() {
+  std::string reason = take_own_shared_memory();
+  owns_shared_memory = reason.empty();
+  return reason;
 }
 
 }  // namespace sparcl::test

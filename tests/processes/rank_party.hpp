@@ -60,8 +60,8 @@ class RankParty {
   std::string trouble_;
 };
 
-// A /dev/shm of this process's own, so that others' files are not taken for what a party left behind. Before any thread. Empty:
-// done; else the reason why not: then /dev/shm is not looked at.
-std::string take_own_shared_memory();
+// Takes a /dev/shm of this process's own, so that others' files are not taken for what a party left behind. Before any thread.
+// Empty: done; else the reason why not: then /dev/shm is not looked at.
+std::string look_for_files_left();
 
 }  // namespace sparcl::test

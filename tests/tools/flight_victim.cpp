@@ -1,8 +1,9 @@
 // A process of three ranks, as threads, whose third broadcast hangs: rank 1 never makes the call. What it does on a signal is the
 // tests' business.
-//   flight_victim [handler | siginfo | fork | end | crash | alone]
+//   flight_victim [handler | siginfo | fork | end | crash | skip | alone]
 // handler, siginfo: it has a handler of its own for SIGUSR2; fork: a child makes communicators, too, and ends first; end: nothing
-// hangs; crash: the rank that does not come calls abort() instead; alone: it is one of two ranks, and the other one never comes.
+// hangs; crash: the rank that does not come calls abort() instead; skip: it goes on without the call; alone: it is one of two
+// ranks, and the other one never comes.
 #include <sparcl/sparcl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,6 +61,7 @@ void take_part(int rank, sparclComm_t comm, const char* how) {
       std::puts("ready");
       std::fflush(stdout);
       if (std::strcmp(how, "crash") == 0) std::abort();
+      if (std::strcmp(how, "skip") == 0) return;
       for (;;) ::pause();  // lost in the user's program
     }
     if (rank == 0) weights[static_cast<std::size_t>(call)] = 1;

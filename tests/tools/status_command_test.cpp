@@ -5,11 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <thread>
 
+#include "tests/support/own_shared_memory.hpp"
 #include "tests/tools/tools_support.hpp"
 
 namespace sparcl::test {
@@ -114,6 +116,13 @@ void expect_hang_is_named(const json& seen) {
   EXPECT_EQ(culprit["state"], "done");
 }
 
+bool is_listed(const json& list, const Victim& victim) {
+  for (const json& each : list["processes"]) {
+    if (std::to_string(each.value("pid", 0)) == victim.pid()) return true;
+  }
+  return false;
+}
+
 TEST(StatusCommand, NamesTheRankThatAHangIsAbout) {
   const Victim victim;
   ASSERT_TRUE(victim.hangs());
@@ -128,11 +137,12 @@ TEST(StatusCommand, NamesTheRankThatAHangIsAbout) {
                           HasSubstr("call 2 BroadcastDelta, 1000 float32, root 0: RUNNING for "), HasSubstr("waits for rank 1 (")));
 }
 
-TEST(StatusCommand, SaysThatARankStillWaitsForTheOthersToCome) {
-  Victim victim("alone");
+TEST(StatusCommand, SaysWhoIsMissingWhereARankWaitsForTheOthersToCome) {
+  Victim victim("alone", {"SPARCL_DEBUG=info"});
   const auto meets = [&] {
     const json seen = victim.look();
-    return seen.contains("comms") && !seen["comms"].empty() && seen["comms"][0]["state"] == "meeting";
+    return seen.contains("comms") && !seen["comms"].empty() && seen["comms"][0]["state"] == "meeting" &&
+           seen["comms"][0]["message"] != "";
   };
   if (!eventually([&] { return meets() || victim.has_ended(); })) FAIL() << victim.look().dump(1);
   if (victim.has_ended()) {
@@ -140,8 +150,11 @@ TEST(StatusCommand, SaysThatARankStillWaitsForTheOthersToCome) {
     GTEST_SKIP() << "this library was built without UCX";
   }
   EXPECT_THAT(run_program({"status", victim.pid()}).out,
-              AllOf(HasSubstr("rank 0 of 2 over ucx, meeting for "), HasSubstr("event CommInit (ranks meet at "),
-                    HasSubstr("): RUNNING for ")));
+              AllOf(HasSubstr("rank 0 of 2 over ucx, meeting for "), HasSubstr(": 1 of 2 ranks are here, missing: 1\n"),
+                    HasSubstr("event CommInit (ranks meet at "), HasSubstr("): RUNNING for ")));
+  EXPECT_THAT(run_program({"status"}).out, HasSubstr(", 1 of 2 ranks are here, missing: 1\n"));
+  EXPECT_TRUE(eventually([&] { return victim.err().find("1 of 2 ranks are here, missing: 1\n") != std::string::npos; }))
+      << victim.err();
 }
 
 TEST(StatusCommand, ReadsAProcessThatIsStopped) {
@@ -165,14 +178,44 @@ TEST(StatusCommand, ReadsAProcessThatWasKilledUntilItsRecordIsRemoved) {
   expect_hang_is_named(seen);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_EQ(victim.look()["comms"], seen["comms"]) << "its times stand still";
-  const json list = run_program({"status", "--json"}).json();
-  bool listed = false;
-  for (const json& each : list["processes"]) listed = listed || std::to_string(each.value("pid", 0)) == victim.pid();
-  EXPECT_TRUE(listed) << list;
+  EXPECT_TRUE(is_listed(run_program({"status", "--all", "--json"}).json(), victim));
+  const json living = run_program({"status", "--json"}).json();
+  EXPECT_FALSE(is_listed(living, victim)) << living;
+  EXPECT_GE(living["dead_hidden"], 1);
+  EXPECT_THAT(run_program({"status"}).out, HasSubstr("records of dead processes that are not shown: "));
   EXPECT_EQ(run_program({"status", victim.pid(), "--remove"}).exit_code, 0);
   const ProgramRun gone = run_program({"status", victim.pid()});
   EXPECT_EQ(gone.exit_code, 1);
   EXPECT_THAT(gone.err, HasSubstr("left no flight record"));
+}
+
+TEST(StatusCommand, ListsTheLivingBeforeTheDead) {
+  Victim first, second;
+  ASSERT_TRUE(first.hangs() && second.hangs());
+  first.end_by(SIGKILL);  // it has the smaller pid, most often
+  const json all = run_program({"status", "--all", "--json"}).json();
+  ASSERT_TRUE(is_listed(all, first) && is_listed(all, second)) << all;
+  bool dead_seen = false;
+  for (const json& each : all["processes"]) {
+    const bool dead = each.value("process", "") == "dead";
+    EXPECT_TRUE(dead || !dead_seen) << all;
+    dead_seen = dead_seen || dead;
+  }
+  EXPECT_TRUE(is_listed(run_program({"status", "--json"}).json(), second));
+}
+
+TEST(StatusCommand, RemovesWhatAllOfTheDeadLeftAndNothingOfTheLiving) {
+  if (const std::string reason = take_own_shared_memory(); !reason.empty())
+    GTEST_SKIP() << "it would remove what is not the test's: no /dev/shm of its own: " << reason;
+  Victim dead, living, stopped;
+  ASSERT_TRUE(dead.hangs() && living.hangs() && stopped.hangs());
+  dead.end_by(SIGKILL);
+  stopped.signal(SIGSTOP);
+  const json said = run_program({"status", "--remove", "--json"}).json();
+  EXPECT_THAT(said["removed"].get<std::vector<int>>(), ::testing::Contains(std::stoi(dead.pid())));
+  EXPECT_EQ(run_program({"status", dead.pid()}).exit_code, 1);
+  EXPECT_EQ(run_program({"status", living.pid()}).exit_code, 0);
+  EXPECT_EQ(run_program({"status", stopped.pid()}).exit_code, 0);
 }
 
 TEST(StatusCommand, ACrashLeavesTheRecordBehind) {
@@ -229,8 +272,8 @@ TEST(StatusCommand, WithoutASignalTheUsersHandlerIsAlone) {
   EXPECT_TRUE(eventually([&] { return victim.err() == "the user's handler ran\n"; })) << victim.err();
 }
 
-TEST(StatusCommand, AnErrorThatPoisonsDumpsTheLastOperations) {
-  Victim victim("", {"SPARCL_TIMEOUT_S=0.5"});
+TEST(StatusCommand, AnErrorThatPoisonsDumpsTheLastOperationsAtLevelInfo) {
+  Victim victim("", {"SPARCL_TIMEOUT_S=0.5", "SPARCL_DEBUG=info"});
   EXPECT_TRUE(eventually([&] {
     return victim.err().find("waited for rank 1") != std::string::npos ||
            victim.err().find("waits for rank 1") != std::string::npos;
@@ -242,13 +285,31 @@ TEST(StatusCommand, AnErrorThatPoisonsDumpsTheLastOperations) {
   EXPECT_THAT(seen["comms"][0]["message"].get<std::string>(), HasSubstr("rank"));
 }
 
+TEST(StatusCommand, AnErrorThatPoisonsIsOneLineARankAndLeavesTheRecord) {
+  Victim victim("skip", {"SPARCL_TIMEOUT_S=0.5"});
+  ASSERT_EQ(victim.wait(), 0) << victim.err();
+  const std::string said = victim.err();
+  for (const int rank : {0, 2}) {
+    const std::size_t at = said.find("rank " + std::to_string(rank) + ": ");
+    ASSERT_NE(at, std::string::npos) << said;
+    EXPECT_THAT(said.substr(at, said.find('\n', at) - at),
+                HasSubstr("(its last operations: `sparcl status " + victim.pid() + "` on "));
+  }
+  EXPECT_LE(std::count(said.begin(), said.end(), '\n'), 3) << said;
+  const json seen = victim.look();
+  EXPECT_EQ(seen["process"], "dead");
+  EXPECT_THAT(seen["comms"][0]["message"].get<std::string>(), HasSubstr("rank"));
+  EXPECT_EQ(run_program({"status", victim.pid(), "--remove"}).exit_code, 0);
+  EXPECT_EQ(run_program({"status", victim.pid()}).exit_code, 1);
+}
+
 TEST(StatusCommand, UsageErrors) {
   for (const char* process : {"localhost:4711", "x", "0", "-1", "1.5", "99999999999999999999"}) {
     const ProgramRun run = run_program({"status", process});
     EXPECT_EQ(run.exit_code, 2) << process << run.err;
   }
   EXPECT_THAT(run_program({"status", "localhost:4711"}).err, HasSubstr("replication service"));
-  EXPECT_EQ(run_program({"status", "--remove"}).exit_code, 2);
+  EXPECT_EQ(run_program({"status", "1", "--all"}).exit_code, 2);
   const ProgramRun none = run_program({"status", "1", "--json"});
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_EQ(none.json()["ok"], false);

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -143,6 +145,31 @@ TEST(Bootstrap, NamesRanksThatDoNotCome) {
   for (const Result<BlobTable>& result : gather(root->id(), {{0, 8, 0.5}, {1, 8}, {3, 8}, {4, 8}})) {
     expect_error(result, Code::kTimeout, "ranks 2, 5-7 of 8 did not come within");
   }
+}
+
+TEST(Bootstrap, AllWhoWaitAreToldWhoIsMissing) {
+  RootOptions quick;
+  quick.note_s = 0.01;
+  const auto root = start_root(quick);
+  std::atomic<int> told = 0;
+  const auto join = [&](int rank, std::function<void(const Note&)> on_note) {
+    GatherOptions options;
+    options.on_note = std::move(on_note);
+    expect_table(all_gather(root->id(), 3, rank, blob_of(rank), kLong, options), 3);
+  };
+  std::vector<std::thread> threads;
+  for (const int rank : {0, 2}) {
+    threads.emplace_back([&, rank] {
+      bool said = false;
+      join(rank, [&](const Note& note) {
+        if (note.text() == "2 of 3 ranks are here, missing: 1" && !std::exchange(said, true)) ++told;
+      });
+    });
+  }
+  for (int i = 0; i < 3000 && told < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(told, 2);
+  join(1, {});
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Bootstrap, AWrongSecretIsAStranger) {

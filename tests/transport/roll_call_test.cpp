@@ -27,6 +27,7 @@ TEST(RollCall, NamesWhoIsMissing) {
   EXPECT_EQ(roll.missing(), "ranks 2, 5-7 of 8");
   for (const int rank : {7, 5, 6}) ASSERT_TRUE(roll.admit(member(rank, 8)).ok());
   EXPECT_EQ(roll.missing(), "rank 2 of 8");
+  EXPECT_EQ(roll.missing_numbers(), "2");
   EXPECT_FALSE(roll.is_complete());
   ASSERT_TRUE(roll.admit(member(2, 8)).ok());
   EXPECT_TRUE(roll.is_complete());
@@ -71,6 +72,15 @@ TEST(RollCall, TheTableIsByRank) {
     EXPECT_EQ((*table)[rank], std::vector<std::byte>(rank * 10, static_cast<std::byte>(rank)));
   EXPECT_EQ(decode_table(*bytes, 4).status().code(), Code::kCorrupt);
   for (std::size_t cut = 0; cut < bytes->size(); ++cut) EXPECT_FALSE(decode_table(std::span(*bytes).first(cut), 3).ok()) << cut;
+}
+
+TEST(BootstrapMessages, ANoteSaysWhoIsMissing) {
+  const Result<Note> note = decode_note(encode_note({4, 8, "2, 5-7"}));
+  ASSERT_TRUE(note.ok());
+  EXPECT_EQ(note->text(), "4 of 8 ranks are here, missing: 2, 5-7");
+  const Result<Note> earlier = decode_note(encode_note({4, 8, ""}));
+  ASSERT_TRUE(earlier.ok());
+  EXPECT_EQ(earlier->text(), "4 of 8 ranks are here");
 }
 
 // Whatever the bytes are: an answer, and nothing read beyond them (AddressSanitizer looks on).

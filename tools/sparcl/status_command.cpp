@@ -21,6 +21,7 @@ namespace {
 
 struct StatusOptions {
   std::string process;
+  bool all = false;
   bool remove = false;
 };
 
@@ -52,7 +53,7 @@ Status remove_records(const std::vector<flight::Snapshot>& snapshots, const std:
       return Status(Code::kInvalidUsage, fmt::format("process {} is {}: only the record of a dead process can be removed",
                                                      records[i].pid, flight::life_name(snapshots[i].life)));
     }
-    if (::unlink(records[i].path.c_str()) != 0)
+    if (!flight::remove_if_dead(records[i]))
       return Status(Code::kSystemError, fmt::format("{} could not be removed", records[i].path));
   }
   return {};
@@ -75,34 +76,65 @@ Status show_process(pid_t pid, const StatusOptions& options, bool as_json) {
   return options.remove ? remove_records(snapshots, records) : Status();
 }
 
-Status list_processes(bool as_json) {
+struct Seen {
+  flight::RecordPath record;
+  Result<flight::Snapshot> snapshot;
+
+  flight::Life life() const { return snapshot.ok() ? snapshot->life : flight::Life::kUnknown; }
+};
+
+// The running first, the dead last.
+std::vector<Seen> look_at_all() {
+  std::vector<Seen> all;
+  for (flight::RecordPath& record : flight::find_records()) {
+    Result<flight::Snapshot> snapshot = flight::read_record(record);
+    all.push_back({std::move(record), std::move(snapshot)});
+  }
+  const auto order = [](flight::Life life) { return life == flight::Life::kRunning ? 0 : life == flight::Life::kDead ? 2 : 1; };
+  std::stable_sort(all.begin(), all.end(), [&](const Seen& a, const Seen& b) { return order(a.life()) < order(b.life()); });
+  return all;
+}
+
+Status list_processes(bool with_dead, bool as_json) {
   Json list = Json::array();
   std::string text;
-  for (const flight::RecordPath& record : flight::find_records()) {
-    const Result<flight::Snapshot> snapshot = flight::read_record(record);
-    if (snapshot.ok()) {
-      list.push_back(process_summary(*snapshot, monotonic_ns()));
-      text += process_line(*snapshot, monotonic_ns());
+  std::size_t hidden = 0;
+  for (const Seen& each : look_at_all()) {
+    if (each.life() == flight::Life::kDead && !with_dead) {
+      ++hidden;
+    } else if (each.snapshot.ok()) {
+      list.push_back(process_summary(*each.snapshot, monotonic_ns()));
+      text += process_line(*each.snapshot, monotonic_ns());
     } else {
-      list.push_back({{"pid", record.pid}, {"error", snapshot.status().message()}});
-      text += fmt::format("{:>8}  {}\n", record.pid, snapshot.status().message());
+      list.push_back({{"pid", each.record.pid}, {"error", each.snapshot.status().message()}});
+      text += fmt::format("{:>8}  {}\n", each.record.pid, each.snapshot.status().message());
     }
   }
-  if (text.empty()) text = fmt::format("no process of user {} has a flight record\n", ::geteuid());
-  return print(as_json, {{"processes", list}}, text);
+  if (text.empty()) text = fmt::format("no {}process of user {} has a flight record\n", hidden > 0 ? "living " : "", ::geteuid());
+  if (hidden > 0)
+    text += fmt::format("records of dead processes that are not shown: {} (--all shows, --remove removes them)\n", hidden);
+  return print(as_json, {{"processes", list}, {"dead_hidden", hidden}}, text);
+}
+
+Status remove_all_dead(bool as_json) {
+  const std::vector<pid_t> removed = flight::remove_dead_records();
+  return print(as_json, {{"removed", removed}}, fmt::format("removed the records of {} dead processes\n", removed.size()));
 }
 
 }  // namespace
 
 void add_status(CLI::App& app, Invocation& invocation) {
   const auto options = std::make_shared<StatusOptions>();
-  CLI::Option* process = app.add_option("PID", options->process, "the process; without it all that have a record are listed")
-                             ->check(pid_fault, "PID", "");
-  app.add_flag("--remove", options->remove, "afterwards remove the record, which a process that was killed left behind")
-      ->needs(process);
+  CLI::Option* process =
+      app.add_option("PID", options->process, "the process; without it those that live and have a record are listed")
+          ->check(pid_fault, "PID", "");
+  app.add_flag("--all", options->all, "list dead processes, too")->excludes(process);
+  app.add_flag("--remove", options->remove,
+               "afterwards remove the record of this process, which is dead; without PID, instead of a list, remove the records of "
+               "all dead processes");
   invocation.run = [options, &invocation] {
-    if (options->process.empty()) return list_processes(invocation.json);
-    return show_process(static_cast<pid_t>(std::stol(options->process)), *options, invocation.json);
+    if (!options->process.empty()) return show_process(static_cast<pid_t>(std::stol(options->process)), *options, invocation.json);
+    return options->remove ? remove_all_dead(invocation.json) : list_processes(options->all, invocation.json);
   };
 }
 

@@ -84,7 +84,7 @@ Json trail_json(const flight::FileHead& head, const TrailSnapshot& trail, std::u
           {"transport", text_of(comm.transport)},
           {"state", flight::trail_state_name(comm.state)},
           {"error", comm.error != 0 ? Json(code_name(static_cast<Code>(comm.error))) : Json(nullptr)},
-          {"message", text_of(comm.error_text)},
+          {"message", text_of(comm.note)},
           {"seconds_since_turn", comm.turned_ns != 0 ? Json(seconds_between(comm.turned_ns, now_ns)) : Json(nullptr)},
           {"torn", trail.records.torn},
           {"operations", operations}};
@@ -176,6 +176,7 @@ std::string process_line(const Snapshot& snapshot, std::uint64_t now_ns) {
   if (const Record* record = longest_running(snapshot, &trail); record != nullptr) {
     line.text("rank ").number(trail->head.rank).text(" of ").number(trail->head.size).text(", ");
     flight::describe_record(*record, now_ns, line);
+    if (trail->head.state == flight::TrailState::kMeeting) line.text(", ").text(trail->head.note);
   } else {
     line.text("in no call");
     for (const TrailSnapshot& each : snapshot.trails) {  // whom others may wait for: its last call says how far it has come

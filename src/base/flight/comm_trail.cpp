@@ -63,6 +63,10 @@ void CommTrail::end_meeting(Code result) noexcept {
   trail_->records[last_slot_].store(record);
 }
 
+void CommTrail::meets(std::string_view who_is_here) noexcept {
+  change_head([&](TrailHead& head) { put(head.note, who_is_here); });
+}
+
 void CommTrail::met(const CommNote& comm) noexcept {
   if (trail_ == nullptr) return;
   end_meeting(Code::kSuccess);
@@ -159,12 +163,13 @@ void CommTrail::turned() noexcept {
 }
 
 void CommTrail::poisoned(const Status& error) noexcept {
+  if (trail_ != nullptr) keep_record();
   change_head([&](TrailHead& head) {
     if (head.state == TrailState::kPoisoned) return;
     head.state = TrailState::kPoisoned;
     head.changed_ns = monotonic_ns();
     head.error = static_cast<std::int32_t>(error.code());
-    put(head.error_text, error.message());
+    put(head.note, error.message());
   });
 }
 

@@ -48,6 +48,7 @@ class CommTrail {
 
   // Of a communicator that is being made, as its ranks may wait for each other: it is not one before met(). `where`: "h1:4444".
   static CommTrail meeting(const CommNote& comm, std::string_view where);
+  void meets(std::string_view who_is_here) noexcept;
   void met(const CommNote& comm) noexcept;
   void not_met(Code why) noexcept;
 
@@ -63,7 +64,7 @@ class CommTrail {
   void waits_no_more(std::uint32_t call) noexcept;
   void turned() noexcept;
 
-  // The first error counts.
+  // The first error counts. The process's record stays when it ends.
   void poisoned(const Status& error) noexcept;
 
  private:

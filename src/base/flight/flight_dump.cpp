@@ -1,5 +1,6 @@
 #include "src/base/flight/flight_dump.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,13 +57,18 @@ void dump_trail(int descriptor, const Trail& trail, std::uint64_t now_ns) noexce
 
 }  // namespace
 
+std::string where_to_look(const CommTrail& trail) {
+  if (trail.trail() == nullptr || record_path().empty()) return {};
+  return fmt::format(" (its last operations: `sparcl status {}` on {})", ::getpid(), host_name());
+}
+
 void log_trail(const CommTrail& trail) {
-  if (trail.trail() == nullptr || !log_enabled(LogLevel::kError)) return;
+  if (trail.trail() == nullptr || !log_enabled(LogLevel::kInfo)) return;
   const auto list = std::make_unique<RecordList>();
   collect(*trail.trail(), *list);
-  TrailHead head = trail.trail()->head.held();
-  log_error("comm {}: rank {} of {}: its last operations (all: `sparcl status {}`)", head.comm, head.rank, head.size, ::getpid());
-  list->show(kLoggedRecords, monotonic_ns(), [](const LineWriter& line) { log_error("  {}", line.view()); });
+  const TrailHead head = trail.trail()->head.held();
+  log_info("comm {}: rank {} of {}: its last operations", head.comm, head.rank, head.size);
+  list->show(kLoggedRecords, monotonic_ns(), [](const LineWriter& line) { log_info("  {}", line.view()); });
 }
 
 void dump(int descriptor, std::byte* image) noexcept {

@@ -1,7 +1,8 @@
 #pragma once
-// The flight record as text: into the log when a communicator is poisoned, to a descriptor when a signal asks for it.
+// The flight record as text: into the log when a communicator is poisoned (level info), to a descriptor when a signal asks for it.
 
 #include <cstddef>
+#include <string>
 
 #include "src/base/flight/comm_trail.hpp"
 #include "src/base/flight/flight_layout.hpp"
@@ -10,7 +11,11 @@ namespace sparcl::flight {
 
 inline constexpr std::size_t kLoggedRecords = 16;
 
-// The last operations of one communicator, at level error.
+// For the message of an error that poisons: " (its last operations: `sparcl status 4711` on h1)", or nothing where there is no
+// file.
+std::string where_to_look(const CommTrail& trail);
+
+// The last operations of one communicator, at level info.
 void log_trail(const CommTrail& trail);
 
 // All communicators of `image`, or of this process. Async-signal-safe; where another thread is at it, that one's dump has to do.

@@ -47,40 +47,43 @@ void mark_dead(int descriptor, std::int64_t now_wall_ns) {
   (void)written;  // a record that cannot be marked stays
 }
 
-// Whether the record should go: its process has been known to be dead for an hour.
-bool is_stale(const RecordPath& record, std::int64_t now_wall_ns) {
+struct DeadRecord {
+  RecordPath record;
+  std::int64_t found_ns = 0;  // when somebody first saw its process dead
+  std::int64_t bytes = 0;     // that it takes
+};
+
+// Nothing if its process may live.
+std::optional<DeadRecord> look_for_dead(const RecordPath& record, std::int64_t now_wall_ns) {
   const Result<int> opened = open_record(record);
-  if (!opened.ok()) return false;
+  if (!opened.ok()) return {};
   FileHead head;
-  bool stale = false;
-  if (read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead) {
-    stale = head.found_dead_ns != 0 && now_wall_ns - head.found_dead_ns > kKeepDeadNs;
-    if (head.found_dead_ns == 0 || head.found_dead_ns > now_wall_ns) {
-      if (const int file = ::open(record.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC); file >= 0) {
-        mark_dead(file, now_wall_ns);
-        ::close(file);
-      }
-    }
-  }
+  struct stat found;
+  const bool dead = read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead && ::fstat(*opened, &found) == 0;
   ::close(*opened);
-  return stale;
+  if (!dead) return {};
+  DeadRecord seen{record, head.found_dead_ns, static_cast<std::int64_t>(found.st_blocks) * 512};
+  if (seen.found_ns != 0 && seen.found_ns <= now_wall_ns) return seen;
+  seen.found_ns = now_wall_ns;
+  if (const int file = ::open(record.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC); file >= 0) {
+    mark_dead(file, now_wall_ns);
+    ::close(file);
+  }
+  return seen;
 }
 
-// Of a dead process that had our pid.
-bool remove_predecessor(const RecordPath& record) {
-  const Result<int> opened = open_record(record);
-  if (!opened.ok()) return false;
-  FileHead head;
-  const bool gone = read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead && ::unlink(record.path.c_str()) == 0;
-  ::close(*opened);
-  return gone;
+// root leaves what is not root's to its owner.
+std::vector<RecordPath> find_own_records(const std::vector<std::string>& folders) {
+  std::vector<RecordPath> records = find_records(folders);
+  std::erase_if(records, [](const RecordPath& record) { return record.user != ::geteuid(); });
+  return records;
 }
 
 // The size is set without taking memory, but the first page must be there: a write to one that is not would be a SIGBUS.
 int create_in(const RecordPath& record) {
   const auto open_new = [&] { return ::open(record.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); };
   int file = open_new();
-  if (file < 0 && errno == EEXIST && remove_predecessor(record)) file = open_new();
+  if (file < 0 && errno == EEXIST && remove_if_dead(record)) file = open_new();
   if (file < 0) return -1;
   int error = ::ftruncate(file, kImageBytes) == 0 ? 0 : errno;
   if (error == 0) error = ::posix_fallocate(file, 0, kPageBytes);
@@ -171,11 +174,34 @@ Life life_of(const FileHead& head) {
   return process.is_stopped() ? Life::kStopped : Life::kRunning;
 }
 
-int remove_stale_records(std::int64_t now_wall_ns, const std::vector<std::string>& folders) {
+bool remove_if_dead(const RecordPath& record) {
+  const Result<int> opened = open_record(record);
+  if (!opened.ok()) return false;
+  FileHead head;
+  const bool gone = read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead && ::unlink(record.path.c_str()) == 0;
+  ::close(*opened);
+  return gone;
+}
+
+std::vector<pid_t> remove_dead_records(const std::vector<std::string>& folders) {
+  std::vector<pid_t> removed;
+  for (const RecordPath& record : find_own_records(folders)) {
+    if (remove_if_dead(record)) removed.push_back(record.pid);
+  }
+  return removed;
+}
+
+int remove_surplus_records(std::int64_t now_wall_ns, const std::vector<std::string>& folders, std::int64_t most_bytes) {
+  std::vector<DeadRecord> dead;
+  for (const RecordPath& record : find_own_records(folders)) {
+    if (const std::optional<DeadRecord> seen = look_for_dead(record, now_wall_ns)) dead.push_back(*seen);
+  }
+  std::stable_sort(dead.begin(), dead.end(), [](const DeadRecord& a, const DeadRecord& b) { return a.found_ns > b.found_ns; });
   int removed = 0;
-  for (const RecordPath& record : find_records(folders)) {
-    const bool own = record.user == ::geteuid();  // root leaves what is not root's to its owner
-    if (own && is_stale(record, now_wall_ns) && ::unlink(record.path.c_str()) == 0) ++removed;
+  std::int64_t bytes = 0;
+  for (const DeadRecord& each : dead) {
+    bytes += each.bytes;
+    if (bytes > most_bytes && remove_if_dead(each.record)) ++removed;
   }
   return removed;
 }

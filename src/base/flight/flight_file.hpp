@@ -1,6 +1,6 @@
 #pragma once
-// Where flight records lie: sparcl-flight-UID-PID in /dev/shm, else $XDG_RUNTIME_DIR, else /tmp. A killed process leaves its own
-// behind, to be looked at.
+// Where flight records lie: sparcl-flight-UID-PID in /dev/shm, else $XDG_RUNTIME_DIR, else /tmp. A process that was
+// killed, or that met an error that ended a communicator, leaves its own behind, to be looked at.
 
 #include <sys/types.h>
 
@@ -43,9 +43,17 @@ const char* life_name(Life life);
 Life life_of(const FileHead& head);
 std::size_t read_head(int descriptor, FileHead& head);  // the bytes that were there
 
-// Removes what processes left that somebody saw dead more than an hour ago, and marks those that are seen dead now. Returns how
-// many it removed.
-inline constexpr std::int64_t kKeepDeadNs = 3600ll * 1'000'000'000;
-int remove_stale_records(std::int64_t now_wall_ns, const std::vector<std::string>& folders = record_folders());
+// Whether it was one of a dead process, and is gone.
+bool remove_if_dead(const RecordPath& record);
+
+// All that dead processes of this user left. Returns whose.
+std::vector<pid_t> remove_dead_records(const std::vector<std::string>& folders = record_folders());
+
+// What dead processes of this user left may take so much memory; beyond that, who was first seen dead longest ago goes. heuristic:
+// some 600 records of one communicator.
+inline constexpr std::int64_t kKeptDeadBytes = 16 << 20;
+// Marks those that are seen dead now. Returns how many it removed.
+int remove_surplus_records(std::int64_t now_wall_ns, const std::vector<std::string>& folders = record_folders(),
+                           std::int64_t most_bytes = kKeptDeadBytes);
 
 }  // namespace sparcl::flight

@@ -58,7 +58,7 @@ struct TrailHead {
   TrailState state = TrailState::kFree;
   std::int32_t error = 0;  // a Code: what poisoned it
   Text<16> transport{};
-  Text<248> error_text{};
+  Text<248> note{};  // what poisoned it; of one that is meeting: who is here
 };
 
 inline constexpr std::size_t kRecords = (kTrailBytes - sizeof(Published<TrailHead>)) / sizeof(Published<Record>);

@@ -26,6 +26,7 @@ struct Recorder {
   int file = -1;     // stays open: trails get their memory when they are taken
   std::string path;  // empty: in plain memory
   pid_t owner = 0;
+  std::atomic<bool> keeps_file{false};  // when the process ends
 };
 
 Recorder& recorder() {
@@ -67,10 +68,10 @@ void fill_head(FileHead& head) {
   head.magic = kMagic;  // last: a reader that comes too early finds no record
 }
 
-void remove_file() {
+void remove_file_at_end() {
   Recorder& one = recorder();
   const std::lock_guard lock(one.mutex);
-  if (one.path.empty() || one.owner != ::getpid()) return;
+  if (one.keeps_file || one.path.empty() || one.owner != ::getpid()) return;
   ::unlink(one.path.c_str());
   one.path.clear();
 }
@@ -84,6 +85,7 @@ void leave_record_to_parent() {
   if (one.file >= 0) ::close(one.file);
   one.file = -1;
   one.path.clear();
+  one.keeps_file = false;
   one.mutex.unlock();
 }
 
@@ -92,10 +94,10 @@ void set_up_process() {
   std::call_once(once, [] {
     ::pthread_atfork([] { recorder().mutex.lock(); }, [] { recorder().mutex.unlock(); }, leave_record_to_parent);
     (void)std::atexit([] {
-      remove_file();
+      remove_file_at_end();
       remove_dump_handler();
     });
-    (void)remove_stale_records(wall_ns());
+    (void)remove_surplus_records(wall_ns());
     install_dump_handler();
   });
 }
@@ -184,6 +186,8 @@ Trail* take_trail(const TrailHead& head) {
 }
 
 std::byte* image() noexcept { return recorder().image.load(std::memory_order_acquire); }
+
+void keep_record() noexcept { recorder().keeps_file = true; }
 
 std::string record_path() {
   const std::lock_guard lock(recorder().mutex);

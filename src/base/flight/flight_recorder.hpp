@@ -10,11 +10,15 @@
 namespace sparcl::flight {
 
 // Free trails are taken in order, then those of communicators destroyed longest ago. nullptr: SPARCL_FLIGHT=off, or all are in use.
-// Makes the record the first time, and removes what dead processes left; installs the handler of SPARCL_FLIGHT_SIGNAL.
+// Makes the record the first time, and removes what dead processes left beyond a limit; installs the handler of
+// SPARCL_FLIGHT_SIGNAL.
 Trail* take_trail(const TrailHead& head);
 
 // The record of this process, or nullptr. For handlers of signals, too.
 std::byte* image() noexcept;
+
+// The file stays when the process ends, too.
+void keep_record() noexcept;
 
 // Where it lies; empty if it is in plain memory, or not there.
 std::string record_path();

@@ -86,7 +86,8 @@ void describe_trail(const TrailHead& head, std::uint64_t now_ns, LineWriter& lin
       head.transport);
   line.text(", ").text(trail_state_name(head.state)).text(" for ").duration(since(head.changed_ns, now_ns));
   if (head.turned_ns != 0) line.text(", looked for messages ").duration(since(head.turned_ns, now_ns)).text(" ago");
-  if (head.error != 0) line.text(": ").text(code_name(static_cast<Code>(head.error))).text(": ").text(head.error_text);
+  if (head.state == TrailState::kMeeting && head.note[0] != '\0') line.text(": ").text(head.note);
+  if (head.error != 0) line.text(": ").text(code_name(static_cast<Code>(head.error))).text(": ").text(head.note);
 }
 
 void describe_record(const Record& record, std::uint64_t now_ns, LineWriter& line) noexcept {

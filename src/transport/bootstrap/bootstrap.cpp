@@ -59,11 +59,16 @@ class Waiter {
       if (root_.line.kind() == RecordKind::kTable) return decode_table(root_.line.payload(), nranks_);
       if (root_.line.kind() == RecordKind::kFailure) return decode_failure(root_.line.payload());
       const Result<Note> note = decode_note(root_.line.payload());
-      if (note.ok()) note_ = *note;
+      if (note.ok()) take(*note);
     }
   }
 
  private:
+  void take(const Note& note) {
+    note_ = note;
+    if (options_.on_note) options_.on_note(note_);
+  }
+
   std::string where() const { return fmt::format("the process that made the unique id, at {}", to_text(root_.address)); }
 
   Status ended() const {
@@ -80,8 +85,7 @@ class Waiter {
     silent_s_ = heard ? 0 : silent_s_ + std::min(monotonic_seconds() - begin, kLookSeconds);
     if (heard) return {};
     if (monotonic_seconds() >= deadline_) {
-      return Status(Code::kTimeout,
-                    fmt::format("{} of {} ranks had come to {}, when the time was over", note_.came, nranks_, where()));
+      return Status(Code::kTimeout, fmt::format("the time was over while ranks met at {}: {}", where(), note_.text()));
     }
     if (silent_s_ < options_.silence_s) return {};
     return Status(Code::kRemoteError,
@@ -93,7 +97,7 @@ class Waiter {
   double deadline_;
   GatherOptions options_;
   double silent_s_ = 0;
-  Note note_;
+  Note note_{0, static_cast<std::uint32_t>(nranks_), {}};
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // How ranks without MPI meet: an all-gather of one small blob a rank, before any transport exists. docs/bootstrap.md.
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct GatherOptions {
   SearchOptions search;
   double silence_s = 15;  // without a sign of life of the root, which gives one each second, it is stopped or cut off
   double grace_s = 2;     // after timeout_s, for the root to say who is missing
+  // Who is here and who is missing, each second while this rank waits.
+  std::function<void(const Note&)> on_note{};
 };
 
 // Called by every rank once; blocks. On success each rank has all blobs, by rank. Errors, which every rank gets in time:

@@ -61,17 +61,25 @@ Result<Join> decode_join(std::span<const std::byte> bytes) {
   return join;
 }
 
+std::string Note::text() const {
+  return fmt::format("{} of {} ranks are here{}{}", came, nranks, missing.empty() ? "" : ", missing: ", missing);
+}
+
 std::vector<std::byte> encode_note(const Note& note) {
   ByteWriter out;
   out.write(note.came);
   out.write(note.nranks);
+  out.write_bytes(bytes_of(note.missing, kMaxTextBytes));
   return out.take();
 }
 
 Result<Note> decode_note(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   Note note;
-  if (!reader.read(note.came) || !reader.read(note.nranks) || reader.remaining() != 0) return damaged("note");
+  std::span<const std::byte> missing;
+  const bool whole = reader.read(note.came) && reader.read(note.nranks) && reader.read_bytes(reader.remaining(), missing);
+  if (!whole || missing.size() > kMaxTextBytes) return damaged("note");
+  note.missing = printable(missing);
   return note;
 }
 

@@ -33,6 +33,9 @@ struct Join {
 struct Note {
   std::uint32_t came = 0;
   std::uint32_t nranks = 0;
+  std::string missing;  // "2, 5-7"; empty: a root of an earlier version, which does not say
+
+  std::string text() const;  // "4 of 8 ranks are here, missing: 2, 5-7"
 };
 
 using BlobTable = std::vector<std::vector<std::byte>>;

@@ -34,12 +34,11 @@ const Join* RollCall::find(int rank) const {
   return found == joined_.end() ? nullptr : &found->second;
 }
 
-std::string RollCall::missing() const {
+std::string RollCall::missing_numbers() const {
   std::string text;
-  int ranges = 0, count = 0, next = 0;  // next: the first rank not looked at
-  const auto gap = [&](int end) {       // [next, end) has not come
+  int ranges = 0, next = 0;        // next: the first rank not looked at
+  const auto gap = [&](int end) {  // [next, end) has not come
     if (next >= end) return;
-    count += end - next;
     if (++ranges <= kMostRanges) text += fmt::format("{}{}", text.empty() ? "" : ", ", range_text(next, end - 1));
   };
   for (const auto& [rank, join] : joined_) {
@@ -48,7 +47,11 @@ std::string RollCall::missing() const {
   }
   gap(nranks_);
   if (ranges > kMostRanges) text += " and others";
-  return fmt::format("{} {} of {}", count == 1 ? "rank" : "ranks", text, nranks_);
+  return text;
+}
+
+std::string RollCall::missing() const {
+  return fmt::format("{} {} of {}", nranks_ - came() == 1 ? "rank" : "ranks", missing_numbers(), nranks_);
 }
 
 Result<std::vector<std::byte>> RollCall::table() const {

@@ -20,7 +20,8 @@ class RollCall {
   bool is_complete() const { return nranks_ > 0 && came() == nranks_; }
   const Join* find(int rank) const;
 
-  std::string missing() const;  // "ranks 2, 5-7 of 8"
+  std::string missing_numbers() const;  // "2, 5-7"
+  std::string missing() const;          // "ranks 2, 5-7 of 8"
 
   // What all ranks are sent. is_complete(); InvalidArgument if it would be absurdly large.
   Result<std::vector<std::byte>> table() const;

@@ -134,6 +134,7 @@ void RootServer::admit(RootPeer& peer, Join join, double now) {
   if (roll_.came() == 0) {
     first_join_ = now;
     next_note_ = now + options_.note_s;
+    next_word_ = now + options_.first_word_s;
   }
   log_debug("bootstrap: {} of {} has come, with {} bytes", join.who(), join.nranks, join.blob.size());
   if (const Status status = roll_.admit(std::move(join)); !status.ok()) return fail(status, now);
@@ -150,9 +151,16 @@ void RootServer::look_at_clocks(double now) {
       peer->drop();
     }
   }
-  if (decided_ || now < next_note_) return;
+  if (!decided_ && roll_.came() > 0 && now >= next_note_) give_note(now);
+}
+
+void RootServer::give_note(double now) {
   next_note_ = now + options_.note_s;
-  const Note note{static_cast<std::uint32_t>(roll_.came()), static_cast<std::uint32_t>(roll_.nranks())};
+  const Note note{static_cast<std::uint32_t>(roll_.came()), static_cast<std::uint32_t>(roll_.nranks()), roll_.missing_numbers()};
+  if (now >= next_word_) {
+    log_info("ranks meet at this process for {:.0f} s: {}", now - first_join_, note.text());
+    next_word_ = first_join_ + 2 * (now - first_join_);
+  }
   const Result<RecordLine::Payload> payload = RecordLine::make_payload(RecordKind::kNote, encode_note(note));
   if (!payload.ok()) return;
   for (const auto& peer : peers_) peer->note(*payload);

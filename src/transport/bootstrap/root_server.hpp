@@ -16,7 +16,8 @@ namespace sparcl {
 struct RootOptions {
   double handshake_s = 10;          // a stranger's time
   double linger_s = 60;             // after all was said: latecomers are told why they are late
-  double note_s = 1;                // between two signs of life
+  double note_s = 1;                // between two signs of life, which say who is missing
+  double first_word_s = 3;          // after the first has come: the log names who is missing; again after twice the time
   std::size_t max_strangers = 256;  // at a time
   double evict_s = 1;               // when they are too many, the oldest goes, if it has had so long
 };
@@ -44,6 +45,7 @@ class RootServer {
   void step(RootPeer& peer, double now);
   void admit(RootPeer& peer, Join join, double now);
   void look_at_clocks(double now);
+  void give_note(double now);
   void give_table(double now);
   void fail(const Status& failure, double now);
   void decide(Status for_latecomers, double now);
@@ -56,6 +58,7 @@ class RootServer {
   std::optional<Status> decided_;  // once set: what latecomers are told
   double first_join_ = 0;
   double next_note_ = 0;
+  double next_word_ = 0;
   double accept_from_ = 0;  // no connection is taken before: descriptors ran out
   double linger_until_ = 0;
   std::atomic<bool> over_ = false;
