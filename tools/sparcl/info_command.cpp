@@ -28,9 +28,10 @@ std::vector<Part> transports() {
            kWithMpi ? "built: programs that link libsparcl_mpi use it (sparclCommInitMpi); this program needs none"
                     : "left out of this build: SPARCL_MPI=OFF, or no MPI was found"},
           {"ucx", kWithUcx,
-           kWithUcx ? "built: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by SPARCL_TRANSPORT=ucx; "
-                      "UCX_TLS says over what"
-                    : "left out of this build: SPARCL_UCX=OFF, or no UCX was found"},
+           kWithUcx
+               ? "built: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by SPARCL_TRANSPORT=ucx; "
+                 "UCX_TLS says over what it may, the log of SPARCL_DEBUG=debug over what it does"
+               : "left out of this build: SPARCL_UCX=OFF, or no UCX was found"},
           {"nccl", false, "not in this version"}};
 }
 

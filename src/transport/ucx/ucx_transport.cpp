@@ -12,6 +12,7 @@
 #include "src/base/log.hpp"
 #include "src/transport/posting.hpp"
 #include "src/transport/ucx/ucx_error.hpp"
+#include "src/transport/ucx/ucx_lanes.hpp"
 #include "src/transport/ucx/ucx_operation.hpp"
 
 namespace sparcl {
@@ -127,7 +128,16 @@ Result<ucp_ep_h> UcxTransport::endpoint(Peer& peer) {
   params.err_handler = {on_lost, &peer};
   SPARCL_RETURN_IF_ERROR(ucx_status(ucp_ep_create(worker_->handle(), &params, &peer.endpoint),
                                     fmt::format("connecting to rank {} ({})", peer.rank, describe(peer.card))));
+  if (log_enabled(LogLevel::kDebug)) log_lanes(peer);
   return peer.endpoint;
+}
+
+// A line for each choice of UCX's that is new in this communicator, not for each peer.
+void UcxTransport::log_lanes(const Peer& peer) {
+  std::string lanes = lanes_of(peer.endpoint);
+  if (std::find(lanes_logged_.begin(), lanes_logged_.end(), lanes) != lanes_logged_.end()) return;
+  log_debug("rank {}: UCX's lanes to rank {}: {}", rank_, peer.rank, lanes);
+  lanes_logged_.push_back(std::move(lanes));
 }
 
 Result<std::unique_ptr<Transport>> UcxTransport::make_successor(int rank, const OutOfBandGather& gather) {

@@ -81,6 +81,7 @@ class UcxTransport final : public Transport {
   void look_for_deaths();
   void sleep(double seconds);
   Result<ucp_ep_h> endpoint(Peer& peer);
+  void log_lanes(const Peer& peer);
   bool is_handled_by_ucx(const Peer& peer) const;
 
   UcxOperationRef make(Operation::Kind kind, int peer, Channel channel, Buffer buffer);
@@ -120,6 +121,7 @@ class UcxTransport final : public Transport {
   std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
   std::uint32_t turns_since_look_ = 0;
   bool keeps_worker_ = false;
+  std::vector<std::string> lanes_logged_;
   std::vector<void*> closing_;  // UCX's requests for the ends of endpoints
 };
 
