@@ -1,11 +1,12 @@
 #include "collectives/engine/engine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <string_view>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "src/base/flight/flight_dump.hpp"
 #include "src/base/log.hpp"
@@ -17,8 +18,12 @@ namespace {
 constexpr std::uint32_t kTurnsPerClockRead = 256;
 constexpr double kSignalSeconds = 0.2;  // for signals to leave: peers that live take them in milliseconds
 
-// A wait goes into the flight record once it has lasted so long. Heuristic: far above the latency of any step, far below what a person notices.
+// A wait goes into the flight record once it has lasted so long. Heuristic: far above the latency of any step, far below what a
+// person notices.
 constexpr double kNoteAfterSeconds = 0.01;
+
+// An operation ends by its peer's end; but not for want of memory here.
+int culprit_of(const Operation& operation) { return operation.status.code() == Code::kOutOfMemory ? -1 : operation.peer; }
 
 }  // namespace
 
@@ -75,7 +80,7 @@ OperationRef Engine::receive(int peer, Channel channel, Buffer space) {
 
 // One that could not be posted is not reported by progress(), and perhaps nobody waits for it.
 OperationRef Engine::posted(OperationRef operation) {
-  if (operation->done && !operation->status.ok()) fail(operation->status, operation->peer);
+  if (operation->done && !operation->status.ok()) fail(operation->status, culprit_of(*operation));
   return operation;
 }
 
@@ -91,7 +96,7 @@ bool Engine::pump() {
 
 void Engine::finish_operation(const OperationRef& operation) {
   if (!operation->status.ok() && operation->status.code() != Code::kInProgress) {
-    fail(operation->status, operation->peer);  // a transport's texts name the peer
+    fail(operation->status, culprit_of(*operation));  // a transport's texts name the peer
     return;
   }
   if (auto* wait = static_cast<Wait*>(operation->waiter); wait != nullptr) {
@@ -106,9 +111,19 @@ void Engine::take_signals() {
     signal.text.back() = '\0';
     if (!health_.ok()) continue;
     // Its sender has told everyone: telling again would cost P^2 messages.
-    poison(Status(Code::kRemoteError, fmt::format("rank {} ({}) left in error {}: {}", signal.from, transport_.describe_peer(signal.from),
-                                                  code_name(static_cast<Code>(signal.code)), signal.text.data())));
+    const bool names_one = signal.culprit >= 0 && signal.culprit < transport_.size();
+    poison(told_by(signal), names_one ? signal.culprit : -1);
   }
+}
+
+// A death or a silence reads on all ranks alike: who it was, what happened, and then from whom one knows it.
+Status Engine::told_by(const Signal& signal) const {
+  const auto code = static_cast<Code>(signal.code);
+  const std::string_view text = signal.text.data();
+  if (text.starts_with(fmt::format("rank {} (", signal.culprit))) {
+    return Status(code == Code::kTimeout ? code : Code::kRemoteError, fmt::format("{} (as {} says)", text, describe(signal.from)));
+  }
+  return Status(Code::kRemoteError, fmt::format("{} left in error {}: {}", describe(signal.from), code_name(code), text));
 }
 
 void Engine::check_deadlines() {
@@ -120,7 +135,7 @@ void Engine::check_deadlines() {
   const Operation& late = *first_wait_->operation_;
   fail(Status(Code::kTimeout,
               fmt::format("{} did not answer for {} s ({}): it is stopped, cut off, late (SPARCL_TIMEOUT_S), or waits itself",
-                          describe(late), timeout_s_, first_wait_->purpose_),
+                          describe(late.peer), timeout_s_, first_wait_->purpose_),
               Scope::kComm),
        late.peer);
 }
@@ -135,8 +150,9 @@ void Engine::note_waits(double now, double at_least_s) {
     if (lasted < at_least_s) return;
     if (std::exchange(wait->is_noted_, true)) continue;
     const Operation& operation = *wait->operation_;
-    trail_->waits(operation.channel.call,
-                  {.peer = operation.peer, .host = transport_.describe_peer(operation.peer), .purpose = wait->purpose_, .seconds = lasted});
+    trail_->waits(
+        operation.channel.call,
+        {.peer = operation.peer, .host = transport_.describe_peer(operation.peer), .purpose = wait->purpose_, .seconds = lasted});
   }
 }
 
@@ -144,7 +160,7 @@ void Engine::fail(Status error, int culprit) {
   if (!health_.ok()) return;
   // What poisons is one of the three codes that users know as fatal; a broken promise of the wire is a system error.
   const bool fatal = error.code() == Code::kTimeout || error.code() == Code::kRemoteError || error.code() == Code::kSystemError;
-  poison(Status(fatal ? error.code() : Code::kSystemError, error.message()));
+  poison(Status(fatal ? error.code() : Code::kSystemError, error.message()), culprit);
 
   Signal signal;
   signal.code = static_cast<std::int32_t>(health_.code());
@@ -157,7 +173,8 @@ void Engine::fail(Status error, int culprit) {
   transport_.flush_signals(kSignalSeconds);
 }
 
-void Engine::poison(Status error) {
+void Engine::poison(Status error, int culprit) {
+  culprit_ = culprit;
   health_ = Status(error.code(), error.message(), Scope::kComm);
   log_error("rank {}: {}{}", transport_.rank(), health_.message(), trail_ != nullptr ? flight::where_to_look(*trail_) : "");
   if (trail_ != nullptr) {
@@ -172,9 +189,7 @@ void Engine::poison(Status error) {
   }
 }
 
-std::string Engine::describe(const Operation& operation) const {
-  return fmt::format("rank {} ({})", operation.peer, transport_.describe_peer(operation.peer));
-}
+std::string Engine::describe(int rank) const { return fmt::format("rank {} ({})", rank, transport_.describe_peer(rank)); }
 
 bool Engine::Wait::await_ready() { return operation_->done || !engine_.health_.ok(); }
 
@@ -191,7 +206,7 @@ Status Engine::Wait::await_resume() {
   if (!engine_.health_.ok()) return engine_.health_;
   if (!operation_->status.ok()) {
     // Returned done by the post itself, so progress() never reported it.
-    engine_.fail(operation_->status, operation_->peer);
+    engine_.fail(operation_->status, culprit_of(*operation_));
     return engine_.health_;
   }
   return Status();

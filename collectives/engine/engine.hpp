@@ -62,8 +62,11 @@ class Engine {
   Yield yield() { return Yield(*this); }
 
   // Poisons the comm: pending and later waits end with this error, and the peers are told. The first error wins.
+  // culprit: the rank that died, is silent, or gave up; -1 if none is known. Where the text begins with its name, the peers' texts
+  // do, too, and those of a death or a silence have the same code everywhere.
   void fail(Status error, int culprit);
   const Status& health() const { return health_; }
+  int culprit() const { return culprit_; }  // of health()
 
   void make_ready(std::coroutine_handle<> handle) { ready_.push_back(handle); }
 
@@ -72,16 +75,18 @@ class Engine {
 
   bool pump();
   void take_signals();
-  void poison(Status error);
+  void poison(Status error, int culprit);
+  Status told_by(const Signal& signal) const;
   void check_deadlines();
   void note_waits(double now, double at_least_s);
   void finish_operation(const OperationRef& operation);
   OperationRef posted(OperationRef operation);
-  std::string describe(const Operation& operation) const;
+  std::string describe(int rank) const;
 
   Transport& transport_;
   double timeout_s_;
   Status health_;
+  int culprit_ = -1;
   std::deque<std::coroutine_handle<>> ready_;
   std::vector<OperationRef> completed_;
   Wait* first_wait_ = nullptr;  // in the order of their deadlines: all last equally long

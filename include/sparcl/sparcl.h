@@ -144,6 +144,11 @@ SPARCL_API sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank);
 /* sparclSuccess in *error while the communicator is usable, else the error that poisoned it. */
 SPARCL_API sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error);
 
+/* The rank of this communicator whose end or silence is the error above, as told on every rank: it died, did not answer in time, left,
+ * or called sparclCommAbort (on that rank, too). -1 while the communicator is usable, and where no rank is to blame. Where several
+ * fail it is the first that this rank learned of; sparclCommShrink leaves out all that are dead. */
+SPARCL_API sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank);
+
 /* Ends all pending calls on this rank with sparclRemoteError and tells the peers, without needing them. Later calls return that
  * error. */
 SPARCL_API sparclResult_t sparclCommAbort(sparclComm_t comm);
@@ -188,7 +193,9 @@ SPARCL_API sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t
 /* Sparse broadcast of one array; collective over comm.
  *  weights: count elements. On the root the new state (only read). On the others the base on entry; bit for bit the root's on
  *  return.
- *  base: on the root the state that all ranks hold (only read; NULL: unknown, everything is sent); ignored on the others.
+ *  base: on the root the state that all ranks hold (only read); ignored on the others. NULL: unknown, so everything is sent, and what
+ *  the others hold on entry does not matter. So ranks are brought together again (at the start, after a sparclCommShrink, after
+ *  sparclWrongBase): one call in which the root's base is NULL, then deltas as before.
  * One call in flight an array. Whole or not at all: on an agreed error weights are as they were. The root's arrays must not change
  * until the call returns. */
 SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -239,6 +240,13 @@ class Comm {
     sparclComm_t survivors = nullptr;
     check(sparclCommShrink(get(), &survivors), get());
     return Comm(survivors);
+  }
+
+  // The rank whose end or silence ended this communicator, if one did: see sparclCommGetFailedRank.
+  std::optional<int> failed_rank() const {
+    int rank = -1;
+    check(sparclCommGetFailedRank(get(), &rank), get());
+    return rank >= 0 ? std::optional(rank) : std::nullopt;
   }
 
   int rank() const {

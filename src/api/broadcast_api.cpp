@@ -1,4 +1,5 @@
-// The sparse broadcasts behind the C interface. Bad arguments do not return early: the rank takes part with its refusal, so that nobody waits for it.
+// The sparse broadcasts behind the C interface. Bad arguments do not return early: the rank takes part with its refusal, so that
+// nobody waits for it.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -25,7 +26,8 @@ Status check_root(const sparclComm& comm, int root) {
 // sparclBroadcastDelta: one array without a name.
 class DeltaCall final : public Call {
  public:
-  DeltaCall(Status refusal, void* weights, const void* base, std::uint64_t count, DataType datatype, int root, codec::Writing writing)
+  DeltaCall(Status refusal, void* weights, const void* base, std::uint64_t count, DataType datatype, int root,
+            codec::Writing writing)
       : held_(static_cast<std::byte*>(weights)),
         base_(static_cast<const std::byte*>(base)),
         array_{datatype, count},
@@ -44,7 +46,8 @@ class DeltaCall final : public Call {
     return collectives::broadcast_update(context, number, update_, report);
   }
   flight::CallNote note() const override {
-    return {.operation = "BroadcastDelta", .count = array_.count, .root = update_.root, .datatype = static_cast<int>(array_.datatype)};
+    return {
+        .operation = "BroadcastDelta", .count = array_.count, .root = update_.root, .datatype = static_cast<int>(array_.datatype)};
   }
   void complete(const Status&) override {}
 
@@ -56,7 +59,8 @@ class DeltaCall final : public Call {
   collectives::UpdateCall update_;
 };
 
-Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t count, int datatype, int root, sparclStream_t stream) {
+Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t count, int datatype, int root,
+                   sparclStream_t stream) {
   SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype), check_stream(stream)}));
   const Result<std::uint64_t> elements = model::element_count({"", static_cast<DataType>(datatype), {count}});
   if (!elements.ok()) return elements.status();
@@ -64,12 +68,13 @@ Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t co
   return Status();
 }
 
-sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count, sparclDataType_t datatype, int root, sparclComm_t comm,
-                           sparclStream_t stream, sparclRequest_t* request) {
+sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count, sparclDataType_t datatype, int root,
+                           sparclComm_t comm, sparclStream_t stream, sparclRequest_t* request) {
   Status refusal = check_delta(*comm, weights, count, datatype, root, stream)
                        .with_prefix(request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ");
-  return launch(comm, std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
-                                                 comm->writing(request == nullptr)),
+  return launch(comm,
+                std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
+                                            comm->writing(request == nullptr)),
                 request);
 }
 
@@ -102,7 +107,11 @@ class StateCall final : public Call {
     return collectives::broadcast_update(context, number, update_, report);
   }
   flight::CallNote note() const override {
-    return {.operation = "BroadcastUpdate", .count = update_.held.size(), .version = update_.version, .root = update_.root, .detail = "tensors"};
+    return {.operation = "BroadcastUpdate",
+            .count = update_.held.size(),
+            .version = update_.version,
+            .root = update_.root,
+            .detail = "tensors"};
   }
 
   void complete(const Status& status) override {
@@ -179,7 +188,7 @@ class StateCall final : public Call {
   // All ranks hold the root's state, or as much of it as was selected: it is the base of the next update.
   void confirm() {
     if (rule_ == nullptr && !update_.values.is_lossy()) state_->marks.clear();  // else what they name has not all been sent
-    if (state_->confirmed_comm == comm_id_) {  // the snapshot was brought forward with the commit
+    if (state_->confirmed_comm == comm_id_) {                                   // the snapshot was brought forward with the commit
       if (options_.adopt != 0) adopt();
       return;
     }
@@ -219,7 +228,8 @@ sparclResult_t start_update(sparclState_t state, std::uint64_t version, int root
                        .with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
   const sparclUpdateOptions_t none = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   return launch(comm,
-                std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm, request == nullptr, options.ok() ? *options : none),
+                std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm, request == nullptr,
+                                            options.ok() ? *options : none),
                 request);
 }
 
@@ -247,12 +257,13 @@ class SparseCall final : public Call {
   bool is_root_;
 };
 
-Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* indices, const size_t* nnz, size_t capacity, int datatype,
-                    int root, sparclStream_t stream) {
+Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* indices, const size_t* nnz, size_t capacity,
+                    int datatype, int root, sparclStream_t stream) {
   SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype), check_stream(stream)}));
   if (nnz == nullptr) return Status(Code::kInvalidArgument, "nnz is NULL");
   const size_t entries = comm.transport->rank() == root ? *nnz : capacity;
-  if (entries > 0 && (values == nullptr || indices == nullptr)) return Status(Code::kInvalidArgument, "values or indices is NULL");
+  if (entries > 0 && values == nullptr) return Status(Code::kInvalidArgument, "values is NULL");
+  if (entries > 0 && indices == nullptr) return Status(Code::kInvalidArgument, "indices is NULL");
   return Status();
 }
 
@@ -278,13 +289,13 @@ using namespace sparcl::api;
 
 extern "C" {
 
-sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root, sparclComm_t comm,
-                                    sparclStream_t stream) {
+sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
+                                    sparclComm_t comm, sparclStream_t stream) {
   return start_call(__func__, comm, true, [&] { return start_delta(weights, base, count, datatype, root, comm, stream, nullptr); });
 }
 
-sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root, sparclComm_t comm,
-                                     sparclRequest_t* request) {
+sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
+                                     sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr,
                     [&] { return start_delta(weights, base, count, datatype, root, comm, nullptr, request); });
 }
@@ -298,8 +309,10 @@ sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, in
   return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, options, nullptr); });
 }
 
-sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr, [&] { return start_update(state, version, root, comm, nullptr, nullptr, request); });
+sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
+                                      sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr,
+                    [&] { return start_update(state, version, root, comm, nullptr, nullptr, request); });
 }
 
 sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, const sparclUpdateOptions_t* options,
@@ -308,14 +321,14 @@ sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, i
                     [&] { return start_update(state, version, root, comm, nullptr, options, request); });
 }
 
-sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
-                                     sparclComm_t comm, sparclStream_t stream) {
+sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype,
+                                     int root, sparclComm_t comm, sparclStream_t stream) {
   return start_call(__func__, comm, true,
                     [&] { return start_sparse(values, indices, nnz, capacity, datatype, root, comm, stream, nullptr); });
 }
 
-sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
-                                      sparclComm_t comm, sparclRequest_t* request) {
+sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype,
+                                      int root, sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr,
                     [&] { return start_sparse(values, indices, nnz, capacity, datatype, root, comm, nullptr, request); });
 }

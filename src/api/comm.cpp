@@ -1,10 +1,10 @@
 #include "src/api/comm.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <cmath>
 #include <cstddef>
-
-#include <fmt/format.h>
 
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
@@ -45,7 +45,8 @@ sparclComm::~sparclComm() {
   abort_pending("the communicator was destroyed with requests in flight");
   for (sparclRequest* request : std::exchange(pending, {})) {
     request->call->complete(request->task.result());
-    trail.end(request->number, request->task.result().code(), request->report.traffic.bytes_sent, request->report.traffic.bytes_received);
+    trail.end(request->number, request->task.result().code(), request->report.traffic.bytes_sent,
+              request->report.traffic.bytes_received);
     delete request;
   }
 }
@@ -75,11 +76,16 @@ Result<double> timeout_of(const sparclConfig_t& config) {
 
 Result<codec::Verify> verify_of(const sparclConfig_t& config) {
   switch (config.verify) {
-    case sparclVerifyDefault: break;
-    case sparclVerifyOff: return codec::Verify::kOff;
-    case sparclVerifyTouched: return codec::Verify::kTouched;
-    case sparclVerifyFull: return codec::Verify::kFull;
-    default: return Status(Code::kInvalidArgument, fmt::format("config.verify = {} is no sparclVerify value", config.verify));
+    case sparclVerifyDefault:
+      break;
+    case sparclVerifyOff:
+      return codec::Verify::kOff;
+    case sparclVerifyTouched:
+      return codec::Verify::kTouched;
+    case sparclVerifyFull:
+      return codec::Verify::kFull;
+    default:
+      return Status(Code::kInvalidArgument, fmt::format("config.verify = {} is no sparclVerify value", config.verify));
   }
   const Result<std::string> choice = setting_choice("VERIFY");
   if (!choice.ok()) return choice.status();
@@ -165,8 +171,8 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
   comm->config.transport = nullptr;  // the caller's text need not live on
   comm->early_blocking = configuration->early_blocking;
   comm->early_nonblocking = configuration->early_nonblocking;
-  log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id, comm->transport->name(),
-           comm->context.kernels->name);
+  log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id,
+           comm->transport->name(), comm->context.kernels->name);
   return comm;
 }
 
@@ -229,7 +235,8 @@ sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transpo
 sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
   return guarded([&]() -> Status {
     if (comms == nullptr) return Status(Code::kInvalidArgument, "sparclCommInitLocal: comms is NULL");
-    if (nranks < 1) return Status(Code::kInvalidArgument, fmt::format("sparclCommInitLocal: nranks is {}, must be at least 1", nranks));
+    if (nranks < 1)
+      return Status(Code::kInvalidArgument, fmt::format("sparclCommInitLocal: nranks is {}, must be at least 1", nranks));
     const Result<sparcl::api::TransportChoice> choice = sparcl::api::choose_transport(sparcl::api::StartedBy::kThreads, nullptr);
     if (!choice.ok()) return choice.status();
     std::vector<std::unique_ptr<sparclComm>> made;
@@ -246,7 +253,8 @@ sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
 
 sparclResult_t sparclCommCount(sparclComm_t comm, int* count) {
   return guarded(comm, [&]() -> Status {
-    if (comm == nullptr || count == nullptr) return Status(Code::kInvalidArgument, "sparclCommCount: comm or count is NULL");
+    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommCount: comm is NULL");
+    if (count == nullptr) return Status(Code::kInvalidArgument, "sparclCommCount: count is NULL");
     *count = comm->transport->size();
     return Status();
   });
@@ -254,7 +262,8 @@ sparclResult_t sparclCommCount(sparclComm_t comm, int* count) {
 
 sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank) {
   return guarded(comm, [&]() -> Status {
-    if (comm == nullptr || rank == nullptr) return Status(Code::kInvalidArgument, "sparclCommUserRank: comm or rank is NULL");
+    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommUserRank: comm is NULL");
+    if (rank == nullptr) return Status(Code::kInvalidArgument, "sparclCommUserRank: rank is NULL");
     *rank = comm->transport->rank();
     return Status();
   });
@@ -262,9 +271,20 @@ sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank) {
 
 sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error) {
   return guarded(comm, [&]() -> Status {
-    if (comm == nullptr || error == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetAsyncError: comm or error is NULL");
+    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetAsyncError: comm is NULL");
+    if (error == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetAsyncError: error is NULL");
     comm->engine.step();
     *error = report_error(comm, comm->engine.health());
+    return Status();
+  });
+}
+
+sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank) {
+  return guarded(comm, [&]() -> Status {
+    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetFailedRank: comm is NULL");
+    if (rank == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetFailedRank: rank is NULL");
+    comm->engine.step();
+    *rank = comm->engine.culprit();
     return Status();
   });
 }
@@ -287,7 +307,8 @@ sparclResult_t sparclCommDestroy(sparclComm_t comm) {
 
 sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t* report) {
   return guarded(comm, [&]() -> Status {
-    if (comm == nullptr || report == nullptr) return Status(Code::kInvalidArgument, "sparclCommLastReport: comm or report is NULL");
+    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommLastReport: comm is NULL");
+    if (report == nullptr) return Status(Code::kInvalidArgument, "sparclCommLastReport: report is NULL");
     return sparcl::api::write_report(comm->last_report, report);
   });
 }

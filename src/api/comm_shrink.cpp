@@ -114,9 +114,8 @@ Result<std::unique_ptr<sparclComm>> shrink(sparclComm& comm) {
 
 extern "C" sparclResult_t sparclCommShrink(sparclComm_t comm, sparclComm_t* survivors) {
   return guarded(comm, [&]() -> Status {
-    if (comm == nullptr || survivors == nullptr) {
-      return Status(Code::kInvalidArgument, "sparclCommShrink: comm or survivors is NULL");
-    }
+    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommShrink: comm is NULL");
+    if (survivors == nullptr) return Status(Code::kInvalidArgument, "sparclCommShrink: survivors is NULL");
     Result<std::unique_ptr<sparclComm>> made = shrink(*comm);
     if (!made.ok()) return made.status().with_prefix("sparclCommShrink: ");
     *survivors = made->release();

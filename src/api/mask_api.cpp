@@ -64,7 +64,8 @@ sparclResult_t sparclMaskSetStep(sparclMask_t mask, uint64_t step) {
 
 sparclResult_t sparclMaskGetIndices(sparclMask_t mask, uint64_t* indices, size_t capacity, size_t* nnz) {
   return guarded([&]() -> Status {
-    if (mask == nullptr || nnz == nullptr) return Status(Code::kInvalidArgument, "sparclMaskGetIndices: mask or nnz is NULL");
+    if (mask == nullptr) return Status(Code::kInvalidArgument, "sparclMaskGetIndices: mask is NULL");
+    if (nnz == nullptr) return Status(Code::kInvalidArgument, "sparclMaskGetIndices: nnz is NULL");
     *nnz = mask->mask.size();
     if (indices == nullptr) return Status();
     if (*nnz > capacity) {

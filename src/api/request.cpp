@@ -62,9 +62,8 @@ extern "C" {
 sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* report) {
   const sparclComm_t comm = sparcl::api::comm_of(request);
   return guarded(comm, [&]() -> sparclResult_t {
-    if (request == nullptr || done == nullptr) {
-      return report_error(comm, Status(Code::kInvalidArgument, "sparclTest: request or done is NULL"));
-    }
+    if (request == nullptr) return report_error(comm, Status(Code::kInvalidArgument, "sparclTest: request is NULL"));
+    if (done == nullptr) return report_error(comm, Status(Code::kInvalidArgument, "sparclTest: done is NULL"));
     if (Status bad = sparcl::api::check_report(report); !bad.ok()) return report_error(comm, bad.with_prefix("sparclTest: "));
     *done = 1;
     if (*request == nullptr) return sparclSuccess;

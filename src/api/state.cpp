@@ -1,11 +1,11 @@
 #include "src/api/state.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <numeric>
-
-#include <fmt/format.h>
 
 #include "src/api/error.hpp"
 #include "src/model/text.hpp"
@@ -76,7 +76,8 @@ namespace {
 
 // The number of a tensor that may be changed now: a broadcast in flight reads what belongs to it.
 Result<std::size_t> find_idle(sparclState_t state, const char* name, const char* function) {
-  if (state == nullptr || name == nullptr) return Status(Code::kInvalidArgument, fmt::format("{}: state or name is NULL", function));
+  if (state == nullptr) return Status(Code::kInvalidArgument, fmt::format("{}: state is NULL", function));
+  if (name == nullptr) return Status(Code::kInvalidArgument, fmt::format("{}: name is NULL", function));
   if (state->in_flight) return Status(Code::kInvalidUsage, fmt::format("{}: a broadcast of this state is in flight", function));
   Result<std::size_t> tensor = state->find(name);
   if (!tensor.ok()) return tensor.status().with_prefix(fmt::format("{}: ", function));
@@ -100,8 +101,8 @@ Status check_indices(const uint64_t* indices, size_t nnz, std::uint64_t count, c
   for (size_t i = 0; i < nnz; ++i) {
     if (indices[i] >= count || (i > 0 && indices[i] <= indices[i - 1])) {
       return Status(Code::kInvalidArgument,
-                    fmt::format("sparclStateMarkIndices: indices[{}] = {} of '{}': indices must ascend strictly and lie below {}", i,
-                                indices[i], name, count));
+                    fmt::format("sparclStateMarkIndices: indices[{}] = {} of '{}': indices must ascend strictly and lie below {}",
+                                i, indices[i], name, count));
     }
   }
   return Status();
@@ -118,7 +119,8 @@ void add_indices(Marks& marks, const uint64_t* indices, size_t nnz) {
 }
 
 void add_blocks(Marks& marks, const uint64_t* bitmap, size_t words, size_t block) {
-  marks.mixed = marks.mixed || marks.kind == Marks::Kind::kIndices || (marks.kind == Marks::Kind::kBlocks && marks.block_elements != block);
+  marks.mixed =
+      marks.mixed || marks.kind == Marks::Kind::kIndices || (marks.kind == Marks::Kind::kBlocks && marks.block_elements != block);
   marks.kind = Marks::Kind::kBlocks;
   marks.block_elements = block;
   marks.bitmap.resize(words);
@@ -127,28 +129,32 @@ void add_blocks(Marks& marks, const uint64_t* bitmap, size_t words, size_t block
 }
 
 // Two tensors in the same memory (tied weights) would be updated twice.
-Status check_overlap(const sparclState& state, const sparcl::model::TensorSchema& tensor, const std::byte* data, std::uint64_t bytes) {
+Status check_overlap(const sparclState& state, const sparcl::model::TensorSchema& tensor, const std::byte* data,
+                     std::uint64_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   for (std::size_t i = 0; i < state.schema.size(); ++i) {
     const auto other = reinterpret_cast<std::uintptr_t>(state.data[i]);
     const std::uint64_t other_bytes =
         sparcl::model::element_count(state.schema[i]).value() * sparcl::element_bytes(state.schema[i].datatype);
     if (begin < other + other_bytes && other < begin + bytes) {
-      return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: '{}' shares memory with '{}': add tied weights once, under one name",
-                                                        tensor.name, state.schema[i].name));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("sparclStateAdd: '{}' shares memory with '{}': add tied weights once, under one name", tensor.name,
+                                state.schema[i].name));
     }
   }
   return Status();
 }
 
 Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSchema& tensor, const void* data) {
-  if (state.map) return Status(Code::kInvalidUsage, fmt::format("sparclStateAdd: '{}' comes after the state's first use", tensor.name));
+  if (state.map)
+    return Status(Code::kInvalidUsage, fmt::format("sparclStateAdd: '{}' comes after the state's first use", tensor.name));
   if (state.find(tensor.name.c_str()).ok()) {
     return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: the state already has a tensor '{}'", tensor.name));
   }
   const Result<std::uint64_t> count = sparcl::model::element_count(tensor);
   if (!count.ok()) return count.status();
-  if (*count > 0 && data == nullptr) return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: data of '{}' is NULL", tensor.name));
+  if (*count > 0 && data == nullptr)
+    return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: data of '{}' is NULL", tensor.name));
   return check_overlap(state, tensor, static_cast<const std::byte*>(data), *count * sparcl::element_bytes(tensor.datatype));
 }
 
@@ -164,16 +170,20 @@ sparclResult_t sparclStateCreate(sparclState_t* state) {
   });
 }
 
-sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim, const uint64_t* shape) {
+sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
+                              const uint64_t* shape) {
   return guarded([&]() -> Status {
-    if (state == nullptr || name == nullptr) return Status(Code::kInvalidArgument, "sparclStateAdd: state or name is NULL");
+    if (state == nullptr) return Status(Code::kInvalidArgument, "sparclStateAdd: state is NULL");
+    if (name == nullptr) return Status(Code::kInvalidArgument, "sparclStateAdd: name is NULL");
     SPARCL_RETURN_IF_ERROR(sparcl::model::check_tensor_name(name).with_prefix("sparclStateAdd: "));
     const sparcl::DataTypeInfo* type = sparcl::find_data_type(static_cast<int>(datatype));
     if (type == nullptr) {
-      return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: '{}': {} is no data type", name, static_cast<int>(datatype)));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("sparclStateAdd: '{}': {} is no data type", name, static_cast<int>(datatype)));
     }
     if (ndim < 0 || (ndim > 0 && shape == nullptr)) {
-      return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: '{}': ndim is {}, shape {}", name, ndim, shape ? "given" : "NULL"));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("sparclStateAdd: '{}': ndim is {}, shape {}", name, ndim, shape ? "given" : "NULL"));
     }
     sparcl::model::TensorSchema tensor{name, type->type, std::vector<std::uint64_t>(shape, shape + ndim)};
     SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, data));
@@ -229,7 +239,8 @@ sparclResult_t sparclStateSetPriority(sparclState_t state, const char* name, int
 
 sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* version) {
   return guarded([&]() -> Status {
-    if (state == nullptr || version == nullptr) return Status(Code::kInvalidArgument, "sparclStateVersion: state or version is NULL");
+    if (state == nullptr) return Status(Code::kInvalidArgument, "sparclStateVersion: state is NULL");
+    if (version == nullptr) return Status(Code::kInvalidArgument, "sparclStateVersion: version is NULL");
     *version = state->version;
     return Status();
   });
@@ -237,7 +248,8 @@ sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* version) {
 
 sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
   return guarded([&]() -> Status {
-    if (state == nullptr || hash == nullptr) return Status(Code::kInvalidArgument, "sparclStateHash: state or hash is NULL");
+    if (state == nullptr) return Status(Code::kInvalidArgument, "sparclStateHash: state is NULL");
+    if (hash == nullptr) return Status(Code::kInvalidArgument, "sparclStateHash: hash is NULL");
     if (state->in_flight) return Status(Code::kInvalidUsage, "sparclStateHash: a broadcast of this state is in flight");
     state->freeze();
     const std::vector<const std::byte*> arrays(state->data.begin(), state->data.end());

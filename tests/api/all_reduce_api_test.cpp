@@ -137,7 +137,7 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
       {[](float*, sparclMask_t mask, sparclComm_t comm) {
          return sparclAllReduceMasked(nullptr, nullptr, 100, sparclFloat32, sparclSum, mask, comm, nullptr);
        },
-       "sendbuff or recvbuff is NULL"},
+       "sendbuff is NULL"},
       {[](float* x, sparclMask_t, sparclComm_t comm) {
          return sparclAllReduceMasked(x, x, 100, sparclFloat32, sparclSum, nullptr, comm, nullptr);
        },

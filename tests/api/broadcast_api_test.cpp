@@ -39,6 +39,32 @@ Bits changed(Bits bits, double share, unsigned seed) {
   return bits;
 }
 
+// Ranks that have gone apart, each elsewhere, and a root that sends deltas again after one call without a base.
+TEST(BroadcastDeltaApi, OneCallWithoutABaseBringsRanksTogetherAgain) {
+  constexpr int kRanks = 3;
+  constexpr std::size_t kCount = 70'000;
+  for (const char* verify : {"off", "touched", "full"}) {
+    setenv("SPARCL_VERIFY", verify, 1);
+    ThreadRanks party(kRanks);
+    unsetenv("SPARCL_VERIFY");
+    ASSERT_EQ(party.created(), sparclSuccess);
+    std::vector<Bits> held;
+    for (int rank = 0; rank < kRanks; ++rank) held.push_back(random_bits(kCount, static_cast<unsigned>(rank)));
+    const Bits first = held[1], second = changed(first, 0.001, 9);
+    const auto broadcast = [&](const Bits* base) {
+      return party.run([&](int rank, sparclComm_t comm) {
+        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), rank == 1 && base != nullptr ? base->data() : nullptr, kCount,
+                                    sparclBfloat16, 1, comm, nullptr);
+      });
+    };
+    EXPECT_THAT(broadcast(nullptr), Each(sparclSuccess)) << verify;
+    EXPECT_THAT(held, Each(first)) << verify;
+    held[1] = second;
+    EXPECT_THAT(broadcast(&first), Each(sparclSuccess)) << verify;
+    EXPECT_THAT(held, Each(second)) << verify;
+  }
+}
+
 TEST(BroadcastDeltaApi, ReplicasEqualTheRootForEveryRankCount) {
   for (const int ranks : kRankCounts) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{65'537}, std::size_t{300'000}}) {

@@ -125,6 +125,9 @@ TEST(RequestApi, AnAbortReachesThePeersThatWait) {
     sparclResult_t error = sparclSuccess;
     EXPECT_EQ(sparclCommGetAsyncError(party.comm(rank), &error), sparclSuccess);
     EXPECT_EQ(error, sparclRemoteError);
+    int failed = -1;
+    EXPECT_EQ(sparclCommGetFailedRank(party.comm(rank), &failed), sparclSuccess);
+    EXPECT_EQ(failed, 1);
     EXPECT_THAT(sparclGetLastError(party.comm(rank)),
                 Not(HasSubstr("rank " + std::to_string(rank) + ": rank " + std::to_string(rank))));
     EXPECT_THAT(sparclGetLastError(party.comm(rank)), Not(HasSubstr(": rank 1: "))) << "who aborted is named once";
@@ -137,7 +140,13 @@ TEST(RequestApi, ADestroyedCommIsADeadPeer) {
   ASSERT_EQ(sparclCommInitLocal(comms.data(), 2), sparclSuccess);
   EXPECT_EQ(sparclCommDestroy(comms[1]), sparclSuccess);
   float value = 0;
+  int failed = 7;
+  EXPECT_EQ(sparclCommGetFailedRank(comms[0], &failed), sparclSuccess);
+  EXPECT_EQ(failed, -1) << "nobody has failed that it waited for";
   EXPECT_EQ(sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, comms[0], nullptr), sparclRemoteError);
+  EXPECT_THAT(sparclGetLastError(comms[0]), StartsWith("rank 0: rank 1 (host "));
+  EXPECT_EQ(sparclCommGetFailedRank(comms[0], &failed), sparclSuccess);
+  EXPECT_EQ(failed, 1);
   EXPECT_EQ(sparclCommDestroy(comms[0]), sparclSuccess);
 }
 
@@ -160,6 +169,7 @@ TEST(CommApi, NullAndBadArgumentsAreNamed) {
   EXPECT_EQ(sparclCommDestroy(nullptr), sparclSuccess);
   EXPECT_EQ(sparclStateDestroy(nullptr), sparclSuccess);
   EXPECT_EQ(sparclCommUserRank(nullptr, nullptr), sparclInvalidArgument);
+  EXPECT_STREQ(sparclGetLastError(nullptr), "sparclCommUserRank: comm is NULL");
   EXPECT_EQ(sparclBroadcastDelta(nullptr, nullptr, 0, sparclFloat32, 0, nullptr, nullptr), sparclInvalidArgument);
   int version = 0;
   EXPECT_EQ(sparclGetVersion(&version), sparclSuccess);
@@ -181,11 +191,13 @@ TEST(CommApi, ACallThatTakesNoPartLeavesItsTextUnderTheCommAndUnderNull) {
       {"sparclIBroadcastUpdate: request is NULL", [&] { return sparclIBroadcastUpdate(nullptr, 1, 0, comm, nullptr); }},
       {"sparclIBroadcastSparse: request is NULL",
        [&] { return sparclIBroadcastSparse(nullptr, nullptr, &nnz, 0, sparclFloat32, 0, comm, nullptr); }},
-      {"sparclTest: request or done is NULL", [&] { return sparclTest(&request, nullptr, nullptr); }},
+      {"sparclTest: done is NULL", [&] { return sparclTest(&request, nullptr, nullptr); }},
       {"sparclWait: report->size is not set", [&] { return sparclWait(&request, &unset); }},
-      {"sparclCommCount", [&] { return sparclCommCount(comm, nullptr); }},
-      {"sparclCommUserRank", [&] { return sparclCommUserRank(comm, nullptr); }},
-      {"sparclCommGetAsyncError", [&] { return sparclCommGetAsyncError(comm, nullptr); }},
+      {"sparclCommCount: count is NULL", [&] { return sparclCommCount(comm, nullptr); }},
+      {"sparclCommUserRank: rank is NULL", [&] { return sparclCommUserRank(comm, nullptr); }},
+      {"sparclCommGetAsyncError: error is NULL", [&] { return sparclCommGetAsyncError(comm, nullptr); }},
+      {"sparclCommGetFailedRank: rank is NULL", [&] { return sparclCommGetFailedRank(comm, nullptr); }},
+      {"sparclCommLastReport: report is NULL", [&] { return sparclCommLastReport(comm, nullptr); }},
       {"report->size is not set", [&] { return sparclCommLastReport(comm, &unset); }},
   };
   for (const auto& [text, call] : calls) {

@@ -15,6 +15,7 @@ namespace {
 
 using testing::AnyOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 // The seeds of this process, from SPARCL_TEST_SHARD.
 struct Shard {
@@ -110,9 +111,12 @@ void Check::others_got_error(int culprit, double since_s, double within_s) {
     ++tally.errors;
     tally.slowest_s = std::max(tally.slowest_s, error->at_s - since_s);
     EXPECT_LT(error->at_s - since_s, within_s) << "rank " << rank << ": " << error->error;
-    EXPECT_THAT(error->error, HasSubstr(fmt::format("rank {} (", culprit))) << "rank " << rank;
+    EXPECT_EQ(error->code, sparclRemoteError) << "rank " << rank << ": " << error->error;
+    EXPECT_THAT(error->error, StartsWith(fmt::format("rank {}: rank {} (host ", rank, culprit)));
     EXPECT_THAT(error->error, HasSubstr(pid)) << "rank " << rank;
-    EXPECT_THAT(error->error, HasSubstr("host ")) << "rank " << rank;
+    if (!story.failed_ranks.empty()) {
+      EXPECT_EQ(story.failed_ranks.front(), culprit) << "rank " << rank << ": " << error->error;
+    }
   }
 }
 

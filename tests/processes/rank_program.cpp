@@ -226,10 +226,17 @@ class RankProgram {
     const sparclResult_t again = flight->call(comm_, nullptr);
     sparclResult_t known = sparclSuccess;
     (void)sparclCommGetAsyncError(comm_, &known);
+    int failed = -2;
+    (void)sparclCommGetFailedRank(comm_, &failed);
     const sparclResult_t aborted = sparclCommAbort(comm_);
     const bool is_right = again == poisoned_ && known == poisoned_ && aborted == sparclSuccess;
     wrong_ = wrong_ || !is_right;
-    say({{"event", "poisoned"}, {"code", again}, {"async", known}, {"right", is_right}, {"seconds", seconds_now() - begin}});
+    say({{"event", "poisoned"},
+         {"code", again},
+         {"async", known},
+         {"failed", failed},
+         {"right", is_right},
+         {"seconds", seconds_now() - begin}});
   }
 
   void end() {

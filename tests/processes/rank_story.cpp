@@ -35,6 +35,7 @@ RankStory read_story(std::span<const ProcessLine> lines) {
       story.shrinks.push_back(
           {told.value("code", -1), told.value("error", ""), told.value("rank", -1), told.value("ranks", -1), line.at_s});
     } else if (event == "poisoned") {
+      story.failed_ranks.push_back(told.value("failed", -2));
       story.poisoned_right = story.poisoned_right && told.value("right", false);
     } else if (event == "end") {
       story.has_ended = true;

@@ -35,8 +35,9 @@ struct RankStory {
   int last_begun = -1;  // step; -1: none
   std::vector<StepRecord> steps;
   std::vector<ShrinkRecord> shrinks;
-  bool poisoned_right = true;  // what came after the error
-  bool has_ended = false;      // destroyed its communicator
+  std::vector<int> failed_ranks;  // of each error that poisons
+  bool poisoned_right = true;     // what came after the error
+  bool has_ended = false;         // destroyed its communicator
   std::string last_line;
 
   const StepRecord* error() const;  // the first step whose error poisons the communicator

@@ -49,7 +49,7 @@ std::string LoopbackCore::describe(int rank) const {
 }
 
 Status LoopbackCore::dead_peer_error(int peer) const {
-  return Status(Code::kRemoteError, fmt::format("rank {} ({}) is dead", peer, describe(peer)), Scope::kPeer);
+  return Status(Code::kRemoteError, fmt::format("rank {} ({}) was killed or ended", peer, describe(peer)), Scope::kPeer);
 }
 
 bool LoopbackCore::knows_dead(int rank, int peer) {

@@ -239,7 +239,7 @@ bool MpiTransport::post_receive(const MpiOperationRef& operation, void* data, st
 
 // MPI did not take a request: what it holds besides is unknown, so that the transport ends here.
 bool MpiTransport::fail(int error, const char* call, Operation& operation) {
-  health_ = mpi_status(error, call).with_prefix(fmt::format("with rank {} ({}): ", operation.peer, describe_peer(operation.peer)));
+  health_ = mpi_status(error, call).with_prefix(fmt::format("rank {} ({}): ", operation.peer, describe_peer(operation.peer)));
   if (!operation.done) operation.status = health_;
   operation.done = true;
   return false;

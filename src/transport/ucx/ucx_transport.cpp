@@ -127,7 +127,7 @@ Result<ucp_ep_h> UcxTransport::endpoint(Peer& peer) {
   params.err_mode = is_handled_by_ucx(peer) ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
   params.err_handler = {on_lost, &peer};
   SPARCL_RETURN_IF_ERROR(ucx_status(ucp_ep_create(worker_->handle(), &params, &peer.endpoint),
-                                    fmt::format("connecting to rank {} ({})", peer.rank, describe(peer.card))));
+                                    fmt::format("rank {} ({}): connecting to it", peer.rank, describe(peer.card))));
   if (log_enabled(LogLevel::kDebug)) log_lanes(peer);
   return peer.endpoint;
 }
@@ -242,8 +242,8 @@ Status UcxTransport::describe_end(const Operation& operation, ucs_status_t statu
                                               operation.channel.lane, operation.buffer.size()));
   }
   return Status(status == UCS_ERR_NO_MEMORY ? Code::kOutOfMemory : Code::kRemoteError,
-                fmt::format("{} rank {} ({}) failed: {}", is_send ? "the send to" : "the receive from", operation.peer,
-                            describe_peer(operation.peer), ucs_status_string(status)));
+                fmt::format("rank {} ({}): {} failed (UCX: {})", operation.peer, describe_peer(operation.peer),
+                            is_send ? "the send to it" : "the receive from it", ucs_status_string(status)));
 }
 
 // --- moving on ---
@@ -264,9 +264,9 @@ void UcxTransport::on_lost(void* peer, ucp_ep_h, ucs_status_t status) {
   auto& lost = *static_cast<Peer*>(peer);
   lost.lost_by_ucx = true;
   if (!lost.lost.ok()) return;
-  const char* how = lost.said_farewell ? "has left" : "is gone";
+  const char* how = lost.said_farewell ? "has left the communicator" : "was killed or ended, or its link is cut";
   lost.lost = Status(Code::kRemoteError,
-                     fmt::format("rank {} ({}) {}: {}", lost.rank, describe(lost.card), how, ucs_status_string(status)));
+                     fmt::format("rank {} ({}) {} (UCX: {})", lost.rank, describe(lost.card), how, ucs_status_string(status)));
   lost.transport->newly_lost_.push_back(lost.rank);
 }
 
