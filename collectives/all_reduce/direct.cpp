@@ -1,5 +1,5 @@
 // Each rank sends all it has to all others, and reduces for itself: one round, for few bytes.
-// Cost: (P - 1) alpha + (P - 1) B beta + P B gamma.
+// Cost: a round + (P - 1) alpha + (P - 1) B beta + P B gamma.
 #include <array>
 
 #include "collectives/all_reduce/dense.hpp"
@@ -38,7 +38,7 @@ class DirectExchange {
     const Slot& slot = slots_[s % 2];
     std::vector<const std::byte*> by_rank;
     for (const OperationRef& each : slot.received) by_rank.push_back(each != nullptr ? each->buffer.data() : slot.own.data());
-    const Buffer result = Buffer::allocate(slot.own.size());  // what was packed may still be on its way
+    const Buffer result = messages_.take(slot.own.size());  // what was packed may still be on its way
     tree_.reduce(by_rank, messages_.element_size(), slot.range.count, result.data());
     call_.values->unpack(slot.range.first, slot.range.count, result.data());
   }
@@ -63,7 +63,7 @@ class DirectExchange {
 
 double direct_seconds(const LinkCost& link, int size, std::uint64_t bytes) {
   const double peers = size - 1, b = static_cast<double>(bytes);
-  return peers * link.alpha_s + peers * b * link.beta_s_per_byte + size * b * kCombineSecondsPerByte;
+  return kRoundSeconds + peers * link.alpha_s + peers * b * link.beta_s_per_byte + size * b * kCombineSecondsPerByte;
 }
 
 Task reduce_direct(const CommContext& comm, const DenseCall& call, Traffic& traffic) {

@@ -1,6 +1,6 @@
 // Each rank owns a slice: the others send it theirs, it reduces them, and sends the result to all (reduce-scatter and all-gather,
 // both by direct messages: Thakur, Rabenseifner, Gropp 2005 have the bound that it meets). Segments follow each other without a
-// pause. Cost: 2 (P - 1) alpha + 2 (P - 1) / P B beta + B gamma.
+// pause. Cost: 2 rounds + 2 (P - 1) alpha + 2 (P - 1) / P B beta + B gamma.
 #include <array>
 
 #include "collectives/all_reduce/dense.hpp"
@@ -94,7 +94,7 @@ class OwnerExchange {
 
 double owner_seconds(const LinkCost& link, int size, std::uint64_t bytes) {
   const double peers = size - 1, b = static_cast<double>(bytes);
-  return 2 * peers * link.alpha_s + 2 * peers / size * b * link.beta_s_per_byte + b * kCombineSecondsPerByte;
+  return 2 * (kRoundSeconds + peers * link.alpha_s) + 2 * peers / size * b * link.beta_s_per_byte + b * kCombineSecondsPerByte;
 }
 
 Task reduce_by_owner(const CommContext& comm, const DenseCall& call, Traffic& traffic) {

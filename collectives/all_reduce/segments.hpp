@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/all_reduce/dense.hpp"
+#include "src/base/segment_pool.hpp"
 
 namespace sparcl::collectives {
 
@@ -38,7 +39,7 @@ class SegmentMessages {
   OperationRef receive(int peer, std::uint8_t lane, std::uint64_t elements) {
     if (elements == 0) return nullptr;
     traffic_.bytes_received += elements * bytes_;
-    return engine_.receive(peer, {call_.number, lane}, Buffer::allocate(elements * bytes_));
+    return engine_.receive(peer, {call_.number, lane}, take(elements * bytes_));
   }
 
   void send(int peer, std::uint8_t lane, const Buffer& values) {
@@ -50,8 +51,18 @@ class SegmentMessages {
     sweep_at_ = std::max(kLeastSwept, 2 * sent_.size());
   }
 
-  Buffer pack(Range range) const {
-    Buffer packed = Buffer::allocate(range.count * bytes_);
+  // Memory of the calls before: fresh pages from the system cost several times what it takes to send and reduce them.
+  Buffer take(std::size_t bytes) {
+    if (bytes < kLeastPooled) return Buffer::allocate(bytes);
+    if (slab_.size() < bytes) slab_ = take_segment();
+    const Buffer taken = slab_.slice(0, bytes);
+    const std::size_t step = std::min(slab_.size(), (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    slab_ = slab_.slice(step, slab_.size() - step);
+    return taken;
+  }
+
+  Buffer pack(Range range) {
+    Buffer packed = take(range.count * bytes_);
     if (range.count > 0) call_.values->pack(range.first, range.count, packed.data());
     return packed;
   }
@@ -74,12 +85,16 @@ class SegmentMessages {
   std::size_t element_size() const { return bytes_; }
 
  private:
-  static constexpr std::size_t kLeastSwept = 256;
+  // What was sent keeps its memory until a sweep.
+  static constexpr std::size_t kLeastSwept = 16;
+  static constexpr std::size_t kLeastPooled = 16 << 10;  // heuristic: the heap keeps smaller ones by itself
+  static constexpr std::size_t kAlignment = 64;
 
   Engine& engine_;
   const DenseCall& call_;
   std::size_t bytes_;
   Traffic& traffic_;
+  Buffer slab_;  // what is left of it
   std::vector<OperationRef> sent_;
   std::size_t sweep_at_ = kLeastSwept;
 };

@@ -194,6 +194,28 @@ TEST(MaskedAllReduce, BytesAreThoseOfTheFormula) {
   }
 }
 
+TEST(DensePlan, TakesOneRoundForFewBytesAndTheFewestBytesForMany) {
+  const LinkCost node{1e-6, 0.2e-9};
+  for (const int ranks : {2, 3, 4, 8}) {
+    EXPECT_STREQ(plan_dense(node, ranks, 8, "auto").row->name, "direct");
+    EXPECT_STREQ(plan_dense(node, ranks, 1 << 20, "auto").row->name, "owner");
+  }
+  EXPECT_STREQ(plan_dense(node, 2, 32 << 10, "auto").row->name, "direct");
+  EXPECT_STREQ(plan_dense(node, 4, 32 << 10, "auto").row->name, "owner");
+  EXPECT_STREQ(plan_dense(node, 2, 1 << 20, "direct").row->name, "direct");
+}
+
+TEST(MaskedAllReduce, MemoryOfOneCallIsNotAnothers) {
+  SeededRandom random(5);
+  const Result<Mask> mask = Mask::random(300'000, 1, 1);  // several segments, some smaller than what is pooled
+  ASSERT_TRUE(mask.ok());
+  for (const char* algorithm : {"direct", "owner"}) {
+    World world(3, 9);
+    for (CommContext& context : world.contexts) context.all_reduce_algorithm = algorithm;
+    for (int call = 0; call < 3; ++call) ASSERT_NO_FATAL_FAILURE(expect_reduced(world, *mask, DataType::kFloat32, {}, random));
+  }
+}
+
 TEST(MaskedAllReduce, CallsThatDifferAreAMismatchThatNamesIt) {
   const Result<Mask> mask = Mask::random(1'000, 0.5, 1), other = Mask::random(1'000, 0.5, 2), longer = Mask::random(1'001, 0.5, 1);
   ASSERT_TRUE(mask.ok() && other.ok() && longer.ok());
