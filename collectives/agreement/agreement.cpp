@@ -7,6 +7,21 @@
 #include "collectives/agreement/ballot.hpp"
 
 namespace sparcl::collectives {
+namespace {
+
+// Where the ranks of a verdict are, and what to do about it.
+Status with_advice(const Status& verdict, const Ballot& ballot, int own_rank, const Transport& transport) {
+  const auto at = [&](int rank) { return fmt::format("rank {}: {}", rank, transport.describe_peer(rank)); };
+  if (ballot.refusing_rank == own_rank) return verdict;
+  std::string more = at(ballot.refusing_rank);
+  if (ballot.refusing_rank == kNobody) {
+    more = fmt::format("{}; {}; make the same call, with the same arguments and settings, on every rank", at(ballot.least_rank),
+                       at(ballot.most_rank));
+  }
+  return Status(verdict.code(), fmt::format("{} ({})", verdict.message(), more), verdict.scope());
+}
+
+}  // namespace
 
 Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, Subject subject, int first) {
   const int rank = engine.transport().rank();
@@ -32,6 +47,7 @@ Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status 
   }
   count_from(ballot, first, size);
   verdict = verdict_of(ballot, rank, mine, subject);
+  if (!verdict.ok()) verdict = with_advice(verdict, ballot, rank, engine.transport());
   co_return Status();
 }
 

@@ -40,9 +40,9 @@ void Task::promise_type::unhandled_exception() noexcept {
 }
 
 void Engine::start(Task& task) {
-  task.started_ = true;
   task.handle_.promise().engine = this;
-  make_ready(task.handle_);
+  make_ready(task.handle_);  // may throw: only then is it started, and to be finished
+  task.started_ = true;
 }
 
 bool Engine::step() {

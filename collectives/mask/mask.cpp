@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <string>
 
 #include "collectives/mask/random_choice.hpp"
 #include "src/base/checksum.hpp"
@@ -25,7 +26,8 @@ Status check_count(std::uint64_t count) {
 
 Status check_density(double density) {
   if (density >= 0 && density <= 1) return {};
-  return Status(Code::kInvalidArgument, fmt::format("density is {}: a share from 0 to 1 is needed", density));
+  const std::string given = std::isnan(density) ? "NaN" : fmt::format("{:g}", density);  // fmt's may be "-nan"
+  return Status(Code::kInvalidArgument, fmt::format("density is {}: a share from 0 to 1 is needed", given));
 }
 
 template <class Words>

@@ -333,6 +333,8 @@ SPARCL_API sparclResult_t sparclIBroadcastDelta(void* weights, const void* base,
                                                 sparclComm_t comm, sparclRequest_t* request);
 SPARCL_API sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
                                                  sparclRequest_t* request);
+/* As all non-blocking twins it ends in (..., comm, request): the options come before them, where the blocking call, which has no request,
+ * takes them last. */
 SPARCL_API sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, int root,
                                                    const sparclUpdateOptions_t* options, sparclComm_t comm, sparclRequest_t* request);
 SPARCL_API sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,

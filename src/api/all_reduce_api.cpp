@@ -20,17 +20,21 @@ class MaskedCall final : public Call {
     call_.mask = &mask->mask;
     ++mask_->calls_in_flight;
   }
+  ~MaskedCall() override { let_go(); }
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
     return collectives::all_reduce_masked(context, number, call_, report);
   }
   flight::CallNote note() const override {
     return {.operation = "AllReduceMasked", .count = count_, .datatype = static_cast<int>(call_.datatype)};
   }
-  void complete(const Status&) override {
-    if (mask_ != nullptr) --mask_->calls_in_flight;
-  }
+  void complete(const Status&) override { let_go(); }
 
  private:
+  // Also of a call that never began, as an exception came before.
+  void let_go() {
+    if (mask_ != nullptr) --std::exchange(mask_, nullptr)->calls_in_flight;
+  }
+
   collectives::MaskedCall call_;
   std::uint64_t count_;
   sparclMask* mask_ = nullptr;

@@ -103,6 +103,10 @@ class StateCall final : public Call {
     update_.refusal = std::move(refusal);
   }
 
+  ~StateCall() override {
+    if (state_ != nullptr && !is_over_) state_->in_flight = false;  // it never began, as an exception came before
+  }
+
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
     return collectives::broadcast_update(context, number, update_, report);
   }
@@ -116,6 +120,7 @@ class StateCall final : public Call {
 
   void complete(const Status& status) override {
     if (state_ == nullptr) return;
+    is_over_ = true;
     state_->in_flight = false;
     if (!status.ok()) return;
     state_->version = update_.new_version;
@@ -207,6 +212,7 @@ class StateCall final : public Call {
   std::uint64_t comm_id_;
   sparclUpdateOptions_t options_;
   bool is_root_ = false;
+  bool is_over_ = false;  // then the state may be gone before this
   sparclState* state_ = nullptr;
   std::unique_ptr<codec::ChangeRule> rule_;
   std::vector<const std::byte*> base_;

@@ -33,6 +33,7 @@ sparclResult_t start_call(const char* function, sparclComm_t comm, bool has_requ
     } catch (const std::exception& error) {
       comm->engine.fail(Status(Code::kSystemError, std::string("a call could not be started: ") + error.what()),
                         comm->transport->rank());
+      comm->last_report = {};  // this call's: it has applied nothing
       return comm->finish(comm->engine.health());
     }
   });

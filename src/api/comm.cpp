@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cmath>
 #include <cstddef>
 
 #include "src/api/call.hpp"
@@ -69,8 +68,13 @@ namespace sparcl::api {
 namespace {
 
 Result<double> timeout_of(const sparclConfig_t& config) {
-  if (config.timeout_s > 0 && std::isfinite(config.timeout_s)) return config.timeout_s;
-  if (config.timeout_s != 0) return Status(Code::kInvalidArgument, "config.timeout_s must be positive, or 0 for the default");
+  if (config.timeout_s > 0 && config.timeout_s <= kMostSeconds) return config.timeout_s;
+  if (config.timeout_s != 0) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("config.timeout_s = {:g}: expected seconds, at most {:g} (three years), or 0 for "
+                              "SPARCL_TIMEOUT_S",
+                              config.timeout_s, kMostSeconds));
+  }
   return setting_number("TIMEOUT_S");
 }
 

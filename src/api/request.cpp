@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <exception>
+#include <string>
 
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
+#include "src/base/failpoint.hpp"
 
 namespace sparcl::api {
 namespace {
@@ -22,6 +25,16 @@ sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
   return comm.finish(status);
 }
 
+// An exception outside the call's own coroutine: the call ends with the communicator. If that is interrupted, too, the request
+// stays with the communicator, whose end ends it.
+sparclResult_t end_early(std::unique_ptr<sparclRequest> request, const char* why) {
+  sparclRequest* const kept = request.release();
+  sparclComm& comm = *kept->comm;
+  comm.engine.fail(Status(Code::kSystemError, std::string("a call could not go on: ") + why), comm.transport->rank());
+  comm.engine.finish(kept->task);
+  return retire(std::unique_ptr<sparclRequest>(kept));
+}
+
 sparclComm_t comm_of(const sparclRequest_t* request) {
   return request != nullptr && *request != nullptr ? (*request)->comm : nullptr;
 }
@@ -38,14 +51,24 @@ sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclReque
   made->call = std::move(call);
   made->number = comm->next_call++;
   made->task = made->call->run(comm->context, made->number, made->report);
-  comm->pending.push_back(made.get());
-  comm->trail.begin(made->number, made->call->note());
-  if (request == nullptr) {
-    comm->engine.run(made->task);
-    return retire(std::move(made));
-  }
+  const flight::CallNote note = made->call->note();
+  SPARCL_FAILPOINT("call.made");
+  comm->pending.reserve(comm->pending.size() + 1);
   comm->engine.start(made->task);
-  comm->engine.step();
+  comm->pending.push_back(made.get());
+  comm->trail.begin(made->number, note);
+  // From here on messages may point into the task: it must come to its end before it goes.
+  try {
+    SPARCL_FAILPOINT("call.started");
+    if (request == nullptr) {
+      comm->engine.finish(made->task);
+    } else {
+      comm->engine.step();
+    }
+  } catch (const std::exception& error) {
+    return end_early(std::move(made), error.what());
+  }
+  if (request == nullptr) return retire(std::move(made));
   *request = made.release();
   return sparclSuccess;
 }

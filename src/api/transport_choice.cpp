@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -84,14 +83,20 @@ Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given
     return Status(Code::kInvalidArgument,
                   fmt::format("config.heartbeat = {}: expected 0 (SPARCL_HEARTBEAT), 1 (on) or 2 (off)", config.heartbeat));
   }
-  if (config.liveness_s != 0 && !(config.liveness_s > 0 && std::isfinite(config.liveness_s))) {
-    return Status(Code::kInvalidArgument, "config.liveness_s must be positive, or 0 for the default");
+  if (config.liveness_s != 0 && !(config.liveness_s > 0 && config.liveness_s <= kMostSeconds)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("config.liveness_s = {:g}: expected seconds, at most {:g} (three years), or 0 for "
+                              "SPARCL_LIVENESS_S",
+                              config.liveness_s, kMostSeconds));
   }
   Result<std::optional<HeartbeatOptions>> options = heartbeat_options();
   if (!options.ok()) return options.status();
   if (config.heartbeat == 1 && !*options) *options = HeartbeatOptions();
   if (config.heartbeat == 2) options->reset();
-  if (*options && config.liveness_s > 0) (*options)->set_silence(config.liveness_s);
+  if (*options && config.liveness_s > 0) {
+    SPARCL_RETURN_IF_ERROR((*options)->check_silence(config.liveness_s, "config.liveness_s"));
+    (*options)->set_silence(config.liveness_s);
+  }
   return options;
 }
 

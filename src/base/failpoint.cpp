@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 #include <optional>
 #include <thread>
 
@@ -20,7 +21,8 @@ namespace {
 struct Failpoint {
   std::string_view name;  // in the environment
   std::uint64_t count = 0;
-  int signal = 0;  // 0: a delay
+  int signal = 0;  // 0: a delay, or an exception
+  bool throws = false;
   std::uint64_t delay_ms = 0;
 };
 
@@ -37,12 +39,14 @@ std::optional<Failpoint> parse(std::string_view text) {
   if (second == std::string_view::npos) return std::nullopt;
   const std::optional<std::uint64_t> count = number(text.substr(first + 1, second - first - 1));
   if (!count || *count == 0) return std::nullopt;
-  Failpoint point{text.substr(0, first), *count, 0, 0};
+  Failpoint point{text.substr(0, first), *count, 0, false, 0};
   const std::string_view act = text.substr(second + 1);
   if (act == "kill") {
     point.signal = SIGKILL;
   } else if (act == "stop") {
     point.signal = SIGSTOP;
+  } else if (act == "throw") {
+    point.throws = true;
   } else if (const auto delay = act.starts_with("delay=") ? number(act.substr(6)) : std::nullopt) {
     point.delay_ms = *delay;
   } else {
@@ -57,8 +61,7 @@ const std::optional<Failpoint>& armed() {
     const char* text = std::getenv("SPARCL_TEST_FAILPOINT");
     if (text == nullptr || *text == '\0') return std::nullopt;
     std::optional<Failpoint> read = parse(text);
-    if (!read)
-      log_error("SPARCL_TEST_FAILPOINT={}: expected name:count:kill, name:count:stop or name:count:delay=milliseconds", text);
+    if (!read) log_error("SPARCL_TEST_FAILPOINT={}: expected name:count:kill, stop, throw or delay=milliseconds", text);
     return read;
   }();
   return point;
@@ -72,6 +75,7 @@ void pass_failpoint(std::string_view name) {
   static std::atomic<std::uint64_t> passed{0};
   const std::optional<Failpoint>& point = armed();
   if (!point || point->name != name || passed.fetch_add(1, std::memory_order_relaxed) + 1 != point->count) return;
+  if (point->throws) throw std::bad_alloc();
   if (point->signal != 0) {
     ::raise(point->signal);
   } else {

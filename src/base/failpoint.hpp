@@ -1,6 +1,6 @@
 #pragma once
-// Places where a test lets this process die, stop or dawdle: SPARCL_TEST_FAILPOINT="name:count:kill|stop|delay=ms" acts when the
-// place is passed for the count-th time.
+// Places where a test lets this process die, stop, dawdle or run out of memory:
+// SPARCL_TEST_FAILPOINT="name:count:kill|stop|throw|delay=ms" acts when the place is passed for the count-th time.
 //
 // They are in every build that is not configured with SPARCL_FAILPOINTS=OFF, the installed one included: what the tests kill is
 // then the very library that users run, and there is no second build to keep in step. Without the variable a place costs one load

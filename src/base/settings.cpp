@@ -18,9 +18,10 @@ namespace {
 
 constexpr std::array kRows{
     SettingRow{"DEBUG", SettingType::kChoice, "off|error|warn|info|debug|trace", "warn", "what is logged to standard error"},
-    SettingRow{"TRANSPORT", SettingType::kChoice, "auto|mpi|ucx|loopback", "auto",
-               "what moves the bytes between ranks; auto: mpi where MPI starts them, ucx where a unique id does, loopback between the "
-               "threads of one process"},
+    SettingRow{
+        "TRANSPORT", SettingType::kChoice, "auto|mpi|ucx|loopback", "auto",
+        "what moves the bytes between ranks; auto: mpi where MPI starts them, ucx where a unique id does, loopback between the "
+        "threads of one process"},
     SettingRow{"TIMEOUT_S", SettingType::kSeconds, "", "600", "seconds that a call waits for a peer that lives but is late"},
     SettingRow{"VERIFY", SettingType::kChoice, "off|touched|full", "touched",
                "what a replica checks of its base: nothing, the old values at the changed positions, or the whole state "
@@ -45,8 +46,9 @@ constexpr std::array kRows{
         "it may use cores"},
     SettingRow{"FLIGHT", SettingType::kChoice, "off|on", "on",
                "whether each communicator's last operations are recorded: for the log when it fails, and for `sparcl status PID`"},
-    SettingRow{"FLIGHT_SIGNAL", SettingType::kChoice, "none|HUP|QUIT|USR1|USR2", "none",
-               "signal on which a process writes its flight record to standard error; a handler that is there already is called after it"},
+    SettingRow{
+        "FLIGHT_SIGNAL", SettingType::kChoice, "none|HUP|QUIT|USR1|USR2", "none",
+        "signal on which a process writes its flight record to standard error; a handler that is there already is called after it"},
     SettingRow{"KERNELS", SettingType::kChoice, "auto|ref|cpu", "auto",
                "kernel bodies; auto: SIMD for the best instruction set of this machine"},
     SettingRow{
@@ -56,7 +58,10 @@ constexpr std::array kRows{
     SettingRow{"HEARTBEAT", SettingType::kChoice, "on|off", "on",
                "whether ranks ping those that they wait for, by a thread and a UDP port a communicator: off, only deadlines tell "
                "of deaths"},
-    SettingRow{"HEARTBEAT_MS", SettingType::kCount, "", "100", "milliseconds between two pings of a rank that is waited for"},
+    SettingRow{"HEARTBEAT_MS", SettingType::kCount, "", "100",
+               "milliseconds between two pings of a rank that is waited for, 1 at least and not more than SPARCL_LIVENESS_S (to "
+               "turn heartbeats "
+               "off: SPARCL_HEARTBEAT=off)"},
     SettingRow{"LIVENESS_S", SettingType::kSeconds, "", "5",
                "seconds without an answer after which a rank that is waited for counts as stopped or cut off"},
 };
@@ -98,7 +103,8 @@ Result<double> setting_number(std::string_view name) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const SettingRow& row = row_of(name);
   const bool parses = error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
-  const bool in_range = row.type == SettingType::kSeconds ? value > 0 : value >= 0;  // no time at all is no deadline
+  const bool in_range =
+      row.type == SettingType::kSeconds ? value > 0 && value <= kMostSeconds : value >= 0;  // no time at all is no deadline
   if (parses && in_range) return value;
   return refuse(row, text);
 }
@@ -112,7 +118,7 @@ Result<std::string> setting_choice(std::string_view name) {
 std::string accepted_values(const SettingRow& row) {
   if (row.type == SettingType::kChoice) return fmt::format("one of {}", row.choices);
   if (row.type == SettingType::kText) return "a text";
-  return row.type == SettingType::kSeconds ? "a positive number of seconds" : "a number that is not negative";
+  return row.type == SettingType::kSeconds ? "a positive number of seconds, at most 1e8 (three years)" : "a number that is not negative";
 }
 
 Status check_setting(const SettingRow& row) {

@@ -12,10 +12,10 @@ namespace sparcl {
 enum class SettingType { kChoice, kSeconds, kCount, kBytes, kText };
 
 struct SettingRow {
-  std::string_view name;     // "TIMEOUT_S"; the environment variable is SPARCL_TIMEOUT_S
+  std::string_view name;  // "TIMEOUT_S"; the environment variable is SPARCL_TIMEOUT_S
   SettingType type;
-  std::string_view choices;  // for kChoice: "off|touched|full"
-  std::string_view fallback; // the default, as text
+  std::string_view choices;   // for kChoice: "off|touched|full"
+  std::string_view fallback;  // the default, as text
   std::string_view meaning;
 };
 
@@ -32,6 +32,8 @@ SettingValue setting(std::string_view name);
 // The same, parsed; a value that does not parse is an error that names the variable and what it accepts.
 Result<double> setting_number(std::string_view name);
 Result<std::string> setting_choice(std::string_view name);
+
+constexpr double kMostSeconds = 1e8;  // three years: more is a slip, and beyond what clocks count
 
 // Whether the value in force is one that `row` accepts: the error that a user of the setting would meet.
 Status check_setting(const SettingRow& row);

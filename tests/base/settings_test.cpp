@@ -1,12 +1,12 @@
 #include "src/base/settings.hpp"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cctype>
 #include <cstdlib>
 #include <set>
 #include <string>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace sparcl {
 namespace {
@@ -60,12 +60,13 @@ TEST(Settings, AnEmptyVariableIsNone) {
 }
 
 TEST(Settings, RefusesNumbersThatAreNone) {
-  for (const char* text : {"0", "x", "1x", " 1", "1 ", "-1", "nan", "inf", "1e999", "0x10", "1,5", "--1"}) {
+  for (const char* text : {"0", "x", "1x", " 1", "1 ", "-1", "nan", "inf", "1e999", "1e99", "1.1e8", "0x10", "1,5", "--1"}) {
     const Environment environment("SPARCL_TIMEOUT_S", text);
     const Result<double> value = setting_number("TIMEOUT_S");
     ASSERT_FALSE(value.ok()) << text;
     EXPECT_EQ(value.status().code(), Code::kInvalidArgument);
     EXPECT_THAT(value.status().message(), HasSubstr(std::string("SPARCL_TIMEOUT_S=") + text));
+    EXPECT_THAT(value.status().message(), HasSubstr("at most 1e8 (three years)"));
   }
 }
 

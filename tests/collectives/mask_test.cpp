@@ -129,7 +129,7 @@ TEST(Mask, RefusesWhatIsNone) {
   EXPECT_FALSE(Mask::random(10, -0.1, 0).ok());
   EXPECT_FALSE(Mask::random(std::uint64_t{1} << 45, 0, 0).ok());
   EXPECT_FALSE(Mask::of_indices({}, ~std::uint64_t{0}).ok());
-  EXPECT_FALSE(Mask::random(10, std::nan(""), 0).ok());
+  EXPECT_EQ(Mask::random(10, -std::nan(""), 0).status().message(), "density is NaN: a share from 0 to 1 is needed");
   EXPECT_FALSE(Mask::random(10, 1.5, 0).ok());
   EXPECT_FALSE(Mask::random_blocks(10, 0, 0.5, 0).ok());
 }

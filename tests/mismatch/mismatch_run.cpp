@@ -142,7 +142,10 @@ class TableRun {
       const int other = odd == 0 ? 1 : 0;
       if (row.expected != sparclWrongBase) texts.push_back(fmt::format("rank {}", odd));
       if (row.expected == sparclMismatch && row.operation != Operation::kUpdate)
-        texts.push_back(fmt::format("rank {} called", other));
+        texts.insert(texts.end(), {fmt::format("rank {} called", other), fmt::format("rank {}: host ", other),
+                                   fmt::format("rank {}: host ", odd), "make the same call"});
+      if (row.expected != sparclMismatch && row.expected != sparclWrongBase && row.expected != sparclTruncated && !is_odd)
+        texts.push_back(fmt::format("(rank {}: host ", odd));
     }
     expect(where, ending, row.expected, texts);
     expect_buffers(where, row.operation, ending.result);

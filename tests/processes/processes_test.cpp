@@ -235,6 +235,30 @@ TEST_P(Processes, Mismatch) {
   });
 }
 
+// --- a rank that runs out of memory ---
+
+// In a call, but outside its coroutine: the rank has an error, and so have the others; nothing aborts.
+TEST_P(Processes, RunsOutOfMemoryInACall) {
+  if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "built with SPARCL_FAILPOINTS=OFF";
+  run_seeds("RunsOutOfMemoryInACall", 6, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0xa110));
+    PartyPlan plan = plan_of(seed);
+    const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
+    const char* place = seed % 2 == 0 ? "call.made" : "call.started";
+    plan.failpoints[victim] = fmt::format("{}:{}:throw", place, 1 + random.below(static_cast<std::uint64_t>(plan.steps)));
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    Check check(party);
+    check.finish();
+    const RankStory story = party.story(victim);
+    ASSERT_NE(story.error(), nullptr) << "it ran to its end";
+    EXPECT_EQ(story.error()->code, sparclSystemError);
+    EXPECT_THAT(story.error()->error, HasSubstr("std::bad_alloc"));
+    check.others_got_error(victim, party.processes().record(victim).ended_at_s, kKilledSeconds);
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
 // --- ranks that leave ---
 
 TEST_P(Processes, Leaves) {

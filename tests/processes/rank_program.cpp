@@ -154,6 +154,7 @@ class RankProgram {
     std::vector<std::unique_ptr<Flight>>& flights = flights_;
     flights.clear();
     std::vector<sparclRequest_t> requests(steps.size(), nullptr);
+    std::vector<std::pair<sparclResult_t, std::string>> starts;
     const double begin = seconds_now();
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const int number = first + static_cast<int>(i);
@@ -172,13 +173,15 @@ class RankProgram {
         return;
       }
       const sparclResult_t started = flights[i]->call(comm_, &requests[i]);
-      if (started != sparclSuccess)
-        say({{"event", "start failed"}, {"step", number}, {"code", started}, {"error", sparclGetLastError(comm_)}});
+      starts.emplace_back(started, started == sparclSuccess ? "" : sparclGetLastError(comm_));
     }
     for (std::size_t i = 0; i < flights.size(); ++i) {
       sparclReport_t report = SPARCL_REPORT_INITIALIZER;
-      const sparclResult_t result = sparclWait(&requests[i], &report);
-      const std::string error = result == sparclSuccess ? "" : sparclGetLastError(comm_);
+      const sparclResult_t waited = sparclWait(&requests[i], &report);
+      const sparclResult_t result = starts[i].first == sparclSuccess ? waited : starts[i].first;
+      const std::string error = starts[i].first != sparclSuccess ? starts[i].second
+                                : result == sparclSuccess        ? ""
+                                                                 : sparclGetLastError(comm_);
       tell(first + static_cast<int>(i), *flights[i], result, error, report, begin);
     }
   }

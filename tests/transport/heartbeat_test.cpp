@@ -265,6 +265,12 @@ TEST(Heartbeat, OptionsComeFromSettings) {
   options = heartbeat_options();
   EXPECT_EQ((*options)->period_s, 0.4);
   EXPECT_GE((*options)->silence_s, 3 * 0.4);
+  setenv("SPARCL_HEARTBEAT_MS", "501", 1);
+  EXPECT_EQ(heartbeat_options().status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(heartbeat_options().status().message(), MatchesRegex("SPARCL_LIVENESS_S=0.5 is shorter .*SPARCL_HEARTBEAT_MS=501.*"));
+  setenv("SPARCL_HEARTBEAT_MS", "0", 1);
+  EXPECT_EQ(heartbeat_options().status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(heartbeat_options().status().message(), MatchesRegex("SPARCL_HEARTBEAT_MS=0: .*SPARCL_HEARTBEAT=off.*"));
   setenv("SPARCL_HEARTBEAT", "off", 1);
   EXPECT_FALSE(heartbeat_options()->has_value());
   setenv("SPARCL_HEARTBEAT", "maybe", 1);

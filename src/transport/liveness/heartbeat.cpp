@@ -1,5 +1,7 @@
 #include "src/transport/liveness/heartbeat.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "src/base/log.hpp"
@@ -7,6 +9,14 @@
 #include "src/transport/liveness/heartbeat_loop.hpp"
 
 namespace sparcl {
+
+Status HeartbeatOptions::check_silence(double seconds, const char* name) const {
+  if (seconds >= period_s) return {};
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("{}={:g} is shorter than the time between two pings, SPARCL_HEARTBEAT_MS={:g}: set it to three pings or more",
+                  name, seconds, 1e3 * period_s));
+}
 
 void HeartbeatOptions::set_silence(double seconds) {
   silence_s = std::max(seconds, 3 * period_s);  // one lost datagram is no death
@@ -21,7 +31,13 @@ Result<std::optional<HeartbeatOptions>> heartbeat_options() {
   for (const Status& status : {wanted.status(), period_ms.status(), silence_s.status()}) SPARCL_RETURN_IF_ERROR(status);
   if (*wanted == "off") return std::optional<HeartbeatOptions>();
   HeartbeatOptions options;
-  options.period_s = std::max(*period_ms, 1.0) * 1e-3;
+  options.period_s = *period_ms * 1e-3;
+  if (*period_ms < 1) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("SPARCL_HEARTBEAT_MS={:g}: expected 1 or more (SPARCL_HEARTBEAT=off turns heartbeats off)", *period_ms));
+  }
+  SPARCL_RETURN_IF_ERROR(options.check_silence(*silence_s, "SPARCL_LIVENESS_S"));
   options.set_silence(*silence_s);
   if (options.silence_s > *silence_s) {
     log_warn("SPARCL_LIVENESS_S={:g} is less than three pings (SPARCL_HEARTBEAT_MS={:g}): a silent rank is given up after {:g} s",

@@ -27,7 +27,8 @@ struct HeartbeatOptions {
   int greetings = 32;         // peers that are pinged unasked each period, until each has been once
   bool use_processes = true;  // on one machine, ask the kernel too
 
-  void set_silence(double seconds);  // silence_s, and what hangs on it
+  Status check_silence(double seconds, const char* name) const;  // InvalidArgument if a healthy peer would look silent
+  void set_silence(double seconds);                              // silence_s, and what hangs on it
 };
 
 // By the settings HEARTBEAT_MS and LIVENESS_S; nothing where HEARTBEAT is off. A caller with a config of its own changes the
