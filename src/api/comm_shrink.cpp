@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -48,6 +50,18 @@ std::vector<int> living(const Verdict& verdict) {
   return ranks;
 }
 
+// A stage whose exception is its error: the rank takes part in the agreement that follows, by its refusal.
+template <class Stage>
+Status without_exceptions(Stage&& stage) {
+  try {
+    return stage();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, "out of memory while the survivors meet");
+  } catch (const std::exception& error) {
+    return Status(Code::kInternalError, fmt::format("unexpected exception while the survivors meet: {}", error.what()));
+  }
+}
+
 // Each stage ends with an agreement, so that no survivor goes on with a communicator that another one does not have. A death in
 // between begins a new attempt with those that are left.
 class Shrink {
@@ -59,11 +73,14 @@ class Shrink {
     Result<Verdict> verdict = agreement_.agree(true, timeout_s_);
     for (std::uint32_t attempt = 0; verdict.ok(); ++attempt) {
       const Verdict begun = *verdict;
-      Status own = meet(begun, attempt);
+      Status own = without_exceptions([&] { return meet(begun, attempt); });
       verdict = agreement_.agree(own.ok(), timeout_s_);
       if (verdict.ok() && verdict->all_said_yes && verdict->dead == begun.dead) {
-        own = successor_->connect(timeout_s_);
-        SPARCL_FAILPOINT("shrink.connected");
+        own = without_exceptions([&] {
+          Status connected = successor_->connect(timeout_s_);
+          SPARCL_FAILPOINT("shrink.connected");
+          return connected;
+        });
         verdict = agreement_.agree(own.ok(), timeout_s_);
         if (verdict.ok() && verdict->all_said_yes && verdict->dead == begun.dead) return std::move(successor_);
       }
@@ -78,15 +95,21 @@ class Shrink {
  private:
   Status meet(const Verdict& verdict, std::uint32_t attempt) {
     const std::vector<int> ranks = living(verdict);
+    bool has_told = false;
     const sparcl::OutOfBandGather gather = [&](std::span<const std::byte> own) {
+      has_told = true;
       return sparcl::survivor_gather(old_, {kFirstGatherCall - attempt, 0}, ranks, own, timeout_s_);
     };
     const auto rank = std::find(ranks.begin(), ranks.end(), old_.rank()) - ranks.begin();
-    Result<std::unique_ptr<Transport>> made = old_.make_successor(static_cast<int>(rank), gather);
-    SPARCL_FAILPOINT("shrink.met");
-    if (!made.ok()) return made.status();
-    successor_ = std::move(*made);
-    return {};
+    const Status own = without_exceptions([&] {
+      SPARCL_FAILPOINT("shrink.meeting");
+      Result<std::unique_ptr<Transport>> made = old_.make_successor(static_cast<int>(rank), gather);
+      SPARCL_FAILPOINT("shrink.met");
+      if (made.ok()) successor_ = std::move(*made);
+      return made.status();
+    });
+    if (!own.ok() && !has_told) (void)gather({});  // nothing where the others expect a card is a refusal
+    return own;
   }
 
   Transport& old_;

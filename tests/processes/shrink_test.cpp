@@ -1,6 +1,7 @@
 // What sparclCommShrink owes: all survivors get one communicator and go on with it, whoever dies when, in the shrink itself too.
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -100,6 +101,30 @@ TEST_P(Shrink, AfterADeathInIt) {
   // ThreadSanitizer takes few seeds; and of several processes with one row, each may see the same few places.
   if (tally.parties < static_cast<int>(kSecondPlaces.size()) || std::getenv("SPARCL_TEST_SHARD") != nullptr) return;
   EXPECT_GE(met.size(), kSecondPlaces.size() / 2) << "hardly any place kills";
+}
+
+// One runs out of memory in the shrink: it refuses, and nobody gets a communicator, nor waits for a time-out.
+TEST_P(Shrink, OfOneWithoutMemoryIsRefusedByAll) {
+  if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "built with SPARCL_FAILPOINTS=OFF";
+  constexpr std::array kPlaces{"shrink.meeting", "shrink.met", "shrink.connected"};
+  run_seeds("Shrink.OfOneWithoutMemoryIsRefusedByAll", kPlaces.size(), [&](std::uint64_t seed) {
+    PartyPlan plan = plan_of(seed);
+    plan.ranks = 4;
+    plan.acts[0] = "abort:2";
+    plan.failpoints[2] = fmt::format("{}:1:throw", kPlaces[seed % kPlaces.size()]);
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    Check check(party);
+    check.finish();
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+      const RankStory story = party.story(rank);
+      ASSERT_EQ(story.shrinks.size(), 1U) << "rank " << rank;
+      const ShrinkRecord& shrink = story.shrinks.front();
+      EXPECT_EQ(shrink.code, rank == 2 ? sparclOutOfMemory : sparclRemoteError) << "rank " << rank << ": " << shrink.error;
+      EXPECT_THAT(shrink.error, testing::HasSubstr("sparclCommShrink: ")) << "rank " << rank;
+    }
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
 }
 
 // Nobody is dead: the one who gave up goes on with the others.

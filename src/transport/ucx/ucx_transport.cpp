@@ -66,6 +66,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
     return Status(Code::kUnsupported, fmt::format("the ucx transport takes up to {} ranks", kMostRanks));
   std::vector<PeerCard> cards;
   for (std::size_t i = 0; i < all->size(); ++i) {
+    if ((*all)[i].empty()) return Status(Code::kRemoteError, fmt::format("rank {} could not take part: its own error says why", i));
     Result<PeerCard> card = PeerCard::parse((*all)[i]);
     if (!card.ok()) return card.status().with_prefix(fmt::format("rank {}: ", i));
     if (card->address.empty()) {
