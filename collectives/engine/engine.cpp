@@ -80,7 +80,7 @@ OperationRef Engine::receive(int peer, Channel channel, Buffer space) {
 
 // One that could not be posted is not reported by progress(), and perhaps nobody waits for it.
 OperationRef Engine::posted(OperationRef operation) {
-  if (operation->done && !operation->status.ok()) fail(operation->status, culprit_of(*operation));
+  if (operation->done && !operation->status.ok()) fail_by(*operation);
   return operation;
 }
 
@@ -96,7 +96,7 @@ bool Engine::pump() {
 
 void Engine::finish_operation(const OperationRef& operation) {
   if (!operation->status.ok() && operation->status.code() != Code::kInProgress) {
-    fail(operation->status, culprit_of(*operation));  // a transport's texts name the peer
+    fail_by(*operation);
     return;
   }
   if (auto* wait = static_cast<Wait*>(operation->waiter); wait != nullptr) {
@@ -173,6 +173,12 @@ void Engine::fail(Status error, int culprit) {
   transport_.flush_signals(kSignalSeconds);
 }
 
+// A transport's texts name the peer. Signals first, as in pump(): an operation may also fail where it is posted.
+void Engine::fail_by(const Operation& operation) {
+  take_signals();
+  fail(operation.status, culprit_of(operation));
+}
+
 void Engine::poison(Status error, int culprit) {
   culprit_ = culprit;
   health_ = Status(error.code(), error.message(), Scope::kComm);
@@ -206,7 +212,7 @@ Status Engine::Wait::await_resume() {
   if (!engine_.health_.ok()) return engine_.health_;
   if (!operation_->status.ok()) {
     // Returned done by the post itself, so progress() never reported it.
-    engine_.fail(operation_->status, culprit_of(*operation_));
+    engine_.fail_by(*operation_);
     return engine_.health_;
   }
   return Status();

@@ -76,6 +76,7 @@ class Engine {
   bool pump();
   void take_signals();
   void poison(Status error, int culprit);
+  void fail_by(const Operation& operation);
   Status told_by(const Signal& signal) const;
   void check_deadlines();
   void note_waits(double now, double at_least_s);

@@ -149,6 +149,30 @@ TEST_P(Processes, KilledInInit) {
   });
 }
 
+// The ranks have met, and one cannot go on: the others learn of it by name, not by a time-out.
+TEST_P(Processes, CannotBegin) {
+  if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "built with SPARCL_FAILPOINTS=OFF";
+  run_seeds("CannotBegin", 3, [&](std::uint64_t seed) {
+    PartyPlan plan = plan_of(seed);
+    const int victim = static_cast<int>(seed % static_cast<std::uint64_t>(plan.ranks));
+    plan.failpoints[victim] = "init.beginning:1:throw";
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    Check check(party);
+    check.finish();
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+      const RankStory story = party.story(rank);
+      EXPECT_EQ(story.init_code, rank == victim ? sparclSystemError : sparclRemoteError)
+          << "rank " << rank << ": " << story.init_error;
+      EXPECT_THAT(story.init_error, HasSubstr("heartbeats could not be started")) << "rank " << rank;
+      if (rank != victim) {
+        EXPECT_THAT(story.init_error, HasSubstr(fmt::format("sparclCommInitRank: rank {} (host ", victim)));
+      }
+    }
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
 // --- stopped ---
 
 enum class Awakening { kSoon, kLate, kNever };

@@ -121,9 +121,17 @@ MpiTransport::MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int lar
 Status MpiTransport::start_heartbeat(const HeartbeatOptions& options) {
   Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(options);
   Result<std::vector<Bytes>> cards = mpi_gather(data_, opened.ok() ? (*opened)->card() : Bytes());
-  if (!opened.ok()) return opened.status();
-  if (!cards.ok()) return cards.status();
-  SPARCL_RETURN_IF_ERROR((*opened)->start(rank_, *cards));
+  Status mine = opened.ok() ? cards.status() : opened.status();
+  if (mine.ok()) mine = (*opened)->start(rank_, *cards);
+  // Who cannot go on says so, so that nobody waits for it in the first call.
+  const int own = mine.ok() ? INT_MAX : rank_;
+  int failed = INT_MAX;
+  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Allreduce(&own, &failed, 1, MPI_INT, MPI_MIN, data_), "MPI_Allreduce"));
+  SPARCL_RETURN_IF_ERROR(mine);
+  if (failed != INT_MAX) {
+    return Status(Code::kRemoteError,
+                  fmt::format("rank {} ({}): its heartbeats could not be started, as its own error says", failed, describe_peer(failed)));
+  }
   heartbeat_ = std::move(*opened);
   capabilities_.knows_peer_death = true;
   return {};

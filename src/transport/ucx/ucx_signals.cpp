@@ -109,6 +109,10 @@ Status UcxTransport::connect(double timeout_s) {
   std::vector<OperationRef> completed;
   for (;;) {
     SPARCL_RETURN_IF_ERROR(progress(completed));
+    if (Signal said; poll_signal(said)) {
+      return Status(Code::kRemoteError,
+                    fmt::format("rank {} ({}) could not begin: {}", said.from, describe_peer(said.from), said.text.data()));
+    }
     std::erase_if(sent_signals_, [](const UcxOperationRef& each) { return !each->is_open; });
     const auto silent =
         std::find_if(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.rank != rank_ && !peer.said_hello; });

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <string_view>
 #include <utility>
 
+#include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/transport/posting.hpp"
 #include "src/transport/ucx/ucx_error.hpp"
@@ -20,6 +22,7 @@ namespace {
 
 constexpr std::uint32_t kTurnsPerLook = 128;
 constexpr std::size_t kClosedRemembered = 64;
+constexpr double kLastWordsSeconds = 2;  // for peers that connect just then: milliseconds. Heuristic
 
 constexpr unsigned kRankBits = 24;
 constexpr int kMostRanks = 1 << kRankBits;
@@ -75,8 +78,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
     cards.push_back(std::move(*card));
   }
   std::unique_ptr<UcxTransport> made(new UcxTransport(std::move(*worker), rank, std::move(cards), options));
-  SPARCL_RETURN_IF_ERROR(made->listen_for_signals());
-  SPARCL_RETURN_IF_ERROR(made->start_heartbeat(std::move(heartbeat)));
+  SPARCL_RETURN_IF_ERROR(made->begin(std::move(heartbeat)));
   return made;
 }
 
@@ -92,6 +94,27 @@ UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vec
     peers_[i].rank = static_cast<int>(i);
     peers_[i].card = std::move(cards[i]);
   }
+}
+
+// The others count on this rank by now: one that cannot begin tells them, so that they do not wait for its first word.
+Status UcxTransport::begin(std::unique_ptr<Heartbeat> heartbeat) {
+  Status status = listen_for_signals();
+  try {
+    SPARCL_FAILPOINT("init.beginning");
+    if (status.ok()) status = start_heartbeat(std::move(heartbeat));
+  } catch (const std::exception& error) {
+    status = Status(Code::kSystemError, fmt::format("heartbeats could not be started: {}", error.what()));
+  }
+  if (status.ok()) return status;
+  Signal last;
+  last.code = static_cast<std::int32_t>(status.code());
+  last.culprit = rank_;
+  status.message().copy(last.text.data(), last.text.size() - 1);
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank_) signal(peer, last);
+  }
+  flush_signals(kLastWordsSeconds);
+  return status;
 }
 
 Status UcxTransport::start_heartbeat(std::unique_ptr<Heartbeat> heartbeat) {

@@ -75,6 +75,7 @@ class UcxTransport final : public Transport {
   };
 
   UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vector<PeerCard> cards, const UcxOptions& options);
+  Status begin(std::unique_ptr<Heartbeat> heartbeat);
   Status listen_for_signals();
   Status start_heartbeat(std::unique_ptr<Heartbeat> heartbeat);
   void watch_waited_for();
