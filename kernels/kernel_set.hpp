@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/access.hpp"
+#include "kernels/accumulate.hpp"
 #include "kernels/bit_list.hpp"
 #include "kernels/classes.hpp"
 #include "kernels/diff.hpp"
@@ -89,10 +90,12 @@ struct KernelSet {
   RansKernels rans;
   HashWordsKernel* hash_words;
   ReduceTable reduces;
+  AccumulateTable accumulates;
 
   const ElementKernels& of(DataType type) const { return elements[std::countr_zero(element_bytes(type))]; }
   const OrderKernels& order_of(DataType type) const { return info(type).is_float ? of(type).floating : of(type).integer; }
   const ReduceKernels& reduce_of(DataType type) const { return reduces[static_cast<std::size_t>(type)]; }
+  const AccumulateKernels& accumulate_of(DataType type) const { return accumulates[static_cast<std::size_t>(type)]; }
   const SelectKernels& select_of(DataType type) const { return of(type).select[static_cast<std::size_t>(numbers_of(type))]; }
 };
 

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "kernels/kernel_set.hpp"
+#include "kernels/ref/ref_accumulate.hpp"
 #include "kernels/ref/ref_classes.hpp"
 #include "kernels/ref/ref_reduce.hpp"
 
@@ -37,6 +38,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/rans.inl"
 #include "kernels/cpu/reduce.inl"
 #include "kernels/cpu/select.inl"
+#include "kernels/cpu/accumulate.inl"
 #include "kernels/cpu/step.inl"
 
 #include "kernels/cpu/class_lists.inl"
@@ -88,6 +90,7 @@ void fill_kernel_set(KernelSet& set) {
   set.rans = {rans_encode, rans_decode};
   set.hash_words = hash_words;
   set.reduces = reduces();
+  set.accumulates = accumulates();
   set.classes = {diff_classes, find_class_steps, add_class_steps,  take_nonzero,    split_byte_steps,
                  split_ranks,  join_ranks,       write_long_marks, find_long_marks, read_sizes};
 }

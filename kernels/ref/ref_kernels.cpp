@@ -5,6 +5,7 @@
 
 #include "kernels/kernel_set.hpp"
 #include "kernels/ref/ref_access.hpp"
+#include "kernels/ref/ref_accumulate.hpp"
 #include "kernels/ref/ref_classes.hpp"
 #include "kernels/ref/ref_rans.hpp"
 #include "kernels/ref/ref_reduce.hpp"
@@ -337,7 +338,8 @@ const KernelSet& reference_kernels() {
       kReferenceClassKernels,
       {ref::rans_encode, ref::rans_decode},
       hash_words,
-      reference_reduces()};
+      reference_reduces(),
+      reference_accumulates()};
   return set;
 }
 
