@@ -166,14 +166,14 @@ std::uint64_t Selection::below(std::uint64_t key) const {
   return key > step ? std::max<std::uint64_t>(key - step, 1) : 1;
 }
 
+double magnitude_of(DataType type, std::uint64_t key) {
+  if (!info(type).is_float) return static_cast<double>(key);
+  if (type == DataType::kFloat64) return std::bit_cast<double>(key);
+  return std::bit_cast<float>(static_cast<std::uint32_t>(key));
+}
+
 double threshold_drift(DataType type, std::uint64_t before, std::uint64_t now) {
-  if (before == 0 || now == 0) return 0;
-  const auto magnitude = [&](std::uint64_t key) -> double {
-    if (!info(type).is_float) return static_cast<double>(key);
-    if (type == DataType::kFloat64) return std::bit_cast<double>(key);
-    return std::bit_cast<float>(static_cast<std::uint32_t>(key));
-  };
-  return magnitude(now) / magnitude(before);
+  return before == 0 || now == 0 ? 0 : magnitude_of(type, now) / magnitude_of(type, before);
 }
 
 }  // namespace sparcl::collectives

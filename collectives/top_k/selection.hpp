@@ -81,6 +81,9 @@ class Selection {
   std::vector<std::uint64_t> sample_;
 };
 
+// What a magnitude key stands for, as a number.
+double magnitude_of(DataType type, std::uint64_t key);
+
 // How far the k-th largest magnitude of a call is from that of the one before: 1.02 is 2 % more; 0 where one of them has none.
 double threshold_drift(DataType type, std::uint64_t before, std::uint64_t now);
 

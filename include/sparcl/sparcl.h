@@ -89,6 +89,7 @@ typedef enum {
 typedef struct sparclComm* sparclComm_t;
 typedef struct sparclState* sparclState_t;
 typedef struct sparclMask* sparclMask_t;
+typedef struct sparclFeedback* sparclFeedback_t;
 typedef struct sparclRequest* sparclRequest_t;
 typedef struct CUstream_st* sparclStream_t; /* a cudaStream_t */
 
@@ -324,6 +325,51 @@ SPARCL_API sparclResult_t sparclMaskDestroy(sparclMask_t mask);
  * After an error that ends the communicator recvbuff may hold some of the result. */
 SPARCL_API sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                                 sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclStream_t stream);
+
+/* ---- error feedback ----
+ * What one rank has not sent yet of its gradients: the residual, which a top-k call adds to its input and keeps the rest of. A rank has
+ * one for each array; a call in flight with it: sparclInvalidUsage from these functions. */
+
+/* A residual of zeros. count: that of the array, up to 2^44. datatype: that of the array; the residual of floats of 16 bits and less is
+ * float32, of others the type itself. Integers of 8 and 16 bits and bool: sparclUnsupported. */
+SPARCL_API sparclResult_t sparclFeedbackCreate(sparclFeedback_t* feedback, size_t count, sparclDataType_t datatype);
+
+/* As a safetensors file (tensor "residual"), with a hash over all that it holds. It appears, or replaces what is there, when all of it
+ * is on the disk; after an error what stood at path is as it was. */
+SPARCL_API sparclResult_t sparclFeedbackSave(sparclFeedback_t feedback, const char* path);
+
+/* Makes a feedback from such a file, bit for bit as it was saved; statistics begin anew. Errors name the path and what is wrong:
+ * sparclSystemError (it cannot be read), sparclInvalidArgument (another kind of file), sparclCorrupt (a check failed),
+ * sparclUnsupported (of a later version). */
+SPARCL_API sparclResult_t sparclFeedbackLoad(sparclFeedback_t* feedback, const char* path);
+
+/* The residual to zeros, and statistics as at the beginning. */
+SPARCL_API sparclResult_t sparclFeedbackReset(sparclFeedback_t feedback);
+
+/* Of the last call with this feedback. */
+typedef struct {
+  size_t size;            /* of this struct: set by SPARCL_FEEDBACK_STATS_INITIALIZER */
+  uint64_t calls;         /* since it was made, loaded or reset */
+  uint64_t selected;      /* elements that this rank sent */
+  double sent_mass;       /* the sum of |what it sent| */
+  double dropped_l2;      /* the norm of input + residual without these elements */
+  double residual_l2;     /* the norm of the residual now: that, and what rounding on the wire and mode global gave back */
+  double threshold;       /* the least magnitude that it sent */
+  double threshold_drift; /* that over the call's before: 1.02 is 2 % more; 0: there was none */
+  int passes;             /* over the array: more than 1 where the guess of the threshold was too high */
+  int reserved;           /* 0 */
+} sparclFeedbackStats_t;
+#define SPARCL_FEEDBACK_STATS_INITIALIZER \
+  { sizeof(sparclFeedbackStats_t), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* stats->size must be set: only the fields inside it are written. Reads the residual once, for its norm. */
+SPARCL_API sparclResult_t sparclFeedbackStats(sparclFeedback_t feedback, sparclFeedbackStats_t* stats);
+
+/* A view of the residual, good until the next call with this feedback. count, datatype (the residual's): may be NULL. */
+SPARCL_API sparclResult_t sparclFeedbackGetResidual(sparclFeedback_t feedback, const void** residual, size_t* count,
+                                                    sparclDataType_t* datatype);
+
+SPARCL_API sparclResult_t sparclFeedbackDestroy(sparclFeedback_t feedback);
 
 /* ---- requests: the non-blocking twins ----
  * Arguments must stay valid until the request is done. Several may be in flight on one communicator; all ranks start them in the

@@ -201,6 +201,52 @@ class Mask {
   std::unique_ptr<sparclMask, detail::Destroy<sparclMaskDestroy>> handle_;
 };
 
+// What one rank has not sent yet of one array: see sparclFeedbackCreate.
+class Feedback {
+ public:
+  Feedback(std::size_t count, sparclDataType_t datatype) {
+    take([&](sparclFeedback_t* feedback) { return sparclFeedbackCreate(feedback, count, datatype); });
+  }
+  template <class T>
+  static Feedback of(std::size_t count) {
+    return Feedback(count, data_type<T>());
+  }
+  static Feedback load(const std::string& path) {
+    Feedback made;
+    made.take([&](sparclFeedback_t* feedback) { return sparclFeedbackLoad(feedback, path.c_str()); });
+    return made;
+  }
+
+  void save(const std::string& path) const { check(sparclFeedbackSave(get(), path.c_str())); }
+  void reset() { check(sparclFeedbackReset(get())); }
+  sparclFeedbackStats_t stats() const {
+    sparclFeedbackStats_t stats = SPARCL_FEEDBACK_STATS_INITIALIZER;
+    check(sparclFeedbackStats(get(), &stats));
+    return stats;
+  }
+  // T: the residual's type, float for floats of 16 bits and less. Good until the next call with this feedback.
+  template <class T>
+  std::span<const T> residual() const {
+    const void* residual = nullptr;
+    std::size_t count = 0;
+    sparclDataType_t datatype = sparclInt8;
+    check(sparclFeedbackGetResidual(get(), &residual, &count, &datatype));
+    if (datatype != data_type<T>()) throw Error(sparclInvalidArgument, "Feedback::residual: the residual has another type");
+    return {static_cast<const T*>(residual), count};
+  }
+  sparclFeedback_t get() const { return handle_.get(); }
+
+ private:
+  Feedback() = default;
+  template <class Create>
+  void take(Create&& create) {
+    sparclFeedback_t handle = nullptr;
+    check(create(&handle));
+    handle_.reset(handle);
+  }
+  std::unique_ptr<sparclFeedback, detail::Destroy<sparclFeedbackDestroy>> handle_;
+};
+
 // 128 bytes by which ranks without MPI find each other; this process must live until they have met.
 inline sparclUniqueId unique_id() {
   sparclUniqueId id;

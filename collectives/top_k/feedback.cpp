@@ -1,0 +1,82 @@
+#include "collectives/top_k/feedback.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "collectives/top_k/selection.hpp"
+#include "kernels/kernel_set.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 44;
+
+// Side by side sums, so that additions do not wait for each other.
+template <class T>
+double sum_of_squares(const std::byte* bytes, std::uint64_t count) {
+  const T* values = reinterpret_cast<const T*>(bytes);
+  std::array<double, 8> sums{};
+  for (std::uint64_t i = 0; i < count; i += sums.size()) {
+    const std::uint64_t own = std::min<std::uint64_t>(sums.size(), count - i);
+    for (std::uint64_t j = 0; j < own; ++j) sums[j] += static_cast<double>(values[i + j]) * static_cast<double>(values[i + j]);
+  }
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  return sum;
+}
+
+double sum_of_squares(DataType type, const std::byte* bytes, std::uint64_t count) {
+  switch (type) {
+    case DataType::kFloat64:
+      return sum_of_squares<double>(bytes, count);
+    case DataType::kInt32:
+      return sum_of_squares<std::int32_t>(bytes, count);
+    case DataType::kUint32:
+      return sum_of_squares<std::uint32_t>(bytes, count);
+    case DataType::kInt64:
+      return sum_of_squares<std::int64_t>(bytes, count);
+    case DataType::kUint64:
+      return sum_of_squares<std::uint64_t>(bytes, count);
+    default:
+      return sum_of_squares<float>(bytes, count);
+  }
+}
+
+}  // namespace
+
+Result<Feedback> Feedback::create(std::uint64_t count, DataType type) {
+  if (!Selection::supports(type, kernels::reference_kernels())) {
+    return Status(Code::kUnsupported,
+                  fmt::format("error feedback of {}: there is none for integers of 8 and 16 bits and for bool", info(type).name));
+  }
+  if (count > kMaxCount) return Status(Code::kInvalidArgument, fmt::format("count is {}, the most is 2^44", count));
+  return Feedback(count, type);
+}
+
+// Zeros of the kernel's: memory is taken when it is first written, by the thread that will use it.
+Feedback::Feedback(std::uint64_t count, DataType type) : count_(count), type_(type), residual_(kernels::accumulator_type(type)) {
+  bytes_.reset(static_cast<std::byte*>(std::calloc(std::max<std::size_t>(residual_bytes(), 1), 1)));
+  if (bytes_ == nullptr) throw std::bad_alloc();
+}
+
+void Feedback::Free::operator()(std::byte* bytes) const { std::free(bytes); }
+
+std::uint64_t Feedback::residual_bytes() const { return count_ * element_bytes(residual_); }
+
+void Feedback::reset() {
+  std::memset(bytes_.get(), 0, residual_bytes());
+  least = 0;
+  stats = {};
+}
+
+double Feedback::residual_l2() const { return std::sqrt(sum_of_squares(residual_, bytes_.get(), count_)); }
+
+double Feedback::threshold() const { return magnitude_of(type_, least); }
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,53 @@
+#pragma once
+// What one rank has not sent yet: the residual that a top-k all-reduce adds to the next call's input.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "src/base/data_type.hpp"
+#include "src/base/status.hpp"
+
+namespace sparcl::collectives {
+
+// Of the last call; kept by the collective.
+struct FeedbackStats {
+  std::uint64_t calls = 0;     // since the feedback was made, loaded or reset
+  std::uint64_t selected = 0;  // elements that this rank sent
+  double sent_mass = 0;        // the sum of |what was sent|
+  double dropped_l2 = 0;       // the norm of acc without the selected elements
+  double drift = 0;            // threshold_drift() against the call before
+  int passes = 0;              // over the array
+};
+
+class Feedback {
+ public:
+  // All zero. Types as Selection::supports(); count: up to 2^44.
+  static Result<Feedback> create(std::uint64_t count, DataType type);
+
+  std::uint64_t count() const { return count_; }
+  DataType type() const { return type_; }               // of the elements
+  DataType residual_type() const { return residual_; }  // float32 for floats of 16 bits and less, else type()
+  std::byte* residual() { return bytes_.get(); }        // count() of residual_type()
+  const std::byte* residual() const { return bytes_.get(); }
+  std::uint64_t residual_bytes() const;
+
+  void reset();                // as it was made
+  double residual_l2() const;  // reads all of it
+  double threshold() const;    // the magnitude of `least`
+
+  std::uint64_t least = 0;  // the least key that was selected: Selection's hint; 0: none
+  FeedbackStats stats;
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const;
+  };
+  Feedback(std::uint64_t count, DataType type);
+
+  std::uint64_t count_;
+  DataType type_, residual_;
+  std::unique_ptr<std::byte[], Free> bytes_;
+};
+
+}  // namespace sparcl::collectives

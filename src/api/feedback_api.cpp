@@ -1,0 +1,118 @@
+// Error feedback behind the C interface.
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "collectives/top_k/feedback_file.hpp"
+#include "src/api/call_checks.hpp"
+#include "src/api/error.hpp"
+#include "src/api/feedback_handle.hpp"
+
+using sparcl::Code;
+using sparcl::Result;
+using sparcl::Status;
+using sparcl::api::guarded;
+using sparcl::collectives::Feedback;
+
+namespace {
+
+// Runs `use` on a feedback that no call is using.
+template <class Use>
+sparclResult_t with_idle(const char* function, sparclFeedback_t feedback, Use&& use) {
+  return guarded([&]() -> Status {
+    const std::string prefix = std::string(function) + ": ";
+    if (feedback == nullptr) return Status(Code::kInvalidArgument, prefix + "feedback is NULL");
+    if (feedback->calls_in_flight > 0) return Status(Code::kInvalidUsage, prefix + "a call with this feedback is in flight");
+    return Status(use(feedback->feedback)).with_prefix(prefix);
+  });
+}
+
+template <class Make>
+sparclResult_t create(const char* function, sparclFeedback_t* feedback, Make&& make) {
+  return guarded([&]() -> Status {
+    const std::string prefix = std::string(function) + ": ";
+    if (feedback == nullptr) return Status(Code::kInvalidArgument, prefix + "feedback is NULL");
+    Result<Feedback> made = make();
+    if (!made.ok()) return made.status().with_prefix(prefix);
+    *feedback = std::make_unique<sparclFeedback>(std::move(*made)).release();
+    return Status();
+  });
+}
+
+sparclFeedbackStats_t stats_of(const Feedback& feedback) {
+  sparclFeedbackStats_t all = SPARCL_FEEDBACK_STATS_INITIALIZER;
+  all.calls = feedback.stats.calls;
+  all.selected = feedback.stats.selected;
+  all.sent_mass = feedback.stats.sent_mass;
+  all.dropped_l2 = feedback.stats.dropped_l2;
+  all.residual_l2 = feedback.residual_l2();
+  all.threshold = feedback.threshold();
+  all.threshold_drift = feedback.stats.drift;
+  all.passes = feedback.stats.passes;
+  return all;
+}
+
+}  // namespace
+
+extern "C" {
+
+sparclResult_t sparclFeedbackCreate(sparclFeedback_t* feedback, size_t count, sparclDataType_t datatype) {
+  return create(__func__, feedback, [&]() -> Result<Feedback> {
+    SPARCL_RETURN_IF_ERROR(sparcl::api::check_type(datatype));
+    return Feedback::create(count, static_cast<sparcl::DataType>(datatype));
+  });
+}
+
+sparclResult_t sparclFeedbackSave(sparclFeedback_t feedback, const char* path) {
+  return with_idle(__func__, feedback, [&](const Feedback& idle) -> Status {
+    if (path == nullptr) return Status(Code::kInvalidArgument, "path is NULL");
+    return sparcl::collectives::save_feedback(idle, path);
+  });
+}
+
+sparclResult_t sparclFeedbackLoad(sparclFeedback_t* feedback, const char* path) {
+  return create(__func__, feedback, [&]() -> Result<Feedback> {
+    if (path == nullptr) return Status(Code::kInvalidArgument, "path is NULL");
+    return sparcl::collectives::load_feedback(path);
+  });
+}
+
+sparclResult_t sparclFeedbackReset(sparclFeedback_t feedback) {
+  return with_idle(__func__, feedback, [](Feedback& idle) {
+    idle.reset();
+    return Status();
+  });
+}
+
+sparclResult_t sparclFeedbackStats(sparclFeedback_t feedback, sparclFeedbackStats_t* stats) {
+  return with_idle(__func__, feedback, [&](const Feedback& idle) -> Status {
+    if (stats == nullptr) return Status(Code::kInvalidArgument, "stats is NULL");
+    sparclFeedbackStats_t known{};
+    SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(stats, "stats", known));  // checks the size
+    known = stats_of(idle);
+    known.size = stats->size;
+    std::memcpy(stats, &known, stats->size < sizeof known ? stats->size : sizeof known);
+    return Status();
+  });
+}
+
+sparclResult_t sparclFeedbackGetResidual(sparclFeedback_t feedback, const void** residual, size_t* count,
+                                         sparclDataType_t* datatype) {
+  return with_idle(__func__, feedback, [&](const Feedback& idle) -> Status {
+    if (residual == nullptr) return Status(Code::kInvalidArgument, "residual is NULL");
+    *residual = idle.residual();
+    if (count != nullptr) *count = idle.count();
+    if (datatype != nullptr) *datatype = static_cast<sparclDataType_t>(idle.residual_type());
+    return Status();
+  });
+}
+
+sparclResult_t sparclFeedbackDestroy(sparclFeedback_t feedback) {
+  if (feedback == nullptr) return sparclSuccess;
+  const sparclResult_t result = with_idle(__func__, feedback, [](const Feedback&) { return Status(); });
+  if (result == sparclSuccess) delete feedback;
+  return result;
+}
+
+}  // extern "C"

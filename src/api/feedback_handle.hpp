@@ -1,0 +1,14 @@
+#pragma once
+// The feedback behind the handle.
+
+#include <atomic>
+#include <utility>
+
+#include "collectives/top_k/feedback.hpp"
+#include "sparcl/sparcl.h"
+
+struct sparclFeedback {
+  explicit sparclFeedback(sparcl::collectives::Feedback made) : feedback(std::move(made)) {}
+  sparcl::collectives::Feedback feedback;
+  std::atomic<int> calls_in_flight{0};  // at most one: a residual is one rank's, one call after the other
+};
