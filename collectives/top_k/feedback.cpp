@@ -77,6 +77,10 @@ void Feedback::reset() {
 
 double Feedback::residual_l2() const { return std::sqrt(sum_of_squares(residual_, bytes_.get(), count_)); }
 
+double Feedback::dropped_l2(double residual_norm) const {
+  return stats.calls == 0 ? 0 : std::sqrt(std::max(0.0, residual_norm * residual_norm - stats.returned_squares));
+}
+
 double Feedback::threshold() const { return magnitude_of(type_, least); }
 
 }  // namespace sparcl::collectives

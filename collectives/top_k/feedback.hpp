@@ -12,12 +12,12 @@ namespace sparcl::collectives {
 
 // Of the last call; kept by the collective.
 struct FeedbackStats {
-  std::uint64_t calls = 0;     // since the feedback was made, loaded or reset
-  std::uint64_t selected = 0;  // elements that this rank sent
-  double sent_mass = 0;        // the sum of |what was sent|
-  double dropped_l2 = 0;       // the norm of acc without the selected elements
-  double drift = 0;            // threshold_drift() against the call before
-  int passes = 0;              // over the array
+  std::uint64_t calls = 0;      // since the feedback was made, loaded or reset
+  std::uint64_t selected = 0;   // elements that this rank sent
+  double sent_mass = 0;         // the sum of |what was sent|
+  double returned_squares = 0;  // of the residual at the selected elements: rounding on the wire, and what was sent but not kept
+  double drift = 0;             // threshold_drift() against the call before
+  int passes = 0;               // over the array
 };
 
 class Feedback {
@@ -34,7 +34,9 @@ class Feedback {
 
   void reset();                // as it was made
   double residual_l2() const;  // reads all of it
-  double threshold() const;    // the magnitude of `least`
+  // The norm of the last call's acc without the selected elements, from residual_l2(), so that calls need no pass for it.
+  double dropped_l2(double residual_norm) const;
+  double threshold() const;  // the magnitude of `least`
 
   std::uint64_t least = 0;  // the least key that was selected: Selection's hint; 0: none
   FeedbackStats stats;

@@ -45,8 +45,8 @@ sparclFeedbackStats_t stats_of(const Feedback& feedback) {
   all.calls = feedback.stats.calls;
   all.selected = feedback.stats.selected;
   all.sent_mass = feedback.stats.sent_mass;
-  all.dropped_l2 = feedback.stats.dropped_l2;
   all.residual_l2 = feedback.residual_l2();
+  all.dropped_l2 = feedback.dropped_l2(all.residual_l2);
   all.threshold = feedback.threshold();
   all.threshold_drift = feedback.stats.drift;
   all.passes = feedback.stats.passes;
