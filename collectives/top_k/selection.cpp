@@ -158,11 +158,11 @@ std::uint64_t Selection::guess_by_sample(const Source& source, std::uint64_t fir
   return sample_[rank];
 }
 
-// A key of a magnitude that is smaller by a 64th to a 32nd.
+// A key of a magnitude that is smaller by a 256th to a 128th: heuristic, for residuals crowd below the threshold.
 std::uint64_t Selection::below(std::uint64_t key) const {
   const bool is_float = info(type_).is_float;
   const std::uint64_t step =
-      !is_float ? key / 64 : std::uint64_t{1} << (kernels::accumulator_type(type_) == DataType::kFloat64 ? 47 : 18);
+      !is_float ? key / 128 : std::uint64_t{1} << (kernels::accumulator_type(type_) == DataType::kFloat64 ? 45 : 16);
   return key > step ? std::max<std::uint64_t>(key - step, 1) : 1;
 }
 

@@ -47,7 +47,7 @@ class Selection {
 
   // values: count elements, any alignment, only read. residual: count accumulators, on return acc, all of it; NULL: no feedback,
   // nothing is written. hint: `least` of a call before, 0: none. It spares the sample, and where magnitudes fell by more than a
-  // 64th it costs a pass.
+  // 256th it costs a pass.
   Selected select(const std::byte* values, std::byte* residual, std::uint64_t count, std::uint64_t k, std::uint64_t hint = 0);
 
   // The k of each part, indices of the whole array. The parts follow each other and are all of it.
