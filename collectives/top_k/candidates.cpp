@@ -14,14 +14,19 @@ namespace {
 using kernels::Numbers;
 
 // Bits: of the accumulator.
-template <class Bits, Numbers kNumbers>
-Bits key_of(const std::byte* accumulator) {
+template <Numbers kNumbers, class Bits>
+Bits key_of(Bits bits) {
   constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
-  Bits bits;
-  std::memcpy(&bits, accumulator, sizeof bits);
   if constexpr (kNumbers == Numbers::kFloat) return bits & ~kSign;
   if constexpr (kNumbers == Numbers::kSigned) return (bits & kSign) != 0 ? Bits{0} - bits : bits;
   return bits;
+}
+
+template <class Bits, Numbers kNumbers>
+Bits key_of(const std::byte* accumulator) {
+  Bits bits;
+  std::memcpy(&bits, accumulator, sizeof bits);
+  return key_of<kNumbers>(bits);
 }
 
 // The k-th largest key, 0 < k <= count, and how many of those that equal it are among the k. By counting keys in 4,096 ranges and
@@ -58,11 +63,13 @@ std::uint64_t cut_to(std::uint64_t* indices, std::byte* accumulators, std::uint6
   if (k >= count) return last;
   std::uint64_t kept = 0;
   for (std::uint64_t i = 0; i < count; ++i) {  // without branches: most are kept, but nobody knows which
-    const Bits key = key_of<Bits, kNumbers>(accumulators + i * sizeof(Bits));
+    Bits accumulator;
+    std::memcpy(&accumulator, accumulators + i * sizeof(Bits), sizeof(Bits));
+    const Bits key = key_of<kNumbers>(accumulator);
     const bool is_tie = key == last && ties > 0;
     ties -= is_tie;
     indices[kept] = indices[i];
-    std::memmove(accumulators + kept * sizeof(Bits), accumulators + i * sizeof(Bits), sizeof(Bits));
+    std::memcpy(accumulators + kept * sizeof(Bits), &accumulator, sizeof(Bits));
     kept += key > last || is_tie;
   }
   return last;

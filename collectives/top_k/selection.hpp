@@ -46,8 +46,9 @@ class Selection {
   void reserve(std::uint64_t count, std::uint64_t k);
 
   // values: count elements, any alignment, only read. residual: count accumulators, on return acc, all of it; NULL: no feedback,
-  // nothing is written. hint: `least` of a call before, 0: none. It spares the sample, and where magnitudes fell by more than a
-  // 256th it costs a pass.
+  // nothing is written. hint: `least` of a call before, 0: none. It spares the sample, and pays only where thresholds are steady
+  // (threshold_drift()): where magnitudes fell by more than a 256th it costs a pass, where they rose by some percent (as while
+  // residuals fill up) a longer cut.
   Selected select(const std::byte* values, std::byte* residual, std::uint64_t count, std::uint64_t k, std::uint64_t hint = 0);
 
   // The k of each part, indices of the whole array. The parts follow each other and are all of it.
