@@ -1,16 +1,19 @@
 // The transport conformance suite over UCX. Exit code 0 only if every rank passed every check.
 //   ucx_conformance RANKS              ranks are processes
 //   ucx_conformance RANKS --threads    ranks are threads of one process
+//   ucx_conformance 3 --early-signal   threads, of which one fails while another still connects
 // UCX_TLS says over what: shared memory where it may, or tcp.
 
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <barrier>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include "src/transport/ucx/ucx_transport.hpp"
@@ -39,13 +42,43 @@ std::string run_rank(int rank, int ranks, const OutOfBandGather& gather) {
   return lonely_receive->done ? "a receive that nobody sends to is done" : "";
 }
 
+// Rank 1 fails in its first call while rank 0 waits for rank 2's first word: rank 0 begins, and learns of it then.
+std::string fail_while_others_connect(int rank, const OutOfBandGather& gather, std::atomic<bool>& has_failed,
+                                      std::atomic<int>& over) {
+  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, gather, {.farewell_s = 0.5});
+  if (!made.ok()) return "create: " + made.status().message();
+  UcxTransport& transport = **made;
+  std::vector<OperationRef> completed;
+  const auto move_until = [&](const auto& done) {
+    while (!done()) (void)transport.progress(completed);
+  };
+  Status status;
+  Signal said;
+  if (rank == 1) {
+    (void)transport.connect(0);  // says its first word, and does not wait for the others'
+    said.code = static_cast<std::int32_t>(Code::kSystemError);
+    transport.signal(0, said);
+    transport.flush_signals(20);
+    has_failed = true;
+  } else {
+    if (rank == 2) move_until([&] { return has_failed.load(); });
+    status = transport.connect(20);
+    const double deadline = transport.now() + 20;
+    if (rank == 0) move_until([&] { return !status.ok() || transport.poll_signal(said) || transport.now() > deadline; });
+  }
+  ++over;
+  move_until([&] { return over == 3; });
+  if (!status.ok()) return "connect: " + status.message();
+  return rank == 0 && said.from != 1 ? "rank 1's signal is lost" : "";
+}
+
 int report(int rank, const std::string& trouble) {
   if (trouble.empty()) return 0;
   std::fprintf(stderr, "rank %d: %s\n", rank, trouble.c_str());
   return 1;
 }
 
-int run_threads(int ranks) {
+int run_threads(int ranks, const std::function<std::string(int, const OutOfBandGather&)>& run) {
   std::vector<Bytes> all(static_cast<std::size_t>(ranks));
   std::barrier meeting(ranks);
   std::atomic<int> failures = 0;
@@ -58,11 +91,17 @@ int run_threads(int ranks) {
           meeting.arrive_and_wait();
           return all;
         };
-        failures += report(rank, run_rank(rank, ranks, gather));
+        failures += report(rank, run(rank, gather));
       });
     }
   }
   return failures == 0 ? 0 : 1;
+}
+
+int run_early_signal() {
+  std::atomic<bool> has_failed = false;
+  std::atomic<int> over = 0;
+  return run_threads(3, [&](int rank, const auto& gather) { return fail_while_others_connect(rank, gather, has_failed, over); });
 }
 
 bool move_all(int socket, void* data, std::size_t bytes, bool sends) {
@@ -130,6 +169,8 @@ int run_processes(int ranks) {
 int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
   if (ranks < 1) return 2;
-  const bool threads = argc > 2 && std::strcmp(argv[2], "--threads") == 0;
-  return threads ? sparcl::run_threads(ranks) : sparcl::run_processes(ranks);
+  const auto is_asked = [&](const char* option) { return argc > 2 && std::strcmp(argv[2], option) == 0; };
+  if (is_asked("--early-signal")) return sparcl::run_early_signal();
+  if (!is_asked("--threads")) return sparcl::run_processes(ranks);
+  return sparcl::run_threads(ranks, [&](int rank, const auto& gather) { return sparcl::run_rank(rank, ranks, gather); });
 }

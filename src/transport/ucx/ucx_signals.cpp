@@ -109,9 +109,12 @@ Status UcxTransport::connect(double timeout_s) {
   std::vector<OperationRef> completed;
   for (;;) {
     SPARCL_RETURN_IF_ERROR(progress(completed));
-    if (Signal said; poll_signal(said)) {
+    // Of one that has begun it is about its first call, and stays for ours.
+    const auto said = std::find_if(signals_.begin(), signals_.end(),
+                                   [&](const Signal& each) { return !peers_[static_cast<std::size_t>(each.from)].said_hello; });
+    if (said != signals_.end()) {
       return Status(Code::kRemoteError,
-                    fmt::format("rank {} ({}) could not begin: {}", said.from, describe_peer(said.from), said.text.data()));
+                    fmt::format("rank {} ({}) could not begin: {}", said->from, describe_peer(said->from), said->text.data()));
     }
     std::erase_if(sent_signals_, [](const UcxOperationRef& each) { return !each->is_open; });
     const auto silent =
