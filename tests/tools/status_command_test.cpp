@@ -299,6 +299,7 @@ TEST(StatusCommand, AnErrorThatPoisonsIsOneLineARankAndLeavesTheRecord) {
   const json seen = victim.look();
   EXPECT_EQ(seen["process"], "dead");
   EXPECT_THAT(seen["comms"][0]["message"].get<std::string>(), HasSubstr("rank"));
+  EXPECT_THAT(run_program({"status", "--all"}).out, HasSubstr("; comm 1 ended: rank 1 (host "));
   EXPECT_EQ(run_program({"status", victim.pid(), "--remove"}).exit_code, 0);
   EXPECT_EQ(run_program({"status", victim.pid()}).exit_code, 1);
 }

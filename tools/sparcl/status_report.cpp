@@ -180,6 +180,7 @@ std::string process_line(const Snapshot& snapshot, std::uint64_t now_ns) {
   } else {
     line.text("in no call");
     for (const TrailSnapshot& each : snapshot.trails) {  // whom others may wait for: its last call says how far it has come
+      if (each.head.error != 0) line.text("; comm ").number(each.head.comm).text(" ended: ").text(each.head.note);
       if (each.head.state == flight::TrailState::kDestroyed || each.records.count == 0) continue;
       line.text("; rank ").number(each.head.rank).text(" of ").number(each.head.size).text(", last: ");
       flight::describe_record(each.records.records[each.records.count - 1], now_ns, line);
