@@ -13,11 +13,10 @@ namespace {
 Status with_advice(const Status& verdict, const Ballot& ballot, int own_rank, const Transport& transport) {
   const auto at = [&](int rank) { return fmt::format("rank {}: {}", rank, transport.describe_peer(rank)); };
   if (ballot.refusing_rank == own_rank) return verdict;
-  std::string more = at(ballot.refusing_rank);
-  if (ballot.refusing_rank == kNobody) {
-    more = fmt::format("{}; {}; make the same call, with the same arguments and settings, on every rank", at(ballot.least_rank),
-                       at(ballot.most_rank));
-  }
+  const std::string more = ballot.refusing_rank != kNobody
+                               ? at(ballot.refusing_rank)
+                               : fmt::format("{}; {}; make the same call, with the same arguments and settings, on every rank",
+                                             at(ballot.least_rank), at(ballot.most_rank));
   return Status(verdict.code(), fmt::format("{} ({})", verdict.message(), more), verdict.scope());
 }
 
