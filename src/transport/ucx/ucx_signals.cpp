@@ -14,7 +14,11 @@ namespace {
 
 constexpr unsigned kSignalId = 1;  // of active messages
 constexpr std::size_t kMostSignals = 1024;
-constexpr int kMostConnected = 64;  // ranks that connect before the first call; heuristic: a connection costs a millisecond
+// A peer may be gone because another one cannot begin, which that one is telling everybody: its word names the right rank. It
+// takes milliseconds. Heuristic
+constexpr double kExplanationSeconds = 0.25;
+constexpr double kLastWordsSeconds = 2;  // for peers that connect just then: milliseconds. Heuristic
+constexpr int kMostConnected = 64;       // ranks that connect before the first call; heuristic: a connection costs a millisecond
 
 // The header of an active message; only signals have a content.
 struct ActiveHeader {
@@ -100,12 +104,36 @@ bool UcxTransport::poll_signal(Signal& signal) {
 
 Status UcxTransport::connect(double timeout_s) {
   if (size() > kMostConnected) return {};
+  Status status = say_hello_to_all(timeout_s);
+  if (!status.ok()) finish_hellos();
+  return status;
+}
+
+void UcxTransport::finish_hellos() {
+  const double until = now() + kLastWordsSeconds;
+  std::vector<OperationRef> completed;
+  for (;;) {
+    (void)progress(completed);
+    std::erase_if(sent_signals_, [](const UcxOperationRef& each) { return !each->is_open; });
+    bool waits = !sent_signals_.empty();
+    for (const Peer& peer : peers_) {
+      if (peer.rank == rank_ || peer.said_hello || !peer.lost.ok() || size() > kMostConnected) continue;
+      waits = true;
+      if (heartbeat_ != nullptr) heartbeat_->watch(peer.rank);
+    }
+    if (!waits || now() >= until) return;
+    sleep(0.01);
+  }
+}
+
+Status UcxTransport::say_hello_to_all(double timeout_s) {
   for (int step = 1; step < size(); ++step) {
     Peer& peer = peers_[static_cast<std::size_t>((rank_ + step) % size())];
-    SPARCL_RETURN_IF_ERROR(endpoint(peer).status());
-    send_active(peer, Active::kHello);
+    if (peer.lost.ok()) peer.lost = endpoint(peer).status();
+    if (peer.lost.ok()) send_active(peer, Active::kHello);
   }
   const double deadline = now() + timeout_s;
+  double give_up_at = deadline;
   std::vector<OperationRef> completed;
   for (;;) {
     SPARCL_RETURN_IF_ERROR(progress(completed));
@@ -120,11 +148,14 @@ Status UcxTransport::connect(double timeout_s) {
     const auto silent =
         std::find_if(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.rank != rank_ && !peer.said_hello; });
     if (silent == peers_.end() && sent_signals_.empty()) return {};
+    const Peer* lost = nullptr;
     for (const Peer& peer : peers_) {
       if (peer.rank == rank_ || peer.said_hello) continue;
-      SPARCL_RETURN_IF_ERROR(peer.lost);
-      if (heartbeat_ != nullptr) heartbeat_->watch(peer.rank);
+      if (!peer.lost.ok()) lost = &peer;
+      if (peer.lost.ok() && heartbeat_ != nullptr) heartbeat_->watch(peer.rank);
     }
+    give_up_at = lost != nullptr ? std::min(give_up_at, now() + kExplanationSeconds) : deadline;
+    if (lost != nullptr && now() >= give_up_at) return lost->lost;
     if (now() >= deadline) {
       const int rank = silent != peers_.end() ? silent->rank : sent_signals_.front()->peer;
       return Status(Code::kTimeout,

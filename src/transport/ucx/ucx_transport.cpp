@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::uint32_t kTurnsPerLook = 128;
 constexpr std::size_t kClosedRemembered = 64;
-constexpr double kLastWordsSeconds = 2;  // for peers that connect just then: milliseconds. Heuristic
 
 constexpr unsigned kRankBits = 24;
 constexpr int kMostRanks = 1 << kRankBits;
@@ -113,7 +112,7 @@ Status UcxTransport::begin(std::unique_ptr<Heartbeat> heartbeat) {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer != rank_) signal(peer, last);
   }
-  flush_signals(kLastWordsSeconds);
+  finish_hellos();
   return status;
 }
 

@@ -77,6 +77,10 @@ class UcxTransport final : public Transport {
   UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vector<PeerCard> cards, const UcxOptions& options);
   Status begin(std::unique_ptr<Heartbeat> heartbeat);
   Status listen_for_signals();
+  Status say_hello_to_all(double timeout_s);
+  // Before a rank leaves that could not begin: until its words are out and the others have connected to it, for a while. UCX 1.13
+  // aborts a process whose peer goes while it connects to it over TCP ("wireup_ep->pending_count == 0").
+  void finish_hellos();
   Status start_heartbeat(std::unique_ptr<Heartbeat> heartbeat);
   void watch_waited_for();
   void look_for_deaths();
