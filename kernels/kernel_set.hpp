@@ -15,6 +15,7 @@
 #include "kernels/rans.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/select.hpp"
+#include "kernels/sparse_sum.hpp"
 #include "kernels/step.hpp"
 #include "kernels/word_hash.hpp"
 #include "src/base/data_type.hpp"
@@ -91,11 +92,15 @@ struct KernelSet {
   HashWordsKernel* hash_words;
   ReduceTable reduces;
   AccumulateTable accumulates;
+  EntryKernels entries;
 
   const ElementKernels& of(DataType type) const { return elements[std::countr_zero(element_bytes(type))]; }
   const OrderKernels& order_of(DataType type) const { return info(type).is_float ? of(type).floating : of(type).integer; }
   const ReduceKernels& reduce_of(DataType type) const { return reduces[static_cast<std::size_t>(type)]; }
   const AccumulateKernels& accumulate_of(DataType type) const { return accumulates[static_cast<std::size_t>(type)]; }
+  const SparseSumKernels& sparse_sum_of(DataType type, ReduceOp op) const {
+    return entries.sums[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)];
+  }
   const SelectKernels& select_of(DataType type) const { return of(type).select[static_cast<std::size_t>(numbers_of(type))]; }
 };
 

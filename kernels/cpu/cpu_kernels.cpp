@@ -9,13 +9,16 @@
 
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/kernel_set.hpp"
 #include "kernels/ref/ref_accumulate.hpp"
 #include "kernels/ref/ref_classes.hpp"
 #include "kernels/ref/ref_reduce.hpp"
+#include "kernels/ref/ref_sparse_sum.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace sparcl::kernels::HWY_NAMESPACE {
@@ -39,6 +42,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/reduce.inl"
 #include "kernels/cpu/select.inl"
 #include "kernels/cpu/accumulate.inl"
+#include "kernels/cpu/sparse_sum.inl"
 #include "kernels/cpu/step.inl"
 
 #include "kernels/cpu/class_lists.inl"
@@ -91,6 +95,7 @@ void fill_kernel_set(KernelSet& set) {
   set.hash_words = hash_words;
   set.reduces = reduces();
   set.accumulates = accumulates();
+  set.entries = entries();
   set.classes = {diff_classes, find_class_steps, add_class_steps,  take_nonzero,    split_byte_steps,
                  split_ranks,  join_ranks,       write_long_marks, find_long_marks, read_sizes};
 }

@@ -1,5 +1,5 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Plain loops that compilers turn into vectors, but for what they do
-// not see: halves, and roundings.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Plain loops that compilers turn into vectors, but for what they
+// do not see: halves, and roundings.
 
 constexpr std::size_t kHalvesAtOnce = 8;
 
@@ -87,23 +87,24 @@ void narrow_float16(const std::byte* accumulators, std::size_t count, std::byte*
 #endif
 
 template <class T, ReduceOp kOp>
+HWY_INLINE T combined(T a, T b) {
+  if constexpr (kOp == ReduceOp::kMax) {
+    return a > b || a != a ? a : b;
+  } else if constexpr (kOp == ReduceOp::kMin) {
+    return a < b || a != a ? a : b;
+  } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    return kOp == ReduceOp::kSum ? a + b : a * b;
+  } else {
+    using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;  // unsigned: they wrap around
+    return static_cast<T>(kOp == ReduceOp::kSum ? Wide(a) + Wide(b) : Wide(a) * Wide(b));
+  }
+}
+
+template <class T, ReduceOp kOp>
 void combine(std::byte* into, const std::byte* other, std::size_t count) {
-  constexpr bool kIsFloat = std::is_same_v<T, float> || std::is_same_v<T, double>;
   T* HWY_RESTRICT out = reinterpret_cast<T*>(into);
   const T* HWY_RESTRICT in = reinterpret_cast<const T*>(other);
-  for (std::size_t i = 0; i < count; ++i) {
-    const T a = out[i], b = in[i];
-    if constexpr (kOp == ReduceOp::kMax) {
-      out[i] = a > b || a != a ? a : b;
-    } else if constexpr (kOp == ReduceOp::kMin) {
-      out[i] = a < b || a != a ? a : b;
-    } else if constexpr (kIsFloat) {
-      out[i] = kOp == ReduceOp::kSum ? a + b : a * b;
-    } else {
-      using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;  // unsigned: they wrap around
-      out[i] = static_cast<T>(kOp == ReduceOp::kSum ? Wide(a) + Wide(b) : Wide(a) * Wide(b));
-    }
-  }
+  for (std::size_t i = 0; i < count; ++i) out[i] = combined<T, kOp>(out[i], in[i]);
 }
 
 template <class T>

@@ -9,6 +9,7 @@
 #include "kernels/ref/ref_classes.hpp"
 #include "kernels/ref/ref_rans.hpp"
 #include "kernels/ref/ref_reduce.hpp"
+#include "kernels/ref/ref_sparse_sum.hpp"
 
 namespace sparcl::kernels {
 namespace {
@@ -339,7 +340,8 @@ const KernelSet& reference_kernels() {
       {ref::rans_encode, ref::rans_decode},
       hash_words,
       reference_reduces(),
-      reference_accumulates()};
+      reference_accumulates(),
+      reference_entries()};
   return set;
 }
 

@@ -6,17 +6,15 @@
 #include <type_traits>
 
 #include "kernels/ref/ref_access.hpp"
+#include "kernels/ref/ref_combine.hpp"
 #include "src/base/number.hpp"
 
 namespace sparcl::kernels {
 namespace {
 
+using ref::combined;
 using ref::load;
 using ref::store;
-
-// Signed integers as unsigned ones where they wrap around.
-template <class T>
-using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
 
 template <class T>
 struct Native {
@@ -65,22 +63,6 @@ void divide(std::byte* accumulators, std::size_t count, std::uint32_t divisor) {
       store(accumulators, i, value / static_cast<T>(divisor));
     }
   }
-}
-
-template <class T>
-bool is_nan(T value) {
-  return value != value;
-}
-
-template <class T, ReduceOp kOp>
-T combined(T a, T b) {
-  using W = Wrapping<T>;
-  // Products of 16 bits would be signed integers by promotion, and might not fit.
-  using Wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t, T>;
-  if constexpr (kOp == ReduceOp::kSum) return static_cast<T>(static_cast<W>(static_cast<Wide>(a) + static_cast<Wide>(b)));
-  if constexpr (kOp == ReduceOp::kProd) return static_cast<T>(static_cast<W>(static_cast<Wide>(a) * static_cast<Wide>(b)));
-  if constexpr (kOp == ReduceOp::kMax) return a > b || is_nan(a) ? a : b;
-  if constexpr (kOp == ReduceOp::kMin) return a < b || is_nan(a) ? a : b;
 }
 
 template <class T, ReduceOp kOp>

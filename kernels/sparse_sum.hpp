@@ -1,0 +1,70 @@
+#pragma once
+// Contracts of the kernels that sum sparse vectors, block by block. An entry is a position in a block of up to 65536 elements with
+// an accumulator (reduce.hpp) beside it; positions ascend strictly in a list, from any alignment. Memory space: host. Under a
+// FloatEnvironment. What a list lacks contributes nothing, not even a zero: -0 alone is +0, as everywhere.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/reduce.hpp"
+
+namespace sparcl::kernels {
+
+// positions[i] = indices[i] modulo 65536
+using LowerIndicesKernel = void(const std::uint64_t* indices, std::size_t count, std::uint16_t* positions);
+
+// indices[i] = base + positions[i]
+using RaisePositionsKernel = void(const std::uint16_t* positions, std::size_t count, std::uint64_t base, std::uint64_t* indices);
+
+struct EntryList {
+  const std::uint16_t* positions = nullptr;
+  const std::byte* accumulators = nullptr;
+  std::size_t count = 0;
+};
+
+// Writing entries may write so many more behind them, of rubbish.
+constexpr std::size_t kEntrySlack = 64;
+
+// The union of two lists, a's accumulators first where both have one. Room for a.count + b.count + kEntrySlack. Returns its size.
+using MergeEntriesKernel = std::size_t(const EntryList& a, const EntryList& b, std::uint16_t* positions, std::byte* accumulators);
+
+// Sums of a stretch of a block, in memory that stays in the nearest cache. What it looks like is the body's own: a window belongs
+// to one KernelSet, type and operation.
+constexpr std::size_t kWindowBytes = 16384;
+struct alignas(kAccumulatorAlignment) Window {
+  std::array<std::byte, kWindowBytes> accumulators;
+  std::array<std::uint64_t, kWindowBytes / 64> present;
+};
+
+// Makes a window empty.
+using ClearWindowKernel = void(Window& window);
+
+// Adds entries as long as their positions are below first + elements; first: the position of the window's first element.
+// elements: at most kWindowBytes / accumulator_bytes, and 64 times a whole number. Returns how many were added.
+using AddEntriesKernel = std::size_t(const EntryList& entries, std::uint32_t first, std::size_t elements, Window& window);
+
+// into op= other, which is empty then.
+using FoldWindowKernel = void(Window& into, Window& other, std::size_t elements);
+
+// Appends the window's entries, with room for `elements` + kEntrySlack; it is empty then. Returns how many there are.
+using TakeEntriesKernel = std::size_t(Window& window, std::uint32_t first, std::size_t elements, std::uint16_t* positions,
+                                      std::byte* accumulators);
+
+struct SparseSumKernels {  // for one data type and operation
+  MergeEntriesKernel* merge;
+  ClearWindowKernel* clear;
+  AddEntriesKernel* add;
+  FoldWindowKernel* fold;
+  TakeEntriesKernel* take;
+  bool takes_values;  // accumulators may be values that have not been widened
+};
+
+struct EntryKernels {
+  LowerIndicesKernel* lower_indices;
+  RaisePositionsKernel* raise_positions;
+  // By the number of the data type and the ReduceOp; empty where none has it.
+  std::array<std::array<SparseSumKernels, kReduceOps>, static_cast<std::size_t>(DataType::kBool) + 1> sums;
+};
+
+}  // namespace sparcl::kernels

@@ -1,0 +1,178 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "kernels/sparse_sum.hpp"
+#include "src/base/float_environment.hpp"
+#include "tests/kernels/every_body.hpp"
+
+namespace sparcl::kernels {
+namespace {
+
+class SparseSumKernelsTest : public EveryBody {};
+
+constexpr std::array kTypes{DataType::kInt8,       DataType::kUint8,    DataType::kInt16,   DataType::kUint16,
+                            DataType::kInt32,      DataType::kUint32,   DataType::kInt64,   DataType::kUint64,
+                            DataType::kFloat16,    DataType::kBfloat16, DataType::kFloat32, DataType::kFloat8e4m3,
+                            DataType::kFloat8e5m2, DataType::kFloat64,  DataType::kBool};
+constexpr std::array kOps{ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax, ReduceOp::kMin};
+
+// Entries with accumulators as a rank's values are widened to; unaligned by one byte.
+struct Entries {
+  std::vector<std::uint16_t> positions;
+  std::vector<std::byte> accumulators;  // from the second byte on
+
+  EntryList list() const { return {positions.data(), accumulators.data() + 1, positions.size()}; }
+};
+
+Entries random_entries(DataType type, std::size_t span, unsigned percent, std::mt19937_64& random) {
+  const ReduceKernels& reduce = reference_kernels().reduce_of(type);
+  Entries entries{random_positions(span, percent, random), {}};
+  std::vector<std::byte> values = random_bytes(entries.positions.size() * element_bytes(type), random);
+  for (std::size_t i = 0; i + 1 < values.size() && info(type).is_float; i += 3 * element_bytes(type)) {
+    std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(i), element_bytes(type), std::byte{0});  // zeros, and -0
+    values[i + element_bytes(type) - 1] = random() % 2 == 0 ? std::byte{0x80} : std::byte{0};
+  }
+  entries.accumulators.resize(1 + entries.positions.size() * reduce.accumulator_bytes);
+  std::vector<std::byte> aligned(entries.accumulators.size() + kAccumulatorAlignment);
+  reduce.widen(values.data(), entries.positions.size(), aligned.data());
+  std::copy_n(aligned.begin(), entries.accumulators.size() - 1, entries.accumulators.begin() + 1);
+  return entries;
+}
+
+// Entries as a body wrote them, and their values, as a NaN may have any bits until it is narrowed.
+struct Sum {
+  Sum(std::size_t room, DataType of)
+      : type(of),
+        positions(room + kEntrySlack),
+        accumulators((room + kEntrySlack) * reference_kernels().reduce_of(of).accumulator_bytes) {}
+  std::vector<std::byte> values() const {
+    std::vector<std::byte> narrowed(size * element_bytes(type));
+    reference_kernels().reduce_of(type).narrow(accumulators.data(), size, narrowed.data());
+    return narrowed;
+  }
+  friend void expect_equal(const Sum& a, const Sum& b) {
+    ASSERT_EQ(a.size, b.size);
+    EXPECT_TRUE(std::equal(a.positions.begin(), a.positions.begin() + static_cast<std::ptrdiff_t>(a.size), b.positions.begin()));
+    EXPECT_TRUE(a.values() == b.values());
+  }
+
+  DataType type;
+  std::vector<std::uint16_t> positions;
+  std::vector<std::byte> accumulators;
+  std::size_t size = 0;
+};
+
+Sum merged(const KernelSet& set, DataType type, ReduceOp op, const Entries& a, const Entries& b) {
+  Sum sum(a.positions.size() + b.positions.size(), type);
+  sum.size = set.sparse_sum_of(type, op).merge(a.list(), b.list(), sum.positions.data(), sum.accumulators.data());
+  return sum;
+}
+
+EntryList rest_of(const EntryList& list, std::size_t done, std::size_t width) {
+  return {list.positions + done, list.accumulators + done * width, list.count - done};
+}
+
+// Sums all lists in windows, the first two in one and the others in another that is folded into it.
+Sum summed(const KernelSet& set, DataType type, ReduceOp op, const std::vector<Entries>& lists, std::size_t span) {
+  const SparseSumKernels& kernels = set.sparse_sum_of(type, op);
+  const std::size_t width = set.reduce_of(type).accumulator_bytes, elements = kWindowBytes / width;
+  const auto window = std::make_unique<Window>(), other = std::make_unique<Window>();
+  kernels.clear(*window);
+  kernels.clear(*other);
+  Sum sum(span + elements, type);
+  std::vector<std::size_t> done(lists.size());
+  for (std::size_t first = 0; first < span; first += elements) {
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      const EntryList rest = rest_of(lists[i].list(), done[i], width);
+      done[i] += kernels.add(rest, static_cast<std::uint32_t>(first), elements, i < 2 ? *window : *other);
+    }
+    kernels.fold(*window, *other, elements);
+    sum.size += kernels.take(*window, static_cast<std::uint32_t>(first), elements, sum.positions.data() + sum.size,
+                             sum.accumulators.data() + sum.size * width);
+  }
+  for (std::size_t i = 0; i < lists.size(); ++i) EXPECT_EQ(done[i], lists[i].positions.size());
+  return sum;
+}
+
+TEST_P(SparseSumKernelsTest, IndicesBecomePositionsAndBack) {
+  std::mt19937_64 random(1);
+  for (const std::size_t count : interesting_counts()) {
+    std::vector<std::uint64_t> indices(count), back(count + 1, 7);
+    for (std::uint64_t& index : indices) index = 0x123'4567'0000 + random() % 65536;
+    std::vector<std::uint16_t> positions(count + 1, 7);
+    body().entries.lower_indices(indices.data(), count, positions.data());
+    body().entries.raise_positions(positions.data(), count, 0x123'4567'0000, back.data());
+    EXPECT_EQ(positions.back(), 7);
+    EXPECT_EQ(back.back(), 7U);
+    back.pop_back();
+    EXPECT_EQ(back, indices);
+  }
+}
+
+TEST_P(SparseSumKernelsTest, MergesAsTheReference) {
+  const FloatEnvironment ieee;
+  std::mt19937_64 random(2);
+  for (const DataType type : kTypes) {
+    for (const ReduceOp op : kOps) {
+      for (const auto& [a, b] : {std::pair{0U, 0U}, {0U, 30U}, {30U, 0U}, {100U, 100U}, {1U, 1U}, {20U, 60U}}) {
+        const Entries left = random_entries(type, 3000, a, random), right = random_entries(type, 3000, b, random);
+        SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op) << " " << a << " % and " << b << " %");
+        ASSERT_NO_FATAL_FAILURE(expect_equal(merged(body(), type, op, left, right), merged(reference(), type, op, left, right)));
+      }
+    }
+  }
+}
+
+TEST_P(SparseSumKernelsTest, WindowsSumAsTheReference) {
+  const FloatEnvironment ieee;
+  std::mt19937_64 random(3);
+  constexpr std::size_t kSpan = 65536;
+  for (const DataType type : kTypes) {
+    for (const ReduceOp op : kOps) {
+      std::vector<Entries> lists;
+      for (const unsigned percent : {0U, 1U, 100U, 7U}) lists.push_back(random_entries(type, kSpan, percent, random));
+      for (const std::size_t count : {std::size_t{2}, lists.size()}) {
+        const std::vector<Entries> some(lists.begin(), lists.begin() + static_cast<std::ptrdiff_t>(count));
+        SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op) << ", " << count << " lists");
+        ASSERT_NO_FATAL_FAILURE(expect_equal(summed(body(), type, op, some, kSpan), summed(reference(), type, op, some, kSpan)));
+      }
+    }
+  }
+}
+
+// Two lists in a window and merged are the same sum.
+TEST_P(SparseSumKernelsTest, WindowsAndMergesAgree) {
+  const FloatEnvironment ieee;
+  std::mt19937_64 random(4);
+  for (const DataType type : kTypes) {
+    for (const ReduceOp op : kOps) {
+      const std::vector<Entries> lists{random_entries(type, 65536, 3, random), random_entries(type, 65536, 3, random)};
+      SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op));
+      ASSERT_NO_FATAL_FAILURE(expect_equal(summed(body(), type, op, lists, 65536), merged(body(), type, op, lists[0], lists[1])));
+    }
+  }
+}
+
+// Positions that came over a wire may be anything: a window keeps them inside.
+TEST_P(SparseSumKernelsTest, PositionsThatDoNotAscendStayInTheWindow) {
+  std::mt19937_64 random(5);
+  const SparseSumKernels& kernels = body().sparse_sum_of(DataType::kFloat32, ReduceOp::kSum);
+  const auto window = std::make_unique<Window>();
+  kernels.clear(*window);
+  std::vector<std::uint16_t> positions(1000);
+  for (std::uint16_t& position : positions) position = static_cast<std::uint16_t>(random());
+  const std::vector<std::byte> values = random_bytes(4000, random);
+  EntryList list{positions.data(), values.data(), positions.size()};
+  while (list.count > 0) {
+    const std::size_t added = kernels.add(list, 32768, 4096, *window);
+    list = rest_of(list, added > 0 ? added : 1, 4);
+  }
+  Sum sum(4096, DataType::kFloat32);
+  EXPECT_LE(kernels.take(*window, 32768, 4096, sum.positions.data(), sum.accumulators.data()), 1000U);
+}
+
+SPARCL_FOR_EVERY_BODY(SparseSumKernelsTest);
+
+}  // namespace
+}  // namespace sparcl::kernels
