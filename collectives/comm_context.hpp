@@ -2,10 +2,13 @@
 // What a communicator brings to each of its calls, and what a call leaves behind.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "collectives/determinism.hpp"
 #include "collectives/engine/engine.hpp"
 #include "kernels/kernel_set.hpp"
+#include "src/base/buffer_pool.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/update.hpp"
 
@@ -21,13 +24,16 @@ struct Traffic {
 // What a comm brings to a call.
 struct CommContext {
   Engine* engine = nullptr;
+  std::shared_ptr<BufferPool> buffers = std::make_shared<BufferPool>();
   const kernels::KernelSet* kernels = nullptr;
   codec::Verify verify = codec::Verify::kTouched;
   std::string broadcast_algorithm = "auto";
   std::string all_reduce_algorithm = "auto";
-  std::uint32_t fragment_bytes = 0;  // 0: by the cost model
-  double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
-  WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone
+  std::string sparse_sum_algorithm = "auto";
+  Determinism determinism = Determinism::kCanonical;  // of sparse sums
+  std::uint32_t fragment_bytes = 0;                   // 0: by the cost model
+  double link_gbit = 0;                               // of a link between two ranks; 0: by the cost model
+  WorkerPool* workers = nullptr;                      // of more than one thread; nullptr: the caller's alone
 };
 
 struct CallReport {

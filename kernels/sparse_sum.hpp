@@ -14,8 +14,15 @@ namespace sparcl::kernels {
 // positions[i] = indices[i] modulo 65536
 using LowerIndicesKernel = void(const std::uint64_t* indices, std::size_t count, std::uint16_t* positions);
 
+// How outputs are written: past the caches, where they are too large to stay in one.
+enum class Output : std::uint8_t { kCached, kStreamed };
+
 // indices[i] = base + positions[i]
-using RaisePositionsKernel = void(const std::uint16_t* positions, std::size_t count, std::uint64_t base, std::uint64_t* indices);
+using RaisePositionsKernel = void(const std::uint16_t* positions, std::size_t count, std::uint64_t base, Output output,
+                                  std::uint64_t* indices);
+
+// A copy of bytes that do not overlap.
+using CopyBytesKernel = void(const std::byte* from, std::size_t bytes, Output output, std::byte* to);
 
 struct EntryList {
   const std::uint16_t* positions = nullptr;
@@ -63,6 +70,7 @@ struct SparseSumKernels {  // for one data type and operation
 struct EntryKernels {
   LowerIndicesKernel* lower_indices;
   RaisePositionsKernel* raise_positions;
+  CopyBytesKernel* copy_bytes;
   // By the number of the data type and the ReduceOp; empty where none has it.
   std::array<std::array<SparseSumKernels, kReduceOps>, static_cast<std::size_t>(DataType::kBool) + 1> sums;
 };

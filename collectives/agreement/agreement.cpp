@@ -22,10 +22,12 @@ Status with_advice(const Status& verdict, const Ballot& ballot, int own_rank, co
 
 }  // namespace
 
-Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, Subject subject, int first) {
+Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, Subject subject, int first,
+           Extents* extents) {
   const int rank = engine.transport().rank();
   const int size = engine.transport().size();
   Ballot ballot = cast((rank - first + size) % size, fingerprint, mine, subject);
+  if (extents != nullptr) ballot.extents = *extents;
   for (int distance = 1; distance < size; distance *= 2) {
     const int to = (rank + distance) % size;
     const int from = (rank - distance + size) % size;
@@ -45,6 +47,7 @@ Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status 
     if (Status status = co_await engine.wait(sent, "agreement on the call"); !status.ok()) co_return status;
   }
   count_from(ballot, first, size);
+  if (extents != nullptr) *extents = ballot.extents;
   verdict = verdict_of(ballot, rank, mine, subject);
   if (!verdict.ok()) verdict = with_advice(verdict, ballot, rank, engine.transport());
   co_return Status();

@@ -2,7 +2,7 @@
 // The round in which all ranks learn whether all made the same call and whether anybody refuses, without a root.
 //
 // Dissemination (Hensgen, Finkel, Manber 1988): in step t, rank r sends to r + 2^t and hears from r - 2^t; ceil(log2 P) steps of
-// one message of 256 bytes. Minimum and maximum are idempotent, so any P works. Cost: ceil(log2 P) alpha.
+// one message of 280 bytes. Minimum and maximum are idempotent, so any P works. Cost: ceil(log2 P) alpha.
 
 #include <compare>
 #include <cstdint>
@@ -30,7 +30,13 @@ struct CallFingerprint {
 
 constexpr std::uint8_t kMeanReduction = 4;  // after the last ReduceOp, as sparclRedOp_t numbers it
 
-enum class CallKind : std::uint32_t { kBroadcastDelta = 1, kBroadcastUpdate = 2, kBroadcastSparse = 3, kAllReduceMasked = 4 };
+enum class CallKind : std::uint32_t {
+  kBroadcastDelta = 1,
+  kBroadcastUpdate = 2,
+  kBroadcastSparse = 3,
+  kAllReduceMasked = 4,
+  kAllReduceSparse = 5
+};
 
 // What a call is about, for the text of a Mismatch: on all ranks of a call the same of these, or none. Only while the round runs.
 struct Subject {
@@ -38,10 +44,18 @@ struct Subject {
   const MaskSketch* mask = nullptr;  // both masks are described
 };
 
+// What ranks may give differently, and all must know: the extremes over all ranks.
+struct Extents {
+  std::uint64_t most_entries = 0;
+  std::uint64_t least_capacity = UINT64_MAX;
+  std::uint64_t has_duplicates = 0;  // 1: on some rank
+};
+
 // One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text:
 // success, Mismatch, or the error of the first rank that refuses, counted from `first` on, which is the same on all ranks (a
-// refusing rank's fingerprint does not count). The task's own result is an error only if the comm is poisoned.
+// refusing rank's fingerprint does not count). extents: this rank's, then those of all; nullptr: none. The task's own result is an
+// error only if the comm is poisoned.
 Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, Subject subject = {},
-           int first = 0);
+           int first = 0, Extents* extents = nullptr);
 
 }  // namespace sparcl::collectives

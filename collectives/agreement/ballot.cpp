@@ -18,7 +18,7 @@ namespace sparcl::collectives {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<Ballot> && sizeof(CallFingerprint) == 32);
-static_assert(sizeof(Ballot) == kBallotBytes && offsetof(Ballot, crc) == 252, "no padding: the bytes are sent and summed");
+static_assert(sizeof(Ballot) == kBallotBytes && offsetof(Ballot, crc) == 276, "no padding: the bytes are sent and summed");
 
 std::uint32_t checksum(const Ballot& ballot) { return crc32c(std::as_bytes(std::span(&ballot, 1)).first(offsetof(Ballot, crc))); }
 
@@ -92,7 +92,8 @@ std::string what_differs(const Ballot& ballot, const Subject& subject) {
   if (a.count != b.count) return "counts";
   if (a.datatype != b.datatype) return "data types";
   if (a.reduction != b.reduction) return "reductions";
-  if (a.detail != b.detail) return has_root(a.operation) ? "options" : std::string(kMasks);
+  if (a.detail != b.detail)
+    return a.operation == static_cast<std::uint32_t>(CallKind::kAllReduceMasked) ? std::string(kMasks) : "options";
   return std::string(kSettings);
 }
 
@@ -158,6 +159,9 @@ void merge(Ballot& into, const Ballot& other) {
     into.most_rank = other.most_rank;
     if (has_sketches) copy_sketch(into, other, Side::kMost);
   }
+  into.extents.most_entries = std::max(into.extents.most_entries, other.extents.most_entries);
+  into.extents.least_capacity = std::min(into.extents.least_capacity, other.extents.least_capacity);
+  into.extents.has_duplicates |= other.extents.has_duplicates;
   if (other.refusing_rank < into.refusing_rank) {
     into.refusing_rank = other.refusing_rank;
     into.refusal = other.refusal;

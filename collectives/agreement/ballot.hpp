@@ -16,13 +16,14 @@ constexpr std::int32_t kNobody = INT32_MAX;
 // What travels: the extremes seen so far. Merging is idempotent, commutative and associative.
 struct Ballot {
   CallFingerprint least, most;  // with the lowest rank that holds each
+  Extents extents;
   std::int32_t least_rank = kNobody, most_rank = kNobody;
   std::int32_t refusing_rank = kNobody;
   std::int32_t refusal = 0;      // a Code
   std::array<char, 172> text{};  // of a refusal; while nobody refuses, what least's and most's are about
   std::uint32_t crc = 0;         // of all bytes before: last
 };
-constexpr std::size_t kBallotBytes = 256;
+constexpr std::size_t kBallotBytes = 280;
 
 // Of one rank alone, by its number in the round. `mine`: its refusal, or success.
 Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const Subject& subject = {});

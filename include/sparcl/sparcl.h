@@ -106,6 +106,10 @@ SPARCL_API const char* sparclGetLastError(sparclComm_t comm);
 
 /* ---- communicators ---- */
 
+/* Which sparse sums have the same bits: whatever the algorithm, the transport and the order of arrival (canonical); on all ranks and in
+ * each run of the same program (runs); fast: as runs, so far. 0: SPARCL_DETERMINISM, which is canonical. */
+enum { sparclDeterminismDefault = 0, sparclDeterminismRuns = 1, sparclDeterminismCanonical = 2, sparclDeterminismFast = 3 };
+
 enum { sparclVerifyDefault = 0, sparclVerifyOff = 1, sparclVerifyTouched = 2, sparclVerifyFull = 3 };
 
 /* Zero (NULL) in a field means: take it from the environment (SPARCL_TIMEOUT_S, SPARCL_VERIFY ...), else its default. */
@@ -115,7 +119,7 @@ typedef struct {
   double timeout_s;      /* seconds that a call waits for a peer that lives but is late; 600 */
   double liveness_s;     /* a waited-for rank that is silent so long is stopped or cut off; 0: SPARCL_LIVENESS_S */
   int verify;            /* sparclVerify...: what a replica checks of its base; touched */
-  int determinism;       /* reserved */
+  int determinism;       /* sparclDeterminism...: of sparse sums; canonical */
   int threads;           /* of a rank, its own among them, that encode and apply; 0: SPARCL_THREADS, else 1 */
   int heartbeat;         /* 1 on, 2 off; 0: SPARCL_HEARTBEAT */
 } sparclConfig_t;
@@ -326,6 +330,22 @@ SPARCL_API sparclResult_t sparclMaskDestroy(sparclMask_t mask);
 SPARCL_API sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                                 sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclStream_t stream);
 
+/* Sum of sparse vectors with any support; collective over comm. Every rank gets the union of all ranks' entries.
+ *  values, indices: nnz entries of this rank, only read; indices below count, in any order and also several times: entries of one index
+ *  are combined in the order in which they come. Ascending ones without doubles are taken as they are; others are sorted in a copy.
+ *  count: elements of the index space, the same on all ranks, at most 2^63.
+ *  out_values, out_indices: room for out_capacity entries, apart from the inputs; on success the union, ascending, with explicit zeros
+ *  kept. *out_nnz: how many; with sparclTruncated, which all ranks get where the union exceeds any rank's capacity and nothing is
+ *  written, how many there would be.
+ * Elements that a rank lacks contribute nothing; sparclAvg divides by the number of ranks.
+ * The same bits on every rank and in every run; by default (sparclDeterminismCanonical) also for every algorithm
+ * (SPARCL_ALGO_ALLREDUCE_SPARSE) and transport: ranks are combined in one tree, -0 counts as +0, a NaN has one pattern, floats of 8 and 16
+ * bits are summed in float32 and rounded once.
+ * After an error that ends the communicator the outputs may hold some of the result. */
+SPARCL_API sparclResult_t sparclAllReduceSparse(const void* values, const uint64_t* indices, size_t nnz, size_t count, void* out_values,
+                                                uint64_t* out_indices, size_t* out_nnz, size_t out_capacity,
+                                                sparclDataType_t datatype, sparclRedOp_t op, sparclComm_t comm, sparclStream_t stream);
+
 /* ---- error feedback ----
  * What one rank has not sent yet of its gradients: the residual, which a top-k call adds to its input and keeps the rest of. A rank has
  * one for each array; a call in flight with it: sparclInvalidUsage from these functions. */
@@ -388,6 +408,11 @@ SPARCL_API sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices
 
 SPARCL_API sparclResult_t sparclIAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                                  sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclRequest_t* request);
+
+SPARCL_API sparclResult_t sparclIAllReduceSparse(const void* values, const uint64_t* indices, size_t nnz, size_t count, void* out_values,
+                                                 uint64_t* out_indices, size_t* out_nnz, size_t out_capacity,
+                                                 sparclDataType_t datatype, sparclRedOp_t op, sparclComm_t comm,
+                                                 sparclRequest_t* request);
 
 /* Moves things on without blocking. *done = 1: the call is over, its result is returned, and *request is set to NULL. report may be
  * NULL. */

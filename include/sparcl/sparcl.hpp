@@ -5,6 +5,7 @@
 #error "sparcl.hpp needs C++20: compile with -std=c++20 (CMake: link sparcl::sparcl)"
 #endif
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -369,6 +370,22 @@ class Comm {
     sparclRequest_t request = nullptr;
     check(sparclIAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), &request), get());
     return Request(request, get());
+  }
+
+  // Of a vector of `count` elements; the union comes back in out_values and out_indices, which are as long as it then. What they can
+  // hold is their length, on each rank; the union is at most count, and at most all ranks' entries together.
+  template <class T>
+  Report all_reduce_sparse(std::span<const T> values, std::span<const std::uint64_t> indices, std::size_t count,
+                           std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, sparclRedOp_t op = sparclSum) {
+    if (values.size() != indices.size()) refuse("all_reduce_sparse: values and indices differ in length");
+    const std::size_t capacity = std::min(out_values.size(), out_indices.size());
+    std::size_t nnz = 0;
+    const sparclResult_t result = sparclAllReduceSparse(values.data(), indices.data(), values.size(), count, out_values.data(),
+                                                        out_indices.data(), &nnz, capacity, data_type<T>(), op, get(), nullptr);
+    check(result, get());
+    out_values.resize(nnz);
+    out_indices.resize(nnz);
+    return report();
   }
 
   Report report() const {

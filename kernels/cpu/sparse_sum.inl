@@ -25,8 +25,43 @@ void lower_indices(const std::uint64_t* indices, std::size_t count, std::uint16_
   for (std::size_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(indices[i]);
 }
 
-void raise_positions(const std::uint16_t* positions, std::size_t count, std::uint64_t base, std::uint64_t* indices) {
-  for (std::size_t i = 0; i < count; ++i) indices[i] = base + positions[i];
+constexpr std::size_t kLineBytes = 64;
+
+// How many elements of `bytes` each lie before the next line of memory begins; all, where none begins at a line's start.
+HWY_INLINE std::size_t before_line(const void* at, std::size_t bytes, std::size_t count) {
+  const std::size_t over = reinterpret_cast<std::uintptr_t>(at) % kLineBytes;
+  const std::size_t left = over == 0 ? 0 : kLineBytes - over;
+  return left % bytes != 0 || left / bytes > count ? count : left / bytes;
+}
+
+void raise_positions(const std::uint16_t* positions, std::size_t count, std::uint64_t base, Output output, std::uint64_t* indices) {
+  const auto* from = reinterpret_cast<const std::byte*>(positions);
+  std::size_t i = 0;
+  if (output == Output::kStreamed) {
+    const hn::ScalableTag<std::uint64_t> d;
+    const std::size_t head = before_line(indices, sizeof *indices, count);
+    for (; i < head; ++i) indices[i] = base + load_one<std::uint16_t>(from + 2 * i);
+    alignas(kLineBytes) std::uint64_t line[kLineBytes / sizeof(std::uint64_t)];
+    for (; i + std::size(line) <= count; i += std::size(line)) {
+      for (std::size_t j = 0; j < std::size(line); ++j) line[j] = base + load_one<std::uint16_t>(from + 2 * (i + j));
+      for (std::size_t j = 0; j < std::size(line); j += hn::Lanes(d)) hn::Stream(hn::Load(d, line + j), d, indices + i + j);
+    }
+  }
+  for (; i < count; ++i) indices[i] = base + load_one<std::uint16_t>(from + 2 * i);
+}
+
+void copy_bytes(const std::byte* from, std::size_t bytes, Output output, std::byte* to) {
+  std::size_t i = 0;
+  if (output == Output::kStreamed) {
+    const hn::ScalableTag<std::uint8_t> d;
+    i = before_line(to, 1, bytes);
+    if (i > 0) std::memcpy(to, from, i);
+    for (; i + kLineBytes <= bytes; i += kLineBytes) {
+      for (std::size_t j = i; j < i + kLineBytes; j += hn::Lanes(d))
+        hn::Stream(hn::LoadU(d, reinterpret_cast<const std::uint8_t*>(from) + j), d, reinterpret_cast<std::uint8_t*>(to) + j);
+    }
+  }
+  if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
 }
 
 template <class T>
@@ -38,36 +73,105 @@ HWY_INLINE std::uint16_t position_at(const EntryList& list, std::size_t i) {
   return load_one<std::uint16_t>(reinterpret_cast<const std::byte*>(list.positions) + 2 * i);
 }
 
-// Without a branch: whose turn it is is as good as random. What a list lacks at a position adds the identity; +0 for a float's sum,
-// which makes -0 alone +0.
+// `value` or `otherwise`, without a branch: compilers like to make one.
+template <class T>
+HWY_INLINE T choose(bool wanted, T value, T otherwise) {
+  using U = std::conditional_t<
+      sizeof(T) == 8, std::uint64_t,
+      std::conditional_t<sizeof(T) == 4, std::uint32_t, std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
+  const U mask = static_cast<U>(U{0} - static_cast<U>(wanted));
+  return std::bit_cast<T>(static_cast<U>((std::bit_cast<U>(value) & mask) | (std::bit_cast<U>(otherwise) & static_cast<U>(~mask))));
+}
+
+// Two lists being merged: whose turn it is is as good as random. What a list lacks at a position adds the identity; +0 for a
+// float's sum, which makes -0 alone +0.
 template <class T, ReduceOp kOp>
-std::size_t merge_entries(const EntryList& a, const EntryList& b, std::uint16_t* positions, std::byte* accumulators) {
-  constexpr T kAbsent = kKnowsByValue<T, kOp> ? T{0} : identity_of<T, kOp>();
+struct MergeStream {
+  static constexpr T kAbsent = kKnowsByValue<T, kOp> ? T{0} : identity_of<T, kOp>();
+
+  EntryList a, b;
+  std::uint16_t* positions;
+  std::byte* accumulators;
   std::size_t i = 0, j = 0, size = 0;
-  while (i < a.count && j < b.count) {
+
+  HWY_INLINE bool has_both() const { return i < a.count && j < b.count; }
+  HWY_INLINE void step() {
     const std::uint16_t at_a = position_at(a, i), at_b = position_at(b, j);
     const bool from_a = at_a <= at_b, from_b = at_b <= at_a;
     const T value_a = load_one<T>(a.accumulators + i * sizeof(T)), value_b = load_one<T>(b.accumulators + j * sizeof(T));
-    store_one(accumulators + size * sizeof(T), combined<T, kOp>(from_a ? value_a : kAbsent, from_b ? value_b : kAbsent));
-    positions[size++] = from_a ? at_a : at_b;
+    store_one(accumulators + size * sizeof(T),
+              combined<T, kOp>(choose(from_a, value_a, kAbsent), choose(from_b, value_b, kAbsent)));
+    positions[size++] = choose(from_a, at_a, at_b);
     i += from_a;
     j += from_b;
   }
-  const auto append = [&](const EntryList& list, std::size_t from) HWY_ATTR {
+  HWY_INLINE void finish() {
+    while (has_both()) step();
+    append(a, i);
+    append(b, j);
+  }
+  HWY_INLINE void append(const EntryList& list, std::size_t from) {
     for (std::size_t n = from; n < list.count; ++n, ++size) {
       store_one(accumulators + size * sizeof(T), combined<T, kOp>(load_one<T>(list.accumulators + n * sizeof(T)), kAbsent));
       positions[size] = position_at(list, n);
     }
-  };
-  append(a, i);
-  append(b, j);
-  return size;
+  }
+};
+
+HWY_INLINE EntryList part_of(const EntryList& list, std::size_t begin, std::size_t end, std::size_t width) {
+  return {reinterpret_cast<const std::uint16_t*>(reinterpret_cast<const std::byte*>(list.positions) + 2 * begin),
+          list.accumulators + begin * width, end - begin};
+}
+
+HWY_INLINE std::size_t count_below_position(const EntryList& list, std::uint16_t position) {
+  std::size_t begin = 0;
+  for (std::size_t left = list.count; left > 0;) {
+    const std::size_t half = left / 2;
+    const bool is_below = position_at(list, begin + half) < position;
+    begin += is_below ? half + 1 : 0;
+    left = is_below ? left - half - 1 : half;
+  }
+  return begin;
+}
+
+// Each step waits for the one before it: the lists' halves are merged side by side, in half the time.
+template <class T, ReduceOp kOp>
+std::size_t merge_entries(const EntryList& a, const EntryList& b, std::uint16_t* positions, std::byte* accumulators) {
+  constexpr std::size_t kWorthHalving = 32;
+  const std::size_t middle_a = a.count < kWorthHalving ? a.count : a.count / 2;
+  const std::size_t middle_b = a.count < kWorthHalving ? b.count : count_below_position(b, position_at(a, middle_a));
+  const std::size_t most_lower = middle_a + middle_b;
+  MergeStream<T, kOp> lower{part_of(a, 0, middle_a, sizeof(T)), part_of(b, 0, middle_b, sizeof(T)), positions, accumulators};
+  MergeStream<T, kOp> upper{part_of(a, middle_a, a.count, sizeof(T)), part_of(b, middle_b, b.count, sizeof(T)),
+                            positions + most_lower, accumulators + most_lower * sizeof(T)};
+  while (lower.has_both() && upper.has_both()) {
+    lower.step();
+    upper.step();
+  }
+  lower.finish();
+  upper.finish();
+  if (lower.size < most_lower && upper.size > 0) {
+    std::memmove(positions + lower.size, upper.positions, upper.size * sizeof(std::uint16_t));
+    std::memmove(accumulators + lower.size * sizeof(T), upper.accumulators, upper.size * sizeof(T));
+  }
+  return lower.size + upper.size;
+}
+
+// Lanes of a window at once. Compilers' own vectors are shorter where AVX-512 is new to them.
+template <class T, class Visit>
+HWY_INLINE void for_lanes(std::size_t elements, Visit visit) {
+  const hn::ScalableTag<T> d;
+  for (std::size_t i = 0; i < elements; i += hn::Lanes(d)) visit(d, i);
+}
+
+template <class T>
+HWY_INLINE void empty(T* window, std::size_t elements, T identity) {
+  for_lanes<T>(elements, [=](auto d, std::size_t i) HWY_ATTR { hn::Store(hn::Set(d, identity), d, window + i); });
 }
 
 template <class T, ReduceOp kOp>
 void clear_window(Window& window) {
-  T* const own = reinterpret_cast<T*>(window.accumulators.data());
-  for (std::size_t i = 0; i < kWindowElements<T>; ++i) own[i] = identity_of<T, kOp>();
+  empty(reinterpret_cast<T*>(window.accumulators.data()), kWindowElements<T>, identity_of<T, kOp>());
   window.present.fill(0);
 }
 
@@ -95,11 +199,15 @@ template <class T, ReduceOp kOp>
 void fold_window(Window& into, Window& other, std::size_t elements) {
   T* HWY_RESTRICT const own = reinterpret_cast<T*>(into.accumulators.data());
   T* HWY_RESTRICT const theirs = reinterpret_cast<T*>(other.accumulators.data());
-  for (std::size_t i = 0; i < elements; ++i) {
-    own[i] = combined<T, kOp>(own[i], theirs[i]);
-    theirs[i] = identity_of<T, kOp>();
+  if constexpr (kKnowsByValue<T, kOp>) {
+    for_lanes<T>(elements, [=](auto d, std::size_t i) HWY_ATTR {
+      hn::Store(hn::Add(hn::Load(d, own + i), hn::Load(d, theirs + i)), d, own + i);
+      hn::Store(hn::Set(d, identity_of<T, kOp>()), d, theirs + i);
+    });
+    return;
   }
-  if constexpr (kKnowsByValue<T, kOp>) return;
+  for (std::size_t i = 0; i < elements; ++i) own[i] = combined<T, kOp>(own[i], theirs[i]);
+  empty(theirs, elements, identity_of<T, kOp>());
   for (std::size_t i = 0; i < elements / 64; ++i) {
     into.present[i] |= other.present[i];
     other.present[i] = 0;
@@ -136,16 +244,31 @@ HWY_INLINE std::uint64_t take_present(const T* from, std::uint64_t& present) {
   }
 }
 
+// Where they stand first, then their values: each by itself where they are few, by vectors where they are many.
 template <class T, ReduceOp kOp>
 std::size_t take_entries(Window& window, std::uint32_t first, std::size_t elements, std::uint16_t* positions,
                          std::byte* accumulators) {
+  constexpr std::size_t kFew = 8;  // elements an entry
   T* const own = reinterpret_cast<T*>(window.accumulators.data());
+  std::uint64_t words[kWindowElements<T> / kChunk];
   std::size_t size = 0;
   for (std::size_t i = 0; i < elements; i += kChunk) {
-    const std::uint64_t bits = take_present<T, kOp>(own + i, window.present[i / 64]);
-    append_chosen(own + i, bits, accumulators + size * sizeof(T));
+    const std::uint64_t bits = take_present<T, kOp>(own + i, window.present[i / kChunk]);
+    words[i / kChunk] = bits;
     size += append_set_bits(bits, first + static_cast<std::uint32_t>(i), positions + size);
-    for (std::size_t j = 0; j < kChunk; ++j) own[i + j] = identity_of<T, kOp>();
+  }
+  if (kFew * size < elements) {
+    for (std::size_t i = 0; i < size; ++i) {
+      T& at = own[positions[i] - first];
+      store_one(accumulators + i * sizeof(T), std::exchange(at, identity_of<T, kOp>()));
+    }
+    return size;
+  }
+  for (std::size_t i = 0; i < elements; i += kChunk) {
+    const std::uint64_t bits = words[i / kChunk];
+    append_chosen(own + i, bits, accumulators);
+    accumulators += static_cast<std::size_t>(std::popcount(bits)) * sizeof(T);
+    empty(own + i, kChunk, identity_of<T, kOp>());
   }
   return size;
 }
@@ -166,6 +289,7 @@ EntryKernels entries() {
   EntryKernels kernels = reference_entries();
   kernels.lower_indices = lower_indices;
   kernels.raise_positions = raise_positions;
+  kernels.copy_bytes = copy_bytes;
   take_sums<std::int8_t>(kernels, DataType::kInt8);
   take_sums<std::uint8_t>(kernels, DataType::kUint8);
   take_sums<std::int16_t>(kernels, DataType::kInt16);

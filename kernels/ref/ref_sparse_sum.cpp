@@ -1,6 +1,7 @@
 #include "kernels/ref/ref_sparse_sum.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/ref/ref_access.hpp"
 #include "kernels/ref/ref_combine.hpp"
@@ -16,8 +17,12 @@ void lower_indices(const std::uint64_t* indices, std::size_t count, std::uint16_
   for (std::size_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(indices[i]);
 }
 
-void raise_positions(const std::uint16_t* positions, std::size_t count, std::uint64_t base, std::uint64_t* indices) {
-  for (std::size_t i = 0; i < count; ++i) indices[i] = base + positions[i];
+void raise_positions(const std::uint16_t* positions, std::size_t count, std::uint64_t base, Output, std::uint64_t* indices) {
+  for (std::size_t i = 0; i < count; ++i) indices[i] = base + load<std::uint16_t>(reinterpret_cast<const std::byte*>(positions), i);
+}
+
+void copy_bytes(const std::byte* from, std::size_t bytes, Output, std::byte* to) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 std::uint16_t position(const EntryList& list, std::size_t i) {
@@ -93,7 +98,7 @@ constexpr std::array<SparseSumKernels, kReduceOps> kSums{kSum<T, ReduceOp::kSum>
 }  // namespace
 
 EntryKernels reference_entries() {
-  EntryKernels kernels{lower_indices, raise_positions, {}};
+  EntryKernels kernels{lower_indices, raise_positions, copy_bytes, {}};
   const auto set = [&](DataType type, const auto& sums) { kernels.sums[static_cast<std::size_t>(type)] = sums; };
   set(DataType::kInt8, kSums<std::int8_t>);
   set(DataType::kUint8, kSums<std::uint8_t>);

@@ -40,15 +40,9 @@ class MaskedCall final : public Call {
   sparclMask* mask_ = nullptr;
 };
 
-Status check_reduction(int op) {
-  if (op >= sparclSum && op <= sparclAvg) return Status();
-  return Status(Code::kInvalidArgument, fmt::format("{} is no reduction", op));
-}
-
 Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype, int op, const sparclMask* mask,
                     sparclStream_t stream) {
-  SPARCL_RETURN_IF_ERROR(first_error({check_type(datatype), check_reduction(op), check_stream(stream)}));
-  if (op == sparclAvg && datatype == sparclBool) return Status(Code::kInvalidArgument, "sparclAvg of sparclBool has no meaning");
+  SPARCL_RETURN_IF_ERROR(first_error({check_type(datatype), check_reduction(op, datatype), check_stream(stream)}));
   if (mask == nullptr) return Status(Code::kInvalidArgument, "mask is NULL");
   if (mask->mask.count() != count) {
     return Status(Code::kInvalidArgument,
@@ -58,12 +52,6 @@ Status check_masked(const void* send, const void* receive, std::uint64_t count, 
     return Status(Code::kInvalidArgument, send == nullptr ? "sendbuff is NULL" : "recvbuff is NULL");
   }
   return Status();
-}
-
-// A mean is a sum that is divided in the end.
-collectives::Reduction reduction_of(int op) {
-  if (op == sparclAvg) return {kernels::ReduceOp::kSum, true};
-  return {static_cast<kernels::ReduceOp>(op), false};
 }
 
 sparclResult_t start_masked(const char* function, const void* send, void* receive, std::uint64_t count, int datatype, int op,

@@ -14,6 +14,18 @@ Status check_type(int datatype) {
   return Status(Code::kInvalidArgument, fmt::format("{} is no data type", datatype));
 }
 
+Status check_reduction(int op, int datatype) {
+  if (op < sparclSum || op > sparclAvg) return Status(Code::kInvalidArgument, fmt::format("{} is no reduction", op));
+  if (op == sparclAvg && datatype == sparclBool) return Status(Code::kInvalidArgument, "sparclAvg of sparclBool has no meaning");
+  return Status();
+}
+
+// A mean is a sum that is divided in the end.
+collectives::Reduction reduction_of(int op) {
+  if (op == sparclAvg) return {kernels::ReduceOp::kSum, true};
+  return {static_cast<kernels::ReduceOp>(op), false};
+}
+
 Status check_handles(sparclComm_t comm, bool has_request) {
   if (comm == nullptr) return Status(Code::kInvalidArgument, "comm is NULL");
   return has_request ? Status() : Status(Code::kInvalidArgument, "request is NULL");

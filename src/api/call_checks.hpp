@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "collectives/all_reduce/rank_tree.hpp"
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
 
@@ -12,6 +13,8 @@ namespace sparcl::api {
 
 Status check_stream(sparclStream_t stream);
 Status check_type(int datatype);
+Status check_reduction(int op, int datatype);  // datatype: a valid one
+collectives::Reduction reduction_of(int op);
 Status check_handles(sparclComm_t comm, bool has_request);
 
 inline Status first_error(std::initializer_list<Status> checks) {

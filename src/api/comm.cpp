@@ -96,6 +96,20 @@ Result<codec::Verify> verify_of(const sparclConfig_t& config) {
   return *choice == "off" ? codec::Verify::kOff : *choice == "full" ? codec::Verify::kFull : codec::Verify::kTouched;
 }
 
+Result<collectives::Determinism> determinism_of(const sparclConfig_t& config) {
+  switch (config.determinism) {
+    case sparclDeterminismDefault: break;
+    case sparclDeterminismCanonical: return collectives::Determinism::kCanonical;
+    case sparclDeterminismRuns:
+    case sparclDeterminismFast: return collectives::Determinism::kRuns;
+    default:
+      return Status(Code::kInvalidArgument, fmt::format("config.determinism = {} is no sparclDeterminism value", config.determinism));
+  }
+  const Result<std::string> choice = setting_choice("DETERMINISM");
+  if (!choice.ok()) return choice.status();
+  return *choice == "canonical" ? collectives::Determinism::kCanonical : collectives::Determinism::kRuns;
+}
+
 Result<std::uint32_t> fragment_bytes_setting() {
   const Result<std::string> choice = setting_choice("FRAGMENT_BYTES");
   if (!choice.ok()) return choice.status();
@@ -138,6 +152,10 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   if (!algorithm.ok()) return algorithm.status();
   const Result<std::string> all_reduce = setting_choice("ALGO_ALLREDUCE");
   if (!all_reduce.ok()) return all_reduce.status();
+  const Result<std::string> sparse_sum = setting_choice("ALGO_ALLREDUCE_SPARSE");
+  if (!sparse_sum.ok()) return sparse_sum.status();
+  const Result<collectives::Determinism> determinism = determinism_of(config);
+  if (!determinism.ok()) return determinism.status();
   const Result<std::uint32_t> fragment = fragment_bytes_setting();
   if (!fragment.ok()) return fragment.status();
   const Result<double> link_gbit = setting_number("LINK_GBIT");
@@ -151,6 +169,8 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   context.verify = *verify;
   context.broadcast_algorithm = *algorithm;
   context.all_reduce_algorithm = *all_reduce;
+  context.sparse_sum_algorithm = *sparse_sum;
+  context.determinism = *determinism;
   context.fragment_bytes = *fragment;
   context.link_gbit = *link_gbit;
   context.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();

@@ -34,6 +34,11 @@ constexpr std::array kRows{
                "fan-out of the sparse broadcast; auto takes the one with the least predicted time"},
     SettingRow{"ALGO_ALLREDUCE", SettingType::kChoice, "auto|direct|owner", "auto",
                "how ranks sum the values of a masked all-reduce; auto takes the way with the least predicted time"},
+    SettingRow{"ALGO_ALLREDUCE_SPARSE", SettingType::kChoice, "auto|gather|doubling|split", "auto",
+               "how ranks sum sparse vectors; auto takes the way with the least predicted time"},
+    SettingRow{"DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",
+               "which sparse sums have the same bits: whatever the algorithm and the transport; in each run and on all ranks; fast: as "
+               "runs, so far"},
     SettingRow{"FRAGMENT_BYTES", SettingType::kChoice, "auto|65536|131072|262144", "auto",
                "unit of sending and forwarding, in bytes; auto: by the cost model"},
     SettingRow{

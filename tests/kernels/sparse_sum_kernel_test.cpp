@@ -102,11 +102,29 @@ TEST_P(SparseSumKernelsTest, IndicesBecomePositionsAndBack) {
     for (std::uint64_t& index : indices) index = 0x123'4567'0000 + random() % 65536;
     std::vector<std::uint16_t> positions(count + 1, 7);
     body().entries.lower_indices(indices.data(), count, positions.data());
-    body().entries.raise_positions(positions.data(), count, 0x123'4567'0000, back.data());
     EXPECT_EQ(positions.back(), 7);
-    EXPECT_EQ(back.back(), 7U);
-    back.pop_back();
-    EXPECT_EQ(back, indices);
+    for (const Output output : {Output::kCached, Output::kStreamed}) {
+      std::fill(back.begin(), back.end(), 7);
+      body().entries.raise_positions(positions.data(), count, 0x123'4567'0000, output, back.data());
+      EXPECT_EQ(back.back(), 7U);
+      EXPECT_TRUE(std::equal(indices.begin(), indices.end(), back.begin()));
+    }
+  }
+}
+
+TEST_P(SparseSumKernelsTest, CopiesFromAndToAnywhere) {
+  std::mt19937_64 random(6);
+  for (const std::size_t count : interesting_counts()) {
+    const std::vector<std::byte> from = random_bytes(count + 3, random);
+    for (const std::size_t shift : {0U, 1U, 4U, 63U}) {
+      for (const Output output : {Output::kCached, Output::kStreamed}) {
+        std::vector<std::byte> to(count + shift + 1, std::byte{0x5a});
+        body().entries.copy_bytes(from.data() + 3, count, output, to.data() + shift);
+        EXPECT_TRUE(std::equal(from.begin() + 3, from.end(), to.begin() + static_cast<std::ptrdiff_t>(shift)));
+        EXPECT_EQ(to.back(), std::byte{0x5a});
+        EXPECT_EQ(std::count(to.begin(), to.begin() + static_cast<std::ptrdiff_t>(shift), std::byte{0x5a}), shift);
+      }
+    }
   }
 }
 

@@ -60,8 +60,8 @@ Row measure(const OperationRow& row, const Options& options, std::uint64_t count
   result.count = count;
   result.bytes_dense = count * element_type(options.dtype).bytes;
   for (int i = -options.warmup; i < options.iterations; ++i) {
-    const double dense = timed([&] { operation->dense(false); });
-    const double best = timed([&] { operation->dense(true); });
+    const double dense = options.dense ? timed([&] { operation->dense(false); }) : 0;
+    const double best = options.dense ? timed([&] { operation->dense(true); }) : 0;
     operation->reset();
     const double ours = timed([&] { operation->call(comm); });
     if (i < 0) continue;
@@ -159,15 +159,16 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   app.add_option("--density", options.density, "share of the elements that are sent")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--overlap", options.overlap, "share of each rank's elements that all have; no operation of today uses it")
+  app.add_option("--overlap", options.overlap, "allreduce_sparse: share of each rank's elements that all have")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--algo", options.algorithm, "forces an algorithm of the operation, as SPARCL_ALGO_... does")
-      ->check(CLI::IsMember({"auto", "direct", "owner", "chain", "binary_tree", "binomial_tree"}))
+      ->check(CLI::IsMember({"auto", "direct", "owner", "gather", "doubling", "split", "chain", "binary_tree", "binomial_tree"}))
       ->capture_default_str();
   app.add_option("--iters", options.iterations, "timed calls of a size")->check(CLI::Range(1, 1'000'000))->capture_default_str();
   app.add_option("--warmup", options.warmup, "calls before them")->check(CLI::Range(0, 1'000'000))->capture_default_str();
   app.add_flag("--redraw", options.redraw, "allreduce_masked: each call draws its mask anew");
+  app.add_flag("!--no-dense", options.dense, "leaves the dense calls out");
   app.add_flag("--json", options.json, "one JSON line a size");
   app.footer("Exit codes: 0 ok, 1 a result was wrong or a call failed, 2 usage.");
   try {

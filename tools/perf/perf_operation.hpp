@@ -25,6 +25,7 @@ struct Options {
   int iterations = 21;
   int warmup = 3;
   bool redraw = false;  // a masked call draws its mask anew, too
+  bool dense = true;    // measure the dense calls, too
   bool json = false;
 };
 
@@ -70,6 +71,7 @@ void dense_all_reduce(const ElementType& type, const std::byte* send, std::byte*
 void dense_broadcast(const ElementType& type, std::byte* array, std::uint64_t count, bool in_pieces);
 
 std::unique_ptr<Operation> make_all_reduce_masked(const Options& options, std::uint64_t count, Comm& comm);
+std::unique_ptr<Operation> make_all_reduce_sparse(const Options& options, std::uint64_t count, Comm& comm);
 std::unique_ptr<Operation> make_broadcast_delta(const Options& options, std::uint64_t count, Comm& comm);
 std::unique_ptr<Operation> make_broadcast_sparse(const Options& options, std::uint64_t count, Comm& comm);
 

@@ -1,0 +1,95 @@
+// The stages of a sparse sum on one core, in nanoseconds an entry: what a rank packs, sums for its blocks, and takes of the
+// results. Arguments: ranks, and a rank's density in millionths. The floor of packing and taking is the memory that they write.
+#include <benchmark/benchmark.h>
+
+#include <map>
+#include <random>
+
+#include "collectives/sparse_sum/part_sum.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::uint64_t kElements = 4 << 20;
+const BlockRun kRun{0, kElements >> 16, 16};
+
+BufferPool& buffers() {
+  static BufferPool pool;
+  return pool;
+}
+
+const kernels::KernelSet& body() { return kernels::cpu_kernels(); }
+
+std::vector<std::uint64_t> support(double density, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::geometric_distribution<std::uint64_t> gap(density);
+  std::vector<std::uint64_t> indices;
+  for (std::uint64_t i = gap(random); i < kElements; i += 1 + gap(random)) indices.push_back(i);
+  return indices;
+}
+
+struct Rank {
+  std::vector<std::uint64_t> indices;
+  std::vector<float> values;
+  Buffer part;
+};
+
+const std::vector<Rank>& ranks_of(std::int64_t ranks, std::int64_t millionths) {
+  static std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Rank>> made;
+  std::vector<Rank>& all = made[{ranks, millionths}];
+  for (std::int64_t rank = static_cast<std::int64_t>(all.size()); rank < ranks; ++rank) {
+    Rank one{support(static_cast<double>(millionths) * 1e-6, static_cast<unsigned>(rank)), {}, {}};
+    one.values.assign(one.indices.size(), 1.5f);
+    one.part = write_part(buffers(), body(), kRun, one.indices, reinterpret_cast<const std::byte*>(one.values.data()), 4);
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+void per_entry(benchmark::State& state, std::size_t entries) {
+  state.counters["ns/entry"] = benchmark::Counter(static_cast<double>(entries) * 1e-9 * static_cast<double>(state.iterations()),
+                                                  benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["entries"] = static_cast<double>(entries);
+}
+
+void pack(benchmark::State& state) {
+  const Rank& rank = ranks_of(1, state.range(1)).front();
+  for (auto _ : state) {
+    const Buffer part =
+        write_part(buffers(), body(), kRun, rank.indices, reinterpret_cast<const std::byte*>(rank.values.data()), 4);
+    benchmark::DoNotOptimize(part.data());
+  }
+  per_entry(state, rank.indices.size());
+}
+
+template <Determinism kLevel>
+void sum(benchmark::State& state) {
+  const std::vector<Rank>& ranks = ranks_of(state.range(0), state.range(1));
+  std::vector<std::span<const std::byte>> parts;
+  std::size_t entries = 0;
+  for (const Rank& rank : ranks) {
+    parts.push_back(rank.part.bytes());
+    entries += rank.indices.size();
+  }
+  PartSum sum(buffers(), body(), {DataType::kFloat32, {}, kLevel}, parts.size(), PartValues::kElements, PartValues::kElements, 1);
+  for (auto _ : state) benchmark::DoNotOptimize(sum.sum(parts, kRun)->data());
+  per_entry(state, entries);
+}
+
+void arguments(benchmark::internal::Benchmark* bench) {
+  for (const int ranks : {2, 4, 8}) {
+    for (const int millionths : {100, 1'000, 3'000, 10'000, 30'000, 100'000}) bench->Args({ranks, millionths});
+  }
+}
+void densities(benchmark::internal::Benchmark* bench) {
+  for (const int millionths : {100, 1'000, 10'000, 100'000}) bench->Args({1, millionths});
+}
+
+BENCHMARK(pack)->Apply(densities);
+BENCHMARK(sum<Determinism::kRuns>)->Apply(arguments);
+BENCHMARK(sum<Determinism::kCanonical>)->Apply(arguments);
+
+}  // namespace
+}  // namespace sparcl::collectives
+
+BENCHMARK_MAIN();

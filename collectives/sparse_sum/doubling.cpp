@@ -1,0 +1,96 @@
+// The tree over ranks from its leaves: the ranks of two neighbouring ranges swap what theirs have together, and sum it (recursive
+// doubling, SSAR_rec of SparCML; any P, as the longer range's ranks share the partners of the shorter). What travels are
+// accumulators, so that sums are rounded once. Cost: ceil(log2 P) alpha, and for each level t U(2^t) w beta and gamma.
+#include <bit>
+
+#include "collectives/sparse_sum/sparse_sum.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+struct Split {  // ranks [begin, middle) and [middle, end)
+  int begin, middle, end;
+};
+
+// Those that a rank takes part in, the smallest first.
+std::vector<Split> splits_of(int rank, int ranks) {
+  std::vector<Split> splits;
+  for (int begin = 0, end = ranks; end - begin > 1;) {
+    const int middle = begin + static_cast<int>(std::bit_floor(static_cast<unsigned>(end - begin - 1)));
+    splits.push_back({begin, middle, end});
+    (rank < middle ? end : begin) = middle;
+  }
+  return {splits.rbegin(), splits.rend()};
+}
+
+struct Partners {
+  int from;
+  std::vector<int> to;
+};
+
+// The lower range is never shorter: several of its ranks may hear from one of the upper.
+Partners partners_of(int rank, const Split& split) {
+  const int lower = split.middle - split.begin, upper = split.end - split.middle;
+  if (rank >= split.middle) {
+    Partners partners{split.begin + (rank - split.middle), {}};
+    for (int to = partners.from; to < split.middle; to += upper) partners.to.push_back(to);
+    return partners;
+  }
+  const int own = rank - split.begin;
+  Partners partners{split.middle + own % upper, {}};
+  if (own < upper && own < lower) partners.to.push_back(split.middle + own);
+  return partners;
+}
+
+}  // namespace
+
+double doubling_seconds(const LinkCost& link, const SumShape& shape) {
+  double seconds = 0;
+  for (int together = 1; together < shape.ranks; together *= 2) {
+    const double entries = shape.union_of(together);
+    seconds += link.alpha_s + entries * (shape.entry_bytes() * link.beta_s_per_byte + 2 * kSumSecondsPerEntry);
+  }
+  return seconds;
+}
+
+Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {
+  const kernels::KernelSet& kernels = *comm.kernels;
+  const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
+  const std::uint32_t divisor = call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks) : 1;
+  const std::size_t value_bytes = element_bytes(call.kind.datatype);
+  const std::size_t width = part_value_bytes(kernels, call.kind.datatype, PartValues::kAccumulators);
+  const BlockRun run = whole_run(call, ranks);
+  PartMessages messages(comm, call.number, traffic);
+
+  const Buffer own =
+      write_part(*comm.buffers, kernels, run, call.indices, call.values, part_value_bytes(kernels, call.kind.datatype, call.in));
+  const std::vector<Split> splits = splits_of(rank, ranks);
+  PartSum widen(*comm.buffers, kernels, call.kind, 1, call.in, splits.empty() ? PartValues::kElements : PartValues::kAccumulators,
+                1);
+  PartSum add(*comm.buffers, kernels, call.kind, 2, PartValues::kAccumulators, PartValues::kAccumulators, 1);
+  PartSum finish(*comm.buffers, kernels, call.kind, 2, PartValues::kAccumulators, PartValues::kElements, divisor);
+  const std::span<const std::byte> own_bytes[] = {own.bytes()};
+  Buffer held = widen.sum(own_bytes, run).value();
+  for (const Split& split : splits) {
+    const Partners partners = partners_of(rank, split);
+    const auto theirs = static_cast<std::uint64_t>(rank < split.middle ? split.end - split.middle : split.middle - split.begin);
+    const std::uint64_t most_entries = call.most_entries > UINT64_MAX / theirs ? UINT64_MAX : call.most_entries * theirs;
+    const std::uint64_t most_bytes = most_part_bytes(run, most_entries, width);
+    PartMessages::Arrival arrival = messages.receive(partners.from, kPartLane, most_bytes);
+    for (const int to : partners.to) messages.send(to, kPartLane, held);
+    Task waiting = messages.wait(arrival, most_bytes, "entries to be summed");
+    const Status alive = co_await waiting;
+    if (!alive.ok()) co_return alive;
+    const bool is_lower = rank < split.middle;
+    const std::span<const std::byte> halves[] = {is_lower ? held.bytes() : arrival.part.bytes(),
+                                                 is_lower ? arrival.part.bytes() : held.bytes()};
+    std::optional<Buffer> both = (split.end - split.begin == ranks ? finish : add).sum(halves, run);
+    if (!both) co_return refuse_part(comm, partners.from);
+    held = std::move(*both);
+  }
+  call.result->take(held, PartView::read(held.bytes(), run, value_bytes).value(), run);
+  Task departure = messages.wait_sent();
+  co_return co_await departure;
+}
+
+}  // namespace sparcl::collectives

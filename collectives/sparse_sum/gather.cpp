@@ -1,0 +1,47 @@
+// Each rank sends its entries to all others, and sums all of them for itself: one round, for few entries.
+// Cost: (P - 1) alpha, (P - 1) k w beta, P k gamma.
+#include "collectives/sparse_sum/sparse_sum.hpp"
+
+namespace sparcl::collectives {
+
+double gather_seconds(const LinkCost& link, const SumShape& shape) {
+  const double p = shape.ranks, k = static_cast<double>(shape.most_entries);
+  return (p - 1) * link.alpha_s + (p - 1) * k * shape.entry_bytes() * link.beta_s_per_byte + p * k * kSumSecondsPerEntry;
+}
+
+Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {
+  const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
+  const std::size_t value_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, call.in);
+  const BlockRun run = whole_run(call, ranks);
+  const std::uint64_t most_bytes = most_part_bytes(run, call.most_entries, value_bytes);
+  PartMessages messages(comm, call.number, traffic);
+
+  std::vector<PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
+  for (int step = 1; step < ranks; ++step) {
+    const int peer = (rank + ranks - step) % ranks;
+    arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kPartLane, most_bytes);
+  }
+  arrivals[static_cast<std::size_t>(rank)].part =
+      write_part(*comm.buffers, *comm.kernels, run, call.indices, call.values, value_bytes);
+  for (int step = 1; step < ranks; ++step)
+    messages.send((rank + step) % ranks, kPartLane, arrivals[static_cast<std::size_t>(rank)].part);
+
+  std::vector<std::span<const std::byte>> parts;
+  for (PartMessages::Arrival& arrival : arrivals) {
+    if (arrival.peer >= 0) {
+      Task waiting = messages.wait(arrival, most_bytes, "entries to be summed");
+      const Status alive = co_await waiting;
+      if (!alive.ok()) co_return alive;
+    }
+    parts.push_back(arrival.part.bytes());
+  }
+  PartSum sum(*comm.buffers, *comm.kernels, call.kind, parts.size(), call.in, PartValues::kElements,
+              call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks) : 1);
+  const std::optional<Buffer> total = sum.sum(parts, run);
+  if (!total) co_return refuse_part(comm, static_cast<int>(sum.refused()));
+  call.result->take(*total, PartView::read(total->bytes(), run, element_bytes(call.kind.datatype)).value(), run);
+  Task departure = messages.wait_sent();
+  co_return co_await departure;
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,67 @@
+#include "collectives/sparse_sum/part_messages.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace sparcl::collectives {
+
+void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part) {
+  traffic_.bytes_sent += part.size();
+  const std::size_t front = std::min<std::size_t>(part.size(), kFrontBytes);
+  note_sent(engine_.send(peer, {number_, lane}, part.slice(0, front)));
+  const auto rest = static_cast<std::uint8_t>(lane + 1);
+  for (std::size_t at = front; at < part.size(); at += kPieceBytes)
+    note_sent(engine_.send(peer, {number_, rest}, part.slice(at, std::min<std::size_t>(kPieceBytes, part.size() - at))));
+}
+
+void PartMessages::note_sent(OperationRef operation) {
+  sent_.push_back(std::move(operation));
+  if (sent_.size() < sweep_at_) return;
+  std::erase_if(sent_, [](const OperationRef& each) { return each->done && each->status.ok(); });
+  sweep_at_ = std::max<std::size_t>(256, 2 * sent_.size());
+}
+
+PartMessages::Arrival PartMessages::receive(int peer, std::uint8_t lane, std::uint64_t most_bytes) {
+  const auto front = static_cast<std::size_t>(std::min(most_bytes, kFrontBytes));
+  return {peer, lane, engine_.receive(peer, {number_, lane}, buffers_.take(front)), {}};
+}
+
+Task PartMessages::wait(Arrival& arrival, std::uint64_t most_bytes, const char* purpose) {
+  Status alive = co_await engine_.wait(arrival.front, purpose);
+  if (!alive.ok()) co_return alive;
+  const Operation& front = *arrival.front;
+  const std::uint64_t bytes = front.bytes >= kPartHeadBytes ? part_bytes(front.buffer.data()) : 0;
+  if (bytes < kPartHeadBytes || bytes > most_bytes || front.bytes != std::min(bytes, kFrontBytes)) co_return refuse(arrival.peer);
+  traffic_.bytes_received += bytes;
+  if (bytes == front.bytes) {
+    arrival.part = front.buffer.slice(0, bytes);
+    co_return Status();
+  }
+  arrival.part = buffers_.take(bytes);
+  std::memcpy(arrival.part.data(), front.buffer.data(), front.bytes);
+  std::vector<OperationRef> pieces;
+  const Channel rest{number_, static_cast<std::uint8_t>(arrival.lane + 1)};
+  for (std::uint64_t at = front.bytes; at < bytes; at += kPieceBytes)
+    pieces.push_back(engine_.receive(arrival.peer, rest, arrival.part.slice(at, std::min(kPieceBytes, bytes - at))));
+  for (const OperationRef& piece : pieces) {
+    alive = co_await engine_.wait(piece, purpose);
+    if (!alive.ok()) co_return alive;
+    if (piece->bytes != piece->buffer.size()) co_return refuse(arrival.peer);
+  }
+  co_return Status();
+}
+
+Status PartMessages::refuse(int peer) {
+  engine_.fail(Status(Code::kSystemError, "a part of a sparse sum is not as large as it says"), peer);
+  return engine_.health();
+}
+
+Task PartMessages::wait_sent() {
+  for (const OperationRef& operation : sent_) {
+    const Status alive = co_await engine_.wait(operation, "its peer to take a part");
+    if (!alive.ok()) co_return alive;
+  }
+  co_return Status();
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,92 @@
+#include "collectives/sparse_sum/part_sum.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/float_environment.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::size_t kMostBlockEntries = 65536;
+
+std::byte* aligned_in(std::vector<std::byte>& bytes, std::size_t wanted) {
+  bytes.resize(wanted + kernels::kAccumulatorAlignment);
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  return bytes.data() +
+         (kernels::kAccumulatorAlignment - address % kernels::kAccumulatorAlignment) % kernels::kAccumulatorAlignment;
+}
+
+}  // namespace
+
+PartSum::PartSum(BufferPool& buffers, const kernels::KernelSet& kernels, const SumKind& kind, std::size_t lists, PartValues in,
+                 PartValues out, std::uint32_t divisor)
+    : buffers_(buffers),
+      kernels_(kernels),
+      reduce_(kernels.reduce_of(kind.datatype)),
+      out_(out),
+      in_bytes_(part_value_bytes(kernels, kind.datatype, in)),
+      out_bytes_(part_value_bytes(kernels, kind.datatype, out)),
+      divisor_(divisor),
+      widens_(in == PartValues::kElements && !kernels.sparse_sum_of(kind.datatype, kind.reduction.op).takes_values),
+      block_sum_(kernels, kind.datatype, kind.reduction.op, kind.determinism, lists),
+      entries_(lists),
+      positions_(lists),
+      accumulators_(lists) {
+  sums_begin_ = aligned_in(sums_, (kMostBlockEntries + kernels::kEntrySlack) * reduce_.accumulator_bytes);
+}
+
+std::optional<Buffer> PartSum::sum(std::span<const std::span<const std::byte>> parts, const BlockRun& run) {
+  views_.clear();
+  for (const std::span<const std::byte> part : parts) {
+    const std::optional<PartView> view = PartView::read(part, run, in_bytes_);
+    if (!view) return std::nullopt;
+    views_.push_back(*view);
+  }
+  const FloatEnvironment ieee;
+  if (!writer_) writer_.emplace(out_bytes_);
+  writer_->restart(run);
+  for (;;) {
+    std::uint64_t block = UINT64_MAX;
+    for (const PartView& view : views_) block = view.at_end() ? block : std::min(block, view.block());
+    if (block == UINT64_MAX) return writer_->finish(buffers_);
+    take_block(block);
+    sum_block(run, block, *writer_);
+  }
+}
+
+// Each list's entries in the block, or none.
+void PartSum::take_block(std::uint64_t block) {
+  for (std::size_t i = 0; i < views_.size(); ++i) {
+    PartView& view = views_[i];
+    entries_[i] = {};
+    if (view.at_end() || view.block() != block) continue;
+    const std::size_t count = view.block_entries();
+    if (view.is_bitmap()) positions_[i].resize(kMostBlockEntries + kernels::kEntrySlack);
+    entries_[i] = {view.positions(kernels_, positions_[i].data()), widened(i, view.block_values(), count), count};
+    view.next();
+  }
+}
+
+const std::byte* PartSum::widened(std::size_t list, const std::byte* values, std::size_t count) {
+  if (!widens_) return values;
+  std::byte* const into = aligned_in(accumulators_[list], count * reduce_.accumulator_bytes);
+  reduce_.widen(values, count, into);
+  return into;
+}
+
+void PartSum::sum_block(const BlockRun& run, std::uint64_t block, PartWriter& writer) {
+  std::size_t most = 0;
+  for (const kernels::EntryList& each : entries_) most += each.count;
+  const PartWriter::Room room = writer.begin(most);
+  const std::size_t size = block_sum_.sum(entries_, run.first_position(block), run.block_elements(), room.positions, sums_begin_);
+  if (out_ == PartValues::kAccumulators) {
+    std::memcpy(room.values, sums_begin_, size * out_bytes_);
+  } else {
+    if (divisor_ > 1) reduce_.divide(sums_begin_, size, divisor_);
+    reduce_.narrow(sums_begin_, size, room.values);
+  }
+  writer.end(block, size);
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,60 @@
+#pragma once
+// Sums the parts that all ranks have of one run of blocks.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collectives/all_reduce/rank_tree.hpp"
+#include "collectives/sparse_sum/block_sum.hpp"
+#include "collectives/sparse_sum/entry_part.hpp"
+
+namespace sparcl::collectives {
+
+// What a part's values are: the caller's elements, or what they are widened to, so that sums of sums are rounded once.
+enum class PartValues : std::uint8_t { kElements, kAccumulators };
+
+struct SumKind {
+  DataType datatype = DataType::kFloat32;
+  Reduction reduction;
+  Determinism determinism = Determinism::kCanonical;
+};
+
+inline std::size_t part_value_bytes(const kernels::KernelSet& kernels, DataType datatype, PartValues values) {
+  return values == PartValues::kElements ? element_bytes(datatype) : kernels.reduce_of(datatype).accumulator_bytes;
+}
+
+class PartSum {
+ public:
+  // lists: parts that are summed at once. divisor: of a mean, for results that are elements; 1: none.
+  PartSum(BufferPool& buffers, const kernels::KernelSet& kernels, const SumKind& kind, std::size_t lists, PartValues in,
+          PartValues out, std::uint32_t divisor);
+
+  // parts: of one run, in the order of the ranks. Nothing where one is no part of the run.
+  std::optional<Buffer> sum(std::span<const std::span<const std::byte>> parts, const BlockRun& run);
+  std::size_t refused() const { return views_.size(); }  // the number of that one
+
+ private:
+  void take_block(std::uint64_t block);
+  void sum_block(const BlockRun& run, std::uint64_t block, PartWriter& writer);
+  const std::byte* widened(std::size_t list, const std::byte* values, std::size_t count);
+
+  BufferPool& buffers_;
+  const kernels::KernelSet& kernels_;
+  const kernels::ReduceKernels& reduce_;
+  PartValues out_;
+  std::size_t in_bytes_, out_bytes_;
+  std::uint32_t divisor_;
+  bool widens_;
+  BlockSum block_sum_;
+  std::vector<PartView> views_;
+  std::vector<kernels::EntryList> entries_;            // by list, of the block
+  std::vector<std::vector<std::uint16_t>> positions_;  // by list, where they came as a bitmap
+  std::vector<std::vector<std::byte>> accumulators_;   // by list, where they are widened
+  std::vector<std::byte> sums_;                        // of a block, aligned from sums_begin_ on
+  std::byte* sums_begin_ = nullptr;
+  std::optional<PartWriter> writer_;
+};
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,166 @@
+#include "collectives/sparse_sum/sparse_all_reduce.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "collectives/agreement/agreement.hpp"
+#include "collectives/sparse_sum/sorted_entries.hpp"
+#include "src/base/failpoint.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::uint8_t kAgreement = 0;
+constexpr double kCachedBytes = 4 << 20;  // larger outputs will not be found in a cache. Heuristic
+
+// Writes to the caller's arrays: as parts come, where all is known to fit; else when all is there.
+class OutputArrays final : public SparseResult {
+ public:
+  OutputArrays(SparseAllReduceCall& call, const kernels::KernelSet& kernels, bool surely_fits, double expected_entries)
+      : call_(call),
+        kernels_(kernels),
+        width_(element_bytes(call.kind.datatype)),
+        surely_fits_(surely_fits),
+        output_(expected_entries * static_cast<double>(width_ + sizeof(std::uint64_t)) > kCachedBytes ? kernels::Output::kStreamed
+                                                                                                      : kernels::Output::kCached) {
+    call_.out_nnz = 0;
+  }
+
+  void take(const Buffer& part, const PartView& view, const BlockRun& run) override {
+    if (surely_fits_) {
+      write(view, run);
+    } else {
+      kept_.push_back({part, view, run});
+      kept_entries_ += view.entries();
+    }
+  }
+
+  Status finish(std::uint64_t least_capacity) {
+    if (kept_entries_ > least_capacity) {
+      call_.out_nnz = kept_entries_;
+      return Status(Code::kTruncated, fmt::format("the sum has {} entries, and a rank has room for {} only: nothing was written; "
+                                                  "call again with so much room",
+                                                  kept_entries_, least_capacity));
+    }
+    for (const Kept& each : kept_) write(each.view, each.run);
+    return Status();
+  }
+
+ private:
+  struct Kept {
+    Buffer part;
+    PartView view;  // of it
+    BlockRun run;
+  };
+
+  void write(PartView view, const BlockRun& run) {
+    if (view.entries() == 0) return;
+    kernels_.entries.copy_bytes(view.values(), view.entries() * width_, output_, call_.out_values + call_.out_nnz * width_);
+    for (; !view.at_end(); view.next()) {
+      const std::size_t count = view.block_entries();
+      if (view.is_bitmap()) scratch_.resize(run.block_elements() + kernels::kEntrySlack);
+      kernels_.entries.raise_positions(view.positions(kernels_, scratch_.data()), count, run.base_of(view.block()), output_,
+                                       call_.out_indices + call_.out_nnz);
+      call_.out_nnz += count;
+    }
+  }
+
+  SparseAllReduceCall& call_;
+  const kernels::KernelSet& kernels_;
+  std::size_t width_;
+  bool surely_fits_;
+  kernels::Output output_;
+  std::vector<Kept> kept_;
+  std::uint64_t kept_entries_ = 0;
+  std::vector<std::uint16_t> scratch_;
+};
+
+bool union_fits(const Extents& extents, std::uint64_t count, int ranks) {
+  if (count <= extents.least_capacity) return true;
+  return extents.most_entries <= extents.least_capacity / static_cast<std::uint64_t>(ranks);
+}
+
+CallFingerprint fingerprint_of(const SparseAllReduceCall& call, std::uint8_t forced_row) {
+  CallFingerprint fingerprint;
+  fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceSparse);
+  fingerprint.datatype = static_cast<std::uint32_t>(call.kind.datatype);
+  fingerprint.reduction = call.kind.reduction.is_mean ? kMeanReduction : static_cast<std::uint8_t>(call.kind.reduction.op);
+  fingerprint.algorithm = forced_row;
+  fingerprint.count = call.count;
+  fingerprint.detail = static_cast<std::uint64_t>(call.kind.determinism);
+  return fingerprint;
+}
+
+// What an exact sum must move at least: each entry once, and each sum to all but those that made it.
+std::uint64_t bound_bytes(const SumShape& shape, std::uint64_t own, std::uint64_t all) {
+  const double p = shape.ranks, entries = static_cast<double>(own) + static_cast<double>(all) * std::max(0.0, p - 2) / p;
+  const double density = shape.count > 0 ? static_cast<double>(all) / static_cast<double>(shape.count) : 0;
+  const double place_bits = density > 0 && density < 1 ? -std::log2(density) - (1 - density) / density * std::log2(1 - density) : 0;
+  return static_cast<std::uint64_t>(entries * (static_cast<double>(shape.value_bytes) + place_bits / 8));
+}
+
+}  // namespace
+
+Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllReduceCall& call, CallReport& report) {
+  Engine& engine = *comm.engine;
+  if (!engine.health().ok()) co_return engine.health();
+  Transport& transport = engine.transport();
+  const int ranks = transport.size();
+  SPARCL_FAILPOINT("allreduce.begin");
+  const double begin = transport.now();
+  SortedEntries entries;
+  if (call.refusal.ok()) call.refusal = entries.take(call.indices, call.values, call.count, call.kind, *comm.kernels);
+
+  Extents extents;
+  if (call.refusal.ok()) extents = {entries.indices().size(), call.out_capacity, entries.has_duplicates()};
+  Status verdict;
+  Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(call, forced_row(comm.sparse_sum_algorithm)), call.refusal,
+                         verdict, {}, 0, &extents);
+  Status alive = co_await agreement;
+  if (!alive.ok()) co_return alive;
+  if (!verdict.ok()) {
+    transport.close({number, kAgreement});
+    co_return verdict;
+  }
+  SPARCL_FAILPOINT("allreduce.agreed");
+
+  const double exchange_begin = transport.now();
+  SparseSumCall sum;
+  sum.in =
+      extents.has_duplicates && rounds_once(call.kind.datatype, *comm.kernels) ? PartValues::kAccumulators : PartValues::kElements;
+  if (sum.in == PartValues::kAccumulators && !entries.has_duplicates()) entries.widen(call.kind.datatype, *comm.kernels);
+  const SumShape shape{ranks, call.count, extents.most_entries, part_value_bytes(*comm.kernels, call.kind.datatype, sum.in)};
+  OutputArrays output(call, *comm.kernels, union_fits(extents, call.count, ranks), shape.union_of(ranks));
+  sum.indices = entries.indices();
+  sum.values = entries.values();
+  sum.count = call.count;
+  sum.kind = call.kind;
+  sum.most_entries = extents.most_entries;
+  sum.number = number;
+  sum.result = &output;
+  const SparseSumPlan plan = plan_sparse_sum(link_cost(transport), shape, comm.sparse_sum_algorithm);
+  Task exchange = plan.row->run(comm, sum, report.traffic);
+  alive = co_await exchange;
+  if (!alive.ok()) co_return alive;
+  verdict = output.finish(extents.least_capacity);
+  SPARCL_FAILPOINT("allreduce.reduced");
+
+  report.algorithm = plan.row->name;
+  report.nnz_in = call.indices.size();
+  report.nnz_out = call.out_nnz;
+  report.dense_bytes = call.count * element_bytes(call.kind.datatype);
+  report.bound_bytes = ranks > 1 ? bound_bytes(shape, entries.indices().size(), call.out_nnz) : 0;
+  report.seconds_predicted = plan.seconds;
+  report.seconds_exchange = transport.now() - exchange_begin;
+  report.seconds = transport.now() - begin;
+  report.applied = verdict.ok();
+  for (const std::uint8_t lane : {kAgreement, kPartLane, kSumLane}) {
+    transport.close({number, lane});
+    if (lane != kAgreement) transport.close({number, static_cast<std::uint8_t>(lane + 1)});
+  }
+  co_return verdict;
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,62 @@
+#include "collectives/sparse_sum/sparse_sum.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::array kTable{
+    SparseSumRow{"gather", gather_seconds, sum_by_gather},
+    SparseSumRow{"doubling", doubling_seconds, sum_by_doubling},
+    SparseSumRow{"split", split_seconds, sum_by_split},
+};
+
+}  // namespace
+
+double SumShape::union_of(double ranks_together) const {
+  if (count == 0) return 0;
+  const auto n = static_cast<double>(count);
+  const double density = std::min(1.0, static_cast<double>(most_entries) / n);
+  return n * -std::expm1(ranks_together * std::log1p(-std::min(density, 1 - 1e-12)));
+}
+
+std::span<const SparseSumRow> sparse_sum_table() { return kTable; }
+
+std::uint8_t forced_row(std::string_view name) {
+  for (std::size_t i = 0; i < kTable.size(); ++i) {
+    if (name == kTable[i].name) return static_cast<std::uint8_t>(i + 1);
+  }
+  return 0;
+}
+
+SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, std::string_view forced_name) {
+  SparseSumPlan best{nullptr, 0};
+  for (const SparseSumRow& row : kTable) {
+    if (forced_name != "auto" && forced_name != row.name) continue;
+    const double seconds = row.seconds(link, shape);
+    if (best.row == nullptr || seconds < best.seconds) best = {&row, seconds};
+  }
+  return best;
+}
+
+unsigned block_log2_for(std::uint64_t count, int ranks) {
+  constexpr unsigned kLeast = 12, kMost = 16;
+  constexpr std::uint64_t kBlocksPerRank = 4;  // heuristic
+  const std::uint64_t wanted = count / (kBlocksPerRank * static_cast<std::uint64_t>(ranks));
+  return std::clamp(static_cast<unsigned>(std::bit_width(wanted)), kLeast + 1, kMost + 1) - 1;
+}
+
+BlockRun whole_run(const SparseSumCall& call, int ranks) {
+  const unsigned log2 = block_log2_for(call.count, ranks);
+  return {0, (call.count >> log2) + ((call.count & ((std::uint64_t{1} << log2) - 1)) != 0 ? 1 : 0), log2};
+}
+
+Status refuse_part(const CommContext& comm, int peer) {
+  comm.engine->fail(Status(Code::kSystemError, "a message of a sparse sum is no part of it"), peer);
+  return comm.engine->health();
+}
+
+}  // namespace sparcl::collectives

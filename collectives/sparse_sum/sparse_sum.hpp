@@ -1,0 +1,85 @@
+#pragma once
+// Sums of sparse vectors over all ranks. An algorithm is a file with its functions and a row in the table (sparse_sum.cpp). Words
+// of the costs: P ranks, n elements, k entries of a rank, K of the union, w bytes of an entry, alpha a message, beta a byte, gamma
+// an entry that is summed.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "collectives/cost/cost_model.hpp"
+#include "collectives/sparse_sum/part_messages.hpp"
+#include "collectives/sparse_sum/part_sum.hpp"
+
+namespace sparcl::collectives {
+
+// Where the sum goes, in parts that ascend: each rank gets the same ones.
+class SparseResult {
+ public:
+  virtual ~SparseResult() = default;
+  // Nothing of it is wrong but, maybe, the order of positions. Keeps the part if it needs it.
+  virtual void take(const Buffer& part, const PartView& view, const BlockRun& run) = 0;
+};
+
+struct SparseSumCall {
+  std::span<const std::uint64_t> indices;  // ascend strictly, below count
+  const std::byte* values = nullptr;
+  PartValues in = PartValues::kElements;  // what they are, on all ranks
+  std::uint64_t count = 0;
+  SumKind kind;
+  std::uint64_t most_entries = 0;  // that a rank has
+  std::uint32_t number = 0;        // of the call, for its channels
+  SparseResult* result = nullptr;
+};
+
+// What the choice of an algorithm may depend on: the same on all ranks.
+struct SumShape {
+  int ranks = 1;
+  std::uint64_t count = 0;
+  std::uint64_t most_entries = 0;
+  std::size_t value_bytes = 4;
+
+  // The entries that so many ranks have together, if theirs lie as chance has it.
+  double union_of(double ranks_together) const;
+  double entry_bytes() const { return static_cast<double>(value_bytes) + 2; }
+};
+
+struct SparseSumRow {
+  const char* name;
+  double (*seconds)(const LinkCost& link, const SumShape& shape);
+  Task (*run)(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
+};
+
+std::span<const SparseSumRow> sparse_sum_table();
+
+struct SparseSumPlan {
+  const SparseSumRow* row;
+  double seconds;  // predicted
+};
+// For a call's fingerprint: which row is forced, counted from 1; 0: none.
+std::uint8_t forced_row(std::string_view name);
+// The cheapest row; forced_name ("auto": none) narrows the choice and is valid.
+SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, std::string_view forced_name);
+
+// Blocks of the index space, small enough that each rank has some.
+unsigned block_log2_for(std::uint64_t count, int ranks);
+BlockRun whole_run(const SparseSumCall& call, int ranks);
+
+// Poisons the comm: `peer` sent what is no part.
+Status refuse_part(const CommContext& comm, int peer);
+
+constexpr double kSumSecondsPerEntry = 3e-9;  // gamma; heuristic
+
+// Lanes of a call's channel; 0 is the agreement's. Each has one more for the rest of large parts.
+constexpr std::uint8_t kPartLane = 1;
+constexpr std::uint8_t kSumLane = 3;
+
+// The rows, each in the file of its name.
+double split_seconds(const LinkCost& link, const SumShape& shape);
+Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
+double gather_seconds(const LinkCost& link, const SumShape& shape);
+Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
+double doubling_seconds(const LinkCost& link, const SumShape& shape);
+Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,183 @@
+// Each rank owns some blocks of every group of blocks: the others send it their entries there, it sums them, and sends the sum to
+// all (SSAR_split, Renggli et al., SparCML, SC 2019). Groups follow each other without a pause, so that what is in flight stays in
+// a cache; entries that cluster are spread over the owners as far as they spread over blocks. Cost: 2 (P - 1) alpha a group, (P -
+// 1) / P (k + K) w beta, k gamma.
+#include <array>
+
+#include "collectives/sparse_sum/sparse_sum.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::uint64_t kEntriesPerPart = 16384;  // heuristic: about 100 KB
+constexpr std::uint64_t kMostGroups = 256;
+
+struct Groups {
+  std::uint64_t count;
+  std::uint64_t blocks_per_rank;
+};
+
+Groups groups_of(std::uint64_t blocks, std::uint64_t most_entries, int ranks) {
+  const auto p = static_cast<std::uint64_t>(ranks);
+  const std::uint64_t wanted = std::clamp<std::uint64_t>(most_entries / (p * kEntriesPerPart), 1, kMostGroups);
+  const std::uint64_t per_rank = std::max<std::uint64_t>(1, (blocks + p * wanted - 1) / (p * wanted));
+  return {(blocks + p * per_rank - 1) / (p * per_rank), per_rank};
+}
+
+class SplitExchange {
+ public:
+  SplitExchange(const CommContext& comm, const SparseSumCall& call, PartMessages& messages)
+      : comm_(comm),
+        call_(call),
+        messages_(messages),
+        rank_(comm.engine->transport().rank()),
+        ranks_(comm.engine->transport().size()),
+        whole_(whole_run(call, ranks_)),
+        groups_(groups_of(whole_.blocks, call.most_entries, ranks_)),
+        in_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
+        out_bytes_(element_bytes(call.kind.datatype)),
+        sum_(*comm.buffers, *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in, PartValues::kElements,
+             call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks_) : 1),
+        rest_(call.indices),
+        rest_values_(call.values) {}
+
+  std::uint64_t groups() const { return groups_.count; }
+
+  // Receives first, then each owner's entries.
+  void post(std::uint64_t g) {
+    Slot& slot = slots_[g % slots_.size()];
+    slot.contributions.assign(static_cast<std::size_t>(ranks_), {});
+    slot.sums.assign(static_cast<std::size_t>(ranks_), {});
+    for (int step = 1; step < ranks_; ++step) {
+      const int peer = (rank_ + ranks_ - step) % ranks_;
+      slot.contributions[static_cast<std::size_t>(peer)] = messages_.receive(peer, kPartLane, most_contribution(g));
+      slot.sums[static_cast<std::size_t>(peer)] = messages_.receive(peer, kSumLane, most_sum(peer, g));
+    }
+    for (int owner = 0; owner < ranks_; ++owner) {
+      const Buffer part = take_part(run_of(owner, g));
+      if (owner == rank_) {
+        slot.own = part;
+      } else {
+        messages_.send(owner, kPartLane, part);
+      }
+    }
+  }
+
+  Task wait_contributions(std::uint64_t g) {
+    for (PartMessages::Arrival& arrival : slots_[g % slots_.size()].contributions) {
+      if (arrival.peer < 0) continue;
+      Task waiting = messages_.wait(arrival, most_contribution(g), "entries to be summed");
+      const Status alive = co_await waiting;
+      if (!alive.ok()) co_return alive;
+    }
+    co_return Status();
+  }
+
+  Status sum(std::uint64_t g) {
+    Slot& slot = slots_[g % slots_.size()];
+    std::vector<std::span<const std::byte>> parts;
+    for (const PartMessages::Arrival& each : slot.contributions)
+      parts.push_back(each.peer < 0 ? slot.own.bytes() : each.part.bytes());
+    std::optional<Buffer> sum = sum_.sum(parts, run_of(rank_, g));
+    if (!sum) return refuse_part(comm_, static_cast<int>(sum_.refused()));
+    slot.own = std::move(*sum);
+    for (int step = 1; step < ranks_; ++step) messages_.send((rank_ + step) % ranks_, kSumLane, slot.own);
+    return Status();
+  }
+
+  Task take_sums(std::uint64_t g) {
+    Slot& slot = slots_[g % slots_.size()];
+    for (int owner = 0; owner < ranks_; ++owner) {
+      PartMessages::Arrival& arrival = slot.sums[static_cast<std::size_t>(owner)];
+      if (owner != rank_) {
+        Task waiting = messages_.wait(arrival, most_sum(owner, g), "a sum");
+        const Status alive = co_await waiting;
+        if (!alive.ok()) co_return alive;
+      }
+      const Buffer& part = owner == rank_ ? slot.own : arrival.part;
+      const std::optional<PartView> view = PartView::read(part.bytes(), run_of(owner, g), out_bytes_);
+      if (!view) co_return refuse_part(comm_, owner);
+      call_.result->take(part, *view, run_of(owner, g));
+    }
+    co_return Status();
+  }
+
+ private:
+  struct Slot {
+    Buffer own;                                        // the own contribution, then its sum
+    std::vector<PartMessages::Arrival> contributions;  // to the own blocks, by rank; peer -1: the own one
+    std::vector<PartMessages::Arrival> sums;           // of the others' blocks
+  };
+
+  BlockRun run_of(int owner, std::uint64_t g) const {
+    const std::uint64_t first = std::min(
+        (g * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(owner)) * groups_.blocks_per_rank, whole_.blocks);
+    return {first, std::min(groups_.blocks_per_rank, whole_.blocks - first), whole_.block_log2};
+  }
+  std::uint64_t most_contribution(std::uint64_t g) const {
+    return most_part_bytes(run_of(rank_, g), call_.most_entries, in_bytes_);
+  }
+  std::uint64_t most_sum(int owner, std::uint64_t g) const {
+    const auto ranks = static_cast<std::uint64_t>(ranks_);
+    const std::uint64_t entries = call_.most_entries > UINT64_MAX / ranks ? UINT64_MAX : call_.most_entries * ranks;
+    return most_part_bytes(run_of(owner, g), entries, out_bytes_);
+  }
+
+  // Runs are asked for in the order of the index space.
+  Buffer take_part(const BlockRun& run) {
+    const std::size_t own = count_below(rest_, run.end_index());
+    const Buffer part = write_part(*comm_.buffers, *comm_.kernels, run, rest_.first(own), rest_values_, in_bytes_);
+    rest_ = rest_.subspan(own);
+    rest_values_ += own * in_bytes_;
+    return part;
+  }
+
+  const CommContext& comm_;
+  const SparseSumCall& call_;
+  PartMessages& messages_;
+  int rank_;
+  int ranks_;
+  BlockRun whole_;
+  Groups groups_;
+  std::size_t in_bytes_, out_bytes_;  // of a value
+  PartSum sum_;
+  std::span<const std::uint64_t> rest_;  // that have not been packed
+  const std::byte* rest_values_;
+  std::array<Slot, 3> slots_;
+};
+
+}  // namespace
+
+double split_seconds(const LinkCost& link, const SumShape& shape) {
+  const double p = shape.ranks, k = static_cast<double>(shape.most_entries), all = shape.union_of(p);
+  const BlockRun whole{0, (shape.count >> 16) + 1, 16};
+  const auto groups = static_cast<double>(groups_of(whole.blocks, shape.most_entries, shape.ranks).count);
+  return 2 * (p - 1) * groups * link.alpha_s + (p - 1) / p * (k + all) * shape.entry_bytes() * link.beta_s_per_byte +
+         (k + all) * kSumSecondsPerEntry;
+}
+
+Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {
+  PartMessages messages(comm, call.number, traffic);
+  SplitExchange exchange(comm, call, messages);
+  const std::uint64_t groups = exchange.groups();
+  Status alive;
+  for (std::uint64_t g = 0; g < groups + 2; ++g) {
+    if (g < groups) exchange.post(g);
+    co_await comm.engine->yield();
+    if (g >= 1 && g <= groups) {
+      Task arrival = exchange.wait_contributions(g - 1);
+      alive = co_await arrival;
+      if (alive.ok()) alive = exchange.sum(g - 1);
+      if (!alive.ok()) co_return alive;
+    }
+    if (g >= 2) {
+      Task sums = exchange.take_sums(g - 2);
+      alive = co_await sums;
+      if (!alive.ok()) co_return alive;
+    }
+  }
+  Task departure = messages.wait_sent();
+  co_return co_await departure;
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,120 @@
+// The sums of sparse vectors behind the C interface. Bad arguments do not return early: the rank takes part with its refusal.
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "collectives/sparse_sum/sparse_all_reduce.hpp"
+#include "src/api/call.hpp"
+#include "src/api/call_checks.hpp"
+
+namespace sparcl::api {
+namespace {
+
+class SparseSumCall final : public Call {
+ public:
+  SparseSumCall(collectives::SparseAllReduceCall call, size_t* out_nnz) : call_(std::move(call)), out_nnz_(out_nnz) {}
+
+  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
+    return collectives::all_reduce_sparse(context, number, call_, report);
+  }
+  flight::CallNote note() const override {
+    return {.operation = "AllReduceSparse",
+            .count = call_.indices.size(),
+            .datatype = static_cast<int>(call_.kind.datatype),
+            .detail = "entries"};
+  }
+  void complete(const Status& status) override {
+    if (out_nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated)) *out_nnz_ = call_.out_nnz;
+  }
+
+ private:
+  collectives::SparseAllReduceCall call_;
+  size_t* out_nnz_;
+};
+
+struct SparseSumArguments {
+  const void* values;
+  const uint64_t* indices;
+  size_t nnz, count;
+  void* out_values;
+  uint64_t* out_indices;
+  size_t* out_nnz;
+  size_t out_capacity;
+  int datatype, op;
+};
+
+bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
+  return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes && second < first + a_bytes;
+}
+
+Status check_outputs_apart(const SparseSumArguments& given) {
+  const std::size_t width = element_bytes(static_cast<DataType>(given.datatype));
+  constexpr std::size_t kIndex = sizeof(uint64_t);
+  const std::size_t room = std::min(given.out_capacity, given.count);
+  if (overlap(given.values, given.nnz * width, given.out_values, room * width) ||
+      overlap(given.indices, given.nnz * kIndex, given.out_indices, room * kIndex)) {
+    return Status(Code::kInvalidArgument, "the outputs overlap the inputs, which are read while outputs are written");
+  }
+  return Status();
+}
+
+Status check_sparse_sum(const SparseSumArguments& given, sparclStream_t stream) {
+  SPARCL_RETURN_IF_ERROR(
+      first_error({check_type(given.datatype), check_reduction(given.op, given.datatype), check_stream(stream)}));
+  if (given.out_nnz == nullptr) return Status(Code::kInvalidArgument, "out_nnz is NULL");
+  if (given.count > collectives::kMostSparseCount) {
+    return Status(Code::kInvalidArgument, fmt::format("count is {}: indices are below 2^63", given.count));
+  }
+  if (given.nnz > 0 && (given.values == nullptr || given.indices == nullptr)) {
+    return Status(Code::kInvalidArgument, "values or indices is NULL");
+  }
+  if (given.out_capacity > 0 && (given.out_values == nullptr || given.out_indices == nullptr)) {
+    return Status(Code::kInvalidArgument, "out_values or out_indices is NULL");
+  }
+  return check_outputs_apart(given);
+}
+
+sparclResult_t start_sparse_sum(const char* function, const SparseSumArguments& given, sparclComm_t comm, sparclStream_t stream,
+                                sparclRequest_t* request) {
+  collectives::SparseAllReduceCall call;
+  call.refusal = check_sparse_sum(given, stream).with_prefix(std::string(function) + ": ");
+  if (call.refusal.ok()) {
+    call.indices = {given.indices, given.nnz};
+    call.values = static_cast<const std::byte*>(given.values);
+    call.count = given.count;
+    call.kind = {static_cast<DataType>(given.datatype), reduction_of(given.op), comm->context.determinism};
+    call.out_indices = given.out_indices;
+    call.out_values = static_cast<std::byte*>(given.out_values);
+    call.out_capacity = given.out_capacity;
+  }
+  return launch(comm, std::make_unique<SparseSumCall>(std::move(call), given.out_nnz), request);
+}
+
+}  // namespace
+}  // namespace sparcl::api
+
+using namespace sparcl::api;
+
+extern "C" {
+
+sparclResult_t sparclAllReduceSparse(const void* values, const uint64_t* indices, size_t nnz, size_t count, void* out_values,
+                                     uint64_t* out_indices, size_t* out_nnz, size_t out_capacity, sparclDataType_t datatype,
+                                     sparclRedOp_t op, sparclComm_t comm, sparclStream_t stream) {
+  return start_call(__func__, comm, true, [&] {
+    const SparseSumArguments given{values, indices, nnz, count, out_values, out_indices, out_nnz, out_capacity, datatype, op};
+    return start_sparse_sum("sparclAllReduceSparse", given, comm, stream, nullptr);
+  });
+}
+
+sparclResult_t sparclIAllReduceSparse(const void* values, const uint64_t* indices, size_t nnz, size_t count, void* out_values,
+                                      uint64_t* out_indices, size_t* out_nnz, size_t out_capacity, sparclDataType_t datatype,
+                                      sparclRedOp_t op, sparclComm_t comm, sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr, [&] {
+    const SparseSumArguments given{values, indices, nnz, count, out_values, out_indices, out_nnz, out_capacity, datatype, op};
+    return start_sparse_sum("sparclIAllReduceSparse", given, comm, nullptr, request);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,422 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "collectives/sparse_sum/sparse_all_reduce.hpp"
+#include "sim_party.hpp"
+#include "src/base/float_environment.hpp"
+#include "src/transport/seeded_random.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+using test::SimParty;
+using ::testing::HasSubstr;
+
+constexpr DataType kTypes[] = {DataType::kFloat64,    DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16,
+                               DataType::kFloat8e4m3, DataType::kInt32,   DataType::kInt64,   DataType::kUint8};
+constexpr Reduction kReductions[] = {{kernels::ReduceOp::kSum, false},
+                                     {kernels::ReduceOp::kSum, true},
+                                     {kernels::ReduceOp::kProd, false},
+                                     {kernels::ReduceOp::kMax, false},
+                                     {kernels::ReduceOp::kMin, false}};
+
+struct Entries {
+  std::vector<std::uint64_t> indices;
+  std::vector<std::byte> values;
+};
+
+// The sum as it is written down: one element at a time, by scalar kernels, along T(a, b).
+class Reference {
+ public:
+  Reference(const SumKind& kind, std::size_t ranks)
+      : kind_(kind), kernels_(kernels::reference_kernels().reduce_of(kind.datatype)), ranks_(ranks) {}
+
+  void add(std::size_t rank, std::uint64_t index, const std::byte* value) {
+    Lane lane{};
+    kernels_.widen(value, 1, lane.bytes);
+    std::vector<std::optional<Lane>>& own = sums_[index];
+    own.resize(ranks_);
+    own[rank] = own[rank] ? combined(*own[rank], lane) : lane;
+  }
+
+  Entries total() const {
+    Entries entries;
+    for (const auto& [index, by_rank] : sums_) {
+      Lane sum = *tree(by_rank, 0, ranks_);
+      if (kind_.reduction.is_mean) kernels_.divide(sum.bytes, 1, static_cast<std::uint32_t>(ranks_));
+      std::byte value[8];
+      kernels_.narrow(sum.bytes, 1, value);
+      entries.indices.push_back(index);
+      entries.values.insert(entries.values.end(), value, value + element_bytes(kind_.datatype));
+    }
+    return entries;
+  }
+
+ private:
+  struct alignas(64) Lane {
+    std::byte bytes[64];
+  };
+  Lane combined(Lane a, const Lane& b) const {
+    kernels_.combine[static_cast<std::size_t>(kind_.reduction.op)](a.bytes, b.bytes, 1);
+    return a;
+  }
+  std::optional<Lane> tree(const std::vector<std::optional<Lane>>& by_rank, std::size_t a, std::size_t b) const {
+    if (b - a == 1) return by_rank[a];
+    const std::size_t m = a + std::bit_floor(b - a - 1);
+    const std::optional<Lane> left = tree(by_rank, a, m), right = tree(by_rank, m, b);
+    return left && right ? combined(*left, *right) : left ? left : right;
+  }
+
+  SumKind kind_;
+  const kernels::ReduceKernels& kernels_;
+  std::size_t ranks_;
+  std::map<std::uint64_t, std::vector<std::optional<Lane>>> sums_;
+};
+
+// Random bits, as chance has NaN and denormals in them; for float32 also small numbers, infinities and -0.
+void append_value(Entries& entries, DataType type, SeededRandom& random) {
+  std::uint64_t bits = random.next();
+  if (type == DataType::kFloat32 && random.chance(0.7)) {
+    constexpr float kSpecial[] = {-0.0f, 1e-40f, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                                  0.0f};
+    const float value = random.chance(0.2) ? kSpecial[random.below(std::size(kSpecial))] : static_cast<float>(random.unit() - 0.5);
+    bits = std::bit_cast<std::uint32_t>(value);
+  }
+  const auto* from = reinterpret_cast<const std::byte*>(&bits);
+  entries.values.insert(entries.values.end(), from, from + element_bytes(type));
+}
+
+Entries entries_at(std::vector<std::uint64_t> indices, DataType type, SeededRandom& random) {
+  Entries entries{std::move(indices), {}};
+  for (std::size_t i = 0; i < entries.indices.size(); ++i) append_value(entries, type, random);
+  return entries;
+}
+
+Entries random_entries(std::uint64_t count, double density, DataType type, SeededRandom& random) {
+  std::vector<std::uint64_t> indices;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (random.chance(density)) indices.push_back(i);
+  }
+  return entries_at(std::move(indices), type, random);
+}
+
+struct World {
+  World(int ranks, std::uint64_t seed)
+      : party(ranks, seed), calls(static_cast<std::size_t>(ranks)), reports(calls.size()), contexts(calls.size()) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      contexts[static_cast<std::size_t>(rank)].engine = &party.engine(rank);
+      contexts[static_cast<std::size_t>(rank)].kernels = &kernels::cpu_kernels();
+    }
+  }
+  void force(const char* algorithm) {
+    for (CommContext& context : contexts) context.sparse_sum_algorithm = algorithm;
+  }
+  SimOutcome run() {
+    const std::uint32_t number = calls_made++;
+    return party.run([this, number](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      return all_reduce_sparse(contexts[r], number, calls[r], reports[r]);
+    });
+  }
+
+  SimParty party;
+  std::vector<SparseAllReduceCall> calls;
+  std::vector<CallReport> reports;
+  std::vector<CommContext> contexts;
+  std::uint32_t calls_made = 0;
+};
+
+struct Output {
+  explicit Output(std::size_t room, std::size_t width) : indices(room, 77), values(room * width, std::byte{0xa5}) {}
+  std::vector<std::uint64_t> indices;
+  std::vector<std::byte> values;
+};
+
+void expect_summed(World& world, std::uint64_t count, const SumKind& kind, const std::vector<Entries>& entries, bool tight) {
+  const std::size_t width = element_bytes(kind.datatype);
+  Reference reference(kind, entries.size());
+  std::size_t most = 0;
+  {
+    const FloatEnvironment ieee;
+    for (std::size_t r = 0; r < entries.size(); ++r) {
+      most += entries[r].indices.size();
+      for (std::size_t i = 0; i < entries[r].indices.size(); ++i)
+        reference.add(r, entries[r].indices[i], entries[r].values.data() + i * width);
+    }
+  }
+  const FloatEnvironment ieee;
+  const Entries expected = reference.total();
+  std::vector<Output> outputs;
+  for (std::size_t r = 0; r < entries.size(); ++r) {
+    Output& output = outputs.emplace_back(tight ? expected.indices.size() : most * entries.size(), width);
+    world.calls[r] = {.refusal = {},
+                      .indices = entries[r].indices,
+                      .values = entries[r].values.data(),
+                      .count = count,
+                      .kind = kind,
+                      .out_indices = output.indices.data(),
+                      .out_values = output.values.data(),
+                      .out_capacity = output.indices.size(),
+                      .out_nnz = 0};
+  }
+  const SimOutcome outcome = world.run();
+  ASSERT_TRUE(outcome.ok()) << outcome.report;
+  for (std::size_t r = 0; r < entries.size(); ++r) {
+    ASSERT_TRUE(world.party.result(static_cast<int>(r)).ok()) << world.party.result(static_cast<int>(r)).message();
+    ASSERT_EQ(world.calls[r].out_nnz, expected.indices.size());
+    const std::size_t size = expected.indices.size();
+    EXPECT_TRUE(std::equal(expected.indices.begin(), expected.indices.end(), outputs[r].indices.begin())) << "rank " << r;
+    ASSERT_EQ(std::memcmp(expected.values.data(), outputs[r].values.data(), size * width), 0) << "rank " << r;
+    for (std::size_t i = size; i < outputs[r].indices.size(); ++i) ASSERT_EQ(outputs[r].indices[i], 77U) << "written past the end";
+  }
+}
+
+TEST(SparseAllReduce, EveryTypeReductionRankCountAndAlgorithmBitForBit) {
+  SeededRandom random(1);
+  std::uint64_t seed = 0;
+  for (const int ranks : test::rank_counts()) {
+    for (const SparseSumRow& row : sparse_sum_table()) {
+      for (const DataType type : kTypes) {
+        for (const Reduction reduction : kReductions) {
+          SCOPED_TRACE(testing::Message() << ranks << " ranks, " << row.name << ", " << info(type).name << ", op "
+                                          << static_cast<int>(reduction.op) << (reduction.is_mean ? ", mean" : ""));
+          World world(ranks, ++seed);
+          world.force(row.name);
+          std::vector<Entries> entries;
+          for (int rank = 0; rank < ranks; ++rank) entries.push_back(random_entries(9000, random.unit() * 0.2, type, random));
+          ASSERT_NO_FATAL_FAILURE(
+              expect_summed(world, 9000, {type, reduction, Determinism::kCanonical}, entries, random.chance(0.5)));
+        }
+      }
+    }
+  }
+}
+
+// Supports of all kinds, over several blocks and groups of blocks.
+TEST(SparseAllReduce, EveryKindOfSupport) {
+  SeededRandom random(2);
+  std::uint64_t seed = 1000;
+  constexpr std::uint64_t kCount = 300'000;
+  using Maker = std::vector<Entries> (*)(int ranks, DataType type, SeededRandom& random);
+  const std::pair<const char*, Maker> kinds[] = {
+      {"empty on all", [](int ranks, DataType, SeededRandom&) { return std::vector<Entries>(static_cast<std::size_t>(ranks)); }},
+      {"empty on one",
+       [](int ranks, DataType type, SeededRandom& r) {
+         std::vector<Entries> all;
+         for (int rank = 0; rank < ranks; ++rank) all.push_back(random_entries(kCount, rank == ranks / 2 ? 0 : 0.01, type, r));
+         return all;
+       }},
+      {"one giant rank",
+       [](int ranks, DataType type, SeededRandom& r) {
+         std::vector<Entries> all;
+         for (int rank = 0; rank < ranks; ++rank) all.push_back(random_entries(kCount, rank == 0 ? 0.9 : 0.0001, type, r));
+         return all;
+       }},
+      {"full",
+       [](int ranks, DataType type, SeededRandom& r) {
+         std::vector<Entries> all;
+         for (int rank = 0; rank < ranks; ++rank) all.push_back(random_entries(kCount / 4, 1.1, type, r));
+         return all;
+       }},
+      {"same support",
+       [](int ranks, DataType type, SeededRandom& r) {
+         const Entries one = random_entries(kCount, 0.02, type, r);
+         std::vector<Entries> all;
+         for (int rank = 0; rank < ranks; ++rank) all.push_back(entries_at(one.indices, type, r));
+         return all;
+       }},
+      {"disjoint",
+       [](int ranks, DataType type, SeededRandom& r) {
+         std::vector<Entries> all;
+         for (int rank = 0; rank < ranks; ++rank) {
+           std::vector<std::uint64_t> own;
+           for (std::uint64_t i = static_cast<std::uint64_t>(rank); i < kCount; i += static_cast<std::uint64_t>(10 * ranks))
+             own.push_back(i);
+           all.push_back(entries_at(own, type, r));
+         }
+         return all;
+       }},
+      {"one element",
+       [](int ranks, DataType type, SeededRandom& r) {
+         std::vector<Entries> all;
+         for (int rank = 0; rank < ranks; ++rank) all.push_back(entries_at({kCount - 1}, type, r));
+         return all;
+       }},
+      {"in one block",
+       [](int ranks, DataType type, SeededRandom& r) {
+         std::vector<Entries> all;
+         for (int rank = 0; rank < ranks; ++rank) all.push_back(random_entries(40'000, 0.5, type, r));
+         return all;
+       }},
+      {"unsorted with duplicates", [](int ranks, DataType type, SeededRandom& r) {
+         std::vector<Entries> all;
+         for (int rank = 0; rank < ranks; ++rank) {
+           std::vector<std::uint64_t> own;
+           for (int i = 0; i < 500 && rank != 1; ++i) own.push_back(r.below(r.chance(0.5) ? 200 : kCount));
+           all.push_back(entries_at(own, type, r));
+         }
+         return all;
+       }}};
+  for (const int ranks : test::rank_counts()) {
+    for (const SparseSumRow& row : sparse_sum_table()) {
+      for (const auto& [name, make] : kinds) {
+        for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+          SCOPED_TRACE(testing::Message() << ranks << " ranks, " << row.name << ", " << name << ", " << info(type).name);
+          World world(ranks, ++seed);
+          world.force(row.name);
+          ASSERT_NO_FATAL_FAILURE(
+              expect_summed(world, kCount, {type, {}, Determinism::kCanonical}, make(ranks, type, random), random.chance(0.5)));
+        }
+      }
+    }
+  }
+}
+
+TEST(SparseAllReduce, HugeIndexSpaces) {
+  SeededRandom random(3);
+  for (const std::uint64_t count : {std::uint64_t{1} << 33, std::uint64_t{1} << 47, kMostSparseCount}) {
+    for (const SparseSumRow& row : sparse_sum_table()) {
+      World world(3, count);
+      world.force(row.name);
+      std::vector<Entries> entries;
+      for (int rank = 0; rank < 3; ++rank) {
+        std::vector<std::uint64_t> own{0, 65'535, 65'536, count / 2, count - 1};
+        for (int i = 0; i < 200; ++i) own.push_back(random.below(count));
+        entries.push_back(entries_at(own, DataType::kFloat32, random));
+      }
+      SCOPED_TRACE(testing::Message() << row.name << ", " << count);
+      ASSERT_NO_FATAL_FAILURE(expect_summed(world, count, {}, entries, true));
+    }
+  }
+}
+
+// Level `runs`: the same bits on all ranks, and in each run.
+TEST(SparseAllReduce, RunsAreRepeatable) {
+  SeededRandom random(4);
+  std::vector<Entries> entries;
+  for (int rank = 0; rank < 5; ++rank) entries.push_back(random_entries(200'000, 0.1, DataType::kFloat32, random));
+  for (const SparseSumRow& row : sparse_sum_table()) {
+    std::vector<std::byte> first;
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      World world(5, 50 + seed);
+      world.force(row.name);
+      std::vector<Output> outputs(5, Output(200'000, 4));
+      for (std::size_t r = 0; r < 5; ++r) {
+        world.calls[r] = {.refusal = {},
+                          .indices = entries[r].indices,
+                          .values = entries[r].values.data(),
+                          .count = 200'000,
+                          .kind = {DataType::kFloat32, {}, Determinism::kRuns},
+                          .out_indices = outputs[r].indices.data(),
+                          .out_values = outputs[r].values.data(),
+                          .out_capacity = 200'000,
+                          .out_nnz = 0};
+      }
+      ASSERT_TRUE(world.run().ok());
+      for (const Output& output : outputs) {
+        if (first.empty()) first = output.values;
+        EXPECT_TRUE(output.values == first) << row.name;
+      }
+    }
+  }
+}
+
+TEST(SparseAllReduce, TruncatedEverywhereAndNothingWritten) {
+  SeededRandom random(5);
+  for (const SparseSumRow& row : sparse_sum_table()) {
+    for (const int ranks : {1, 2, 5}) {
+      World world(ranks, 9);
+      world.force(row.name);
+      std::vector<Entries> entries;
+      std::vector<Output> outputs;
+      std::vector<std::uint64_t> all;
+      for (int rank = 0; rank < ranks; ++rank) {
+        entries.push_back(random_entries(100'000, 0.01, DataType::kFloat32, random));
+        all.insert(all.end(), entries.back().indices.begin(), entries.back().indices.end());
+      }
+      std::sort(all.begin(), all.end());
+      all.erase(std::unique(all.begin(), all.end()), all.end());
+      for (int rank = 0; rank < ranks; ++rank) outputs.emplace_back(rank == ranks - 1 ? all.size() - 1 : 100'000, 4);
+      for (std::size_t r = 0; r < entries.size(); ++r) {
+        world.calls[r] = {.refusal = {},
+                          .indices = entries[r].indices,
+                          .values = entries[r].values.data(),
+                          .count = 100'000,
+                          .kind = {},
+                          .out_indices = outputs[r].indices.data(),
+                          .out_values = outputs[r].values.data(),
+                          .out_capacity = outputs[r].indices.size(),
+                          .out_nnz = 0};
+      }
+      ASSERT_TRUE(world.run().ok());
+      for (std::size_t r = 0; r < entries.size(); ++r) {
+        EXPECT_EQ(world.party.result(static_cast<int>(r)).code(), Code::kTruncated);
+        EXPECT_EQ(world.calls[r].out_nnz, all.size());
+        EXPECT_EQ(outputs[r].indices, std::vector<std::uint64_t>(outputs[r].indices.size(), 77));
+        EXPECT_TRUE(world.party.engine(static_cast<int>(r)).health().ok());
+      }
+    }
+  }
+}
+
+TEST(SparseAllReduce, AnIndexOutOfBoundsIsRefusedOnAllRanks) {
+  World world(3, 1);
+  std::vector<float> values(2, 1.0f);
+  const std::vector<std::uint64_t> good{1, 5}, bad{5, 10};
+  std::vector<Output> outputs(3, Output(10, 4));
+  for (std::size_t r = 0; r < 3; ++r) {
+    world.calls[r] = {.refusal = {},
+                      .indices = r == 1 ? bad : good,
+                      .values = reinterpret_cast<const std::byte*>(values.data()),
+                      .count = 10,
+                      .kind = {},
+                      .out_indices = outputs[r].indices.data(),
+                      .out_values = outputs[r].values.data(),
+                      .out_capacity = 10,
+                      .out_nnz = 0};
+  }
+  ASSERT_TRUE(world.run().ok());
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(world.party.result(rank).code(), Code::kInvalidArgument);
+    EXPECT_THAT(std::string(world.party.result(rank).message()), HasSubstr("indices[1] = 10, but there are 10 elements"));
+    EXPECT_EQ(outputs[static_cast<std::size_t>(rank)].indices[0], 77U);
+  }
+}
+
+TEST(SparseAllReduce, BytesAreThoseOfTheFormula) {
+  SeededRandom random(6);
+  constexpr std::uint64_t kCount = 1 << 20;
+  for (const int ranks : {2, 4, 8}) {
+    std::vector<Entries> entries;
+    std::size_t k = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      entries.push_back(random_entries(kCount, 0.01, DataType::kFloat32, random));
+      k = std::max(k, entries.back().indices.size());
+    }
+    for (const SparseSumRow& row : sparse_sum_table()) {
+      World world(ranks, 9);
+      world.force(row.name);
+      ASSERT_NO_FATAL_FAILURE(expect_summed(world, kCount, {}, entries, false));
+      const double p = ranks, own = static_cast<double>(k), all = static_cast<double>(world.calls[0].out_nnz);
+      const SumShape shape{ranks, kCount, k, 4};
+      double expected = (p - 1) * own;
+      if (std::string(row.name) == "split") expected = (p - 1) / p * (own + p * all / p * 1.0);
+      if (std::string(row.name) == "doubling") {
+        expected = 0;
+        for (int together = 1; together < ranks; together *= 2) expected += shape.union_of(together);
+      }
+      for (const CallReport& report : world.reports)
+        EXPECT_LE(static_cast<double>(report.traffic.bytes_received), 1.05 * expected * 6) << row.name << ", " << ranks << " ranks";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sparcl::collectives
