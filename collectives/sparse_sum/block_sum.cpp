@@ -31,7 +31,7 @@ void for_tree(std::size_t ranks, Leaf&& leaf, Fold&& fold) {
     leaf(rank, top);
     ranks_of[top++] = 1;
     for (; top > 1 && ranks_of[top - 2] == ranks_of[top - 1]; --top) {
-      fold(top - 2, 2 * ranks_of[0] == ranks);
+      fold(top - 2, top == 2 && 2 * ranks_of[0] == ranks);
       ranks_of[top - 2] *= 2;
     }
   }

@@ -9,6 +9,7 @@ namespace sparcl::collectives {
 namespace {
 
 constexpr std::size_t kAlignment = 8;
+constexpr std::size_t kMostGap = 32;  // of so many parts of a part one may be a gap
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 bool is_shorter_as_bitmap(const BlockRun& run, std::size_t entries) { return entries > run.block_elements() / 16; }
@@ -17,29 +18,20 @@ std::size_t place_bytes(const BlockRun& run, const BlockHead& head) {
   return head.is_bitmap() ? run.block_elements() / 8 : head.entries() * sizeof(std::uint16_t);
 }
 
-// Heads and places, in front of `values`, of which the caller writes `entries`.
-struct Frame {
-  Buffer part;
-  std::byte* places;
-  std::byte* values;
-};
+std::size_t heads_bytes(std::size_t blocks) { return blocks * sizeof(BlockHead); }
 
-Frame make_frame(BufferPool& buffers, const BlockRun& run, std::span<const BlockHead> heads, std::size_t entries,
-                 std::size_t value_bytes) {
-  std::size_t places = 0;
-  for (const BlockHead& head : heads) places += place_bytes(run, head);
-  const std::size_t before = kPartHeadBytes + heads.size() * sizeof(BlockHead);
-  const std::size_t front = aligned(before + places);
-  Frame frame{buffers.take(front + entries * value_bytes), nullptr, nullptr};
-  std::byte* const at = frame.part.data();
-  store_le<std::uint64_t>(at, frame.part.size());
+// Everything but places and values, which lie there already. Returns what the part is.
+Buffer close_part(const Buffer& part, std::span<const BlockHead> heads, std::size_t entries, std::size_t values_at,
+                  std::size_t value_bytes) {
+  const std::size_t values_end = values_at + entries * value_bytes;
+  const Buffer whole = part.slice(0, values_end + heads_bytes(heads.size()));
+  std::byte* const at = whole.data();
+  store_le<std::uint64_t>(at, whole.size());
   store_le<std::uint64_t>(at + 8, heads.size());
   store_le<std::uint64_t>(at + 16, entries);
-  if (!heads.empty()) std::memcpy(at + kPartHeadBytes, heads.data(), heads.size() * sizeof(BlockHead));
-  std::memset(at + before + places, 0, front - before - places);
-  frame.places = at + before;
-  frame.values = at + front;
-  return frame;
+  store_le<std::uint64_t>(at + 24, values_at);
+  if (!heads.empty()) std::memcpy(at + values_end, heads.data(), heads_bytes(heads.size()));
+  return whole;
 }
 
 void set_bits(const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* bitmap, std::size_t bytes) {
@@ -65,8 +57,9 @@ std::uint64_t part_bytes(const std::byte* head) { return load_le<std::uint64_t>(
 std::uint64_t most_part_bytes(const BlockRun& run, std::uint64_t entries, std::size_t value_bytes) {
   const std::uint64_t elements = std::min(run.blocks, kMostSparseCount >> run.block_log2) << run.block_log2;
   const std::uint64_t most_entries = std::min(entries, elements);
-  const std::uint64_t blocks = std::min(most_entries, run.blocks);
-  return aligned(kPartHeadBytes + blocks * sizeof(BlockHead) + most_entries * sizeof(std::uint16_t)) + most_entries * value_bytes;
+  const std::uint64_t bytes =
+      most_entries * (sizeof(std::uint16_t) + value_bytes) + std::min(most_entries, run.blocks) * sizeof(BlockHead);
+  return kPartHeadBytes + bytes + bytes / kMostGap + 2 * kernels::kEntrySlack * sizeof(std::uint16_t);
 }
 
 Buffer write_part(BufferPool& buffers, const kernels::KernelSet& kernels, const BlockRun& run,
@@ -78,43 +71,46 @@ Buffer write_part(BufferPool& buffers, const kernels::KernelSet& kernels, const 
     heads.push_back(BlockHead::of(block, own, false));
     at += own;
   }
-  const Frame frame = make_frame(buffers, run, heads, indices.size(), value_bytes);
-  kernels.entries.lower_indices(indices.data(), indices.size(), reinterpret_cast<std::uint16_t*>(frame.places));
-  if (!indices.empty()) std::memcpy(frame.values, values, indices.size() * value_bytes);
-  return frame.part;
+  const std::size_t values_at = aligned(kPartHeadBytes + indices.size() * sizeof(std::uint16_t));
+  const Buffer part = buffers.take(values_at + indices.size() * value_bytes + heads_bytes(heads.size()));
+  kernels.entries.lower_indices(indices.data(), indices.size(), reinterpret_cast<std::uint16_t*>(part.data() + kPartHeadBytes));
+  if (!indices.empty()) std::memcpy(part.data() + values_at, values, indices.size() * value_bytes);
+  return close_part(part, heads, indices.size(), values_at, value_bytes);
 }
 
-PartWriter::Room PartWriter::begin(std::size_t most_entries) {
-  const std::size_t needed = entries_ + most_entries + kernels::kEntrySlack;
-  if (positions_.size() < needed) {
-    positions_.resize(std::max(needed, 2 * positions_.size()));
-    values_.resize(positions_.size() * value_bytes_);
-  }
-  return {positions_.data() + entries_, values_.data() + entries_ * value_bytes_};
+PartWriter::PartWriter(BufferPool& buffers, const BlockRun& run, std::size_t value_bytes, std::size_t most_entries,
+                       std::size_t most_blocks)
+    : run_(run),
+      value_bytes_(value_bytes),
+      values_at_(aligned(kPartHeadBytes + (most_entries + kernels::kEntrySlack) * sizeof(std::uint16_t))) {
+  const std::size_t blocks = std::min(most_blocks, most_entries);
+  part_ = buffers.take(values_at_ + most_entries * value_bytes + heads_bytes(blocks));
 }
+
+std::uint16_t* PartWriter::positions() const { return reinterpret_cast<std::uint16_t*>(part_.data() + places_end_); }
 
 void PartWriter::end(std::uint64_t block, std::size_t entries) {
   if (entries == 0) return;
-  heads_.push_back(BlockHead::of(block, entries, is_shorter_as_bitmap(run_, entries)));
+  const BlockHead head = BlockHead::of(block, entries, is_shorter_as_bitmap(run_, entries));
+  if (head.is_bitmap()) {
+    const std::vector<std::uint16_t> list(positions(), positions() + entries);
+    set_bits(list.data(), entries, run_.first_position(block), part_.data() + places_end_, place_bytes(run_, head));
+  }
+  heads_.push_back(head);
+  places_end_ += place_bytes(run_, head);
   entries_ += entries;
 }
 
-Buffer PartWriter::finish(BufferPool& buffers) {
-  const Frame frame = make_frame(buffers, run_, heads_, entries_, value_bytes_);
-  std::byte* places = frame.places;
-  const std::uint16_t* positions = positions_.data();
-  for (const BlockHead& head : heads_) {
-    const std::size_t bytes = place_bytes(run_, head);
-    if (head.is_bitmap()) {
-      set_bits(positions, head.entries(), run_.first_position(head.block()), places, bytes);
-    } else {
-      std::memcpy(places, positions, bytes);
-    }
-    positions += head.entries();
-    places += bytes;
+// Values move up to their places only where many ranks had the same entries, and the gap is worth it.
+Buffer PartWriter::finish() {
+  const std::size_t closest = aligned(places_end_);
+  const std::size_t rest = places_end_ + entries_ * value_bytes_ + heads_bytes(heads_.size());
+  if (values_at_ - closest > rest / kMostGap + kernels::kEntrySlack * sizeof(std::uint16_t)) {
+    std::memmove(part_.data() + closest, part_.data() + values_at_, entries_ * value_bytes_);
+    values_at_ = closest;
   }
-  if (entries_ > 0) std::memcpy(frame.values, values_.data(), entries_ * value_bytes_);
-  return frame.part;
+  std::memset(part_.data() + places_end_, 0, values_at_ - places_end_);
+  return close_part(part_, heads_, entries_, values_at_, value_bytes_);
 }
 
 std::optional<PartView> PartView::read(std::span<const std::byte> bytes, const BlockRun& run, std::size_t value_bytes) {
@@ -124,9 +120,14 @@ std::optional<PartView> PartView::read(std::span<const std::byte> bytes, const B
   view.value_bytes_ = value_bytes;
   view.blocks_ = load_le<std::uint64_t>(bytes.data() + 8);
   view.entries_ = load_le<std::uint64_t>(bytes.data() + 16);
-  if (view.blocks_ > (bytes.size() - kPartHeadBytes) / sizeof(BlockHead)) return std::nullopt;
-  view.heads_ = bytes.data() + kPartHeadBytes;
-  view.places_ = view.heads_ + view.blocks_ * sizeof(BlockHead);
+  const auto values_at = load_le<std::uint64_t>(bytes.data() + 24);
+  if (values_at < kPartHeadBytes || values_at > bytes.size()) return std::nullopt;
+  const std::uint64_t behind = bytes.size() - values_at;
+  if (view.blocks_ > behind / sizeof(BlockHead) || view.entries_ > behind / value_bytes) return std::nullopt;
+  if (view.entries_ * value_bytes + heads_bytes(view.blocks_) != behind) return std::nullopt;
+  view.places_ = bytes.data() + kPartHeadBytes;
+  view.values_ = bytes.data() + values_at;
+  view.heads_ = view.values_ + view.entries_ * value_bytes;
   std::uint64_t entries = 0, places = 0, next_block = 0;
   for (view.at_ = 0; view.at_ < view.blocks_; ++view.at_) {
     const BlockHead head = view.head();
@@ -137,9 +138,7 @@ std::optional<PartView> PartView::read(std::span<const std::byte> bytes, const B
     places += place_bytes(run, head);
   }
   view.at_ = 0;
-  const std::uint64_t front = aligned(kPartHeadBytes + view.blocks_ * sizeof(BlockHead) + places);
-  if (entries != view.entries_ || front > bytes.size() || entries * value_bytes != bytes.size() - front) return std::nullopt;
-  view.values_ = bytes.data() + front;
+  if (entries != view.entries_ || places > values_at - kPartHeadBytes) return std::nullopt;
   return view;
 }
 

@@ -2,11 +2,13 @@
 // A part: the entries that a sparse vector has in a run of blocks, as one message between the ranks of a call. Not a file format:
 // both sides run the same version. All numbers are little endian.
 //
-//   head        u64 bytes of the part, u64 blocks, u64 entries
-//   block heads a u64 for each block that has entries: block * 2^17 + (1 for a bitmap) * 2^16 + entries - 1; blocks count from the
-//               run's first, and ascend
+//   head        u64 bytes of the part, u64 blocks, u64 entries, u64 where the values begin
 //   places      of each block in turn: a u16 an entry, the low bits of its index, ascending; or a bit for each of its elements
 //   values      of all entries, at a multiple of 8 bytes
+//   block heads a u64 for each block that has entries: block * 2^17 + (1 for a bitmap) * 2^16 + entries - 1; blocks count from the
+//               run's first, and ascend
+//
+// The heads come last and values may lie apart from the places, so that sums are written where they are sent from.
 
 #include <cstdint>
 #include <optional>
@@ -32,7 +34,7 @@ struct BlockRun {
   std::uint32_t first_position(std::uint64_t block) const { return ((first + block) << block_log2) & 0xffff; }
 };
 
-constexpr std::size_t kPartHeadBytes = 24;
+constexpr std::size_t kPartHeadBytes = 32;
 constexpr std::uint64_t kMostSparseCount = std::uint64_t{1} << 63;  // of elements: so many blocks have a number
 
 struct BlockHead {
@@ -62,31 +64,24 @@ Buffer write_part(BufferPool& buffers, const kernels::KernelSet& kernels, const 
 // Writes a part block by block, ascending.
 class PartWriter {
  public:
-  explicit PartWriter(std::size_t value_bytes) : value_bytes_(value_bytes) {}
+  // At most so many entries come.
+  PartWriter(BufferPool& buffers, const BlockRun& run, std::size_t value_bytes, std::size_t most_entries, std::size_t most_blocks);
 
-  void restart(const BlockRun& run) {
-    run_ = run;
-    heads_.clear();
-    entries_ = 0;
-  }
-
-  // Room for the next block's entries, which end() takes: positions and values with kEntrySlack behind.
-  struct Room {
-    std::uint16_t* positions;
-    std::byte* values;
-  };
-  Room begin(std::size_t most_entries);
+  // Room for the next block's entries, of which end() takes some: positions have kEntrySlack behind them.
+  std::uint16_t* positions() const;
+  std::byte* values() const { return part_.data() + values_at_ + entries_ * value_bytes_; }
   void end(std::uint64_t block, std::size_t entries);
 
-  Buffer finish(BufferPool& buffers);
+  Buffer finish();
 
  private:
   BlockRun run_;
   std::size_t value_bytes_;
-  std::vector<BlockHead> heads_;
+  Buffer part_;
+  std::size_t values_at_;
+  std::size_t places_end_ = kPartHeadBytes;
   std::size_t entries_ = 0;
-  std::vector<std::uint16_t> positions_;  // grown, never shrunk: the parts that follow are as large
-  std::vector<std::byte> values_;
+  std::vector<BlockHead> heads_;
 };
 
 // A part as it came in: nothing in it is out of its bounds, but positions may not ascend.
@@ -96,6 +91,7 @@ class PartView {
   static std::optional<PartView> read(std::span<const std::byte> bytes, const BlockRun& run, std::size_t value_bytes);
 
   std::size_t entries() const { return entries_; }
+  std::size_t blocks() const { return blocks_; }
   const std::byte* values() const { return values_; }
 
   // From block to block.

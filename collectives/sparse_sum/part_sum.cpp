@@ -44,14 +44,18 @@ std::optional<Buffer> PartSum::sum(std::span<const std::span<const std::byte>> p
     views_.push_back(*view);
   }
   const FloatEnvironment ieee;
-  if (!writer_) writer_.emplace(out_bytes_);
-  writer_->restart(run);
+  std::size_t entries = 0, blocks = 0;
+  for (const PartView& view : views_) {
+    entries += view.entries();
+    blocks += view.blocks();
+  }
+  PartWriter writer(buffers_, run, out_bytes_, entries, blocks);
   for (;;) {
     std::uint64_t block = UINT64_MAX;
     for (const PartView& view : views_) block = view.at_end() ? block : std::min(block, view.block());
-    if (block == UINT64_MAX) return writer_->finish(buffers_);
+    if (block == UINT64_MAX) return writer.finish();
     take_block(block);
-    sum_block(run, block, *writer_);
+    sum_block(run, block, writer);
   }
 }
 
@@ -76,15 +80,13 @@ const std::byte* PartSum::widened(std::size_t list, const std::byte* values, std
 }
 
 void PartSum::sum_block(const BlockRun& run, std::uint64_t block, PartWriter& writer) {
-  std::size_t most = 0;
-  for (const kernels::EntryList& each : entries_) most += each.count;
-  const PartWriter::Room room = writer.begin(most);
-  const std::size_t size = block_sum_.sum(entries_, run.first_position(block), run.block_elements(), room.positions, sums_begin_);
+  const std::size_t size =
+      block_sum_.sum(entries_, run.first_position(block), run.block_elements(), writer.positions(), sums_begin_);
   if (out_ == PartValues::kAccumulators) {
-    std::memcpy(room.values, sums_begin_, size * out_bytes_);
+    std::memcpy(writer.values(), sums_begin_, size * out_bytes_);
   } else {
     if (divisor_ > 1) reduce_.divide(sums_begin_, size, divisor_);
-    reduce_.narrow(sums_begin_, size, room.values);
+    reduce_.narrow(sums_begin_, size, writer.values());
   }
   writer.end(block, size);
 }

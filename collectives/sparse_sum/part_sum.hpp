@@ -54,7 +54,6 @@ class PartSum {
   std::vector<std::vector<std::byte>> accumulators_;   // by list, where they are widened
   std::vector<std::byte> sums_;                        // of a block, aligned from sums_begin_ on
   std::byte* sums_begin_ = nullptr;
-  std::optional<PartWriter> writer_;
 };
 
 }  // namespace sparcl::collectives

@@ -1,5 +1,5 @@
 #pragma once
-// Buffers that come back: large ones from the system cost a page fault for every page that they touch, each time anew.
+// Buffers of many sizes that one call after the other needs, in segments (segment_pool.hpp), so that none is fresh from the system.
 
 #include <cstddef>
 #include <memory>
@@ -10,8 +10,8 @@ namespace sparcl {
 
 class BufferPool {
  public:
-  // Keeps so many bytes of what nobody holds any more.
-  explicit BufferPool(std::size_t most_kept_bytes = std::size_t{64} << 20);
+  // Has so many bytes at most; what is taken beyond them, or is larger than a segment, comes from the system.
+  explicit BufferPool(std::size_t most_bytes = std::size_t{128} << 20);
 
   // Uninitialised host bytes. They may outlive the pool, and be let go by any thread.
   Buffer take(std::size_t bytes);

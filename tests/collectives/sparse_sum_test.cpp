@@ -203,7 +203,7 @@ TEST(SparseAllReduce, EveryTypeReductionRankCountAndAlgorithmBitForBit) {
 TEST(SparseAllReduce, EveryKindOfSupport) {
   SeededRandom random(2);
   std::uint64_t seed = 1000;
-  constexpr std::uint64_t kCount = 300'000;
+  constexpr std::uint64_t kCount = 140'000;
   using Maker = std::vector<Entries> (*)(int ranks, DataType type, SeededRandom& random);
   const std::pair<const char*, Maker> kinds[] = {
       {"empty on all", [](int ranks, DataType, SeededRandom&) { return std::vector<Entries>(static_cast<std::size_t>(ranks)); }},
@@ -252,7 +252,7 @@ TEST(SparseAllReduce, EveryKindOfSupport) {
       {"in one block",
        [](int ranks, DataType type, SeededRandom& r) {
          std::vector<Entries> all;
-         for (int rank = 0; rank < ranks; ++rank) all.push_back(random_entries(40'000, 0.5, type, r));
+         for (int rank = 0; rank < ranks; ++rank) all.push_back(random_entries(9'000, 0.5, type, r));
          return all;
        }},
       {"unsorted with duplicates", [](int ranks, DataType type, SeededRandom& r) {

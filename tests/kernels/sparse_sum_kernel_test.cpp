@@ -172,6 +172,25 @@ TEST_P(SparseSumKernelsTest, WindowsAndMergesAgree) {
   }
 }
 
+// Where a body takes values as they are, -0 is +0 all the same, alone and twice.
+TEST_P(SparseSumKernelsTest, NegativeZerosAreZeros) {
+  const FloatEnvironment ieee;
+  if (!body().sparse_sum_of(DataType::kFloat32, ReduceOp::kSum).takes_values) return;
+  std::vector<std::uint16_t> positions(100);
+  for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::uint16_t>(3 * i);
+  std::vector<std::byte> values(1 + 4 * positions.size(), std::byte{0});
+  for (std::size_t i = 4; i < values.size(); i += 4) values[i] = std::byte{0x80};
+  const Entries zeros{positions, values}, none;
+  for (const std::size_t other : {0U, 1U}) {
+    const Sum merge = merged(body(), DataType::kFloat32, ReduceOp::kSum, zeros, other == 1 ? zeros : none);
+    const Sum window = summed(body(), DataType::kFloat32, ReduceOp::kSum, {zeros, other == 1 ? zeros : none}, 4096);
+    for (const Sum& sum : {merge, window}) {
+      ASSERT_EQ(sum.size, positions.size());
+      EXPECT_EQ(sum.values(), std::vector<std::byte>(4 * positions.size()));
+    }
+  }
+}
+
 // Positions that came over a wire may be anything: a window keeps them inside.
 TEST_P(SparseSumKernelsTest, PositionsThatDoNotAscendStayInTheWindow) {
   std::mt19937_64 random(5);
