@@ -21,6 +21,8 @@ std::string_view operation_name(std::uint32_t operation) {
       return "sparclAllReduceMasked";
     case CallKind::kAllReduceSparse:
       return "sparclAllReduceSparse";
+    case CallKind::kAllReduceTopK:
+      return "sparclAllReduceTopK";
   }
   return "an unknown operation";
 }

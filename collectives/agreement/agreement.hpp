@@ -35,7 +35,8 @@ enum class CallKind : std::uint32_t {
   kBroadcastUpdate = 2,
   kBroadcastSparse = 3,
   kAllReduceMasked = 4,
-  kAllReduceSparse = 5
+  kAllReduceSparse = 5,
+  kAllReduceTopK = 6
 };
 
 // What a call is about, for the text of a Mismatch: on all ranks of a call the same of these, or none. Only while the round runs.

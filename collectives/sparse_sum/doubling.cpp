@@ -57,7 +57,7 @@ Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic
   const kernels::KernelSet& kernels = *comm.kernels;
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
   const std::uint32_t divisor = call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks) : 1;
-  const std::size_t value_bytes = element_bytes(call.kind.datatype);
+  const std::size_t value_bytes = part_value_bytes(kernels, call.kind.datatype, call.out);
   const std::size_t width = part_value_bytes(kernels, call.kind.datatype, PartValues::kAccumulators);
   const BlockRun run = whole_run(call, ranks);
   PartMessages messages(comm, call.number, traffic);
@@ -65,10 +65,9 @@ Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic
   const Buffer own =
       write_part(*comm.buffers, kernels, run, call.indices, call.values, part_value_bytes(kernels, call.kind.datatype, call.in));
   const std::vector<Split> splits = splits_of(rank, ranks);
-  PartSum widen(*comm.buffers, kernels, call.kind, 1, call.in, splits.empty() ? PartValues::kElements : PartValues::kAccumulators,
-                1);
+  PartSum widen(*comm.buffers, kernels, call.kind, 1, call.in, splits.empty() ? call.out : PartValues::kAccumulators, 1);
   PartSum add(*comm.buffers, kernels, call.kind, 2, PartValues::kAccumulators, PartValues::kAccumulators, 1);
-  PartSum finish(*comm.buffers, kernels, call.kind, 2, PartValues::kAccumulators, PartValues::kElements, divisor);
+  PartSum finish(*comm.buffers, kernels, call.kind, 2, PartValues::kAccumulators, call.out, divisor);
   const std::span<const std::byte> own_bytes[] = {own.bytes()};
   Buffer held = widen.sum(own_bytes, run).value();
   for (const Split& split : splits) {

@@ -123,7 +123,8 @@ std::optional<PartView> PartView::read(std::span<const std::byte> bytes, const B
   const auto values_at = load_le<std::uint64_t>(bytes.data() + 24);
   if (values_at < kPartHeadBytes || values_at > bytes.size()) return std::nullopt;
   const std::uint64_t behind = bytes.size() - values_at;
-  if (view.blocks_ > behind / sizeof(BlockHead) || view.entries_ > behind / value_bytes) return std::nullopt;
+  if (view.blocks_ > behind / sizeof(BlockHead)) return std::nullopt;
+  if (value_bytes > 0 && view.entries_ > behind / value_bytes) return std::nullopt;
   if (view.entries_ * value_bytes + heads_bytes(view.blocks_) != behind) return std::nullopt;
   view.places_ = bytes.data() + kPartHeadBytes;
   view.values_ = bytes.data() + values_at;

@@ -35,11 +35,12 @@ Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& 
     }
     parts.push_back(arrival.part.bytes());
   }
-  PartSum sum(*comm.buffers, *comm.kernels, call.kind, parts.size(), call.in, PartValues::kElements,
+  PartSum sum(*comm.buffers, *comm.kernels, call.kind, parts.size(), call.in, call.out,
               call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks) : 1);
   const std::optional<Buffer> total = sum.sum(parts, run);
   if (!total) co_return refuse_part(comm, static_cast<int>(sum.refused()));
-  call.result->take(*total, PartView::read(total->bytes(), run, element_bytes(call.kind.datatype)).value(), run);
+  call.result->take(
+      *total, PartView::read(total->bytes(), run, part_value_bytes(*comm.kernels, call.kind.datatype, call.out)).value(), run);
   Task departure = messages.wait_sent();
   co_return co_await departure;
 }

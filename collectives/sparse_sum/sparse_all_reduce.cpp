@@ -93,14 +93,6 @@ CallFingerprint fingerprint_of(const SparseAllReduceCall& call, std::uint8_t for
   return fingerprint;
 }
 
-// What an exact sum must move at least: each entry once, and each sum to all but those that made it.
-std::uint64_t bound_bytes(const SumShape& shape, std::uint64_t own, std::uint64_t all) {
-  const double p = shape.ranks, entries = static_cast<double>(own) + static_cast<double>(all) * std::max(0.0, p - 2) / p;
-  const double density = shape.count > 0 ? static_cast<double>(all) / static_cast<double>(shape.count) : 0;
-  const double place_bits = density > 0 && density < 1 ? -std::log2(density) - (1 - density) / density * std::log2(1 - density) : 0;
-  return static_cast<std::uint64_t>(entries * (static_cast<double>(shape.value_bytes) + place_bits / 8));
-}
-
 }  // namespace
 
 Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllReduceCall& call, CallReport& report) {
@@ -151,7 +143,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   report.nnz_in = call.indices.size();
   report.nnz_out = call.out_nnz;
   report.dense_bytes = call.count * element_bytes(call.kind.datatype);
-  report.bound_bytes = ranks > 1 ? bound_bytes(shape, entries.indices().size(), call.out_nnz) : 0;
+  report.bound_bytes = exact_sum_bytes(shape, entries.indices().size(), call.out_nnz);
   report.seconds_predicted = plan.seconds;
   report.seconds_exchange = transport.now() - exchange_begin;
   report.seconds = transport.now() - begin;

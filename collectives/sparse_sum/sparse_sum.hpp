@@ -24,7 +24,8 @@ class SparseResult {
 struct SparseSumCall {
   std::span<const std::uint64_t> indices;  // ascend strictly, below count
   const std::byte* values = nullptr;
-  PartValues in = PartValues::kElements;  // what they are, on all ranks
+  PartValues in = PartValues::kElements;   // what they are, on all ranks
+  PartValues out = PartValues::kElements;  // what the result's are to be; means are of elements only
   std::uint64_t count = 0;
   SumKind kind;
   std::uint64_t most_entries = 0;  // that a rank has
@@ -60,6 +61,10 @@ struct SparseSumPlan {
 std::uint8_t forced_row(std::string_view name);
 // The cheapest row; forced_name ("auto": none) narrows the choice and is valid.
 SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, std::string_view forced_name);
+
+// What an exact sum must send from a rank of `own` entries at least: each once, and each of the sum's `all` to those that did not
+// make it (holder-owned reduction), at the entropy of where they lie.
+std::uint64_t exact_sum_bytes(const SumShape& shape, std::uint64_t own, std::uint64_t all);
 
 // Blocks of the index space, small enough that each rank has some.
 unsigned block_log2_for(std::uint64_t count, int ranks);

@@ -35,8 +35,8 @@ class SplitExchange {
         whole_(whole_run(call, ranks_)),
         groups_(groups_of(whole_.blocks, call.most_entries, ranks_)),
         in_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
-        out_bytes_(element_bytes(call.kind.datatype)),
-        sum_(*comm.buffers, *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in, PartValues::kElements,
+        out_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.out)),
+        sum_(*comm.buffers, *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in, call.out,
              call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks_) : 1),
         rest_(call.indices),
         rest_values_(call.values) {}

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <numeric>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "sparcl/sparcl_mpi.h"
 #include "tests/support/mpi_end.hpp"
 #include "tests/support/own_objects.hpp"
+#include "tests/support/sparse_parties.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -68,6 +70,23 @@ TEST(MpiApi, MaskedAllReduceSumsTheMaskAndLeavesTheRest) {
       EXPECT_TRUE(values == expected) << "rank " << world_rank() << ", count " << count << ", step " << step;
     }
   }
+}
+
+TEST(MpiApi, SparseVectorsAreSummedByEveryAlgorithm) {
+  std::uint64_t seed = 0;
+  for (const char* algorithm : {"auto", "gather", "doubling", "split"}) {
+    setenv("SPARCL_ALGO_ALLREDUCE_SPARSE", algorithm, 1);
+    Comm comm = Comm::mpi(MPI_COMM_WORLD);
+    for (const Supports supports : kAllSupports) {
+      for (const sparclDataType_t type : kSparseTypes) {
+        if (++seed % 2 == 0) continue;  // half of them: in time
+        EXPECT_EQ(check_sparse_sum(comm.get(), supports, 30'000, type, seed, seed % 3 == 0), "")
+            << algorithm << ", support " << static_cast<int>(supports) << ", type " << type;
+      }
+    }
+    EXPECT_EQ(check_sparse_sum(comm.get(), Supports::kGiantRank, 1'000'000, sparclFloat32, 1, false), "") << algorithm;
+  }
+  unsetenv("SPARCL_ALGO_ALLREDUCE_SPARSE");
 }
 
 TEST(MpiApi, ModelStaysInStepOverManyVersions) {

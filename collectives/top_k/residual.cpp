@@ -1,0 +1,105 @@
+#include "collectives/top_k/residual.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "src/base/float_environment.hpp"
+#include "src/base/number.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::size_t kChunk = 1024;  // elements: what is between stays in the nearest cache
+
+// Rounds or widens in chunks, as the kernels want accumulators aligned.
+struct alignas(kernels::kAccumulatorAlignment) Chunk {
+  std::byte bytes[kChunk * 8];
+};
+
+}  // namespace
+
+void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* accumulators, std::size_t count,
+                   std::byte* sent) {
+  const FloatEnvironment ieee;
+  const kernels::ReduceKernels& reduce = kernels.reduce_of(wire.sent);
+  const std::size_t in = element_bytes(wire.accumulator), out = element_bytes(wire.sent);
+  Chunk chunk;
+  for (std::size_t i = 0; i < count; i += kChunk) {
+    const std::size_t own = std::min(kChunk, count - i);
+    std::memcpy(chunk.bytes, accumulators + i * in, own * in);
+    reduce.narrow(chunk.bytes, own, sent + i * out);
+  }
+}
+
+void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count,
+                     std::byte* accumulators) {
+  const FloatEnvironment ieee;
+  const kernels::ReduceKernels& reduce = kernels.reduce_of(wire.sent);
+  const std::size_t in = element_bytes(wire.sent), out = element_bytes(wire.accumulator);
+  Chunk chunk;
+  for (std::size_t i = 0; i < count; i += kChunk) {
+    const std::size_t own = std::min(kChunk, count - i);
+    reduce.widen(sent + i * in, own, chunk.bytes);
+    std::memcpy(accumulators + i * out, chunk.bytes, own * out);
+  }
+}
+
+void subtract_sent(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* sent,
+                   std::byte* residual) {
+  const std::size_t width = element_bytes(wire.accumulator);
+  kernels::ScatterKernel* const scatter = kernels.of(wire.accumulator).scatter;
+  const FloatEnvironment ieee;
+  std::vector<std::byte> rest(65536 * width);  // of a block: zeros, where all was sent
+  for (const Support::Block& block : support.blocks()) {
+    std::byte* const at = residual + block.base * width;
+    if (!wire.is_exact()) {  // accumulators are float32
+      kernels.of(wire.accumulator).gather(at, support.positions(block), block.count, 0, rest.data(), {});
+      std::vector<float> decoded(block.count);
+      widen_from_wire(kernels, wire, sent + block.first * element_bytes(wire.sent), block.count,
+                      reinterpret_cast<std::byte*>(decoded.data()));
+      for (std::size_t i = 0; i < block.count; ++i) {
+        float value;
+        std::memcpy(&value, rest.data() + i * width, width);
+        value = value == decoded[i] || std::isnan(value) ? 0.0F : value - decoded[i];
+        std::memcpy(rest.data() + i * width, &value, width);
+      }
+    }
+    scatter(at, support.positions(block), block.count, 0, rest.data(), {});
+  }
+}
+
+void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype, const Support& support, const std::byte* values,
+                         const std::byte* residual, std::byte* accumulators) {
+  const DataType accumulator = kernels::accumulator_type(datatype);
+  if (residual != nullptr) {
+    support.gather(residual, element_bytes(accumulator), accumulators);
+    return;
+  }
+  std::vector<std::byte> elements(support.size() * element_bytes(datatype));
+  support.gather(values, element_bytes(datatype), elements.data());
+  widen_from_wire(kernels, {accumulator, datatype}, elements.data(), support.size(), accumulators);
+}
+
+void divide_accumulators(const kernels::KernelSet& kernels, DataType datatype, std::byte* accumulators, std::size_t count,
+                         std::uint32_t divisor) {
+  const FloatEnvironment ieee;
+  const kernels::ReduceKernels& reduce = kernels.reduce_of(datatype);
+  const std::size_t width = reduce.accumulator_bytes;
+  Chunk chunk;
+  for (std::size_t i = 0; i < count; i += kChunk) {
+    const std::size_t own = std::min(kChunk, count - i);
+    std::memcpy(chunk.bytes, accumulators + i * width, own * width);
+    reduce.divide(chunk.bytes, own, divisor);
+    std::memcpy(accumulators + i * width, chunk.bytes, own * width);
+  }
+}
+
+double mass_of(DataType accumulator, const std::byte* accumulators, std::size_t count) {
+  double mass = 0;
+  for (std::size_t i = 0; i < count; ++i) mass += std::abs(load_number(accumulator, accumulators + i * element_bytes(accumulator)));
+  return mass;
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,41 @@
+#pragma once
+// What a rank sends of its selected elements, and what stays behind.
+
+#include <cstdint>
+
+#include "collectives/top_k/support.hpp"
+#include "src/base/data_type.hpp"
+
+namespace sparcl::collectives {
+
+// How a value is rounded before it is sent.
+struct WireType {
+  DataType accumulator;  // of the call's elements
+  DataType sent;         // one whose sums have these accumulators
+
+  bool is_exact() const { return accumulator == sent; }
+};
+
+// sent[i]: accumulators[i], rounded. Any alignment of `sent`.
+void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* accumulators, std::size_t count,
+                   std::byte* sent);
+
+// What the receivers see of it, as accumulators.
+void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count,
+                     std::byte* accumulators);
+
+// residual[i] -= what was sent of it, for all elements of the support: +0 where that was all of it, infinities and NaN among them.
+void subtract_sent(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* sent,
+                   std::byte* residual);
+
+// acc of the support's elements: of the residual, where there is one, else of the caller's elements.
+void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype, const Support& support, const std::byte* values,
+                         const std::byte* residual, std::byte* accumulators);
+
+void divide_accumulators(const kernels::KernelSet& kernels, DataType datatype, std::byte* accumulators, std::size_t count,
+                         std::uint32_t divisor);
+
+// The sum of |what was sent|.
+double mass_of(DataType accumulator, const std::byte* accumulators, std::size_t count);
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,298 @@
+#include "collectives/top_k/top_k_all_reduce.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "collectives/agreement/agreement.hpp"
+#include "collectives/all_reduce/dense.hpp"
+#include "collectives/sparse_sum/sparse_sum.hpp"
+#include "collectives/top_k/residual.hpp"
+#include "collectives/top_k/selection.hpp"
+#include "collectives/top_k/support.hpp"
+#include "src/base/failpoint.hpp"
+#include "src/base/number.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::uint8_t kAgreement = 0;
+constexpr std::uint8_t kSupportLane = 5;  // behind those of dense and sparse sums
+
+// What a call works with, once the ranks have agreed.
+struct Plan {
+  const kernels::KernelSet& kernels;
+  const TopKCall& call;
+  WireType wire;
+  int ranks;
+
+  std::size_t accumulator_bytes() const { return element_bytes(wire.accumulator); }
+};
+
+WireType wire_of(const TopKCall& call) {
+  const DataType accumulator = kernels::accumulator_type(call.datatype);
+  const bool is_rounded = call.wire == TopKWire::kBfloat16 && accumulator == DataType::kFloat32;
+  return {accumulator, is_rounded ? DataType::kBfloat16 : call.datatype};
+}
+
+Support support_of(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices) {
+  Support support(kernels);
+  for (const std::uint64_t index : indices) support.append(index);
+  return support;
+}
+
+// Sums of sparse vectors, as accumulators, become the caller's elements.
+void write_sums(const Plan& plan, const Support& support, std::vector<std::byte>& sums) {
+  const TopKCall& call = plan.call;
+  const std::size_t width = element_bytes(call.datatype);
+  std::vector<std::byte> elements(support.size() * width);
+  if (call.is_mean)
+    divide_accumulators(plan.kernels, call.datatype, sums.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
+  round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, sums.data(), support.size(), elements.data());
+  write_supported(plan.kernels, support, elements.data(), width, call.count, call.receive);
+}
+
+// Values in a row, reduced where they are.
+class ContiguousValues final : public DenseValues {
+ public:
+  ContiguousValues(std::byte* values, std::size_t width) : values_(values), width_(width) {}
+  void pack(std::uint64_t first, std::uint64_t count, std::byte* into) const override {
+    std::memcpy(into, values_ + first * width_, count * width_);
+  }
+  void unpack(std::uint64_t first, std::uint64_t count, const std::byte* from) override {
+    std::memcpy(values_ + first * width_, from, count * width_);
+  }
+
+ private:
+  std::byte* values_;
+  std::size_t width_;
+};
+
+// The elements that any rank has selected: everyone's are sent to everyone.
+Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCall& call, std::span<const std::uint64_t> own,
+                     Support& all, Traffic& traffic) {
+  const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
+  const BlockRun run{0, (call.count >> 16) + ((call.count & 0xffff) != 0 ? 1 : 0), 16};
+  const std::uint64_t most_bytes = most_part_bytes(run, call.k, 0);
+  PartMessages messages(comm, number, traffic);
+  std::vector<PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
+  for (int step = 1; step < ranks; ++step) {
+    const int peer = (rank + ranks - step) % ranks;
+    arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kSupportLane, most_bytes);
+  }
+  arrivals[static_cast<std::size_t>(rank)].part = write_part(*comm.buffers, *comm.kernels, run, own, nullptr, 0);
+  for (int step = 1; step < ranks; ++step)
+    messages.send((rank + step) % ranks, kSupportLane, arrivals[static_cast<std::size_t>(rank)].part);
+  std::vector<std::span<const std::byte>> parts;
+  for (PartMessages::Arrival& arrival : arrivals) {
+    if (arrival.peer >= 0) {
+      Task waiting = messages.wait(arrival, most_bytes, "what its peer selected");
+      const Status alive = co_await waiting;
+      if (!alive.ok()) co_return alive;
+    }
+    parts.push_back(arrival.part.bytes());
+  }
+  if (!all.unite(parts, run, call.count)) co_return refuse_part(comm, rank == 0 ? ranks - 1 : 0);
+  Task departure = messages.wait_sent();
+  co_return co_await departure;
+}
+
+// Mode union: a dense sum of all ranks' values at the union.
+Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& plan, const Selected& selected, CallReport& report) {
+  const TopKCall& call = plan.call;
+  Support support(plan.kernels);
+  Task gathering = gather_supports(comm, number, call, selected.indices, support, report.traffic);
+  Status alive = co_await gathering;
+  if (!alive.ok()) co_return alive;
+
+  // What this rank sends: acc, rounded. Elements that are rounded further travel as accumulators, as sums are not rounded twice.
+  const bool as_elements = plan.wire.sent == call.datatype;
+  const DataType travelling = as_elements ? call.datatype : plan.wire.accumulator;
+  std::vector<std::byte> accumulators(support.size() * plan.accumulator_bytes());
+  std::vector<std::byte> sent(support.size() * std::max(element_bytes(plan.wire.sent), element_bytes(call.datatype)));
+  gather_accumulators(plan.kernels, call.datatype, support, call.send,
+                      call.feedback != nullptr ? call.feedback->residual() : nullptr, accumulators.data());
+  round_to_wire(plan.kernels, plan.wire, accumulators.data(), support.size(), sent.data());
+  if (!as_elements) widen_from_wire(plan.kernels, plan.wire, sent.data(), support.size(), accumulators.data());
+  if (call.feedback != nullptr) {
+    subtract_sent(plan.kernels, plan.wire, support, sent.data(), call.feedback->residual());
+    call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, accumulators.data(), support.size());
+  }
+  std::vector<std::byte>& values = as_elements ? sent : accumulators;
+  ContiguousValues in_place(values.data(), element_bytes(travelling));
+  const DensePlan dense = plan_dense(link_cost(comm.engine->transport()), plan.ranks, values.size(), comm.all_reduce_algorithm);
+  const DenseCall sum{support.size(), travelling, {kernels::ReduceOp::kSum, call.is_mean}, &in_place, number};
+  Task exchange = dense.row->run(comm, sum, report.traffic);
+  alive = co_await exchange;
+  if (!alive.ok()) co_return alive;
+  if (!as_elements)
+    round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, accumulators.data(), support.size(), sent.data());
+  write_supported(plan.kernels, support, sent.data(), element_bytes(call.datatype), call.count, call.receive);
+  report.algorithm = dense.row->name;
+  report.seconds_predicted = dense.seconds;
+  report.nnz_out = support.size();
+  co_return Status();
+}
+
+// Collects a sparse sum.
+class CollectedSum final : public SparseResult {
+ public:
+  CollectedSum(const kernels::KernelSet& kernels, std::size_t width) : kernels_(kernels), width_(width), support(kernels) {}
+  void take(const Buffer&, const PartView& part, const BlockRun& run) override {
+    sums.insert(sums.end(), part.values(), part.values() + part.entries() * width_);
+    for (PartView view = part; !view.at_end(); view.next()) {
+      if (view.is_bitmap()) scratch_.resize(run.block_elements() + kernels::kEntrySlack);
+      support.append(run.base_of(view.block()), view.positions(kernels_, scratch_.data()), view.block_entries());
+    }
+  }
+
+ private:
+  const kernels::KernelSet& kernels_;
+  std::size_t width_;
+  std::vector<std::uint16_t> scratch_;
+
+ public:
+  Support support;
+  std::vector<std::byte> sums;  // accumulators
+};
+
+// Keeps the k largest sums; of equal ones those with the lower index.
+void keep_largest(const Plan& plan, CollectedSum& sum) {
+  if (sum.support.size() <= plan.call.k) return;
+  Candidates candidates(plan.wire.accumulator);
+  candidates.reserve(sum.support.size());
+  for (const Support::Block& block : sum.support.blocks()) {
+    std::memcpy(candidates.tail(), sum.sums.data() + block.first * plan.accumulator_bytes(),
+                block.count * plan.accumulator_bytes());
+    candidates.add(block.base, sum.support.positions(block), block.count);
+  }
+  (void)candidates.cut(0, plan.call.k);
+  sum.support = support_of(plan.kernels, candidates.indices());
+  sum.sums.assign(candidates.accumulators(), candidates.accumulators() + candidates.size() * plan.accumulator_bytes());
+}
+
+// The entries of this rank whose elements are kept.
+struct SentEntries {
+  Support support;
+  std::vector<std::byte> sent;
+};
+SentEntries kept_entries(const Plan& plan, const Selected& selected, const std::vector<std::byte>& sent, const Support& kept) {
+  SentEntries own{Support(plan.kernels), {}};
+  const std::size_t width = element_bytes(plan.wire.sent);
+  std::size_t i = 0;
+  for (const Support::Block& block : kept.blocks()) {
+    const std::uint16_t* const positions = kept.positions(block);
+    for (std::size_t j = 0; j < block.count; ++j) {
+      const std::uint64_t index = block.base + positions[j];
+      while (i < selected.indices.size() && selected.indices[i] < index) ++i;
+      if (i == selected.indices.size()) return own;
+      if (selected.indices[i] != index) continue;
+      own.support.append(index);
+      own.sent.insert(own.sent.end(), sent.begin() + static_cast<std::ptrdiff_t>(i * width),
+                      sent.begin() + static_cast<std::ptrdiff_t>((i + 1) * width));
+    }
+  }
+  return own;
+}
+
+// Modes selected and global: a sparse sum of what the ranks selected.
+Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& plan, const Selected& selected, CallReport& report) {
+  const TopKCall& call = plan.call;
+  std::vector<std::byte> sent(selected.indices.size() * element_bytes(plan.wire.sent));
+  round_to_wire(plan.kernels, plan.wire, selected.accumulators, selected.indices.size(), sent.data());
+  CollectedSum collected(plan.kernels, plan.accumulator_bytes());
+  SparseSumCall sum;
+  sum.indices = selected.indices;
+  sum.values = sent.data();
+  sum.out = PartValues::kAccumulators;
+  sum.count = call.count;
+  sum.kind = {plan.wire.sent, {kernels::ReduceOp::kSum, false}, call.determinism};
+  sum.most_entries = call.k;
+  sum.number = number;
+  sum.result = &collected;
+  const SumShape shape{plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)};
+  const SparseSumPlan row = plan_sparse_sum(link_cost(comm.engine->transport()), shape, call.algorithm);
+  Task exchange = row.row->run(comm, sum, report.traffic);
+  const Status alive = co_await exchange;
+  if (!alive.ok()) co_return alive;
+
+  if (call.mode == TopKMode::kGlobal) keep_largest(plan, collected);
+  if (call.feedback != nullptr) {
+    const SentEntries own = kept_entries(plan, selected, sent, collected.support);
+    subtract_sent(plan.kernels, plan.wire, own.support, own.sent.data(), call.feedback->residual());
+    std::vector<std::byte> decoded(own.support.size() * plan.accumulator_bytes());
+    widen_from_wire(plan.kernels, plan.wire, own.sent.data(), own.support.size(), decoded.data());
+    call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, decoded.data(), own.support.size());
+  }
+  write_sums(plan, collected.support, collected.sums);
+  report.algorithm = row.row->name;
+  report.seconds_predicted = row.seconds;
+  report.nnz_out = collected.support.size();
+  co_return Status();
+}
+
+void note_selection(Feedback& feedback, DataType type, const Selected& selected) {
+  ++feedback.stats.calls;
+  feedback.stats.selected = selected.indices.size();
+  feedback.stats.passes = selected.passes;
+  feedback.stats.drift = threshold_drift(type, feedback.least, selected.least);
+  feedback.least = selected.least;
+}
+
+CallFingerprint fingerprint_of(const TopKCall& call) {
+  CallFingerprint fingerprint;
+  fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceTopK);
+  fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
+  fingerprint.reduction = call.is_mean ? kMeanReduction : static_cast<std::uint8_t>(kernels::ReduceOp::kSum);
+  fingerprint.algorithm = forced_row(call.algorithm);
+  fingerprint.count = call.count;
+  fingerprint.detail = call.k << 8 | static_cast<std::uint64_t>(call.mode) << 4 | static_cast<std::uint64_t>(call.wire) << 2 |
+                       static_cast<std::uint64_t>(call.determinism);
+  return fingerprint;
+}
+
+}  // namespace
+
+Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report) {
+  Engine& engine = *comm.engine;
+  if (!engine.health().ok()) co_return engine.health();
+  Transport& transport = engine.transport();
+  SPARCL_FAILPOINT("allreduce.begin");
+  const double begin = transport.now();
+  Status verdict;
+  Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(call), call.refusal, verdict);
+  Status alive = co_await agreement;
+  if (!alive.ok()) co_return alive;
+  if (!verdict.ok()) {
+    transport.close({number, kAgreement});
+    co_return verdict;
+  }
+  SPARCL_FAILPOINT("allreduce.agreed");
+
+  const double select_begin = transport.now();
+  const Plan plan{*comm.kernels, call, wire_of(call), transport.size()};
+  Selection selection(call.datatype, *comm.kernels);
+  std::byte* const residual = call.feedback != nullptr ? call.feedback->residual() : nullptr;
+  const Selected selected =
+      selection.select(call.send, residual, call.count, call.k, call.feedback != nullptr ? call.feedback->least : 0);
+  if (call.feedback != nullptr) note_selection(*call.feedback, call.datatype, selected);
+  report.seconds_select = transport.now() - select_begin;
+
+  const double exchange_begin = transport.now();
+  Task exchange = call.mode == TopKMode::kUnion ? sum_at_union(comm, number, plan, selected, report)
+                                                : sum_selected(comm, number, plan, selected, report);
+  alive = co_await exchange;
+  if (!alive.ok()) co_return alive;
+  SPARCL_FAILPOINT("allreduce.reduced");
+  report.nnz_in = selected.indices.size();
+  report.dense_bytes = call.count * element_bytes(call.datatype);
+  report.bound_bytes =
+      exact_sum_bytes({plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)}, report.nnz_in, report.nnz_out);
+  report.seconds_exchange = transport.now() - exchange_begin;
+  report.seconds = transport.now() - begin;
+  report.applied = true;
+  for (std::uint8_t lane = kAgreement; lane <= kSupportLane + 1; ++lane) transport.close({number, lane});
+  co_return Status();
+}
+
+}  // namespace sparcl::collectives

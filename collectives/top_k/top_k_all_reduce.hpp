@@ -1,0 +1,37 @@
+#pragma once
+// All-reduce of the largest elements of each rank, with error feedback (sparclAllReduceTopK): agree, select, exchange, write.
+
+#include <cstdint>
+#include <string>
+
+#include "collectives/comm_context.hpp"
+#include "collectives/engine/engine.hpp"
+#include "collectives/top_k/feedback.hpp"
+
+namespace sparcl::collectives {
+
+// Whose values are summed: at the union of what the ranks selected, of all ranks (kUnion); of those that selected the element, at
+// all of these (kSelected), or at the k largest sums (kGlobal).
+enum class TopKMode : std::uint8_t { kUnion, kSelected, kGlobal };
+// What values are rounded to before they are sent; sums are of what was sent.
+enum class TopKWire : std::uint8_t { kSameType, kBfloat16 };
+
+struct TopKCall {
+  Status refusal;  // of the caller's arguments on this rank
+  const std::byte* send = nullptr;
+  std::byte* receive = nullptr;  // may be `send`
+  std::uint64_t count = 0;
+  std::uint64_t k = 0;
+  DataType datatype = DataType::kFloat32;
+  bool is_mean = false;
+  Feedback* feedback = nullptr;  // nullptr: the rest is discarded
+  TopKMode mode = TopKMode::kUnion;
+  TopKWire wire = TopKWire::kSameType;
+  Determinism determinism = Determinism::kCanonical;
+  std::string algorithm = "auto";  // of the sparse sum; in mode union of the dense one
+};
+
+// After the ranks have agreed the residual is written: an error that ends the comm leaves acc in it.
+Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report);
+
+}  // namespace sparcl::collectives
