@@ -46,7 +46,6 @@ struct CallReport {
   double dropped_l2 = 0;          // root of a lossy update
   double seconds = 0;
   double seconds_predicted = 0;
-  double seconds_select = 0;
   double seconds_exchange = 0;
   bool applied = false;
 };

@@ -39,19 +39,19 @@ bool Support::unite(std::span<const std::span<const std::byte>> parts, const Blo
     std::fill(bits.begin(), bits.end(), 0);
     for (PartView& view : views) {
       if (view.at_end() || view.block() != block) continue;
-      const std::uint16_t* const positions = view.positions(kernels_, scratch.data());
+      const std::uint16_t* const positions = view.positions(*kernels_, scratch.data());
       for (std::size_t i = 0; i < view.block_entries(); ++i) bits[positions[i] / 64] |= std::uint64_t{1} << (positions[i] % 64);
       view.next();
     }
     const std::size_t found =
-        kernels_.lists.find_marks(reinterpret_cast<const std::byte*>(bits.data()), 0, kFrame, kFrame, scratch.data());
+        kernels_->lists.find_marks(reinterpret_cast<const std::byte*>(bits.data()), 0, kFrame, kFrame, scratch.data());
     if (run.base_of(block) + scratch[found - 1] >= count) return false;
     append(run.base_of(block), scratch.data(), found);
   }
 }
 
 void Support::gather(const std::byte* array, std::size_t width, std::byte* values) const {
-  kernels::GatherKernel* const take = of_width(kernels_, width).gather;
+  kernels::GatherKernel* const take = of_width(*kernels_, width).gather;
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     const Block& block = blocks_[b];
     kernels::Upcoming next;

@@ -18,7 +18,7 @@ class Support {
     std::size_t count = 0;
   };
 
-  explicit Support(const kernels::KernelSet& kernels) : kernels_(kernels) {}
+  explicit Support(const kernels::KernelSet& kernels) : kernels_(&kernels) {}
 
   // Elements that lie behind all that are there.
   void append(std::uint64_t base, const std::uint16_t* positions, std::size_t count);
@@ -39,7 +39,7 @@ class Support {
   void gather(const std::byte* array, std::size_t width, std::byte* values) const;
 
  private:
-  const kernels::KernelSet& kernels_;
+  const kernels::KernelSet* kernels_;
   std::vector<Block> blocks_;
   std::vector<std::uint16_t> positions_;
 };

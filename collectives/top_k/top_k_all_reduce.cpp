@@ -276,7 +276,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   const Selected selected =
       selection.select(call.send, residual, call.count, call.k, call.feedback != nullptr ? call.feedback->least : 0);
   if (call.feedback != nullptr) note_selection(*call.feedback, call.datatype, selected);
-  report.seconds_select = transport.now() - select_begin;
+  report.traffic.produce_seconds = transport.now() - select_begin;
 
   const double exchange_begin = transport.now();
   Task exchange = call.mode == TopKMode::kUnion ? sum_at_union(comm, number, plan, selected, report)

@@ -391,6 +391,39 @@ SPARCL_API sparclResult_t sparclFeedbackGetResidual(sparclFeedback_t feedback, c
 
 SPARCL_API sparclResult_t sparclFeedbackDestroy(sparclFeedback_t feedback);
 
+/* ---- top-k ----
+ * All-reduce of the largest elements of each rank; collective over comm. acc = sendbuff + residual. Each rank selects the min(k,
+ * non-zeros) elements of acc with the largest magnitude (NaN > infinity > finite, ties to the lower index) and sends what the mode says;
+ * what it did not send stays in the residual, so that results and residuals together are the inputs.
+ *  sendbuff: count elements, only read. recvbuff: as many, all of them written: the sums, or with sparclAvg the sums over the number of
+ *  ranks, and +0 elsewhere; it may be sendbuff. k: the same on all ranks. op: sparclSum or sparclAvg.
+ *  datatype: float64, float32, float16, bfloat16, float8, int32, uint32, int64, uint64.
+ *  feedback: of this rank, of the same count and datatype; NULL: the rest is discarded. One call at a time may use it.
+ * After an error that all ranks are told of (arguments, sparclMismatch) outputs and residuals are as before. After one that ends the
+ * communicator recvbuff may hold some of the result, and the residual sendbuff + residual without what was sent, if anything was. */
+SPARCL_API sparclResult_t sparclAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
+                                              sparclRedOp_t op, sparclFeedback_t feedback, sparclComm_t comm, sparclStream_t stream);
+
+/* union: every rank gives its acc at all elements that any rank selected. selected: only the ranks that selected an element give theirs.
+ * global: as selected, but the k largest sums alone are kept, and the others' elements stay in the residuals. */
+typedef enum { sparclTopKUnion = 0, sparclTopKSelected = 1, sparclTopKGlobal = 2 } sparclTopKMode_t;
+
+typedef struct {
+  size_t size;           /* of this struct: set by SPARCL_TOPK_OPTIONS_INITIALIZER */
+  int mode;              /* a sparclTopKMode_t */
+  const char* algorithm; /* of the exchange: of selected and global "auto", "gather", "doubling", "split"; NULL: the setting */
+  int wire;              /* what values are rounded to before they are sent: 0 the datatype, 1 bfloat16 (floats of up to 32 bits); what is
+                            rounded off stays in the residual. 2 (int8): sparclUnsupported so far. Mode union sends float32 with 1 */
+  int determinism;       /* sparclDeterminism...; 0: the communicator's */
+} sparclTopKOptions_t;
+#define SPARCL_TOPK_OPTIONS_INITIALIZER \
+  { sizeof(sparclTopKOptions_t), 0, NULL, 0, 0 }
+
+/* options may be NULL. */
+SPARCL_API sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
+                                                sparclRedOp_t op, sparclFeedback_t feedback, const sparclTopKOptions_t* options,
+                                                sparclComm_t comm, sparclStream_t stream);
+
 /* ---- requests: the non-blocking twins ----
  * Arguments must stay valid until the request is done. Several may be in flight on one communicator; all ranks start them in the
  * same order. They move on inside sparclTest, sparclWait and the blocking calls of the same communicator. */
@@ -413,6 +446,13 @@ SPARCL_API sparclResult_t sparclIAllReduceSparse(const void* values, const uint6
                                                  uint64_t* out_indices, size_t* out_nnz, size_t out_capacity,
                                                  sparclDataType_t datatype, sparclRedOp_t op, sparclComm_t comm,
                                                  sparclRequest_t* request);
+
+SPARCL_API sparclResult_t sparclIAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
+                                               sparclRedOp_t op, sparclFeedback_t feedback, sparclComm_t comm,
+                                               sparclRequest_t* request);
+SPARCL_API sparclResult_t sparclIAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k,
+                                                 sparclDataType_t datatype, sparclRedOp_t op, sparclFeedback_t feedback,
+                                                 const sparclTopKOptions_t* options, sparclComm_t comm, sparclRequest_t* request);
 
 /* Moves things on without blocking. *done = 1: the call is over, its result is returned, and *request is set to NULL. report may be
  * NULL. */

@@ -388,6 +388,17 @@ class Comm {
     return report();
   }
 
+  // received: as long as `sent`, and may be it. feedback: of as many elements; nullptr: what is not sent is discarded.
+  template <class T>
+  Report all_reduce_top_k(std::span<const std::type_identity_t<T>> sent, std::span<T> received, std::size_t k, Feedback* feedback,
+                          const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER, sparclRedOp_t op = sparclSum) {
+    if (sent.size() != received.size()) refuse("all_reduce_top_k: sent and received differ in length");
+    check(sparclAllReduceTopKEx(sent.data(), received.data(), sent.size(), k, data_type<T>(), op,
+                                feedback != nullptr ? feedback->get() : nullptr, &options, get(), nullptr),
+          get());
+    return report();
+  }
+
   Report report() const {
     Report report = SPARCL_REPORT_INITIALIZER;
     check(sparclCommLastReport(get(), &report), get());

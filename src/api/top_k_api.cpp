@@ -1,0 +1,155 @@
+// The top-k all-reduce behind the C interface. Bad arguments do not return early: the rank takes part with its refusal.
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "collectives/sparse_sum/sparse_sum.hpp"
+#include "collectives/top_k/selection.hpp"
+#include "collectives/top_k/top_k_all_reduce.hpp"
+#include "src/api/call.hpp"
+#include "src/api/call_checks.hpp"
+#include "src/api/feedback_handle.hpp"
+
+namespace sparcl::api {
+namespace {
+
+class TopKRequest final : public Call {
+ public:
+  TopKRequest(collectives::TopKCall call, sparclFeedback* feedback) : call_(std::move(call)) {
+    if (!call_.refusal.ok() || feedback == nullptr) return;
+    feedback_ = feedback;
+    call_.feedback = &feedback->feedback;
+    ++feedback_->calls_in_flight;
+  }
+  ~TopKRequest() override {
+    if (feedback_ != nullptr) --feedback_->calls_in_flight;
+  }
+  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
+    return collectives::all_reduce_top_k(context, number, call_, report);
+  }
+  flight::CallNote note() const override {
+    return {.operation = "AllReduceTopK", .count = call_.count, .datatype = static_cast<int>(call_.datatype)};
+  }
+  void complete(const Status&) override {}
+
+ private:
+  collectives::TopKCall call_;
+  sparclFeedback* feedback_ = nullptr;
+};
+
+struct TopKArguments {
+  const void* send;
+  void* receive;
+  size_t count, k;
+  int datatype, op;
+  sparclFeedback* feedback;
+  const sparclTopKOptions_t* options;
+};
+
+bool is_sum_algorithm(std::string_view name) { return name == "auto" || collectives::forced_row(name) != 0; }
+
+Status check_options(const sparclTopKOptions_t& options) {
+  if (options.mode < sparclTopKUnion || options.mode > sparclTopKGlobal) {
+    return Status(Code::kInvalidArgument, fmt::format("options.mode = {} is no sparclTopKMode_t", options.mode));
+  }
+  if (options.wire == 2) return Status(Code::kUnsupported, "options.wire = 2 (int8) is not there yet: 0 or 1 (bfloat16)");
+  if (options.wire < 0 || options.wire > 2)
+    return Status(Code::kInvalidArgument, fmt::format("options.wire = {}: 0 or 1", options.wire));
+  if (options.determinism < sparclDeterminismDefault || options.determinism > sparclDeterminismFast) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.determinism = {} is no sparclDeterminism value", options.determinism));
+  }
+  if (options.algorithm != nullptr && !is_sum_algorithm(options.algorithm)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.algorithm = '{}': auto, gather, doubling or split", options.algorithm));
+  }
+  return Status();
+}
+
+Status check_feedback(const TopKArguments& given) {
+  if (given.feedback == nullptr) return Status();
+  const collectives::Feedback& feedback = given.feedback->feedback;
+  if (feedback.count() != given.count || feedback.type() != static_cast<DataType>(given.datatype)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("the feedback is of {} elements of {}, the call of {} of {}", feedback.count(),
+                              info(feedback.type()).name, given.count, info(static_cast<DataType>(given.datatype)).name));
+  }
+  if (given.feedback->calls_in_flight > 0) return Status(Code::kInvalidUsage, "a call with this feedback is in flight");
+  return Status();
+}
+
+Status check_top_k(const TopKArguments& given, const sparclComm& comm, sparclStream_t stream) {
+  SPARCL_RETURN_IF_ERROR(
+      first_error({check_type(given.datatype), check_reduction(given.op, given.datatype), check_stream(stream)}));
+  if (given.op != sparclSum && given.op != sparclAvg) return Status(Code::kInvalidArgument, "op: sparclSum or sparclAvg");
+  const auto type = static_cast<DataType>(given.datatype);
+  if (!collectives::Selection::supports(type, *comm.context.kernels)) {
+    return Status(Code::kUnsupported,
+                  fmt::format("top-k of {} is not there: floats, and integers of 32 and 64 bits", info(type).name));
+  }
+  if (given.count > 0 && given.send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
+  if (given.count > 0 && given.receive == nullptr) return Status(Code::kInvalidArgument, "recvbuff is NULL");
+  return check_feedback(given);
+}
+
+sparclResult_t start_top_k(const char* function, const TopKArguments& given, sparclComm_t comm, sparclStream_t stream,
+                           sparclRequest_t* request) {
+  sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
+  const Status readable = read_sized(given.options, "options", options);
+  collectives::TopKCall call;
+  call.refusal = first_error({readable, readable.ok() ? check_options(options) : readable, check_top_k(given, *comm, stream)})
+                     .with_prefix(std::string(function) + ": ");
+  if (call.refusal.ok()) {
+    call.send = static_cast<const std::byte*>(given.send);
+    call.receive = static_cast<std::byte*>(given.receive);
+    call.count = given.count;
+    call.k = std::min(given.k, given.count);
+    call.datatype = static_cast<DataType>(given.datatype);
+    call.is_mean = given.op == sparclAvg;
+    call.mode = static_cast<collectives::TopKMode>(options.mode);
+    call.wire = static_cast<collectives::TopKWire>(options.wire);
+    call.determinism = options.determinism == sparclDeterminismDefault     ? comm->context.determinism
+                       : options.determinism == sparclDeterminismCanonical ? collectives::Determinism::kCanonical
+                                                                           : collectives::Determinism::kRuns;
+    call.algorithm = options.algorithm != nullptr ? options.algorithm : comm->context.sparse_sum_algorithm;
+  }
+  return launch(comm, std::make_unique<TopKRequest>(std::move(call), given.feedback), request);
+}
+
+}  // namespace
+}  // namespace sparcl::api
+
+using namespace sparcl::api;
+
+extern "C" {
+
+sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
+                                     sparclRedOp_t op, sparclFeedback_t feedback, const sparclTopKOptions_t* options,
+                                     sparclComm_t comm, sparclStream_t stream) {
+  return start_call(__func__, comm, true, [&] {
+    return start_top_k("sparclAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, feedback, options}, comm, stream,
+                       nullptr);
+  });
+}
+
+sparclResult_t sparclIAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
+                                      sparclRedOp_t op, sparclFeedback_t feedback, const sparclTopKOptions_t* options,
+                                      sparclComm_t comm, sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr, [&] {
+    return start_top_k("sparclIAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, feedback, options}, comm, nullptr,
+                       request);
+  });
+}
+
+sparclResult_t sparclAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
+                                   sparclRedOp_t op, sparclFeedback_t feedback, sparclComm_t comm, sparclStream_t stream) {
+  return sparclAllReduceTopKEx(sendbuff, recvbuff, count, k, datatype, op, feedback, nullptr, comm, stream);
+}
+
+sparclResult_t sparclIAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
+                                    sparclRedOp_t op, sparclFeedback_t feedback, sparclComm_t comm, sparclRequest_t* request) {
+  return sparclIAllReduceTopKEx(sendbuff, recvbuff, count, k, datatype, op, feedback, nullptr, comm, request);
+}
+
+}  // extern "C"

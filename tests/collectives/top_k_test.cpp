@@ -1,0 +1,360 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "collectives/sparse_sum/sparse_sum.hpp"
+#include "collectives/top_k/top_k_all_reduce.hpp"
+#include "sim_party.hpp"
+#include "src/base/float_environment.hpp"
+#include "src/base/number.hpp"
+#include "src/transport/seeded_random.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+using test::SimParty;
+using ::testing::HasSubstr;
+
+struct Kind {
+  DataType type;
+  bool is_mean;
+  TopKMode mode;
+  TopKWire wire;
+};
+
+// The semantics as they are written down, one element at a time. A: what the type accumulates in.
+template <class A>
+class Reference {
+ public:
+  Reference(const Kind& kind, std::size_t ranks, std::size_t count) : kind_(kind), residuals(ranks, std::vector<A>(count)) {}
+
+  // What all ranks receive, as elements; moves the residuals on.
+  std::vector<std::byte> call(const std::vector<std::vector<std::byte>>& sent, std::size_t k, bool keeps_residual) {
+    const FloatEnvironment ieee;
+    const std::size_t ranks = sent.size(), count = residuals[0].size(), width = element_bytes(kind_.type);
+    std::vector<std::vector<A>> acc = residuals;
+    std::vector<std::set<std::size_t>> selected;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      for (std::size_t i = 0; i < count; ++i)
+        acc[r][i] = canonical(add(keeps_residual ? acc[r][i] : A{0}, load(sent[r].data() + i * width)));
+      selected.push_back(largest(acc[r], k));
+    }
+    std::set<std::size_t> kept;
+    for (const auto& own : selected) kept.insert(own.begin(), own.end());
+    const auto contributes = [&](std::size_t r, std::size_t i) {
+      return kind_.mode == TopKMode::kUnion || selected[r].contains(i);
+    };
+    std::vector<A> sums(count);
+    for (const std::size_t i : kept) sums[i] = canonical(*tree(acc, contributes, i, 0, ranks));
+    if (kind_.mode == TopKMode::kGlobal && kept.size() > k) kept = largest_of(sums, kept, k);
+    std::vector<std::byte> result(count * width);
+    for (const std::size_t i : kept) {
+      store(kind_.is_mean ? divided(sums[i], ranks) : sums[i], result.data() + i * width);
+      for (std::size_t r = 0; r < ranks; ++r) {
+        if (contributes(r, i)) acc[r][i] = rest(acc[r][i]);
+      }
+    }
+    if (keeps_residual) residuals = acc;
+    return result;
+  }
+
+ private:
+  Kind kind_;
+
+ public:
+  std::vector<std::vector<A>> residuals;
+
+ private:
+  static A add(A a, A b) {
+    if constexpr (std::is_integral_v<A>) return static_cast<A>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+    return a + b;
+  }
+  static A canonical(A value) {
+    if constexpr (std::is_floating_point_v<A>) {
+      if (std::isnan(value)) return std::numeric_limits<A>::quiet_NaN();
+      return value + A{0};
+    }
+    return value;
+  }
+  A load(const std::byte* at) const {
+    if constexpr (std::is_integral_v<A>) {
+      A value;
+      std::memcpy(&value, at, sizeof value);
+      return value;
+    }
+    return static_cast<A>(load_number(kind_.type, at));
+  }
+  void store(A value, std::byte* at) const {
+    if constexpr (std::is_integral_v<A>) {
+      std::memcpy(at, &value, sizeof value);
+    } else {
+      store_number(kind_.type, static_cast<double>(value), at);
+    }
+  }
+  static A divided(A value, std::size_t ranks) { return static_cast<A>(value / static_cast<A>(ranks)); }
+  // What the others see of it.
+  A rounded(A value) const {
+    if constexpr (std::is_same_v<A, float>) {
+      const DataType wire = kind_.wire == TopKWire::kBfloat16 ? DataType::kBfloat16 : kind_.type;
+      std::byte bytes[8];
+      store_number(wire, static_cast<double>(value), bytes);
+      return canonical(static_cast<float>(load_number(wire, bytes)));
+    }
+    return value;
+  }
+  A rest(A value) const {
+    if constexpr (std::is_floating_point_v<A>) {
+      const A seen = rounded(value);
+      return seen == value || std::isnan(value) ? A{0} : value - seen;
+    }
+    return A{0};
+  }
+  static bool is_larger(A a, A b) {
+    if constexpr (std::is_floating_point_v<A>) {
+      if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
+      return std::abs(a) > std::abs(b);
+    }
+    const auto size = [](A v) { return v < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(v) : static_cast<std::uint64_t>(v); };
+    return size(a) > size(b);
+  }
+  static std::set<std::size_t> largest_of(const std::vector<A>& values, const std::set<std::size_t>& among, std::size_t k) {
+    std::vector<std::size_t> order(among.begin(), among.end());
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t i, std::size_t j) { return is_larger(values[i], values[j]); });
+    order.resize(std::min(k, order.size()));
+    return {order.begin(), order.end()};
+  }
+  static std::set<std::size_t> largest(const std::vector<A>& values, std::size_t k) {
+    std::set<std::size_t> nonzero;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != A{0}) nonzero.insert(i);
+    }
+    return largest_of(values, nonzero, k);
+  }
+  template <class Contributes>
+  std::optional<A> tree(const std::vector<std::vector<A>>& acc, const Contributes& contributes, std::size_t i, std::size_t a,
+                        std::size_t b) const {
+    if (b - a == 1) return contributes(a, i) ? std::optional<A>(rounded(acc[a][i])) : std::nullopt;
+    const std::size_t m = a + std::bit_floor(b - a - 1);
+    const std::optional<A> left = tree(acc, contributes, i, a, m), right = tree(acc, contributes, i, m, b);
+    return left && right ? add(*left, *right) : left ? left : right;
+  }
+};
+
+std::vector<std::byte> random_values(std::size_t count, DataType type, double zeros, SeededRandom& random) {
+  std::vector<std::byte> values(count * element_bytes(type));
+  for (std::size_t i = 0; i < count; ++i) {
+    std::byte* const at = values.data() + i * element_bytes(type);
+    if (random.chance(zeros)) continue;
+    if (!info(type).is_float) {
+      const std::uint64_t bits = random.below(2000) - 1000;
+      std::memcpy(at, &bits, element_bytes(type));
+      continue;
+    }
+    constexpr double kSpecial[] = {-0.0, 1e-40, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(),
+                                   0.25};
+    store_number(type, random.chance(0.02) ? kSpecial[random.below(std::size(kSpecial))] : random.unit() - 0.5, at);
+  }
+  return values;
+}
+
+struct World {
+  World(int ranks, std::uint64_t seed)
+      : party(ranks, seed), calls(static_cast<std::size_t>(ranks)), reports(calls.size()), contexts(calls.size()) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      contexts[static_cast<std::size_t>(rank)].engine = &party.engine(rank);
+      contexts[static_cast<std::size_t>(rank)].kernels = &kernels::cpu_kernels();
+    }
+  }
+  SimOutcome run() {
+    const std::uint32_t number = calls_made++;
+    return party.run([this, number](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      return all_reduce_top_k(contexts[r], number, calls[r], reports[r]);
+    });
+  }
+
+  SimParty party;
+  std::vector<TopKCall> calls;
+  std::vector<CallReport> reports;
+  std::vector<CommContext> contexts;
+  std::uint32_t calls_made = 0;
+};
+
+template <class A>
+void expect_steps(int ranks, const Kind& kind, std::size_t count, std::size_t k, const char* algorithm, bool with_feedback,
+                  std::uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << ranks << " ranks, " << info(kind.type).name << ", mode " << static_cast<int>(kind.mode)
+                                  << ", wire " << static_cast<int>(kind.wire) << (kind.is_mean ? ", mean" : "") << ", k " << k
+                                  << " of " << count << ", " << algorithm << (with_feedback ? ", feedback" : ""));
+  SeededRandom random(seed);
+  World world(ranks, seed);
+  const auto p = static_cast<std::size_t>(ranks);
+  Reference<A> reference(kind, p, count);
+  std::vector<Feedback> feedbacks;
+  for (std::size_t r = 0; r < p; ++r) {
+    Result<Feedback> feedback = Feedback::create(count, kind.type);
+    ASSERT_TRUE(feedback.ok());
+    feedbacks.push_back(std::move(*feedback));
+  }
+  for (int step = 0; step < 3; ++step) {
+    std::vector<std::vector<std::byte>> sent, received;
+    for (std::size_t r = 0; r < p; ++r) sent.push_back(random_values(count, kind.type, step == 1 ? 0.9 : 0.1, random));
+    const bool in_place = random.chance(0.5);
+    received = in_place ? sent : std::vector<std::vector<std::byte>>(p, std::vector<std::byte>(sent[0].size(), std::byte{0xa5}));
+    for (std::size_t r = 0; r < p; ++r) {
+      world.calls[r] = {.refusal = {},
+                        .send = in_place ? received[r].data() : sent[r].data(),
+                        .receive = received[r].data(),
+                        .count = count,
+                        .k = k,
+                        .datatype = kind.type,
+                        .is_mean = kind.is_mean,
+                        .feedback = with_feedback ? &feedbacks[r] : nullptr,
+                        .mode = kind.mode,
+                        .wire = kind.wire,
+                        .determinism = Determinism::kCanonical,
+                        .algorithm = algorithm};
+    }
+    const std::vector<std::byte> expected = reference.call(sent, k, with_feedback);
+    const SimOutcome outcome = world.run();
+    ASSERT_TRUE(outcome.ok()) << outcome.report;
+    for (std::size_t r = 0; r < p; ++r) {
+      ASSERT_TRUE(world.party.result(static_cast<int>(r)).ok()) << world.party.result(static_cast<int>(r)).message();
+      ASSERT_TRUE(received[r] == expected) << "rank " << r << ", step " << step;
+      if (!with_feedback) continue;
+      ASSERT_EQ(std::memcmp(feedbacks[r].residual(), reference.residuals[r].data(), count * sizeof(A)), 0)
+          << "residual of rank " << r << ", step " << step;
+    }
+  }
+}
+
+void expect_steps_of(int ranks, const Kind& kind, std::size_t count, std::size_t k, const char* algorithm, bool with_feedback,
+                     std::uint64_t seed) {
+  switch (kind.type) {
+    case DataType::kFloat64:
+      return expect_steps<double>(ranks, kind, count, k, algorithm, with_feedback, seed);
+    case DataType::kInt32:
+      return expect_steps<std::int32_t>(ranks, kind, count, k, algorithm, with_feedback, seed);
+    case DataType::kInt64:
+      return expect_steps<std::int64_t>(ranks, kind, count, k, algorithm, with_feedback, seed);
+    default:
+      return expect_steps<float>(ranks, kind, count, k, algorithm, with_feedback, seed);
+  }
+}
+
+constexpr DataType kTypes[] = {DataType::kFloat64,  DataType::kFloat32, DataType::kFloat16,
+                               DataType::kBfloat16, DataType::kInt32,   DataType::kInt64};
+constexpr TopKMode kModes[] = {TopKMode::kUnion, TopKMode::kSelected, TopKMode::kGlobal};
+
+TEST(TopKAllReduce, EveryTypeModeRankCountAndAlgorithmBitForBit) {
+  std::uint64_t seed = 0;
+  for (const int ranks : test::rank_counts()) {
+    for (const DataType type : kTypes) {
+      for (const TopKMode mode : kModes) {
+        for (const SparseSumRow& row : sparse_sum_table()) {
+          ++seed;
+          ASSERT_NO_FATAL_FAILURE(
+              expect_steps_of(ranks, {type, seed % 2 == 0, mode, TopKWire::kSameType}, 700, 40, row.name, seed % 3 != 0, seed));
+        }
+      }
+    }
+  }
+}
+
+TEST(TopKAllReduce, ValuesRoundedOnTheWireStayInTheResidual) {
+  std::uint64_t seed = 500;
+  for (const int ranks : {1, 2, 3, 8}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+      for (const TopKMode mode : kModes)
+        ASSERT_NO_FATAL_FAILURE(expect_steps_of(ranks, {type, false, mode, TopKWire::kBfloat16}, 900, 50, "auto", true, ++seed));
+    }
+  }
+}
+
+TEST(TopKAllReduce, NoneAllAndMoreThanAll) {
+  std::uint64_t seed = 600;
+  for (const TopKMode mode : kModes) {
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{300}, std::size_t{70'000}}) {
+      for (const std::size_t k : {std::size_t{0}, std::size_t{1}, count})
+        ASSERT_NO_FATAL_FAILURE(
+            expect_steps_of(3, {DataType::kFloat32, false, mode, TopKWire::kSameType}, count, k, "auto", true, ++seed));
+    }
+  }
+}
+
+// Whole numbers are summed exactly: what all ranks gave is in the results and the residuals.
+TEST(TopKAllReduce, ResultsAndResidualsAreTheInputs) {
+  constexpr std::size_t kCount = 5'000, kRanks = 4;
+  for (const TopKMode mode : kModes) {
+    SeededRandom random(9);
+    World world(kRanks, 9);
+    std::vector<Feedback> feedbacks;
+    for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*Feedback::create(kCount, DataType::kFloat32)));
+    std::vector<double> given(kCount), got(kCount);
+    for (int step = 0; step < 6; ++step) {
+      std::vector<std::vector<float>> sent(kRanks, std::vector<float>(kCount)), received = sent;
+      for (std::size_t r = 0; r < kRanks; ++r) {
+        for (std::size_t i = 0; i < kCount; ++i)
+          given[i] += sent[r][i] = static_cast<float>(static_cast<int>(random.below(2001)) - 1000);
+        world.calls[r] = {.refusal = {},
+                          .send = reinterpret_cast<const std::byte*>(sent[r].data()),
+                          .receive = reinterpret_cast<std::byte*>(received[r].data()),
+                          .count = kCount,
+                          .k = 100,
+                          .feedback = &feedbacks[r],
+                          .mode = mode};
+      }
+      ASSERT_TRUE(world.run().ok());
+      for (std::size_t i = 0; i < kCount; ++i) got[i] += received[0][i];
+    }
+    for (std::size_t i = 0; i < kCount; ++i) {
+      double left = 0;
+      for (Feedback& feedback : feedbacks) left += load_number(DataType::kFloat32, feedback.residual() + 4 * i);
+      ASSERT_EQ(got[i] + left, given[i]) << "element " << i << ", mode " << static_cast<int>(mode);
+    }
+  }
+}
+
+TEST(TopKAllReduce, CallsThatDifferAreAMismatchAndNothingIsWritten) {
+  struct Row {
+    const char* text;
+    void (*change)(TopKCall& call);
+  };
+  const Row rows[] = {{"options", [](TopKCall& call) { call.k = 3; }},
+                      {"options", [](TopKCall& call) { call.mode = TopKMode::kGlobal; }},
+                      {"options", [](TopKCall& call) { call.wire = TopKWire::kBfloat16; }},
+                      {"counts", [](TopKCall& call) { call.count = 9; }},
+                      {"reductions", [](TopKCall& call) { call.is_mean = true; }},
+                      {"data types", [](TopKCall& call) { call.datatype = DataType::kInt32; }},
+                      {"SPARCL_ALGO_ALLREDUCE_SPARSE split", [](TopKCall& call) { call.algorithm = "split"; }}};
+  for (const Row& row : rows) {
+    World world(3, 5);
+    std::vector<std::vector<float>> arrays(3, std::vector<float>(10, 2.0f));
+    std::vector<Feedback> feedbacks;
+    for (std::size_t r = 0; r < 3; ++r) {
+      feedbacks.push_back(std::move(*Feedback::create(10, DataType::kFloat32)));
+      auto* bytes = reinterpret_cast<std::byte*>(arrays[r].data());
+      world.calls[r] = {.refusal = {}, .send = bytes, .receive = bytes, .count = 10, .k = 2, .feedback = nullptr};
+    }
+    for (std::size_t r = 0; r < 3; ++r) world.calls[r].feedback = &feedbacks[r];
+    row.change(world.calls[1]);
+    ASSERT_TRUE(world.run().ok());
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_EQ(world.party.result(r).code(), Code::kMismatch);
+      EXPECT_THAT(std::string(world.party.result(r).message()), HasSubstr(row.text));
+      EXPECT_EQ(arrays[static_cast<std::size_t>(r)], std::vector<float>(10, 2.0f));
+      EXPECT_EQ(feedbacks[static_cast<std::size_t>(r)].residual_l2(), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sparcl::collectives
