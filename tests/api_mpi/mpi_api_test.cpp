@@ -12,6 +12,7 @@
 #include "tests/support/mpi_end.hpp"
 #include "tests/support/own_objects.hpp"
 #include "tests/support/sparse_parties.hpp"
+#include "tests/support/top_k_parties.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -87,6 +88,14 @@ TEST(MpiApi, SparseVectorsAreSummedByEveryAlgorithm) {
     EXPECT_EQ(check_sparse_sum(comm.get(), Supports::kGiantRank, 1'000'000, sparclFloat32, 1, false), "") << algorithm;
   }
   unsetenv("SPARCL_ALGO_ALLREDUCE_SPARSE");
+}
+
+TEST(MpiApi, TopKWithFeedbackLosesNothing) {
+  Comm comm = Comm::mpi(MPI_COMM_WORLD);
+  for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
+    EXPECT_EQ(check_top_k(comm.get(), mode, 50'000, 300, 1), "") << "mode " << mode;
+    EXPECT_EQ(check_top_k(comm.get(), mode, 7, 3, 2), "") << "mode " << mode;
+  }
 }
 
 TEST(MpiApi, ModelStaysInStepOverManyVersions) {

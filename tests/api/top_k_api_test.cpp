@@ -1,0 +1,120 @@
+// The top-k all-reduce as users reach it: the C interface of the shared library, ranks as threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "sparcl/sparcl.hpp"
+#include "tests/support/top_k_parties.hpp"
+#include "thread_ranks.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+TEST(AllReduceTopKApi, ResultsAndResidualsAreTheInputs) {
+  std::uint64_t seed = 0;
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    ThreadRanks party(ranks);
+    ASSERT_EQ(party.created(), sparclSuccess);
+    for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
+      std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
+      ++seed;
+      (void)party.run([&](int rank, sparclComm_t comm) {
+        wrong[static_cast<std::size_t>(rank)] = check_top_k(comm, mode, 30'000, 200, seed);
+        return sparclSuccess;
+      });
+      ASSERT_THAT(wrong, Each("")) << ranks << " ranks, mode " << mode;
+    }
+  }
+}
+
+TEST(AllReduceTopKApi, BadArgumentsOfOneRankAreToldToAll) {
+  static float sent[4] = {1, 2, 3, 4}, received[4];
+  struct Row {
+    sparclResult_t result;
+    const char* text;
+    sparclResult_t (*call)(sparclComm_t comm);
+  };
+  const Row rows[] = {
+      {sparclInvalidArgument, "sendbuff is NULL",
+       [](sparclComm_t c) { return sparclAllReduceTopK(nullptr, received, 4, 2, sparclFloat32, sparclSum, nullptr, c, nullptr); }},
+      {sparclInvalidArgument, "op: sparclSum or sparclAvg",
+       [](sparclComm_t c) { return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclMax, nullptr, c, nullptr); }},
+      {sparclUnsupported, "top-k of int8",
+       [](sparclComm_t c) { return sparclAllReduceTopK(sent, received, 4, 2, sparclInt8, sparclSum, nullptr, c, nullptr); }},
+      {sparclInvalidArgument, "options.mode = 7",
+       [](sparclComm_t c) {
+         sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
+         options.mode = 7;
+         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
+       }},
+      {sparclInvalidArgument, "options.algorithm = 'fast'",
+       [](sparclComm_t c) {
+         sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
+         options.algorithm = "fast";
+         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
+       }},
+      {sparclInvalidArgument, "the feedback is of 5 elements of float32, the call of 4 of float32", [](sparclComm_t c) {
+         Feedback feedback(5, sparclFloat32);
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclSum, feedback.get(), c, nullptr);
+       }}};
+  ThreadRanks party(3);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  for (const Row& row : rows) {
+    const auto results = party.run([&](int rank, sparclComm_t comm) {
+      if (rank == 1) return row.call(comm);
+      const float own[4] = {1, 2, 3, 4};
+      float all[4];
+      return sparclAllReduceTopK(own, all, 4, 2, sparclFloat32, sparclSum, nullptr, comm, nullptr);
+    });
+    EXPECT_THAT(results, Each(row.result)) << row.text;
+    EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr(row.text));
+  }
+}
+
+TEST(AllReduceTopKApi, AFeedbackInFlightIsNotFree) {
+  ThreadRanks party(2);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  const auto results = party.run([](int, sparclComm_t comm) {
+    std::vector<float> values(1'000, 1.0f);
+    sparclFeedback_t feedback = nullptr;
+    EXPECT_EQ(sparclFeedbackCreate(&feedback, values.size(), sparclFloat32), sparclSuccess);
+    sparclRequest_t request = nullptr;
+    EXPECT_EQ(
+        sparclIAllReduceTopK(values.data(), values.data(), values.size(), 10, sparclFloat32, sparclSum, feedback, comm, &request),
+        sparclSuccess);
+    EXPECT_EQ(sparclFeedbackDestroy(feedback), sparclInvalidUsage);
+    EXPECT_EQ(sparclWait(&request, nullptr), sparclSuccess);
+    EXPECT_EQ(std::count(values.begin(), values.end(), 2.0f), 10);
+    return sparclFeedbackDestroy(feedback);
+  });
+  EXPECT_THAT(results, Each(sparclSuccess));
+}
+
+TEST(AllReduceTopKApi, InCpp) {
+  std::vector<Comm> comms = Comm::local(2);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < comms.size(); ++rank) {
+    threads.emplace_back([rank, &comm = comms[rank]] {
+      std::vector<double> values(100);
+      values[rank] = 5;
+      values[50] = 1;
+      Feedback feedback = Feedback::of<double>(values.size());
+      std::vector<double> sums(values.size());
+      EXPECT_EQ(comm.all_reduce_top_k(values, std::span(sums), 1, &feedback).nnz_out, 2U);
+      EXPECT_EQ(sums[0], 5);
+      EXPECT_EQ(sums[1], 5);
+      EXPECT_EQ(sums[50], 0);  // stays in the residual
+      const std::vector<double> zeros(values.size());
+      (void)comm.all_reduce_top_k(zeros, std::span(sums), 1, &feedback);
+      EXPECT_EQ(sums[50], 2);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace sparcl::test
