@@ -47,10 +47,6 @@ struct DensePlan {
 DensePlan plan_dense(const LinkCost& link, int size, std::uint64_t bytes, std::string_view forced_name);
 
 constexpr double kCombineSecondsPerByte = 0.1e-9;  // gamma; heuristic
-// Of a round: until a rank has seen what came, and answers. Two ranks on two cores: 3 to 6 us; four on two cores: some 25
-// (sparcl-perf --density 1 by either algorithm). `direct` and `owner` so change places at 110 KB for 2 ranks, 21 KB for 4;
-// measured: some 64, 48 KiB.
-constexpr double kRoundSeconds = 10e-6;
 
 // Lanes of a call's channel; 0 is the agreement's.
 constexpr std::uint8_t kContributions = 1;

@@ -45,10 +45,10 @@ Partners partners_of(int rank, const Split& split) {
 }  // namespace
 
 double doubling_seconds(const LinkCost& link, const SumShape& shape) {
-  double seconds = 0;
+  double seconds = shape.union_of(shape.ranks) * kTakeSecondsPerEntry;
   for (int together = 1; together < shape.ranks; together *= 2) {
     const double entries = shape.union_of(together);
-    seconds += link.alpha_s + entries * (shape.entry_bytes() * link.beta_s_per_byte + 2 * kSumSecondsPerEntry);
+    seconds += kRoundSeconds + link.alpha_s + entries * (shape.entry_bytes() * link.beta_s_per_byte + 2 * kSumSecondsPerEntry);
   }
   return seconds;
 }

@@ -6,7 +6,8 @@ namespace sparcl::collectives {
 
 double gather_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries);
-  return (p - 1) * link.alpha_s + (p - 1) * k * shape.entry_bytes() * link.beta_s_per_byte + p * k * kSumSecondsPerEntry;
+  return kRoundSeconds + (p - 1) * (link.alpha_s + k * shape.entry_bytes() * link.beta_s_per_byte) + p * k * kSumSecondsPerEntry +
+         shape.union_of(p) * kTakeSecondsPerEntry;
 }
 
 Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {

@@ -73,7 +73,9 @@ BlockRun whole_run(const SparseSumCall& call, int ranks);
 // Poisons the comm: `peer` sent what is no part.
 Status refuse_part(const CommContext& comm, int peer);
 
-constexpr double kSumSecondsPerEntry = 3e-9;  // gamma; heuristic
+// Heuristic, of one core: an entry of a list that is summed (bench_sparse_sum), and one of the result that is written.
+constexpr double kSumSecondsPerEntry = 3e-9;
+constexpr double kTakeSecondsPerEntry = 1.5e-9;
 
 // Lanes of a call's channel; 0 is the agreement's. Each has one more for the rest of large parts.
 constexpr std::uint8_t kPartLane = 1;

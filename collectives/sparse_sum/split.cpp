@@ -152,8 +152,9 @@ double split_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries), all = shape.union_of(p);
   const BlockRun whole{0, (shape.count >> 16) + 1, 16};
   const auto groups = static_cast<double>(groups_of(whole.blocks, shape.most_entries, shape.ranks).count);
-  return 2 * (p - 1) * groups * link.alpha_s + (p - 1) / p * (k + all) * shape.entry_bytes() * link.beta_s_per_byte +
-         (k + all) * kSumSecondsPerEntry;
+  return 2 * kRoundSeconds + 2 * (p - 1) * groups * link.alpha_s +
+         (p - 1) / p * (k + all) * shape.entry_bytes() * link.beta_s_per_byte + k * kSumSecondsPerEntry +
+         all * kTakeSecondsPerEntry;
 }
 
 Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {

@@ -1,6 +1,7 @@
 #include "collectives/top_k/top_k_all_reduce.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -97,6 +98,23 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
   co_return co_await departure;
 }
 
+// What the residual gets back of what was selected: all of elements that are not kept, and what was rounded off the others.
+double returned_squares(const Plan& plan, const Selected& selected, const std::vector<bool>* is_kept) {
+  if (plan.wire.is_exact() && is_kept == nullptr) return 0;
+  const std::size_t count = selected.indices.size(), width = plan.accumulator_bytes();
+  std::vector<std::byte> sent(count * element_bytes(plan.wire.sent)), seen(count * width);
+  round_to_wire(plan.kernels, plan.wire, selected.accumulators, count, sent.data());
+  widen_from_wire(plan.kernels, plan.wire, sent.data(), count, seen.data());
+  double squares = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double acc = load_number(plan.wire.accumulator, selected.accumulators + i * width);
+    const bool kept = is_kept == nullptr || (*is_kept)[i];
+    const double rest = kept ? acc - load_number(plan.wire.accumulator, seen.data() + i * width) : acc;
+    if (!std::isnan(rest)) squares += rest * rest;
+  }
+  return squares;
+}
+
 // Mode union: a dense sum of all ranks' values at the union.
 Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& plan, const Selected& selected, CallReport& report) {
   const TopKCall& call = plan.call;
@@ -116,6 +134,7 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& pla
   if (!as_elements) widen_from_wire(plan.kernels, plan.wire, sent.data(), support.size(), accumulators.data());
   if (call.feedback != nullptr) {
     subtract_sent(plan.kernels, plan.wire, support, sent.data(), call.feedback->residual());
+    call.feedback->stats.returned_squares = returned_squares(plan, selected, nullptr);
     call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, accumulators.data(), support.size());
   }
   std::vector<std::byte>& values = as_elements ? sent : accumulators;
@@ -175,9 +194,10 @@ void keep_largest(const Plan& plan, CollectedSum& sum) {
 struct SentEntries {
   Support support;
   std::vector<std::byte> sent;
+  std::vector<bool> is_kept;  // by selected element
 };
 SentEntries kept_entries(const Plan& plan, const Selected& selected, const std::vector<std::byte>& sent, const Support& kept) {
-  SentEntries own{Support(plan.kernels), {}};
+  SentEntries own{Support(plan.kernels), {}, std::vector<bool>(selected.indices.size())};
   const std::size_t width = element_bytes(plan.wire.sent);
   std::size_t i = 0;
   for (const Support::Block& block : kept.blocks()) {
@@ -188,6 +208,7 @@ SentEntries kept_entries(const Plan& plan, const Selected& selected, const std::
       if (i == selected.indices.size()) return own;
       if (selected.indices[i] != index) continue;
       own.support.append(index);
+      own.is_kept[i] = true;
       own.sent.insert(own.sent.end(), sent.begin() + static_cast<std::ptrdiff_t>(i * width),
                       sent.begin() + static_cast<std::ptrdiff_t>((i + 1) * width));
     }
@@ -222,6 +243,8 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
     subtract_sent(plan.kernels, plan.wire, own.support, own.sent.data(), call.feedback->residual());
     std::vector<std::byte> decoded(own.support.size() * plan.accumulator_bytes());
     widen_from_wire(plan.kernels, plan.wire, own.sent.data(), own.support.size(), decoded.data());
+    call.feedback->stats.returned_squares =
+        returned_squares(plan, selected, call.mode == TopKMode::kGlobal ? &own.is_kept : nullptr);
     call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, decoded.data(), own.support.size());
   }
   write_sums(plan, collected.support, collected.sums);
@@ -273,8 +296,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   const Plan plan{*comm.kernels, call, wire_of(call), transport.size()};
   Selection selection(call.datatype, *comm.kernels);
   std::byte* const residual = call.feedback != nullptr ? call.feedback->residual() : nullptr;
-  const Selected selected =
-      selection.select(call.send, residual, call.count, call.k, call.feedback != nullptr ? call.feedback->least : 0);
+  const Selected selected = selection.select(call.send, residual, call.count, call.k);
   if (call.feedback != nullptr) note_selection(*call.feedback, call.datatype, selected);
   report.traffic.produce_seconds = transport.now() - select_begin;
 

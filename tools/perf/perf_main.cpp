@@ -168,6 +168,9 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   app.add_option("--iters", options.iterations, "timed calls of a size")->check(CLI::Range(1, 1'000'000))->capture_default_str();
   app.add_option("--warmup", options.warmup, "calls before them")->check(CLI::Range(0, 1'000'000))->capture_default_str();
   app.add_flag("--redraw", options.redraw, "allreduce_masked: each call draws its mask anew");
+  app.add_option("--mode", options.mode, "of allreduce_topk")
+      ->check(CLI::IsMember({"union", "selected", "global"}))
+      ->capture_default_str();
   app.add_flag("!--no-dense", options.dense, "leaves the dense calls out");
   app.add_flag("--json", options.json, "one JSON line a size");
   app.footer("Exit codes: 0 ok, 1 a result was wrong or a call failed, 2 usage.");

@@ -44,6 +44,7 @@ std::vector<std::string> element_type_names() {
 const std::vector<OperationRow>& operation_table() {
   static const std::vector<OperationRow> table{{"allreduce_masked", "SPARCL_ALGO_ALLREDUCE", make_all_reduce_masked},
                                                {"allreduce_sparse", "SPARCL_ALGO_ALLREDUCE_SPARSE", make_all_reduce_sparse},
+                                               {"allreduce_topk", "SPARCL_ALGO_ALLREDUCE_SPARSE", make_all_reduce_top_k},
                                                {"broadcast_delta", "SPARCL_ALGO_BROADCAST", make_broadcast_delta},
                                                {"broadcast_sparse", "SPARCL_ALGO_BROADCAST", make_broadcast_sparse}};
   return table;

@@ -24,8 +24,9 @@ struct Options {
   std::string algorithm = "auto";
   int iterations = 21;
   int warmup = 3;
-  bool redraw = false;  // a masked call draws its mask anew, too
-  bool dense = true;    // measure the dense calls, too
+  bool redraw = false;         // a masked call draws its mask anew, too
+  std::string mode = "union";  // of allreduce_topk
+  bool dense = true;           // measure the dense calls, too
   bool json = false;
 };
 
@@ -72,6 +73,7 @@ void dense_broadcast(const ElementType& type, std::byte* array, std::uint64_t co
 
 std::unique_ptr<Operation> make_all_reduce_masked(const Options& options, std::uint64_t count, Comm& comm);
 std::unique_ptr<Operation> make_all_reduce_sparse(const Options& options, std::uint64_t count, Comm& comm);
+std::unique_ptr<Operation> make_all_reduce_top_k(const Options& options, std::uint64_t count, Comm& comm);
 std::unique_ptr<Operation> make_broadcast_delta(const Options& options, std::uint64_t count, Comm& comm);
 std::unique_ptr<Operation> make_broadcast_sparse(const Options& options, std::uint64_t count, Comm& comm);
 

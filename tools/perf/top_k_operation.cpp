@@ -1,0 +1,75 @@
+#include <cstring>
+#include <span>
+
+#include "tools/perf/perf_operation.hpp"
+
+namespace sparcl::perf {
+namespace {
+
+// Gradients of which each rank selects a share (--density), with error feedback. A step of training: the residual goes on.
+class TopKOperation final : public Operation {
+ public:
+  TopKOperation(const Options& options, std::uint64_t count, Comm& comm)
+      : type_(element_type(options.dtype)),
+        count_(count),
+        k_(static_cast<std::uint64_t>(options.density * static_cast<double>(count))),
+        ranks_(comm.size()),
+        rank_(comm.rank()),
+        feedback_(count, type_.type),
+        send_(count * type_.bytes),
+        receive_(send_.size()),
+        dense_(send_.size()) {
+    options_.mode = options.mode == "union" ? sparclTopKUnion : options.mode == "selected" ? sparclTopKSelected : sparclTopKGlobal;
+    for (std::uint64_t i = 0; i < count; ++i) put(type_, send_.data(), i, gradient(rank_, i));
+  }
+
+  void reset() override { feedback_.reset(); }
+  void call(Comm& comm) override {
+    check(sparclAllReduceTopKEx(send_.data(), receive_.data(), count_, k_, type_.type, sparclSum, feedback_.get(), &options_,
+                                comm.get(), nullptr),
+          comm.get());
+  }
+  void dense(bool in_pieces) override { dense_all_reduce(type_, send_.data(), dense_.data(), count_, in_pieces); }
+
+  // Residuals began at zero: what all ranks gave is in the result and the residuals; what this rank sent is whole numbers.
+  std::uint64_t wrong() override {
+    std::vector<float> given(count_), left(count_);
+    for (std::uint64_t i = 0; i < count_; ++i) {
+      for (int rank = 0; rank < ranks_; ++rank) given[i] += static_cast<float>(gradient(rank, i));
+    }
+    if (type_.type != sparclFloat32) return 0;  // of others the tests check the results
+    const std::span<const float> mine = feedback_.residual<float>();
+    MPI_Allreduce(mine.data(), left.data(), static_cast<int>(count_), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    std::uint64_t wrong = 0;
+    for (std::uint64_t i = 0; i < count_; ++i) {
+      float got;
+      std::memcpy(&got, receive_.data() + 4 * i, 4);
+      wrong += got + left[i] != given[i];
+    }
+    return wrong;
+  }
+
+ private:
+  // Whole numbers with a long tail: few are large.
+  static int gradient(int rank, std::uint64_t element) {
+    const std::uint64_t mixed = (element + 1) * 0x9E3779B97F4A7C15 + static_cast<std::uint64_t>(rank + 1) * 0xD2E7470EE14C6C93;
+    const std::uint64_t bits = (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9 >> 20;
+    const int size = 1 + static_cast<int>(bits % 97) * static_cast<int>(bits / 97 % 101);
+    return (bits >> 40 & 1) != 0 ? size : -size;
+  }
+
+  ElementType type_;
+  std::uint64_t count_, k_;
+  int ranks_, rank_;
+  Feedback feedback_;
+  sparclTopKOptions_t options_ = SPARCL_TOPK_OPTIONS_INITIALIZER;
+  std::vector<std::byte> send_, receive_, dense_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_all_reduce_top_k(const Options& options, std::uint64_t count, Comm& comm) {
+  return std::make_unique<TopKOperation>(options, count, comm);
+}
+
+}  // namespace sparcl::perf
