@@ -15,7 +15,7 @@
 #include "kernels/rans.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/select.hpp"
-#include "kernels/sparse_sum.hpp"
+#include "kernels/entry_sum.hpp"
 #include "kernels/step.hpp"
 #include "kernels/word_hash.hpp"
 #include "src/base/data_type.hpp"

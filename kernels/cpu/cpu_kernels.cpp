@@ -18,7 +18,7 @@
 #include "kernels/ref/ref_accumulate.hpp"
 #include "kernels/ref/ref_classes.hpp"
 #include "kernels/ref/ref_reduce.hpp"
-#include "kernels/ref/ref_sparse_sum.hpp"
+#include "kernels/ref/ref_entry_sum.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace sparcl::kernels::HWY_NAMESPACE {
@@ -42,7 +42,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/reduce.inl"
 #include "kernels/cpu/select.inl"
 #include "kernels/cpu/accumulate.inl"
-#include "kernels/cpu/sparse_sum.inl"
+#include "kernels/cpu/entry_sum.inl"
 #include "kernels/cpu/step.inl"
 
 #include "kernels/cpu/class_lists.inl"

@@ -9,7 +9,7 @@
 #include "kernels/ref/ref_classes.hpp"
 #include "kernels/ref/ref_rans.hpp"
 #include "kernels/ref/ref_reduce.hpp"
-#include "kernels/ref/ref_sparse_sum.hpp"
+#include "kernels/ref/ref_entry_sum.hpp"
 
 namespace sparcl::kernels {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "kernels/sparse_sum.hpp"
+#include "kernels/entry_sum.hpp"
 #include "src/base/float_environment.hpp"
 #include "tests/kernels/every_body.hpp"
 

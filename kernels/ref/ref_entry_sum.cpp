@@ -1,4 +1,4 @@
-#include "kernels/ref/ref_sparse_sum.hpp"
+#include "kernels/ref/ref_entry_sum.hpp"
 
 #include <algorithm>
 #include <cstring>

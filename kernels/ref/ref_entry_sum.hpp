@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/sparse_sum.hpp"
+#include "kernels/entry_sum.hpp"
 
 namespace sparcl::kernels {
 
