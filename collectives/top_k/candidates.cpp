@@ -50,7 +50,7 @@ Bits kth_key(const std::byte* accumulators, std::uint64_t count, std::uint64_t k
     Bits range = (high - low) >> shift;
     for (; counts[range] < k; --range) k -= counts[range];
     low += range << shift;
-    high = std::min<Bits>(high, low + ((Bits{1} << shift) - 1));
+    high = low + std::min<Bits>(high - low, (Bits{1} << shift) - 1);  // low + that could be more than Bits holds
   }
   ties = k;
   return low;

@@ -205,6 +205,21 @@ TEST(Selection, TakesLittleMoreThanItNeedsInOnePass) {
   EXPECT_EQ(threshold_drift(DataType::kFloat32, sampled.least, hinted.least), 1.0);
 }
 
+// Keys up to the largest number that there is: ranges of them end beyond it.
+TEST(Selection, IsExactAmongTheLargestUnsignedNumbers) {
+  for (const DataType type : {DataType::kUint32, DataType::kUint64}) {
+    const std::size_t width = element_bytes(type);
+    for (const std::uint64_t k : {1, 2, 5, 30, 40}) {
+      Bytes values(41 * width);
+      for (std::uint64_t i = 0; i < 41; ++i) {
+        const std::uint64_t bits = i * 7 % 31 - 15;  // small numbers, and such as lie close to the largest
+        std::memcpy(values.data() + i * width, &bits, width);
+      }
+      ASSERT_NO_FATAL_FAILURE(expect_exact(type, values, Bytes(), 41, k, "around zero, modulo the range"));
+    }
+  }
+}
+
 TEST(Selection, PartsHaveTheirOwnLargest) {
   const std::vector<float> values{1, -9, 3, 0, 5, 0, 0, 7, -7, 2};
   const Selection::Part parts[] = {{4, 2}, {0, 3}, {3, 2}, {3, 1}};

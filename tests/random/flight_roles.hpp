@@ -15,13 +15,31 @@ auto pick(const List& list, SeededRandom& random) {
 }
 
 // What one rank does wrong.
-enum class Slip : std::uint8_t { kNone, kRoot, kCount, kType, kVersion, kBase, kCapacity, kOrder };
+enum class Slip : std::uint8_t {
+  kNone,
+  kRoot,
+  kCount,
+  kType,
+  kVersion,
+  kBase,
+  kCapacity,
+  kOrder,
+  kMask,
+  kOperator,
+  kIndex,
+  kNull,
+  kOption,
+  kFeedback
+};
 const char* name_of(Slip slip);
 
 inline constexpr std::array kShares{0.0, 1e-5, 1e-3, 0.01, 0.03, 0.2, 0.5, 0.9, 1.0};
 inline constexpr double kSlipChance = 0.06;
 
 std::size_t draw_count(SeededRandom& random);
+// Of arrays that are summed: every rank works out all ranks'.
+std::size_t draw_sum_count(SeededRandom& random);
+sparclRedOp_t draw_op(sparclDataType_t datatype, SeededRandom& random);
 
 struct Roles {
   int root = 0, odd = 0;

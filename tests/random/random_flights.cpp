@@ -14,12 +14,30 @@ const char* name_of(Slip slip) {
                               ", another version",
                               ", another base",
                               ", too little room",
-                              ", indices out of order"};
+                              ", indices out of order",
+                              ", another mask",
+                              ", another op",
+                              ", an index beyond all",
+                              ", NULL",
+                              ", another option",
+                              ", a feedback of another array"};
   return kNames[static_cast<std::size_t>(slip)];
 }
 
+namespace {
+
+constexpr std::array<std::size_t, 9> kEdges{63, 64, 65, 255, 256, 257, 65'535, 65'536, 65'537};
+
+std::size_t draw_small_count(SeededRandom& random) {
+  const double kind = random.unit();
+  if (kind < 0.1) return 0;
+  if (kind < 0.2) return 1;
+  return kind < 0.8 ? 2 + random.below(100) : pick(kEdges, random);
+}
+
+}  // namespace
+
 std::size_t draw_count(SeededRandom& random) {
-  constexpr std::array<std::size_t, 9> kEdges{63, 64, 65, 255, 256, 257, 65'535, 65'536, 65'537};
   const double kind = random.unit();
   if (kind < 0.04) return 0;
   if (kind < 0.08) return 1;
@@ -27,6 +45,18 @@ std::size_t draw_count(SeededRandom& random) {
   if (kind < 0.42) return pick(kEdges, random);
   if (kind < 0.85) return 100 + random.below(20'000);
   return kind < 0.985 ? 20'000 + random.below(130'000) : 1'000'000 + random.below(500'000);
+}
+
+std::size_t draw_sum_count(SeededRandom& random) {
+  const double kind = random.unit();
+  if (kind < 0.5) return draw_small_count(random);
+  return kind < 0.92 ? 100 + random.below(6'000) : 6'000 + random.below(70'000);
+}
+
+sparclRedOp_t draw_op(sparclDataType_t datatype, SeededRandom& random) {
+  if (random.chance(0.5)) return sparclSum;
+  const auto op = static_cast<sparclRedOp_t>(random.below(5));
+  return op == sparclAvg && datatype == sparclBool ? sparclSum : op;
 }
 
 std::string wrong_result(sparclResult_t result, sparclResult_t expected, const sparclReport_t& report) {

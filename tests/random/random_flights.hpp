@@ -14,7 +14,9 @@ namespace sparcl::test {
 // Of a communicator: what its ranks go by.
 struct Scene {
   int rank = 0, ranks = 1;
-  bool checks_base = true;  // verify is not off
+  bool checks_base = true;   // verify is not off
+  bool is_canonical = true;  // sums of sparse vectors
+  std::string sum_algorithm = "auto";
 };
 
 struct ArrayPlan {
@@ -48,6 +50,25 @@ struct HeldModel {
   int confirmed_root = -1;  // whose last update the ranks of this communicator hold
 };
 
+// An error feedback of this rank, and what all ranks' must hold.
+struct HeldFeedback {
+  HeldFeedback(const Scene& scene, SeededRandom& random);
+  ~HeldFeedback();
+  HeldFeedback(const HeldFeedback&) = delete;
+  HeldFeedback& operator=(const HeldFeedback&) = delete;
+
+  void mind(SeededRandom& random);  // now and then it is reset, or saved and loaded again
+  std::string compare() const;      // empty, or what is wrong with this rank's
+
+  std::size_t rank;
+  sparclDataType_t datatype;
+  std::size_t count;
+  Style style;  // of the calls' inputs
+  sparclFeedback_t feedback = nullptr;
+  std::vector<ByteList> residuals;  // by rank: accumulators
+  std::uint64_t calls = 0;          // since it was made, loaded or reset
+};
+
 class RandomFlight {
  public:
   virtual ~RandomFlight() = default;
@@ -63,5 +84,8 @@ class RandomFlight {
 std::unique_ptr<RandomFlight> random_delta(const Scene& scene, HeldArray& array, SeededRandom& random);
 std::unique_ptr<RandomFlight> random_update(const Scene& scene, HeldModel& model, SeededRandom& random);
 std::unique_ptr<RandomFlight> random_sparse(const Scene& scene, SeededRandom& random);
+std::unique_ptr<RandomFlight> random_masked(const Scene& scene, SeededRandom& random);
+std::unique_ptr<RandomFlight> random_sparse_sum(const Scene& scene, SeededRandom& random);
+std::unique_ptr<RandomFlight> random_top_k(const Scene& scene, HeldFeedback& held, SeededRandom& random);
 
 }  // namespace sparcl::test

@@ -17,7 +17,9 @@ namespace {
 constexpr double kTimeoutSeconds = 60;  // beyond it is a hang
 constexpr std::size_t kMostFailures = 5;
 constexpr std::size_t kMostInFlight = 5;
-constexpr std::uint64_t kLeastCalls = 10;  // of a series
+constexpr std::size_t kWithoutObject = 9;           // the share of calls that have no object: so many to those of one object each
+constexpr std::uint64_t kLeastCalls = 10;           // of a series
+constexpr std::uint64_t kMostDenseBytes = 1 << 30;  // beyond it is the index space of a sparse vector, not of an array
 
 template <class List>
 auto pick(const List& list, SeededRandom& random) {
@@ -32,19 +34,33 @@ Variables draw_settings(SeededRandom& random) {
   constexpr std::array kFragments{"auto", "65536", "131072", "262144"};
   constexpr std::array kThreads{"1", "1", "1", "2"};
   constexpr std::array kKernels{"auto", "auto", "auto", "ref"};
-  return {{"SPARCL_VERIFY", pick(kVerifies, random)},        {"SPARCL_COMMIT", pick(kCommits, random)},
-          {"SPARCL_ALGO_BROADCAST", pick(kFanouts, random)}, {"SPARCL_FRAGMENT_BYTES", pick(kFragments, random)},
-          {"SPARCL_THREADS", pick(kThreads, random)},        {"SPARCL_KERNELS", pick(kKernels, random)}};
+  constexpr std::array kDeterminisms{"canonical", "canonical", "runs", "fast"};
+  constexpr std::array kDense{"auto", "direct", "owner"};
+  constexpr std::array kSums{"auto", "auto", "gather", "doubling", "split"};
+  return {{"SPARCL_VERIFY", pick(kVerifies, random)},           {"SPARCL_COMMIT", pick(kCommits, random)},
+          {"SPARCL_ALGO_BROADCAST", pick(kFanouts, random)},    {"SPARCL_FRAGMENT_BYTES", pick(kFragments, random)},
+          {"SPARCL_THREADS", pick(kThreads, random)},           {"SPARCL_KERNELS", pick(kKernels, random)},
+          {"SPARCL_DETERMINISM", pick(kDeterminisms, random)},  {"SPARCL_ALGO_ALLREDUCE", pick(kDense, random)},
+          {"SPARCL_ALGO_ALLREDUCE_SPARSE", pick(kSums, random)}};
 }
 
-// What a communicator's ranks broadcast: arrays and models that stay from call to call.
+std::string setting_of(const Variables& settings, std::string_view name) {
+  for (const auto& [each, value] : settings) {
+    if (each == name) return value;
+  }
+  return {};
+}
+
+// What stays from call to call: arrays and models that a communicator's ranks broadcast, and what they have not sent of sums.
 struct Objects {
-  explicit Objects(SeededRandom& random) {
+  Objects(const Scene& scene, SeededRandom& random) {
+    for (int i = 0; i < 3; ++i) feedbacks.push_back(std::make_unique<HeldFeedback>(scene, random));
     for (int i = 0; i < 3; ++i) arrays.push_back(std::make_unique<HeldArray>(draw_array(random), random));
     for (int i = 0; i < 2; ++i) models.push_back(std::make_unique<HeldModel>(static_cast<int>(1 + random.below(4)), random));
   }
   std::vector<std::unique_ptr<HeldArray>> arrays;
   std::vector<std::unique_ptr<HeldModel>> models;
+  std::vector<std::unique_ptr<HeldFeedback>> feedbacks;
 };
 
 class Series {
@@ -58,7 +74,9 @@ class Series {
     scene_.ranks = std::min(static_cast<int>(2 + random_.below(7)), meeting.size());
     calls_ = kLeastCalls + random_.below(80);
     settings_ = draw_settings(random_);
-    scene_.checks_base = settings_[0].second != "off";
+    scene_.checks_base = setting_of(settings_, "SPARCL_VERIFY") != "off";
+    scene_.is_canonical = setting_of(settings_, "SPARCL_DETERMINISM") == "canonical";
+    scene_.sum_algorithm = setting_of(settings_, "SPARCL_ALGO_ALLREDUCE_SPARSE");
   }
 
   // The number of its calls.
@@ -69,7 +87,7 @@ class Series {
     if (made != sparclSuccess) fail(fmt::format("no communicator: {}", sparclGetLastError(nullptr)));
     outcome_.by_ranks[scene_.ranks] += calls_;
     if (comm_ == nullptr) return calls_;
-    Objects objects(random_);
+    Objects objects(scene_, random_);
     for (std::uint64_t made_calls = 0; made_calls < calls_ && usable_;) made_calls += step(objects, calls_ - made_calls);
     (void)sparclCommDestroy(comm_);
     return calls_;
@@ -92,7 +110,7 @@ class Series {
     const double kind = random_.unit();
     const std::size_t wanted = kind < 0.5 ? 1 : 2 + random_.below(kMostInFlight - 1);
     const bool blocks = kind < 0.35;
-    std::vector<std::size_t> order(objects.arrays.size() + objects.models.size() + kMostInFlight);
+    std::vector<std::size_t> order(objects.arrays.size() + objects.models.size() + objects.feedbacks.size() + kWithoutObject);
     std::iota(order.begin(), order.end(), std::size_t{0});
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
     order.resize(std::min<std::size_t>(wanted, most));
@@ -112,8 +130,17 @@ class Series {
       ++outcome_.by_operation[1];
       return random_update(scene_, *objects.models[object], random_);
     }
-    ++outcome_.by_operation[2];
-    return random_sparse(scene_, random_);
+    object -= objects.models.size();
+    if (object < objects.feedbacks.size()) {
+      ++outcome_.by_operation[3];
+      return random_top_k(scene_, *objects.feedbacks[object], random_);
+    }
+    object -= objects.feedbacks.size();
+    const std::size_t kind = object % 3;
+    ++outcome_.by_operation[kind == 0 ? 2 : 3 + kind];
+    return kind == 0   ? random_sparse(scene_, random_)
+           : kind == 1 ? random_masked(scene_, random_)
+                       : random_sparse_sum(scene_, random_);
   }
 
   void run_blocking(Flights& flights) {
@@ -156,7 +183,7 @@ class Series {
   void judge(RandomFlight& flight, sparclResult_t result, const sparclReport_t& report, const std::string& text) {
     ++made_;
     outcome_.refused += flight.expected() != sparclSuccess ? 1 : 0;
-    outcome_.bytes += report.bytes_dense;
+    if (report.bytes_dense < kMostDenseBytes) outcome_.bytes += report.bytes_dense;
     const std::string what = flight.describe();  // before it is judged: then all agree on something new
     if (const std::string wrong = flight.judge(result, report); !wrong.empty()) fail(fmt::format("{}: {}{}", what, wrong, text));
     sparclResult_t health = sparclSuccess;
@@ -230,10 +257,13 @@ bool report(const Meeting& meeting, const RandomPlan& plan, const RandomOutcome&
     std::string ranks;
     for (int i = 2; i <= 8; ++i) ranks += fmt::format(" {}", outcome.by_ranks[i]);
     fmt::print(
-        "{} calls in {} series, seed {}, {:.1f} s: {} delta, {} update, {} sparse; {} refused as they must be; by ranks 2 to 8:{}; "
+        "{} calls in {} series, seed {}, {:.1f} s: {} delta, {} update, {} sparse, {} top-k, {} masked, {} sparse sum; {} refused "
+        "as "
+        "they must be; by ranks 2 to 8:{}; "
         "dense {} MiB\n",
         outcome.calls, outcome.series, plan.seed, seconds, outcome.by_operation[0], outcome.by_operation[1],
-        outcome.by_operation[2], outcome.refused, ranks, outcome.bytes >> 20);
+        outcome.by_operation[2], outcome.by_operation[3], outcome.by_operation[4], outcome.by_operation[5], outcome.refused, ranks,
+        outcome.bytes >> 20);
   }
   if (meeting.rank() == 0 || !growth.empty()) fmt::print("rank {}: {}{}\n", meeting.rank(), growth, usage);
   return growth.empty();

@@ -20,7 +20,7 @@ struct RandomPlan {
 
 struct RandomOutcome {
   std::uint64_t series = 0, calls = 0, refused = 0;  // of all ranks together, and of them such as must be refused
-  std::uint64_t by_operation[3] = {0, 0, 0};         // delta, update, sparse
+  std::uint64_t by_operation[6] = {};                // delta, update, sparse, top-k, masked, sparse sum
   std::uint64_t by_ranks[9] = {};
   std::uint64_t bytes = 0;            // that broadcasts would have delivered if dense, as this rank saw them
   std::vector<std::string> failures;  // of this rank

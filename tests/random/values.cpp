@@ -80,8 +80,16 @@ std::uint64_t small_bits(sparclDataType_t datatype, SeededRandom& random) {
   return one - random.below(std::uint64_t{1} << std::min(format.mantissa_bits, 12));
 }
 
+std::uint64_t whole_bits(sparclDataType_t datatype, SeededRandom& random) {
+  constexpr std::uint64_t kRange = 15;
+  unsigned char bytes[8] = {};
+  put_number(datatype, static_cast<double>(random.below(2 * kRange + 1)) - static_cast<double>(kRange), bytes);
+  return load(bytes, sizeof bytes);
+}
+
 std::uint64_t draw_bits(sparclDataType_t datatype, Style style, SeededRandom& random) {
   if (style == Style::kBits) return random.next();
+  if (style == Style::kWhole) return whole_bits(datatype, random);
   return style == Style::kSpecial ? special_bits(datatype, random) : small_bits(datatype, random);
 }
 
@@ -165,6 +173,28 @@ double number_at(sparclDataType_t datatype, const unsigned char* at) {
   const int bias = (1 << (format.exponent_bits - 1)) - 1;
   const std::uint64_t significand = exponent == 0 ? mantissa : mantissa | std::uint64_t{1} << format.mantissa_bits;
   return sign * std::ldexp(static_cast<double>(significand), std::max(static_cast<int>(exponent), 1) - bias - format.mantissa_bits);
+}
+
+void put_number(sparclDataType_t datatype, double number, unsigned char* at) {
+  const std::size_t width = width_of(datatype);
+  Format format;
+  if (!float_format(datatype, format)) return store(at, static_cast<std::uint64_t>(static_cast<std::int64_t>(number)), width);
+  const std::uint64_t sign = std::signbit(number) ? std::uint64_t{1} << (width * 8 - 1) : 0;
+  const std::uint64_t top = (std::uint64_t{1} << format.exponent_bits) - 1;
+  const std::uint64_t infinity = top << format.mantissa_bits;
+  const std::uint64_t all_ones = (std::uint64_t{1} << (width * 8 - 1)) - 1;
+  if (std::isnan(number)) {
+    return store(at, format.has_infinity ? infinity | std::uint64_t{1} << (format.mantissa_bits - 1) : all_ones, width);
+  }
+  const std::uint64_t too_large = format.has_infinity ? infinity : all_ones - 1;
+  if (std::isinf(number)) return store(at, sign | too_large, width);
+  // In units of the last place; a carry goes on into the exponent.
+  const int bias = (1 << (format.exponent_bits - 1)) - 1;
+  const int exponent = number == 0 ? 1 - bias : std::max(std::ilogb(number), 1 - bias);
+  const auto units = static_cast<std::uint64_t>(std::nearbyint(std::ldexp(std::abs(number), format.mantissa_bits - exponent)));
+  if (exponent > bias + 1) return store(at, sign | too_large, width);
+  const std::uint64_t bits = units + (static_cast<std::uint64_t>(exponent + bias - 1) << format.mantissa_bits);
+  store(at, sign | std::min(bits, too_large), width);
 }
 
 void Fenced::set(const ByteList& values) { std::copy(values.begin(), values.end(), data()); }

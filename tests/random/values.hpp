@@ -24,6 +24,7 @@ enum class Style : std::uint8_t {
   kBits,     // any: NaN, infinite, -0 among them
   kSpecial,  // nothing but NaN of several bits, infinities, both zeros, denormals, largest and smallest
   kSmall,    // close to each other, changed by a step of the last place
+  kWhole,    // small whole numbers, zeros among them: sums are exact in any order, magnitudes are often equal
 };
 
 ByteList make_values(sparclDataType_t datatype, std::size_t count, Style style, SeededRandom& random);
@@ -34,6 +35,8 @@ std::vector<std::uint64_t> change_values(ByteList& values, sparclDataType_t data
 
 // Scalar and plain: an oracle.
 double number_at(sparclDataType_t datatype, const unsigned char* at);
+// To the nearest, ties to even; too large: infinity, or the largest where there is none. Of float types, and of whole numbers.
+void put_number(sparclDataType_t datatype, double number, unsigned char* at);
 
 // Bytes with a fence on both sides, which begin at a chosen distance from an aligned address.
 class Fenced {
@@ -43,11 +46,11 @@ class Fenced {
   unsigned char* data() { return all_.data() + offset_; }
   std::span<unsigned char> bytes() { return {data(), bytes_}; }
   void set(const ByteList& values);
-  bool holds(const ByteList& values) const;  // and nothing was written around it
+  bool holds(const ByteList& values) const;     // and nothing was written around it
+  static constexpr unsigned char kFill = 0xa5;  // what it holds at first
 
  private:
   static constexpr std::size_t kFence = 64;
-  static constexpr unsigned char kFill = 0xa5;
   std::size_t offset_, bytes_;
   ByteList all_;
 };
