@@ -88,7 +88,7 @@ bool Engine::pump() {
   completed_.clear();
   Status status = transport_.progress(completed_);
   take_signals();  // first: who left in error has said why, which is the cause of what its absence breaks
-  if (!status.ok()) fail(std::move(status), -1);
+  if (!status.ok()) fail(std::move(status), transport_.culprit());
   for (const OperationRef& operation : completed_) finish_operation(operation);
   if (++turns_since_clock_ >= kTurnsPerClockRead) check_deadlines();
   return !completed_.empty();

@@ -302,6 +302,27 @@ TEST_P(Processes, Leaves) {
   });
 }
 
+// A late rank finds several gone: it names who was the first, not who ended because of that.
+TEST_P(Processes, SurvivorsThatExit) {
+  run_seeds("SurvivorsThatExit", 3, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0xe817));
+    PartyPlan plan = plan_of(seed);
+    plan.ranks = static_cast<int>(3 + random.below(2));
+    plan.settings["SPARCL_TEST_EXITS"] = "yes";
+    const int culprit = plan.ranks - 1;  // a look at the peers in their order would find another one first
+    const int late = static_cast<int>(random.below(static_cast<std::uint64_t>(culprit)));
+    const std::uint64_t at = random.below(static_cast<std::uint64_t>(plan.steps));
+    plan.acts[culprit] = fmt::format("exit:{}", at);
+    plan.acts[late] = fmt::format("late:{}", at);
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    Check check(party);
+    check.finish();
+    check.others_got_error(culprit, party.processes().record(culprit).ended_at_s, kKilledSeconds);
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
 TEST_P(Processes, Aborts) {
   run_seeds("Aborts", 3, [&](std::uint64_t seed) {
     SeededRandom random(mix64(seed ^ 0xab047));

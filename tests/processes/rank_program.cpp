@@ -2,8 +2,9 @@
 // Prints one JSON line an event. Environment, all with the prefix SPARCL_TEST_, besides that of the meeting:
 //   SERIES (the seed), STEPS
 //   ACT   "what:step", what this rank does otherwise: operation, count, datatype, root (instead of the step's), abort, destroy,
-//   exit
+//   exit; late: it comes half a second after the others
 //   SHRINK  "yes": after an error it goes on, by another series, with the ranks that live
+//   EXITS   "yes": after an error it ends at once, and leaves its communicator as it is
 // Exit codes: 0 all that was held was wholly old or new; 3 not; 2 wrong usage.
 
 #include <fmt/format.h>
@@ -60,7 +61,8 @@ class RankProgram {
       : rank_(start_.rank()),
         ranks_(start_.size()),
         series_(std::strtoull(variable("SERIES", "1").c_str(), nullptr, 10)),
-        shrinks_(variable("SHRINK", "no") == "yes") {
+        shrinks_(variable("SHRINK", "no") == "yes"),
+        exits_(variable("EXITS", "no") == "yes") {
     make_models();
     const std::string act = variable("ACT", "");
     if (const std::size_t colon = act.find(':'); colon != std::string::npos)
@@ -73,6 +75,7 @@ class RankProgram {
     run_series();
     while (poisoned_) {
       check_poisoned();
+      if (exits_) std::_Exit(wrong_ ? 3 : 0);
       if (!shrinks_ || !shrink()) break;
       run_series();
     }
@@ -189,6 +192,7 @@ class RankProgram {
   // True: no more steps. Requests that are in flight end with the communicator.
   bool leaves_at(int number) {
     if (act_.is_at(number, "exit")) std::_Exit(0);
+    if (act_.is_at(number, "late")) ::usleep(500'000);
     if (act_.is_at(number, "destroy")) return over_ = true;
     if (!act_.is_at(number, "abort")) return false;
     const sparclResult_t result = sparclCommAbort(comm_);
@@ -252,7 +256,7 @@ class RankProgram {
   RankStart start_;
   int rank_, ranks_;
   std::uint64_t series_;
-  bool shrinks_;
+  bool shrinks_, exits_;
   int epoch_ = 0;  // how often it has shrunk
   Act act_;
   std::optional<Model> array_, model_;

@@ -22,6 +22,7 @@ namespace sparcl::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr double kKilledSeconds = 3 * 1.0;  // three times what docs/liveness.md promises
 
@@ -94,6 +95,12 @@ class Srun : public testing::TestWithParam<Way> {
     }
   }
 
+  static double last_seen(const RankStory& story) {
+    double last = story.met_at_s;
+    for (const StepRecord& step : story.steps) last = std::max(last, step.at_s);
+    return last;
+  }
+
   // Every rank but the victim: its error names the victim, and came in time.
   void others_got_error(const SrunParty& party, double since_s, double within_s) {
     const int victim = party.plan().victim;
@@ -106,7 +113,8 @@ class Srun : public testing::TestWithParam<Way> {
         ++ended_by_slurm_;
         continue;
       }
-      EXPECT_TRUE(story.has_ended || party.was_ended_by_slurm()) << "rank " << rank << " did not come to its end";
+      EXPECT_TRUE(story.has_ended || party.plan().exits || party.was_ended_by_slurm())
+          << "rank " << rank << " did not come to its end";
       if (error == nullptr) {
         ++untouched_;
         EXPECT_TRUE(may_have_succeeded) << "rank " << rank << " has no error";
@@ -115,8 +123,11 @@ class Srun : public testing::TestWithParam<Way> {
       ++errors_;
       slowest_s_ = std::max(slowest_s_, error->at_s - since_s);
       EXPECT_LT(error->at_s - since_s, within_s) << "rank " << rank << ": " << error->error;
-      EXPECT_THAT(error->error, HasSubstr(fmt::format("rank {} (host ", victim)));
+      EXPECT_THAT(error->error, StartsWith(fmt::format("rank {}: rank {} (host ", rank, victim)));
       EXPECT_THAT(error->error, HasSubstr(fmt::format("pid {}", party.story(victim).pid)));
+      if (!story.failed_ranks.empty()) {
+        EXPECT_EQ(story.failed_ranks.front(), victim) << "rank " << rank << ": " << error->error;
+      }
     }
   }
 
@@ -170,9 +181,27 @@ TEST_P(Srun, KilledAtFailpoints) {
     ASSERT_TRUE(party.start());
     came_to_an_end(party);
     EXPECT_FALSE(party.story(plan.victim).has_ended) << "the victim lives: " << plan.failpoint;
-    double last_seen = party.story(plan.victim).met_at_s;
-    for (const StepRecord& step : party.story(plan.victim).steps) last_seen = std::max(last_seen, step.at_s);
-    others_got_error(party, last_seen, kKilledSeconds);
+    others_got_error(party, last_seen(party.story(plan.victim)), kKilledSeconds);
+    if (HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
+// A late rank finds several gone: it names who was the first, not who ended because of that.
+TEST_P(Srun, SurvivorsThatExit) {
+  run_seeds(1, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0xe817));
+    SrunPlan plan = plan_of(seed);
+    plan.ranks = static_cast<int>(3 + random.below(2));
+    plan.nodes = std::min(plan.nodes, plan.ranks);
+    plan.exits = true;
+    plan.victim = plan.ranks - 1;  // a look at the peers in their order would find another one first
+    const int late = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.victim)));
+    const std::uint64_t at = 1 + random.below(static_cast<std::uint64_t>(plan.steps - 1));
+    plan.acts = {{plan.victim, fmt::format("exit:{}", at)}, {late, fmt::format("late:{}", at)}};
+    SrunParty party(plan);
+    ASSERT_TRUE(party.start());
+    came_to_an_end(party);
+    others_got_error(party, last_seen(party.story(plan.victim)), kKilledSeconds);
     if (HasFailure()) ADD_FAILURE() << party.describe();
   });
 }

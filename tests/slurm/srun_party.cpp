@@ -25,6 +25,7 @@ std::string read_whole(const std::filesystem::path& path) {
 std::string SrunPlan::describe() const {
   std::string text = fmt::format("SPARCL_TEST_SEED={}, {} ranks on {} nodes, {} steps, {}", seed, ranks, nodes, steps, starter);
   for (const auto& [name, value] : settings) text += fmt::format(", {}={}", name, value);
+  for (const auto& [rank, act] : acts) text += fmt::format(", rank {} does {}", rank, act);
   if (victim >= 0) text += fmt::format(", victim {} {}", victim, failpoint);
   return text;
 }
@@ -45,9 +46,12 @@ SrunParty::~SrunParty() {
 bool SrunParty::start() {
   if (folder_.empty()) return false;
   const auto file = [&](const char* kind) { return fmt::format("{}/%t.{}", folder_.string(), kind); };
-  // The failpoint is for one rank, and failpoints are armed before main().
-  constexpr const char* kArmed =
-      R"(if [ "$SLURM_PROCID" = "$SPARCL_TEST_VICTIM" ]; then export SPARCL_TEST_FAILPOINT="$SPARCL_TEST_VICTIM_AT"; fi; exec "$0")";
+  // Failpoints are armed before main(); they and acts are for one rank each.
+  constexpr const char* kArmed = R"(for what in FAILPOINT ACT; do
+    eval "its=\${SPARCL_TEST_${what}_$SLURM_PROCID-}"
+    [ -z "$its" ] || export "SPARCL_TEST_$what=$its"
+  done
+  exec "$0")";
   ProcessCommand command;
   command.arguments = {"/usr/bin/env",
                        "srun",
@@ -65,16 +69,15 @@ bool SrunParty::start() {
                        kArmed,
                        plan_.program};
   command.environment = plan_.settings;
-  const auto put = [&](const char* name, const std::string& value) {
-    command.environment.emplace_back(std::string("SPARCL_TEST_") + name, value);
+  const auto put = [&](const std::string& name, const std::string& value) {
+    command.environment.emplace_back("SPARCL_TEST_" + name, value);
   };
   put("SERIES", std::to_string(plan_.seed));
   put("STEPS", std::to_string(plan_.steps));
   put("ID", "folder:" + folder_.string());
-  if (!plan_.failpoint.empty()) {
-    put("VICTIM", std::to_string(plan_.victim));
-    put("VICTIM_AT", plan_.failpoint);
-  }
+  if (!plan_.failpoint.empty()) put(fmt::format("FAILPOINT_{}", plan_.victim), plan_.failpoint);
+  if (plan_.exits) put("EXITS", "yes");
+  for (const auto& [rank, act] : plan_.acts) put(fmt::format("ACT_{}", rank), act);
   return processes_.start(command) == 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,8 @@ struct SrunPlan {
   double deadline_s = 90;
   int victim = -1;
   std::string failpoint;                                      // SPARCL_TEST_FAILPOINT of the victim
+  bool exits = false;                                         // SPARCL_TEST_EXITS of all ranks
+  std::map<int, std::string> acts;                            // by rank: SPARCL_TEST_ACT
   std::vector<std::pair<std::string, std::string>> settings;  // variables of all ranks
 
   std::string describe() const;

@@ -121,6 +121,19 @@ TEST(Heartbeat, WhoLeavesIsNamedSoWhereItIsWaitedFor) {
   EXPECT_EQ(ranks.heartbeats[2]->deaths(), 0U);
 }
 
+TEST(Heartbeat, TellsWhoEndedFirst) {
+  Ranks ranks(4);
+  ranks.start();
+  EXPECT_TRUE(hear(*ranks.heartbeats[0], {1, 2, 3}));
+  for (const int ended : {2, 3, 1}) {
+    ranks.heartbeats[static_cast<std::size_t>(ended)].reset();
+    EXPECT_THAT(first_death(*ranks.heartbeats[0], {ended}), HasSubstr(fmt::format("rank {} ", ended)));
+  }
+  std::vector<int> order;
+  for (const Heartbeat::Obituary& each : ranks.heartbeats[0]->obituaries()) order.push_back(each.rank);
+  EXPECT_THAT(order, testing::ElementsAre(2, 3, 1));
+}
+
 TEST(Heartbeat, CommunicatorsDoNotMeet) {
   Ranks one(2), other(2);
   one.start();

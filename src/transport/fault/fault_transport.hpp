@@ -52,6 +52,7 @@ class FaultTransport final : public Transport {
   OperationRef receive(int peer, Channel channel, Buffer space) override;
   void cancel(const OperationRef& operation) override;
   Status progress(std::vector<OperationRef>& completed) override;
+  int culprit() const override { return killed_ ? -1 : inner_->culprit(); }
   void idle(std::uint64_t turns, double until_seconds) override;
   double now() override;
   void signal(int peer, const Signal& signal) override;

@@ -71,6 +71,7 @@ void Heartbeat::watch(int peer) { loop_->watch(peer); }
 int Heartbeat::event_fd() const { return loop_->event_fd(); }
 void Heartbeat::clear_event() const { loop_->clear_event(); }
 std::optional<Status> Heartbeat::dead(int peer) const { return loop_->dead(peer); }
+std::vector<Heartbeat::Obituary> Heartbeat::obituaries() const { return loop_->obituaries(); }
 bool Heartbeat::has_answered(int peer) const { return loop_->has_answered(peer); }
 std::string Heartbeat::describe(int peer) const { return loop_->describe(peer); }
 

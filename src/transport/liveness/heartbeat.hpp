@@ -62,6 +62,12 @@ class Heartbeat {
   // RemoteError, with rank, host, pid, and what is known; nothing while the peer lives as far as one can tell. Any thread.
   // A peer that was found dead stays so. Of one that left this is said only where it is waited for, left_grace_s later.
   std::optional<Status> dead(int peer) const;
+  // All of them, in the order in which they were found: the later ones may have ended because of the first.
+  struct Obituary {
+    int rank;
+    Status status;
+  };
+  std::vector<Obituary> obituaries() const;
 
   // Whether this peer ever answered: only then its silence, or its closed port, can be told from a firewall. Any thread.
   bool has_answered(int peer) const;

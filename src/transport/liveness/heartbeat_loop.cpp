@@ -80,9 +80,14 @@ void Heartbeat::Loop::watch(int peer) {
 
 std::optional<Status> Heartbeat::Loop::dead(int peer) const {
   const std::lock_guard lock(mutex_);
-  const auto found = obituaries_.find(peer);
+  const auto found = std::find_if(obituaries_.begin(), obituaries_.end(), [&](const Obituary& each) { return each.rank == peer; });
   if (found == obituaries_.end()) return std::nullopt;
-  return found->second;
+  return found->status;
+}
+
+std::vector<Heartbeat::Obituary> Heartbeat::Loop::obituaries() const {
+  const std::lock_guard lock(mutex_);
+  return obituaries_;
 }
 
 bool Heartbeat::Loop::has_answered(int peer) const {
@@ -109,7 +114,7 @@ void Heartbeat::Loop::bury(std::size_t rank, const std::string& how) {
   log_debug("heartbeat: {}", text);
   {
     const std::lock_guard lock(mutex_);
-    obituaries_.emplace(static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer));
+    obituaries_.push_back({static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer)});
   }
   deaths_.fetch_add(1, std::memory_order_release);
   died_.wake();

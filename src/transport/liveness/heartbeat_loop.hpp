@@ -2,7 +2,6 @@
 // The heartbeat's thread, and what it shares with the callers of Heartbeat.
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -30,6 +29,7 @@ class Heartbeat::Loop {
 
   void watch(int peer);
   std::optional<Status> dead(int peer) const;
+  std::vector<Obituary> obituaries() const;
   bool has_answered(int peer) const;
   std::string describe(int peer) const;
   const std::vector<std::byte>& card() const { return card_; }
@@ -82,7 +82,7 @@ class Heartbeat::Loop {
   std::atomic<bool> watch_news_ = false;  // watch() was called since the last tick
 
   mutable std::mutex mutex_;  // of obituaries_
-  std::map<int, Status> obituaries_;
+  std::vector<Obituary> obituaries_;
   ServiceThread thread_;  // last: ends first
 };
 

@@ -375,19 +375,19 @@ void MpiTransport::watch_waited_for(double time) {
 // MPI has no way to go on without a rank: the transport ends here.
 void MpiTransport::look_for_deaths() {
   deaths_seen_ = heartbeat_->deaths();
-  for (int peer = 0; peer < size() && health_.ok(); ++peer) {
-    if (const std::optional<Status> dead = heartbeat_->dead(peer)) {
-      health_ = *dead;
-      ended_by_death_ = true;
-    }
-  }
+  if (!health_.ok()) return;
+  // Who left because of an earlier death has said so, which may have come before this rank's own news.
+  signals_.probe();
+  const Heartbeat::Obituary first = heartbeat_->obituaries().front();
+  health_ = first.status;
+  culprit_ = first.rank;
 }
 
 // After a death, too: who waits for another rank than the dead one learns from those that waited for it. Such a message is small, and goes
 // out at once where the two have talked before.
 void MpiTransport::signal(int peer, const Signal& signal) {
-  if (peer < 0 || peer >= size() || !(health_.ok() || ended_by_death_)) return;
-  if (ended_by_death_ && heartbeat_->dead(peer)) return;
+  if (peer < 0 || peer >= size() || !(health_.ok() || culprit_ >= 0)) return;
+  if (culprit_ >= 0 && heartbeat_->dead(peer)) return;
   Signal sent = signal;
   sent.from = rank_;
   signals_.send(peer, sent);

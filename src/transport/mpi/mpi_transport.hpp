@@ -46,6 +46,7 @@ class MpiTransport final : public Transport {
   OperationRef receive(int peer, Channel channel, Buffer space) override;
   void cancel(const OperationRef& operation) override;
   Status progress(std::vector<OperationRef>& completed) override;
+  int culprit() const override { return culprit_; }
   void idle(std::uint64_t turns, double until_seconds) override;
   void leave_waiting() override {
     if (heartbeat_ != nullptr) watch_waited_for(now());
@@ -102,7 +103,7 @@ class MpiTransport final : public Transport {
   RequestTable requests_;
   MpiSignals signals_;
   Status health_;
-  bool ended_by_death_ = false;  // health_ tells of a peer's
+  int culprit_ = -1;  // the peer whose death health_ tells of
   bool has_cancelled_ = false;
   int last_body_tag_ = MpiSignals::kTag;
   std::vector<Finished> finished_;

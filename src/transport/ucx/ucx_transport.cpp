@@ -273,9 +273,10 @@ Status UcxTransport::describe_end(const Operation& operation, ucs_status_t statu
 
 Status UcxTransport::progress(std::vector<OperationRef>& completed) {
   constexpr int kMostTurns = 64;  // then the caller wants to see what is done
+  // Before UCX's news: the heartbeat knows in which order peers ended.
+  if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) look_for_deaths();
   for (int turn = 0; turn < kMostTurns && ucp_worker_progress(worker_->handle()) != 0 && completed_.empty(); ++turn) {
   }
-  if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) look_for_deaths();
   for (const int peer : std::exchange(newly_lost_, {})) lose(peers_[static_cast<std::size_t>(peer)]);
   if (++turns_since_look_ >= kTurnsPerLook) drop_leftovers();
   completed.insert(completed.end(), std::make_move_iterator(completed_.begin()), std::make_move_iterator(completed_.end()));
@@ -295,12 +296,11 @@ void UcxTransport::on_lost(void* peer, ucp_ep_h, ucs_status_t status) {
 
 void UcxTransport::look_for_deaths() {
   deaths_seen_ = heartbeat_->deaths();
-  for (Peer& peer : peers_) {
+  for (Heartbeat::Obituary& each : heartbeat_->obituaries()) {
+    Peer& peer = peers_[static_cast<std::size_t>(each.rank)];
     if (!peer.lost.ok()) continue;
-    if (const std::optional<Status> dead = heartbeat_->dead(peer.rank)) {
-      peer.lost = *dead;
-      newly_lost_.push_back(peer.rank);
-    }
+    peer.lost = std::move(each.status);
+    newly_lost_.push_back(peer.rank);
   }
 }
 
