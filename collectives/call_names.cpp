@@ -1,11 +1,14 @@
 #include "collectives/call_names.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 
 #include "collectives/agreement/agreement.hpp"
 #include "collectives/all_reduce/dense.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
+#include "collectives/top_k/top_k_all_reduce.hpp"
 
 namespace sparcl::collectives {
 
@@ -36,18 +39,42 @@ std::string_view reduction_name(std::uint8_t reduction) {
 
 namespace {
 bool is_sparse_sum(std::uint32_t operation) { return operation >= static_cast<std::uint32_t>(CallKind::kAllReduceSparse); }
+
+bool is_top_k(std::uint32_t operation) { return operation == static_cast<std::uint32_t>(CallKind::kAllReduceTopK); }
+
+std::string_view determinism_name(Determinism determinism) { return determinism == Determinism::kCanonical ? "canonical" : "runs"; }
+
 }  // namespace
 
-std::string_view algorithm_setting(std::uint32_t operation) {
+std::string_view algorithm_setting(std::uint32_t operation, std::uint32_t row) {
+  if (is_top_k(operation) && (row & kDenseChoice) != 0) return "SPARCL_ALGO_ALLREDUCE";
   if (is_sparse_sum(operation)) return "SPARCL_ALGO_ALLREDUCE_SPARSE";
   return has_root(operation) ? "SPARCL_ALGO_BROADCAST" : "SPARCL_ALGO_ALLREDUCE";
 }
 
 std::string_view algorithm_name(std::uint32_t operation, std::uint32_t row) {
+  if (is_top_k(operation) && (row & kDenseChoice) != 0) {
+    const std::uint32_t forced = row & ~std::uint32_t{kDenseChoice};
+    return forced == 0 ? "auto" : forced <= dense_table().size() ? dense_table()[forced - 1].name : "unknown";
+  }
   if (has_root(operation)) return row < fanout_table().size() ? fanout_table()[row].name : "unknown";
   if (is_sparse_sum(operation))
     return row == 0 ? "auto" : row <= sparse_sum_table().size() ? sparse_sum_table()[row - 1].name : "unknown";
   return row < dense_table().size() ? dense_table()[row].name : "unknown";
+}
+
+std::string differing_options(std::uint32_t operation, std::uint64_t detail, std::uint64_t other) {
+  if (operation == static_cast<std::uint32_t>(CallKind::kAllReduceSparse))
+    return fmt::format(", determinism {}", determinism_name(static_cast<Determinism>(detail)));
+  if (!is_top_k(operation)) return {};
+  const TopKOptions own = unpack_options(detail), theirs = unpack_options(other);
+  constexpr std::array<std::string_view, 4> kModes{"union", "selected", "global", "unknown"};
+  std::string text;
+  if (own.k != theirs.k) text += fmt::format(", k {}", own.k);
+  if (own.mode != theirs.mode) text += fmt::format(", mode {}", kModes[static_cast<std::size_t>(own.mode)]);
+  if (own.wire != theirs.wire) text += fmt::format(", wire {}", static_cast<int>(own.wire));
+  if (own.determinism != theirs.determinism) text += fmt::format(", determinism {}", determinism_name(own.determinism));
+  return text;
 }
 
 }  // namespace sparcl::collectives

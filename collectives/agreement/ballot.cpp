@@ -63,7 +63,7 @@ std::string_view verify_name(std::uint8_t verify) {
 std::string describe_settings(const CallFingerprint& a, const CallFingerprint& b) {
   std::string text;
   if (a.algorithm != b.algorithm)
-    text += fmt::format(", {} {}", algorithm_setting(a.operation), algorithm_name(a.operation, a.algorithm));
+    text += fmt::format(", {} {}", algorithm_setting(a.operation, a.algorithm), algorithm_name(a.operation, a.algorithm));
   if (a.fragment_log2 != b.fragment_log2)
     text += fmt::format(", SPARCL_FRAGMENT_BYTES {}", std::uint64_t{1} << (a.fragment_log2 % 64));
   if (a.verify != b.verify) text += fmt::format(", SPARCL_VERIFY {}", verify_name(a.verify));
@@ -78,7 +78,7 @@ std::string describe(const CallFingerprint& call, const std::string& more) {
                      more);
 }
 
-constexpr std::string_view kSettings = "settings", kMasks = "masks";
+constexpr std::string_view kSettings = "settings", kMasks = "masks", kOptions = "options";
 
 // The same on all ranks, up to what each calls the part that differs.
 std::string what_differs(const Ballot& ballot, const Subject& subject) {
@@ -93,7 +93,7 @@ std::string what_differs(const Ballot& ballot, const Subject& subject) {
   if (a.datatype != b.datatype) return "data types";
   if (a.reduction != b.reduction) return "reductions";
   if (a.detail != b.detail)
-    return a.operation == static_cast<std::uint32_t>(CallKind::kAllReduceMasked) ? std::string(kMasks) : "options";
+    return a.operation == static_cast<std::uint32_t>(CallKind::kAllReduceMasked) ? std::string(kMasks) : std::string(kOptions);
   return std::string(kSettings);
 }
 
@@ -105,6 +105,10 @@ struct SideTexts {
 SideTexts texts_of(const Ballot& ballot, std::string& what) {
   // Where arguments differ settings follow, and say nothing.
   if (what == kSettings) return {describe_settings(ballot.least, ballot.most), describe_settings(ballot.most, ballot.least)};
+  if (what == kOptions) {
+    return {differing_options(ballot.least.operation, ballot.least.detail, ballot.most.detail),
+            differing_options(ballot.most.operation, ballot.most.detail, ballot.least.detail)};
+  }
   if (what != kMasks) return {};
   const auto least = sketch_in<MaskSketch>(ballot, Side::kLeast), most = sketch_in<MaskSketch>(ballot, Side::kMost);
   if (const std::string in = what_differs(least, most); !in.empty()) what += fmt::format(" ({})", in);

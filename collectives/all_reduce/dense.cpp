@@ -14,6 +14,13 @@ constexpr std::array kTable{
 
 std::span<const DenseRow> dense_table() { return kTable; }
 
+std::uint8_t forced_dense_row(std::string_view name) {
+  for (std::size_t i = 0; i < kTable.size(); ++i) {
+    if (name == kTable[i].name) return static_cast<std::uint8_t>(i + 1);
+  }
+  return 0;
+}
+
 DensePlan plan_dense(const LinkCost& link, int size, std::uint64_t bytes, std::string_view forced_name) {
   DensePlan best{nullptr, 0, 0};
   for (std::uint32_t index = 0; index < kTable.size(); ++index) {

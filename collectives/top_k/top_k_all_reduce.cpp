@@ -262,19 +262,30 @@ void note_selection(Feedback& feedback, DataType type, const Selected& selected)
   feedback.least = selected.least;
 }
 
-CallFingerprint fingerprint_of(const TopKCall& call) {
+CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call) {
   CallFingerprint fingerprint;
   fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceTopK);
   fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
   fingerprint.reduction = call.is_mean ? kMeanReduction : static_cast<std::uint8_t>(kernels::ReduceOp::kSum);
-  fingerprint.algorithm = forced_row(call.algorithm);
+  fingerprint.algorithm = call.mode == TopKMode::kUnion
+                              ? static_cast<std::uint8_t>(kDenseChoice | forced_dense_row(comm.all_reduce_algorithm))
+                              : forced_row(call.algorithm);
   fingerprint.count = call.count;
-  fingerprint.detail = call.k << 8 | static_cast<std::uint64_t>(call.mode) << 4 | static_cast<std::uint64_t>(call.wire) << 2 |
-                       static_cast<std::uint64_t>(call.determinism);
+  fingerprint.detail = pack_options(call);
   return fingerprint;
 }
 
 }  // namespace
+
+std::uint64_t pack_options(const TopKCall& call) {
+  return call.k << 8 | static_cast<std::uint64_t>(call.mode) << 4 | static_cast<std::uint64_t>(call.wire) << 2 |
+         static_cast<std::uint64_t>(call.determinism);
+}
+
+TopKOptions unpack_options(std::uint64_t packed) {
+  return {packed >> 8, static_cast<std::uint8_t>(packed >> 4 & 3), static_cast<std::uint8_t>(packed >> 2 & 3),
+          static_cast<Determinism>(packed & 3)};
+}
 
 Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report) {
   Engine& engine = *comm.engine;
@@ -283,7 +294,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   SPARCL_FAILPOINT("allreduce.begin");
   const double begin = transport.now();
   Status verdict;
-  Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(call), call.refusal, verdict);
+  Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(comm, call), call.refusal, verdict);
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
   if (!verdict.ok()) {

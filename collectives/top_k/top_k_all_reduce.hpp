@@ -31,6 +31,19 @@ struct TopKCall {
   std::string algorithm = "auto";  // of the sparse sum; in mode union of the dense one
 };
 
+// What must be alike on all ranks, in one number, and that number's parts: it may have come over the wire, any may stand there.
+struct TopKOptions {
+  std::uint64_t k = 0;
+  std::uint8_t mode = 0;  // a TopKMode, or 3
+  std::uint8_t wire = 0;  // a TopKWire, or more
+  Determinism determinism = Determinism::kCanonical;
+};
+std::uint64_t pack_options(const TopKCall& call);
+TopKOptions unpack_options(std::uint64_t packed);
+
+// In the fingerprint of a call in mode union the algorithm is the dense sum's that is forced, with this bit; else the sparse one's.
+constexpr std::uint8_t kDenseChoice = 0x80;
+
 // After the ranks have agreed the residual is written: an error that ends the comm leaves acc in it.
 Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report);
 

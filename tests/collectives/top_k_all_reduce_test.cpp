@@ -1,3 +1,5 @@
+#include "collectives/top_k/top_k_all_reduce.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +13,6 @@
 #include <set>
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
-#include "collectives/top_k/top_k_all_reduce.hpp"
 #include "sim_party.hpp"
 #include "src/base/float_environment.hpp"
 #include "src/base/number.hpp"
@@ -326,15 +327,22 @@ TEST(TopKAllReduce, ResultsAndResidualsAreTheInputs) {
 TEST(TopKAllReduce, CallsThatDifferAreAMismatchAndNothingIsWritten) {
   struct Row {
     const char* text;
-    void (*change)(TopKCall& call);
+    TopKMode mode;
+    void (*change)(TopKCall& call, CommContext& comm);
   };
-  const Row rows[] = {{"options", [](TopKCall& call) { call.k = 3; }},
-                      {"options", [](TopKCall& call) { call.mode = TopKMode::kGlobal; }},
-                      {"options", [](TopKCall& call) { call.wire = TopKWire::kBfloat16; }},
-                      {"counts", [](TopKCall& call) { call.count = 9; }},
-                      {"reductions", [](TopKCall& call) { call.is_mean = true; }},
-                      {"data types", [](TopKCall& call) { call.datatype = DataType::kInt32; }},
-                      {"SPARCL_ALGO_ALLREDUCE_SPARSE split", [](TopKCall& call) { call.algorithm = "split"; }}};
+  constexpr auto kUnion = TopKMode::kUnion;
+  const Row rows[] = {
+      {"options: rank 0 called sparclAllReduceTopK(count 10, float32, sum, k 2), rank 1 called", kUnion,
+       [](TopKCall& call, CommContext&) { call.k = 3; }},
+      {"count 10, float32, sum, mode global)", kUnion, [](TopKCall& call, CommContext&) { call.mode = TopKMode::kGlobal; }},
+      {"count 10, float32, sum, wire 1)", kUnion, [](TopKCall& call, CommContext&) { call.wire = TopKWire::kBfloat16; }},
+      {"count 10, float32, sum, determinism runs)", kUnion,
+       [](TopKCall& call, CommContext&) { call.determinism = Determinism::kRuns; }},
+      {"counts", kUnion, [](TopKCall& call, CommContext&) { call.count = 9; }},
+      {"reductions", kUnion, [](TopKCall& call, CommContext&) { call.is_mean = true; }},
+      {"data types", kUnion, [](TopKCall& call, CommContext&) { call.datatype = DataType::kInt32; }},
+      {"SPARCL_ALGO_ALLREDUCE_SPARSE split", TopKMode::kSelected, [](TopKCall& call, CommContext&) { call.algorithm = "split"; }},
+      {"SPARCL_ALGO_ALLREDUCE owner", kUnion, [](TopKCall&, CommContext& comm) { comm.all_reduce_algorithm = "owner"; }}};
   for (const Row& row : rows) {
     World world(3, 5);
     std::vector<std::vector<float>> arrays(3, std::vector<float>(10, 2.0f));
@@ -344,8 +352,11 @@ TEST(TopKAllReduce, CallsThatDifferAreAMismatchAndNothingIsWritten) {
       auto* bytes = reinterpret_cast<std::byte*>(arrays[r].data());
       world.calls[r] = {.refusal = {}, .send = bytes, .receive = bytes, .count = 10, .k = 2, .feedback = nullptr};
     }
-    for (std::size_t r = 0; r < 3; ++r) world.calls[r].feedback = &feedbacks[r];
-    row.change(world.calls[1]);
+    for (std::size_t r = 0; r < 3; ++r) {
+      world.calls[r].feedback = &feedbacks[r];
+      world.calls[r].mode = row.mode;
+    }
+    row.change(world.calls[1], world.contexts[1]);
     ASSERT_TRUE(world.run().ok());
     for (int r = 0; r < 3; ++r) {
       EXPECT_EQ(world.party.result(r).code(), Code::kMismatch);

@@ -117,7 +117,8 @@ class TopKFlight final : public RandomFlight {
 
   void settle_slip(std::uint64_t which) {
     const bool needs_elements = roles_.slip == Slip::kCount || roles_.slip == Slip::kNull || roles_.slip == Slip::kOption;
-    if (needs_elements && given_.count == 0) roles_.slip = Slip::kNone;
+    const bool is_ignored = roles_.slip == Slip::kOption && which == 4 && given_.options.mode == sparclTopKUnion;
+    if ((needs_elements && given_.count == 0) || is_ignored) roles_.slip = Slip::kNone;
     // An odd rank's feedback is not of the odd call's array: then that is what it is refused for.
     const bool refuses =
         roles_.slip == Slip::kNull || roles_.slip == Slip::kFeedback ||
