@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/transport/seeded_random.hpp"
 
@@ -26,9 +27,13 @@ const char* name_of(Operation operation) {
     case Operation::kSparse:
       return "sparclBroadcastSparse";
     case Operation::kMasked:
+      return "sparclAllReduceMasked";
+    case Operation::kSparseSum:
+      return "sparclAllReduceSparse";
+    case Operation::kTopK:
       break;
   }
-  return "sparclAllReduceMasked";
+  return "sparclAllReduceTopK";
 }
 
 sparclResult_t issue(const Arguments& a, sparclComm_t comm, sparclRequest_t* request) {
@@ -47,10 +52,20 @@ sparclResult_t issue(const Arguments& a, sparclComm_t comm, sparclRequest_t* req
       return request != nullptr ? sparclIBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root, comm, request)
                                 : sparclBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root, comm, a.stream);
     case Operation::kMasked:
+      return request != nullptr ? sparclIAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask, comm, request)
+                                : sparclAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask, comm, a.stream);
+    case Operation::kSparseSum:
+      return request != nullptr ? sparclIAllReduceSparse(a.send, a.given_indices, a.given, a.count, a.values, a.indices, a.nnz,
+                                                         a.capacity, a.datatype, a.op, comm, request)
+                                : sparclAllReduceSparse(a.send, a.given_indices, a.given, a.count, a.values, a.indices, a.nnz,
+                                                        a.capacity, a.datatype, a.op, comm, a.stream);
+    case Operation::kTopK:
       break;
   }
-  return request != nullptr ? sparclIAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask, comm, request)
-                            : sparclAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask, comm, a.stream);
+  return request != nullptr
+             ? sparclIAllReduceTopKEx(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback, a.top_k_options, comm, request)
+             : sparclAllReduceTopKEx(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback, a.top_k_options, comm,
+                                     a.stream);
 }
 
 OwnedState::OwnedState(const std::vector<TensorSpec>& tensors) {
@@ -101,7 +116,9 @@ Desk::Desk(int rank, int ranks)
       state_(usual_tensors()),
       agreed_tensors_(state_.bytes),
       next_tensors_(state_.bytes),
-      mask_(random_mask(kMaskedCount, kMaskDensity, kMaskSeed)) {}
+      mask_(random_mask(kMaskedCount, kMaskDensity, kMaskSeed)),
+      feedback_(kTopKCount, sparclFloat32),
+      residuals_(static_cast<std::size_t>(ranks), std::vector<float>(kTopKCount)) {}
 
 std::uint64_t Desk::draw() { return mix64(seed_++); }
 
@@ -157,6 +174,12 @@ Arguments Desk::prepare(Operation operation, int root) {
     case Operation::kMasked:
       prepare_masked(a);
       break;
+    case Operation::kSparseSum:
+      prepare_sparse_sum(a);
+      break;
+    case Operation::kTopK:
+      prepare_top_k(a);
+      break;
   }
   return a;
 }
@@ -186,7 +209,102 @@ void Desk::prepare_masked(Arguments& a) {
   a.mask = mask_.handle();
 }
 
+// Each rank has a part of the same kSumUnion entries. Whole numbers, as above.
+void Desk::prepare_sparse_sum(Arguments& a) {
+  next_sum_indices_.clear();
+  for (std::size_t i = 0; i < kSumUnion; ++i) next_sum_indices_.push_back((i > 0 ? next_sum_indices_.back() + 1 : 0) + draw() % 15);
+  next_sum_values_.assign(kSumUnion, 0);
+  sum_given_.clear();
+  sum_given_values_.clear();
+  for (int rank = 0; rank < ranks_; ++rank) {
+    for (std::size_t i = 0; i < kSumUnion; ++i) {
+      const auto value = static_cast<float>(draw() % 1'000);
+      const bool gives = (i + 10 * static_cast<std::size_t>(rank % 3)) % kSumUnion < kSumEntries;
+      if (!gives) continue;
+      next_sum_values_[i] += value;
+      if (rank != rank_) continue;
+      sum_given_.push_back(next_sum_indices_[i]);
+      sum_given_values_.push_back(value);
+    }
+  }
+  sum_values_.assign(kSumUnion, kNoValue);
+  sum_indices_.assign(kSumUnion, kNoIndex);
+  sum_nnz_ = kNoCount;
+  a.datatype = sparclFloat32;
+  a.count = kSumCount;
+  a.send = sum_given_values_.data();
+  a.given_indices = sum_given_.data();
+  a.given = sum_given_.size();
+  a.values = sum_values_.data();
+  a.indices = sum_indices_.data();
+  a.nnz = &sum_nnz_;
+  a.capacity = kSumUnion;
+  a.op = sparclSum;
+}
+
+void Desk::prepare_top_k(Arguments& a) {
+  top_k_values_.assign(static_cast<std::size_t>(ranks_), Floats(kTopKCount));
+  for (Floats& values : top_k_values_) {
+    for (float& value : values) value = static_cast<float>(draw() % 2'001) - 1'000;
+  }
+  constexpr int kNobody = -1;
+  sum_top_k(kNobody);
+  top_k_received_.assign(kTopKCount, kNoValue);
+  a.datatype = sparclFloat32;
+  a.count = kTopKCount;
+  a.k = kTopKSelected;
+  a.send = top_k_values_[static_cast<std::size_t>(rank_)].data();
+  a.receive = top_k_received_.data();
+  a.op = sparclSum;
+  a.feedback = feedback_.handle();
+  a.top_k_options = &top_k_options_;
+}
+
+// In mode union: at what any rank has selected, all that every rank has.
+void Desk::sum_top_k(int without_feedback) {
+  next_residuals_ = residuals_;
+  std::vector<Floats> all = top_k_values_;
+  std::vector<bool> is_kept(kTopKCount);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    std::vector<std::size_t> order(kTopKCount);
+    for (std::size_t i = 0; i < kTopKCount; ++i) {
+      order[i] = i;
+      if (static_cast<int>(r) != without_feedback) all[r][i] += residuals_[r][i];
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t i, std::size_t j) { return std::abs(all[r][i]) > std::abs(all[r][j]); });
+    for (std::size_t i = 0; i < kTopKSelected; ++i) is_kept[order[i]] = true;
+  }
+  next_top_k_received_.assign(kTopKCount, 0);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    for (std::size_t i = 0; i < kTopKCount; ++i) {
+      if (is_kept[i]) next_top_k_received_[i] += all[r][i];
+      if (static_cast<int>(r) != without_feedback) next_residuals_[r][i] = is_kept[i] ? 0 : all[r][i];
+    }
+  }
+}
+
+void Desk::heed(int odd, const Arguments& odd_arguments) {
+  if (odd_arguments.operation == Operation::kTopK && odd_arguments.feedback == nullptr) sum_top_k(odd);
+}
+
+bool Desk::holds_sum(bool is_new, std::size_t nnz) const {
+  if (is_new) return sum_values_ == next_sum_values_ && sum_indices_ == next_sum_indices_ && sum_nnz_ == kSumUnion;
+  return sum_values_ == Floats(kSumUnion, kNoValue) && sum_indices_ == std::vector<std::uint64_t>(kSumUnion, kNoIndex) &&
+         sum_nnz_ == nnz;
+}
+
+bool Desk::holds_top_k(bool is_new) const {
+  const void* residual = nullptr;
+  if (sparclFeedbackGetResidual(feedback_.handle(), &residual, nullptr, nullptr) != sparclSuccess) return false;
+  const Floats& left = (is_new ? next_residuals_ : residuals_)[static_cast<std::size_t>(rank_)];
+  return std::equal(left.begin(), left.end(), static_cast<const float*>(residual)) &&
+         top_k_received_ == (is_new ? next_top_k_received_ : Floats(kTopKCount, kNoValue));
+}
+
 bool Desk::holds(Operation operation, bool is_new, std::size_t nnz) const {
+  if (operation == Operation::kSparseSum) return holds_sum(is_new, nnz);
+  if (operation == Operation::kTopK) return holds_top_k(is_new);
   if (operation == Operation::kMasked) {
     return received_ == (is_new ? next_received_ : std::vector<float>(kMaskedCount, kNoValue));
   }
@@ -204,7 +322,8 @@ bool Desk::holds(Operation operation, bool is_new, std::size_t nnz) const {
 
 std::string Desk::untouched(Operation operation, sparclResult_t result) const {
   // A vector that is too long tells its length, and nothing else.
-  const std::size_t nnz = result == sparclTruncated ? kEntries : kNoCount;
+  const std::size_t truncated = operation == Operation::kSparseSum ? kSumUnion : kEntries;
+  const std::size_t nnz = result == sparclTruncated ? truncated : kNoCount;
   return holds(operation, false, nnz) ? "" : fmt::format("the buffers of {} are not as before", name_of(operation));
 }
 
@@ -216,6 +335,7 @@ std::string Desk::accept(Operation operation) {
     agreed_tensors_ = next_tensors_;
     ++version_;
   }
+  if (operation == Operation::kTopK) residuals_ = next_residuals_;
   return wrong;
 }
 

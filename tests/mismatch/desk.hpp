@@ -10,9 +10,10 @@
 
 namespace sparcl::test {
 
-enum class Operation { kDelta, kUpdate, kSparse, kMasked };
-constexpr Operation kOperations[] = {Operation::kDelta, Operation::kUpdate, Operation::kSparse, Operation::kMasked};
-constexpr bool has_root(Operation operation) { return operation != Operation::kMasked; }
+enum class Operation { kDelta, kUpdate, kSparse, kMasked, kSparseSum, kTopK };
+constexpr Operation kOperations[] = {Operation::kDelta,  Operation::kUpdate,    Operation::kSparse,
+                                     Operation::kMasked, Operation::kSparseSum, Operation::kTopK};
+constexpr bool has_root(Operation operation) { return operation < Operation::kMasked; }
 const char* name_of(Operation operation);
 
 // One call's arguments, of whichever operation.
@@ -39,6 +40,13 @@ struct Arguments {
   void* receive = nullptr;
   sparclRedOp_t op = sparclSum;
   sparclMask_t mask = nullptr;
+  // sparse sum: with datatype, count, op; what it gives in `send`, outputs as those of sparse
+  const std::uint64_t* given_indices = nullptr;
+  std::size_t given = 0;
+  // top-k: with datatype, count, send, receive, op
+  std::size_t k = 0;
+  sparclFeedback_t feedback = nullptr;
+  const sparclTopKOptions_t* top_k_options = nullptr;
 };
 
 // With request nullptr it blocks.
@@ -83,11 +91,25 @@ OwnedMask indices_mask(const std::vector<std::uint64_t>& indices, std::size_t co
 OwnedMask random_mask(std::size_t count, double density, std::uint64_t seed);
 OwnedMask blocks_mask(std::size_t count, std::size_t block, double density, std::uint64_t seed);
 
+// A feedback that ends with its owner.
+class OwnedFeedback {
+ public:
+  OwnedFeedback(std::size_t count, sparclDataType_t datatype) { (void)sparclFeedbackCreate(&feedback_, count, datatype); }
+  OwnedFeedback(OwnedFeedback&& other) noexcept : feedback_(std::exchange(other.feedback_, nullptr)) {}
+  ~OwnedFeedback() { (void)sparclFeedbackDestroy(feedback_); }
+  sparclFeedback_t handle() const { return feedback_; }
+
+ private:
+  sparclFeedback_t feedback_ = nullptr;
+};
+
 constexpr std::size_t kDeltaCount = 1'000;
 constexpr std::size_t kMaskedCount = 900;
 constexpr double kMaskDensity = 0.1;
 constexpr std::uint64_t kMaskSeed = 11;
 constexpr std::size_t kEntries = 50, kCapacity = 60;
+constexpr std::size_t kSumCount = 500, kSumEntries = 20, kSumUnion = 30;  // entries of each rank, and of all together
+constexpr std::size_t kTopKCount = 700, kTopKSelected = 9;
 const std::vector<TensorSpec>& usual_tensors();
 
 class Desk {
@@ -100,6 +122,8 @@ class Desk {
   // A new exchange from `root`: all ranks draw the same, and the root's own buffers hold it from now on. The arguments of the right
   // call are returned; several operations may be prepared at once. A masked call has no root.
   Arguments prepare(Operation operation, int root);
+  // Of a prepared call, which `odd` makes with these arguments: what of them all must know to tell the result.
+  void heed(int odd, const Arguments& odd_arguments);
 
   // What is in the buffers is what was in them before the call, which ended with `result`: empty, or what is not.
   std::string untouched(Operation operation, sparclResult_t result) const;
@@ -109,10 +133,15 @@ class Desk {
  private:
   std::uint64_t draw();
   void prepare_masked(Arguments& arguments);
+  void prepare_sparse_sum(Arguments& arguments);
+  void prepare_top_k(Arguments& arguments);
+  void sum_top_k(int without_feedback);
+  bool holds_sum(bool is_new, std::size_t nnz) const;
+  bool holds_top_k(bool is_new) const;
   bool holds(Operation operation, bool is_new, std::size_t nnz) const;
 
   int rank_, ranks_;
-  int root_[4] = {0, 0, 0, 0};  // by operation
+  int root_[6] = {};  // by operation
   std::uint64_t seed_ = 1;
   std::uint64_t version_ = 0;
   std::vector<std::uint16_t> weights_, agreed_weights_, next_weights_;
@@ -123,6 +152,14 @@ class Desk {
   std::size_t nnz_ = 0;
   OwnedMask mask_;
   std::vector<float> contribution_, received_, next_received_;
+  std::vector<std::uint64_t> sum_given_, sum_indices_, next_sum_indices_;
+  std::vector<float> sum_given_values_, sum_values_, next_sum_values_;
+  std::size_t sum_nnz_ = 0;
+  OwnedFeedback feedback_;
+  sparclTopKOptions_t top_k_options_ = SPARCL_TOPK_OPTIONS_INITIALIZER;
+  using Floats = std::vector<float>;
+  std::vector<Floats> top_k_values_, residuals_, next_residuals_;  // by rank
+  Floats top_k_received_, next_top_k_received_;
 };
 
 }  // namespace sparcl::test

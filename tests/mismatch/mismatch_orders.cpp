@@ -8,6 +8,8 @@ constexpr auto kDelta = Operation::kDelta;
 constexpr auto kUpdate = Operation::kUpdate;
 constexpr auto kSparse = Operation::kSparse;
 constexpr auto kMasked = Operation::kMasked;
+constexpr auto kSparseSum = Operation::kSparseSum;
+constexpr auto kTopK = Operation::kTopK;
 
 }  // namespace
 
@@ -18,6 +20,8 @@ std::vector<SequenceRow> sequence_table() {
       {"swapped", {kSparse, kDelta}, {kDelta, kSparse}, {kNo, kNo}, false},
       {"swapped with a masked one", {kMasked, kDelta}, {kDelta, kMasked}, {kNo, kNo}, false},
       {"a masked one turned around in flight", {kMasked, kUpdate, kSparse}, {kSparse, kUpdate, kMasked}, {kNo, kOk, kNo}, true},
+      {"sums swapped", {kSparseSum, kTopK}, {kTopK, kSparseSum}, {kNo, kNo}, false},
+      {"sums turned around in flight", {kTopK, kMasked, kSparseSum}, {kSparseSum, kMasked, kTopK}, {kNo, kOk, kNo}, true},
       {"swapped in flight", {kSparse, kDelta}, {kDelta, kSparse}, {kNo, kNo}, true},
       {"swapped, after one that is right", {kUpdate, kSparse, kDelta}, {kUpdate, kDelta, kSparse}, {kOk, kNo, kNo}, true},
       {"turned around in flight", {kSparse, kUpdate, kDelta}, {kDelta, kUpdate, kSparse}, {kNo, kOk, kNo}, true},
@@ -53,8 +57,20 @@ std::vector<SettingMismatchRow> setting_mismatch_table() {
        0,
        "SPARCL_ALGO_ALLREDUCE",
        "owner",
-       {"differ in their settings", "SPARCL_ALGO_ALLREDUCE owner", "SPARCL_ALGO_ALLREDUCE direct"},
-       {kMasked}},
+       {"differ in their settings", "SPARCL_ALGO_ALLREDUCE owner", "SPARCL_ALGO_ALLREDUCE "},
+       {kMasked, kTopK}},
+      {"sums of sparse vectors",
+       0,
+       "SPARCL_ALGO_ALLREDUCE_SPARSE",
+       "split",
+       {"differ in their settings", "SPARCL_ALGO_ALLREDUCE_SPARSE split", "SPARCL_ALGO_ALLREDUCE_SPARSE auto"},
+       {kSparseSum}},
+      {"determinism",
+       0,
+       "SPARCL_DETERMINISM",
+       "runs",
+       {"differ in their options", "float32, sum, determinism runs)", "float32, sum, determinism canonical)"},
+       {kSparseSum, kTopK}},
   };
 }
 

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "tests/mismatch/masked_rows.hpp"
+#include "tests/mismatch/sparse_sum_rows.hpp"
+#include "tests/mismatch/top_k_rows.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -334,6 +336,8 @@ std::vector<MismatchRow> mismatch_table() {
   add(update_rows());
   add(sparse_rows());
   add(masked_rows());
+  add(sparse_sum_rows());
+  add(top_k_rows());
   return all;
 }
 

@@ -17,9 +17,15 @@ struct Extras {
   std::vector<std::uint16_t> array;
   std::vector<std::uint64_t> indices;
   std::vector<OwnedMask> masks;
+  std::vector<float> values;
+  sparclTopKOptions_t top_k_options = SPARCL_TOPK_OPTIONS_INITIALIZER;
+  std::vector<OwnedFeedback> feedbacks;
 
   sparclState_t state_of(const std::vector<TensorSpec>& tensors) {
     return states.emplace_back(std::make_unique<OwnedState>(tensors))->handle();
+  }
+  sparclFeedback_t feedback_of(std::size_t count, sparclDataType_t datatype) {
+    return feedbacks.emplace_back(count, datatype).handle();
   }
   sparclMask_t keep(OwnedMask mask) { return masks.emplace_back(std::move(mask)).handle(); }
 };
