@@ -2,11 +2,11 @@
 // A small writer of safetensors files: a little-endian length, a JSON header padded to 8 bytes, then the tensors' bytes.
 
 #include <filesystem>
+#include <language_model/parameter_layout.hpp>
 #include <map>
 #include <span>
 #include <string>
 
-#include "parameter_layout.hpp"
 #include "sparcl/sparcl.hpp"
 
 namespace training {

@@ -3,11 +3,10 @@
 // much better than their group they are (GRPO, Shao et al. 2024, on-policy, without a KL term). The reward: the share of upper-case
 // letters.
 
+#include <language_model/char_text.hpp>
+#include <language_model/transformer.hpp>
 #include <span>
 #include <vector>
-
-#include "char_text.hpp"
-#include "transformer.hpp"
 
 namespace training {
 

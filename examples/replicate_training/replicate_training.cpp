@@ -1,38 +1,22 @@
 // replicate_training: rank 0 trains a small language model; after every step all other ranks hold its exact bf16 weights, having
 // received only what changed.
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <exception>
+#include <language_model/rank_program.hpp>
+#include <stdexcept>
 #include <string>
 
-#include "rank_launcher.hpp"
 #include "training_job.hpp"
 
 namespace {
 
 using training::JobOptions;
 
-struct ModelSize {
-  const char* name;
-  int width, layers;
-};
-constexpr ModelSize kModelSizes[] = {{"tiny", 32, 2}, {"small", 128, 5}, {"medium", 256, 6}};
-
 void set_model_size(JobOptions& options, const std::string& text) {
-  for (const ModelSize& size : kModelSizes) {
-    if (text == size.name) {
-      options.width = size.width;
-      options.layers = size.layers;
-      return;
-    }
+  try {
+    options.size = training::parse_model_size(text);
+  } catch (const std::invalid_argument& error) {
+    throw CLI::ValidationError("--model-size", error.what());
   }
-  char more = '\0';
-  if (std::sscanf(text.c_str(), "%dx%d%c", &options.width, &options.layers, &more) != 2) {
-    throw CLI::ValidationError("--model-size", text + " is none of tiny, small, medium, WIDTHxLAYERS");
-  }
-  const bool is_usable =
-      options.width >= 32 && options.width <= 4096 && options.width % 32 == 0 && options.layers >= 1 && options.layers <= 100;
-  if (!is_usable) throw CLI::ValidationError("--model-size", "the width must be a multiple of 32 up to 4096, with 1 to 100 layers");
 }
 
 void add_options(CLI::App& app, JobOptions& options) {
@@ -75,16 +59,6 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  const auto run_job = [&](sparcl::Comm& comm) { training::TrainingJob(comm, options).run(); };
-  try {
-    if (training::is_started_by_mpi()) {
-      training::run_under_mpi(run_job);
-    } else {
-      training::run_as_threads(options.ranks, run_job);
-    }
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "replicate_training: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  return training::run_program("replicate_training", options.ranks,
+                               [&](sparcl::Comm& comm) { training::TrainingJob(comm, options).run(); });
 }

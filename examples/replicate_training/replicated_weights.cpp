@@ -23,13 +23,4 @@ sparcl::Report ReplicatedWeights::update(std::uint64_t version) {
   return report;
 }
 
-std::string share_text(sparcl::Comm& comm, const std::string& text) {
-  std::uint64_t size = text.size();
-  comm.broadcast_delta<std::uint64_t>({&size, 1}, {}, 0);
-  std::vector<std::uint8_t> bytes(text.begin(), text.end());
-  bytes.resize(size);
-  comm.broadcast_delta<std::uint8_t>(bytes, {}, 0);
-  return {bytes.begin(), bytes.end()};
-}
-
 }  // namespace training

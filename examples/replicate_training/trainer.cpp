@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <language_model/batch_loss.hpp>
+#include <language_model/initial_weights.hpp>
 
 #include "policy_gradient.hpp"
 
@@ -9,49 +11,9 @@ namespace training {
 namespace {
 
 constexpr int kWarmupSteps = 20;
-enum Stream : std::uint64_t { kInitialise = 1, kBatches = 2, kOtherRanks = 1000 };
-
-// What a layer adds to the stream begins small, so that depth does not amplify it (GPT-2's rule), and so does the head, so that all
-// characters begin about as likely. The other deviations are heuristics from a few trials with one seed, not an optimum.
-float initial_deviation(const TensorPlace& tensor, int layers) {
-  if (tensor.name.ends_with("o.weight") || tensor.name.ends_with("down.weight"))
-    return 0.02F / std::sqrt(2.0F * static_cast<float>(layers));
-  if (tensor.name == "lm_head.weight") return 0.02F;
-  return tensor.name.starts_with("layers.") ? 0.05F : 0.1F;
-}
-
-// Matrices are drawn; norms begin as the identity: gains (".weight" of one dimension) 1, biases 0.
-std::vector<float> initial_weights(const ParameterLayout& layout, int layers, std::uint64_t seed) {
-  SeededRandom random(seed, kInitialise);
-  std::vector<float> weights(layout.count());
-  for (const TensorPlace& tensor : layout.tensors()) {
-    const std::span<float> values = std::span(weights).subspan(tensor.offset, tensor.count);
-    if (tensor.shape.size() > 1) {
-      const float deviation = initial_deviation(tensor, layers);
-      for (float& value : values) value = deviation * static_cast<float>(random.normal());
-    } else if (tensor.name.ends_with(".weight")) {
-      std::fill(values.begin(), values.end(), 1.0F);
-    }
-  }
-  return weights;
-}
+enum Stream : std::uint64_t { kBatches = 2, kOtherRanks = 1000 };
 
 }  // namespace
-
-double loss_of(Transformer& model, std::span<const float> weights, const Batch& batch, std::span<float> gradients) {
-  const auto vocabulary = static_cast<std::size_t>(model.shape().vocabulary);
-  const auto sequences = static_cast<std::size_t>(model.batch());
-  const int length = static_cast<int>(batch.tokens.size() / sequences);
-  const auto count = static_cast<double>(batch.tokens.size());
-  model.forward(weights, batch.tokens, 0, length);
-  double loss = 0;
-  for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
-    const std::span<float> logits = model.logits(static_cast<int>(i / sequences)).subspan(i % sequences * vocabulary, vocabulary);
-    loss += cross_entropy(logits, batch.targets[i], static_cast<float>(1 / count)) / count;
-  }
-  if (!gradients.empty()) model.backward(weights, batch.tokens, length, gradients);
-  return loss;
-}
 
 Trainer::Trainer(const CharText& text, const TrainerSettings& settings)
     : text_(text),

@@ -2,12 +2,11 @@
 // What rank 0 alone holds and does: fp32 master weights, the optimiser, and the steps of both phases.
 
 #include <cstdint>
+#include <language_model/adamw.hpp>
+#include <language_model/char_text.hpp>
+#include <language_model/transformer.hpp>
 #include <span>
 #include <vector>
-
-#include "adamw.hpp"
-#include "char_text.hpp"
-#include "transformer.hpp"
 
 namespace training {
 
@@ -19,9 +18,6 @@ struct TrainerSettings {
   float rate;
   float finetune_rate;
 };
-
-// Mean cross entropy of a batch under weights. With gradients: added to.
-double loss_of(Transformer& model, std::span<const float> weights, const Batch& batch, std::span<float> gradients = {});
 
 class Trainer {
  public:

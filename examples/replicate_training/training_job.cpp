@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <language_model/batch_loss.hpp>
+#include <language_model/rank_sharing.hpp>
 #include <numeric>
 #include <stdexcept>
 
@@ -14,16 +16,10 @@
 namespace training {
 namespace {
 
-constexpr int kContext = 64;
-constexpr int kHeadWidth = 32;
 constexpr int kHeldOutSequences = 4;
 constexpr int kSampleLength = 200;
 constexpr std::uint64_t kHeldOutStream = 100'000;
 constexpr std::uint64_t kSampleStream = 200'000;
-
-ModelShape shape_of(const JobOptions& options, int vocabulary) {
-  return {vocabulary, options.width, options.layers, std::max(1, options.width / kHeadWidth), kContext};
-}
 
 std::uint64_t stream_of(std::uint64_t first, const sparcl::Comm& comm) { return first + static_cast<std::uint64_t>(comm.rank()); }
 
@@ -39,7 +35,7 @@ TrainingJob::TrainingJob(sparcl::Comm& comm, const JobOptions& options)
     : comm_(comm),
       options_(options),
       text_(share_text(comm, comm.rank() == 0 ? read_text(options.text) : "")),
-      shape_(shape_of(options, text_.vocabulary())),
+      shape_(shape_of(options.size, text_.vocabulary())),
       layout_(shape_),
       weights_(comm, layout_),
       compute_(layout_.count()),
@@ -47,7 +43,7 @@ TrainingJob::TrainingJob(sparcl::Comm& comm, const JobOptions& options)
       sampler_(shape_, kGroup),
       random_(options.seed, stream_of(kSampleStream, comm)) {
   SeededRandom random(options.seed, stream_of(kHeldOutStream, comm));
-  held_out_ = draw_batch(text_.held_out(), kHeldOutSequences, kContext, random);
+  held_out_ = draw_batch(text_.held_out(), kHeldOutSequences, shape_.context, random);
   if (comm.rank() != 0) return;
   trainer_.emplace(text_, TrainerSettings{shape_, options.seed, options.steps, options.batch, options.rate, options.finetune_rate});
   report_.emplace(
@@ -138,7 +134,7 @@ void TrainingJob::finish() {
 // What all ranks write, one after the other, on one line.
 std::string TrainingJob::write_sample() {
   Transformer writer(shape_, 1);
-  const std::span<const Token> prompt = text_.held_out().first(kContext / 2);
+  const std::span<const Token> prompt = text_.held_out().first(static_cast<std::size_t>(shape_.context) / 2);
   const std::vector<Token> mine = write_on(writer, compute_, prompt, kSampleLength, 0.7F, random_);
   std::string all;
   for (const Token token : gather_from_all<Token>(comm_, mine)) {

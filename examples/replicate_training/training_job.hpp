@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <language_model/model_size.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@ struct JobOptions {
   int ranks = 4;  // threads; under mpirun its -n decides
   int steps = 300;
   int finetune_steps = 20;
-  int width = 128, layers = 5;
+  ModelSize size{128, 5};
   int batch = 12;
   float rate = 3e-3F;
   float finetune_rate = 1e-6F;

@@ -1,7 +1,6 @@
 #include "training_report.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -15,9 +14,6 @@ namespace {
 
 constexpr const char* kHeadings =
     "  step  phase       loss  reward  held-out   changed    update kB   dense kB   factor   broadcast ms\n";
-
-// Both, since mpirun gives its first rank a pseudo-terminal as standard output, wherever its own output goes.
-bool is_terminal() { return isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1; }
 
 std::string kilobytes(std::uint64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1000); }
 
@@ -79,18 +75,16 @@ bool all_equal(const std::vector<RankSummary>& summaries) {
                      [&](const RankSummary& rank) { return rank.hash == summaries.front().hash; });
 }
 
-TrainingReport::TrainingReport(std::string headline, int all_steps)
-    : headline_(std::move(headline)), all_steps_(all_steps), is_terminal_(is_terminal()) {
+TrainingReport::TrainingReport(std::string headline, int all_steps) : headline_(std::move(headline)), all_steps_(all_steps) {
   fmt::print("{}\n\n{}", headline_, kHeadings);
   std::fflush(stdout);
 }
 
 void TrainingReport::add(const StepRecord& record, bool is_row) {
   records_.push_back(record);
-  if (is_terminal_) fmt::print("\r\033[K");
+  progress_.clear();
   if (is_row) fmt::print("{}", row_of(record));
-  if (is_terminal_) fmt::print("step {} of {}, loss {:.3f} ...", record.step, all_steps_, record.loss);
-  if (is_terminal_ && record.step == all_steps_) fmt::print("\r\033[K");
+  if (record.step < all_steps_) progress_.show(fmt::format("step {} of {}, loss {:.3f} ...", record.step, all_steps_, record.loss));
   std::fflush(stdout);
 }
 

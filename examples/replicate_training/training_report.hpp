@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <language_model/progress_line.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,7 +59,7 @@ class TrainingReport {
 
   std::string headline_;
   int all_steps_;
-  bool is_terminal_;
+  ProgressLine progress_;
   std::vector<StepRecord> records_;
   std::vector<RankSummary> summaries_;
   std::string sample_;

@@ -1,4 +1,4 @@
-#include "examples/replicate_training/adamw.hpp"
+#include "examples/language_model/adamw.hpp"
 
 #include <gtest/gtest.h>
 

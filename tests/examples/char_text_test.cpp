@@ -1,4 +1,4 @@
-#include "examples/replicate_training/char_text.hpp"
+#include "examples/language_model/char_text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "examples/replicate_training/matmul.hpp"
+#include "examples/language_model/matmul.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <ostream>
 #include <vector>
 
-#include "examples/replicate_training/seeded_random.hpp"
+#include "examples/language_model/seeded_random.hpp"
 
 namespace training {
 namespace {

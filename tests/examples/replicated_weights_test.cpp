@@ -2,10 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <stdexcept>
-
-#include "examples/replicate_training/rank_launcher.hpp"
+#include "examples/language_model/rank_launcher.hpp"
 
 namespace training {
 namespace {
@@ -21,29 +18,6 @@ TEST(ReplicatedWeights, FollowRankZero) {
       EXPECT_EQ(weights.values()[version].bits, 0x3F80 + version);
     }
   });
-}
-
-TEST(GatherFromAll, IsInRankOrderEverywhere) {
-  run_as_threads(4, [](sparcl::Comm& comm) {
-    const std::uint64_t mine[2] = {static_cast<std::uint64_t>(comm.rank()), 7};
-    EXPECT_EQ(gather_from_all<std::uint64_t>(comm, mine), (std::vector<std::uint64_t>{0, 7, 1, 7, 2, 7, 3, 7}));
-  });
-}
-
-TEST(ShareText, GivesRankZerosToAll) {
-  run_as_threads(3, [](sparcl::Comm& comm) { EXPECT_EQ(share_text(comm, comm.rank() == 0 ? "some text" : ""), "some text"); });
-}
-
-TEST(RunAsThreads, OneRanksFailureEndsAllAndIsTheOneReported) {
-  try {
-    run_as_threads(3, [](sparcl::Comm& comm) {
-      if (comm.rank() == 1) throw std::invalid_argument("rank 1 broke");
-      for (;;) (void)share_text(comm, "x");
-    });
-    FAIL() << "no error came out";
-  } catch (const std::exception& error) {
-    EXPECT_STREQ(error.what(), "rank 1 broke");
-  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "examples/replicate_training/transformer.hpp"
+#include "examples/language_model/transformer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "examples/replicate_training/trainer.hpp"
+#include "examples/language_model/batch_loss.hpp"
 
 namespace training {
 namespace {

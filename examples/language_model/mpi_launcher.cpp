@@ -19,7 +19,7 @@ bool is_started_by_mpi() {
   return false;
 }
 
-void run_under_mpi(const RankBody& body) {
+void run_under_mpi(const char* program, const RankBody& body) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   try {
@@ -27,7 +27,7 @@ void run_under_mpi(const RankBody& body) {
     sparcl::Comm comm = sparcl::Comm::mpi(MPI_COMM_WORLD);
     body(comm);
   } catch (const std::exception& error) {
-    if (!is_news_of_another(error)) std::fprintf(stderr, "replicate_training: %s\n", error.what());
+    if (!is_news_of_another(error)) std::fprintf(stderr, "%s: %s\n", program, error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();
