@@ -176,7 +176,8 @@ void Engine::fail(Status error, int culprit) {
 // A transport's texts name the peer. Signals first, as in pump(): an operation may also fail where it is posted.
 void Engine::fail_by(const Operation& operation) {
   take_signals();
-  fail(operation.status, culprit_of(operation));
+  const int first = transport_.culprit();  // its end may be why the operation's peer has ended
+  fail(operation.status, first >= 0 && operation.status.code() == Code::kRemoteError ? first : culprit_of(operation));
 }
 
 void Engine::poison(Status error, int culprit) {

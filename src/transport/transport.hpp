@@ -99,7 +99,7 @@ class Transport {
   // Moves things on without blocking and appends operations that became done since the last call, each once (those that were
   // returned done by send or receive, and cancelled ones, are not repeated). An error poisons the comm: the transport is of no further use.
   virtual Status progress(std::vector<OperationRef>& completed) = 0;
-  // The peer whose end was progress()'s error; -1 if it was none's.
+  // The first peer whose end operations or progress() told of, whichever of them fails; -1: none's.
   virtual int culprit() const { return -1; }
 
   // The caller found nothing to do for the `turns`-th time in a row: spin, yield, or sleep until something may have arrived, but not

@@ -2,12 +2,13 @@
 // Prints one JSON line an event. Environment, all with the prefix SPARCL_TEST_, besides that of the meeting:
 //   SERIES (the seed), STEPS
 //   ACT   "what:step", what this rank does otherwise: operation, count, datatype, root (instead of the step's), abort, destroy,
-//   exit; late: it comes half a second after the others
+//   exit; late: it comes half a second after the others; stop: it sleeps until it is told to go on
 //   SHRINK  "yes": after an error it goes on, by another series, with the ranks that live
 //   EXITS   "yes": after an error it ends at once, and leaves its communicator as it is
 // Exit codes: 0 all that was held was wholly old or new; 3 not; 2 wrong usage.
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -193,6 +194,7 @@ class RankProgram {
   bool leaves_at(int number) {
     if (act_.is_at(number, "exit")) std::_Exit(0);
     if (act_.is_at(number, "late")) ::usleep(500'000);
+    if (act_.is_at(number, "stop")) ::raise(SIGSTOP);
     if (act_.is_at(number, "destroy")) return over_ = true;
     if (!act_.is_at(number, "abort")) return false;
     const sparclResult_t result = sparclCommAbort(comm_);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/keyed_hash.hpp"
 #include "src/base/log.hpp"
@@ -108,16 +109,30 @@ std::string Heartbeat::Loop::who(std::size_t rank) const {
 void Heartbeat::Loop::bury(std::size_t rank, const std::string& how) {
   Peer& peer = peers_[rank];
   if (peer.is_dead) return;
+  bury_those_told_before(rank);
   peer.is_dead = true;
   peer.process_end.close();
   const std::string text = fmt::format("{} {}", who(rank), how);
   log_debug("heartbeat: {}", text);
+  // Before anyone here knows of it, and may end because of it: then all have this word when they learn of that end.
+  if (obituaries_.empty()) tell_all(BeatKind::kFirst, rank);
   {
     const std::lock_guard lock(mutex_);
     obituaries_.push_back({static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer)});
   }
   deaths_.fetch_add(1, std::memory_order_release);
   died_.wake();
+}
+
+// Where this thread comes late, several have ended since its last look, and the kernel does not say in which order.
+void Heartbeat::Loop::bury_those_told_before(std::size_t rank) {
+  for (const std::size_t told : std::exchange(told_dead_, {})) {
+    Peer& peer = peers_[told];
+    if (told == rank) return;
+    if (peer.is_dead || peer.left_at >= 0 || !peer.process_end.is_open()) continue;
+    pollfd entry{peer.process_end.fd(), POLLIN, 0};
+    if (poll_until({&entry, 1}, 0) == 1) bury(told, "was killed or ended");
+  }
 }
 
 void Heartbeat::Loop::run(const ServiceThread::Stop& stop) {
@@ -193,6 +208,9 @@ void Heartbeat::Loop::take(const Beat& beat, const NetAddress& from, double now)
       return;
     case BeatKind::kBye:
       if (peer.left_at < 0) peer.left_at = now;
+      return;
+    case BeatKind::kFirst:
+      if (beat.sequence < count_ && told_dead_.size() < count_) told_dead_.push_back(beat.sequence);
       return;
     case BeatKind::kOut:
       if (!peer.pulse.expects(beat.sequence)) return;
@@ -286,11 +304,14 @@ void Heartbeat::Loop::look_at(std::size_t rank, double now) {
   if (now - peer.last_ping >= 0.9 * options_.period_s) ping(rank, now);
 }
 
-void Heartbeat::Loop::say_goodbye() {
+void Heartbeat::Loop::say_goodbye() { tell_all(BeatKind::kBye, 0); }
+
+void Heartbeat::Loop::tell_all(BeatKind kind, std::uint64_t sequence) const {
   Beat beat;
-  beat.kind = BeatKind::kBye;
+  beat.kind = kind;
   beat.token = token_;
   beat.from = static_cast<std::uint32_t>(rank_);
+  beat.sequence = sequence;
   for (std::size_t i = 0; i < count_; ++i) {
     const Peer& peer = peers_[i];
     if (peer.is_dead || peer.left_at >= 0 || !peer.pulse.can_be_pinged()) continue;

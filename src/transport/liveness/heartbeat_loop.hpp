@@ -62,6 +62,8 @@ class Heartbeat::Loop {
   void ping(std::size_t rank, double now);
   void answer(const Beat& beat, BeatKind kind, const NetAddress& to) const;
   void bury(std::size_t rank, const std::string& how);
+  void bury_those_told_before(std::size_t rank);
+  void tell_all(BeatKind kind, std::uint64_t sequence) const;
   std::string who(std::size_t rank) const;
   bool has_peer(int peer) const { return peer >= 0 && static_cast<std::size_t>(peer) < count_ && peer != rank_; }
 
@@ -77,7 +79,8 @@ class Heartbeat::Loop {
   std::uint64_t token_ = 0;
   std::unique_ptr<Peer[]> peers_;
   std::size_t count_ = 0;
-  std::size_t greeted_ = 0;  // peers below have been pinged once
+  std::size_t greeted_ = 0;             // peers below have been pinged once
+  std::vector<std::size_t> told_dead_;  // by peers, each of the first that it found; in the order of their words
   std::atomic<bool> asleep_ = false;
   std::atomic<bool> watch_news_ = false;  // watch() was called since the last tick
 

@@ -15,7 +15,8 @@
 namespace sparcl {
 
 // kBye: the sender leaves the communicator. kOut: the sender has given the receiver up, whose ping this answers.
-enum class BeatKind : std::uint8_t { kPing = 1, kPong = 2, kBye = 3, kOut = 4 };
+// kFirst: the first peer that the sender found dead.
+enum class BeatKind : std::uint8_t { kPing = 1, kPong = 2, kBye = 3, kOut = 4, kFirst = 5 };
 
 struct Beat {
   BeatKind kind = BeatKind::kPing;
@@ -23,7 +24,7 @@ struct Beat {
   std::uint64_t token = 0;
   std::uint32_t from = 0;
   std::uint32_t to = 0;
-  std::uint64_t sequence = 0;  // of a ping; answers repeat it
+  std::uint64_t sequence = 0;  // of a ping; answers repeat it. kFirst: the rank of the dead
 };
 
 constexpr std::size_t kBeatBytes = 32;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "src/base/log.hpp"
+#include "src/transport/broken_pipe.hpp"
 #include "src/transport/mpi/mpi_error.hpp"
 #include "src/transport/mpi/mpi_gather.hpp"
 #include "src/transport/posting.hpp"
@@ -132,6 +133,7 @@ Status MpiTransport::start_heartbeat(const HeartbeatOptions& options) {
     return Status(Code::kRemoteError,
                   fmt::format("rank {} ({}): its heartbeats could not be started, as its own error says", failed, describe_peer(failed)));
   }
+  take_broken_pipes();
   heartbeat_ = std::move(*opened);
   capabilities_.knows_peer_death = true;
   return {};
@@ -140,6 +142,7 @@ Status MpiTransport::start_heartbeat(const HeartbeatOptions& options) {
 MpiTransport::~MpiTransport() {
   if (heartbeat_ != nullptr) heartbeat_->leave();
   if (mpi_is_finalized()) return;
+  const BrokenPipeGuard guard;
   // Sends of small messages and cancelled receives end within a few turns; the others are kept for good, with their communicators.
   requests_.cancel_heads();
   for (std::size_t turn = 0, turns = 100 * requests_.windows(); turn < turns && requests_.size() > 0; ++turn) {
@@ -169,6 +172,7 @@ bool MpiTransport::refuse(Operation& operation) const {
 OperationRef MpiTransport::send(int peer, Channel channel, Buffer message) {
   const MpiOperationRef operation = make_operation<MpiOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
   if (refuse(*operation)) return operation;
+  const BrokenPipeGuard guard;
   if (format_.fits_eagerly(operation->buffer.size())) {
     post_send(operation, operation->buffer.data(), operation->buffer.size(), data_, tags_.of(channel));
   } else {
@@ -192,6 +196,7 @@ void MpiTransport::send_large(const MpiOperationRef& operation) {
 
 OperationRef MpiTransport::receive(int peer, Channel channel, Buffer space) {
   const MpiOperationRef operation = make_operation<MpiOperation>(Operation::Kind::kReceive, peer, channel, std::move(space));
+  const BrokenPipeGuard guard;
   if (!refuse(*operation)) receive_head(operation, tags_.of(channel));
   return operation;
 }
@@ -278,6 +283,7 @@ void MpiTransport::give_scratch(MpiOperation& operation) {
 
 Status MpiTransport::progress(std::vector<OperationRef>& completed) {
   if (!health_.ok()) return health_;
+  const BrokenPipeGuard guard;
   if (Status status = requests_.test(finished_); !status.ok()) health_ = std::move(status);
   for (const Finished& each : finished_) handle(each, completed);
   finished_.clear();
@@ -388,6 +394,7 @@ void MpiTransport::look_for_deaths() {
 void MpiTransport::signal(int peer, const Signal& signal) {
   if (peer < 0 || peer >= size() || !(health_.ok() || culprit_ >= 0)) return;
   if (culprit_ >= 0 && heartbeat_->dead(peer)) return;
+  const BrokenPipeGuard guard;
   Signal sent = signal;
   sent.from = rank_;
   signals_.send(peer, sent);
@@ -401,6 +408,7 @@ void MpiTransport::close(Channel channel) {
 void MpiTransport::look_around() {
   turns_since_look_ = 0;
   if (!health_.ok()) return;
+  const BrokenPipeGuard guard;
   signals_.probe();
   if (closed_.empty()) return;
   const Channel channel = closed_.front();

@@ -155,7 +155,7 @@ Status UcxTransport::say_hello_to_all(double timeout_s) {
       if (peer.lost.ok() && heartbeat_ != nullptr) heartbeat_->watch(peer.rank);
     }
     give_up_at = lost != nullptr ? std::min(give_up_at, now() + kExplanationSeconds) : deadline;
-    if (lost != nullptr && now() >= give_up_at) return lost->lost;
+    if (lost != nullptr && now() >= give_up_at) return why_lost(*lost);
     if (now() >= deadline) {
       const int rank = silent != peers_.end() ? silent->rank : sent_signals_.front()->peer;
       return Status(Code::kTimeout,

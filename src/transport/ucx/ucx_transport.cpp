@@ -180,7 +180,7 @@ OperationRef UcxTransport::send(int peer, Channel channel, Buffer message) {
   if (refused(*operation, check_posted(*operation, *this))) return operation;
   Peer& to = peers_[static_cast<std::size_t>(peer)];
   to.talked = true;
-  if (refused(*operation, to.lost)) return operation;
+  if (!to.lost.ok() && refused(*operation, why_lost(to))) return operation;
   const Result<ucp_ep_h> way = endpoint(to);
   if (refused(*operation, way.status())) return operation;
   ucp_request_param_t param = {};
@@ -212,9 +212,9 @@ OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
                             &param);
   });
   // What a lost peer sent before may lie here; more will not come.
-  if (const Status& lost = peers_[static_cast<std::size_t>(peer)].lost; !operation->done && !lost.ok()) {
+  if (!operation->done && !from.lost.ok()) {
     cancel(operation);
-    operation->status = lost;
+    operation->status = why_lost(from);
   }
   return operation;
 }
@@ -311,14 +311,20 @@ void UcxTransport::watch_waited_for() {
   }
 }
 
+// Whoever ended later may have done so because of the first.
+Status UcxTransport::why_lost(const Peer& peer) const {
+  return first_lost_ >= 0 ? peers_[static_cast<std::size_t>(first_lost_)].lost : peer.lost;
+}
+
 // What waits for it ends; UCX lets go of the buffers when it can.
 void UcxTransport::lose(Peer& peer) {
   log_debug("rank {}: {}", rank_, peer.lost.message());
+  if (first_lost_ < 0 && !peer.said_farewell) first_lost_ = peer.rank;
   std::vector<UcxOperationRef> its;
   std::copy_if(open_.begin(), open_.end(), std::back_inserter(its),
                [&](const UcxOperationRef& each) { return each->peer == peer.rank; });
   for (const UcxOperationRef& each : its) {
-    finish(each, peer.lost);
+    finish(each, why_lost(peer));
     if (each->request != nullptr && each->kind == Operation::Kind::kReceive) ucp_request_cancel(worker_->handle(), each->request);
   }
 }

@@ -46,6 +46,7 @@ class UcxTransport final : public Transport {
   OperationRef receive(int peer, Channel channel, Buffer space) override;
   void cancel(const OperationRef& operation) override;
   Status progress(std::vector<OperationRef>& completed) override;
+  int culprit() const override { return first_lost_; }
   void idle(std::uint64_t turns, double until_seconds) override;
   void leave_waiting() override { watch_waited_for(); }
   double now() override;
@@ -84,6 +85,7 @@ class UcxTransport final : public Transport {
   Status start_heartbeat(std::unique_ptr<Heartbeat> heartbeat);
   void watch_waited_for();
   void look_for_deaths();
+  Status why_lost(const Peer& peer) const;
   void sleep(double seconds);
   Result<ucp_ep_h> endpoint(Peer& peer);
   void log_lanes(const Peer& peer);
@@ -117,6 +119,7 @@ class UcxTransport final : public Transport {
   bool may_share_memory_;
   std::unique_ptr<Heartbeat> heartbeat_;
   std::uint32_t deaths_seen_ = 0;
+  int first_lost_ = -1;      // the first peer that ended without a farewell
   std::vector<Peer> peers_;  // never moves: callbacks point into it
   Open open_;                // posted, and UCX may still touch their buffers
   std::vector<OperationRef> completed_;
