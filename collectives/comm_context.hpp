@@ -3,14 +3,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "collectives/cost/cost_model.hpp"
 #include "collectives/determinism.hpp"
 #include "collectives/engine/engine.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/buffer_pool.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/update.hpp"
+#include "src/transport/node_window.hpp"
 
 namespace sparcl::collectives {
 
@@ -25,6 +28,7 @@ struct Traffic {
 struct CommContext {
   Engine* engine = nullptr;
   std::shared_ptr<BufferPool> buffers = std::make_shared<BufferPool>();
+  std::shared_ptr<NodeWindow> window;  // what ranks on this machine read of this one; nullptr: nothing
   const kernels::KernelSet* kernels = nullptr;
   codec::Verify verify = codec::Verify::kTouched;
   std::string broadcast_algorithm = "auto";
@@ -34,6 +38,12 @@ struct CommContext {
   std::uint32_t fragment_bytes = 0;                   // 0: by the cost model
   double link_gbit = 0;                               // of a link between two ranks; 0: by the cost model
   WorkerPool* workers = nullptr;                      // of more than one thread; nullptr: the caller's alone
+
+  std::optional<LinkCost> measured_link;
+  LinkCost link() const { return measured_link ? *measured_link : link_cost(engine->transport()); }
+
+  // For what will be sent.
+  BufferSource& outgoing() const { return window != nullptr ? static_cast<BufferSource&>(*window) : *buffers; }
 };
 
 struct CallReport {

@@ -14,6 +14,12 @@ namespace sparcl::kernels {
 // positions[i] = indices[i] modulo 65536
 using LowerIndicesKernel = void(const std::uint64_t* indices, std::size_t count, std::uint16_t* positions);
 
+// A bit for each of `elements` (a power of two, 64 at least), set at the indices modulo `elements`. Indices ascend strictly.
+using MarkIndicesKernel = void(const std::uint64_t* indices, std::size_t count, std::size_t elements, std::byte* marks);
+
+// How many bits are set; bytes: 8 times a whole number.
+using CountMarksKernel = std::size_t(const std::byte* marks, std::size_t bytes);
+
 // How outputs are written: past the caches, where they are too large to stay in one.
 enum class Output : std::uint8_t { kCached, kStreamed };
 
@@ -28,6 +34,7 @@ struct EntryList {
   const std::uint16_t* positions = nullptr;
   const std::byte* accumulators = nullptr;
   std::size_t count = 0;
+  const std::byte* marks = nullptr;  // where there are no positions: a bit for each element, `count` of them set
 };
 
 // Writing entries may write so many more behind them, of rubbish.
@@ -51,6 +58,9 @@ using ClearWindowKernel = void(Window& window);
 // elements: at most kWindowBytes / accumulator_bytes, and 64 times a whole number. Returns how many were added.
 using AddEntriesKernel = std::size_t(const EntryList& entries, std::uint32_t first, std::size_t elements, Window& window);
 
+// The same for entries of a list that has marks, from the window's first element's bit on. elements: 64 times a whole number.
+using AddMarkedKernel = std::size_t(const EntryList& entries, std::size_t elements, Window& window);
+
 // into op= other, which is empty then.
 using FoldWindowKernel = void(Window& into, Window& other, std::size_t elements);
 
@@ -58,17 +68,24 @@ using FoldWindowKernel = void(Window& into, Window& other, std::size_t elements)
 using TakeEntriesKernel = std::size_t(Window& window, std::uint32_t first, std::size_t elements, std::uint16_t* positions,
                                       std::byte* accumulators);
 
+// The same with a bit for each element of the window instead of positions.
+using TakeMarkedKernel = std::size_t(Window& window, std::size_t elements, std::byte* marks, std::byte* accumulators);
+
 struct SparseSumKernels {  // for one data type and operation
   MergeEntriesKernel* merge;
   ClearWindowKernel* clear;
   AddEntriesKernel* add;
+  AddMarkedKernel* add_marked;
   FoldWindowKernel* fold;
   TakeEntriesKernel* take;
+  TakeMarkedKernel* take_marked;
   bool takes_values;  // accumulators may be values that have not been widened
 };
 
 struct EntryKernels {
   LowerIndicesKernel* lower_indices;
+  MarkIndicesKernel* mark_indices;
+  CountMarksKernel* count_marks;
   RaisePositionsKernel* raise_positions;
   CopyBytesKernel* copy_bytes;
   // By the number of the data type and the ReduceOp; empty where none has it.

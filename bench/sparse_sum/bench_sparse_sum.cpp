@@ -6,12 +6,13 @@
 #include <random>
 
 #include "collectives/sparse_sum/part_sum.hpp"
+#include "src/base/buffer_pool.hpp"
 
 namespace sparcl::collectives {
 namespace {
 
 constexpr std::uint64_t kElements = 4 << 20;
-const BlockRun kRun{0, kElements >> 16, 16};
+const BlockRun kRun{0, kElements >> 16, 16, 2};
 
 BufferPool& buffers() {
   static BufferPool pool;
@@ -78,11 +79,11 @@ void sum(benchmark::State& state) {
 
 void arguments(benchmark::internal::Benchmark* bench) {
   for (const int ranks : {2, 4, 8}) {
-    for (const int millionths : {100, 1'000, 3'000, 10'000, 30'000, 100'000}) bench->Args({ranks, millionths});
+    for (const int millionths : {100, 1'000, 10'000, 100'000, 300'000, 900'000}) bench->Args({ranks, millionths});
   }
 }
 void densities(benchmark::internal::Benchmark* bench) {
-  for (const int millionths : {100, 1'000, 10'000, 100'000}) bench->Args({1, millionths});
+  for (const int millionths : {100, 1'000, 10'000, 100'000, 300'000, 900'000}) bench->Args({1, millionths});
 }
 
 BENCHMARK(pack)->Apply(densities);

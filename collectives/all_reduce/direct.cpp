@@ -63,7 +63,7 @@ class DirectExchange {
 
 double direct_seconds(const LinkCost& link, int size, std::uint64_t bytes) {
   const double peers = size - 1, b = static_cast<double>(bytes);
-  return kRoundSeconds + peers * link.alpha_s + peers * b * link.beta_s_per_byte + size * b * kCombineSecondsPerByte;
+  return link.round_s + peers * link.alpha_s + peers * b * link.beta_s_per_byte + size * b * kCombineSecondsPerByte;
 }
 
 Task reduce_direct(const CommContext& comm, const DenseCall& call, Traffic& traffic) {

@@ -34,7 +34,7 @@ Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const Mask
   const bool takes_part = call.refusal.ok();
   const std::uint64_t entries = takes_part ? call.mask->size() : 0;
   const std::uint64_t bytes = entries * (takes_part ? element_bytes(call.datatype) : 0);
-  const DensePlan plan = plan_dense(link_cost(transport), transport.size(), bytes, comm.all_reduce_algorithm);
+  const DensePlan plan = plan_dense(comm.link(), transport.size(), bytes, comm.all_reduce_algorithm);
 
   CallFingerprint fingerprint;
   fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);

@@ -94,7 +94,7 @@ class OwnerExchange {
 
 double owner_seconds(const LinkCost& link, int size, std::uint64_t bytes) {
   const double peers = size - 1, b = static_cast<double>(bytes);
-  return 2 * (kRoundSeconds + peers * link.alpha_s) + 2 * peers / size * b * link.beta_s_per_byte + b * kCombineSecondsPerByte;
+  return 2 * (link.round_s + peers * link.alpha_s) + 2 * peers / size * b * link.beta_s_per_byte + b * kCombineSecondsPerByte;
 }
 
 Task reduce_by_owner(const CommContext& comm, const DenseCall& call, Traffic& traffic) {

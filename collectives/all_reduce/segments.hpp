@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "collectives/all_reduce/dense.hpp"
-#include "src/base/segment_pool.hpp"
+#include "collectives/engine/lending.hpp"
 
 namespace sparcl::collectives {
 
@@ -33,33 +33,32 @@ inline Range segment_of(Range range, std::uint64_t s, std::uint64_t elements) {
 class SegmentMessages {
  public:
   SegmentMessages(const CommContext& comm, const DenseCall& call, Traffic& traffic)
-      : engine_(*comm.engine), call_(call), bytes_(element_bytes(call.datatype)), traffic_(traffic) {}
+      : engine_(*comm.engine),
+        window_(comm.window.get()),
+        buffers_(*comm.buffers),
+        outgoing_(comm.outgoing()),
+        call_(call),
+        bytes_(element_bytes(call.datatype)),
+        traffic_(traffic) {}
 
   // nullptr where there is nothing to receive.
   OperationRef receive(int peer, std::uint8_t lane, std::uint64_t elements) {
     if (elements == 0) return nullptr;
     traffic_.bytes_received += elements * bytes_;
-    return engine_.receive(peer, {call_.number, lane}, take(elements * bytes_));
+    return engine_.receive(peer, {call_.number, lane}, buffers_.take(elements * bytes_));
   }
 
   void send(int peer, std::uint8_t lane, const Buffer& values) {
     if (values.size() == 0) return;
     traffic_.bytes_sent += values.size();
-    sent_.push_back(engine_.send(peer, {call_.number, lane}, values));
+    sent_.push_back(engine_.send(peer, {call_.number, lane}, lent(window_, peer, values)));
     if (sent_.size() < sweep_at_) return;
     std::erase_if(sent_, [](const OperationRef& each) { return each->done && each->status.ok(); });
     sweep_at_ = std::max(kLeastSwept, 2 * sent_.size());
   }
 
-  // Memory of the calls before: fresh pages from the system cost several times what it takes to send and reduce them.
-  Buffer take(std::size_t bytes) {
-    if (bytes < kLeastPooled) return Buffer::allocate(bytes);
-    if (slab_.size() < bytes) slab_ = take_segment();
-    const Buffer taken = slab_.slice(0, bytes);
-    const std::size_t step = std::min(slab_.size(), (bytes + kAlignment - 1) / kAlignment * kAlignment);
-    slab_ = slab_.slice(step, slab_.size() - step);
-    return taken;
-  }
+  // For what is sent.
+  Buffer take(std::size_t bytes) { return outgoing_.take(bytes); }
 
   Buffer pack(Range range) {
     Buffer packed = take(range.count * bytes_);
@@ -73,7 +72,7 @@ class SegmentMessages {
       if (operation == nullptr) continue;
       const Status alive = co_await engine_.wait(operation, what);
       if (!alive.ok()) co_return alive;
-      if (operation->kind == Operation::Kind::kReceive && operation->bytes != operation->buffer.size()) {
+      if (operation->kind == Operation::Kind::kReceive && operation->bytes != operation->buffer.size() && !fetch(*operation)) {
         engine_.fail(Status(Code::kRemoteError, "a segment of an all-reduce has another size than expected"), operation->peer);
         co_return engine_.health();
       }
@@ -87,14 +86,23 @@ class SegmentMessages {
  private:
   // What was sent keeps its memory until a sweep.
   static constexpr std::size_t kLeastSwept = 16;
-  static constexpr std::size_t kLeastPooled = 16 << 10;  // heuristic: the heap keeps smaller ones by itself
-  static constexpr std::size_t kAlignment = 64;
+
+  // A segment of which only the place has come.
+  bool fetch(Operation& received) const {
+    std::optional<Buffer> segment = borrowed(window_, received.peer, received.buffer.bytes().first(received.bytes));
+    if (!segment || segment->size() != received.buffer.size()) return false;
+    received.buffer = std::move(*segment);
+    received.bytes = received.buffer.size();
+    return true;
+  }
 
   Engine& engine_;
+  NodeWindow* window_;
+  BufferSource& buffers_;
+  BufferSource& outgoing_;
   const DenseCall& call_;
   std::size_t bytes_;
   Traffic& traffic_;
-  Buffer slab_;  // what is left of it
   std::vector<OperationRef> sent_;
   std::size_t sweep_at_ = kLeastSwept;
 };

@@ -9,19 +9,16 @@
 
 namespace sparcl::collectives {
 
+// Of messages between ranks that all exchange at once, on the cores that they have.
 struct LinkCost {
-  double alpha_s;          // a message
-  double beta_s_per_byte;  // a byte
+  double alpha_s = 1e-6;           // a message more
+  double beta_s_per_byte = 2e-10;  // a byte
+  double round_s = 10e-6;          // until a rank has seen what came, and answers
+  double entry_s = 3e-9;           // gamma: an entry of a sparse vector that is summed
 };
 
-// Heuristic, until links are measured at start: by what the transport says of itself.
+// A guess by what the transport says of itself, where links are not measured (start/link_measurement.hpp).
 LinkCost link_cost(const Transport& transport);
-
-// Of a round: until a rank has seen what came, and answers. Two ranks on two cores: 3 to 6 us; four on two cores: some 25
-// (sparcl-perf
-// --density 1 by either algorithm). The dense algorithms so change places at 110 KB for 2 ranks, 21 KB for 4; measured: some 64, 48
-// KiB.
-constexpr double kRoundSeconds = 10e-6;
 
 // As the codec wants to know it. gbit_per_s: of the links, as far as somebody has said; 0: by link_cost(). Only the sender asks.
 codec::LinkTime link_time(const Transport& transport, double gbit_per_s);

@@ -17,8 +17,11 @@ constexpr std::size_t kMergedPerHundred = 4;
 constexpr std::size_t kMostLevels = 66;
 std::size_t tree_levels(std::size_t ranks) { return static_cast<std::size_t>(std::bit_width(ranks)) + 1; }
 
-EntryList after(const EntryList& list, std::size_t entries, std::size_t width) {
-  return {list.positions + entries, list.accumulators + entries * width, list.count - entries};
+// From so many of its entries on, which lie in so many elements.
+EntryList after(const EntryList& list, std::size_t entries, std::size_t elements, std::size_t width) {
+  const bool is_marked = list.marks != nullptr;
+  return {is_marked ? nullptr : list.positions + entries, list.accumulators + entries * width, list.count - entries,
+          is_marked ? list.marks + elements / 8 : nullptr};
 }
 
 // Visits the tree over ranks from the left, as a binary counter: leaf(rank, level), then fold(level, is_last) for what lies on
@@ -50,16 +53,21 @@ BlockSum::BlockSum(const kernels::KernelSet& kernels, DataType datatype, kernels
   for (std::size_t i = 0; i < tree_levels(ranks); ++i) kernels_.clear(windows_[i]);
 }
 
-std::size_t BlockSum::sum(std::span<const EntryList> by_rank, std::uint32_t first, std::uint32_t elements, std::uint16_t* positions,
-                          std::byte* accumulators) {
+BlockSum::Union BlockSum::sum(std::span<const EntryList> by_rank, const BlockRun& run, std::uint64_t block, std::byte* places,
+                              std::byte* accumulators) {
+  const std::uint32_t elements = run.block_elements();
   std::size_t entries = 0, lists = 0;
+  bool has_marks = false;
   for (const EntryList& list : by_rank) {
     entries += list.count;
     lists += list.count > 0 ? 1 : 0;
+    has_marks |= list.marks != nullptr;
   }
   const std::size_t merged = entries * (tree_levels(lists) - 2);
-  if (lists < 2 || 100 * merged < kMergedPerHundred * elements) return merge_all(by_rank, positions, accumulators);
-  return sum_windows(by_rank, first, elements, positions, accumulators);
+  if (!has_marks && (lists < 2 || 100 * merged < kMergedPerHundred * elements))
+    return {merge_all(by_rank, reinterpret_cast<std::uint16_t*>(places), accumulators), false};
+  const bool is_marked = has_marks || entries > run.most_positions();
+  return {sum_windows(by_rank, run.first_position(block), elements, is_marked, places, accumulators), is_marked};
 }
 
 // Along the tree: lists that lack nothing are merged as often as windows are folded.
@@ -104,15 +112,17 @@ std::size_t BlockSum::merge_all(std::span<const EntryList> by_rank, std::uint16_
   return size > 0 ? size : kernels_.merge(levels[0].list, {}, positions, accumulators);  // one list alone
 }
 
-std::size_t BlockSum::sum_windows(std::span<const EntryList> by_rank, std::uint32_t first, std::uint32_t elements,
-                                  std::uint16_t* positions, std::byte* accumulators) {
+std::size_t BlockSum::sum_windows(std::span<const EntryList> by_rank, std::uint32_t first, std::uint32_t elements, bool is_marked,
+                                  std::byte* places, std::byte* accumulators) {
   rest_.assign(by_rank.begin(), by_rank.end());
   const std::size_t window_elements = kernels::kWindowBytes / width_;
   std::size_t size = 0;
   for (std::uint32_t at = 0; at < elements; at += static_cast<std::uint32_t>(window_elements)) {
     const std::size_t own = std::min<std::size_t>(window_elements, elements - at);
     determinism_ == Determinism::kCanonical ? add_as_tree(first + at, own) : add_in_turn(first + at, own);
-    size += kernels_.take(windows_[0], first + at, own, positions + size, accumulators + size * width_);
+    std::byte* const values = accumulators + size * width_;
+    size += is_marked ? kernels_.take_marked(windows_[0], own, places + at / 8, values)
+                      : kernels_.take(windows_[0], first + at, own, reinterpret_cast<std::uint16_t*>(places) + size, values);
   }
   return size;
 }
@@ -138,8 +148,10 @@ void BlockSum::add_as_tree(std::uint32_t first, std::size_t elements) {
 
 std::size_t BlockSum::add(std::size_t rank, std::uint32_t first, std::size_t elements, Window& window) {
   if (rest_[rank].count == 0) return 0;
-  const std::size_t added = kernels_.add(rest_[rank], first, elements, window);
-  rest_[rank] = after(rest_[rank], added, width_);
+  const EntryList& rest = rest_[rank];
+  const std::size_t added =
+      rest.marks != nullptr ? kernels_.add_marked(rest, elements, window) : kernels_.add(rest, first, elements, window);
+  rest_[rank] = after(rest, added, elements, width_);
   return added;
 }
 

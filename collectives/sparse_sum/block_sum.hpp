@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/determinism.hpp"
+#include "collectives/sparse_sum/entry_part.hpp"
 #include "kernels/kernel_set.hpp"
 
 namespace sparcl::collectives {
@@ -16,10 +17,14 @@ class BlockSum {
  public:
   BlockSum(const kernels::KernelSet& kernels, DataType datatype, kernels::ReduceOp op, Determinism determinism, std::size_t ranks);
 
-  // by_rank: the block's entries, of accumulators, or values where the kernels take them. The union goes to positions and
-  // accumulators, with room for all entries (but no more than a block has elements) and kEntrySlack. Returns its size.
-  std::size_t sum(std::span<const kernels::EntryList> by_rank, std::uint32_t first, std::uint32_t elements,
-                  std::uint16_t* positions, std::byte* accumulators);
+  struct Union {
+    std::size_t entries = 0;
+    bool is_marked = false;  // its places are a bit for each element, not positions
+  };
+  // by_rank: the block's entries, of accumulators, or values where the kernels take them. The union goes to places and
+  // accumulators, with room for the positions of all entries (but no more than a block has elements) and kEntrySlack.
+  Union sum(std::span<const kernels::EntryList> by_rank, const BlockRun& run, std::uint64_t block, std::byte* places,
+            std::byte* accumulators);
 
  private:
   struct Scratch {
@@ -34,8 +39,8 @@ class BlockSum {
   };
 
   std::size_t merge_all(std::span<const kernels::EntryList> by_rank, std::uint16_t* positions, std::byte* accumulators);
-  std::size_t sum_windows(std::span<const kernels::EntryList> by_rank, std::uint32_t first, std::uint32_t elements,
-                          std::uint16_t* positions, std::byte* accumulators);
+  std::size_t sum_windows(std::span<const kernels::EntryList> by_rank, std::uint32_t first, std::uint32_t elements, bool is_marked,
+                          std::byte* places, std::byte* accumulators);
   void add_in_turn(std::uint32_t first, std::size_t elements);
   void add_as_tree(std::uint32_t first, std::size_t elements);
   std::size_t add(std::size_t rank, std::uint32_t first, std::size_t elements, kernels::Window& window);

@@ -45,10 +45,10 @@ Partners partners_of(int rank, const Split& split) {
 }  // namespace
 
 double doubling_seconds(const LinkCost& link, const SumShape& shape) {
-  double seconds = shape.union_of(shape.ranks) * kTakeSecondsPerEntry;
+  double seconds = shape.union_of(shape.ranks) * kTakeOfSum * link.entry_s;
   for (int together = 1; together < shape.ranks; together *= 2) {
     const double entries = shape.union_of(together);
-    seconds += kRoundSeconds + link.alpha_s + entries * (shape.entry_bytes() * link.beta_s_per_byte + 2 * kSumSecondsPerEntry);
+    seconds += link.round_s + link.alpha_s + entries * (shape.entry_bytes() * link.beta_s_per_byte + 2 * link.entry_s);
   }
   return seconds;
 }
@@ -59,15 +59,15 @@ Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic
   const std::uint32_t divisor = call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks) : 1;
   const std::size_t value_bytes = part_value_bytes(kernels, call.kind.datatype, call.out);
   const std::size_t width = part_value_bytes(kernels, call.kind.datatype, PartValues::kAccumulators);
-  const BlockRun run = whole_run(call, ranks);
+  const BlockRun run = whole_run(comm, call);
   PartMessages messages(comm, call.number, traffic);
 
   const Buffer own =
-      write_part(*comm.buffers, kernels, run, call.indices, call.values, part_value_bytes(kernels, call.kind.datatype, call.in));
+      pack_part(comm, run, call.indices, call.values, part_value_bytes(kernels, call.kind.datatype, call.in), traffic);
   const std::vector<Split> splits = splits_of(rank, ranks);
-  PartSum widen(*comm.buffers, kernels, call.kind, 1, call.in, splits.empty() ? call.out : PartValues::kAccumulators, 1);
-  PartSum add(*comm.buffers, kernels, call.kind, 2, PartValues::kAccumulators, PartValues::kAccumulators, 1);
-  PartSum finish(*comm.buffers, kernels, call.kind, 2, PartValues::kAccumulators, call.out, divisor);
+  PartSum widen(comm.outgoing(), kernels, call.kind, 1, call.in, splits.empty() ? call.out : PartValues::kAccumulators, 1);
+  PartSum add(comm.outgoing(), kernels, call.kind, 2, PartValues::kAccumulators, PartValues::kAccumulators, 1);
+  PartSum finish(comm.outgoing(), kernels, call.kind, 2, PartValues::kAccumulators, call.out, divisor);
   const std::span<const std::byte> own_bytes[] = {own.bytes()};
   Buffer held = widen.sum(own_bytes, run).value();
   for (const Split& split : splits) {
@@ -87,7 +87,7 @@ Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic
     if (!both) co_return refuse_part(comm, partners.from);
     held = std::move(*both);
   }
-  call.result->take(held, PartView::read(held.bytes(), run, value_bytes).value(), run);
+  hand_over(comm, call, held, PartView::read(kernels, held.bytes(), run, value_bytes).value(), run, traffic);
   Task departure = messages.wait_sent();
   co_return co_await departure;
 }

@@ -12,7 +12,7 @@ constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kMostGap = 32;  // of so many parts of a part one may be a gap
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-bool is_shorter_as_bitmap(const BlockRun& run, std::size_t entries) { return entries > run.block_elements() / 16; }
+bool is_better_as_bitmap(const BlockRun& run, std::size_t entries) { return entries > run.most_positions(); }
 
 std::size_t place_bytes(const BlockRun& run, const BlockHead& head) {
   return head.is_bitmap() ? run.block_elements() / 8 : head.entries() * sizeof(std::uint16_t);
@@ -32,6 +32,14 @@ Buffer close_part(const Buffer& part, std::span<const BlockHead> heads, std::siz
   store_le<std::uint64_t>(at + 24, values_at);
   if (!heads.empty()) std::memcpy(at + values_end, heads.data(), heads_bytes(heads.size()));
   return whole;
+}
+
+// Of a bitmap with so many bits. positions: room for them and kEntrySlack.
+void positions_of(const kernels::KernelSet& kernels, const std::byte* marks, const BlockRun& run, std::uint64_t block,
+                  std::size_t entries, std::uint16_t* positions) {
+  kernels.lists.find_marks(marks, 0, run.block_elements(), entries, positions);
+  const auto first = static_cast<std::uint16_t>(run.first_position(block));
+  if (first != 0) std::for_each(positions, positions + entries, [first](std::uint16_t& position) { position += first; });
 }
 
 void set_bits(const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* bitmap, std::size_t bytes) {
@@ -62,39 +70,59 @@ std::uint64_t most_part_bytes(const BlockRun& run, std::uint64_t entries, std::s
   return kPartHeadBytes + bytes + bytes / kMostGap + 2 * kernels::kEntrySlack * sizeof(std::uint16_t);
 }
 
-Buffer write_part(BufferPool& buffers, const kernels::KernelSet& kernels, const BlockRun& run,
+Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, const BlockRun& run,
                   std::span<const std::uint64_t> indices, const std::byte* values, std::size_t value_bytes) {
   std::vector<BlockHead> heads;
   for (std::size_t at = 0; at < indices.size();) {
     const std::uint64_t block = (indices[at] >> run.block_log2) - run.first;
     const std::size_t own = count_below(indices.subspan(at), (run.first + block + 1) << run.block_log2);
-    heads.push_back(BlockHead::of(block, own, false));
+    heads.push_back(BlockHead::of(block, own, is_better_as_bitmap(run, own)));
     at += own;
   }
-  const std::size_t values_at = aligned(kPartHeadBytes + indices.size() * sizeof(std::uint16_t));
+  std::size_t places = 0;
+  for (const BlockHead& head : heads) places += place_bytes(run, head);
+  const std::size_t values_at = aligned(kPartHeadBytes + places);
   const Buffer part = buffers.take(values_at + indices.size() * value_bytes + heads_bytes(heads.size()));
-  kernels.entries.lower_indices(indices.data(), indices.size(), reinterpret_cast<std::uint16_t*>(part.data() + kPartHeadBytes));
+  std::byte* to = part.data() + kPartHeadBytes;
+  std::span<const std::uint64_t> rest = indices;
+  for (std::size_t i = 0; i < heads.size();) {
+    if (heads[i].is_bitmap()) {
+      kernels.entries.mark_indices(rest.data(), heads[i].entries(), run.block_elements(), to);
+      rest = rest.subspan(heads[i].entries());
+      to += place_bytes(run, heads[i++]);
+      continue;
+    }
+    std::size_t entries = 0;  // of blocks that follow each other
+    for (; i < heads.size() && !heads[i].is_bitmap(); ++i) entries += heads[i].entries();
+    kernels.entries.lower_indices(rest.data(), entries, reinterpret_cast<std::uint16_t*>(to));
+    rest = rest.subspan(entries);
+    to += entries * sizeof(std::uint16_t);
+  }
   if (!indices.empty()) std::memcpy(part.data() + values_at, values, indices.size() * value_bytes);
   return close_part(part, heads, indices.size(), values_at, value_bytes);
 }
 
-PartWriter::PartWriter(BufferPool& buffers, const BlockRun& run, std::size_t value_bytes, std::size_t most_entries,
-                       std::size_t most_blocks)
-    : run_(run),
+PartWriter::PartWriter(BufferSource& buffers, const kernels::KernelSet& kernels, const BlockRun& run, std::size_t value_bytes,
+                       std::size_t most_entries, std::size_t most_blocks)
+    : kernels_(kernels),
+      run_(run),
       value_bytes_(value_bytes),
       values_at_(aligned(kPartHeadBytes + (most_entries + kernels::kEntrySlack) * sizeof(std::uint16_t))) {
   const std::size_t blocks = std::min(most_blocks, most_entries);
   part_ = buffers.take(values_at_ + most_entries * value_bytes + heads_bytes(blocks));
 }
 
-std::uint16_t* PartWriter::positions() const { return reinterpret_cast<std::uint16_t*>(part_.data() + places_end_); }
-
-void PartWriter::end(std::uint64_t block, std::size_t entries) {
+void PartWriter::end(std::uint64_t block, std::size_t entries, bool is_marked) {
   if (entries == 0) return;
-  const BlockHead head = BlockHead::of(block, entries, is_shorter_as_bitmap(run_, entries));
-  if (head.is_bitmap()) {
-    const std::vector<std::uint16_t> list(positions(), positions() + entries);
-    set_bits(list.data(), entries, run_.first_position(block), part_.data() + places_end_, place_bytes(run_, head));
+  const BlockHead head = BlockHead::of(block, entries, is_better_as_bitmap(run_, entries));
+  if (head.is_bitmap() && !is_marked) {
+    const std::vector<std::byte> list(places(), places() + entries * sizeof(std::uint16_t));
+    set_bits(reinterpret_cast<const std::uint16_t*>(list.data()), entries, run_.first_position(block), places(),
+             place_bytes(run_, head));
+  }
+  if (is_marked && !head.is_bitmap()) {  // many had the same entries
+    const std::vector<std::byte> marks(places(), places() + run_.block_elements() / 8);
+    positions_of(kernels_, marks.data(), run_, block, entries, reinterpret_cast<std::uint16_t*>(places()));
   }
   heads_.push_back(head);
   places_end_ += place_bytes(run_, head);
@@ -113,7 +141,8 @@ Buffer PartWriter::finish() {
   return close_part(part_, heads_, entries_, values_at_, value_bytes_);
 }
 
-std::optional<PartView> PartView::read(std::span<const std::byte> bytes, const BlockRun& run, std::size_t value_bytes) {
+std::optional<PartView> PartView::read(const kernels::KernelSet& kernels, std::span<const std::byte> bytes, const BlockRun& run,
+                                       std::size_t value_bytes) {
   if (bytes.size() < kPartHeadBytes || load_le<std::uint64_t>(bytes.data()) != bytes.size()) return std::nullopt;
   PartView view;
   view.run_ = run;
@@ -133,13 +162,15 @@ std::optional<PartView> PartView::read(std::span<const std::byte> bytes, const B
   for (view.at_ = 0; view.at_ < view.blocks_; ++view.at_) {
     const BlockHead head = view.head();
     if (head.block() < next_block || head.block() >= run.blocks || head.entries() > run.block_elements()) return std::nullopt;
-    if (head.is_bitmap() && !is_shorter_as_bitmap(run, head.entries())) return std::nullopt;
     next_block = head.block() + 1;
     entries += head.entries();
-    places += place_bytes(run, head);
+    const std::size_t own_bytes = place_bytes(run, head);
+    if (places + own_bytes > values_at - kPartHeadBytes) return std::nullopt;
+    if (head.is_bitmap() && kernels.entries.count_marks(view.places_ + places, own_bytes) != head.entries()) return std::nullopt;
+    places += own_bytes;
   }
   view.at_ = 0;
-  if (entries != view.entries_ || places > values_at - kPartHeadBytes) return std::nullopt;
+  if (entries != view.entries_) return std::nullopt;
   return view;
 }
 
@@ -156,15 +187,10 @@ void PartView::next() {
   ++at_;
 }
 
-// A bitmap that has fewer bits than its head says leaves the rest at the block's first element: the caller's sums stay in bounds.
 const std::uint16_t* PartView::positions(const kernels::KernelSet& kernels, std::uint16_t* scratch) const {
-  const std::byte* const at = places_ + place_bytes_before_;
   const BlockHead head = this->head();
-  if (!head.is_bitmap()) return reinterpret_cast<const std::uint16_t*>(at);
-  const std::size_t found = kernels.lists.find_marks(at, 0, run_.block_elements(), head.entries(), scratch);
-  std::fill(scratch + found, scratch + head.entries(), std::uint16_t{0});
-  const auto first = static_cast<std::uint16_t>(run_.first_position(head.block()));
-  if (first != 0) std::for_each(scratch, scratch + head.entries(), [first](std::uint16_t& position) { position += first; });
+  if (!head.is_bitmap()) return reinterpret_cast<const std::uint16_t*>(places());
+  positions_of(kernels, places(), run_, head.block(), head.entries(), scratch);
   return scratch;
 }
 

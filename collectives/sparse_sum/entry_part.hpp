@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kernels/kernel_set.hpp"
-#include "src/base/buffer_pool.hpp"
+#include "src/base/buffer_source.hpp"
 
 namespace sparcl::collectives {
 
@@ -25,10 +25,12 @@ struct BlockRun {
   std::uint64_t first = 0;  // block
   std::uint64_t blocks = 0;
   unsigned block_log2 = 16;
+  unsigned position_share_log2 = 4;  // a block with more than one in 2^this is a bitmap: 4 is the shortest
 
   std::uint64_t first_index() const { return first << block_log2; }
   std::uint64_t end_index() const { return (first + blocks) << block_log2; }
   std::uint32_t block_elements() const { return std::uint32_t{1} << block_log2; }
+  std::uint32_t most_positions() const { return block_elements() >> position_share_log2; }
   // The index that positions of a block count from, and the position of the block's first element.
   std::uint64_t base_of(std::uint64_t block) const { return ((first + block) << block_log2) & ~std::uint64_t{0xffff}; }
   std::uint32_t first_position(std::uint64_t block) const { return ((first + block) << block_log2) & 0xffff; }
@@ -58,23 +60,26 @@ std::uint64_t most_part_bytes(const BlockRun& run, std::uint64_t entries, std::s
 std::size_t count_below(std::span<const std::uint64_t> indices, std::uint64_t end);
 
 // Of entries whose indices ascend strictly and lie in the run.
-Buffer write_part(BufferPool& buffers, const kernels::KernelSet& kernels, const BlockRun& run,
+Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, const BlockRun& run,
                   std::span<const std::uint64_t> indices, const std::byte* values, std::size_t value_bytes);
 
 // Writes a part block by block, ascending.
 class PartWriter {
  public:
   // At most so many entries come.
-  PartWriter(BufferPool& buffers, const BlockRun& run, std::size_t value_bytes, std::size_t most_entries, std::size_t most_blocks);
+  PartWriter(BufferSource& buffers, const kernels::KernelSet& kernels, const BlockRun& run, std::size_t value_bytes,
+             std::size_t most_entries, std::size_t most_blocks);
 
-  // Room for the next block's entries, of which end() takes some: positions have kEntrySlack behind them.
-  std::uint16_t* positions() const;
+  // Room for the next block's entries, of which end() takes some: places have kEntrySlack positions behind them.
+  std::byte* places() const { return part_.data() + places_end_; }
   std::byte* values() const { return part_.data() + values_at_ + entries_ * value_bytes_; }
-  void end(std::uint64_t block, std::size_t entries);
+  // is_marked: the places are a bit for each element, not positions.
+  void end(std::uint64_t block, std::size_t entries, bool is_marked);
 
   Buffer finish();
 
  private:
+  const kernels::KernelSet& kernels_;
   BlockRun run_;
   std::size_t value_bytes_;
   Buffer part_;
@@ -88,7 +93,8 @@ class PartWriter {
 class PartView {
  public:
   // Nothing if the bytes are no part of this run.
-  static std::optional<PartView> read(std::span<const std::byte> bytes, const BlockRun& run, std::size_t value_bytes);
+  static std::optional<PartView> read(const kernels::KernelSet& kernels, std::span<const std::byte> bytes, const BlockRun& run,
+                                      std::size_t value_bytes);
 
   std::size_t entries() const { return entries_; }
   std::size_t blocks() const { return blocks_; }
@@ -99,6 +105,7 @@ class PartView {
   std::uint64_t block() const { return head().block(); }
   std::size_t block_entries() const { return head().entries(); }
   bool is_bitmap() const { return head().is_bitmap(); }
+  const std::byte* places() const { return places_ + place_bytes_before_; }  // of the block, as positions or as a bitmap
   // Of the block's entries; scratch: room for a block's and kEntrySlack, which is used where they are a bitmap.
   const std::uint16_t* positions(const kernels::KernelSet& kernels, std::uint16_t* scratch) const;
   const std::byte* block_values() const { return values_ + entries_before_ * value_bytes_; }

@@ -6,14 +6,14 @@ namespace sparcl::collectives {
 
 double gather_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries);
-  return kRoundSeconds + (p - 1) * (link.alpha_s + k * shape.entry_bytes() * link.beta_s_per_byte) + p * k * kSumSecondsPerEntry +
-         shape.union_of(p) * kTakeSecondsPerEntry;
+  return link.round_s + (p - 1) * (link.alpha_s + k * shape.entry_bytes() * link.beta_s_per_byte) + p * k * link.entry_s +
+         shape.union_of(p) * kTakeOfSum * link.entry_s;
 }
 
 Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
   const std::size_t value_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, call.in);
-  const BlockRun run = whole_run(call, ranks);
+  const BlockRun run = whole_run(comm, call);
   const std::uint64_t most_bytes = most_part_bytes(run, call.most_entries, value_bytes);
   PartMessages messages(comm, call.number, traffic);
 
@@ -22,8 +22,7 @@ Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& 
     const int peer = (rank + ranks - step) % ranks;
     arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kPartLane, most_bytes);
   }
-  arrivals[static_cast<std::size_t>(rank)].part =
-      write_part(*comm.buffers, *comm.kernels, run, call.indices, call.values, value_bytes);
+  arrivals[static_cast<std::size_t>(rank)].part = pack_part(comm, run, call.indices, call.values, value_bytes, traffic);
   for (int step = 1; step < ranks; ++step)
     messages.send((rank + step) % ranks, kPartLane, arrivals[static_cast<std::size_t>(rank)].part);
 
@@ -36,12 +35,12 @@ Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& 
     }
     parts.push_back(arrival.part.bytes());
   }
-  PartSum sum(*comm.buffers, *comm.kernels, call.kind, parts.size(), call.in, call.out,
+  PartSum sum(comm.outgoing(), *comm.kernels, call.kind, parts.size(), call.in, call.out,
               call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks) : 1);
   const std::optional<Buffer> total = sum.sum(parts, run);
   if (!total) co_return refuse_part(comm, static_cast<int>(sum.refused()));
-  call.result->take(
-      *total, PartView::read(total->bytes(), run, part_value_bytes(*comm.kernels, call.kind.datatype, call.out)).value(), run);
+  const std::size_t out_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, call.out);
+  hand_over(comm, call, *total, PartView::read(*comm.kernels, total->bytes(), run, out_bytes).value(), run, traffic);
   Task departure = messages.wait_sent();
   co_return co_await departure;
 }

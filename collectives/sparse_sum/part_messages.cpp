@@ -7,6 +7,8 @@ namespace sparcl::collectives {
 
 void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part) {
   traffic_.bytes_sent += part.size();
+  if (const Buffer place = lent(window_, peer, part); place.size() != part.size())
+    return note_sent(engine_.send(peer, {number_, lane}, place));
   const std::size_t front = std::min<std::size_t>(part.size(), kFrontBytes);
   note_sent(engine_.send(peer, {number_, lane}, part.slice(0, front)));
   const auto rest = static_cast<std::uint8_t>(lane + 1);
@@ -30,6 +32,13 @@ Task PartMessages::wait(Arrival& arrival, std::uint64_t most_bytes, const char* 
   Status alive = co_await engine_.wait(arrival.front, purpose);
   if (!alive.ok()) co_return alive;
   const Operation& front = *arrival.front;
+  if (is_place(front.buffer.bytes().first(front.bytes))) {
+    std::optional<Buffer> part = borrowed(window_, arrival.peer, front.buffer.bytes().first(front.bytes));
+    if (!part || part->size() < kPartHeadBytes || part->size() > most_bytes) co_return refuse(arrival.peer);
+    traffic_.bytes_received += part->size();
+    arrival.part = std::move(*part);
+    co_return Status();
+  }
   const std::uint64_t bytes = front.bytes >= kPartHeadBytes ? part_bytes(front.buffer.data()) : 0;
   if (bytes < kPartHeadBytes || bytes > most_bytes || front.bytes != std::min(bytes, kFrontBytes)) co_return refuse(arrival.peer);
   traffic_.bytes_received += bytes;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/comm_context.hpp"
+#include "collectives/engine/lending.hpp"
 #include "collectives/sparse_sum/entry_part.hpp"
 
 namespace sparcl::collectives {
@@ -14,7 +15,7 @@ namespace sparcl::collectives {
 class PartMessages {
  public:
   PartMessages(const CommContext& comm, std::uint32_t number, Traffic& traffic)
-      : engine_(*comm.engine), buffers_(*comm.buffers), number_(number), traffic_(traffic) {}
+      : engine_(*comm.engine), buffers_(*comm.buffers), window_(comm.window.get()), number_(number), traffic_(traffic) {}
 
   // lane: another one for each kind of part; the rest of large ones takes lane + 1.
   void send(int peer, std::uint8_t lane, const Buffer& part);
@@ -43,6 +44,7 @@ class PartMessages {
 
   Engine& engine_;
   BufferPool& buffers_;
+  NodeWindow* window_;
   std::uint32_t number_;
   Traffic& traffic_;
   std::vector<OperationRef> sent_;

@@ -19,7 +19,7 @@ std::byte* aligned_in(std::vector<std::byte>& bytes, std::size_t wanted) {
 
 }  // namespace
 
-PartSum::PartSum(BufferPool& buffers, const kernels::KernelSet& kernels, const SumKind& kind, std::size_t lists, PartValues in,
+PartSum::PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const SumKind& kind, std::size_t lists, PartValues in,
                  PartValues out, std::uint32_t divisor)
     : buffers_(buffers),
       kernels_(kernels),
@@ -31,7 +31,6 @@ PartSum::PartSum(BufferPool& buffers, const kernels::KernelSet& kernels, const S
       widens_(in == PartValues::kElements && !kernels.sparse_sum_of(kind.datatype, kind.reduction.op).takes_values),
       block_sum_(kernels, kind.datatype, kind.reduction.op, kind.determinism, lists),
       entries_(lists),
-      positions_(lists),
       accumulators_(lists) {
   sums_begin_ = aligned_in(sums_, (kMostBlockEntries + kernels::kEntrySlack) * reduce_.accumulator_bytes);
 }
@@ -39,7 +38,7 @@ PartSum::PartSum(BufferPool& buffers, const kernels::KernelSet& kernels, const S
 std::optional<Buffer> PartSum::sum(std::span<const std::span<const std::byte>> parts, const BlockRun& run) {
   views_.clear();
   for (const std::span<const std::byte> part : parts) {
-    const std::optional<PartView> view = PartView::read(part, run, in_bytes_);
+    const std::optional<PartView> view = PartView::read(kernels_, part, run, in_bytes_);
     if (!view) return std::nullopt;
     views_.push_back(*view);
   }
@@ -49,7 +48,7 @@ std::optional<Buffer> PartSum::sum(std::span<const std::span<const std::byte>> p
     entries += view.entries();
     blocks += view.blocks();
   }
-  PartWriter writer(buffers_, run, out_bytes_, entries, blocks);
+  PartWriter writer(buffers_, kernels_, run, out_bytes_, entries, blocks);
   for (;;) {
     std::uint64_t block = UINT64_MAX;
     for (const PartView& view : views_) block = view.at_end() ? block : std::min(block, view.block());
@@ -66,8 +65,10 @@ void PartSum::take_block(std::uint64_t block) {
     entries_[i] = {};
     if (view.at_end() || view.block() != block) continue;
     const std::size_t count = view.block_entries();
-    if (view.is_bitmap()) positions_[i].resize(kMostBlockEntries + kernels::kEntrySlack);
-    entries_[i] = {view.positions(kernels_, positions_[i].data()), widened(i, view.block_values(), count), count};
+    const std::byte* const values = widened(i, view.block_values(), count);
+    const std::byte* const places = view.places();
+    entries_[i] = view.is_bitmap() ? kernels::EntryList{nullptr, values, count, places}
+                                   : kernels::EntryList{reinterpret_cast<const std::uint16_t*>(places), values, count};
     view.next();
   }
 }
@@ -80,15 +81,14 @@ const std::byte* PartSum::widened(std::size_t list, const std::byte* values, std
 }
 
 void PartSum::sum_block(const BlockRun& run, std::uint64_t block, PartWriter& writer) {
-  const std::size_t size =
-      block_sum_.sum(entries_, run.first_position(block), run.block_elements(), writer.positions(), sums_begin_);
+  const auto [size, is_marked] = block_sum_.sum(entries_, run, block, writer.places(), sums_begin_);
   if (out_ == PartValues::kAccumulators) {
     std::memcpy(writer.values(), sums_begin_, size * out_bytes_);
   } else {
     if (divisor_ > 1) reduce_.divide(sums_begin_, size, divisor_);
     reduce_.narrow(sums_begin_, size, writer.values());
   }
-  writer.end(block, size);
+  writer.end(block, size, is_marked);
 }
 
 }  // namespace sparcl::collectives

@@ -28,7 +28,7 @@ inline std::size_t part_value_bytes(const kernels::KernelSet& kernels, DataType 
 class PartSum {
  public:
   // lists: parts that are summed at once. divisor: of a mean, for results that are elements; 1: none.
-  PartSum(BufferPool& buffers, const kernels::KernelSet& kernels, const SumKind& kind, std::size_t lists, PartValues in,
+  PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const SumKind& kind, std::size_t lists, PartValues in,
           PartValues out, std::uint32_t divisor);
 
   // parts: of one run, in the order of the ranks. Nothing where one is no part of the run.
@@ -40,7 +40,7 @@ class PartSum {
   void sum_block(const BlockRun& run, std::uint64_t block, PartWriter& writer);
   const std::byte* widened(std::size_t list, const std::byte* values, std::size_t count);
 
-  BufferPool& buffers_;
+  BufferSource& buffers_;
   const kernels::KernelSet& kernels_;
   const kernels::ReduceKernels& reduce_;
   PartValues out_;
@@ -49,10 +49,9 @@ class PartSum {
   bool widens_;
   BlockSum block_sum_;
   std::vector<PartView> views_;
-  std::vector<kernels::EntryList> entries_;            // by list, of the block
-  std::vector<std::vector<std::uint16_t>> positions_;  // by list, where they came as a bitmap
-  std::vector<std::vector<std::byte>> accumulators_;   // by list, where they are widened
-  std::vector<std::byte> sums_;                        // of a block, aligned from sums_begin_ on
+  std::vector<kernels::EntryList> entries_;           // by list, of the block
+  std::vector<std::vector<std::byte>> accumulators_;  // by list, where they are widened
+  std::vector<std::byte> sums_;                       // of a block, aligned from sums_begin_ on
   std::byte* sums_begin_ = nullptr;
 };
 

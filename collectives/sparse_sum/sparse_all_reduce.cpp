@@ -132,7 +132,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   sum.most_entries = extents.most_entries;
   sum.number = number;
   sum.result = &output;
-  const SparseSumPlan plan = plan_sparse_sum(link_cost(transport), shape, comm.sparse_sum_algorithm);
+  const SparseSumPlan plan = plan_sparse_sum(comm.link(), shape, call.kind.determinism, comm.sparse_sum_algorithm);
   Task exchange = plan.row->run(comm, sum, report.traffic);
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;
@@ -145,7 +145,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   report.dense_bytes = call.count * element_bytes(call.kind.datatype);
   report.bound_bytes = exact_sum_bytes(shape, entries.indices().size(), call.out_nnz);
   report.seconds_predicted = plan.seconds;
-  report.seconds_exchange = transport.now() - exchange_begin;
+  report.seconds_exchange = transport.now() - exchange_begin - report.traffic.produce_seconds;
   report.seconds = transport.now() - begin;
   report.applied = verdict.ok();
   for (const std::uint8_t lane : {kAgreement, kPartLane, kSumLane}) {

@@ -9,9 +9,9 @@ namespace sparcl::collectives {
 namespace {
 
 constexpr std::array kTable{
-    SparseSumRow{"gather", gather_seconds, sum_by_gather},
-    SparseSumRow{"doubling", doubling_seconds, sum_by_doubling},
-    SparseSumRow{"split", split_seconds, sum_by_split},
+    SparseSumRow{"gather", true, gather_seconds, sum_by_gather},
+    SparseSumRow{"doubling", false, doubling_seconds, sum_by_doubling},
+    SparseSumRow{"split", true, split_seconds, sum_by_split},
 };
 
 }  // namespace
@@ -32,10 +32,10 @@ std::uint8_t forced_row(std::string_view name) {
   return 0;
 }
 
-SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, std::string_view forced_name) {
+SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism, std::string_view forced_name) {
   SparseSumPlan best{nullptr, 0};
   for (const SparseSumRow& row : kTable) {
-    if (forced_name != "auto" && forced_name != row.name) continue;
+    if (forced_name == "auto" ? determinism == Determinism::kRuns && !row.in_rank_order : forced_name != row.name) continue;
     const double seconds = row.seconds(link, shape);
     if (best.row == nullptr || seconds < best.seconds) best = {&row, seconds};
   }
@@ -57,9 +57,27 @@ unsigned block_log2_for(std::uint64_t count, int ranks) {
   return std::clamp(static_cast<unsigned>(std::bit_width(wanted)), kLeast + 1, kMost + 1) - 1;
 }
 
-BlockRun whole_run(const SparseSumCall& call, int ranks) {
-  const unsigned log2 = block_log2_for(call.count, ranks);
-  return {0, (call.count >> log2) + ((call.count & ((std::uint64_t{1} << log2) - 1)) != 0 ? 1 : 0), log2};
+// Inside a node bytes are cheap, and entries that are found one by one cheaper than those of a bitmap up to a third of all.
+BlockRun whole_run(const CommContext& comm, const SparseSumCall& call) {
+  const Transport& transport = comm.engine->transport();
+  const unsigned log2 = block_log2_for(call.count, transport.size());
+  const std::uint64_t blocks = (call.count >> log2) + ((call.count & ((std::uint64_t{1} << log2) - 1)) != 0 ? 1 : 0);
+  return {0, blocks, log2, transport.capabilities().single_node ? 2U : 4U};
+}
+
+Buffer pack_part(const CommContext& comm, const BlockRun& run, std::span<const std::uint64_t> indices, const std::byte* values,
+                 std::size_t value_bytes, Traffic& traffic) {
+  const double begin = comm.engine->transport().now();
+  Buffer part = write_part(comm.outgoing(), *comm.kernels, run, indices, values, value_bytes);
+  traffic.produce_seconds += comm.engine->transport().now() - begin;
+  return part;
+}
+
+void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const PartView& view, const BlockRun& run,
+               Traffic& traffic) {
+  const double begin = comm.engine->transport().now();
+  call.result->take(part, view, run);
+  traffic.produce_seconds += comm.engine->transport().now() - begin;
 }
 
 Status refuse_part(const CommContext& comm, int peer) {

@@ -47,6 +47,7 @@ struct SumShape {
 
 struct SparseSumRow {
   const char* name;
+  bool in_rank_order;  // sums of level `runs` are the same as those of all other such rows
   double (*seconds)(const LinkCost& link, const SumShape& shape);
   Task (*run)(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 };
@@ -59,8 +60,9 @@ struct SparseSumPlan {
 };
 // For a call's fingerprint: which row is forced, counted from 1; 0: none.
 std::uint8_t forced_row(std::string_view name);
-// The cheapest row; forced_name ("auto": none) narrows the choice and is valid.
-SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, std::string_view forced_name);
+// The cheapest row; forced_name ("auto": none) narrows the choice and is valid. What links cost changes from run to run: where bits
+// depend on the row it must not.
+SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism, std::string_view forced_name);
 
 // What an exact sum must send from a rank of `own` entries at least: each once, and each of the sum's `all` to those that did not
 // make it (holder-owned reduction), at the entropy of where they lie.
@@ -68,14 +70,19 @@ std::uint64_t exact_sum_bytes(const SumShape& shape, std::uint64_t own, std::uin
 
 // Blocks of the index space, small enough that each rank has some.
 unsigned block_log2_for(std::uint64_t count, int ranks);
-BlockRun whole_run(const SparseSumCall& call, int ranks);
+BlockRun whole_run(const CommContext& comm, const SparseSumCall& call);
+
+// Own entries become a part, a part becomes the caller's result: their time is noted in traffic.produce_seconds.
+Buffer pack_part(const CommContext& comm, const BlockRun& run, std::span<const std::uint64_t> indices, const std::byte* values,
+                 std::size_t value_bytes, Traffic& traffic);
+void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const PartView& view, const BlockRun& run,
+               Traffic& traffic);
 
 // Poisons the comm: `peer` sent what is no part.
 Status refuse_part(const CommContext& comm, int peer);
 
-// Heuristic, of one core: an entry of a list that is summed (bench_sparse_sum), and one of the result that is written.
-constexpr double kSumSecondsPerEntry = 3e-9;
-constexpr double kTakeSecondsPerEntry = 1.5e-9;
+// What writing an entry of the result takes of what summing one does. Heuristic: bench_sparse_sum.
+constexpr double kTakeOfSum = 0.5;
 
 // Lanes of a call's channel; 0 is the agreement's. Each has one more for the rest of large parts.
 constexpr std::uint8_t kPartLane = 1;

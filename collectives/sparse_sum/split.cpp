@@ -26,17 +26,18 @@ Groups groups_of(std::uint64_t blocks, std::uint64_t most_entries, int ranks) {
 
 class SplitExchange {
  public:
-  SplitExchange(const CommContext& comm, const SparseSumCall& call, PartMessages& messages)
+  SplitExchange(const CommContext& comm, const SparseSumCall& call, PartMessages& messages, Traffic& traffic)
       : comm_(comm),
         call_(call),
         messages_(messages),
+        traffic_(traffic),
         rank_(comm.engine->transport().rank()),
         ranks_(comm.engine->transport().size()),
-        whole_(whole_run(call, ranks_)),
+        whole_(whole_run(comm, call)),
         groups_(groups_of(whole_.blocks, call.most_entries, ranks_)),
         in_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
         out_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.out)),
-        sum_(*comm.buffers, *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in, call.out,
+        sum_(comm.outgoing(), *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in, call.out,
              call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks_) : 1),
         rest_(call.indices),
         rest_values_(call.values) {}
@@ -95,9 +96,9 @@ class SplitExchange {
         if (!alive.ok()) co_return alive;
       }
       const Buffer& part = owner == rank_ ? slot.own : arrival.part;
-      const std::optional<PartView> view = PartView::read(part.bytes(), run_of(owner, g), out_bytes_);
+      const std::optional<PartView> view = PartView::read(*comm_.kernels, part.bytes(), run_of(owner, g), out_bytes_);
       if (!view) co_return refuse_part(comm_, owner);
-      call_.result->take(part, *view, run_of(owner, g));
+      hand_over(comm_, call_, part, *view, run_of(owner, g), traffic_);
     }
     co_return Status();
   }
@@ -112,7 +113,10 @@ class SplitExchange {
   BlockRun run_of(int owner, std::uint64_t g) const {
     const std::uint64_t first = std::min(
         (g * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(owner)) * groups_.blocks_per_rank, whole_.blocks);
-    return {first, std::min(groups_.blocks_per_rank, whole_.blocks - first), whole_.block_log2};
+    BlockRun run = whole_;
+    run.first = first;
+    run.blocks = std::min(groups_.blocks_per_rank, whole_.blocks - first);
+    return run;
   }
   std::uint64_t most_contribution(std::uint64_t g) const {
     return most_part_bytes(run_of(rank_, g), call_.most_entries, in_bytes_);
@@ -126,7 +130,7 @@ class SplitExchange {
   // Runs are asked for in the order of the index space.
   Buffer take_part(const BlockRun& run) {
     const std::size_t own = count_below(rest_, run.end_index());
-    const Buffer part = write_part(*comm_.buffers, *comm_.kernels, run, rest_.first(own), rest_values_, in_bytes_);
+    const Buffer part = pack_part(comm_, run, rest_.first(own), rest_values_, in_bytes_, traffic_);
     rest_ = rest_.subspan(own);
     rest_values_ += own * in_bytes_;
     return part;
@@ -135,6 +139,7 @@ class SplitExchange {
   const CommContext& comm_;
   const SparseSumCall& call_;
   PartMessages& messages_;
+  Traffic& traffic_;
   int rank_;
   int ranks_;
   BlockRun whole_;
@@ -152,14 +157,13 @@ double split_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries), all = shape.union_of(p);
   const BlockRun whole{0, (shape.count >> 16) + 1, 16};
   const auto groups = static_cast<double>(groups_of(whole.blocks, shape.most_entries, shape.ranks).count);
-  return 2 * kRoundSeconds + 2 * (p - 1) * groups * link.alpha_s +
-         (p - 1) / p * (k + all) * shape.entry_bytes() * link.beta_s_per_byte + k * kSumSecondsPerEntry +
-         all * kTakeSecondsPerEntry;
+  return 2 * link.round_s + 2 * (p - 1) * groups * link.alpha_s +
+         (p - 1) / p * (k + all) * shape.entry_bytes() * link.beta_s_per_byte + k * link.entry_s + all * kTakeOfSum * link.entry_s;
 }
 
 Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {
   PartMessages messages(comm, call.number, traffic);
-  SplitExchange exchange(comm, call, messages);
+  SplitExchange exchange(comm, call, messages, traffic);
   const std::uint64_t groups = exchange.groups();
   Status alive;
   for (std::uint64_t g = 0; g < groups + 2; ++g) {

@@ -26,7 +26,7 @@ void Support::append(std::uint64_t base, const std::uint16_t* positions, std::si
 bool Support::unite(std::span<const std::span<const std::byte>> parts, const BlockRun& run, std::uint64_t count) {
   std::vector<PartView> views;
   for (const std::span<const std::byte> part : parts) {
-    const std::optional<PartView> view = PartView::read(part, run, 0);
+    const std::optional<PartView> view = PartView::read(*kernels_, part, run, 0);
     if (!view) return false;
     views.push_back(*view);
   }

@@ -81,7 +81,7 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
     const int peer = (rank + ranks - step) % ranks;
     arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kSupportLane, most_bytes);
   }
-  arrivals[static_cast<std::size_t>(rank)].part = write_part(*comm.buffers, *comm.kernels, run, own, nullptr, 0);
+  arrivals[static_cast<std::size_t>(rank)].part = write_part(comm.outgoing(), *comm.kernels, run, own, nullptr, 0);
   for (int step = 1; step < ranks; ++step)
     messages.send((rank + step) % ranks, kSupportLane, arrivals[static_cast<std::size_t>(rank)].part);
   std::vector<std::span<const std::byte>> parts;
@@ -139,7 +139,7 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& pla
   }
   std::vector<std::byte>& values = as_elements ? sent : accumulators;
   ContiguousValues in_place(values.data(), element_bytes(travelling));
-  const DensePlan dense = plan_dense(link_cost(comm.engine->transport()), plan.ranks, values.size(), comm.all_reduce_algorithm);
+  const DensePlan dense = plan_dense(comm.link(), plan.ranks, values.size(), comm.all_reduce_algorithm);
   const DenseCall sum{support.size(), travelling, {kernels::ReduceOp::kSum, call.is_mean}, &in_place, number};
   Task exchange = dense.row->run(comm, sum, report.traffic);
   alive = co_await exchange;
@@ -232,7 +232,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
   sum.number = number;
   sum.result = &collected;
   const SumShape shape{plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)};
-  const SparseSumPlan row = plan_sparse_sum(link_cost(comm.engine->transport()), shape, call.algorithm);
+  const SparseSumPlan row = plan_sparse_sum(comm.link(), shape, call.determinism, call.algorithm);
   Task exchange = row.row->run(comm, sum, report.traffic);
   const Status alive = co_await exchange;
   if (!alive.ok()) co_return alive;

@@ -2,9 +2,6 @@
 
 constexpr std::size_t kChunk = 64;  // elements that a loop takes at once: one word of mask bits
 
-// VBMI2 compresses u16 lanes in one instruction; elsewhere counting trailing zeros is faster than compressing by tables.
-constexpr bool kCompressesPositions = HWY_TARGET == HWY_AVX3_DL;
-
 template <class D, class M>
 std::uint64_t bits_of(D d, M mask) {
   std::uint64_t bits = 0;
@@ -15,6 +12,40 @@ std::uint64_t bits_of(D d, M mask) {
 template <class D>
 auto mask_of(D d, std::uint64_t bits) {
   return hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
+}
+
+#if HWY_TARGET == HWY_AVX2
+// For each byte of bits, which of 8 lanes are set: the places of these from the lowest on, 4 bits each.
+inline constexpr std::array<std::uint32_t, 256> kSetLanes = [] {
+  std::array<std::uint32_t, 256> all{};
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    for (unsigned lane = 0, at = 0; lane < 8; ++lane) {
+      if ((bits >> lane & 1) != 0) all[bits] |= lane << (4 * at++);
+    }
+  }
+  return all;
+}();
+#endif
+
+// The lanes of 4 or 8 bytes whose bits are set, in front; rubbish behind them. As hn::Compress, of which g++ 12 copies the tables to
+// the stack each time.
+template <class D>
+HWY_INLINE hn::Vec<D> compressed(D d, hn::Vec<D> lanes, std::uint64_t bits) {
+  [[maybe_unused]] constexpr std::size_t kBytes = sizeof(hn::TFromD<D>);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  const auto words = hn::BitCast(hn::ScalableTag<std::int32_t>(), lanes);
+  using Words = hn::Vec512<std::int32_t>;
+  if constexpr (kBytes == 4) return hn::BitCast(d, Words{_mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), words.raw)});
+  return hn::BitCast(d, Words{_mm512_maskz_compress_epi64(static_cast<__mmask8>(bits), words.raw)});
+#elif HWY_TARGET == HWY_AVX2
+  const auto words = hn::BitCast(hn::ScalableTag<std::int32_t>(), lanes);
+  const std::uint64_t pairs = _pdep_u64(bits, 0x55) * 3;  // a lane of 8 bytes is two
+  const std::uint32_t packed = kSetLanes[kBytes == 4 ? bits : pairs];
+  const __m256i places = _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(packed)), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+  return hn::BitCast(d, hn::Vec256<std::int32_t>{_mm256_permutevar8x32_epi32(words.raw, places)});
+#else
+  return hn::Compress(lanes, mask_of(d, bits));
+#endif
 }
 
 // Bit i of `order` goes to the place of the i-th bit that is set in `mask`; zeros elsewhere.
@@ -51,6 +82,19 @@ HWY_INLINE __m512i places_of(std::uint64_t bits) {
 }
 #endif
 
+#if HWY_TARGET != HWY_AVX3_DL
+// For each byte, which of its bits are set, from the lowest on.
+inline constexpr std::array<std::array<std::uint8_t, 8>, 256> kSetBits = [] {
+  std::array<std::array<std::uint8_t, 8>, 256> all{};
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    for (unsigned bit = 0, at = 0; bit < 8; ++bit) {
+      if ((bits >> bit & 1) != 0) all[bits][at++] = static_cast<std::uint8_t>(bit);
+    }
+  }
+  return all;
+}();
+#endif
+
 // Writes first + i for each bit i that is set, and up to kPositionSlack entries of rubbish. Returns how many bits are set.
 HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, std::uint16_t* positions) {
   const auto total = static_cast<std::size_t>(std::popcount(bits));
@@ -61,18 +105,19 @@ HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, 
   if (total > 32) [[unlikely]]
     _mm512_storeu_si512(positions + 32, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(places, 1)), begin));
 #else
-  if constexpr (kCompressesPositions) {
-    const hn::ScalableTag<std::uint16_t> d;
-    const auto places = hn::Iota(d, std::uint16_t{0});  // of a variable it would be stored lane by lane
-    for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
-      const std::uint64_t part = low_bits(bits >> lane, hn::Lanes(d));
-      const auto own = hn::Add(places, hn::Set(d, static_cast<std::uint16_t>(first + lane)));
-      hn::StoreU(hn::Compress(own, mask_of(d, part)), d, positions);
-      positions += std::popcount(part);
-    }
-  } else {
+  constexpr std::size_t kFew = 6;  // heuristic: fewer are sooner found one by one
+  if (total <= kFew) {
     for (; bits != 0; bits &= bits - 1)
       *positions++ = static_cast<std::uint16_t>(first + static_cast<unsigned>(std::countr_zero(bits)));
+    return total;
+  }
+  const hn::CappedTag<std::uint8_t, 8> bytes;
+  const hn::CappedTag<std::uint16_t, 8> words;
+  for (std::uint32_t at = first; bits != 0; bits >>= 8, at += 8) {
+    const std::size_t part = bits % 256;
+    const auto places = hn::PromoteTo(words, hn::LoadU(bytes, kSetBits[part].data()));
+    hn::StoreU(hn::Add(places, hn::Set(words, static_cast<std::uint16_t>(at))), words, positions);
+    positions += std::popcount(part);
   }
 #endif
   return total;

@@ -83,7 +83,7 @@ HWY_INLINE void compress_values(std::uint64_t bits, const T* from, T* values) {
   const hn::ScalableTag<T> d;
   for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
     const std::uint64_t part = low_bits(bits >> lane, hn::Lanes(d));
-    hn::StoreU(hn::Compress(hn::LoadU(d, from + lane), mask_of(d, part)), d, values);
+    hn::StoreU(compressed(d, hn::LoadU(d, from + lane), part), d, values);
     values += std::popcount(part);
   }
 }

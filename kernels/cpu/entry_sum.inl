@@ -25,6 +25,33 @@ void lower_indices(const std::uint64_t* indices, std::size_t count, std::uint16_
   for (std::size_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(indices[i]);
 }
 
+// Words are made in a register: in memory each bit would wait for the one before it.
+void mark_indices(const std::uint64_t* indices, std::size_t count, std::size_t elements, std::byte* marks) {
+  if (count == elements) {
+    std::memset(marks, 0xff, elements / 8);
+    return;
+  }
+  std::memset(marks, 0, elements / 8);
+  std::uint64_t word = 0;
+  std::size_t at = 0;  // of the word
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t position = indices[i] % elements;
+    if (position / 64 != at) {
+      std::memcpy(marks + 8 * at, &word, sizeof word);
+      word = 0;
+      at = position / 64;
+    }
+    word |= std::uint64_t{1} << (position % 64);
+  }
+  std::memcpy(marks + 8 * at, &word, sizeof word);
+}
+
+std::size_t count_marks(const std::byte* marks, std::size_t bytes) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < bytes; at += 8) count += static_cast<std::size_t>(std::popcount(load_one<std::uint64_t>(marks + at)));
+  return count;
+}
+
 constexpr std::size_t kLineBytes = 64;
 
 // How many elements of `bytes` each lie before the next line of memory begins; all, where none begins at a line's start.
@@ -272,6 +299,102 @@ std::size_t add_entries(const EntryList& entries, std::uint32_t first, std::size
 }
 
 template <class T, ReduceOp kOp>
+HWY_INLINE void add_one(T& own, T value) {
+  own = kKnowsByValue<T, kOp> ? own + (value + T{0}) : combined<T, kOp>(own, value);
+}
+
+// 64 elements, all of which are there.
+template <class T, ReduceOp kOp>
+HWY_INLINE void add_all(const T* from, T* own) {
+  if constexpr (kOp == ReduceOp::kSum && sizeof(T) >= 4) {
+    for_lanes<T>(kChunk, [=](auto d, std::size_t i) HWY_ATTR {
+      auto value = hn::LoadU(d, from + i);
+      if constexpr (kIsFloat<T>) value = hn::Add(value, hn::Zero(d));
+      hn::Store(hn::Add(hn::Load(d, own + i), value), d, own + i);
+    });
+  } else {
+    for (std::size_t i = 0; i < kChunk; ++i) add_one<T, kOp>(own[i], load_one<T>(reinterpret_cast<const std::byte*>(from + i)));
+  }
+}
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+constexpr bool kExpands = true;
+
+// The values from `from` on, in the lanes whose bits are set; nothing behind them is read.
+template <class T>
+HWY_INLINE auto expanded(const std::byte* from, std::uint64_t lanes) {
+  const hn::ScalableTag<T> d;
+  if constexpr (sizeof(T) == 4) {
+    return hn::BitCast(d, hn::Vec512<std::int32_t>{_mm512_maskz_expandloadu_epi32(static_cast<__mmask16>(lanes), from)});
+  } else {
+    return hn::BitCast(d, hn::Vec512<std::int64_t>{_mm512_maskz_expandloadu_epi64(static_cast<__mmask8>(lanes), from)});
+  }
+}
+#elif HWY_TARGET == HWY_AVX2
+constexpr bool kExpands = true;
+
+// For each byte of bits and each of 8 lanes, how many are set before it, 4 bits each.
+inline constexpr std::array<std::uint32_t, 256> kSetBefore = [] {
+  std::array<std::uint32_t, 256> all{};
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    for (unsigned lane = 0, before = 0; lane < 8; ++lane) {
+      all[bits] |= before << (4 * lane);
+      before += bits >> lane & 1;
+    }
+  }
+  return all;
+}();
+
+template <class T>
+HWY_INLINE auto expanded(const std::byte* from, std::uint64_t lanes) {
+  const std::uint64_t words = sizeof(T) == 4 ? lanes : _pdep_u64(lanes, 0x55) * 3;
+  const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+  const __m256i counts = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i count = _mm256_set1_epi32(std::popcount(words));
+  const __m256i packed = _mm256_maskload_epi32(reinterpret_cast<const int*>(from), _mm256_cmpgt_epi32(count, counts));
+  const __m256i places = _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(kSetBefore[words])), shifts);
+  return hn::BitCast(hn::ScalableTag<T>(), hn::Vec256<std::int32_t>{_mm256_permutevar8x32_epi32(packed, places)});
+}
+#else
+constexpr bool kExpands = false;
+#endif
+
+// Those of 64 elements whose bits are set.
+template <class T, ReduceOp kOp>
+HWY_INLINE void add_chosen(const std::byte* from, std::uint64_t bits, T* own) {
+  if constexpr (kExpands && kOp == ReduceOp::kSum && sizeof(T) >= 4) {
+    const hn::ScalableTag<T> d;
+    for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
+      const std::uint64_t part = low_bits(bits >> lane, hn::Lanes(d));
+      const auto old = hn::Load(d, own + lane);
+      auto sum = hn::Add(old, expanded<T>(from, part));
+      if constexpr (kIsFloat<T>) sum = hn::Add(sum, hn::Zero(d));
+      hn::Store(hn::IfThenElse(mask_of(d, part), sum, old), d, own + lane);
+      from += static_cast<std::size_t>(std::popcount(part)) * sizeof(T);
+    }
+  } else {
+    for (; bits != 0; bits &= bits - 1, from += sizeof(T)) add_one<T, kOp>(own[std::countr_zero(bits)], load_one<T>(from));
+  }
+}
+
+template <class T, ReduceOp kOp>
+std::size_t add_marked(const EntryList& entries, std::size_t elements, Window& window) {
+  T* const own = reinterpret_cast<T*>(window.accumulators.data());
+  const std::byte* from = entries.accumulators;
+  for (std::size_t i = 0; i < elements; i += kChunk) {
+    const std::uint64_t bits = load_one<std::uint64_t>(entries.marks + i / 8);
+    if (bits == ~std::uint64_t{0}) {
+      add_all<T, kOp>(reinterpret_cast<const T*>(from), own + i);
+    } else {
+      add_chosen<T, kOp>(from, bits, own + i);
+    }
+    if constexpr (!kKnowsByValue<T, kOp>) window.present[i / kChunk] |= bits;
+    from += static_cast<std::size_t>(std::popcount(bits)) * sizeof(T);
+  }
+  return static_cast<std::size_t>(from - entries.accumulators) / sizeof(T);
+}
+
+template <class T, ReduceOp kOp>
 void fold_window(Window& into, Window& other, std::size_t elements) {
   T* HWY_RESTRICT const own = reinterpret_cast<T*>(into.accumulators.data());
   T* HWY_RESTRICT const theirs = reinterpret_cast<T*>(other.accumulators.data());
@@ -297,7 +420,7 @@ HWY_INLINE void append_chosen(const T* from, std::uint64_t bits, std::byte* out)
     const hn::ScalableTag<T> d;
     for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
       const std::uint64_t part = low_bits(bits >> lane, hn::Lanes(d));
-      hn::StoreU(hn::Compress(hn::LoadU(d, from + lane), mask_of(d, part)), d, reinterpret_cast<T*>(out));
+      hn::StoreU(compressed(d, hn::LoadU(d, from + lane), part), d, reinterpret_cast<T*>(out));
       out += static_cast<std::size_t>(std::popcount(part)) * sizeof(T);
     }
   } else {
@@ -350,9 +473,33 @@ std::size_t take_entries(Window& window, std::uint32_t first, std::size_t elemen
 }
 
 template <class T, ReduceOp kOp>
+std::size_t take_marked(Window& window, std::size_t elements, std::byte* marks, std::byte* accumulators) {
+  T* const own = reinterpret_cast<T*>(window.accumulators.data());
+  std::byte* to = accumulators;
+  for (std::size_t i = 0; i < elements; i += kChunk) {
+    const std::uint64_t bits = take_present<T, kOp>(own + i, window.present[i / kChunk]);
+    store_one(marks + i / 8, bits);
+    if (bits == ~std::uint64_t{0}) {
+      std::memcpy(to, own + i, kChunk * sizeof(T));
+    } else {
+      append_chosen(own + i, bits, to);
+    }
+    to += static_cast<std::size_t>(std::popcount(bits)) * sizeof(T);
+    empty(own + i, kChunk, identity_of<T, kOp>());
+  }
+  return static_cast<std::size_t>(to - accumulators) / sizeof(T);
+}
+
+template <class T, ReduceOp kOp>
 constexpr SparseSumKernels sum_kernels() {
-  return {merge_entries<T, kOp>, clear_window<T, kOp>, add_entries<T, kOp>,
-          fold_window<T, kOp>,   take_entries<T, kOp>, !kIsFloat<T> || kOp == ReduceOp::kSum};
+  return {merge_entries<T, kOp>,
+          clear_window<T, kOp>,
+          add_entries<T, kOp>,
+          add_marked<T, kOp>,
+          fold_window<T, kOp>,
+          take_entries<T, kOp>,
+          take_marked<T, kOp>,
+          !kIsFloat<T> || kOp == ReduceOp::kSum};
 }
 
 template <class T>
@@ -364,6 +511,8 @@ void take_sums(EntryKernels& kernels, DataType type) {
 EntryKernels entries() {
   EntryKernels kernels = reference_entries();
   kernels.lower_indices = lower_indices;
+  kernels.mark_indices = mark_indices;
+  kernels.count_marks = count_marks;
   kernels.raise_positions = raise_positions;
   kernels.copy_bytes = copy_bytes;
   take_sums<std::int8_t>(kernels, DataType::kInt8);

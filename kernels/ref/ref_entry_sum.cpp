@@ -1,6 +1,7 @@
 #include "kernels/ref/ref_entry_sum.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/ref/ref_access.hpp"
@@ -15,6 +16,21 @@ using ref::store;
 
 void lower_indices(const std::uint64_t* indices, std::size_t count, std::uint16_t* positions) {
   for (std::size_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(indices[i]);
+}
+
+void mark_indices(const std::uint64_t* indices, std::size_t count, std::size_t elements, std::byte* marks) {
+  std::memset(marks, 0, elements / 8);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = indices[i] % elements;
+    marks[at / 8] |= std::byte{1} << (at % 8);
+  }
+}
+
+std::size_t count_marks(const std::byte* marks, std::size_t bytes) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < bytes; at += 8)
+    count += static_cast<std::size_t>(std::popcount(load<std::uint64_t>(marks + at, 0)));
+  return count;
 }
 
 void raise_positions(const std::uint16_t* positions, std::size_t count, std::uint64_t base, Output, std::uint64_t* indices) {
@@ -68,6 +84,17 @@ std::size_t add(const EntryList& entries, std::uint32_t first, std::size_t eleme
   return i;
 }
 
+bool is_marked(const std::byte* marks, std::size_t i) { return (marks[i / 8] >> (i % 8) & std::byte{1}) != std::byte{0}; }
+
+template <class T, ReduceOp kOp>
+std::size_t add_marked(const EntryList& entries, std::size_t elements, Window& window) {
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < elements; ++i) {
+    if (is_marked(entries.marks, i)) put<T, kOp>(window, i, load<T>(entries.accumulators, size++));
+  }
+  return size;
+}
+
 template <class T, ReduceOp kOp>
 void fold(Window& into, Window& other, std::size_t elements) {
   for (std::size_t i = 0; i < elements; ++i) {
@@ -88,8 +115,20 @@ std::size_t take(Window& window, std::uint32_t first, std::size_t elements, std:
   return size;
 }
 
+template <class T>
+std::size_t take_marked(Window& window, std::size_t elements, std::byte* marks, std::byte* accumulators) {
+  std::size_t size = 0;
+  std::memcpy(marks, window.present.data(), elements / 8);
+  for (std::size_t i = 0; i < elements; ++i) {
+    if (holds(window, i)) store(accumulators, size++, load<T>(window.accumulators.data(), i));
+  }
+  clear(window);
+  return size;
+}
+
 template <class T, ReduceOp kOp>
-constexpr SparseSumKernels kSum{merge<T, kOp>, clear, add<T, kOp>, fold<T, kOp>, take<T>, false};
+constexpr SparseSumKernels kSum{merge<T, kOp>, clear,   add<T, kOp>,    add_marked<T, kOp>,
+                                fold<T, kOp>,  take<T>, take_marked<T>, false};
 
 template <class T>
 constexpr std::array<SparseSumKernels, kReduceOps> kSums{kSum<T, ReduceOp::kSum>, kSum<T, ReduceOp::kProd>, kSum<T, ReduceOp::kMax>,
@@ -98,7 +137,7 @@ constexpr std::array<SparseSumKernels, kReduceOps> kSums{kSum<T, ReduceOp::kSum>
 }  // namespace
 
 EntryKernels reference_entries() {
-  EntryKernels kernels{lower_indices, raise_positions, copy_bytes, {}};
+  EntryKernels kernels{lower_indices, mark_indices, count_marks, raise_positions, copy_bytes, {}};
   const auto set = [&](DataType type, const auto& sums) { kernels.sums[static_cast<std::size_t>(type)] = sums; };
   set(DataType::kInt8, kSums<std::int8_t>);
   set(DataType::kUint8, kSums<std::uint8_t>);

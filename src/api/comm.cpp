@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "collectives/start/link_measurement.hpp"
+#include "collectives/start/shared_windows.hpp"
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
 #include "src/base/flight/flight_recorder.hpp"
@@ -98,12 +100,16 @@ Result<codec::Verify> verify_of(const sparclConfig_t& config) {
 
 Result<collectives::Determinism> determinism_of(const sparclConfig_t& config) {
   switch (config.determinism) {
-    case sparclDeterminismDefault: break;
-    case sparclDeterminismCanonical: return collectives::Determinism::kCanonical;
+    case sparclDeterminismDefault:
+      break;
+    case sparclDeterminismCanonical:
+      return collectives::Determinism::kCanonical;
     case sparclDeterminismRuns:
-    case sparclDeterminismFast: return collectives::Determinism::kRuns;
+    case sparclDeterminismFast:
+      return collectives::Determinism::kRuns;
     default:
-      return Status(Code::kInvalidArgument, fmt::format("config.determinism = {} is no sparclDeterminism value", config.determinism));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("config.determinism = {} is no sparclDeterminism value", config.determinism));
   }
   const Result<std::string> choice = setting_choice("DETERMINISM");
   if (!choice.ok()) return choice.status();
@@ -162,6 +168,9 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   if (!link_gbit.ok()) return link_gbit.status();
   const Result<std::string> bodies = setting_choice("KERNELS");
   if (!bodies.ok()) return bodies.status();
+  if (const Result<std::string> window = setting_choice("NODE_WINDOW"); !window.ok()) return window.status();
+  if (const std::string cost = setting("LINK_COST").text; cost != "measure" && cost != "guess")
+    SPARCL_RETURN_IF_ERROR(collectives::read_link_cost(cost).status());
   const Result<std::string> commit = setting_choice("COMMIT");
   if (!commit.ok()) return commit.status();
   made.early_blocking = *commit != "staged";
@@ -198,6 +207,30 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
   log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id,
            comm->transport->name(), comm->context.kernels->name);
   return comm;
+}
+
+Status start_comm(sparclComm& comm) {
+  const Result<std::string> window = setting_choice("NODE_WINDOW");
+  if (!window.ok()) return window.status();
+  const Channel channel{comm.next_call++, 0};
+  collectives::Task meeting = collectives::share_windows(comm.context, channel, *window == "on");
+  comm.engine.run(meeting);
+  SPARCL_RETURN_IF_ERROR(meeting.result());
+  collectives::LinkSource source = collectives::LinkSource::kMeasured;
+  if (const std::string cost = setting("LINK_COST").text; cost == "guess") {
+    source = collectives::LinkSource::kGuess;
+  } else if (cost != "measure") {
+    source = collectives::LinkSource::kStored;
+    const Result<collectives::LinkCost> stored = collectives::read_link_cost(cost);
+    if (!stored.ok()) return stored.status();
+    comm.context.measured_link = *stored;
+  }
+  collectives::Task measurement = collectives::find_link_cost(comm.context, channel, source, comm.context.measured_link);
+  comm.engine.run(measurement);
+  SPARCL_RETURN_IF_ERROR(measurement.result());
+  if (comm.context.measured_link) log_info("links cost\n{}", collectives::write_link_cost(*comm.context.measured_link));
+  comm.transport->close(channel);
+  return Status();
 }
 
 Result<double> timeout_of(const sparclConfig_t* given) {
@@ -251,6 +284,7 @@ sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transpo
     std::unique_ptr<sparcl::Transport> body(static_cast<sparcl::Transport*>(transport));
     Result<std::unique_ptr<sparclComm>> made = sparcl::api::make_comm(std::move(body), config);
     if (!made.ok()) return made.status();
+    SPARCL_RETURN_IF_ERROR(sparcl::api::start_comm(**made));
     *comm = made->release();
     return Status();
   });

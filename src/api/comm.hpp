@@ -32,9 +32,9 @@ struct sparclComm {
   std::vector<sparclRequest*> pending;
   bool early_blocking = true;  // how blocking and non-blocking calls write: SPARCL_COMMIT
   bool early_nonblocking = false;
-  std::uint32_t next_call = 0;  // calls are numbered as they are made: all ranks make them in one order
+  std::uint32_t next_call = 0;                        // calls are numbered as they are made: all ranks make them in one order
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;  // as it was given, but for the transport
-  sparcl::Status shrunk;  // not ok: sparclCommShrink has been called, and what later calls get
+  sparcl::Status shrunk;                              // not ok: sparclCommShrink has been called, and what later calls get
 
   sparcl::codec::Writing writing(bool is_blocking) const {
     return (is_blocking ? early_blocking : early_nonblocking) ? sparcl::codec::Writing::kEarly : sparcl::codec::Writing::kStaged;
@@ -51,9 +51,12 @@ struct sparclComm {
 namespace sparcl::api {
 
 Status check_config(const sparclConfig_t* config);
-// config may be nullptr; what it leaves at zero comes from the environment. `began`: the trail of its ranks' meeting, if it has one.
+// config may be nullptr; what it leaves at zero comes from the environment. `began`: the trail of its ranks' meeting, if it has
+// one.
 Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config,
                                               flight::CommTrail began = {});
+// Collective, on all ranks of a new communicator, each in its own thread or process: what is done once before the first call.
+Status start_comm(sparclComm& comm);
 
 // Before anything moves: is a report that the user gave (or nullptr) one to write to?
 Status check_report(const sparclReport_t* report);

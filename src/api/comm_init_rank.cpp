@@ -45,7 +45,9 @@ Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& 
     return transport.status();
   }
   SPARCL_FAILPOINT("init.met");
-  return sparcl::api::make_comm(std::move(*transport), config, std::move(trail));
+  Result<std::unique_ptr<sparclComm>> comm = sparcl::api::make_comm(std::move(*transport), config, std::move(trail));
+  if (comm.ok()) SPARCL_RETURN_IF_ERROR(sparcl::api::start_comm(**comm));
+  return comm;
 }
 
 }  // namespace

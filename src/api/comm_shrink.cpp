@@ -130,7 +130,9 @@ Result<std::unique_ptr<sparclComm>> shrink(sparclComm& comm) {
   if (!transport.ok()) return transport.status();
   sparcl::log_info("rank {} of {} is rank {} of {} survivors", comm.transport->rank(), comm.transport->size(), (*transport)->rank(),
                    (*transport)->size());
-  return sparcl::api::make_comm(std::move(*transport), &comm.config);
+  Result<std::unique_ptr<sparclComm>> survivors = sparcl::api::make_comm(std::move(*transport), &comm.config);
+  if (survivors.ok()) SPARCL_RETURN_IF_ERROR(sparcl::api::start_comm(**survivors));
+  return survivors;
 }
 
 }  // namespace

@@ -1,31 +1,16 @@
 #include "src/base/buffer_pool.hpp"
 
 #include <array>
-#include <bit>
 #include <mutex>
 #include <vector>
 
 #include "src/base/segment_pool.hpp"
+#include "src/base/size_class.hpp"
 
 namespace sparcl {
 namespace {
 
-constexpr std::size_t kLeastPooledBytes = 4096;  // what is smaller is left to the allocator
-constexpr unsigned kLeastLog2 = std::countr_zero(kLeastPooledBytes);
-constexpr unsigned kMostLog2 = std::countr_zero(kSegmentBytes);
-constexpr std::size_t kShelves = 4 * (kMostLog2 - kLeastLog2) + 1;
-
-// Four sizes from one power of two to the next: at most a fifth is wasted.
-struct SizeClass {
-  std::size_t shelf;
-  std::size_t bytes;
-};
-SizeClass size_class(std::size_t bytes) {
-  const unsigned log2 = static_cast<unsigned>(std::bit_width(bytes - 1)) - 1;  // of the power below
-  const std::size_t base = std::size_t{1} << log2, quarter = base / 4;
-  const std::size_t quarters = (bytes - base + quarter - 1) / quarter;  // 1 to 4
-  return {4 * (log2 - kLeastLog2) + quarters - 1, base + quarters * quarter};
-}
+constexpr std::size_t kShelves = size_classes(kSegmentBytes);
 
 }  // namespace
 
@@ -36,7 +21,7 @@ struct BufferPool::Shelves {
   // Nothing where the pool is as large as it may be.
   std::byte* take(const SizeClass& size) {
     const std::lock_guard lock(mutex);
-    std::vector<std::byte*>& shelf = free[size.shelf];
+    std::vector<std::byte*>& shelf = free[size.number];
     if (!shelf.empty()) {
       std::byte* const bytes = shelf.back();
       shelf.pop_back();
@@ -47,7 +32,7 @@ struct BufferPool::Shelves {
       segments.push_back(take_segment());
       rest = segments.back();
     }
-    shelf.reserve(++pieces[size.shelf]);  // so that giving back needs no memory
+    shelf.reserve(++pieces[size.number]);  // so that giving back needs no memory
     std::byte* const bytes = rest.data();
     rest = rest.slice(size.bytes, rest.size() - size.bytes);
     return bytes;
@@ -55,7 +40,7 @@ struct BufferPool::Shelves {
 
   void give_back(std::byte* bytes, const SizeClass& size) {
     const std::lock_guard lock(mutex);
-    free[size.shelf].push_back(bytes);
+    free[size.number].push_back(bytes);
   }
 
   std::mutex mutex;
@@ -69,7 +54,7 @@ struct BufferPool::Shelves {
 BufferPool::BufferPool(std::size_t most_bytes) : shelves_(std::make_shared<Shelves>(most_bytes)) {}
 
 Buffer BufferPool::take(std::size_t bytes) {
-  if (bytes <= kLeastPooledBytes || bytes > kSegmentBytes) return Buffer::allocate(bytes);
+  if (bytes <= kLeastPieceBytes || bytes > kSegmentBytes) return Buffer::allocate(bytes);  // the allocator keeps small ones
   const SizeClass size = size_class(bytes);
   std::byte* const storage = shelves_->take(size);
   if (storage == nullptr) return Buffer::allocate(bytes);

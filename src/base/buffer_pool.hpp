@@ -4,17 +4,16 @@
 #include <cstddef>
 #include <memory>
 
-#include "src/base/buffer.hpp"
+#include "src/base/buffer_source.hpp"
 
 namespace sparcl {
 
-class BufferPool {
+class BufferPool final : public BufferSource {
  public:
   // Has so many bytes at most; what is taken beyond them, or is larger than a segment, comes from the system.
   explicit BufferPool(std::size_t most_bytes = std::size_t{128} << 20);
 
-  // Uninitialised host bytes. They may outlive the pool, and be let go by any thread.
-  Buffer take(std::size_t bytes);
+  Buffer take(std::size_t bytes) override;
 
  private:
   struct Shelves;

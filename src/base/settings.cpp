@@ -36,9 +36,16 @@ constexpr std::array kRows{
                "how ranks sum the values of a masked all-reduce; auto takes the way with the least predicted time"},
     SettingRow{"ALGO_ALLREDUCE_SPARSE", SettingType::kChoice, "auto|gather|doubling|split", "auto",
                "how ranks sum sparse vectors; auto takes the way with the least predicted time"},
-    SettingRow{"DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",
-               "which sparse sums have the same bits: whatever the algorithm and the transport; in each run and on all ranks; fast: as "
-               "runs, so far"},
+    SettingRow{"NODE_WINDOW", SettingType::kChoice, "on|off", "on",
+               "whether ranks on one machine read each other's messages where they lie, in shared memory; off: all are copied"},
+    SettingRow{
+        "LINK_COST", SettingType::kText, "", "measure",
+        "what messages cost, for the choice of algorithms: measured as ranks meet (some milliseconds); guess: by the transport; "
+        "else a file with what SPARCL_DEBUG=info has told, the same on all ranks"},
+    SettingRow{
+        "DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",
+        "which sparse sums have the same bits: whatever the algorithm and the transport; in each run and on all ranks; fast: as "
+        "runs, so far"},
     SettingRow{"FRAGMENT_BYTES", SettingType::kChoice, "auto|65536|131072|262144", "auto",
                "unit of sending and forwarding, in bytes; auto: by the cost model"},
     SettingRow{
@@ -123,7 +130,8 @@ Result<std::string> setting_choice(std::string_view name) {
 std::string accepted_values(const SettingRow& row) {
   if (row.type == SettingType::kChoice) return fmt::format("one of {}", row.choices);
   if (row.type == SettingType::kText) return "a text";
-  return row.type == SettingType::kSeconds ? "a positive number of seconds, at most 1e8 (three years)" : "a number that is not negative";
+  return row.type == SettingType::kSeconds ? "a positive number of seconds, at most 1e8 (three years)"
+                                           : "a number that is not negative";
 }
 
 Status check_setting(const SettingRow& row) {

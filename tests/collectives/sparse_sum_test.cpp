@@ -8,7 +8,9 @@
 #include <map>
 #include <optional>
 
+#include "collectives/engine/lending.hpp"
 #include "collectives/sparse_sum/sparse_all_reduce.hpp"
+#include "collectives/start/shared_windows.hpp"
 #include "sim_party.hpp"
 #include "src/base/float_environment.hpp"
 #include "src/transport/seeded_random.hpp"
@@ -117,6 +119,12 @@ struct World {
   }
   void force(const char* algorithm) {
     for (CommContext& context : contexts) context.sparse_sum_algorithm = algorithm;
+  }
+  SimOutcome share() {
+    const std::uint32_t number = calls_made++;
+    return party.run([this, number](int rank) {
+      return share_windows(contexts[static_cast<std::size_t>(rank)], {number, 0}, true);
+    });
   }
   SimOutcome run() {
     const std::uint32_t number = calls_made++;
@@ -274,6 +282,28 @@ TEST(SparseAllReduce, EveryKindOfSupport) {
           ASSERT_NO_FATAL_FAILURE(
               expect_summed(world, kCount, {type, {}, Determinism::kCanonical}, make(ranks, type, random), random.chance(0.5)));
         }
+      }
+    }
+  }
+}
+
+// Parts that are read where they lie in another rank's window.
+TEST(SparseAllReduce, OverSharedWindows) {
+  SeededRandom random(9);
+  for (const int ranks : {2, 3, 5, 8}) {
+    for (const SparseSumRow& row : sparse_sum_table()) {
+      World world(ranks, static_cast<std::uint64_t>(ranks));
+      world.force(row.name);
+      ASSERT_TRUE(world.share().ok());
+      const int other = ranks - 1;
+      ASSERT_NE(world.contexts[0].window, nullptr);
+      ASSERT_TRUE(world.contexts[0].window->is_shared_with(other));
+      ASSERT_EQ(lent(world.contexts[0].window.get(), other, world.contexts[0].outgoing().take(20'000)).size(), kPlaceBytes);
+      for (const double density : {0.02, 0.3, 1.1}) {
+        std::vector<Entries> entries;
+        for (int rank = 0; rank < ranks; ++rank) entries.push_back(random_entries(140'000, density, DataType::kFloat32, random));
+        SCOPED_TRACE(testing::Message() << ranks << " ranks, " << row.name << ", density " << density);
+        ASSERT_NO_FATAL_FAILURE(expect_summed(world, 140'000, {}, entries, random.chance(0.5)));
       }
     }
   }

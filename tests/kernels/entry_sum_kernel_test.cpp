@@ -172,6 +172,71 @@ TEST_P(SparseSumKernelsTest, WindowsAndMergesAgree) {
   }
 }
 
+std::vector<std::byte> marks_of(const std::vector<std::uint16_t>& positions, std::size_t span) {
+  std::vector<std::byte> marks(span / 8);
+  for (const std::uint16_t position : positions) marks[position / 8U] |= std::byte{1} << (position % 8);
+  return marks;
+}
+
+// Bits instead of positions, in and out, are the same sum.
+TEST_P(SparseSumKernelsTest, MarkedEntriesSumAsThoseWithPositions) {
+  const FloatEnvironment ieee;
+  std::mt19937_64 random(8);
+  for (const DataType type : kTypes) {
+    for (const ReduceOp op : kOps) {
+      const SparseSumKernels& kernels = body().sparse_sum_of(type, op);
+      const std::size_t width = body().reduce_of(type).accumulator_bytes, span = kWindowBytes / width;
+      std::vector<Entries> lists;
+      for (const unsigned percent : {100U, 40U, 7U, 0U}) lists.push_back(random_entries(type, span, percent, random));
+      const auto window = std::make_unique<Window>();
+      kernels.clear(*window);
+      for (const std::size_t count : {std::size_t{1}, std::size_t{2}, lists.size()}) {
+        const std::vector<Entries> some(lists.end() - static_cast<std::ptrdiff_t>(count), lists.end());
+        SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op) << ", " << count << " lists");
+        for (const Entries& each : some) {
+          std::vector<std::byte> values = each.accumulators;  // of just this size: what is read behind it is found
+          const std::vector<std::byte> marks = marks_of(each.positions, span);
+          EntryList list = each.list();
+          list.positions = nullptr;
+          list.accumulators = values.data() + 1;
+          list.marks = marks.data();
+          EXPECT_EQ(kernels.add_marked(list, span, *window), each.positions.size());
+        }
+        Sum marked(span, type);
+        std::vector<std::byte> marks(span / 8, std::byte{0x5a});
+        marked.size = kernels.take_marked(*window, span, marks.data(), marked.accumulators.data());
+        Sum expected(span, type);
+        const SparseSumKernels& plain = reference().sparse_sum_of(type, op);
+        const auto other = std::make_unique<Window>();
+        plain.clear(*other);
+        for (const Entries& each : some) plain.add(each.list(), 0, span, *other);
+        expected.size = plain.take(*other, 0, span, expected.positions.data(), expected.accumulators.data());
+        expected.positions.resize(expected.size);
+        EXPECT_EQ(marks, marks_of(expected.positions, span));
+        expected.positions.resize(marked.positions.size());
+        marked.positions = expected.positions;
+        ASSERT_NO_FATAL_FAILURE(expect_equal(marked, expected));
+      }
+    }
+  }
+}
+
+TEST_P(SparseSumKernelsTest, IndicesBecomeMarks) {
+  std::mt19937_64 random(9);
+  for (const std::size_t elements : {std::size_t{64}, std::size_t{4096}, std::size_t{65536}}) {
+    for (const unsigned percent : {0U, 1U, 10U, 60U, 100U}) {
+      const std::vector<std::uint16_t> positions = random_positions(elements, percent, random);
+      std::vector<std::uint64_t> indices;
+      for (const std::uint16_t position : positions) indices.push_back(0x7'0000'0000 + position);
+      std::vector<std::byte> marks(elements / 8 + 1, std::byte{0x5a});
+      body().entries.mark_indices(indices.data(), indices.size(), elements, marks.data());
+      EXPECT_EQ(marks.back(), std::byte{0x5a});
+      marks.pop_back();
+      EXPECT_EQ(marks, marks_of(positions, elements));
+    }
+  }
+}
+
 // Where a body takes values as they are, -0 is +0 all the same, alone and twice.
 TEST_P(SparseSumKernelsTest, NegativeZerosAreZeros) {
   const FloatEnvironment ieee;

@@ -227,6 +227,8 @@ void Desk::prepare_sparse_sum(Arguments& a) {
       sum_given_values_.push_back(value);
     }
   }
+  sum_values_.reserve(kSumCount);  // a row claims to have as much room
+  sum_indices_.reserve(kSumCount);
   sum_values_.assign(kSumUnion, kNoValue);
   sum_indices_.assign(kSumUnion, kNoIndex);
   sum_nnz_ = kNoCount;

@@ -27,15 +27,18 @@ struct Times {
 };
 
 // Until the last rank is through; the same on all ranks.
+double last_of(double mine) {
+  double last = 0;
+  MPI_Allreduce(&mine, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return last;
+}
+
 template <class Work>
 double timed(Work&& work) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = MPI_Wtime();
   work();
-  const double mine = MPI_Wtime() - begin;
-  double last = 0;
-  MPI_Allreduce(&mine, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return last;
+  return last_of(MPI_Wtime() - begin);
 }
 
 std::uint64_t over_ranks(std::uint64_t mine, MPI_Op op) {
@@ -51,6 +54,7 @@ struct Row {
   std::uint64_t wrong = 0;
   Report report = SPARCL_REPORT_INITIALIZER;
   Times ours, dense, best;
+  Times exchange;  // of ours, without selecting and converting what the caller holds
 };
 
 // Ours and the dense calls in turn, so that what disturbs the machine disturbs all of them.
@@ -68,6 +72,7 @@ Row measure(const OperationRow& row, const Options& options, std::uint64_t count
     result.dense.add(dense);
     result.best.add(best);
     result.ours.add(ours);
+    result.exchange.add(last_of(comm.report().seconds_exchange));
   }
   result.wrong = over_ranks(operation->wrong(), MPI_SUM);
   result.report = comm.report();
@@ -92,6 +97,7 @@ nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
           {"time_us_min", row.ours.at(0) * 1e6},
           {"time_us_median", row.ours.median() * 1e6},
           {"time_us_p99", row.ours.at(0.99) * 1e6},
+          {"exchange_time_us_median", row.exchange.median() * 1e6},
           {"dense_time_us_median", row.dense.median() * 1e6},
           {"dense_best_time_us_median", best * 1e6},
           {"speedup", row.dense.median() / row.ours.median()},

@@ -1,0 +1,215 @@
+#include "collectives/start/link_measurement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+#include "collectives/engine/lending.hpp"
+#include "collectives/start/small_gather.hpp"
+#include "src/base/float_environment.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::size_t kSmallBytes = 64;
+constexpr std::size_t kLargeBytes = 256 << 10;  // as the segments of sums
+constexpr int kMessages = 4;                    // at once
+
+double median(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+// Messages to the rank half the comm away, and as many from the one that far behind.
+class Exchange {
+ public:
+  Exchange(const CommContext& comm, Channel channel)
+      : comm_(comm), transport_(comm.engine->transport()), channel_(channel), half_(std::max(1, transport_.size() / 2)) {}
+
+  Task run(int messages, std::size_t bytes, double& seconds) {
+    Engine& engine = *comm_.engine;
+    const int rank = transport_.rank(), ranks = transport_.size();
+    const double begin = transport_.now();
+    std::vector<OperationRef> received, sent;
+    for (int i = 0; i < messages; ++i)
+      received.push_back(engine.receive((rank + ranks - half_) % ranks, channel_, comm_.buffers->take(bytes)));
+    for (int i = 0; i < messages; ++i) {
+      const Buffer message = comm_.outgoing().take(bytes);
+      std::memset(message.data(), i, bytes);
+      sent.push_back(engine.send((rank + half_) % ranks, channel_, lent(comm_.window.get(), (rank + half_) % ranks, message)));
+    }
+    for (const OperationRef& each : received) {
+      if (Status alive = co_await engine.wait(each, "a measurement of the link"); !alive.ok()) co_return alive;
+      const std::span<const std::byte> there = each->buffer.bytes().first(each->bytes);
+      if (const std::optional<Buffer> from_window = borrowed(comm_.window.get(), each->peer, there)) {
+        look_at(from_window->bytes());
+      } else {
+        look_at(there);
+      }
+    }
+    for (const OperationRef& each : sent) {
+      if (Status alive = co_await engine.wait(each, "a measurement of the link"); !alive.ok()) co_return alive;
+    }
+    seconds = transport_.now() - begin;
+    co_return Status();
+  }
+
+  // The median of so many, after two that warm up.
+  Task run_often(int times, int messages, std::size_t bytes, double& seconds) {
+    std::vector<double> all;
+    for (int i = -2; i < times; ++i) {
+      double once = 0;
+      Task exchange = run(messages, bytes, once);
+      if (const Status alive = co_await exchange; !alive.ok()) co_return alive;
+      if (i >= 0) all.push_back(once);
+    }
+    seconds = median(std::move(all));
+    co_return Status();
+  }
+
+ private:
+  // As a sum reads its parts.
+  void look_at(std::span<const std::byte> bytes) {
+    for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t)) {
+      std::uint64_t word;
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      seen_ ^= word;
+    }
+    asm volatile("" : : "r"(seen_));
+  }
+
+  const CommContext& comm_;
+  Transport& transport_;
+  Channel channel_;
+  int half_;
+  std::uint64_t seen_ = 0;
+};
+
+// Of float32 in windows, both lists 6 % full.
+double entry_seconds(Transport& transport, const kernels::KernelSet& kernels) {
+  constexpr std::size_t kEntries = 4096, kApart = 16;
+  const kernels::SparseSumKernels& sum = kernels.sparse_sum_of(DataType::kFloat32, kernels::ReduceOp::kSum);
+  constexpr std::size_t kElements = kernels::kWindowBytes / sizeof(float);
+  std::array<std::vector<std::uint16_t>, 2> positions;
+  for (std::size_t i = 0; i < kEntries; ++i) {
+    for (std::size_t list = 0; list < 2; ++list)
+      positions[list].push_back(static_cast<std::uint16_t>(kApart * i + (i * 7 + list * 5) % kApart));
+  }
+  const std::vector<float> values(kEntries, 1);
+  const auto window = std::make_unique<kernels::Window>();
+  std::vector<std::uint16_t> places(2 * kEntries + kernels::kEntrySlack);
+  std::vector<float> sums(places.size());
+  const FloatEnvironment ieee;
+  sum.clear(*window);
+  double least = std::numeric_limits<double>::infinity();
+  for (int turn = 0; turn < 4; ++turn) {
+    const double begin = transport.now();
+    std::array<std::size_t, 2> done{};
+    std::size_t size = 0;
+    for (std::size_t first = 0; first < kApart * kEntries; first += kElements) {
+      for (std::size_t list = 0; list < 2; ++list) {
+        const kernels::EntryList rest{positions[list].data() + done[list],
+                                      reinterpret_cast<const std::byte*>(values.data() + done[list]), kEntries - done[list]};
+        done[list] += sum.add(rest, static_cast<std::uint32_t>(first), kElements, *window);
+      }
+      size += sum.take(*window, static_cast<std::uint32_t>(first), kElements, places.data() + size,
+                       reinterpret_cast<std::byte*>(sums.data() + size));
+    }
+    least = std::min(least, (transport.now() - begin) / (2 * kEntries));
+  }
+  return least;
+}
+
+constexpr std::array kFigures{&LinkCost::round_s, &LinkCost::alpha_s, &LinkCost::beta_s_per_byte, &LinkCost::entry_s};
+constexpr std::array<const char*, kFigures.size()> kNames{"round_s", "message_s", "byte_s", "entry_s"};
+constexpr std::array kLeast{1e-7, 1e-8, 1e-12, 1e-10};  // a simulated clock may stand still
+
+Task measure(const CommContext& comm, Channel channel, LinkCost& own) {
+  Exchange exchange(comm, channel);
+  double few = 0, large = 0;
+  Task rounds = exchange.run_often(11, 1, kSmallBytes, own.round_s);
+  if (const Status alive = co_await rounds; !alive.ok()) co_return alive;
+  Task messages = exchange.run_often(5, kMessages, kSmallBytes, few);
+  if (const Status alive = co_await messages; !alive.ok()) co_return alive;
+  Task bytes = exchange.run_often(1, kMessages, kLargeBytes, large);
+  if (const Status alive = co_await bytes; !alive.ok()) co_return alive;
+  own.alpha_s = (few - own.round_s) / (kMessages - 1);
+  own.beta_s_per_byte = (large - few) / (kMessages * kLargeBytes);
+  own.entry_s = entry_seconds(comm.engine->transport(), *comm.kernels);
+  co_return Status();
+}
+
+}  // namespace
+
+Task find_link_cost(const CommContext& comm, Channel channel, LinkSource source, std::optional<LinkCost>& cost) {
+  const std::vector<std::byte> own_source(1, static_cast<std::byte>(source));
+  std::vector<std::byte> sources;
+  Task asking = small_gather(*comm.engine, channel, own_source, sources);
+  if (const Status alive = co_await asking; !alive.ok()) co_return alive;
+  const auto other = std::find_if(sources.begin(), sources.end(), [&](std::byte each) { return each != sources[0]; });
+  if (other != sources.end()) {
+    co_return Status(Code::kMismatch,
+                     fmt::format("ranks 0 and {} have different SPARCL_LINK_COST: set it alike on all ranks (measure, "
+                                 "guess, or a file)",
+                                 other - sources.begin()));
+  }
+  if (source == LinkSource::kGuess || comm.engine->transport().size() == 1) co_return Status();
+  LinkCost own = cost.value_or(LinkCost{});
+  if (source == LinkSource::kMeasured) {
+    Task measurement = measure(comm, channel, own);
+    if (const Status alive = co_await measurement; !alive.ok()) co_return alive;
+  }
+  std::array<double, kFigures.size()> figures;
+  for (std::size_t i = 0; i < kFigures.size(); ++i) figures[i] = std::max(kLeast[i], own.*kFigures[i]);
+  std::vector<std::byte> all;
+  Task gathering = small_gather(*comm.engine, channel, std::as_bytes(std::span(figures)), all);
+  if (const Status alive = co_await gathering; !alive.ok()) co_return alive;
+  for (std::size_t at = 0; at < all.size(); at += sizeof figures) {
+    std::array<double, kFigures.size()> theirs;
+    std::memcpy(theirs.data(), all.data() + at, sizeof theirs);
+    for (std::size_t i = 0; i < kFigures.size(); ++i) figures[i] = std::max(figures[i], theirs[i]);
+  }
+  for (std::size_t i = 0; i < kFigures.size(); ++i) own.*kFigures[i] = figures[i];
+  cost = own;
+  co_return Status();
+}
+
+std::string write_link_cost(const LinkCost& cost) {
+  std::string text;
+  for (std::size_t i = 0; i < kFigures.size(); ++i) text += fmt::format("{} {:.4g}\n", kNames[i], cost.*kFigures[i]);
+  return text;
+}
+
+Result<LinkCost> read_link_cost(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return Status(Code::kInvalidArgument, fmt::format("SPARCL_LINK_COST={}: {}", path, std::strerror(errno)));
+  LinkCost cost;
+  std::array<bool, kFigures.size()> has{};
+  std::string name, number;
+  while (file >> name >> number) {
+    const auto known = std::find(kNames.begin(), kNames.end(), name);
+    char* end = nullptr;
+    const double value = std::strtod(number.c_str(), &end);
+    if (known == kNames.end() || *end != '\0' || !std::isfinite(value) || value <= 0 || value > 1) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("SPARCL_LINK_COST={}: '{} {}' is no figure of it: expected lines of {}, each "
+                                "with seconds above 0",
+                                path, name, number, fmt::join(kNames, ", ")));
+    }
+    const auto i = static_cast<std::size_t>(known - kNames.begin());
+    cost.*kFigures[i] = value;
+    has[i] = true;
+  }
+  for (std::size_t i = 0; i < kFigures.size(); ++i) {
+    if (!has[i]) return Status(Code::kInvalidArgument, fmt::format("SPARCL_LINK_COST={}: {} is missing", path, kNames[i]));
+  }
+  return cost;
+}
+
+}  // namespace sparcl::collectives

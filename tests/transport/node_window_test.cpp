@@ -1,0 +1,171 @@
+#include "src/transport/node_window.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "src/base/buffer_pool.hpp"
+
+namespace sparcl {
+namespace {
+
+using Opening = NodeWindow::Opening;
+
+std::unique_ptr<NodeWindow> make_window(std::size_t most_bytes = NodeWindow::kMostBytes) {
+  Result<std::unique_ptr<NodeWindow>> made = NodeWindow::create(2, std::make_shared<BufferPool>(), most_bytes);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return std::move(*made);
+}
+
+void fill(const Buffer& buffer, int value) { std::memset(buffer.data(), value, buffer.size()); }
+bool holds(const Buffer& buffer, int value) {
+  for (const std::byte each : buffer.bytes()) {
+    if (each != static_cast<std::byte>(value)) return false;
+  }
+  return true;
+}
+
+struct Pair {
+  Pair() : owner(make_window()), reader(make_window()) {
+    EXPECT_EQ(reader->open(0, owner->card()), Opening::kOpen);
+    owner->set_shared_with(1);
+  }
+  std::unique_ptr<NodeWindow> owner, reader;  // ranks 0 and 1
+};
+
+TEST(NodeWindow, WhatIsLentIsReadWhereItLies) {
+  Pair pair;
+  const Buffer whole = pair.owner->take(100'000);
+  fill(whole, 1);
+  fill(whole.slice(5000, 70'000), 2);
+  const auto place = pair.owner->lend(whole.slice(5000, 70'000));
+  ASSERT_TRUE(place);
+  const auto there = pair.reader->borrow(0, *place);
+  ASSERT_TRUE(there);
+  EXPECT_EQ(there->size(), 70'000U);
+  EXPECT_TRUE(holds(*there, 2));
+  whole.data()[5000] = std::byte{9};
+  EXPECT_EQ(there->data()[0], std::byte{9}) << "it was copied";
+}
+
+// The owner lets go of it first, and takes pieces for other messages: nothing of what is lent changes.
+TEST(NodeWindow, WhatIsLentStaysUntilItsReadersLetGo) {
+  Pair pair;
+  Buffer piece = pair.owner->take(50'000);
+  fill(piece, 3);
+  const std::byte* const at = piece.data();
+  std::optional<Buffer> first = pair.reader->borrow(0, *pair.owner->lend(piece));
+  std::optional<Buffer> second = pair.reader->borrow(0, *pair.owner->lend(piece));
+  piece = {};
+  const auto take_many = [&] {
+    bool has_at = false;
+    std::vector<Buffer> all;
+    for (int i = 0; i < 50; ++i) {
+      all.push_back(pair.owner->take(50'000));
+      fill(all.back(), 4);
+      has_at |= all.back().data() == at;
+    }
+    return has_at;
+  };
+  EXPECT_FALSE(take_many());
+  first.reset();
+  EXPECT_FALSE(take_many());
+  EXPECT_TRUE(holds(*second, 3));
+  const Buffer slice = second->slice(10, 100);
+  second.reset();
+  EXPECT_FALSE(take_many());
+  EXPECT_TRUE(holds(slice, 3));
+}
+
+TEST(NodeWindow, PiecesComeBack) {
+  Pair pair;
+  for (int i = 0; i < 10'000; ++i) {  // 40 times what a window has room for
+    Buffer piece = pair.owner->take(500'000);
+    const auto place = pair.owner->lend(piece);
+    ASSERT_TRUE(place) << "from outside of the window, message " << i;
+    piece = {};
+    const auto there = pair.reader->borrow(0, *place);
+    ASSERT_TRUE(there);
+  }
+}
+
+TEST(NodeWindow, SizesMayChange) {
+  Pair pair;
+  const auto hold_many = [&](std::size_t bytes) {
+    std::vector<Buffer> all;
+    for (std::size_t sum = 0; sum + bytes <= (std::size_t{40} << 20); sum += bytes) all.push_back(pair.owner->take(bytes));
+    return pair.owner->lend(all.back()).has_value();
+  };
+  EXPECT_TRUE(hold_many(4 << 20));
+  EXPECT_TRUE(hold_many(3 << 20));
+  EXPECT_TRUE(hold_many(2 << 20));
+}
+
+TEST(NodeWindow, AFullWindowTakesFromBeyond) {
+  const auto window = make_window(1 << 20);
+  std::vector<Buffer> held;
+  for (int i = 0; i < 8; ++i) held.push_back(window->take(300'000));
+  EXPECT_TRUE(window->lend(held.front()));
+  EXPECT_FALSE(window->lend(held.back()));
+  fill(held.back(), 5);
+  EXPECT_FALSE(window->lend(window->take(100)));  // small ones are not worth it
+  EXPECT_EQ(window->take(std::size_t{64} << 20).size(), std::size_t{64} << 20);
+}
+
+TEST(NodeWindow, PlacesOutsideAreRefused) {
+  Pair pair;
+  const auto place = pair.owner->lend(pair.owner->take(10'000));
+  ASSERT_TRUE(place);
+  EXPECT_FALSE(pair.reader->borrow(1, *place)) << "no window was opened there";
+  for (const NodeWindow::Place& bad : {NodeWindow::Place{4096, 0, 10}, NodeWindow::Place{0, NodeWindow::kMostBytes + 1, 0},
+                                       NodeWindow::Place{0, 4096, NodeWindow::kMostBytes}, NodeWindow::Place{0, UINT64_MAX, 2},
+                                       NodeWindow::Place{UINT64_MAX, 0, 1}}) {
+    EXPECT_FALSE(pair.reader->borrow(0, bad));
+  }
+}
+
+TEST(NodeWindow, CardsOfOthersAreNotOpened) {
+  const auto window = make_window(), other = make_window();
+  Bytes card = other->card();
+  EXPECT_EQ(window->open(1, {}), Opening::kElsewhere);
+  EXPECT_EQ(window->open(1, std::span(card).first(30)), Opening::kElsewhere);
+  card.back() ^= std::byte{1};  // of the machine's name
+  EXPECT_EQ(window->open(1, card), Opening::kElsewhere);
+  card = other->card();
+  card[0] ^= std::byte{1};  // of the window's own mark
+  EXPECT_EQ(window->open(1, card), Opening::kClosed);
+  card = other->card();
+  card[17] ^= std::byte{1};  // of its size
+  EXPECT_EQ(window->open(1, card), Opening::kClosed);
+  EXPECT_EQ(window->open(1, other->card()), Opening::kOpen);
+  other->close_door();
+  EXPECT_EQ(make_window()->open(1, other->card()), Opening::kClosed);
+}
+
+// In another process, which holds the memory also when its owner is gone.
+TEST(NodeWindow, BetweenProcesses) {
+  auto owner = make_window();
+  const Buffer piece = owner->take(20'000);
+  fill(piece, 6);
+  const NodeWindow::Place place = *owner->lend(piece);
+  const Bytes card = owner->card();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto reader = make_window();
+    if (reader->open(0, card) != Opening::kOpen) ::_exit(2);
+    std::optional<Buffer> there = reader->borrow(0, place);
+    const bool is_right = there && holds(*there, 6);
+    there.reset();
+    ::_exit(is_right ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace sparcl
