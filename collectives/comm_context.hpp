@@ -24,6 +24,13 @@ struct Traffic {
   double produce_seconds = 0;
 };
 
+// How far the supports of different ranks lie apart, as the last call of a comm has found it: what its union has beyond the largest
+// support, of what it would have if supports were independent of each other.
+constexpr std::uint16_t kWholeUnion = UINT16_MAX;
+struct LearnedUnion {
+  std::uint16_t share = kWholeUnion;
+};
+
 // What a comm brings to a call.
 struct CommContext {
   Engine* engine = nullptr;
@@ -35,9 +42,11 @@ struct CommContext {
   std::string all_reduce_algorithm = "auto";
   std::string sparse_sum_algorithm = "auto";
   Determinism determinism = Determinism::kCanonical;  // of sparse sums
-  std::uint32_t fragment_bytes = 0;                   // 0: by the cost model
-  double link_gbit = 0;                               // of a link between two ranks; 0: by the cost model
-  WorkerPool* workers = nullptr;                      // of more than one thread; nullptr: the caller's alone
+  std::uint32_t most_scratch_mib = UINT32_MAX;        // that a sparse sum takes, if another algorithm can do with less
+  std::shared_ptr<LearnedUnion> learned_union = std::make_shared<LearnedUnion>();
+  std::uint32_t fragment_bytes = 0;  // 0: by the cost model
+  double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
+  WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone
 
   std::optional<LinkCost> measured_link;
   LinkCost link() const { return measured_link ? *measured_link : link_cost(engine->transport()); }

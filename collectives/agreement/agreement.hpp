@@ -49,7 +49,9 @@ struct Subject {
 struct Extents {
   std::uint64_t most_entries = 0;
   std::uint64_t least_capacity = UINT64_MAX;
-  std::uint64_t has_duplicates = 0;  // 1: on some rank
+  std::uint32_t least_scratch_mib = UINT32_MAX;  // that a call may take
+  std::uint16_t has_duplicates = 0;              // 1: on some rank
+  std::uint16_t union_share = 0;                 // of kWholeUnion: see LearnedUnion
 };
 
 // One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text:

@@ -165,7 +165,9 @@ void merge(Ballot& into, const Ballot& other) {
   }
   into.extents.most_entries = std::max(into.extents.most_entries, other.extents.most_entries);
   into.extents.least_capacity = std::min(into.extents.least_capacity, other.extents.least_capacity);
+  into.extents.least_scratch_mib = std::min(into.extents.least_scratch_mib, other.extents.least_scratch_mib);
   into.extents.has_duplicates |= other.extents.has_duplicates;
+  into.extents.union_share = std::max(into.extents.union_share, other.extents.union_share);
   if (other.refusing_rank < into.refusing_rank) {
     into.refusing_rank = other.refusing_rank;
     into.refusal = other.refusal;

@@ -10,6 +10,11 @@ double gather_seconds(const LinkCost& link, const SumShape& shape) {
          shape.union_of(p) * kTakeOfSum * link.entry_s;
 }
 
+// All parts, and the sum.
+double gather_scratch_bytes(const SumShape& shape) {
+  return (shape.ranks * static_cast<double>(shape.most_entries) + shape.union_of(shape.ranks)) * shape.entry_bytes();
+}
+
 Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
   const std::size_t value_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, call.in);

@@ -106,7 +106,10 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   if (call.refusal.ok()) call.refusal = entries.take(call.indices, call.values, call.count, call.kind, *comm.kernels);
 
   Extents extents;
-  if (call.refusal.ok()) extents = {entries.indices().size(), call.out_capacity, entries.has_duplicates()};
+  if (call.refusal.ok())
+    extents = {entries.indices().size(), call.out_capacity, comm.most_scratch_mib, entries.has_duplicates(),
+               comm.learned_union->share};
+
   Status verdict;
   Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(call, forced_row(comm.sparse_sum_algorithm)), call.refusal,
                          verdict, {}, 0, &extents);
@@ -123,7 +126,12 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   sum.in =
       extents.has_duplicates && rounds_once(call.kind.datatype, *comm.kernels) ? PartValues::kAccumulators : PartValues::kElements;
   if (sum.in == PartValues::kAccumulators && !entries.has_duplicates()) entries.widen(call.kind.datatype, *comm.kernels);
-  const SumShape shape{ranks, call.count, extents.most_entries, part_value_bytes(*comm.kernels, call.kind.datatype, sum.in)};
+  const SumShape shape{ranks,
+                       call.count,
+                       extents.most_entries,
+                       part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
+                       static_cast<double>(extents.union_share) / kWholeUnion,
+                       std::uint64_t{extents.least_scratch_mib} << 20};
   OutputArrays output(call, *comm.kernels, union_fits(extents, call.count, ranks), shape.union_of(ranks));
   sum.indices = entries.indices();
   sum.values = entries.values();
@@ -137,6 +145,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;
   verdict = output.finish(extents.least_capacity);
+  comm.learned_union->share = static_cast<std::uint16_t>(std::lround(shape.share_of(call.out_nnz) * kWholeUnion));
   SPARCL_FAILPOINT("allreduce.reduced");
 
   report.algorithm = plan.row->name;

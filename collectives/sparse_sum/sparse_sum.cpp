@@ -9,15 +9,25 @@ namespace sparcl::collectives {
 namespace {
 
 constexpr std::array kTable{
-    SparseSumRow{"gather", true, gather_seconds, sum_by_gather},
-    SparseSumRow{"doubling", false, doubling_seconds, sum_by_doubling},
-    SparseSumRow{"split", true, split_seconds, sum_by_split},
+    SparseSumRow{"gather", true, gather_seconds, gather_scratch_bytes, sum_by_gather},
+    SparseSumRow{"doubling", false, doubling_seconds, doubling_scratch_bytes, sum_by_doubling},
+    SparseSumRow{"split", true, split_seconds, split_scratch_bytes, sum_by_split},
 };
 
 }  // namespace
 
 double SumShape::union_of(double ranks_together) const {
   if (count == 0) return 0;
+  const double own = static_cast<double>(most_entries);
+  return own + (independent_union(ranks_together) - own) * union_share;
+}
+
+double SumShape::share_of(std::uint64_t found) const {
+  const double own = static_cast<double>(most_entries), beyond = independent_union(ranks) - own;
+  return beyond < 1 ? 1 : std::clamp((static_cast<double>(found) - own) / beyond, 0.0, 1.0);
+}
+
+double SumShape::independent_union(double ranks_together) const {
   const auto n = static_cast<double>(count);
   const double density = std::min(1.0, static_cast<double>(most_entries) / n);
   return n * -std::expm1(ranks_together * std::log1p(-std::min(density, 1 - 1e-12)));
@@ -33,13 +43,15 @@ std::uint8_t forced_row(std::string_view name) {
 }
 
 SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism, std::string_view forced_name) {
-  SparseSumPlan best{nullptr, 0};
+  SparseSumPlan best{nullptr, 0}, smallest{nullptr, 0};
   for (const SparseSumRow& row : kTable) {
     if (forced_name == "auto" ? determinism == Determinism::kRuns && !row.in_rank_order : forced_name != row.name) continue;
-    const double seconds = row.seconds(link, shape);
+    const double seconds = row.seconds(link, shape), scratch = row.scratch_bytes(shape);
+    if (smallest.row == nullptr || scratch < smallest.row->scratch_bytes(shape)) smallest = {&row, seconds};
+    if (scratch > static_cast<double>(shape.most_scratch_bytes)) continue;
     if (best.row == nullptr || seconds < best.seconds) best = {&row, seconds};
   }
-  return best;
+  return best.row != nullptr ? best : smallest;
 }
 
 std::uint64_t exact_sum_bytes(const SumShape& shape, std::uint64_t own, std::uint64_t all) {

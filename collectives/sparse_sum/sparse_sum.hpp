@@ -39,9 +39,14 @@ struct SumShape {
   std::uint64_t count = 0;
   std::uint64_t most_entries = 0;
   std::size_t value_bytes = 4;
+  double union_share = 1;  // LearnedUnion's
+  std::uint64_t most_scratch_bytes = UINT64_MAX;
 
-  // The entries that so many ranks have together, if theirs lie as chance has it.
+  // The entries that so many ranks have together: as chance has it, or rather as the last call had it.
   double union_of(double ranks_together) const;
+  double independent_union(double ranks_together) const;
+  // The share that makes the union of all ranks as large as this.
+  double share_of(std::uint64_t found) const;
   double entry_bytes() const { return static_cast<double>(value_bytes) + 2; }
 };
 
@@ -49,6 +54,7 @@ struct SparseSumRow {
   const char* name;
   bool in_rank_order;  // sums of level `runs` are the same as those of all other such rows
   double (*seconds)(const LinkCost& link, const SumShape& shape);
+  double (*scratch_bytes)(const SumShape& shape);  // beside the caller's arrays
   Task (*run)(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 };
 
@@ -60,8 +66,8 @@ struct SparseSumPlan {
 };
 // For a call's fingerprint: which row is forced, counted from 1; 0: none.
 std::uint8_t forced_row(std::string_view name);
-// The cheapest row; forced_name ("auto": none) narrows the choice and is valid. What links cost changes from run to run: where bits
-// depend on the row it must not.
+// The cheapest row that may have its scratch, else that with the least; forced_name ("auto": none) narrows the choice and is valid.
+// What links cost changes from run to run: where bits depend on the row it must not.
 SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism, std::string_view forced_name);
 
 // What an exact sum must send from a rank of `own` entries at least: each once, and each of the sum's `all` to those that did not
@@ -90,10 +96,13 @@ constexpr std::uint8_t kSumLane = 3;
 
 // The rows, each in the file of its name.
 double split_seconds(const LinkCost& link, const SumShape& shape);
+double split_scratch_bytes(const SumShape& shape);
 Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 double gather_seconds(const LinkCost& link, const SumShape& shape);
+double gather_scratch_bytes(const SumShape& shape);
 Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 double doubling_seconds(const LinkCost& link, const SumShape& shape);
+double doubling_scratch_bytes(const SumShape& shape);
 Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 
 }  // namespace sparcl::collectives

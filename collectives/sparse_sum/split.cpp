@@ -24,6 +24,11 @@ Groups groups_of(std::uint64_t blocks, std::uint64_t most_entries, int ranks) {
   return {(blocks + p * per_rank - 1) / (p * per_rank), per_rank};
 }
 
+double split_groups(const SumShape& shape) {
+  const BlockRun whole{0, (shape.count >> 16) + 1, 16};
+  return static_cast<double>(groups_of(whole.blocks, shape.most_entries, shape.ranks).count);
+}
+
 class SplitExchange {
  public:
   SplitExchange(const CommContext& comm, const SparseSumCall& call, PartMessages& messages, Traffic& traffic)
@@ -155,10 +160,14 @@ class SplitExchange {
 
 double split_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries), all = shape.union_of(p);
-  const BlockRun whole{0, (shape.count >> 16) + 1, 16};
-  const auto groups = static_cast<double>(groups_of(whole.blocks, shape.most_entries, shape.ranks).count);
-  return 2 * link.round_s + 2 * (p - 1) * groups * link.alpha_s +
+  return 2 * link.round_s + 2 * (p - 1) * split_groups(shape) * link.alpha_s +
          (p - 1) / p * (k + all) * shape.entry_bytes() * link.beta_s_per_byte + k * link.entry_s + all * kTakeOfSum * link.entry_s;
+}
+
+// Of three groups: what is sent, what comes, sums.
+double split_scratch_bytes(const SumShape& shape) {
+  const double k = static_cast<double>(shape.most_entries), all = shape.union_of(shape.ranks);
+  return std::min(3.0, split_groups(shape)) / split_groups(shape) * (2 * k + 2 * all) * shape.entry_bytes();
 }
 
 Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {

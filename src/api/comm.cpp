@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 
@@ -166,6 +167,8 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   if (!fragment.ok()) return fragment.status();
   const Result<double> link_gbit = setting_number("LINK_GBIT");
   if (!link_gbit.ok()) return link_gbit.status();
+  const Result<double> scratch = setting_number("SCRATCH_MIB");
+  if (!scratch.ok()) return scratch.status();
   const Result<std::string> bodies = setting_choice("KERNELS");
   if (!bodies.ok()) return bodies.status();
   if (const Result<std::string> window = setting_choice("NODE_WINDOW"); !window.ok()) return window.status();
@@ -181,6 +184,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   context.sparse_sum_algorithm = *sparse_sum;
   context.determinism = *determinism;
   context.fragment_bytes = *fragment;
+  context.most_scratch_mib = static_cast<std::uint32_t>(std::min<double>(*scratch, UINT32_MAX));
   context.link_gbit = *link_gbit;
   context.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
   return made;

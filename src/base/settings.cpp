@@ -42,6 +42,9 @@ constexpr std::array kRows{
         "LINK_COST", SettingType::kText, "", "measure",
         "what messages cost, for the choice of algorithms: measured as ranks meet (some milliseconds); guess: by the transport; "
         "else a file with what SPARCL_DEBUG=info has told, the same on all ranks"},
+    SettingRow{"SCRATCH_MIB", SettingType::kCount, "", "4096",
+               "MiB that a sparse sum may take beside the caller's arrays: an algorithm that would take more is not chosen, unless all "
+               "would; the least of all ranks counts"},
     SettingRow{
         "DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",
         "which sparse sums have the same bits: whatever the algorithm and the transport; in each run and on all ranks; fast: as "

@@ -124,5 +124,30 @@ TEST(SparseSumPlans, LevelRunsTakesRowsOfOneOrder) {
   EXPECT_TRUE(differs) << "the table has no row to be left out";
 }
 
+// gather holds all parts at once, split three groups of them.
+TEST(SparseSumPlans, WhatTakesTooMuchScratchIsNotChosen) {
+  SumShape shape{8, std::uint64_t{1} << 26, 1 << 20, 4};
+  LinkCost link;
+  link.round_s = 100;  // one round is best
+  EXPECT_STREQ(plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "gather");
+  shape.most_scratch_bytes = std::uint64_t{60} << 20;
+  EXPECT_STREQ(plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "split");
+  EXPECT_STREQ(plan_sparse_sum(link, shape, Determinism::kCanonical, "gather").row->name, "gather") << "forced";
+  shape.most_scratch_bytes = 1;
+  EXPECT_STREQ(plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "split") << "the least";
+}
+
+TEST(SparseSumPlans, TheUnionOfTheLastCallIsExpectedAgain) {
+  SumShape shape{4, 1'000'000, 10'000, 4};
+  const double independent = shape.union_of(4);
+  EXPECT_NEAR(independent, 39'404, 1);
+  shape.union_share = shape.share_of(10'000);  // all have the same
+  EXPECT_NEAR(shape.union_of(4), 10'000, 1);
+  shape.union_share = shape.share_of(25'000);
+  EXPECT_NEAR(shape.union_of(4), 25'000, 1);
+  EXPECT_NEAR(shape.union_of(1), 10'000, 1);
+  EXPECT_EQ(shape.share_of(40'000), 1);  // no two alike
+}
+
 }  // namespace
 }  // namespace sparcl::collectives

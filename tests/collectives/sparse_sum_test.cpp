@@ -309,6 +309,21 @@ TEST(SparseAllReduce, OverSharedWindows) {
   }
 }
 
+// The union of a call is what the next one expects.
+TEST(SparseAllReduce, LearnsHowFarSupportsLieApart) {
+  SeededRandom random(10);
+  World world(4, 3);
+  const Entries one = random_entries(50'000, 0.05, DataType::kFloat32, random);
+  std::vector<Entries> same;
+  for (int rank = 0; rank < 4; ++rank) same.push_back(entries_at(one.indices, DataType::kFloat32, random));
+  ASSERT_NO_FATAL_FAILURE(expect_summed(world, 50'000, {}, same, false));
+  for (const CommContext& context : world.contexts) EXPECT_EQ(context.learned_union->share, 0);
+  std::vector<Entries> others;
+  for (int rank = 0; rank < 4; ++rank) others.push_back(random_entries(50'000, 0.05, DataType::kFloat32, random));
+  ASSERT_NO_FATAL_FAILURE(expect_summed(world, 50'000, {}, others, false));
+  for (const CommContext& context : world.contexts) EXPECT_GT(context.learned_union->share, 0.9 * kWholeUnion);
+}
+
 TEST(SparseAllReduce, HugeIndexSpaces) {
   SeededRandom random(3);
   for (const std::uint64_t count : {std::uint64_t{1} << 33, std::uint64_t{1} << 47, kMostSparseCount}) {
