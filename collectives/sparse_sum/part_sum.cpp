@@ -10,11 +10,9 @@ namespace {
 
 constexpr std::size_t kMostBlockEntries = 65536;
 
-std::byte* aligned_in(std::vector<std::byte>& bytes, std::size_t wanted) {
-  bytes.resize(wanted + kernels::kAccumulatorAlignment);
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  return bytes.data() +
-         (kernels::kAccumulatorAlignment - address % kernels::kAccumulatorAlignment) % kernels::kAccumulatorAlignment;
+std::byte* aligned(std::byte* at) {
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  return at + (kernels::kAccumulatorAlignment - address % kernels::kAccumulatorAlignment) % kernels::kAccumulatorAlignment;
 }
 
 }  // namespace
@@ -32,7 +30,9 @@ PartSum::PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const
       block_sum_(kernels, kind.datatype, kind.reduction.op, kind.determinism, lists),
       entries_(lists),
       accumulators_(lists) {
-  sums_begin_ = aligned_in(sums_, (kMostBlockEntries + kernels::kEntrySlack) * reduce_.accumulator_bytes);
+  // Fresh from the system its pages would cost more than a small call.
+  sums_ = buffers.take((kMostBlockEntries + kernels::kEntrySlack) * reduce_.accumulator_bytes + kernels::kAccumulatorAlignment);
+  sums_begin_ = aligned(sums_.data());
 }
 
 std::optional<Buffer> PartSum::sum(std::span<const std::span<const std::byte>> parts, const BlockRun& run) {
@@ -75,7 +75,8 @@ void PartSum::take_block(std::uint64_t block) {
 
 const std::byte* PartSum::widened(std::size_t list, const std::byte* values, std::size_t count) {
   if (!widens_) return values;
-  std::byte* const into = aligned_in(accumulators_[list], count * reduce_.accumulator_bytes);
+  accumulators_[list].resize(count * reduce_.accumulator_bytes + kernels::kAccumulatorAlignment);
+  std::byte* const into = aligned(accumulators_[list].data());
   reduce_.widen(values, count, into);
   return into;
 }

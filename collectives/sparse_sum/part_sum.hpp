@@ -51,7 +51,7 @@ class PartSum {
   std::vector<PartView> views_;
   std::vector<kernels::EntryList> entries_;           // by list, of the block
   std::vector<std::vector<std::byte>> accumulators_;  // by list, where they are widened
-  std::vector<std::byte> sums_;                       // of a block, aligned from sums_begin_ on
+  Buffer sums_;                                       // of a block, aligned from sums_begin_ on
   std::byte* sums_begin_ = nullptr;
 };
 
