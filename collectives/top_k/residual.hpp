@@ -28,6 +28,10 @@ void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, co
 void subtract_sent(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* sent,
                    std::byte* residual);
 
+// residual[i] -= means[i], in accumulators of a float type, for all elements of the support; +0 where that is no number.
+void subtract_means(const kernels::KernelSet& kernels, DataType accumulator, const Support& support, const std::byte* means,
+                    std::byte* residual);
+
 // acc of the support's elements: of the residual, where there is one, else of the caller's elements.
 void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype, const Support& support, const std::byte* values,
                          const std::byte* residual, std::byte* accumulators);

@@ -42,6 +42,19 @@ Support support_of(const kernels::KernelSet& kernels, std::span<const std::uint6
   return support;
 }
 
+bool keeps_sent(const TopKCall& call) { return call.feedback != nullptr && call.kept == TopKResidual::kSent; }
+
+// elements: the result's, where the support is. Before this call the residual is acc.
+void keep_from_mean(const Plan& plan, const Support& support, const std::byte* elements) {
+  const TopKCall& call = plan.call;
+  if (call.feedback == nullptr || call.kept != TopKResidual::kMean) return;
+  std::vector<std::byte> means(support.size() * plan.accumulator_bytes());
+  widen_from_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, elements, support.size(), means.data());
+  if (!call.is_mean)
+    divide_accumulators(plan.kernels, plan.wire.accumulator, means.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
+  subtract_means(plan.kernels, plan.wire.accumulator, support, means.data(), call.feedback->residual());
+}
+
 // Sums of sparse vectors, as accumulators, become the caller's elements.
 void write_sums(const Plan& plan, const Support& support, std::vector<std::byte>& sums) {
   const TopKCall& call = plan.call;
@@ -51,6 +64,7 @@ void write_sums(const Plan& plan, const Support& support, std::vector<std::byte>
     divide_accumulators(plan.kernels, call.datatype, sums.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
   round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, sums.data(), support.size(), elements.data());
   write_supported(plan.kernels, support, elements.data(), width, call.count, call.receive);
+  keep_from_mean(plan, support, elements.data());
 }
 
 // Values in a row, reduced where they are.
@@ -133,7 +147,7 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& pla
   round_to_wire(plan.kernels, plan.wire, accumulators.data(), support.size(), sent.data());
   if (!as_elements) widen_from_wire(plan.kernels, plan.wire, sent.data(), support.size(), accumulators.data());
   if (call.feedback != nullptr) {
-    subtract_sent(plan.kernels, plan.wire, support, sent.data(), call.feedback->residual());
+    if (keeps_sent(call)) subtract_sent(plan.kernels, plan.wire, support, sent.data(), call.feedback->residual());
     call.feedback->stats.returned_squares = returned_squares(plan, selected, nullptr);
     call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, accumulators.data(), support.size());
   }
@@ -147,6 +161,7 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& pla
   if (!as_elements)
     round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, accumulators.data(), support.size(), sent.data());
   write_supported(plan.kernels, support, sent.data(), element_bytes(call.datatype), call.count, call.receive);
+  keep_from_mean(plan, support, sent.data());
   report.algorithm = dense.row->name;
   report.seconds_predicted = dense.seconds;
   report.nnz_out = support.size();
@@ -240,7 +255,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
   if (call.mode == TopKMode::kGlobal) keep_largest(plan, collected);
   if (call.feedback != nullptr) {
     const SentEntries own = kept_entries(plan, selected, sent, collected.support);
-    subtract_sent(plan.kernels, plan.wire, own.support, own.sent.data(), call.feedback->residual());
+    if (keeps_sent(call)) subtract_sent(plan.kernels, plan.wire, own.support, own.sent.data(), call.feedback->residual());
     std::vector<std::byte> decoded(own.support.size() * plan.accumulator_bytes());
     widen_from_wire(plan.kernels, plan.wire, own.sent.data(), own.support.size(), decoded.data());
     call.feedback->stats.returned_squares =
@@ -309,7 +324,8 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   std::byte* const residual = call.feedback != nullptr ? call.feedback->residual() : nullptr;
   const Selected selected = selection.select(call.send, residual, call.count, call.k);
   if (call.feedback != nullptr) note_selection(*call.feedback, call.datatype, selected);
-  report.traffic.produce_seconds = transport.now() - select_begin;
+  const double select_seconds = transport.now() - select_begin;
+  report.traffic.produce_seconds = select_seconds;
 
   const double exchange_begin = transport.now();
   Task exchange = call.mode == TopKMode::kUnion ? sum_at_union(comm, number, plan, selected, report)
@@ -321,7 +337,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   report.dense_bytes = call.count * element_bytes(call.datatype);
   report.bound_bytes =
       exact_sum_bytes({plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)}, report.nnz_in, report.nnz_out);
-  report.seconds_exchange = transport.now() - exchange_begin;
+  report.seconds_exchange = transport.now() - exchange_begin - (report.traffic.produce_seconds - select_seconds);
   report.seconds = transport.now() - begin;
   report.applied = true;
   for (std::uint8_t lane = kAgreement; lane <= kSupportLane + 1; ++lane) transport.close({number, lane});

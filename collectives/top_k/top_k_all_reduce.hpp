@@ -13,6 +13,9 @@ namespace sparcl::collectives {
 // Whose values are summed: at the union of what the ranks selected, of all ranks (kUnion); of those that selected the element, at
 // all of these (kSelected), or at the k largest sums (kGlobal).
 enum class TopKMode : std::uint8_t { kUnion, kSelected, kGlobal };
+// What stays in the residual: what a rank has not sent; or, of floats, acc - the mean at all elements of the result (the variant of
+// data-parallel schemes that sum what was decompressed).
+enum class TopKResidual : std::uint8_t { kSent, kMean };
 // What values are rounded to before they are sent; sums are of what was sent.
 enum class TopKWire : std::uint8_t { kSameType, kBfloat16 };
 
@@ -27,6 +30,7 @@ struct TopKCall {
   Feedback* feedback = nullptr;  // nullptr: the rest is discarded
   TopKMode mode = TopKMode::kUnion;
   TopKWire wire = TopKWire::kSameType;
+  TopKResidual kept = TopKResidual::kSent;
   Determinism determinism = Determinism::kCanonical;
   std::string algorithm = "auto";  // of the sparse sum; in mode union of the dense one
 };

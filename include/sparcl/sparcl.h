@@ -408,6 +408,10 @@ SPARCL_API sparclResult_t sparclAllReduceTopK(const void* sendbuff, void* recvbu
  * global: as selected, but the k largest sums alone are kept, and the others' elements stay in the residuals. */
 typedef enum { sparclTopKUnion = 0, sparclTopKSelected = 1, sparclTopKGlobal = 2 } sparclTopKMode_t;
 
+/* What stays of acc in the residual. sent: what this rank has not sent. mean: acc - the mean, at all elements of the result, for floats;
+ * what the ranks differ by then comes back in the next call (0 where that is no number). */
+typedef enum { sparclResidualSent = 0, sparclResidualMean = 1 } sparclResidual_t;
+
 typedef struct {
   size_t size;           /* of this struct: set by SPARCL_TOPK_OPTIONS_INITIALIZER */
   int mode;              /* a sparclTopKMode_t */
@@ -415,9 +419,10 @@ typedef struct {
   int wire;              /* what values are rounded to before they are sent: 0 the datatype, 1 bfloat16 (floats of up to 32 bits); what is
                             rounded off stays in the residual. 2 (int8): sparclUnsupported so far. Mode union sends float32 with 1 */
   int determinism;       /* sparclDeterminism...; 0: the communicator's */
+  int residual;          /* a sparclResidual_t */
 } sparclTopKOptions_t;
 #define SPARCL_TOPK_OPTIONS_INITIALIZER \
-  { sizeof(sparclTopKOptions_t), 0, NULL, 0, 0 }
+  { sizeof(sparclTopKOptions_t), 0, NULL, 0, 0, 0 }
 
 /* options may be NULL. */
 SPARCL_API sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,

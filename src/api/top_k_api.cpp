@@ -49,13 +49,21 @@ struct TopKArguments {
 
 bool is_sum_algorithm(std::string_view name) { return name == "auto" || collectives::forced_row(name) != 0; }
 
-Status check_options(const sparclTopKOptions_t& options) {
+bool takes_means(int datatype) { return check_type(datatype).ok() && info(static_cast<DataType>(datatype)).is_float; }
+
+Status check_options(const sparclTopKOptions_t& options, int datatype) {
   if (options.mode < sparclTopKUnion || options.mode > sparclTopKGlobal) {
     return Status(Code::kInvalidArgument, fmt::format("options.mode = {} is no sparclTopKMode_t", options.mode));
   }
   if (options.wire == 2) return Status(Code::kUnsupported, "options.wire = 2 (int8) is not there yet: 0 or 1 (bfloat16)");
   if (options.wire < 0 || options.wire > 2)
     return Status(Code::kInvalidArgument, fmt::format("options.wire = {}: 0 or 1", options.wire));
+  if (options.residual < sparclResidualSent || options.residual > sparclResidualMean)
+    return Status(Code::kInvalidArgument, fmt::format("options.residual = {} is no sparclResidual_t", options.residual));
+  if (options.residual == sparclResidualMean && !takes_means(datatype)) {
+    return Status(Code::kInvalidArgument,
+                  "options.residual = sparclResidualMean is for floats: an integer's mean is rounded, and the rest would be lost");
+  }
   if (options.determinism < sparclDeterminismDefault || options.determinism > sparclDeterminismFast) {
     return Status(Code::kInvalidArgument,
                   fmt::format("options.determinism = {} is no sparclDeterminism value", options.determinism));
@@ -98,8 +106,9 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
   sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
   const Status readable = read_sized(given.options, "options", options);
   collectives::TopKCall call;
-  call.refusal = first_error({readable, readable.ok() ? check_options(options) : readable, check_top_k(given, *comm, stream)})
-                     .with_prefix(std::string(function) + ": ");
+  call.refusal =
+      first_error({readable, readable.ok() ? check_options(options, given.datatype) : readable, check_top_k(given, *comm, stream)})
+          .with_prefix(std::string(function) + ": ");
   if (call.refusal.ok()) {
     call.send = static_cast<const std::byte*>(given.send);
     call.receive = static_cast<std::byte*>(given.receive);
@@ -109,6 +118,7 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
     call.is_mean = given.op == sparclAvg;
     call.mode = static_cast<collectives::TopKMode>(options.mode);
     call.wire = static_cast<collectives::TopKWire>(options.wire);
+    call.kept = static_cast<collectives::TopKResidual>(options.residual);
     call.determinism = options.determinism == sparclDeterminismDefault     ? comm->context.determinism
                        : options.determinism == sparclDeterminismCanonical ? collectives::Determinism::kCanonical
                                                                            : collectives::Determinism::kRuns;

@@ -324,6 +324,48 @@ TEST(TopKAllReduce, ResultsAndResidualsAreTheInputs) {
   }
 }
 
+// The variant of schemes that sum what was decompressed: what the ranks differ by comes back.
+TEST(TopKAllReduce, ResidualsMayBeWhatTheMeanLacks) {
+  constexpr std::size_t kCount = 5'000, kRanks = 4;
+  for (const TopKMode mode : kModes) {
+    for (const bool is_mean : {false, true}) {
+      SeededRandom random(19);
+      World world(kRanks, 19);
+      std::vector<Feedback> feedbacks;
+      for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*Feedback::create(kCount, DataType::kFloat32)));
+      std::vector<std::vector<float>> residuals(kRanks, std::vector<float>(kCount));
+      bool differs = false;
+      for (int step = 0; step < 4; ++step) {
+        std::vector<std::vector<float>> sent(kRanks, std::vector<float>(kCount)), received = sent;
+        for (std::size_t r = 0; r < kRanks; ++r) {
+          for (float& value : sent[r]) value = 1024.0F * static_cast<float>(static_cast<int>(random.below(2001)) - 1000);
+          world.calls[r] = {.refusal = {},
+                            .send = reinterpret_cast<const std::byte*>(sent[r].data()),
+                            .receive = reinterpret_cast<std::byte*>(received[r].data()),
+                            .count = kCount,
+                            .k = 100,
+                            .is_mean = is_mean,
+                            .feedback = &feedbacks[r],
+                            .mode = mode,
+                            .kept = TopKResidual::kMean};
+        }
+        ASSERT_TRUE(world.run().ok());
+        for (std::size_t r = 0; r < kRanks; ++r) {
+          for (std::size_t i = 0; i < kCount; ++i) {
+            const float mean = received[r][i] / (is_mean ? 1 : kRanks);
+            differs |= mean != 0 && residuals[r][i] + sent[r][i] != mean;
+            residuals[r][i] += sent[r][i] - mean;  // exact: whole numbers
+            float left = 0;
+            std::memcpy(&left, feedbacks[r].residual() + 4 * i, sizeof left);
+            ASSERT_EQ(left, residuals[r][i]) << "rank " << r << ", element " << i << ", mode " << static_cast<int>(mode);
+          }
+        }
+      }
+      EXPECT_TRUE(differs);
+    }
+  }
+}
+
 TEST(TopKAllReduce, CallsThatDifferAreAMismatchAndNothingIsWritten) {
   struct Row {
     const char* text;
