@@ -44,6 +44,12 @@ bool is_top_k(std::uint32_t operation) { return operation == static_cast<std::ui
 
 std::string_view determinism_name(Determinism determinism) { return determinism == Determinism::kCanonical ? "canonical" : "runs"; }
 
+// Rows that are forced count from 1.
+template <class Rows>
+std::string_view forced_name(Rows rows, std::uint32_t forced) {
+  return forced == 0 ? "auto" : forced <= rows.size() ? rows[forced - 1].name : "unknown";
+}
+
 }  // namespace
 
 std::string_view algorithm_setting(std::uint32_t operation, std::uint32_t row) {
@@ -53,14 +59,9 @@ std::string_view algorithm_setting(std::uint32_t operation, std::uint32_t row) {
 }
 
 std::string_view algorithm_name(std::uint32_t operation, std::uint32_t row) {
-  if (is_top_k(operation) && (row & kDenseChoice) != 0) {
-    const std::uint32_t forced = row & ~std::uint32_t{kDenseChoice};
-    return forced == 0 ? "auto" : forced <= dense_table().size() ? dense_table()[forced - 1].name : "unknown";
-  }
   if (has_root(operation)) return row < fanout_table().size() ? fanout_table()[row].name : "unknown";
-  if (is_sparse_sum(operation))
-    return row == 0 ? "auto" : row <= sparse_sum_table().size() ? sparse_sum_table()[row - 1].name : "unknown";
-  return row < dense_table().size() ? dense_table()[row].name : "unknown";
+  if (is_top_k(operation) && (row & kDenseChoice) != 0) return forced_name(dense_table(), row & ~std::uint32_t{kDenseChoice});
+  return is_sparse_sum(operation) ? forced_name(sparse_sum_table(), row) : forced_name(dense_table(), row);
 }
 
 std::string differing_options(std::uint32_t operation, std::uint64_t detail, std::uint64_t other) {

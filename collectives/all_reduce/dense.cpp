@@ -22,12 +22,11 @@ std::uint8_t forced_dense_row(std::string_view name) {
 }
 
 DensePlan plan_dense(const LinkCost& link, int size, std::uint64_t bytes, std::string_view forced_name) {
-  DensePlan best{nullptr, 0, 0};
-  for (std::uint32_t index = 0; index < kTable.size(); ++index) {
-    const DenseRow& row = kTable[index];
+  DensePlan best{nullptr, 0};
+  for (const DenseRow& row : kTable) {
     if (forced_name != "auto" && forced_name != row.name) continue;
     const double seconds = row.seconds(link, size, bytes);
-    if (best.row == nullptr || seconds < best.seconds) best = {&row, index, seconds};
+    if (best.row == nullptr || seconds < best.seconds) best = {&row, seconds};
   }
   return best;
 }

@@ -39,7 +39,6 @@ std::span<const DenseRow> dense_table();
 
 struct DensePlan {
   const DenseRow* row;
-  std::uint32_t row_index;  // the same on every rank
   double seconds;           // predicted
 };
 

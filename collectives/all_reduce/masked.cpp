@@ -40,7 +40,7 @@ Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const Mask
   fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
   fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
   fingerprint.reduction = call.reduction.is_mean ? kMeanReduction : static_cast<std::uint8_t>(call.reduction.op);
-  fingerprint.algorithm = static_cast<std::uint8_t>(plan.row_index);
+  fingerprint.algorithm = forced_dense_row(comm.all_reduce_algorithm);
   fingerprint.count = takes_part ? call.mask->count() : 0;
   fingerprint.detail = takes_part ? call.mask->identity() : 0;
   const MaskSketch sketch = takes_part ? call.mask->sketch() : MaskSketch();

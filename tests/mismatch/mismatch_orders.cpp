@@ -57,7 +57,7 @@ std::vector<SettingMismatchRow> setting_mismatch_table() {
        0,
        "SPARCL_ALGO_ALLREDUCE",
        "owner",
-       {"differ in their settings", "SPARCL_ALGO_ALLREDUCE owner", "SPARCL_ALGO_ALLREDUCE "},
+       {"differ in their settings", "SPARCL_ALGO_ALLREDUCE owner", "SPARCL_ALGO_ALLREDUCE auto"},
        {kMasked, kTopK}},
       {"sums of sparse vectors",
        0,
