@@ -12,11 +12,22 @@ std::string& thread_text() {
   return text;
 }
 
+// What may follow the error that ended a communicator.
+const char* next_step(const sparclComm& comm, const Status& status) {
+  const Status& health = comm.engine.health();
+  if (health.ok() || health.message() != status.message()) return "";
+  return comm.transport->capabilities().has_successors
+             ? "; this communicator is over: sparclCommShrink makes one of the ranks that live, sparclCommDestroy ends it"
+             : "; this communicator is over: end it by sparclCommDestroy";
+}
+
 }  // namespace
 
 sparclResult_t report_error(sparclComm_t comm, const Status& status) {
   if (!status.ok()) {
-    thread_text() = comm != nullptr ? fmt::format("rank {}: {}", comm->transport->rank(), status.message()) : status.message();
+    thread_text() = comm != nullptr
+                        ? fmt::format("rank {}: {}{}", comm->transport->rank(), status.message(), next_step(*comm, status))
+                        : status.message();
     if (comm != nullptr) comm->last_error = thread_text();
   }
   return static_cast<sparclResult_t>(status.code());

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -112,8 +113,18 @@ bool SrunParty::was_ended_by_slurm() const {
   return processes_.record(0).errors.find("Job step aborted") != std::string::npos;
 }
 
+bool SrunParty::is_kept_by_mpi(int rank) const {
+  return !story(rank).has_ended && errors(rank).find("mca_btl_tcp_frag_send: writev failed") != std::string::npos;
+}
+
 bool SrunParty::finish() {
-  return processes_.run_until([&] { return processes_.record(0).ended; }, plan_.deadline_s);
+  constexpr double kMostEndIn = 15;
+  const auto ended = [&] { return processes_.record(0).ended; };
+  if (processes_.run_until(ended, std::min(processes_.now_s() + kMostEndIn, plan_.deadline_s))) return true;
+  for (int rank = 0; rank < plan_.ranks; ++rank) {
+    if (is_kept_by_mpi(rank)) return true;
+  }
+  return processes_.run_until(ended, plan_.deadline_s);
 }
 
 void SrunParty::signal(int rank, int number) const {

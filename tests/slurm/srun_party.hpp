@@ -43,13 +43,15 @@ class SrunParty {
   // False: the plan's deadline is over, or srun has ended.
   bool run_until(const std::function<bool()>& enough);
   bool all_have_done(std::size_t steps) const;  // and met before
-  // Until srun has ended; false: it did not by the deadline.
+  // Until srun has ended, or waits for a rank that MPI keeps; false: neither by the deadline.
   bool finish();
 
   // To a rank that has met the others.
   void signal(int rank, int number) const;
   bool is_alive(int rank) const;  // likewise
   bool was_ended_by_slurm() const;
+  // Open MPI 4.1 may spin for ever in a rank whose write met a dead rank's socket (docs/liveness.md).
+  bool is_kept_by_mpi(int rank) const;
   RankStory story(int rank) const;
   std::string errors(int rank) const;  // its standard error
   const SrunPlan& plan() const { return plan_; }

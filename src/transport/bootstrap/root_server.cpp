@@ -145,7 +145,10 @@ void RootServer::look_at_clocks(double now) {
   for (const auto& peer : peers_) {
     if (peer->phase() == Phase::kGone || now < peer->deadline()) continue;
     if (peer->phase() == Phase::kJoined && !decided_) {
-      fail(Status(Code::kTimeout, fmt::format("{} did not come within {:.3g} s of the first", roll_.missing(), now - first_join_)),
+      fail(Status(Code::kTimeout,
+                  fmt::format("{} did not come within {:.3g} s of the first: each must be started, with this unique id, and "
+                              "reach the process that made it (SPARCL_TIMEOUT_S: how long the others wait)",
+                              roll_.missing(), now - first_join_)),
            now);
     } else {
       peer->drop();

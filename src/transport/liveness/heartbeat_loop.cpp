@@ -14,6 +14,7 @@ namespace sparcl {
 namespace {
 
 constexpr double kFarSeconds = 3600;
+constexpr const char* kHasEnded = "was killed or ended";
 constexpr int kDatagramsAtOnce = 4096;       // then the clock has its turn, whoever floods us
 constexpr std::size_t kMostProcesses = 512;  // watched through the kernel: a descriptor each
 
@@ -65,7 +66,7 @@ void Heartbeat::Loop::introduce(std::size_t rank, std::span<const std::byte> byt
   if (!fill_random(std::as_writable_bytes(std::span(&first, 1))).ok()) first = 0;
   peer.pulse = PeerPulse(std::move(paths), first);
   if (!options_.use_processes || rank >= kMostProcesses) return;
-  if (watch_process(own_, card->process, peer.process_end) == ProcessWatch::kGone) bury(rank, "was killed or ended");
+  if (watch_process(own_, card->process, peer.process_end) == ProcessWatch::kGone) bury(rank, kHasEnded, End::kSeen);
 }
 
 void Heartbeat::Loop::watch(int peer) {
@@ -106,7 +107,7 @@ std::string Heartbeat::Loop::who(std::size_t rank) const {
   return where.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} ({})", rank, where);
 }
 
-void Heartbeat::Loop::bury(std::size_t rank, const std::string& how) {
+void Heartbeat::Loop::bury(std::size_t rank, const std::string& how, End end) {
   Peer& peer = peers_[rank];
   if (peer.is_dead) return;
   bury_those_told_before(rank);
@@ -115,7 +116,7 @@ void Heartbeat::Loop::bury(std::size_t rank, const std::string& how) {
   const std::string text = fmt::format("{} {}", who(rank), how);
   log_debug("heartbeat: {}", text);
   // Before anyone here knows of it, and may end because of it: then all have this word when they learn of that end.
-  if (obituaries_.empty()) tell_all(BeatKind::kFirst, rank);
+  if (obituaries_.empty() && end == End::kSeen) tell_all(BeatKind::kFirst, rank);
   {
     const std::lock_guard lock(mutex_);
     obituaries_.push_back({static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer)});
@@ -124,14 +125,12 @@ void Heartbeat::Loop::bury(std::size_t rank, const std::string& how) {
   died_.wake();
 }
 
-// Where this thread comes late, several have ended since its last look, and the kernel does not say in which order.
+// Where this thread comes late, several have ended since its last look, and the kernel does not say in which order. It may not even
+// show all of them yet: a process that ends closes its port first.
 void Heartbeat::Loop::bury_those_told_before(std::size_t rank) {
-  for (const std::size_t told : std::exchange(told_dead_, {})) {
-    Peer& peer = peers_[told];
+  for (const std::size_t told : std::exchange(told_ended_, {})) {
     if (told == rank) return;
-    if (peer.is_dead || peer.left_at >= 0 || !peer.process_end.is_open()) continue;
-    pollfd entry{peer.process_end.fd(), POLLIN, 0};
-    if (poll_until({&entry, 1}, 0) == 1) bury(told, "was killed or ended");
+    if (has_peer(static_cast<int>(told)) && peers_[told].left_at < 0) bury(told, kHasEnded, End::kSeen);
   }
 }
 
@@ -210,13 +209,14 @@ void Heartbeat::Loop::take(const Beat& beat, const NetAddress& from, double now)
       if (peer.left_at < 0) peer.left_at = now;
       return;
     case BeatKind::kFirst:
-      if (beat.sequence < count_ && told_dead_.size() < count_) told_dead_.push_back(beat.sequence);
+      if (beat.sequence < count_ && told_ended_.size() < count_) told_ended_.push_back(beat.sequence);
       return;
     case BeatKind::kOut:
       if (!peer.pulse.expects(beat.sequence)) return;
       return bury(beat.from,
                   "has given this rank up, which had not answered it for long: was this process stopped (a signal, a debugger, "
-                  "a suspended machine)?");
+                  "a suspended machine)?",
+                  End::kGuessed);
   }
 }
 
@@ -232,7 +232,7 @@ void Heartbeat::Loop::take_refusals(double now) {
           ping(i, now);
           break;
         case PeerPulse::Refusal::kHasEnded:
-          bury(i, "was killed or ended: its port is closed");
+          bury(i, "was killed or ended: its port is closed", End::kSeen);
           break;
       }
     }
@@ -242,7 +242,7 @@ void Heartbeat::Loop::take_refusals(double now) {
 // After the datagrams: one who said goodbye before its end was not killed.
 void Heartbeat::Loop::take_end(std::size_t rank) {
   peers_[rank].process_end.close();
-  if (peers_[rank].left_at < 0) bury(rank, "was killed or ended");
+  if (peers_[rank].left_at < 0) bury(rank, kHasEnded, End::kSeen);
 }
 
 void Heartbeat::Loop::ping(std::size_t rank, double now) {
@@ -285,7 +285,7 @@ void Heartbeat::Loop::look_at(std::size_t rank, double now) {
   if (peer.left_at >= 0) {
     const double last_watch = peer.watched_until.load(std::memory_order_relaxed) - options_.watch_s;
     const bool is_waited_for = last_watch >= peer.left_at;  // else it left when nobody needed it any more
-    if (is_waited_for && now - peer.left_at >= options_.left_grace_s) bury(rank, "has left the communicator");
+    if (is_waited_for && now - peer.left_at >= options_.left_grace_s) bury(rank, "has left the communicator", End::kGuessed);
     return;
   }
   // Little more than the time in which this thread ran: after a stop of this process the peers are not to blame. On a machine with
@@ -295,7 +295,8 @@ void Heartbeat::Loop::look_at(std::size_t rank, double now) {
   // The first ping that is not answered leaves up to a period after the peer's stop, and a tick may come late.
   const bool is_silent = peer.pulse.silent_s() >= options_.silence_s - 2 * options_.period_s;
   if (is_silent && peer.pulse.has_answered()) {
-    return bury(rank, fmt::format("has not answered for {:.1f} s: it is stopped, or cut off", peer.pulse.silent_s()));
+    return bury(rank, fmt::format("has not answered for {:.1f} s: it is stopped, or cut off", peer.pulse.silent_s()),
+                End::kGuessed);
   }
   if (is_silent && !peer.is_mute) {
     peer.is_mute = true;

@@ -61,7 +61,8 @@ class Heartbeat::Loop {
   void look_at(std::size_t rank, double now);
   void ping(std::size_t rank, double now);
   void answer(const Beat& beat, BeatKind kind, const NetAddress& to) const;
-  void bury(std::size_t rank, const std::string& how);
+  enum class End { kSeen, kGuessed };  // only what was seen is told to others
+  void bury(std::size_t rank, const std::string& how, End end);
   void bury_those_told_before(std::size_t rank);
   void tell_all(BeatKind kind, std::uint64_t sequence) const;
   std::string who(std::size_t rank) const;
@@ -79,8 +80,8 @@ class Heartbeat::Loop {
   std::uint64_t token_ = 0;
   std::unique_ptr<Peer[]> peers_;
   std::size_t count_ = 0;
-  std::size_t greeted_ = 0;             // peers below have been pinged once
-  std::vector<std::size_t> told_dead_;  // by peers, each of the first that it found; in the order of their words
+  std::size_t greeted_ = 0;              // peers below have been pinged once
+  std::vector<std::size_t> told_ended_;  // by peers, each of the first end that it saw; in the order of their words
   std::atomic<bool> asleep_ = false;
   std::atomic<bool> watch_news_ = false;  // watch() was called since the last tick
 

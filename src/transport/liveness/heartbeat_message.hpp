@@ -15,7 +15,7 @@
 namespace sparcl {
 
 // kBye: the sender leaves the communicator. kOut: the sender has given the receiver up, whose ping this answers.
-// kFirst: the first peer that the sender found dead.
+// kFirst: the first peer whose end the sender saw.
 enum class BeatKind : std::uint8_t { kPing = 1, kPong = 2, kBye = 3, kOut = 4, kFirst = 5 };
 
 struct Beat {
