@@ -1,13 +1,13 @@
 // Each rank sends its entries to all others, and sums all of them for itself: one round, for few entries.
-// Cost: (P - 1) alpha, (P - 1) k w beta, P k gamma.
+// Cost: (P - 1) alpha, (P - 1) k w beta, P log2(P) k gamma.
 #include "collectives/sparse_sum/sparse_sum.hpp"
 
 namespace sparcl::collectives {
 
 double gather_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries);
-  return link.round_s + (p - 1) * (link.alpha_s + k * shape.entry_bytes() * link.beta_s_per_byte) + p * k * link.entry_s +
-         shape.union_of(p) * kTakeOfSum * link.entry_s;
+  return link.round_s + (p - 1) * (link.alpha_s + k * shape.entry_bytes() * link.beta_s_per_byte) +
+         p * k * shape.tree_depth() * link.entry_s + shape.union_of(p) * kTakeOfSum * link.entry_s;
 }
 
 // All parts, and the sum.

@@ -3,6 +3,7 @@
 // of the costs: P ranks, n elements, k entries of a rank, K of the union, w bytes of an entry, alpha a message, beta a byte, gamma
 // an entry that is summed.
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -47,6 +48,8 @@ struct SumShape {
   double independent_union(double ranks_together) const;
   // The share that makes the union of all ranks as large as this.
   double share_of(std::uint64_t found) const;
+  // Times that an entry is merged on its way through the tree over ranks.
+  double tree_depth() const { return ranks > 2 ? std::ceil(std::log2(ranks)) : 1; }
   double entry_bytes() const { return static_cast<double>(value_bytes) + 2; }
 };
 

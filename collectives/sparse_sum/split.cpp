@@ -1,7 +1,7 @@
 // Each rank owns some blocks of every group of blocks: the others send it their entries there, it sums them, and sends the sum to
 // all (SSAR_split, Renggli et al., SparCML, SC 2019). Groups follow each other without a pause, so that what is in flight stays in
 // a cache; entries that cluster are spread over the owners as far as they spread over blocks. Cost: 2 (P - 1) alpha a group, (P -
-// 1) / P (k + K) w beta, k gamma.
+// 1) / P (k + K) w beta, log2(P) k gamma.
 #include <array>
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
@@ -161,7 +161,8 @@ class SplitExchange {
 double split_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries), all = shape.union_of(p);
   return 2 * link.round_s + 2 * (p - 1) * split_groups(shape) * link.alpha_s +
-         (p - 1) / p * (k + all) * shape.entry_bytes() * link.beta_s_per_byte + k * link.entry_s + all * kTakeOfSum * link.entry_s;
+         (p - 1) / p * (k + all) * shape.entry_bytes() * link.beta_s_per_byte + k * shape.tree_depth() * link.entry_s +
+         all * kTakeOfSum * link.entry_s;
 }
 
 // Of three groups: what is sent, what comes, sums.

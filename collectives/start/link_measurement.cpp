@@ -1,6 +1,7 @@
 #include "collectives/start/link_measurement.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -35,13 +36,16 @@ class Exchange {
   Task run(int messages, std::size_t bytes, double& seconds) {
     Engine& engine = *comm_.engine;
     const int rank = transport_.rank(), ranks = transport_.size();
+    std::vector<Buffer> outgoing;
+    for (int i = 0; i < messages; ++i) {
+      outgoing.push_back(comm_.outgoing().take(bytes));
+      std::memset(outgoing.back().data(), i, bytes);
+    }
     const double begin = transport_.now();
     std::vector<OperationRef> received, sent;
     for (int i = 0; i < messages; ++i)
       received.push_back(engine.receive((rank + ranks - half_) % ranks, channel_, comm_.buffers->take(bytes)));
-    for (int i = 0; i < messages; ++i) {
-      const Buffer message = comm_.outgoing().take(bytes);
-      std::memset(message.data(), i, bytes);
+    for (const Buffer& message : outgoing) {
       sent.push_back(engine.send((rank + half_) % ranks, channel_, lent(comm_.window.get(), (rank + half_) % ranks, message)));
     }
     for (const OperationRef& each : received) {
@@ -126,6 +130,17 @@ double entry_seconds(Transport& transport, const kernels::KernelSet& kernels) {
   return least;
 }
 
+// Ranks of this machine for each of its cores, 1 at least: messages were measured while all ranks worked, entries in a moment.
+double crowding(const CommContext& comm) {
+  const Transport& transport = comm.engine->transport();
+  int here = 1;
+  for (int peer = 0; peer < transport.size(); ++peer) {
+    const bool is_near = comm.window != nullptr ? comm.window->is_shared_with(peer) : transport.capabilities().single_node;
+    here += peer != transport.rank() && is_near ? 1 : 0;
+  }
+  return std::max(1.0, here / static_cast<double>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
+}
+
 constexpr std::array kFigures{&LinkCost::round_s, &LinkCost::alpha_s, &LinkCost::beta_s_per_byte, &LinkCost::entry_s};
 constexpr std::array<const char*, kFigures.size()> kNames{"round_s", "message_s", "byte_s", "entry_s"};
 constexpr std::array kLeast{1e-7, 1e-8, 1e-12, 1e-10};  // a simulated clock may stand still
@@ -135,13 +150,13 @@ Task measure(const CommContext& comm, Channel channel, LinkCost& own) {
   double few = 0, large = 0;
   Task rounds = exchange.run_often(11, 1, kSmallBytes, own.round_s);
   if (const Status alive = co_await rounds; !alive.ok()) co_return alive;
-  Task messages = exchange.run_often(5, kMessages, kSmallBytes, few);
+  Task messages = exchange.run_often(11, kMessages, kSmallBytes, few);
   if (const Status alive = co_await messages; !alive.ok()) co_return alive;
-  Task bytes = exchange.run_often(1, kMessages, kLargeBytes, large);
+  Task bytes = exchange.run_often(3, kMessages, kLargeBytes, large);
   if (const Status alive = co_await bytes; !alive.ok()) co_return alive;
   own.alpha_s = (few - own.round_s) / (kMessages - 1);
   own.beta_s_per_byte = (large - few) / (kMessages * kLargeBytes);
-  own.entry_s = entry_seconds(comm.engine->transport(), *comm.kernels);
+  own.entry_s = entry_seconds(comm.engine->transport(), *comm.kernels) * crowding(comm);
   co_return Status();
 }
 
