@@ -86,9 +86,9 @@ def main():
     print(f"`bench/all_reduce/run` at {sys.argv[1]}, {processor()}, {os.cpu_count()} cores. float32, uniform sorted supports, medians of "
           "interleaved calls (ours and MPI's in turn), all ranks' results checked. D1: MPI_Allreduce as it comes; D2: its best form here, also "
           "in pieces of 1 MiB. Times are of the last rank; cores are shared with others' work, so only ratios inside a row say much.\n")
-    if rows["goals"]:
+    if rows["small"] or rows["large"]:
         print("## Sparse, top-k and masked\n")
-        print(goals(rows["goals"]) + "\n")
+        print(goals(rows["small"] + rows["large"]) + "\n")
     if rows["dense"]:
         print("## The exchange against the dense call\n")
         print("Exchange: the call without converting what the caller holds (indices in, indices and values out); where ranks share cores it "
