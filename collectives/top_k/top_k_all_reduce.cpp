@@ -326,6 +326,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   if (call.feedback != nullptr) note_selection(*call.feedback, call.datatype, selected);
   const double select_seconds = transport.now() - select_begin;
   report.traffic.produce_seconds = select_seconds;
+  SPARCL_FAILPOINT("allreduce.selected");
 
   const double exchange_begin = transport.now();
   Task exchange = call.mode == TopKMode::kUnion ? sum_at_union(comm, number, plan, selected, report)

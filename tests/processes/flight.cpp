@@ -1,6 +1,9 @@
 #include "tests/processes/flight.hpp"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
 
 namespace sparcl::test {
 namespace {
@@ -18,6 +21,19 @@ Holds compare(bool is_old, bool is_new) {
   return is_new ? Holds::kNew : Holds::kNeither;
 }
 
+std::int64_t add(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
+// As after an error that ends the communicator: each element is an old or a new one.
+template <class List>
+bool is_mixture(const List& held, const List& before, const List& after) {
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (held[i] != before[i] && held[i] != after[i]) return false;
+  }
+  return true;
+}
+
 sparclDataType_t other_type(sparclDataType_t datatype) { return datatype == sparclUint8 ? sparclInt8 : sparclUint8; }
 
 class ModelFlight : public Flight {
@@ -33,10 +49,10 @@ class ModelFlight : public Flight {
   }
 
   // The root's own tensors are the new state from the start, whatever comes of the call.
-  Holds judge(bool succeeded) final {
+  Holds judge(sparclResult_t result) final {
     const bool is_new = model_.held == next_;
     const Holds holds = is_root_ ? (is_new ? Holds::kBoth : Holds::kNeither) : compare(model_.held == model_.agreed, is_new);
-    if (succeeded) {
+    if (result == sparclSuccess) {
       model_.agreed = std::move(next_);
       ++model_.version;
     } else if (is_root_) {
@@ -110,7 +126,7 @@ class SparseFlight final : public Flight {
                : sparclBroadcastSparse(values_.data(), indices_.data(), &count_, capacity_, type, root_, comm, nullptr);
   }
 
-  Holds judge(bool) override {
+  Holds judge(sparclResult_t) override {
     const bool is_old = indices_ == before_.indices && values_ == before_.values && count_ == before_.count;
     if (is_root_) return is_old ? Holds::kBoth : Holds::kNeither;
     Content after{std::vector(capacity_, ~std::uint64_t{0}), ByteList(values_.size(), kUntouched), content_.indices.size()};
@@ -169,12 +185,9 @@ class MaskedFlight final : public Flight {
                : sparclAllReduceMasked(held_.data(), held_.data(), content_.count, type, sparclSum, mask_, comm, nullptr);
   }
 
-  Holds judge(bool succeeded) override {
-    if (succeeded) return compare(held_ == before_, held_ == after_);
-    for (std::size_t i = 0; i < held_.size(); ++i) {
-      if (held_[i] != before_[i] && held_[i] != after_[i]) return Holds::kNeither;
-    }
-    return Holds::kOld;
+  Holds judge(sparclResult_t result) override {
+    if (!poisons(result)) return compare(held_ == before_, held_ == after_);
+    return is_mixture(held_, before_, after_) ? Holds::kOld : Holds::kNeither;
   }
 
   // Of what all ranks hold alike.
@@ -185,15 +198,157 @@ class MaskedFlight final : public Flight {
   }
 
  private:
-  static std::int64_t add(std::int64_t a, std::int64_t b) {
-    return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-  }
-
   MaskedContent content_;
   Deviation deviation_;
   sparclMask_t mask_ = nullptr;
   std::vector<std::uint64_t> indices_;
   std::vector<std::int64_t> before_, held_, after_;
+};
+
+class SparseSumFlight final : public Flight {
+ public:
+  SparseSumFlight(const Step& step, int rank, int ranks, Deviation deviation)
+      : deviation_(deviation), own_(sum_content(step, rank)) {
+    std::map<std::uint64_t, std::int64_t> sums;
+    for (int other = 0; other < ranks; ++other) {
+      const SumContent theirs = sum_content(step, other);
+      for (std::size_t i = 0; i < theirs.indices.size(); ++i)
+        sums[theirs.indices[i]] = add(sums[theirs.indices[i]], theirs.values[i]);
+    }
+    const std::size_t capacity = sums.size() + 3;
+    before_ = held_ =
+        after_ = {std::vector<std::uint64_t>(capacity, ~std::uint64_t{0}), std::vector<std::int64_t>(capacity, -77), 4'711};
+    after_.count = 0;
+    for (const auto& [index, sum] : sums) {
+      after_.indices[after_.count] = index;
+      after_.values[after_.count++] = sum;
+    }
+  }
+
+  sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
+    const sparclDataType_t type = deviation_ == Deviation::kDatatype ? sparclUint8 : sparclInt64;
+    const std::size_t given = own_.indices.size(), capacity = held_.indices.size();
+    return request != nullptr
+               ? sparclIAllReduceSparse(own_.values.data(), own_.indices.data(), given, kSumCount, held_.values.data(),
+                                        held_.indices.data(), &held_.count, capacity, type, sparclSum, comm, request)
+               : sparclAllReduceSparse(own_.values.data(), own_.indices.data(), given, kSumCount, held_.values.data(),
+                                       held_.indices.data(), &held_.count, capacity, type, sparclSum, comm, nullptr);
+  }
+
+  Holds judge(sparclResult_t result) override {
+    if (!poisons(result)) return compare(held_ == before_, held_ == after_);
+    const bool is_old = held_.count == before_.count && is_mixture(held_.indices, before_.indices, after_.indices) &&
+                        is_mixture(held_.values, before_.values, after_.values);
+    return is_old ? Holds::kOld : Holds::kNeither;
+  }
+
+  std::uint64_t hash() const override {
+    const std::uint64_t hash =
+        add_to_hash(0xcbf29ce484222325u, held_.indices.data(), held_.indices.size() * sizeof held_.indices[0]);
+    return add_to_hash(hash, held_.values.data(), held_.values.size() * sizeof held_.values[0]);
+  }
+
+ private:
+  struct Content {
+    std::vector<std::uint64_t> indices;
+    std::vector<std::int64_t> values;
+    std::size_t count = 0;
+    bool operator==(const Content&) const = default;
+  };
+
+  Deviation deviation_;
+  SumContent own_;
+  Content before_, held_, after_;
+};
+
+// With feedback. Integers: nothing is lost by rounding.
+class TopKFlight final : public Flight {
+ public:
+  TopKFlight(const Step& step, int rank, int ranks, Residuals& residuals, Deviation deviation)
+      : rank_(static_cast<std::size_t>(rank)), deviation_(deviation), residuals_(residuals) {
+    options_.mode = static_cast<int>(step.seed % 3);
+    k_ = static_cast<std::size_t>(step.share * static_cast<double>(residuals.count));
+    for (int other = 0; other < ranks; ++other) given_.push_back(top_k_values(step, other, residuals.count));
+    before_ = held_ = std::vector<std::int64_t>(residuals.count, -77);
+    work_out();
+  }
+
+  sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
+    const bool deviates = deviation_ == Deviation::kDatatype;
+    const sparclDataType_t type = deviates ? sparclFloat8e4m3 : sparclInt64;
+    const sparclFeedback_t feedback = deviates ? nullptr : residuals_.feedback;
+    return request != nullptr ? sparclIAllReduceTopKEx(given_[rank_].data(), held_.data(), residuals_.count, k_, type, sparclSum,
+                                                       feedback, &options_, comm, request)
+                              : sparclAllReduceTopKEx(given_[rank_].data(), held_.data(), residuals_.count, k_, type, sparclSum,
+                                                      feedback, &options_, comm, nullptr);
+  }
+
+  // After an error that ends the communicator the residual is as before, or all that is to be sent, or what is left of that.
+  Holds judge(sparclResult_t result) override {
+    const std::vector<std::int64_t> left = residuals_.own();
+    const bool is_before = left == residuals_.by_rank[rank_], is_after = left == next_[rank_];
+    if (poisons(result)) {
+      const bool is_known = is_before || is_after || left == acc_[rank_];
+      return is_known && is_mixture(held_, before_, after_) ? Holds::kOld : Holds::kNeither;
+    }
+    if (result == sparclSuccess) residuals_.by_rank = next_;
+    return compare(held_ == before_ && is_before, held_ == after_ && is_after);
+  }
+
+  std::uint64_t hash() const override { return add_to_hash(0xcbf29ce484222325u, held_.data(), held_.size() * sizeof held_[0]); }
+
+ private:
+  using List = std::vector<std::int64_t>;
+
+  static std::uint64_t magnitude(std::int64_t value) {
+    return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+  }
+
+  // The k largest of those; zeros, which nobody sends, are none in random numbers.
+  std::vector<std::size_t> largest_of(const List& values, std::vector<std::size_t> among) const {
+    if (among.size() <= k_) return among;
+    std::nth_element(among.begin(), among.begin() + static_cast<std::ptrdiff_t>(k_), among.end(),
+                     [&](std::size_t i, std::size_t j) {
+                       const std::uint64_t a = magnitude(values[i]), b = magnitude(values[j]);
+                       return a != b ? a > b : i < j;
+                     });
+    among.resize(k_);
+    return among;
+  }
+
+  void work_out() {
+    const std::size_t ranks = given_.size(), count = residuals_.count;
+    std::vector<std::vector<bool>> selects(ranks, std::vector<bool>(count));
+    std::vector<std::size_t> all(count);
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    acc_ = residuals_.by_rank;
+    List sums(count);
+    std::vector<bool> is_selected(count);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      for (std::size_t i = 0; i < count; ++i) acc_[r][i] = add(acc_[r][i], given_[r][i]);
+      for (const std::size_t i : largest_of(acc_[r], all)) is_selected[i] = selects[r][i] = true;
+    }
+    const auto contributes = [&](std::size_t r, std::size_t i) { return options_.mode == sparclTopKUnion || selects[r][i]; };
+    std::vector<std::size_t> kept;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (is_selected[i]) kept.push_back(i);
+      for (std::size_t r = 0; r < ranks && is_selected[i]; ++r) sums[i] = add(sums[i], contributes(r, i) ? acc_[r][i] : 0);
+    }
+    if (options_.mode == sparclTopKGlobal) kept = largest_of(sums, std::move(kept));
+    after_.assign(count, 0);
+    next_ = acc_;
+    for (const std::size_t i : kept) {
+      after_[i] = sums[i];
+      for (std::size_t r = 0; r < ranks; ++r) next_[r][i] = contributes(r, i) ? 0 : next_[r][i];
+    }
+  }
+
+  std::size_t rank_, k_ = 0;
+  Deviation deviation_;
+  Residuals& residuals_;
+  sparclTopKOptions_t options_ = SPARCL_TOPK_OPTIONS_INITIALIZER;
+  std::vector<List> given_, acc_, next_;  // by rank
+  List before_, held_, after_;
 };
 
 }  // namespace
@@ -224,16 +379,51 @@ Model::Model(StepKind kind, std::uint64_t series)
 
 Model::~Model() { (void)sparclStateDestroy(state); }
 
-std::unique_ptr<Flight> make_flight(const Step& step, int rank, int ranks, Model& array, Model& model, Deviation deviation) {
+Residuals::Residuals(std::uint64_t series, int ranks)
+    : count(top_k_count(series)), by_rank(static_cast<std::size_t>(ranks), std::vector<std::int64_t>(count)) {
+  (void)sparclFeedbackCreate(&feedback, count, sparclInt64);
+}
+
+Residuals::~Residuals() { (void)sparclFeedbackDestroy(feedback); }
+
+std::vector<std::int64_t> Residuals::own() const {
+  const void* residual = nullptr;
+  if (sparclFeedbackGetResidual(feedback, &residual, nullptr, nullptr) != sparclSuccess) return {};
+  const auto* values = static_cast<const std::int64_t*>(residual);
+  return {values, values + count};
+}
+
+// Each rank's in a place of its own: with zeros of the others the sum is all of them.
+sparclResult_t Residuals::meet_again(sparclComm_t comm, int rank, int ranks) {
+  const std::vector<std::int64_t> mine = own();
+  if (mine.empty()) return sparclInternalError;  // a call that is over still has the feedback
+  std::vector<std::int64_t> all(count * static_cast<std::uint64_t>(ranks));
+  std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(count) * rank);
+  sparclMask_t mask = nullptr;
+  (void)sparclMaskCreateRandom(&mask, all.size(), 1, 0);
+  const sparclResult_t result =
+      sparclAllReduceMasked(all.data(), all.data(), all.size(), sparclInt64, sparclSum, mask, comm, nullptr);
+  (void)sparclMaskDestroy(mask);
+  by_rank.clear();
+  for (auto at = all.begin(); at != all.end(); at += static_cast<std::ptrdiff_t>(count))
+    by_rank.emplace_back(at, at + static_cast<std::ptrdiff_t>(count));
+  return result;
+}
+
+std::unique_ptr<Flight> make_flight(const Step& step, int rank, int ranks, Holdings& held, Deviation deviation) {
   Step own = step;
   if (deviation == Deviation::kOperation) own.kind = step.kind == StepKind::kSparse ? StepKind::kDelta : StepKind::kSparse;
   switch (own.kind) {
     case StepKind::kDelta:
-      return std::make_unique<DeltaFlight>(own, rank, ranks, array, deviation);
+      return std::make_unique<DeltaFlight>(own, rank, ranks, held.array, deviation);
     case StepKind::kUpdate:
-      return std::make_unique<UpdateFlight>(own, rank, ranks, model, deviation);
+      return std::make_unique<UpdateFlight>(own, rank, ranks, held.model, deviation);
     case StepKind::kMasked:
       return std::make_unique<MaskedFlight>(own, rank, ranks, deviation);
+    case StepKind::kSparseSum:
+      return std::make_unique<SparseSumFlight>(own, rank, ranks, deviation);
+    case StepKind::kTopK:
+      return std::make_unique<TopKFlight>(own, rank, ranks, held.residuals, deviation);
     case StepKind::kSparse:
       break;
   }

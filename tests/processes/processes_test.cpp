@@ -48,9 +48,10 @@ constexpr std::array kPlaces{
     Place{"broadcast.before_vote", 8, nullptr},
     Place{"broadcast.before_commit", 8, nullptr},
     Place{"broadcast.committed", 8, nullptr},
-    Place{"allreduce.begin", 4, nullptr},
-    Place{"allreduce.agreed", 4, nullptr},
-    Place{"allreduce.reduced", 4, nullptr},
+    Place{"allreduce.begin", 6, nullptr},
+    Place{"allreduce.agreed", 6, nullptr},
+    Place{"allreduce.selected", 2, nullptr},
+    Place{"allreduce.reduced", 6, nullptr},
     Place{"update.early_write", 10, "early"},
     Place{"update.staged_write", 10, "staged"},
     Place{"destroy.begin", 1, nullptr},
@@ -235,9 +236,8 @@ TEST_P(Processes, Mismatch) {
     const StepKind kind = make_series(seed, plan.ranks, plan.steps)[static_cast<std::size_t>(at)].kind;
     constexpr std::array kWhats{"root", "operation", "datatype", "count"};
     std::string what = kWhats[seed % kWhats.size()];
-    const bool has_root = kind != StepKind::kMasked;
-    if (what == "root" && !has_root) what = "operation";
-    if (what == "count" && kind != StepKind::kDelta) what = has_root ? "root" : "datatype";
+    if (what == "root" && !has_root(kind)) what = "operation";
+    if (what == "count" && kind != StepKind::kDelta) what = has_root(kind) ? "root" : "datatype";
     if (what == "datatype" && kind == StepKind::kUpdate) what = "operation";
     plan.acts[culprit] = fmt::format("{}:{}", what, at);
     RankParty party(plan);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -52,10 +53,6 @@ struct Act {
   }
 };
 
-bool poisons(sparclResult_t result) {
-  return result == sparclSystemError || result == sparclRemoteError || result == sparclTimeout;
-}
-
 class RankProgram {
  public:
   RankProgram()
@@ -63,8 +60,9 @@ class RankProgram {
         ranks_(start_.size()),
         series_(std::strtoull(variable("SERIES", "1").c_str(), nullptr, 10)),
         shrinks_(variable("SHRINK", "no") == "yes"),
-        exits_(variable("EXITS", "no") == "yes") {
-    make_models();
+        exits_(variable("EXITS", "no") == "yes"),
+        residuals_(series_, std::max(ranks_, 1)) {
+    held_.emplace(series_, residuals_);
     const std::string act = variable("ACT", "");
     if (const std::size_t colon = act.find(':'); colon != std::string::npos)
       act_ = {act.substr(0, colon), std::atoi(act.c_str() + colon + 1)};
@@ -96,11 +94,6 @@ class RankProgram {
     return result == sparclSuccess;
   }
 
-  void make_models() {
-    array_.emplace(StepKind::kDelta, series_);
-    model_.emplace(StepKind::kUpdate, series_);
-  }
-
   void run_series() {
     const std::vector<Step> steps = make_series(series_, ranks_, std::atoi(variable("STEPS", "8").c_str()));
     for (std::size_t first = 0; first < steps.size() && !over_;) {
@@ -110,7 +103,7 @@ class RankProgram {
     }
   }
 
-  // What the survivors hold may differ by the call that failed: they begin anew.
+  // What the survivors hold may differ by the call that failed: they begin anew. What they have not sent goes on.
   bool shrink() {
     const double begin = seconds_now();
     sparclComm_t survivors = nullptr;
@@ -123,10 +116,10 @@ class RankProgram {
       (void)sparclCommCount(comm_, &ranks_);
       ++epoch_;
       series_ += 1000;
-      make_models();
+      held_.emplace(series_, residuals_);
       act_ = {};
-      over_ = false;
-      poisoned_ = sparclSuccess;
+      poisoned_ = residuals_.meet_again(comm_, rank_, ranks_);
+      over_ = poisoned_ != sparclSuccess;
     }
     say({{"event", "shrink"},
          {"code", result},
@@ -167,7 +160,7 @@ class RankProgram {
         break;  // what is in flight has ended by the abort
       }
       say({{"event", "begin"}, {"step", number}, {"kind", name_of(steps[i].kind)}, {"root", steps[i].root}});
-      flights.push_back(make_flight(steps[i], rank_, ranks_, *array_, *model_, act_.deviation_at(number)));
+      flights.push_back(make_flight(steps[i], rank_, ranks_, *held_, act_.deviation_at(number)));
       if (!steps[i].nonblocking) {
         const sparclResult_t result = flights[i]->call(comm_, nullptr);
         sparclReport_t report = SPARCL_REPORT_INITIALIZER;
@@ -207,7 +200,7 @@ class RankProgram {
             double begin) {
     const double seconds = seconds_now() - begin;
     const std::uint64_t hash = flight.hash();
-    const Holds holds = flight.judge(result == sparclSuccess);
+    const Holds holds = flight.judge(result);
     const bool is_right = holds == Holds::kBoth || (report.applied != 0 ? holds == Holds::kNew : holds == Holds::kOld);
     const bool is_told = (result == sparclSuccess) == (report.applied != 0) && (result == sparclSuccess || !error.empty());
     wrong_ = wrong_ || !is_right || !is_told;
@@ -231,7 +224,7 @@ class RankProgram {
   void check_poisoned() {
     const double begin = seconds_now();
     const Step step{StepKind::kDelta, 0, false, 0.1, 1};
-    const std::unique_ptr<Flight> flight = make_flight(step, rank_, ranks_, *array_, *model_, Deviation::kNone);
+    const std::unique_ptr<Flight> flight = make_flight(step, rank_, ranks_, *held_, Deviation::kNone);
     const sparclResult_t again = flight->call(comm_, nullptr);
     sparclResult_t known = sparclSuccess;
     (void)sparclCommGetAsyncError(comm_, &known);
@@ -261,7 +254,8 @@ class RankProgram {
   bool shrinks_, exits_;
   int epoch_ = 0;  // how often it has shrunk
   Act act_;
-  std::optional<Model> array_, model_;
+  Residuals residuals_;
+  std::optional<Holdings> held_;
   std::vector<std::unique_ptr<Flight>> flights_;  // of the last steps: their buffers outlive the communicator
   sparclComm_t comm_ = nullptr;
   bool over_ = false;

@@ -47,7 +47,8 @@ class Shrink : public Processes {
   }
 };
 
-constexpr std::array kFirstPlaces{"broadcast.begin", "broadcast.agreed", "broadcast.before_vote", "broadcast.committed"};
+constexpr std::array kFirstPlaces{"broadcast.begin",  "broadcast.agreed",   "broadcast.before_vote", "broadcast.committed",
+                                  "allreduce.agreed", "allreduce.selected", "allreduce.reduced"};
 constexpr std::array kSecondPlaces{"shrink.voted", "shrink.decided",   "shrink.told",
                                    "shrink.met",   "shrink.connected", "broadcast.agreed"};
 

@@ -36,7 +36,7 @@ std::size_t bytes_of(sparclDataType_t datatype) {
 }
 
 const char* name_of(StepKind kind) {
-  constexpr std::array kNames{"delta", "update", "sparse", "masked"};
+  constexpr std::array kNames{"delta", "update", "sparse", "masked", "sparse sum", "top-k"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -96,11 +96,34 @@ std::vector<std::int64_t> masked_values(const Step& step, int rank) {
   return values;
 }
 
+SumContent sum_content(const Step& step, int rank) {
+  SeededRandom random(mix64(step.seed ^ static_cast<std::uint64_t>(rank + 1)));
+  SumContent content;
+  const auto gap = static_cast<std::uint64_t>(2 / (step.share + 0.001));
+  for (std::uint64_t i = random.below(gap); i < kSumCount; i += 1 + random.below(gap)) {
+    content.indices.push_back(i);
+    content.values.push_back(static_cast<std::int64_t>(random.next()));  // sums modulo 2^64
+  }
+  return content;
+}
+
+std::uint64_t top_k_count(std::uint64_t series) {
+  SeededRandom random = random_of(series, 400);
+  return pick(kCounts, random);
+}
+
+std::vector<std::int64_t> top_k_values(const Step& step, int rank, std::uint64_t count) {
+  SeededRandom random(mix64(step.seed ^ static_cast<std::uint64_t>(rank + 1)));
+  std::vector<std::int64_t> values(count);
+  for (std::int64_t& value : values) value = static_cast<std::int64_t>(random.next());  // sums modulo 2^64
+  return values;
+}
+
 std::vector<Step> make_series(std::uint64_t series, int ranks, int steps) {
   SeededRandom random = random_of(series, 300);
   std::vector<Step> all(static_cast<std::size_t>(steps));
   for (Step& step : all) {
-    step.kind = static_cast<StepKind>(random.below(4));
+    step.kind = static_cast<StepKind>(random.below(6));
     step.root = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
     step.nonblocking = random.chance(0.5);
     constexpr std::array kShares{0.0, 0.01, 0.1, 0.9};

@@ -12,7 +12,8 @@ namespace sparcl::test {
 
 using ByteList = std::vector<unsigned char>;
 
-enum class StepKind : std::uint8_t { kDelta, kUpdate, kSparse, kMasked };
+enum class StepKind : std::uint8_t { kDelta, kUpdate, kSparse, kMasked, kSparseSum, kTopK };
+constexpr bool has_root(StepKind kind) { return kind < StepKind::kMasked; }
 
 struct Step {
   StepKind kind = StepKind::kDelta;
@@ -50,6 +51,18 @@ struct MaskedContent {
 };
 MaskedContent masked_content(const Step& step);
 std::vector<std::int64_t> masked_values(const Step& step, int rank);
+
+// What a rank gives to a sum of sparse vectors; indices ascend.
+constexpr std::uint64_t kSumCount = 60'000;
+struct SumContent {
+  std::vector<std::uint64_t> indices;
+  std::vector<std::int64_t> values;
+};
+SumContent sum_content(const Step& step, int rank);
+
+// The array of a series' top-k calls, and what a rank gives to one of them.
+std::uint64_t top_k_count(std::uint64_t series);
+std::vector<std::int64_t> top_k_values(const Step& step, int rank, std::uint64_t count);
 
 std::vector<Step> make_series(std::uint64_t series, int ranks, int steps);
 
