@@ -94,6 +94,30 @@ TEST(AllReduceTopKApi, AFeedbackInFlightIsNotFree) {
   EXPECT_THAT(results, Each(sparclSuccess));
 }
 
+TEST(AllReduceTopKApi, ASecondCallWithAFeedbackInFlightIsRefusedByAll) {
+  ThreadRanks party(2);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  const auto results = party.run([](int rank, sparclComm_t comm) {
+    std::vector<float> values(1'000, 1.0f), first(1'000), second(1'000, 7.0f);
+    Feedback own(values.size(), sparclFloat32), other(values.size(), sparclFloat32);
+    sparclRequest_t requests[2] = {};
+    const sparclFeedback_t again = rank == 0 ? own.get() : other.get();
+    EXPECT_EQ(sparclIAllReduceTopK(values.data(), first.data(), values.size(), 10, sparclFloat32, sparclSum, own.get(), comm,
+                                   &requests[0]),
+              sparclSuccess);
+    EXPECT_EQ(
+        sparclIAllReduceTopK(values.data(), second.data(), values.size(), 10, sparclFloat32, sparclSum, again, comm, &requests[1]),
+        sparclSuccess);
+    EXPECT_EQ(sparclWait(&requests[1], nullptr), sparclInvalidUsage);
+    EXPECT_THAT(sparclGetLastError(comm), HasSubstr("a call with this feedback is in flight"));
+    EXPECT_EQ(second, std::vector<float>(1'000, 7.0f));
+    EXPECT_EQ(sparclWait(&requests[0], nullptr), sparclSuccess);
+    EXPECT_EQ(std::count(first.begin(), first.end(), 2.0f), 10);
+    return sparclAllReduceTopK(values.data(), values.data(), values.size(), 10, sparclFloat32, sparclSum, own.get(), comm, nullptr);
+  });
+  EXPECT_THAT(results, Each(sparclSuccess));
+}
+
 TEST(AllReduceTopKApi, InCpp) {
   std::vector<Comm> comms = Comm::local(2);
   std::vector<std::thread> threads;
