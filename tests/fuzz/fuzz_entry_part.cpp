@@ -8,6 +8,7 @@
 #include "collectives/sparse_sum/part_sum.hpp"
 #include "collectives/top_k/support.hpp"
 #include "kernels/kernel_set.hpp"
+#include "src/base/buffer_pool.hpp"
 #include "src/base/bytes.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
@@ -25,8 +26,9 @@ constexpr std::array kKinds{Kind{DataType::kFloat32, kernels::ReduceOp::kSum}, K
                             Kind{DataType::kBfloat16, kernels::ReduceOp::kMax}, Kind{DataType::kInt64, kernels::ReduceOp::kProd},
                             Kind{DataType::kInt8, kernels::ReduceOp::kMin}};
 constexpr std::array kLog2s{12u, 13u, 16u};
+constexpr std::array kShareLog2s{4u, 6u};
 constexpr std::size_t kParts = 3;
-constexpr std::size_t kChoices = 4;  // bytes in front of the parts
+constexpr std::size_t kChoices = 5;  // bytes in front of the parts
 
 // What an input says about its parts. Each part goes into memory of its own, where reading behind it shows.
 struct Scene {
@@ -36,6 +38,7 @@ struct Scene {
     run.block_log2 = kLog2s[choices.below(kLog2s.size())];
     run.first = choices.below(40);
     run.blocks = 1 + choices.below(20);
+    run.position_share_log2 = kShareLog2s[choices.below(kShareLog2s.size())];
     std::span<const std::byte> rest = choices.rest();
     while (parts.size() < kParts) {
       const std::size_t says =
@@ -58,7 +61,7 @@ const kernels::KernelSet& kernels_of(std::size_t which) {
 }
 
 void look_at(const Bytes& bytes, const BlockRun& run, std::size_t value_bytes, const kernels::KernelSet& kernels) {
-  std::optional<PartView> view = PartView::read(bytes, run, value_bytes);
+  std::optional<PartView> view = PartView::read(kernels, bytes, run, value_bytes);
   if (!view) return;
   std::vector<std::uint16_t> scratch(run.block_elements() + kernels::kEntrySlack);
   std::size_t entries = 0, blocks = 0;
@@ -95,7 +98,7 @@ void sum_up(const Scene& scene, collectives::PartValues in, collectives::Determi
       continue;
     }
     const std::size_t value_bytes = collectives::part_value_bytes(kernels, scene.kind.type, in);
-    require(PartView::read(result->bytes(), scene.run, value_bytes).has_value(), "a sum is a part");
+    require(PartView::read(kernels, result->bytes(), scene.run, value_bytes).has_value(), "a sum is a part");
   }
 }
 
@@ -135,8 +138,8 @@ void run(std::span<const std::byte> input) {
 // Three parts of one kind: `each` entries a rank, so dense that blocks become bitmaps where `step` is small.
 Bytes seed_of(std::size_t kind, std::size_t log2, unsigned first, unsigned blocks, std::size_t each, std::uint64_t step) {
   Bytes seed{static_cast<std::byte>(kind), static_cast<std::byte>(log2), static_cast<std::byte>(first),
-             static_cast<std::byte>(blocks - 1)};
-  const BlockRun run{first, blocks, kLog2s[log2]};
+             static_cast<std::byte>(blocks - 1), static_cast<std::byte>(kind % 2)};
+  const BlockRun run{first, blocks, kLog2s[log2], kShareLog2s[kind % 2]};
   const std::size_t width = element_bytes(kKinds[kind].type);
   BufferPool buffers(0);
   for (std::uint64_t rank = 0; rank < kParts; ++rank) {
