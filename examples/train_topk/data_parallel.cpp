@@ -49,19 +49,22 @@ StepFigures DataParallel::step(int step) {
   figures.loss = mean_of_ranks(loss);  // the ranks meet here, so that the exchange's time has no waiting for the slowest
 
   clip_norm(gradient_, kNormLimit);
+  // Scaled before the exchange: what is sent late counts with the rate of its own step (EF-SGD, Karimireddy et al., ICML 2019).
+  const float rate = scheduled_rate(settings_.rate, step, kWarmupSteps, settings_.steps);
+  for (float& value : gradient_) value *= rate;
   if (is_corrected_) momentum_.apply(gradient_);
 
   const double exchange_begin = now();
   figures.report = exchange_.mean(gradient_, step, mean_);
   figures.seconds = now() - exchange_begin;
   if (is_corrected_) {
-    momentum_.restart(mean_);
+    momentum_.slow_down(mean_);
   } else {
-    clip_norm(mean_, kNormLimit);  // of what a mask sends late, which is many steps' gradients at once; the others are not longer
+    // For masks with feedback, which send many steps' gradients at once; what the others send is not longer.
+    clip_norm(mean_, kNormLimit * rate);
     momentum_.apply(mean_);
   }
-  const float rate = scheduled_rate(settings_.rate, step, kWarmupSteps, settings_.steps);
-  for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i] -= rate * mean_[i];
+  for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i] -= mean_[i];
   figures.step_seconds = now() - begin;
   return figures;
 }

@@ -6,6 +6,7 @@ namespace training {
 namespace {
 
 constexpr float kMomentum = 0.9F;
+constexpr float kSlowed = 0.5F;
 
 }  // namespace
 
@@ -25,9 +26,9 @@ void Momentum::apply(std::span<float> gradient) {
   }
 }
 
-void Momentum::restart(std::span<const float> sent) {
+void Momentum::slow_down(std::span<const float> sent) {
   for (std::size_t i = 0; i < velocity_.size(); ++i) {
-    if (sent[i] != 0) velocity_[i] = 0;
+    if (sent[i] != 0) velocity_[i] *= kSlowed;
   }
 }
 

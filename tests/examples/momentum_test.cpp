@@ -14,16 +14,16 @@ TEST(ClipNorm, ScalesOnlyWhatIsLonger) {
   EXPECT_FLOAT_EQ(gradient[1], 0.8F);
 }
 
-TEST(Momentum, GathersSpeedAndRestartsWhatWasSent) {
+TEST(Momentum, GathersSpeedAndSlowsDownWhatWasSent) {
   Momentum momentum(2);
   std::vector<float> gradient = {1, 1};
   momentum.apply(gradient);
   EXPECT_FLOAT_EQ(gradient[0], 1.9F);
   EXPECT_FLOAT_EQ(gradient[1], 1.9F);
-  momentum.restart(std::vector<float>{0.5F, 0});
+  momentum.slow_down(std::vector<float>{0.5F, 0});
   gradient = {1, 1};
   momentum.apply(gradient);
-  EXPECT_FLOAT_EQ(gradient[0], 1.9F);
+  EXPECT_FLOAT_EQ(gradient[0], 1 + 0.9F * 1.45F);
   EXPECT_FLOAT_EQ(gradient[1], 1 + 0.9F * 1.9F);
 }
 
