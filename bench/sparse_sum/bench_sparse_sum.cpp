@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "collectives/sparse_sum/part_code.hpp"
 #include "collectives/sparse_sum/part_sum.hpp"
 #include "src/base/buffer_pool.hpp"
 
@@ -63,6 +64,26 @@ void pack(benchmark::State& state) {
   per_entry(state, rank.indices.size());
 }
 
+// As parts travel over slow links; bytes/entry: of the message, values and all.
+void code(benchmark::State& state) {
+  const Rank& rank = ranks_of(1, state.range(1)).front();
+  PartCoder coder(body());
+  std::size_t bytes = 0;
+  for (auto _ : state) bytes = coder.code(buffers(), rank.part.bytes(), {kRun, 4, false}).value_or(rank.part).size();
+  per_entry(state, rank.indices.size());
+  state.counters["bytes/entry"] = static_cast<double>(bytes) / static_cast<double>(rank.indices.size());
+}
+
+void expand(benchmark::State& state) {
+  const Rank& rank = ranks_of(1, state.range(1)).front();
+  PartCoder coder(body());
+  const PartShape shape{kRun, 4, false};
+  const std::optional<Buffer> message = coder.code(buffers(), rank.part.bytes(), shape);
+  if (!message) return state.SkipWithError("coding saves nothing");
+  for (auto _ : state) benchmark::DoNotOptimize(coder.expand(buffers(), message->bytes(), shape, UINT64_MAX)->data());
+  per_entry(state, rank.indices.size());
+}
+
 template <Determinism kLevel>
 void sum(benchmark::State& state) {
   const std::vector<Rank>& ranks = ranks_of(state.range(0), state.range(1));
@@ -87,6 +108,8 @@ void densities(benchmark::internal::Benchmark* bench) {
 }
 
 BENCHMARK(pack)->Apply(densities);
+BENCHMARK(code)->Apply(densities);
+BENCHMARK(expand)->Apply(densities);
 BENCHMARK(sum<Determinism::kRuns>)->Apply(arguments);
 BENCHMARK(sum<Determinism::kCanonical>)->Apply(arguments);
 

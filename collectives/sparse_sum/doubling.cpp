@@ -63,6 +63,7 @@ Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic
   const std::size_t value_bytes = part_value_bytes(kernels, call.kind.datatype, call.out);
   const std::size_t width = part_value_bytes(kernels, call.kind.datatype, PartValues::kAccumulators);
   const BlockRun run = whole_run(comm, call);
+  const PartShape shape{run, width, false};
   PartMessages messages(comm, call.number, traffic);
 
   const Buffer own =
@@ -78,9 +79,9 @@ Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic
     const auto theirs = static_cast<std::uint64_t>(rank < split.middle ? split.end - split.middle : split.middle - split.begin);
     const std::uint64_t most_entries = call.most_entries > UINT64_MAX / theirs ? UINT64_MAX : call.most_entries * theirs;
     const std::uint64_t most_bytes = most_part_bytes(run, most_entries, width);
-    PartMessages::Arrival arrival = messages.receive(partners.from, kPartLane, most_bytes);
-    for (const int to : partners.to) messages.send(to, kPartLane, held);
-    Task waiting = messages.wait(arrival, most_bytes, "entries to be summed");
+    PartMessages::Arrival arrival = messages.receive(partners.from, kPartLane, shape, most_bytes);
+    for (const int to : partners.to) messages.send(to, kPartLane, held, shape);
+    Task waiting = messages.wait(arrival, "entries to be summed");
     const Status alive = co_await waiting;
     if (!alive.ok()) co_return alive;
     const bool is_lower = rank < split.middle;

@@ -98,6 +98,7 @@ Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, cons
     rest = rest.subspan(entries);
     to += entries * sizeof(std::uint16_t);
   }
+  std::memset(to, 0, static_cast<std::size_t>(part.data() + values_at - to));
   if (!indices.empty()) std::memcpy(part.data() + values_at, values, indices.size() * value_bytes);
   return close_part(part, heads, indices.size(), values_at, value_bytes);
 }

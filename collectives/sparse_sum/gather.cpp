@@ -20,21 +20,22 @@ Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& 
   const std::size_t value_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, call.in);
   const BlockRun run = whole_run(comm, call);
   const std::uint64_t most_bytes = most_part_bytes(run, call.most_entries, value_bytes);
+  const PartShape shape{run, value_bytes, call.values_are_scaled};
   PartMessages messages(comm, call.number, traffic);
 
   std::vector<PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
   for (int step = 1; step < ranks; ++step) {
     const int peer = (rank + ranks - step) % ranks;
-    arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kPartLane, most_bytes);
+    arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kPartLane, shape, most_bytes);
   }
   arrivals[static_cast<std::size_t>(rank)].part = pack_part(comm, run, call.indices, call.values, value_bytes, traffic);
   for (int step = 1; step < ranks; ++step)
-    messages.send((rank + step) % ranks, kPartLane, arrivals[static_cast<std::size_t>(rank)].part);
+    messages.send((rank + step) % ranks, kPartLane, arrivals[static_cast<std::size_t>(rank)].part, shape);
 
   std::vector<std::span<const std::byte>> parts;
   for (PartMessages::Arrival& arrival : arrivals) {
     if (arrival.peer >= 0) {
-      Task waiting = messages.wait(arrival, most_bytes, "entries to be summed");
+      Task waiting = messages.wait(arrival, "entries to be summed");
       const Status alive = co_await waiting;
       if (!alive.ok()) co_return alive;
     }

@@ -5,15 +5,27 @@
 
 namespace sparcl::collectives {
 
-void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part) {
-  traffic_.bytes_sent += part.size();
-  if (const Buffer place = lent(window_, peer, part); place.size() != part.size())
+void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part, const PartShape& shape) {
+  if (const Buffer place = lent(window_, peer, part); place.size() != part.size()) {
+    traffic_.bytes_sent += part.size();
     return note_sent(engine_.send(peer, {number_, lane}, place));
-  const std::size_t front = std::min<std::size_t>(part.size(), kFrontBytes);
-  note_sent(engine_.send(peer, {number_, lane}, part.slice(0, front)));
+  }
+  const Buffer message = codes_ ? message_of(part, shape) : part;
+  traffic_.bytes_sent += message.size();
+  const std::size_t front = std::min<std::size_t>(message.size(), kFrontBytes);
+  note_sent(engine_.send(peer, {number_, lane}, message.slice(0, front)));
   const auto rest = static_cast<std::uint8_t>(lane + 1);
-  for (std::size_t at = front; at < part.size(); at += kPieceBytes)
-    note_sent(engine_.send(peer, {number_, rest}, part.slice(at, std::min<std::size_t>(kPieceBytes, part.size() - at))));
+  for (std::size_t at = front; at < message.size(); at += kPieceBytes)
+    note_sent(engine_.send(peer, {number_, rest}, message.slice(at, std::min<std::size_t>(kPieceBytes, message.size() - at))));
+}
+
+// One part often goes to many.
+const Buffer& PartMessages::message_of(const Buffer& part, const PartShape& shape) {
+  if (part_.size() != part.size() || part_.data() != part.data()) {
+    part_ = part;
+    message_ = coder_.code(buffers_, part.bytes(), shape).value_or(part);
+  }
+  return message_;
 }
 
 void PartMessages::note_sent(OperationRef operation) {
@@ -23,45 +35,54 @@ void PartMessages::note_sent(OperationRef operation) {
   sweep_at_ = std::max<std::size_t>(256, 2 * sent_.size());
 }
 
-PartMessages::Arrival PartMessages::receive(int peer, std::uint8_t lane, std::uint64_t most_bytes) {
+PartMessages::Arrival PartMessages::receive(int peer, std::uint8_t lane, const PartShape& shape, std::uint64_t most_bytes) {
   const auto front = static_cast<std::size_t>(std::min(most_bytes, kFrontBytes));
-  return {peer, lane, engine_.receive(peer, {number_, lane}, buffers_.take(front)), {}};
+  return {peer, lane, shape, most_bytes, engine_.receive(peer, {number_, lane}, buffers_.take(front)), {}};
 }
 
-Task PartMessages::wait(Arrival& arrival, std::uint64_t most_bytes, const char* purpose) {
+Task PartMessages::wait(Arrival& arrival, const char* purpose) {
   Status alive = co_await engine_.wait(arrival.front, purpose);
   if (!alive.ok()) co_return alive;
   const Operation& front = *arrival.front;
   if (is_place(front.buffer.bytes().first(front.bytes))) {
     std::optional<Buffer> part = borrowed(window_, arrival.peer, front.buffer.bytes().first(front.bytes));
-    if (!part || part->size() < kPartHeadBytes || part->size() > most_bytes) co_return refuse(arrival.peer);
+    if (!part || part->size() < kPartHeadBytes || part->size() > arrival.most_bytes) co_return refuse(arrival.peer);
     traffic_.bytes_received += part->size();
     arrival.part = std::move(*part);
     co_return Status();
   }
-  const std::uint64_t bytes = front.bytes >= kPartHeadBytes ? part_bytes(front.buffer.data()) : 0;
-  if (bytes < kPartHeadBytes || bytes > most_bytes || front.bytes != std::min(bytes, kFrontBytes)) co_return refuse(arrival.peer);
+  const std::uint64_t bytes = front.bytes >= kPartHeadBytes ? part_bytes(front.buffer.data()) & ~kCodedPart : 0;
+  if (bytes < kPartHeadBytes || bytes > arrival.most_bytes || front.bytes != std::min(bytes, kFrontBytes))
+    co_return refuse(arrival.peer);
   traffic_.bytes_received += bytes;
-  if (bytes == front.bytes) {
-    arrival.part = front.buffer.slice(0, bytes);
-    co_return Status();
-  }
-  arrival.part = buffers_.take(bytes);
-  std::memcpy(arrival.part.data(), front.buffer.data(), front.bytes);
+  if (bytes == front.bytes) co_return take_message(arrival, front.buffer.slice(0, bytes));
+  const Buffer message = buffers_.take(bytes);
+  std::memcpy(message.data(), front.buffer.data(), front.bytes);
   std::vector<OperationRef> pieces;
   const Channel rest{number_, static_cast<std::uint8_t>(arrival.lane + 1)};
   for (std::uint64_t at = front.bytes; at < bytes; at += kPieceBytes)
-    pieces.push_back(engine_.receive(arrival.peer, rest, arrival.part.slice(at, std::min(kPieceBytes, bytes - at))));
+    pieces.push_back(engine_.receive(arrival.peer, rest, message.slice(at, std::min(kPieceBytes, bytes - at))));
   for (const OperationRef& piece : pieces) {
     alive = co_await engine_.wait(piece, purpose);
     if (!alive.ok()) co_return alive;
     if (piece->bytes != piece->buffer.size()) co_return refuse(arrival.peer);
   }
-  co_return Status();
+  co_return take_message(arrival, message);
+}
+
+Status PartMessages::take_message(Arrival& arrival, const Buffer& message) {
+  if ((part_bytes(message.data()) & kCodedPart) == 0) {
+    arrival.part = message;
+    return Status();
+  }
+  std::optional<Buffer> part = coder_.expand(buffers_, message.bytes(), arrival.shape, arrival.most_bytes);
+  if (!part) return refuse(arrival.peer);
+  arrival.part = std::move(*part);
+  return Status();
 }
 
 Status PartMessages::refuse(int peer) {
-  engine_.fail(Status(Code::kSystemError, "a part of a sparse sum is not as large as it says"), peer);
+  engine_.fail(Status(Code::kSystemError, "a message of a sparse sum is no part of it, or larger than it may be"), peer);
   return engine_.health();
 }
 

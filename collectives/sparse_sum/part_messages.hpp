@@ -1,6 +1,6 @@
 #pragma once
 // Parts as messages: nobody knows before how large another's is. What is small travels whole; of a larger part the front goes first
-// and says how much follows.
+// and says how much follows. Where links are slow a part is coded (part_code.hpp); inside a node its place is told.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,29 +8,37 @@
 
 #include "collectives/comm_context.hpp"
 #include "collectives/engine/lending.hpp"
-#include "collectives/sparse_sum/entry_part.hpp"
+#include "collectives/sparse_sum/part_code.hpp"
 
 namespace sparcl::collectives {
 
 class PartMessages {
  public:
   PartMessages(const CommContext& comm, std::uint32_t number, Traffic& traffic)
-      : engine_(*comm.engine), buffers_(*comm.buffers), window_(comm.window.get()), number_(number), traffic_(traffic) {}
+      : engine_(*comm.engine),
+        buffers_(*comm.buffers),
+        window_(comm.window.get()),
+        number_(number),
+        traffic_(traffic),
+        coder_(*comm.kernels),
+        codes_(comm.codes_entries()) {}
 
   // lane: another one for each kind of part; the rest of large ones takes lane + 1.
-  void send(int peer, std::uint8_t lane, const Buffer& part);
+  void send(int peer, std::uint8_t lane, const Buffer& part, const PartShape& shape);
 
   struct Arrival {
     int peer = -1;
     std::uint8_t lane = 0;
+    PartShape shape;
+    std::uint64_t most_bytes = 0;  // of the part
     OperationRef front;
     Buffer part;  // once it has arrived
   };
-  Arrival receive(int peer, std::uint8_t lane, std::uint64_t most_bytes);
+  Arrival receive(int peer, std::uint8_t lane, const PartShape& shape, std::uint64_t most_bytes);
 
-  // Until `arrival` has its part. Those of one peer and lane in the order in which they were posted. Poisons the comm where a part
-  // has more than most_bytes. purpose: for error texts.
-  Task wait(Arrival& arrival, std::uint64_t most_bytes, const char* purpose);
+  // Until `arrival` has its part. Those of one peer and lane in the order in which they were posted. Poisons the comm where what
+  // came is no part, or a larger one. purpose: for error texts.
+  Task wait(Arrival& arrival, const char* purpose);
 
   // Until all that was sent is taken.
   Task wait_sent();
@@ -39,7 +47,9 @@ class PartMessages {
   static constexpr std::uint64_t kFrontBytes = 256 << 10;  // heuristic: as the segments of dense sums
   static constexpr std::uint64_t kPieceBytes = 64 << 20;   // of what follows; far below what a message may have
 
+  const Buffer& message_of(const Buffer& part, const PartShape& shape);
   void note_sent(OperationRef operation);
+  Status take_message(Arrival& arrival, const Buffer& message);
   Status refuse(int peer);
 
   Engine& engine_;
@@ -49,6 +59,9 @@ class PartMessages {
   Traffic& traffic_;
   std::vector<OperationRef> sent_;
   std::size_t sweep_at_ = 256;
+  PartCoder coder_;
+  bool codes_;
+  Buffer part_, message_;  // the last that was sent, and as what
 };
 
 }  // namespace sparcl::collectives

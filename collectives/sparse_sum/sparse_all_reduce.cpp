@@ -126,12 +126,13 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   sum.in =
       extents.has_duplicates && rounds_once(call.kind.datatype, *comm.kernels) ? PartValues::kAccumulators : PartValues::kElements;
   if (sum.in == PartValues::kAccumulators && !entries.has_duplicates()) entries.widen(call.kind.datatype, *comm.kernels);
-  const SumShape shape{ranks,
-                       call.count,
-                       extents.most_entries,
-                       part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
-                       static_cast<double>(extents.union_share) / kWholeUnion,
-                       std::uint64_t{extents.least_scratch_mib} << 20};
+  SumShape shape{ranks,
+                 call.count,
+                 extents.most_entries,
+                 part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
+                 static_cast<double>(extents.union_share) / kWholeUnion,
+                 std::uint64_t{extents.least_scratch_mib} << 20};
+  if (comm.codes_entries()) shape.place_bytes = coded_place_bytes(static_cast<double>(extents.most_entries), call.count);
   OutputArrays output(call, *comm.kernels, union_fits(extents, call.count, ranks), shape.union_of(ranks));
   sum.indices = entries.indices();
   sum.values = entries.values();

@@ -54,12 +54,17 @@ SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Deter
   return best.row != nullptr ? best : smallest;
 }
 
+double coded_place_bytes(double entries, std::uint64_t count) {
+  const double density = count > 0 ? entries / static_cast<double>(count) : 0;
+  if (density <= 0 || density >= 1) return 0;
+  return (-std::log2(density) - (1 - density) / density * std::log2(1 - density)) / 8;
+}
+
 std::uint64_t exact_sum_bytes(const SumShape& shape, std::uint64_t own, std::uint64_t all) {
   if (shape.ranks == 1) return 0;
   const double p = shape.ranks, entries = static_cast<double>(own) + static_cast<double>(all) * std::max(0.0, p - 2) / p;
-  const double density = shape.count > 0 ? static_cast<double>(all) / static_cast<double>(shape.count) : 0;
-  const double place_bits = density > 0 && density < 1 ? -std::log2(density) - (1 - density) / density * std::log2(1 - density) : 0;
-  return static_cast<std::uint64_t>(entries * (static_cast<double>(shape.value_bytes) + place_bits / 8));
+  const double place_bytes = coded_place_bytes(static_cast<double>(all), shape.count);
+  return static_cast<std::uint64_t>(entries * (static_cast<double>(shape.value_bytes) + place_bytes));
 }
 
 unsigned block_log2_for(std::uint64_t count, int ranks) {

@@ -27,6 +27,7 @@ struct SparseSumCall {
   const std::byte* values = nullptr;
   PartValues in = PartValues::kElements;   // what they are, on all ranks
   PartValues out = PartValues::kElements;  // what the result's are to be; means are of elements only
+  bool values_are_scaled = false;          // float32 that scaled 8 bits hold: they travel as these over slow links
   std::uint64_t count = 0;
   SumKind kind;
   std::uint64_t most_entries = 0;  // that a rank has
@@ -42,6 +43,7 @@ struct SumShape {
   std::size_t value_bytes = 4;
   double union_share = 1;  // LearnedUnion's
   std::uint64_t most_scratch_bytes = UINT64_MAX;
+  double place_bytes = 2;  // coded_place_bytes() where entries are coded
 
   // The entries that so many ranks have together: as chance has it, or rather as the last call had it.
   double union_of(double ranks_together) const;
@@ -50,8 +52,11 @@ struct SumShape {
   double share_of(std::uint64_t found) const;
   // Times that an entry is merged on its way through the tree over ranks.
   double tree_depth() const { return ranks > 2 ? std::ceil(std::log2(ranks)) : 1; }
-  double entry_bytes() const { return static_cast<double>(value_bytes) + 2; }
+  double entry_bytes() const { return static_cast<double>(value_bytes) + place_bytes; }
 };
+
+// The entropy of where `entries` of so many elements lie, an entry.
+double coded_place_bytes(double entries, std::uint64_t count);
 
 struct SparseSumRow {
   const char* name;

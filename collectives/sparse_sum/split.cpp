@@ -56,15 +56,16 @@ class SplitExchange {
     slot.sums.assign(static_cast<std::size_t>(ranks_), {});
     for (int step = 1; step < ranks_; ++step) {
       const int peer = (rank_ + ranks_ - step) % ranks_;
-      slot.contributions[static_cast<std::size_t>(peer)] = messages_.receive(peer, kPartLane, most_contribution(g));
-      slot.sums[static_cast<std::size_t>(peer)] = messages_.receive(peer, kSumLane, most_sum(peer, g));
+      slot.contributions[static_cast<std::size_t>(peer)] =
+          messages_.receive(peer, kPartLane, contribution_shape(rank_, g), most_contribution(g));
+      slot.sums[static_cast<std::size_t>(peer)] = messages_.receive(peer, kSumLane, sum_shape(peer, g), most_sum(peer, g));
     }
     for (int owner = 0; owner < ranks_; ++owner) {
       const Buffer part = take_part(run_of(owner, g));
       if (owner == rank_) {
         slot.own = part;
       } else {
-        messages_.send(owner, kPartLane, part);
+        messages_.send(owner, kPartLane, part, contribution_shape(owner, g));
       }
     }
   }
@@ -72,7 +73,7 @@ class SplitExchange {
   Task wait_contributions(std::uint64_t g) {
     for (PartMessages::Arrival& arrival : slots_[g % slots_.size()].contributions) {
       if (arrival.peer < 0) continue;
-      Task waiting = messages_.wait(arrival, most_contribution(g), "entries to be summed");
+      Task waiting = messages_.wait(arrival, "entries to be summed");
       const Status alive = co_await waiting;
       if (!alive.ok()) co_return alive;
     }
@@ -87,7 +88,8 @@ class SplitExchange {
     std::optional<Buffer> sum = sum_.sum(parts, run_of(rank_, g));
     if (!sum) return refuse_part(comm_, static_cast<int>(sum_.refused()));
     slot.own = std::move(*sum);
-    for (int step = 1; step < ranks_; ++step) messages_.send((rank_ + step) % ranks_, kSumLane, slot.own);
+    const PartShape shape = sum_shape(rank_, g);
+    for (int step = 1; step < ranks_; ++step) messages_.send((rank_ + step) % ranks_, kSumLane, slot.own, shape);
     return Status();
   }
 
@@ -96,7 +98,7 @@ class SplitExchange {
     for (int owner = 0; owner < ranks_; ++owner) {
       PartMessages::Arrival& arrival = slot.sums[static_cast<std::size_t>(owner)];
       if (owner != rank_) {
-        Task waiting = messages_.wait(arrival, most_sum(owner, g), "a sum");
+        Task waiting = messages_.wait(arrival, "a sum");
         const Status alive = co_await waiting;
         if (!alive.ok()) co_return alive;
       }
@@ -123,6 +125,8 @@ class SplitExchange {
     run.blocks = std::min(groups_.blocks_per_rank, whole_.blocks - first);
     return run;
   }
+  PartShape contribution_shape(int owner, std::uint64_t g) const { return {run_of(owner, g), in_bytes_, call_.values_are_scaled}; }
+  PartShape sum_shape(int owner, std::uint64_t g) const { return {run_of(owner, g), out_bytes_, false}; }
   std::uint64_t most_contribution(std::uint64_t g) const {
     return most_part_bytes(run_of(rank_, g), call_.most_entries, in_bytes_);
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "collectives/top_k/scaled_values.hpp"
 #include "src/base/float_environment.hpp"
 #include "src/base/number.hpp"
 
@@ -22,6 +23,7 @@ struct alignas(kernels::kAccumulatorAlignment) Chunk {
 
 void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* accumulators, std::size_t count,
                    std::byte* sent) {
+  if (wire.is_scaled) return round_to_scaled(accumulators, count, sent);
   const FloatEnvironment ieee;
   const kernels::ReduceKernels& reduce = kernels.reduce_of(wire.sent);
   const std::size_t in = element_bytes(wire.accumulator), out = element_bytes(wire.sent);

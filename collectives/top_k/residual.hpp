@@ -10,10 +10,11 @@ namespace sparcl::collectives {
 
 // How a value is rounded before it is sent.
 struct WireType {
-  DataType accumulator;  // of the call's elements
-  DataType sent;         // one whose sums have these accumulators
+  DataType accumulator;    // of the call's elements
+  DataType sent;           // one whose sums have these accumulators
+  bool is_scaled = false;  // float32, rounded to 8 bits with scales (scaled_values.hpp)
 
-  bool is_exact() const { return accumulator == sent; }
+  bool is_exact() const { return accumulator == sent && !is_scaled; }
 };
 
 // sent[i]: accumulators[i], rounded. Any alignment of `sent`.

@@ -32,8 +32,9 @@ struct Plan {
 
 WireType wire_of(const TopKCall& call) {
   const DataType accumulator = kernels::accumulator_type(call.datatype);
-  const bool is_rounded = call.wire == TopKWire::kBfloat16 && accumulator == DataType::kFloat32;
-  return {accumulator, is_rounded ? DataType::kBfloat16 : call.datatype};
+  if (call.wire == TopKWire::kSameType || accumulator != DataType::kFloat32) return {accumulator, call.datatype};
+  if (call.wire == TopKWire::kBfloat16) return {accumulator, DataType::kBfloat16};
+  return {accumulator, accumulator, true};
 }
 
 Support support_of(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices) {
@@ -89,19 +90,20 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
   const BlockRun run{0, (call.count >> 16) + ((call.count & 0xffff) != 0 ? 1 : 0), 16};
   const std::uint64_t most_bytes = most_part_bytes(run, call.k, 0);
+  const PartShape shape{run, 0, false};
   PartMessages messages(comm, number, traffic);
   std::vector<PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
   for (int step = 1; step < ranks; ++step) {
     const int peer = (rank + ranks - step) % ranks;
-    arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kSupportLane, most_bytes);
+    arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kSupportLane, shape, most_bytes);
   }
   arrivals[static_cast<std::size_t>(rank)].part = write_part(comm.outgoing(), *comm.kernels, run, own, nullptr, 0);
   for (int step = 1; step < ranks; ++step)
-    messages.send((rank + step) % ranks, kSupportLane, arrivals[static_cast<std::size_t>(rank)].part);
+    messages.send((rank + step) % ranks, kSupportLane, arrivals[static_cast<std::size_t>(rank)].part, shape);
   std::vector<std::span<const std::byte>> parts;
   for (PartMessages::Arrival& arrival : arrivals) {
     if (arrival.peer >= 0) {
-      Task waiting = messages.wait(arrival, most_bytes, "what its peer selected");
+      Task waiting = messages.wait(arrival, "what its peer selected");
       const Status alive = co_await waiting;
       if (!alive.ok()) co_return alive;
     }
@@ -112,16 +114,17 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
   co_return co_await departure;
 }
 
-// What the residual gets back of what was selected: all of elements that are not kept, and what was rounded off the others.
-double returned_squares(const Plan& plan, const Selected& selected, const std::vector<bool>* is_kept) {
+// What the residual gets back of elements whose values were sent: all of those that are not kept, and what was rounded off the
+// others.
+double returned_squares(const Plan& plan, const std::byte* accumulators, const std::byte* sent, std::size_t count,
+                        const std::vector<bool>* is_kept) {
   if (plan.wire.is_exact() && is_kept == nullptr) return 0;
-  const std::size_t count = selected.indices.size(), width = plan.accumulator_bytes();
-  std::vector<std::byte> sent(count * element_bytes(plan.wire.sent)), seen(count * width);
-  round_to_wire(plan.kernels, plan.wire, selected.accumulators, count, sent.data());
-  widen_from_wire(plan.kernels, plan.wire, sent.data(), count, seen.data());
+  const std::size_t width = plan.accumulator_bytes();
+  std::vector<std::byte> seen(count * width);
+  widen_from_wire(plan.kernels, plan.wire, sent, count, seen.data());
   double squares = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const double acc = load_number(plan.wire.accumulator, selected.accumulators + i * width);
+    const double acc = load_number(plan.wire.accumulator, accumulators + i * width);
     const bool kept = is_kept == nullptr || (*is_kept)[i];
     const double rest = kept ? acc - load_number(plan.wire.accumulator, seen.data() + i * width) : acc;
     if (!std::isnan(rest)) squares += rest * rest;
@@ -138,17 +141,18 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& pla
   if (!alive.ok()) co_return alive;
 
   // What this rank sends: acc, rounded. Elements that are rounded further travel as accumulators, as sums are not rounded twice.
-  const bool as_elements = plan.wire.sent == call.datatype;
+  const bool as_elements = plan.wire.sent == call.datatype;  // float32 in 8 bits are elements, too
   const DataType travelling = as_elements ? call.datatype : plan.wire.accumulator;
   std::vector<std::byte> accumulators(support.size() * plan.accumulator_bytes());
   std::vector<std::byte> sent(support.size() * std::max(element_bytes(plan.wire.sent), element_bytes(call.datatype)));
   gather_accumulators(plan.kernels, call.datatype, support, call.send,
                       call.feedback != nullptr ? call.feedback->residual() : nullptr, accumulators.data());
   round_to_wire(plan.kernels, plan.wire, accumulators.data(), support.size(), sent.data());
+  if (call.feedback != nullptr)
+    call.feedback->stats.returned_squares = returned_squares(plan, accumulators.data(), sent.data(), support.size(), nullptr);
   if (!as_elements) widen_from_wire(plan.kernels, plan.wire, sent.data(), support.size(), accumulators.data());
   if (call.feedback != nullptr) {
     if (keeps_sent(call)) subtract_sent(plan.kernels, plan.wire, support, sent.data(), call.feedback->residual());
-    call.feedback->stats.returned_squares = returned_squares(plan, selected, nullptr);
     call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, accumulators.data(), support.size());
   }
   std::vector<std::byte>& values = as_elements ? sent : accumulators;
@@ -243,10 +247,12 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
   sum.out = PartValues::kAccumulators;
   sum.count = call.count;
   sum.kind = {plan.wire.sent, {kernels::ReduceOp::kSum, false}, call.determinism};
+  sum.values_are_scaled = plan.wire.is_scaled;
   sum.most_entries = call.k;
   sum.number = number;
   sum.result = &collected;
-  const SumShape shape{plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)};
+  SumShape shape{plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)};
+  if (comm.codes_entries()) shape.place_bytes = coded_place_bytes(static_cast<double>(call.k), call.count);
   const SparseSumPlan row = plan_sparse_sum(comm.link(), shape, call.determinism, call.algorithm);
   Task exchange = row.row->run(comm, sum, report.traffic);
   const Status alive = co_await exchange;
@@ -258,8 +264,8 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
     if (keeps_sent(call)) subtract_sent(plan.kernels, plan.wire, own.support, own.sent.data(), call.feedback->residual());
     std::vector<std::byte> decoded(own.support.size() * plan.accumulator_bytes());
     widen_from_wire(plan.kernels, plan.wire, own.sent.data(), own.support.size(), decoded.data());
-    call.feedback->stats.returned_squares =
-        returned_squares(plan, selected, call.mode == TopKMode::kGlobal ? &own.is_kept : nullptr);
+    call.feedback->stats.returned_squares = returned_squares(plan, selected.accumulators, sent.data(), selected.indices.size(),
+                                                             call.mode == TopKMode::kGlobal ? &own.is_kept : nullptr);
     call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, decoded.data(), own.support.size());
   }
   write_sums(plan, collected.support, collected.sums);

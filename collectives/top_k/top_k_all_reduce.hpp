@@ -17,7 +17,7 @@ enum class TopKMode : std::uint8_t { kUnion, kSelected, kGlobal };
 // data-parallel schemes that sum what was decompressed).
 enum class TopKResidual : std::uint8_t { kSent, kMean };
 // What values are rounded to before they are sent; sums are of what was sent.
-enum class TopKWire : std::uint8_t { kSameType, kBfloat16 };
+enum class TopKWire : std::uint8_t { kSameType, kBfloat16, kScaled8 };
 
 struct TopKCall {
   Status refusal;  // of the caller's arguments on this rank

@@ -416,8 +416,10 @@ typedef struct {
   size_t size;           /* of this struct: set by SPARCL_TOPK_OPTIONS_INITIALIZER */
   int mode;              /* a sparclTopKMode_t */
   const char* algorithm; /* of the exchange: of selected and global "auto", "gather", "doubling", "split"; NULL: the setting */
-  int wire;              /* what values are rounded to before they are sent: 0 the datatype, 1 bfloat16 (floats of up to 32 bits); what is
-                            rounded off stays in the residual. 2 (int8): sparclUnsupported so far. Mode union sends float32 with 1 */
+  int wire;              /* what values are rounded to before they are sent: 0 the datatype; of floats of up to 32 bits 1 bfloat16, or
+                            2 int8 with scales: 128 values of a rank in turn share a power of two (as MXINT8, OCP Microscaling Formats),
+                            and those among which one is no number are not rounded. What is rounded off stays in the residual. Mode
+                            union sends float32 with 1 and 2 */
   int determinism;       /* sparclDeterminism...; 0: the communicator's */
   int residual;          /* a sparclResidual_t */
 } sparclTopKOptions_t;

@@ -169,6 +169,8 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   if (!link_gbit.ok()) return link_gbit.status();
   const Result<double> scratch = setting_number("SCRATCH_MIB");
   if (!scratch.ok()) return scratch.status();
+  const Result<std::string> coding = setting_choice("ENTRY_CODING");
+  if (!coding.ok()) return coding.status();
   const Result<std::string> bodies = setting_choice("KERNELS");
   if (!bodies.ok()) return bodies.status();
   if (const Result<std::string> window = setting_choice("NODE_WINDOW"); !window.ok()) return window.status();
@@ -186,6 +188,9 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   context.fragment_bytes = *fragment;
   context.most_scratch_mib = static_cast<std::uint32_t>(std::min<double>(*scratch, UINT32_MAX));
   context.link_gbit = *link_gbit;
+  context.entry_coding = *coding == "on"    ? collectives::EntryCoding::kOn
+                         : *coding == "off" ? collectives::EntryCoding::kOff
+                                            : collectives::EntryCoding::kAuto;
   context.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
   return made;
 }

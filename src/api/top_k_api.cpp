@@ -55,9 +55,10 @@ Status check_options(const sparclTopKOptions_t& options, int datatype) {
   if (options.mode < sparclTopKUnion || options.mode > sparclTopKGlobal) {
     return Status(Code::kInvalidArgument, fmt::format("options.mode = {} is no sparclTopKMode_t", options.mode));
   }
-  if (options.wire == 2) return Status(Code::kUnsupported, "options.wire = 2 (int8) is not there yet: 0 or 1 (bfloat16)");
-  if (options.wire < 0 || options.wire > 2)
-    return Status(Code::kInvalidArgument, fmt::format("options.wire = {}: 0 or 1", options.wire));
+  if (options.wire < 0 || options.wire > 2) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.wire = {}: 0 (the datatype), 1 (bfloat16) or 2 (int8 with scales)", options.wire));
+  }
   if (options.residual < sparclResidualSent || options.residual > sparclResidualMean)
     return Status(Code::kInvalidArgument, fmt::format("options.residual = {} is no sparclResidual_t", options.residual));
   if (options.residual == sparclResidualMean && !takes_means(datatype)) {

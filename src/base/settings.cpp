@@ -36,15 +36,20 @@ constexpr std::array kRows{
                "how ranks sum the values of a masked all-reduce; auto takes the way with the least predicted time"},
     SettingRow{"ALGO_ALLREDUCE_SPARSE", SettingType::kChoice, "auto|gather|doubling|split", "auto",
                "how ranks sum sparse vectors; auto takes the way with the least predicted time"},
+    SettingRow{
+        "ENTRY_CODING", SettingType::kChoice, "auto|on|off", "auto",
+        "whether the places of sparse entries are coded before they are sent to another machine (about 1 byte each instead of "
+        "2), and values in 8 bits with them; auto: where links take longer than coding does"},
     SettingRow{"NODE_WINDOW", SettingType::kChoice, "on|off", "on",
                "whether ranks on one machine read each other's messages where they lie, in shared memory; off: all are copied"},
     SettingRow{
         "LINK_COST", SettingType::kText, "", "measure",
         "what messages cost, for the choice of algorithms: measured as ranks meet (some milliseconds); guess: by the transport; "
         "else a file with what SPARCL_DEBUG=info has told, the same on all ranks"},
-    SettingRow{"SCRATCH_MIB", SettingType::kCount, "", "4096",
-               "MiB that a sparse sum may take beside the caller's arrays: an algorithm that would take more is not chosen, unless all "
-               "would; the least of all ranks counts"},
+    SettingRow{
+        "SCRATCH_MIB", SettingType::kCount, "", "4096",
+        "MiB that a sparse sum may take beside the caller's arrays: an algorithm that would take more is not chosen, unless all "
+        "would; the least of all ranks counts"},
     SettingRow{
         "DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",
         "which sparse sums have the same bits: whatever the algorithm and the transport; in each run and on all ranks; fast: as "

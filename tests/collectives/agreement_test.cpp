@@ -10,11 +10,12 @@
 namespace sparcl::collectives {
 namespace {
 
-using ::testing::HasSubstr;
 using test::SimParty;
+using ::testing::HasSubstr;
 
 constexpr Channel kChannel{9, 0};
-const CallFingerprint kCall{static_cast<std::uint32_t>(CallKind::kBroadcastDelta), 0, 1000, 7, static_cast<std::uint32_t>(DataType::kBfloat16), 1};
+const CallFingerprint kCall{static_cast<std::uint32_t>(CallKind::kBroadcastDelta), 0, 1000, 7,
+                            static_cast<std::uint32_t>(DataType::kBfloat16),       1};
 
 struct Round {
   std::vector<CallFingerprint> calls;
@@ -22,12 +23,15 @@ struct Round {
   std::vector<Status> verdicts;
 
   explicit Round(int ranks)
-      : calls(static_cast<std::size_t>(ranks), kCall), refusals(calls.size()), verdicts(calls.size(), Status(Code::kInternalError, "unset")) {}
+      : calls(static_cast<std::size_t>(ranks), kCall),
+        refusals(calls.size()),
+        verdicts(calls.size(), Status(Code::kInternalError, "unset")) {}
 
   void run(SimParty& party, const std::vector<PartList>* parts = nullptr) {
     const SimOutcome outcome = party.run([&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
-      return agree(party.engine(rank), kChannel, calls[r], refusals[r], verdicts[r], Subject{parts != nullptr ? &(*parts)[r] : nullptr, nullptr});
+      return agree(party.engine(rank), kChannel, calls[r], refusals[r], verdicts[r],
+                   Subject{parts != nullptr ? &(*parts)[r] : nullptr, nullptr});
     });
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     for (int rank = 0; rank < party.size(); ++rank) EXPECT_TRUE(party.result(rank).ok());

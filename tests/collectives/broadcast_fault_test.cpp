@@ -1,9 +1,9 @@
 // What a broadcast owes its callers when things go wrong: a named error in time, and each rank wholly old or wholly new.
 // A failing seed is replayed by SPARCL_TEST_SEED=<seed>.
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <map>
-
-#include <gtest/gtest.h>
 
 #include "tests/support/tier.hpp"
 #include "update_world.hpp"
@@ -36,7 +36,8 @@ class FaultRun {
   }
 
   void run(Tally& tally) {
-    SCOPED_TRACE(testing::Message() << "SPARCL_TEST_SEED=" << seed_ << ", " << ranks_ << " ranks, root " << root_ << ", " << plan_.describe());
+    SCOPED_TRACE(testing::Message() << "SPARCL_TEST_SEED=" << seed_ << ", " << ranks_ << " ranks, root " << root_ << ", "
+                                    << plan_.describe());
     UpdateWorld world({{DataType::kFloat32, 45'000}, {DataType::kBfloat16, 3'000}}, ranks_, seed_, options_);
     world.writing = random_.chance(0.5) ? codec::Writing::kEarly : codec::Writing::kStaged;
     const auto rows = fanout_table();
@@ -108,7 +109,8 @@ Tally run_seeds(std::span<const Fault> allowed, bool announce_death, std::uint64
   for (std::uint64_t seed = 1; seed <= test::by_tier<std::uint64_t>(quick, quick * 50) && !testing::Test::HasFailure(); ++seed) {
     FaultRun(seed, allowed, announce_death).run(tally);
   }
-  std::printf("%d runs: %d succeeded, %d ended in an agreed error, %d poisoned\n", tally.runs, tally.succeeded, tally.agreed, tally.poisoned);
+  std::printf("%d runs: %d succeeded, %d ended in an agreed error, %d poisoned\n", tally.runs, tally.succeeded, tally.agreed,
+              tally.poisoned);
   return tally;
 }
 

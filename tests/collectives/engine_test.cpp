@@ -1,18 +1,18 @@
 #include "collectives/engine/engine.hpp"
 
-#include <cstring>
-#include <string>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
 
 #include "sim_party.hpp"
 
 namespace sparcl::collectives {
 namespace {
 
-using ::testing::HasSubstr;
 using test::SimParty;
+using ::testing::HasSubstr;
 
 constexpr Channel kChannel{1, 0};
 
@@ -46,7 +46,8 @@ TEST(Engine, MovesATokenThroughAllRanksUnderAnySchedule) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     SimParty party(7, seed);
     std::vector<int> sums(7, 0);
-    const SimOutcome outcome = party.run([&](int rank) { return pass_round(party.engine(rank), sums[static_cast<std::size_t>(rank)]); });
+    const SimOutcome outcome =
+        party.run([&](int rank) { return pass_round(party.engine(rank), sums[static_cast<std::size_t>(rank)]); });
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     EXPECT_EQ(sums[6], 0 + 1 + 2 + 3 + 4 + 5 + 6);
   }

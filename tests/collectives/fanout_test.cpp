@@ -1,9 +1,9 @@
 #include "collectives/broadcast/fanout.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <string>
-
-#include <gtest/gtest.h>
 
 namespace sparcl::collectives {
 namespace {

@@ -29,6 +29,7 @@ struct Kind {
   bool is_mean;
   TopKMode mode;
   TopKWire wire;
+  bool has_others = true;  // infinities and NaN
 };
 
 // The semantics as they are written down, one element at a time. A: what the type accumulates in.
@@ -53,14 +54,16 @@ class Reference {
     const auto contributes = [&](std::size_t r, std::size_t i) {
       return kind_.mode == TopKMode::kUnion || selected[r].contains(i);
     };
+    std::vector<std::vector<A>> seen = acc;
+    for (std::size_t r = 0; r < ranks; ++r) see(kind_.mode == TopKMode::kUnion ? kept : selected[r], seen[r]);
     std::vector<A> sums(count);
-    for (const std::size_t i : kept) sums[i] = canonical(*tree(acc, contributes, i, 0, ranks));
+    for (const std::size_t i : kept) sums[i] = canonical(*tree(seen, contributes, i, 0, ranks));
     if (kind_.mode == TopKMode::kGlobal && kept.size() > k) kept = largest_of(sums, kept, k);
     std::vector<std::byte> result(count * width);
     for (const std::size_t i : kept) {
       store(kind_.is_mean ? divided(sums[i], ranks) : sums[i], result.data() + i * width);
       for (std::size_t r = 0; r < ranks; ++r) {
-        if (contributes(r, i)) acc[r][i] = rest(acc[r][i]);
+        if (contributes(r, i)) acc[r][i] = rest(acc[r][i], seen[r][i]);
       }
     }
     if (keeps_residual) residuals = acc;
@@ -111,9 +114,27 @@ class Reference {
     }
     return value;
   }
-  A rest(A value) const {
+  // Of what a rank sends, what the others see.
+  void see(const std::set<std::size_t>& sent, std::vector<A>& values) const {
+    if constexpr (std::is_same_v<A, float>) {
+      if (kind_.wire == TopKWire::kScaled8) return see_scaled({sent.begin(), sent.end()}, values);
+    }
+    for (const std::size_t i : sent) values[i] = rounded(values[i]);
+  }
+  // 128 in turn share the least power of two with which the largest has seven bits.
+  static void see_scaled(const std::vector<std::size_t>& sent, std::vector<float>& values) {
+    for (std::size_t first = 0; first < sent.size(); first += 128) {
+      const std::span group = std::span(sent).subspan(first, std::min<std::size_t>(128, sent.size() - first));
+      double largest = 0;
+      for (const std::size_t i : group) largest = std::isfinite(values[i]) ? std::max<double>(largest, std::abs(values[i])) : 1e300;
+      double unit = 0x1p-149;
+      while (std::nearbyint(largest / unit) > 127 && unit < 0x1p200) unit *= 2;
+      for (const std::size_t i : group)
+        values[i] = canonical(largest == 1e300 ? values[i] : static_cast<float>(std::nearbyint(values[i] / unit) * unit));
+    }
+  }
+  static A rest(A value, A seen) {
     if constexpr (std::is_floating_point_v<A>) {
-      const A seen = rounded(value);
       return seen == value || std::isnan(value) ? A{0} : value - seen;
     }
     return A{0};
@@ -140,16 +161,16 @@ class Reference {
     return largest_of(values, nonzero, k);
   }
   template <class Contributes>
-  std::optional<A> tree(const std::vector<std::vector<A>>& acc, const Contributes& contributes, std::size_t i, std::size_t a,
+  std::optional<A> tree(const std::vector<std::vector<A>>& seen, const Contributes& contributes, std::size_t i, std::size_t a,
                         std::size_t b) const {
-    if (b - a == 1) return contributes(a, i) ? std::optional<A>(rounded(acc[a][i])) : std::nullopt;
+    if (b - a == 1) return contributes(a, i) ? std::optional<A>(seen[a][i]) : std::nullopt;
     const std::size_t m = a + std::bit_floor(b - a - 1);
-    const std::optional<A> left = tree(acc, contributes, i, a, m), right = tree(acc, contributes, i, m, b);
+    const std::optional<A> left = tree(seen, contributes, i, a, m), right = tree(seen, contributes, i, m, b);
     return left && right ? add(*left, *right) : left ? left : right;
   }
 };
 
-std::vector<std::byte> random_values(std::size_t count, DataType type, double zeros, SeededRandom& random) {
+std::vector<std::byte> random_values(std::size_t count, DataType type, double zeros, bool has_others, SeededRandom& random) {
   std::vector<std::byte> values(count * element_bytes(type));
   for (std::size_t i = 0; i < count; ++i) {
     std::byte* const at = values.data() + i * element_bytes(type);
@@ -159,9 +180,10 @@ std::vector<std::byte> random_values(std::size_t count, DataType type, double ze
       std::memcpy(at, &bits, element_bytes(type));
       continue;
     }
-    constexpr double kSpecial[] = {-0.0, 1e-40, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(),
-                                   0.25};
-    store_number(type, random.chance(0.02) ? kSpecial[random.below(std::size(kSpecial))] : random.unit() - 0.5, at);
+    constexpr double kSpecial[] = {-0.0, 1e-40, 0.25, std::numeric_limits<double>::infinity(),
+                                   std::numeric_limits<double>::quiet_NaN()};
+    const std::size_t which = random.below(has_others ? 5 : 3);
+    store_number(type, random.chance(0.02) ? kSpecial[which] : random.unit() - 0.5, at);
   }
   return values;
 }
@@ -197,6 +219,7 @@ void expect_steps(int ranks, const Kind& kind, std::size_t count, std::size_t k,
                                   << " of " << count << ", " << algorithm << (with_feedback ? ", feedback" : ""));
   SeededRandom random(seed);
   World world(ranks, seed);
+  for (CommContext& context : world.contexts) context.entry_coding = seed % 2 == 0 ? EntryCoding::kOff : EntryCoding::kOn;
   const auto p = static_cast<std::size_t>(ranks);
   Reference<A> reference(kind, p, count);
   std::vector<Feedback> feedbacks;
@@ -207,7 +230,8 @@ void expect_steps(int ranks, const Kind& kind, std::size_t count, std::size_t k,
   }
   for (int step = 0; step < 3; ++step) {
     std::vector<std::vector<std::byte>> sent, received;
-    for (std::size_t r = 0; r < p; ++r) sent.push_back(random_values(count, kind.type, step == 1 ? 0.9 : 0.1, random));
+    for (std::size_t r = 0; r < p; ++r)
+      sent.push_back(random_values(count, kind.type, step == 1 ? 0.9 : 0.1, kind.has_others, random));
     const bool in_place = random.chance(0.5);
     received = in_place ? sent : std::vector<std::vector<std::byte>>(p, std::vector<std::byte>(sent[0].size(), std::byte{0xa5}));
     for (std::size_t r = 0; r < p; ++r) {
@@ -274,8 +298,14 @@ TEST(TopKAllReduce, ValuesRoundedOnTheWireStayInTheResidual) {
   std::uint64_t seed = 500;
   for (const int ranks : {1, 2, 3, 8}) {
     for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
-      for (const TopKMode mode : kModes)
+      for (const TopKMode mode : kModes) {
         ASSERT_NO_FATAL_FAILURE(expect_steps_of(ranks, {type, false, mode, TopKWire::kBfloat16}, 900, 50, "auto", true, ++seed));
+        for (const SparseSumRow& row : sparse_sum_table()) {
+          ++seed;
+          ASSERT_NO_FATAL_FAILURE(expect_steps_of(ranks, {type, false, mode, TopKWire::kScaled8, seed % 4 == 0}, 6000, 400,
+                                                  row.name, seed % 3 != 0, seed));
+        }
+      }
     }
   }
 }

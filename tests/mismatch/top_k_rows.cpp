@@ -34,8 +34,10 @@ std::vector<MismatchRow> option_rows() {
                         Texts{"differ in their options", "float32, sum, mode global)", "float32, sum, mode union)"}),
       SPARCL_OPTION_ROW("no mode", mode, 3, kBad, Texts{"options.mode = 3 is no sparclTopKMode_t"}),
       SPARCL_OPTION_ROW("wire", wire, 1, kNo, Texts{"differ in their options", "float32, sum, wire 1)", "float32, sum, wire 0)"}),
-      SPARCL_OPTION_ROW("a wire that is not there yet", wire, 2, sparclUnsupported, Texts{"options.wire = 2 (int8)"}),
-      SPARCL_OPTION_ROW("no wire", wire, -1, kBad, Texts{"options.wire = -1"}),
+      SPARCL_OPTION_ROW("scaled wire", wire, 2, kNo,
+                        Texts{"differ in their options", "float32, sum, wire 2)", "float32, sum, wire 0)"}),
+      SPARCL_OPTION_ROW("no wire", wire, 3, kBad,
+                        Texts{"options.wire = 3: 0 (the datatype), 1 (bfloat16) or 2 (int8 with scales)"}),
       SPARCL_OPTION_ROW(
           "determinism", determinism, sparclDeterminismRuns, kNo,
           Texts{"differ in their options", "float32, sum, determinism runs)", "float32, sum, determinism canonical)"}),

@@ -32,7 +32,7 @@ TopKArguments draw_arguments(const Scene& scene, const HeldFeedback& held, Seede
   given.k = random.chance(0.1) ? held.count + random.below(2) : random.chance(0.2) ? random.below(3) : share;
   given.op = random.chance(0.3) ? sparclAvg : sparclSum;
   given.options.mode = static_cast<int>(random.below(3));
-  given.options.wire = random.chance(0.25) ? 1 : 0;
+  given.options.wire = random.chance(0.5) ? static_cast<int>(random.below(3)) : 0;
   if (random.chance(0.5)) given.options.algorithm = pick(kSumAlgorithms, random);
   given.options.determinism = static_cast<int>(random.below(4));
   // Else the order of a sum shows, which is the algorithm's.
@@ -139,7 +139,7 @@ class TopKFlight final : public RandomFlight {
         determinism == sparclDeterminismDefault ? scene_.is_canonical : determinism == sparclDeterminismCanonical;
     if (which == 0) mine_.k = given_.k < given_.count ? given_.k + 1 : given_.count - 1;
     if (which == 1) mine_.options.mode = (given_.options.mode + 1) % 3;
-    if (which == 2) mine_.options.wire = 1 - given_.options.wire;
+    if (which == 2) mine_.options.wire = (given_.options.wire + 1) % 3;
     if (which == 3) mine_.options.determinism = is_canonical ? sparclDeterminismRuns : sparclDeterminismCanonical;
     if (which == 4) mine_.options.algorithm = algorithm == "gather" ? "split" : "gather";
   }

@@ -1,6 +1,8 @@
 #include "tests/random/top_k_oracle.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 #include "tests/random/scalar_sums.hpp"
 
@@ -33,7 +35,7 @@ template <class A>
 class TopK {
  public:
   TopK(const TopKRule& rule, std::size_t ranks, std::size_t count)
-      : rule_(rule), ranks_(ranks), count_(count), acc_(ranks), selects_(ranks) {}
+      : rule_(rule), ranks_(ranks), count_(count), acc_(ranks), sent_(ranks), selects_(ranks) {}
 
   TopKOutcome run(const std::vector<ByteList>& given, std::vector<ByteList>& residuals) {
     TopKOutcome outcome;
@@ -44,7 +46,7 @@ class TopK {
     outcome.received.resize(count_ * width);
     for (const std::size_t i : kept) {
       write_result(rule_.is_mean ? sparclAvg : sparclSum, rule_.datatype, sums_[i], ranks_, outcome.received.data() + i * width);
-      for (std::size_t r = 0; r < ranks_; ++r) acc_[r][i] = contributes(r, i) ? rest_of(acc_[r][i]) : acc_[r][i];
+      for (std::size_t r = 0; r < ranks_; ++r) acc_[r][i] = contributes(r, i) ? rest_of(acc_[r][i], sent_[r][i]) : acc_[r][i];
     }
     for (std::size_t r = 0; r < ranks_; ++r) {
       if (!residuals[r].empty()) std::memcpy(residuals[r].data(), acc_[r].data(), residuals[r].size());
@@ -77,21 +79,51 @@ class TopK {
   std::vector<std::size_t> sum() {
     sums_.resize(count_);
     std::vector<std::size_t> all;
-    std::vector<std::optional<A>> by_rank(ranks_);
     for (std::size_t i = 0; i < count_; ++i) {
-      bool is_selected = false;
-      for (std::size_t r = 0; r < ranks_; ++r) {
-        is_selected = is_selected || selects_[r][i];
-        by_rank[r] = contributes(r, i) ? std::optional<A>(sent_of(acc_[r][i])) : std::nullopt;
-      }
-      if (!is_selected) continue;
-      all.push_back(i);
+      if (std::any_of(selects_.begin(), selects_.end(), [i](const std::vector<bool>& selects) { return selects[i]; }))
+        all.push_back(i);
+    }
+    for (std::size_t r = 0; r < ranks_; ++r) send(r, all);
+    std::vector<std::optional<A>> by_rank(ranks_);
+    for (const std::size_t i : all) {
+      for (std::size_t r = 0; r < ranks_; ++r) by_rank[r] = contributes(r, i) ? std::optional<A>(sent_[r][i]) : std::nullopt;
       sums_[i] = canonical(*over_ranks<A>(sparclSum, rule_.datatype, by_rank));
     }
     return rule_.mode == sparclTopKGlobal ? largest_of(sums_, std::move(all), rule_.k) : all;
   }
 
-  // As the others see it.
+  // What the others see of what a rank has at elements to which it contributes.
+  void send(std::size_t r, const std::vector<std::size_t>& all) {
+    sent_[r].resize(count_);
+    std::vector<std::size_t> own;
+    for (const std::size_t i : all) {
+      if (contributes(r, i)) own.push_back(i);
+    }
+    for (const std::size_t i : own) sent_[r][i] = sent_of(acc_[r][i]);
+    if constexpr (std::is_same_v<A, float>) {
+      for (std::size_t first = 0; rule_.wire == 2 && first < own.size(); first += 128)
+        send_scaled(r, std::span(own).subspan(first, std::min<std::size_t>(128, own.size() - first)));
+    }
+  }
+
+  // These share the least power of two with which the largest has seven bits.
+  void send_scaled(std::size_t r, std::span<const std::size_t> group) {
+    double largest = 0;
+    for (const std::size_t i : group) {
+      const auto size = std::abs(static_cast<double>(acc_[r][i]));
+      if (!std::isfinite(size)) return send_exactly(r, group);
+      largest = std::max(largest, size);
+    }
+    double unit = 0x1p-149;
+    while (std::nearbyint(largest / unit) > 127) unit *= 2;
+    for (const std::size_t i : group)
+      sent_[r][i] = canonical(static_cast<A>(std::nearbyint(static_cast<double>(acc_[r][i]) / unit) * unit));
+  }
+
+  void send_exactly(std::size_t r, std::span<const std::size_t> group) {
+    for (const std::size_t i : group) sent_[r][i] = canonical(acc_[r][i]);
+  }
+
   A sent_of(A value) const {
     if constexpr (std::is_same_v<A, float>) {
       const sparclDataType_t wire = rule_.wire == 1 ? sparclBfloat16 : rule_.datatype;
@@ -102,9 +134,8 @@ class TopK {
     return value;
   }
 
-  A rest_of(A value) const {
+  static A rest_of(A value, A seen) {
     if constexpr (std::is_same_v<A, float>) {
-      const A seen = sent_of(value);
       return seen == value || std::isnan(value) ? A{0} : value - seen;
     }
     return A{0};
@@ -113,6 +144,7 @@ class TopK {
   TopKRule rule_;
   std::size_t ranks_, count_;
   std::vector<std::vector<A>> acc_;         // by rank
+  std::vector<std::vector<A>> sent_;        // by rank, as the others see it
   std::vector<std::vector<bool>> selects_;  // by rank
   std::vector<A> sums_;
 };

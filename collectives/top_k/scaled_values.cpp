@@ -1,0 +1,48 @@
+#include "collectives/top_k/scaled_values.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "src/base/float_environment.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr int kDigits = 7, kLeastExponent = -149;  // of float32
+constexpr double kMost = (1 << kDigits) - 1;
+
+// The exponent with which the largest magnitude rounds to kMost at most.
+int exponent_for(float largest) {
+  const int exponent = std::max(kLeastExponent, std::ilogb(largest) - (kDigits - 1));
+  return std::nearbyint(std::ldexp(static_cast<double>(largest), -exponent)) > kMost ? exponent + 1 : exponent;
+}
+
+}  // namespace
+
+void round_to_scaled(const std::byte* values, std::size_t count, std::byte* rounded) {
+  const FloatEnvironment ieee;
+  std::array<float, kScaledGroup> group;
+  for (std::size_t at = 0; at < count; at += kScaledGroup) {
+    const std::size_t own = std::min(kScaledGroup, count - at);
+    std::memcpy(group.data(), values + at * sizeof(float), own * sizeof(float));
+    float largest = 0;
+    bool is_finite = true;
+    for (std::size_t i = 0; i < own; ++i) {
+      is_finite = is_finite && std::isfinite(group[i]);
+      largest = std::max(largest, std::abs(group[i]));
+    }
+    if (is_finite && largest > 0) {
+      const int exponent = exponent_for(largest);
+      const double scale = std::ldexp(1.0, exponent), inverse = std::ldexp(1.0, -exponent);
+      // + 0.0: of -0, +0
+      for (std::size_t i = 0; i < own; ++i) group[i] = static_cast<float>(std::nearbyint(group[i] * inverse) * scale + 0.0);
+    } else if (is_finite) {
+      std::fill_n(group.begin(), own, 0.0F);
+    }
+    std::memcpy(rounded + at * sizeof(float), group.data(), own * sizeof(float));
+  }
+}
+
+}  // namespace sparcl::collectives
