@@ -27,14 +27,19 @@ inline constexpr std::array<std::uint32_t, 256> kSetLanes = [] {
 }();
 #endif
 
-// The lanes of 4 or 8 bytes whose bits are set, in front; rubbish behind them. As hn::Compress, of which g++ 12 copies the tables to
-// the stack each time.
+// The lanes whose bits are set, in front; rubbish behind them. Lanes of 4 or 8 bytes; with VBMI2 those of 1 and 2, too. As
+// hn::Compress, of which g++ 12 copies the tables to the stack each time.
 template <class D>
 HWY_INLINE hn::Vec<D> compressed(D d, hn::Vec<D> lanes, std::uint64_t bits) {
-  [[maybe_unused]] constexpr std::size_t kBytes = sizeof(hn::TFromD<D>);
+  constexpr std::size_t kBytes = sizeof(hn::TFromD<D>);
+  static_assert(kBytes >= 4 || HWY_TARGET == HWY_AVX3_DL, "would be moved as lanes of 8 bytes");
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
   const auto words = hn::BitCast(hn::ScalableTag<std::int32_t>(), lanes);
   using Words = hn::Vec512<std::int32_t>;
+#if HWY_TARGET == HWY_AVX3_DL
+  if constexpr (kBytes == 1) return hn::BitCast(d, Words{_mm512_maskz_compress_epi8(bits, words.raw)});
+  if constexpr (kBytes == 2) return hn::BitCast(d, Words{_mm512_maskz_compress_epi16(static_cast<__mmask32>(bits), words.raw)});
+#endif
   if constexpr (kBytes == 4) return hn::BitCast(d, Words{_mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), words.raw)});
   return hn::BitCast(d, Words{_mm512_maskz_compress_epi64(static_cast<__mmask8>(bits), words.raw)});
 #elif HWY_TARGET == HWY_AVX2
