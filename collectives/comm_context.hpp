@@ -32,9 +32,6 @@ struct LearnedUnion {
 };
 
 enum class EntryCoding : std::uint8_t { kAuto, kOn, kOff };
-// Seconds a byte of the links from which on coding entries saves time: it takes 2.5 to 4 ns an entry of both ends together, and
-// saves about a byte. Heuristic: bench_sparse_sum.
-constexpr double kSlowByteSeconds = 3e-9;
 
 // What a comm brings to a call.
 struct CommContext {
@@ -55,7 +52,7 @@ struct CommContext {
 
   EntryCoding entry_coding = EntryCoding::kAuto;
   bool codes_entries() const {
-    return entry_coding == EntryCoding::kAuto ? link().beta_s_per_byte > kSlowByteSeconds : entry_coding == EntryCoding::kOn;
+    return entry_coding == EntryCoding::kAuto ? link().is_slow() : entry_coding == EntryCoding::kOn;
   }
 
   std::optional<LinkCost> measured_link;

@@ -15,7 +15,7 @@ class DirectExchange {
         messages_(messages),
         rank_(comm.engine->transport().rank()),
         ranks_(comm.engine->transport().size()),
-        elements_(segment_elements(ranks_, call.datatype)),
+        elements_(segment_elements(comm.link(), ranks_, call.datatype)),
         tree_(comm.kernels->reduce_of(call.datatype), call.reduction, ranks_) {}
 
   std::uint64_t segments() const { return (call_.count + elements_ - 1) / elements_; }

@@ -18,7 +18,7 @@ class OwnerExchange {
         messages_(messages),
         rank_(comm.engine->transport().rank()),
         ranks_(comm.engine->transport().size()),
-        elements_(segment_elements(ranks_, call.datatype)),
+        elements_(segment_elements(comm.link(), ranks_, call.datatype)),
         tree_(comm.kernels->reduce_of(call.datatype), call.reduction, ranks_) {
     const auto ranks = static_cast<std::uint64_t>(ranks_);
     const std::uint64_t share = call.count / ranks + (call.count % ranks != 0);

@@ -16,10 +16,12 @@ struct Range {
 };
 
 // Elements of a segment, of which each rank holds some from every rank. Heuristic: large enough for the link, small enough for a
-// cache; some 100 MiB are in flight up to 700 ranks, then 144 KiB a rank.
-inline std::uint64_t segment_elements(int ranks, DataType datatype) {
+// cache, and over slow links for sums to be made while others travel; some 100 MiB are in flight up to 700 ranks, then 144 KiB a
+// rank.
+inline std::uint64_t segment_elements(const LinkCost& link, int ranks, DataType datatype) {
   constexpr std::uint64_t kMost = 256 << 10, kLeast = 16 << 10, kInFlight = 32 << 20, kDepth = 3;
-  const std::uint64_t bytes = std::clamp(kInFlight / (kDepth * static_cast<std::uint64_t>(ranks)), kLeast, kMost);
+  const std::uint64_t share = std::clamp(kInFlight / (kDepth * static_cast<std::uint64_t>(ranks)), kLeast, kMost);
+  const std::uint64_t bytes = link.is_slow() ? kLeast : share;
   return bytes / element_bytes(datatype);
 }
 

@@ -15,6 +15,10 @@ struct LinkCost {
   double beta_s_per_byte = 2e-10;  // a byte
   double round_s = 10e-6;          // until a rank has seen what came, and answers
   double entry_s = 3e-9;           // gamma: an entry of a sparse vector that is summed
+
+  // Whether a byte takes longer than work that saves one: from there on entries are coded, 2.5 to 4 ns each of both ends together
+  // (bench_sparse_sum), and pieces are small, so that work and travel overlap. Heuristic.
+  bool is_slow() const { return beta_s_per_byte > 3e-9; }
 };
 
 // A guess by what the transport says of itself, where links are not measured (start/link_measurement.hpp).

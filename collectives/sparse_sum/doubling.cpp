@@ -54,7 +54,9 @@ double doubling_seconds(const LinkCost& link, const SumShape& shape) {
 }
 
 // What is held, what comes, and their sum.
-double doubling_scratch_bytes(const SumShape& shape) { return 3 * shape.union_of(shape.ranks) * (shape.entry_bytes() + 4); }
+double doubling_scratch_bytes(const LinkCost&, const SumShape& shape) {
+  return 3 * shape.union_of(shape.ranks) * (shape.entry_bytes() + 4);
+}
 
 Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {
   const kernels::KernelSet& kernels = *comm.kernels;

@@ -11,7 +11,7 @@ double gather_seconds(const LinkCost& link, const SumShape& shape) {
 }
 
 // All parts, and the sum.
-double gather_scratch_bytes(const SumShape& shape) {
+double gather_scratch_bytes(const LinkCost&, const SumShape& shape) {
   return (shape.ranks * static_cast<double>(shape.most_entries) + shape.union_of(shape.ranks)) * shape.entry_bytes();
 }
 

@@ -46,8 +46,8 @@ SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Deter
   SparseSumPlan best{nullptr, 0}, smallest{nullptr, 0};
   for (const SparseSumRow& row : kTable) {
     if (forced_name == "auto" ? determinism == Determinism::kRuns && !row.in_rank_order : forced_name != row.name) continue;
-    const double seconds = row.seconds(link, shape), scratch = row.scratch_bytes(shape);
-    if (smallest.row == nullptr || scratch < smallest.row->scratch_bytes(shape)) smallest = {&row, seconds};
+    const double seconds = row.seconds(link, shape), scratch = row.scratch_bytes(link, shape);
+    if (smallest.row == nullptr || scratch < smallest.row->scratch_bytes(link, shape)) smallest = {&row, seconds};
     if (scratch > static_cast<double>(shape.most_scratch_bytes)) continue;
     if (best.row == nullptr || seconds < best.seconds) best = {&row, seconds};
   }

@@ -62,7 +62,7 @@ struct SparseSumRow {
   const char* name;
   bool in_rank_order;  // sums of level `runs` are the same as those of all other such rows
   double (*seconds)(const LinkCost& link, const SumShape& shape);
-  double (*scratch_bytes)(const SumShape& shape);  // beside the caller's arrays
+  double (*scratch_bytes)(const LinkCost& link, const SumShape& shape);  // beside the caller's arrays
   Task (*run)(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 };
 
@@ -104,13 +104,13 @@ constexpr std::uint8_t kSumLane = 3;
 
 // The rows, each in the file of its name.
 double split_seconds(const LinkCost& link, const SumShape& shape);
-double split_scratch_bytes(const SumShape& shape);
+double split_scratch_bytes(const LinkCost& link, const SumShape& shape);
 Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 double gather_seconds(const LinkCost& link, const SumShape& shape);
-double gather_scratch_bytes(const SumShape& shape);
+double gather_scratch_bytes(const LinkCost& link, const SumShape& shape);
 Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 double doubling_seconds(const LinkCost& link, const SumShape& shape);
-double doubling_scratch_bytes(const SumShape& shape);
+double doubling_scratch_bytes(const LinkCost& link, const SumShape& shape);
 Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 
 }  // namespace sparcl::collectives

@@ -9,7 +9,9 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::uint64_t kEntriesPerPart = 16384;  // heuristic: about 100 KB
+// Entries of a part. Heuristic: about 100 KB, and over slow links so few that sums are made while others travel
+// (bench/hosts/all_reduce: 10 ms of 60).
+constexpr std::uint64_t kPartEntries = 16384, kSlowPartEntries = 2048;
 constexpr std::uint64_t kMostGroups = 256;
 
 struct Groups {
@@ -17,16 +19,17 @@ struct Groups {
   std::uint64_t blocks_per_rank;
 };
 
-Groups groups_of(std::uint64_t blocks, std::uint64_t most_entries, int ranks) {
+Groups groups_of(const LinkCost& link, std::uint64_t blocks, std::uint64_t most_entries, int ranks) {
   const auto p = static_cast<std::uint64_t>(ranks);
-  const std::uint64_t wanted = std::clamp<std::uint64_t>(most_entries / (p * kEntriesPerPart), 1, kMostGroups);
+  const std::uint64_t entries = link.is_slow() ? kSlowPartEntries : kPartEntries;
+  const std::uint64_t wanted = std::clamp<std::uint64_t>(most_entries / (p * entries), 1, kMostGroups);
   const std::uint64_t per_rank = std::max<std::uint64_t>(1, (blocks + p * wanted - 1) / (p * wanted));
   return {(blocks + p * per_rank - 1) / (p * per_rank), per_rank};
 }
 
-double split_groups(const SumShape& shape) {
-  const BlockRun whole{0, (shape.count >> 16) + 1, 16};
-  return static_cast<double>(groups_of(whole.blocks, shape.most_entries, shape.ranks).count);
+double split_groups(const LinkCost& link, const SumShape& shape) {
+  const std::uint64_t blocks = (shape.count >> 16) + 1;
+  return static_cast<double>(groups_of(link, blocks, shape.most_entries, shape.ranks).count);
 }
 
 class SplitExchange {
@@ -39,9 +42,9 @@ class SplitExchange {
         rank_(comm.engine->transport().rank()),
         ranks_(comm.engine->transport().size()),
         whole_(whole_run(comm, call)),
-        groups_(groups_of(whole_.blocks, call.most_entries, ranks_)),
         in_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
         out_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.out)),
+        groups_(groups_of(comm.link(), whole_.blocks, call.most_entries, ranks_)),
         sum_(comm.outgoing(), *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in, call.out,
              call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks_) : 1),
         rest_(call.indices),
@@ -152,8 +155,8 @@ class SplitExchange {
   int rank_;
   int ranks_;
   BlockRun whole_;
-  Groups groups_;
   std::size_t in_bytes_, out_bytes_;  // of a value
+  Groups groups_;
   PartSum sum_;
   std::span<const std::uint64_t> rest_;  // that have not been packed
   const std::byte* rest_values_;
@@ -164,15 +167,15 @@ class SplitExchange {
 
 double split_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries), all = shape.union_of(p);
-  return 2 * link.round_s + 2 * (p - 1) * split_groups(shape) * link.alpha_s +
+  return 2 * link.round_s + 2 * (p - 1) * split_groups(link, shape) * link.alpha_s +
          (p - 1) / p * (k + all) * shape.entry_bytes() * link.beta_s_per_byte + k * shape.tree_depth() * link.entry_s +
          all * kTakeOfSum * link.entry_s;
 }
 
 // Of three groups: what is sent, what comes, sums.
-double split_scratch_bytes(const SumShape& shape) {
+double split_scratch_bytes(const LinkCost& link, const SumShape& shape) {
   const double k = static_cast<double>(shape.most_entries), all = shape.union_of(shape.ranks);
-  return std::min(3.0, split_groups(shape)) / split_groups(shape) * (2 * k + 2 * all) * shape.entry_bytes();
+  return std::min(3.0, split_groups(link, shape)) / split_groups(link, shape) * (2 * k + 2 * all) * shape.entry_bytes();
 }
 
 Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {

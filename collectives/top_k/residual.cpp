@@ -1,8 +1,10 @@
 #include "collectives/top_k/residual.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "collectives/top_k/scaled_values.hpp"
@@ -48,28 +50,37 @@ void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, co
   }
 }
 
+namespace {
+
+// rest[i] = acc[i] - what was sent of it: accumulators are float32.
+void rest_of(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count, std::byte* acc) {
+  std::vector<float> seen(count);
+  widen_from_wire(kernels, wire, sent, count, reinterpret_cast<std::byte*>(seen.data()));
+  for (std::size_t i = 0; i < count; ++i) {
+    float value;
+    std::memcpy(&value, acc + i * sizeof value, sizeof value);
+    value = value == seen[i] || std::isnan(value) ? 0.0F : value - seen[i];
+    std::memcpy(acc + i * sizeof value, &value, sizeof value);
+  }
+}
+
+}  // namespace
+
 void subtract_sent(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* sent,
                    std::byte* residual) {
   const std::size_t width = element_bytes(wire.accumulator);
-  kernels::ScatterKernel* const scatter = kernels.of(wire.accumulator).scatter;
+  std::vector<std::byte> accumulators(support.size() * width);
+  support.take(residual, width, accumulators.data());
+  if (!wire.is_exact()) keep_rest(kernels, wire, support, accumulators.data(), sent, residual);
+}
+
+void keep_rest(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* accumulators,
+               const std::byte* sent, std::byte* residual) {
+  const std::size_t width = element_bytes(wire.accumulator);
   const FloatEnvironment ieee;
-  std::vector<std::byte> rest(65536 * width);  // of a block: zeros, where all was sent
-  for (const Support::Block& block : support.blocks()) {
-    std::byte* const at = residual + block.base * width;
-    if (!wire.is_exact()) {  // accumulators are float32
-      kernels.of(wire.accumulator).gather(at, support.positions(block), block.count, 0, rest.data(), {});
-      std::vector<float> decoded(block.count);
-      widen_from_wire(kernels, wire, sent + block.first * element_bytes(wire.sent), block.count,
-                      reinterpret_cast<std::byte*>(decoded.data()));
-      for (std::size_t i = 0; i < block.count; ++i) {
-        float value;
-        std::memcpy(&value, rest.data() + i * width, width);
-        value = value == decoded[i] || std::isnan(value) ? 0.0F : value - decoded[i];
-        std::memcpy(rest.data() + i * width, &value, width);
-      }
-    }
-    scatter(at, support.positions(block), block.count, 0, rest.data(), {});
-  }
+  std::vector<std::byte> rest(accumulators, accumulators + support.size() * width);
+  rest_of(kernels, wire, sent, support.size(), rest.data());
+  support.put(rest.data(), width, residual);
 }
 
 namespace {
@@ -128,9 +139,19 @@ void divide_accumulators(const kernels::KernelSet& kernels, DataType datatype, s
 }
 
 double mass_of(DataType accumulator, const std::byte* accumulators, std::size_t count) {
-  double mass = 0;
-  for (std::size_t i = 0; i < count; ++i) mass += std::abs(load_number(accumulator, accumulators + i * element_bytes(accumulator)));
-  return mass;
+  const auto add_up = [&](const auto& load) {  // side by side, so that additions do not wait for each other
+    std::array<double, 8> sums{};
+    for (std::size_t i = 0; i < count; ++i) sums[i % sums.size()] += std::abs(load(i));
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
+  };
+  if (accumulator == DataType::kFloat32) {
+    return add_up([accumulators](std::size_t i) {
+      float value;
+      std::memcpy(&value, accumulators + i * sizeof value, sizeof value);
+      return static_cast<double>(value);
+    });
+  }
+  return add_up([=](std::size_t i) { return load_number(accumulator, accumulators + i * element_bytes(accumulator)); });
 }
 
 }  // namespace sparcl::collectives

@@ -29,6 +29,10 @@ void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, co
 void subtract_sent(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* sent,
                    std::byte* residual);
 
+// residual[i] = accumulators[i] - what was sent of it, as subtract_sent(), for all elements of the support.
+void keep_rest(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* accumulators,
+               const std::byte* sent, std::byte* residual);
+
 // residual[i] -= means[i], in accumulators of a float type, for all elements of the support; +0 where that is no number.
 void subtract_means(const kernels::KernelSet& kernels, DataType accumulator, const Support& support, const std::byte* means,
                     std::byte* residual);

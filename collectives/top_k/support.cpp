@@ -25,11 +25,14 @@ void Support::append(std::uint64_t base, const std::uint16_t* positions, std::si
 
 bool Support::unite(std::span<const std::span<const std::byte>> parts, const BlockRun& run, std::uint64_t count) {
   std::vector<PartView> views;
+  std::uint64_t entries = 0;
   for (const std::span<const std::byte> part : parts) {
     const std::optional<PartView> view = PartView::read(*kernels_, part, run, 0);
     if (!view) return false;
     views.push_back(*view);
+    entries += view->entries();
   }
+  positions_.reserve(std::min<std::uint64_t>(entries, count));
   std::vector<std::uint64_t> bits(kFrame / 64 + 1);
   std::vector<std::uint16_t> scratch(kFrame + kernels::kEntrySlack);
   for (;;) {
@@ -50,8 +53,9 @@ bool Support::unite(std::span<const std::span<const std::byte>> parts, const Blo
   }
 }
 
-void Support::gather(const std::byte* array, std::size_t width, std::byte* values) const {
-  kernels::GatherKernel* const take = of_width(*kernels_, width).gather;
+template <class AfterBlock>
+void Support::visit(const std::byte* array, std::size_t width, std::byte* values, const AfterBlock& after_block) const {
+  kernels::GatherKernel* const gather_block = of_width(*kernels_, width).gather;
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     const Block& block = blocks_[b];
     kernels::Upcoming next;
@@ -59,8 +63,27 @@ void Support::gather(const std::byte* array, std::size_t width, std::byte* value
       const Block& after = blocks_[b + 1];
       next = {array + after.base * width, positions(after), after.count, 0};
     }
-    take(array + block.base * width, positions(block), block.count, 0, values + block.first * width, next);
+    gather_block(array + block.base * width, positions(block), block.count, 0, values + block.first * width, next);
+    after_block(block);
   }
+}
+
+void Support::gather(const std::byte* array, std::size_t width, std::byte* values) const {
+  visit(array, width, values, [](const Block&) {});
+}
+
+// While a block is in a cache.
+void Support::take(std::byte* array, std::size_t width, std::byte* values) const {
+  kernels::ScatterKernel* const scatter = of_width(*kernels_, width).scatter;
+  const std::vector<std::byte> zeros(kFrame * width);
+  visit(array, width, values,
+        [&](const Block& block) { scatter(array + block.base * width, positions(block), block.count, 0, zeros.data(), {}); });
+}
+
+void Support::put(const std::byte* values, std::size_t width, std::byte* array) const {
+  kernels::ScatterKernel* const scatter = of_width(*kernels_, width).scatter;
+  for (const Block& block : blocks_)
+    scatter(array + block.base * width, positions(block), block.count, 0, values + block.first * width, {});
 }
 
 // Each frame is made in a cache and then written past it: the array is written once, and never read.

@@ -37,8 +37,15 @@ class Support {
 
   // values[i] = array[i-th element], of `width` bytes.
   void gather(const std::byte* array, std::size_t width, std::byte* values) const;
+  // The same, and zeros stay behind.
+  void take(std::byte* array, std::size_t width, std::byte* values) const;
+  // The inverse: array[i-th element] = values[i].
+  void put(const std::byte* values, std::size_t width, std::byte* array) const;
 
  private:
+  template <class AfterBlock>
+  void visit(const std::byte* array, std::size_t width, std::byte* values, const AfterBlock& after) const;
+
   const kernels::KernelSet* kernels_;
   std::vector<Block> blocks_;
   std::vector<std::uint16_t> positions_;

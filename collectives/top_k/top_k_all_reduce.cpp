@@ -132,6 +132,60 @@ double returned_squares(const Plan& plan, const std::byte* accumulators, const s
   return squares;
 }
 
+// What this rank sends at the union's elements: acc, rounded, which leaves the residual for good when the sum is there.
+class SentAtUnion {
+ public:
+  SentAtUnion(const CommContext& comm, const Plan& plan, const Support& support)
+      : plan_(plan),
+        support_(support),
+        residual_(plan.call.feedback != nullptr ? plan.call.feedback->residual() : nullptr),
+        accumulators_(comm.buffers->take(support.size() * plan.accumulator_bytes())),
+        sent_(comm.buffers->take(support.size() * std::max(element_bytes(plan.wire.sent), element_bytes(plan.call.datatype)))) {
+    if (residual_ != nullptr && keeps_sent(plan.call)) {
+      support.take(residual_, plan.accumulator_bytes(), accumulators_.data());
+    } else {
+      gather_accumulators(plan.kernels, plan.call.datatype, support, plan.call.send, residual_, accumulators_.data());
+    }
+    round_to_wire(plan.kernels, plan.wire, accumulators_.data(), support.size(), sent_.data());
+    if (is_widened()) {
+      widened_ = comm.buffers->take(accumulators_.size());
+      widen_from_wire(plan.kernels, plan.wire, sent_.data(), support.size(), widened_.data());
+    }
+    if (residual_ == nullptr) return;
+    if (keeps_sent(plan.call) && !plan.wire.is_exact())
+      keep_rest(plan.kernels, plan.wire, support, accumulators_.data(), sent_.data(), residual_);
+    FeedbackStats& stats = plan.call.feedback->stats;
+    stats.returned_squares = returned_squares(plan, accumulators_.data(), sent_.data(), support.size(), nullptr);
+    const std::byte* const seen = is_widened() ? widened_.data() : plan.wire.is_exact() ? accumulators_.data() : sent_.data();
+    stats.sent_mass = mass_of(plan.wire.accumulator, seen, support.size());
+  }
+
+  // The call has failed: the residual is acc.
+  void take_back() {
+    if (residual_ != nullptr && keeps_sent(plan_.call)) support_.put(accumulators_.data(), plan_.accumulator_bytes(), residual_);
+  }
+
+  // What is rounded further than elements travels as accumulators: sums are not rounded twice.
+  DataType type() const { return is_widened() ? plan_.wire.accumulator : plan_.call.datatype; }
+  std::byte* travelling() { return is_widened() ? widened_.data() : sent_.data(); }
+  // As elements, once the sum is where the values were.
+  const std::byte* received() {
+    if (is_widened())
+      round_to_wire(plan_.kernels, {plan_.wire.accumulator, plan_.call.datatype}, widened_.data(), support_.size(), sent_.data());
+    return sent_.data();
+  }
+
+ private:
+  bool is_widened() const { return plan_.wire.sent != plan_.call.datatype; }
+
+  const Plan& plan_;
+  const Support& support_;
+  std::byte* residual_;
+  Buffer accumulators_;  // acc
+  Buffer sent_;          // as it is rounded
+  Buffer widened_;
+};
+
 // Mode union: a dense sum of all ranks' values at the union.
 Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& plan, const Selected& selected, CallReport& report) {
   const TopKCall& call = plan.call;
@@ -140,32 +194,20 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& pla
   Status alive = co_await gathering;
   if (!alive.ok()) co_return alive;
 
-  // What this rank sends: acc, rounded. Elements that are rounded further travel as accumulators, as sums are not rounded twice.
-  const bool as_elements = plan.wire.sent == call.datatype;  // float32 in 8 bits are elements, too
-  const DataType travelling = as_elements ? call.datatype : plan.wire.accumulator;
-  std::vector<std::byte> accumulators(support.size() * plan.accumulator_bytes());
-  std::vector<std::byte> sent(support.size() * std::max(element_bytes(plan.wire.sent), element_bytes(call.datatype)));
-  gather_accumulators(plan.kernels, call.datatype, support, call.send,
-                      call.feedback != nullptr ? call.feedback->residual() : nullptr, accumulators.data());
-  round_to_wire(plan.kernels, plan.wire, accumulators.data(), support.size(), sent.data());
-  if (call.feedback != nullptr)
-    call.feedback->stats.returned_squares = returned_squares(plan, accumulators.data(), sent.data(), support.size(), nullptr);
-  if (!as_elements) widen_from_wire(plan.kernels, plan.wire, sent.data(), support.size(), accumulators.data());
-  if (call.feedback != nullptr) {
-    if (keeps_sent(call)) subtract_sent(plan.kernels, plan.wire, support, sent.data(), call.feedback->residual());
-    call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, accumulators.data(), support.size());
-  }
-  std::vector<std::byte>& values = as_elements ? sent : accumulators;
-  ContiguousValues in_place(values.data(), element_bytes(travelling));
-  const DensePlan dense = plan_dense(comm.link(), plan.ranks, values.size(), comm.all_reduce_algorithm);
-  const DenseCall sum{support.size(), travelling, {kernels::ReduceOp::kSum, call.is_mean}, &in_place, number};
+  SentAtUnion sent(comm, plan, support);
+  ContiguousValues in_place(sent.travelling(), element_bytes(sent.type()));
+  const DensePlan dense =
+      plan_dense(comm.link(), plan.ranks, support.size() * element_bytes(sent.type()), comm.all_reduce_algorithm);
+  const DenseCall sum{support.size(), sent.type(), {kernels::ReduceOp::kSum, call.is_mean}, &in_place, number};
   Task exchange = dense.row->run(comm, sum, report.traffic);
   alive = co_await exchange;
-  if (!alive.ok()) co_return alive;
-  if (!as_elements)
-    round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, accumulators.data(), support.size(), sent.data());
-  write_supported(plan.kernels, support, sent.data(), element_bytes(call.datatype), call.count, call.receive);
-  keep_from_mean(plan, support, sent.data());
+  if (!alive.ok()) {
+    sent.take_back();
+    co_return alive;
+  }
+  const std::byte* const elements = sent.received();
+  write_supported(plan.kernels, support, elements, element_bytes(call.datatype), call.count, call.receive);
+  keep_from_mean(plan, support, elements);
   report.algorithm = dense.row->name;
   report.seconds_predicted = dense.seconds;
   report.nnz_out = support.size();

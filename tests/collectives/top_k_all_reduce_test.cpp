@@ -189,8 +189,8 @@ std::vector<std::byte> random_values(std::size_t count, DataType type, double ze
 }
 
 struct World {
-  World(int ranks, std::uint64_t seed)
-      : party(ranks, seed), calls(static_cast<std::size_t>(ranks)), reports(calls.size()), contexts(calls.size()) {
+  World(int ranks, std::uint64_t seed, const test::SimOptions& options = {})
+      : party(ranks, seed, options), calls(static_cast<std::size_t>(ranks)), reports(calls.size()), contexts(calls.size()) {
     for (int rank = 0; rank < ranks; ++rank) {
       contexts[static_cast<std::size_t>(rank)].engine = &party.engine(rank);
       contexts[static_cast<std::size_t>(rank)].kernels = &kernels::cpu_kernels();
@@ -352,6 +352,53 @@ TEST(TopKAllReduce, ResultsAndResidualsAreTheInputs) {
       ASSERT_EQ(got[i] + left, given[i]) << "element " << i << ", mode " << static_cast<int>(mode);
     }
   }
+}
+
+// Wherever a rank dies: who has no result has lost nothing, acc is its residual.
+TEST(TopKAllReduce, AnErrorInTheMiddleLeavesAllInTheResidual) {
+  constexpr std::size_t kCount = 3000, kRanks = 3;
+  std::size_t in_the_middle = 0;
+  for (const TopKMode mode : kModes) {
+    for (const TopKWire wire : {TopKWire::kSameType, TopKWire::kBfloat16, TopKWire::kScaled8}) {
+      for (std::uint64_t at = 0; at < 24; ++at) {
+        SCOPED_TRACE(testing::Message() << "mode " << static_cast<int>(mode) << ", wire " << static_cast<int>(wire) << ", at "
+                                        << at);
+        const FaultPlan plan{at, {{.fault = Fault::kKill, .at = at, .rank = 1}}};
+        SeededRandom random(at + 1);
+        World world(kRanks, at, {.faults = &plan});
+        std::vector<Feedback> feedbacks;
+        for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*Feedback::create(kCount, DataType::kFloat32)));
+        std::vector<std::vector<std::byte>> sent, received(kRanks, std::vector<std::byte>(4 * kCount, std::byte{0xa5}));
+        for (std::size_t r = 0; r < kRanks; ++r) sent.push_back(random_values(kCount, DataType::kFloat32, 0.1, false, random));
+        for (std::size_t r = 0; r < kRanks; ++r) {
+          world.calls[r] = {.refusal = {},
+                            .send = sent[r].data(),
+                            .receive = received[r].data(),
+                            .count = kCount,
+                            .k = 300,
+                            .feedback = &feedbacks[r],
+                            .mode = mode,
+                            .wire = wire};
+        }
+        ASSERT_TRUE(world.run().ok());
+        for (std::size_t r = 0; r < kRanks; ++r) {
+          if (world.party.is_killed(static_cast<int>(r)) || world.party.result(static_cast<int>(r)).ok()) continue;
+          EXPECT_EQ(received[r], std::vector<std::byte>(4 * kCount, std::byte{0xa5}));
+          bool is_untouched = true;
+          for (std::size_t i = 0; i < kCount; ++i)
+            is_untouched = is_untouched && load_number(DataType::kFloat32, feedbacks[r].residual() + 4 * i) == 0;
+          if (is_untouched) continue;  // before the ranks had agreed
+          ++in_the_middle;
+          for (std::size_t i = 0; i < kCount; ++i) {
+            ASSERT_EQ(load_number(DataType::kFloat32, feedbacks[r].residual() + 4 * i),
+                      load_number(DataType::kFloat32, sent[r].data() + 4 * i))
+                << "element " << i << " of rank " << r;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(in_the_middle, 50U);
 }
 
 // The variant of schemes that sum what was decompressed: what the ranks differ by comes back.
