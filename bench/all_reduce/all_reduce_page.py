@@ -84,7 +84,7 @@ def main():
     date = datetime.datetime.now(datetime.timezone.utc).date()
     print(f"# All-reduces, {date}\n")
     print(f"`bench/all_reduce/run` at {sys.argv[1]}, {processor()}, {os.cpu_count()} cores. float32, uniform sorted supports, medians of "
-          "interleaved calls (ours and MPI's in turn), all ranks' results checked. D1: MPI_Allreduce as it comes; D2: its best form here, also "
+          "calls, 7 of one kind in a row (ours and MPI's in turn), all ranks' results checked. D1: MPI_Allreduce as it comes; D2: its best form here, also "
           "in pieces of 1 MiB. Times are of the last rank; cores are shared with others' work, so only ratios inside a row say much.\n")
     if rows["small"] or rows["large"]:
         print("## Sparse, top-k and masked\n")

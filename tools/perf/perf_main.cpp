@@ -57,22 +57,42 @@ struct Row {
   Times exchange;  // of ours, without selecting and converting what the caller holds
 };
 
-// Ours and the dense calls in turn, so that what disturbs the machine disturbs all of them.
+// Calls of one kind in a row, as the suites of the field time them; then the next kind's, so that what disturbs the machine disturbs
+// all of them.
+constexpr int kInARow = 7;
+
+template <class Call>
+void time_in_a_row(int calls, const Call& call) {
+  call(false);  // what the others have left in the caches
+  for (int i = 0; i < calls; ++i) call(true);
+}
+
 Row measure(const OperationRow& row, const Options& options, std::uint64_t count, Comm& comm) {
   const std::unique_ptr<Operation> operation = row.make(options, count, comm);
   Row result;
   result.count = count;
   result.bytes_dense = count * element_type(options.dtype).bytes;
-  for (int i = -options.warmup; i < options.iterations; ++i) {
-    const double dense = options.dense ? timed([&] { operation->dense(false); }) : 0;
-    const double best = options.dense ? timed([&] { operation->dense(true); }) : 0;
+  const auto dense = [&](bool in_pieces, Times& times) {
+    return [&operation, in_pieces, &times](bool counts) {
+      const double seconds = timed([&] { operation->dense(in_pieces); });
+      if (counts) times.add(seconds);
+    };
+  };
+  const auto ours = [&](bool counts) {
     operation->reset();
-    const double ours = timed([&] { operation->call(comm); });
-    if (i < 0) continue;
-    result.dense.add(dense);
-    result.best.add(best);
-    result.ours.add(ours);
-    result.exchange.add(last_of(comm.report().seconds_exchange));
+    const double seconds = timed([&] { operation->call(comm); }), exchange = last_of(comm.report().seconds_exchange);
+    if (!counts) return;
+    result.ours.add(seconds);
+    result.exchange.add(exchange);
+  };
+  for (int i = 1; i < options.warmup; ++i) ours(false);
+  for (int done = 0; done < options.iterations; done += kInARow) {
+    const int calls = std::min(kInARow, options.iterations - done);
+    if (options.dense) {
+      time_in_a_row(calls, dense(false, result.dense));
+      time_in_a_row(calls, dense(true, result.best));
+    }
+    time_in_a_row(calls, ours);
   }
   result.wrong = over_ranks(operation->wrong(), MPI_SUM);
   result.report = comm.report();
@@ -172,7 +192,7 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->check(CLI::IsMember({"auto", "direct", "owner", "gather", "doubling", "split", "chain", "binary_tree", "binomial_tree"}))
       ->capture_default_str();
   app.add_option("--iters", options.iterations, "timed calls of a size")->check(CLI::Range(1, 1'000'000))->capture_default_str();
-  app.add_option("--warmup", options.warmup, "calls before them")->check(CLI::Range(0, 1'000'000))->capture_default_str();
+  app.add_option("--warmup", options.warmup, "calls of ours before them; one of each kind always")->check(CLI::Range(0, 1'000'000))->capture_default_str();
   app.add_flag("--redraw", options.redraw, "allreduce_masked: each call draws its mask anew");
   app.add_option("--mode", options.mode, "of allreduce_topk")
       ->check(CLI::IsMember({"union", "selected", "global"}))
