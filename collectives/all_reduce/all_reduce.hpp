@@ -3,6 +3,7 @@
 
 #include "collectives/all_reduce/dense.hpp"
 #include "collectives/mask/mask.hpp"
+#include "collectives/top_k/feedback.hpp"
 #include "src/base/status.hpp"
 
 namespace sparcl::collectives {
@@ -15,6 +16,7 @@ struct MaskedCall {
   DataType datatype = DataType::kFloat32;
   Reduction reduction;
   const Mask* mask = nullptr;
+  Feedback* feedback = nullptr;  // of sums and means: what is summed is acc, and what is not sent stays
 };
 Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report);
 

@@ -39,7 +39,7 @@ std::span<const DenseRow> dense_table();
 
 struct DensePlan {
   const DenseRow* row;
-  double seconds;           // predicted
+  double seconds;  // predicted
 };
 
 // For a call's fingerprint: which row is forced, counted from 1; 0: none.

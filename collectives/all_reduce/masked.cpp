@@ -1,6 +1,11 @@
 // All-reduce of the elements that a mask has (sparclAllReduceMasked): as all ranks know them, their values travel alone.
+#include <algorithm>
+#include <vector>
+
 #include "collectives/agreement/agreement.hpp"
 #include "collectives/all_reduce/all_reduce.hpp"
+#include "collectives/top_k/residual.hpp"
+#include "collectives/top_k/selection.hpp"
 #include "src/base/failpoint.hpp"
 
 namespace sparcl::collectives {
@@ -12,15 +17,48 @@ class MaskedValues final : public DenseValues {
  public:
   MaskedValues(const MaskedCall& call, const kernels::KernelSet& kernels) : call_(call), kernels_(kernels) {}
   void pack(std::uint64_t first, std::uint64_t count, std::byte* into) const override {
-    call_.mask->pack(call_.send, first, count, call_.datatype, kernels_, into);
+    if (call_.feedback == nullptr) return call_.mask->pack(call_.send, first, count, call_.datatype, kernels_, into);
+    std::vector<std::byte> accumulators(count * element_bytes(wire_.accumulator));
+    call_.mask->pack(call_.feedback->residual(), first, count, wire_.accumulator, kernels_, accumulators.data());
+    round_to_wire(kernels_, wire_, accumulators.data(), count, into);
   }
   void unpack(std::uint64_t first, std::uint64_t count, const std::byte* from) override {
     call_.mask->unpack(from, first, count, call_.datatype, kernels_, call_.receive);
   }
 
+  // The residual becomes acc.
+  void accumulate() const {
+    if (call_.feedback == nullptr) return;
+    Selection selection(call_.datatype, kernels_);
+    (void)selection.select(call_.send, call_.feedback->residual(), call_.mask->count(), 0);
+  }
+
+  // What was sent leaves the residual.
+  void settle() const {
+    if (call_.feedback == nullptr) return;
+    constexpr std::uint64_t kAtOnce = 16384;  // elements: their lines are still near when they are written
+    Feedback& feedback = *call_.feedback;
+    std::vector<std::byte> accumulators(kAtOnce * element_bytes(wire_.accumulator)), sent(kAtOnce * element_bytes(call_.datatype));
+    FeedbackStats& stats = feedback.stats;
+    stats.sent_mass = stats.returned_squares = 0;
+    for (std::uint64_t first = 0; first < call_.mask->size(); first += kAtOnce) {
+      const std::uint64_t count = std::min(kAtOnce, call_.mask->size() - first);
+      call_.mask->pack(feedback.residual(), first, count, wire_.accumulator, kernels_, accumulators.data());
+      round_to_wire(kernels_, wire_, accumulators.data(), count, sent.data());
+      const Rest rest = leave_rest(kernels_, wire_, sent.data(), count, accumulators.data());
+      stats.sent_mass += rest.sent_mass;
+      stats.returned_squares += rest.squares;
+      call_.mask->unpack(accumulators.data(), first, count, wire_.accumulator, kernels_, feedback.residual());
+    }
+    ++stats.calls;
+    stats.selected = call_.mask->size();
+    stats.passes = 1;
+  }
+
  private:
   const MaskedCall& call_;
   const kernels::KernelSet& kernels_;
+  WireType wire_{kernels::accumulator_type(call_.datatype), call_.datatype};
 };
 
 }  // namespace
@@ -55,19 +93,23 @@ Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const Mask
   }
   SPARCL_FAILPOINT("allreduce.agreed");
 
-  const double exchange_begin = transport.now();
   MaskedValues values(call, *comm.kernels);
+  values.accumulate();
+  SPARCL_FAILPOINT("allreduce.selected");
+  const double exchange_begin = transport.now();
   const DenseCall dense{entries, call.datatype, call.reduction, &values, number};
   Task exchange = plan.row->run(comm, dense, report.traffic);
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;
+  const double exchange_end = transport.now();
+  values.settle();
   SPARCL_FAILPOINT("allreduce.reduced");
   report.algorithm = plan.row->name;
   report.nnz_in = report.nnz_out = entries;
   report.dense_bytes = call.mask->count() * element_bytes(call.datatype);
   report.bound_bytes = 2 * bytes / static_cast<std::uint64_t>(transport.size()) * static_cast<std::uint64_t>(transport.size() - 1);
   report.seconds_predicted = plan.seconds;
-  report.seconds_exchange = transport.now() - exchange_begin;
+  report.seconds_exchange = exchange_end - exchange_begin;
   report.seconds = transport.now() - begin;
   report.applied = true;
   for (const std::uint8_t lane : {kAgreement, kContributions, kResults}) transport.close({number, lane});

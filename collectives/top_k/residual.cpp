@@ -50,37 +50,34 @@ void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, co
   }
 }
 
-namespace {
-
-// rest[i] = acc[i] - what was sent of it: accumulators are float32.
-void rest_of(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count, std::byte* acc) {
-  std::vector<float> seen(count);
+Rest leave_rest(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count, std::byte* acc) {
+  if (wire.is_exact()) {
+    const Rest rest{0, mass_of(wire.accumulator, acc, count)};
+    std::memset(acc, 0, count * element_bytes(wire.accumulator));
+    return rest;
+  }
+  std::vector<float> seen(count);  // accumulators are float32
   widen_from_wire(kernels, wire, sent, count, reinterpret_cast<std::byte*>(seen.data()));
+  const FloatEnvironment ieee;
+  Rest rest{0, mass_of(wire.accumulator, reinterpret_cast<const std::byte*>(seen.data()), count)};
   for (std::size_t i = 0; i < count; ++i) {
     float value;
     std::memcpy(&value, acc + i * sizeof value, sizeof value);
     value = value == seen[i] || std::isnan(value) ? 0.0F : value - seen[i];
     std::memcpy(acc + i * sizeof value, &value, sizeof value);
+    if (!std::isnan(value)) rest.squares += static_cast<double>(value) * static_cast<double>(value);
   }
+  return rest;
 }
-
-}  // namespace
 
 void subtract_sent(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* sent,
                    std::byte* residual) {
   const std::size_t width = element_bytes(wire.accumulator);
   std::vector<std::byte> accumulators(support.size() * width);
   support.take(residual, width, accumulators.data());
-  if (!wire.is_exact()) keep_rest(kernels, wire, support, accumulators.data(), sent, residual);
-}
-
-void keep_rest(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* accumulators,
-               const std::byte* sent, std::byte* residual) {
-  const std::size_t width = element_bytes(wire.accumulator);
-  const FloatEnvironment ieee;
-  std::vector<std::byte> rest(accumulators, accumulators + support.size() * width);
-  rest_of(kernels, wire, sent, support.size(), rest.data());
-  support.put(rest.data(), width, residual);
+  if (wire.is_exact()) return;
+  (void)leave_rest(kernels, wire, sent, support.size(), accumulators.data());
+  support.put(accumulators.data(), width, residual);
 }
 
 namespace {

@@ -25,13 +25,16 @@ void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire, cons
 void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count,
                      std::byte* accumulators);
 
-// residual[i] -= what was sent of it, for all elements of the support: +0 where that was all of it, infinities and NaN among them.
+// acc[i] -= what was sent of it, in place: +0 where that was all of it, infinities and NaN among them.
+struct Rest {
+  double squares = 0;    // of what stays, where that is a number
+  double sent_mass = 0;  // the sum of |what was sent|
+};
+Rest leave_rest(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count, std::byte* acc);
+
+// The same of the residual, for all elements of the support.
 void subtract_sent(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* sent,
                    std::byte* residual);
-
-// residual[i] = accumulators[i] - what was sent of it, as subtract_sent(), for all elements of the support.
-void keep_rest(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* accumulators,
-               const std::byte* sent, std::byte* residual);
 
 // residual[i] -= means[i], in accumulators of a float type, for all elements of the support; +0 where that is no number.
 void subtract_means(const kernels::KernelSet& kernels, DataType accumulator, const Support& support, const std::byte* means,

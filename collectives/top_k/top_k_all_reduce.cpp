@@ -152,12 +152,17 @@ class SentAtUnion {
       widen_from_wire(plan.kernels, plan.wire, sent_.data(), support.size(), widened_.data());
     }
     if (residual_ == nullptr) return;
-    if (keeps_sent(plan.call) && !plan.wire.is_exact())
-      keep_rest(plan.kernels, plan.wire, support, accumulators_.data(), sent_.data(), residual_);
     FeedbackStats& stats = plan.call.feedback->stats;
-    stats.returned_squares = returned_squares(plan, accumulators_.data(), sent_.data(), support.size(), nullptr);
-    const std::byte* const seen = is_widened() ? widened_.data() : plan.wire.is_exact() ? accumulators_.data() : sent_.data();
-    stats.sent_mass = mass_of(plan.wire.accumulator, seen, support.size());
+    if (plan.wire.is_exact()) {
+      stats.returned_squares = 0;
+      stats.sent_mass = mass_of(plan.wire.accumulator, accumulators_.data(), support.size());
+      return;
+    }
+    std::vector<std::byte> left(accumulators_.data(), accumulators_.data() + accumulators_.size());
+    const Rest rest = leave_rest(plan.kernels, plan.wire, sent_.data(), support.size(), left.data());
+    stats.returned_squares = rest.squares;
+    stats.sent_mass = rest.sent_mass;
+    if (keeps_sent(plan.call)) support.put(left.data(), plan.accumulator_bytes(), residual_);
   }
 
   // The call has failed: the residual is acc.
@@ -370,7 +375,8 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   const Plan plan{*comm.kernels, call, wire_of(call), transport.size()};
   Selection selection(call.datatype, *comm.kernels);
   std::byte* const residual = call.feedback != nullptr ? call.feedback->residual() : nullptr;
-  const Selected selected = selection.select(call.send, residual, call.count, call.k);
+  const Selected selected = selection.select(call.send, residual, call.count, call.k,
+                                             call.reuses_threshold && call.feedback != nullptr ? call.feedback->least : 0);
   if (call.feedback != nullptr) note_selection(*call.feedback, call.datatype, selected);
   const double select_seconds = transport.now() - select_begin;
   report.traffic.produce_seconds = select_seconds;

@@ -31,6 +31,7 @@ struct TopKCall {
   TopKMode mode = TopKMode::kUnion;
   TopKWire wire = TopKWire::kSameType;
   TopKResidual kept = TopKResidual::kSent;
+  bool reuses_threshold = false;  // of the call before with this feedback, instead of a sample
   Determinism determinism = Determinism::kCanonical;
   std::string algorithm = "auto";  // of the sparse sum; in mode union of the dense one
 };

@@ -422,14 +422,34 @@ typedef struct {
                             union sends float32 with 1 and 2 */
   int determinism;       /* sparclDeterminism...; 0: the communicator's */
   int residual;          /* a sparclResidual_t */
+  int reserved;          /* 0 */
+  int reuse_threshold;   /* 1: the guess of the threshold is that of the call before with this feedback, not a sample: the selection is
+                            exact all the same, and faster only where thresholds are steady (sparclFeedbackStats: threshold_drift
+                            from 0.99 to 1.02 or so) */
+  int reserved2;         /* 0 */
 } sparclTopKOptions_t;
 #define SPARCL_TOPK_OPTIONS_INITIALIZER \
-  { sizeof(sparclTopKOptions_t), 0, NULL, 0, 0, 0 }
+  { sizeof(sparclTopKOptions_t), 0, NULL, 0, 0, 0, 0, 0, 0 }
 
 /* options may be NULL. */
 SPARCL_API sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
                                                 sparclRedOp_t op, sparclFeedback_t feedback, const sparclTopKOptions_t* options,
                                                 sparclComm_t comm, sparclStream_t stream);
+
+typedef struct {
+  size_t size;                 /* of this struct: set by SPARCL_MASKED_OPTIONS_INITIALIZER */
+  sparclFeedback_t feedback;   /* of this rank, of the same count and datatype, for sparclSum and sparclAvg; NULL: none. What is summed at
+                                  the mask's elements is acc = sendbuff + residual; of these the residual then holds what rounding to the
+                                  datatype left (floats of 16 bits and less), of all others acc. An error that ends the communicator
+                                  leaves acc in it. One call at a time may use it */
+} sparclMaskedOptions_t;
+#define SPARCL_MASKED_OPTIONS_INITIALIZER \
+  { sizeof(sparclMaskedOptions_t), NULL }
+
+/* sparclAllReduceMasked with options, which may be NULL. */
+SPARCL_API sparclResult_t sparclAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
+                                                  sparclRedOp_t op, sparclMask_t mask, const sparclMaskedOptions_t* options,
+                                                  sparclComm_t comm, sparclStream_t stream);
 
 /* ---- requests: the non-blocking twins ----
  * Arguments must stay valid until the request is done. Several may be in flight on one communicator; all ranks start them in the
@@ -446,6 +466,9 @@ SPARCL_API sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t
 SPARCL_API sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
                                                  sparclDataType_t datatype, int root, sparclComm_t comm, sparclRequest_t* request);
 
+SPARCL_API sparclResult_t sparclIAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
+                                                   sparclRedOp_t op, sparclMask_t mask, const sparclMaskedOptions_t* options,
+                                                   sparclComm_t comm, sparclRequest_t* request);
 SPARCL_API sparclResult_t sparclIAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                                  sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclRequest_t* request);
 

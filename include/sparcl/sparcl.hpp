@@ -372,6 +372,18 @@ class Comm {
     return Request(request, get());
   }
 
+  // feedback: of as many elements.
+  template <class T>
+  Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask, Feedback& feedback,
+                           sparclRedOp_t op = sparclSum) {
+    if (sent.size() != received.size()) refuse("all_reduce_masked: sent and received differ in length");
+    sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+    options.feedback = feedback.get();
+    check(sparclAllReduceMaskedEx(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), &options, get(), nullptr),
+          get());
+    return report();
+  }
+
   // Of a vector of `count` elements; the union comes back in out_values and out_indices, which are as long as it then. What they can
   // hold is their length, on each rank; the union is at most count, and at most all ranks' entries together.
   template <class T>

@@ -7,6 +7,7 @@
 #include "collectives/all_reduce/all_reduce.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
+#include "src/api/feedback_handle.hpp"
 #include "src/api/mask_handle.hpp"
 
 namespace sparcl::api {
@@ -14,11 +15,16 @@ namespace {
 
 class MaskedCall final : public Call {
  public:
-  MaskedCall(collectives::MaskedCall call, std::uint64_t count, sparclMask* mask) : call_(std::move(call)), count_(count) {
+  MaskedCall(collectives::MaskedCall call, std::uint64_t count, sparclMask* mask, sparclFeedback* feedback)
+      : call_(std::move(call)), count_(count) {
     if (!call_.refusal.ok()) return;
     mask_ = mask;
     call_.mask = &mask->mask;
     ++mask_->calls_in_flight;
+    if (feedback == nullptr) return;
+    feedback_ = feedback;
+    call_.feedback = &feedback->feedback;
+    ++feedback_->calls_in_flight;
   }
   ~MaskedCall() override { let_go(); }
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
@@ -33,12 +39,20 @@ class MaskedCall final : public Call {
   // Also of a call that never began, as an exception came before.
   void let_go() {
     if (mask_ != nullptr) --std::exchange(mask_, nullptr)->calls_in_flight;
+    if (feedback_ != nullptr) --std::exchange(feedback_, nullptr)->calls_in_flight;
   }
 
   collectives::MaskedCall call_;
   std::uint64_t count_;
   sparclMask* mask_ = nullptr;
+  sparclFeedback* feedback_ = nullptr;
 };
+
+Status check_masked_feedback(const sparclFeedback* feedback, std::uint64_t count, int datatype, int op) {
+  if (feedback == nullptr) return Status();
+  if (op != sparclSum && op != sparclAvg) return Status(Code::kInvalidArgument, "op: with a feedback sparclSum or sparclAvg");
+  return check_feedback(*feedback, count, static_cast<DataType>(datatype));
+}
 
 Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype, int op, const sparclMask* mask,
                     sparclStream_t stream) {
@@ -55,16 +69,21 @@ Status check_masked(const void* send, const void* receive, std::uint64_t count, 
 }
 
 sparclResult_t start_masked(const char* function, const void* send, void* receive, std::uint64_t count, int datatype, int op,
-                            sparclMask_t mask, sparclComm_t comm, sparclStream_t stream, sparclRequest_t* request) {
+                            sparclMask_t mask, const sparclMaskedOptions_t* given, sparclComm_t comm, sparclStream_t stream,
+                            sparclRequest_t* request) {
+  sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+  const Status readable = read_sized(given, "options", options);
+  const Status wrong = first_error({readable, check_masked(send, receive, count, datatype, op, mask, stream)});
   collectives::MaskedCall call;
-  call.refusal = check_masked(send, receive, count, datatype, op, mask, stream).with_prefix(std::string(function) + ": ");
+  call.refusal =
+      (wrong.ok() ? check_masked_feedback(options.feedback, count, datatype, op) : wrong).with_prefix(std::string(function) + ": ");
   call.send = static_cast<const std::byte*>(send);
   call.receive = static_cast<std::byte*>(receive);
   if (call.refusal.ok()) {
     call.datatype = static_cast<DataType>(datatype);
     call.reduction = reduction_of(op);
   }
-  return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask), request);
+  return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, options.feedback), request);
 }
 
 }  // namespace
@@ -77,14 +96,30 @@ extern "C" {
 sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                      sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclStream_t stream) {
   return start_call(__func__, comm, true, [&] {
-    return start_masked("sparclAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, comm, stream, nullptr);
+    return start_masked("sparclAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, nullptr, comm, stream, nullptr);
+  });
+}
+
+sparclResult_t sparclAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
+                                       sparclRedOp_t op, sparclMask_t mask, const sparclMaskedOptions_t* options, sparclComm_t comm,
+                                       sparclStream_t stream) {
+  return start_call(__func__, comm, true, [&] {
+    return start_masked("sparclAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask, options, comm, stream, nullptr);
   });
 }
 
 sparclResult_t sparclIAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                       sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&] {
-    return start_masked("sparclIAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, comm, nullptr, request);
+    return start_masked("sparclIAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, nullptr, comm, nullptr, request);
+  });
+}
+
+sparclResult_t sparclIAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
+                                        sparclRedOp_t op, sparclMask_t mask, const sparclMaskedOptions_t* options,
+                                        sparclComm_t comm, sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr, [&] {
+    return start_masked("sparclIAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask, options, comm, nullptr, request);
   });
 }
 

@@ -1,4 +1,6 @@
 // Error feedback behind the C interface.
+#include <fmt/format.h>
+
 #include <cstring>
 #include <memory>
 #include <string>
@@ -14,6 +16,16 @@ using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::guarded;
 using sparcl::collectives::Feedback;
+
+Status sparcl::api::check_feedback(const sparclFeedback& given, std::uint64_t count, DataType datatype) {
+  const Feedback& feedback = given.feedback;
+  if (feedback.count() != count || feedback.type() != datatype) {
+    return Status(Code::kInvalidArgument, fmt::format("the feedback is of {} elements of {}, the call of {} of {}",
+                                                      feedback.count(), info(feedback.type()).name, count, info(datatype).name));
+  }
+  if (given.calls_in_flight > 0) return Status(Code::kInvalidUsage, "a call with this feedback is in flight");
+  return Status();
+}
 
 namespace {
 

@@ -12,3 +12,10 @@ struct sparclFeedback {
   sparcl::collectives::Feedback feedback;
   std::atomic<int> calls_in_flight{0};  // at most one: a residual is one rank's, one call after the other
 };
+
+namespace sparcl::api {
+
+// Whether a call with arrays of `count` elements may take it now.
+Status check_feedback(const sparclFeedback& feedback, std::uint64_t count, DataType datatype);
+
+}  // namespace sparcl::api

@@ -51,8 +51,8 @@ struct sparclState {
   // bytes, as sparclStateHash does, and where it does not fit an update's base it is left out.
   std::optional<sparcl::Hash128> tracked_hash;
   bool in_flight = false;
-  sparcl::model::Snapshot snapshot;   // root only
-  std::uint64_t confirmed_comm = 0;   // whose ranks hold the snapshot; 0: nobody's
+  sparcl::model::Snapshot snapshot;  // root only
+  std::uint64_t confirmed_comm = 0;  // whose ranks hold the snapshot; 0: nobody's
 
   void freeze();
   sparcl::api::TensorRole& role(std::size_t tensor);

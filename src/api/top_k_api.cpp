@@ -69,22 +69,12 @@ Status check_options(const sparclTopKOptions_t& options, int datatype) {
     return Status(Code::kInvalidArgument,
                   fmt::format("options.determinism = {} is no sparclDeterminism value", options.determinism));
   }
+  if (options.reuse_threshold != 0 && options.reuse_threshold != 1)
+    return Status(Code::kInvalidArgument, fmt::format("options.reuse_threshold = {}: 0 or 1", options.reuse_threshold));
   if (options.algorithm != nullptr && !is_sum_algorithm(options.algorithm)) {
     return Status(Code::kInvalidArgument,
                   fmt::format("options.algorithm = '{}': auto, gather, doubling or split", options.algorithm));
   }
-  return Status();
-}
-
-Status check_feedback(const TopKArguments& given) {
-  if (given.feedback == nullptr) return Status();
-  const collectives::Feedback& feedback = given.feedback->feedback;
-  if (feedback.count() != given.count || feedback.type() != static_cast<DataType>(given.datatype)) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("the feedback is of {} elements of {}, the call of {} of {}", feedback.count(),
-                              info(feedback.type()).name, given.count, info(static_cast<DataType>(given.datatype)).name));
-  }
-  if (given.feedback->calls_in_flight > 0) return Status(Code::kInvalidUsage, "a call with this feedback is in flight");
   return Status();
 }
 
@@ -99,7 +89,7 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm, sparclStr
   }
   if (given.count > 0 && given.send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
   if (given.count > 0 && given.receive == nullptr) return Status(Code::kInvalidArgument, "recvbuff is NULL");
-  return check_feedback(given);
+  return given.feedback == nullptr ? Status() : check_feedback(*given.feedback, given.count, type);
 }
 
 sparclResult_t start_top_k(const char* function, const TopKArguments& given, sparclComm_t comm, sparclStream_t stream,
@@ -118,6 +108,7 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
     call.datatype = static_cast<DataType>(given.datatype);
     call.is_mean = given.op == sparclAvg;
     call.mode = static_cast<collectives::TopKMode>(options.mode);
+    call.reuses_threshold = options.reuse_threshold != 0;
     call.wire = static_cast<collectives::TopKWire>(options.wire);
     call.kept = static_cast<collectives::TopKResidual>(options.residual);
     call.determinism = options.determinism == sparclDeterminismDefault     ? comm->context.determinism

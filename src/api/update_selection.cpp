@@ -11,7 +11,8 @@ Status check_values(const sparclUpdateOptions_t& options) {
   if (options.values < sparclValuesExact || options.values > sparclValuesFloat8)
     return Status(Code::kInvalidArgument, fmt::format("options.values is {}: it must be one of sparclValues...", options.values));
   if (options.rounding != sparclRoundNearest && options.rounding != sparclRoundStochastic)
-    return Status(Code::kInvalidArgument, fmt::format("options.rounding is {}: it must be one of sparclRound...", options.rounding));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.rounding is {}: it must be one of sparclRound...", options.rounding));
   return Status();
 }
 
@@ -27,7 +28,8 @@ Status check_selection(const sparclUpdateOptions_t& options) {
     case sparclSelectGrid: {
       const DataTypeInfo* grid = find_data_type(options.grid);
       if (grid != nullptr && (grid->is_float || grid->type == DataType::kInt8)) return Status();
-      return Status(Code::kInvalidArgument, fmt::format("options.grid is {}: it must be a float type or sparclInt8", static_cast<int>(options.grid)));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("options.grid is {}: it must be a float type or sparclInt8", static_cast<int>(options.grid)));
     }
     default:
       return Status(Code::kInvalidArgument, fmt::format("options.select is {}: it must be one of sparclSelect...", options.select));

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -148,7 +150,8 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
        "9 is no reduction"},
       {[](float* x, sparclMask_t mask, sparclComm_t comm) {
          return sparclAllReduceMasked(x, x, 100, sparclBool, sparclAvg, mask, comm, nullptr);
-       }, "sparclAvg of sparclBool"},
+       },
+       "sparclAvg of sparclBool"},
       {[](float* x, sparclMask_t mask, sparclComm_t comm) {
          return sparclAllReduceMasked(x, x, 100, static_cast<sparclDataType_t>(77), sparclSum, mask, comm, nullptr);
        },
@@ -197,6 +200,124 @@ TEST(MaskApi, RefusesWhatIsNone) {
   EXPECT_EQ(nnz, 50u);
 }
 
+// What an element adds over the steps is in the results and the residuals. Multiples of 1/8 are summed exactly in float32; bfloat16
+// rounds them, and what it rounds off stays.
+template <class T>
+void expect_nothing_lost(int ranks, sparclDataType_t type, const std::function<T(float)>& of,
+                         const std::function<float(T)>& number) {
+  constexpr std::size_t kCount = 70'000, kSteps = 3;
+  ThreadRanks party(ranks);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  std::vector<double> given(kCount), got(kCount);
+  std::vector<std::vector<float>> residuals(static_cast<std::size_t>(ranks));
+  std::vector<std::vector<T>> sums(residuals.size());
+  std::vector<sparclFeedback_t> feedbacks(residuals.size());
+  for (sparclFeedback_t& feedback : feedbacks) ASSERT_EQ(sparclFeedbackCreate(&feedback, kCount, type), sparclSuccess);
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    const auto gradient = [step](std::size_t r, std::size_t i) {
+      return static_cast<float>((i * 31 + r * 17 + step * 5) % 901) / 8;
+    };
+    const auto results = party.run([&](int rank, sparclComm_t comm) {
+      const auto r = static_cast<std::size_t>(rank);
+      sparclMask_t mask = nullptr;
+      (void)sparclMaskCreateRandom(&mask, kCount, 0.3, 8);
+      (void)sparclMaskSetStep(mask, step);
+      std::vector<T> sent(kCount);
+      for (std::size_t i = 0; i < kCount; ++i) sent[i] = of(gradient(r, i));
+      sums[r].assign(kCount, T{});
+      sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+      options.feedback = feedbacks[r];
+      sparclRequest_t request = nullptr;
+      const sparclResult_t result =
+          step == 1 ? sparclIAllReduceMaskedEx(sent.data(), sums[r].data(), kCount, type, sparclSum, mask, &options, comm, &request)
+                    : sparclAllReduceMaskedEx(sent.data(), sums[r].data(), kCount, type, sparclSum, mask, &options, comm, nullptr);
+      const sparclResult_t waited = request != nullptr ? sparclWait(&request, nullptr) : result;
+      (void)sparclMaskDestroy(mask);
+      return waited;
+    });
+    ASSERT_THAT(results, Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
+    for (std::size_t i = 0; i < kCount; ++i) {
+      for (std::size_t r = 0; r < residuals.size(); ++r) given[i] += static_cast<double>(number(of(gradient(r, i))));
+      got[i] += static_cast<double>(number(sums[0][i]));
+    }
+    EXPECT_THAT(sums, Each(sums[0]));
+  }
+  std::size_t waiting = 0;
+  for (std::size_t r = 0; r < residuals.size(); ++r) {
+    const void* residual = nullptr;
+    ASSERT_EQ(sparclFeedbackGetResidual(feedbacks[r], &residual, nullptr, nullptr), sparclSuccess);
+    residuals[r].assign(static_cast<const float*>(residual), static_cast<const float*>(residual) + kCount);
+    sparclFeedbackStats_t stats = SPARCL_FEEDBACK_STATS_INITIALIZER;
+    ASSERT_EQ(sparclFeedbackStats(feedbacks[r], &stats), sparclSuccess);
+    EXPECT_EQ(stats.calls, kSteps);
+    EXPECT_EQ(stats.selected, kCount * 3 / 10);
+    EXPECT_GT(stats.sent_mass, 0);
+    ASSERT_EQ(sparclFeedbackDestroy(feedbacks[r]), sparclSuccess);
+  }
+  for (std::size_t i = 0; i < kCount; ++i) {
+    double left = 0;
+    for (const std::vector<float>& residual : residuals) left += static_cast<double>(residual[i]);
+    waiting += left != 0;
+    // The sum of what bfloat16 ranks have sent is rounded once a step, to 8 bits.
+    const double slack = sizeof(T) == 2 ? kSteps * given[i] / 256 : 0;
+    ASSERT_NEAR(got[i] + left, given[i], slack) << "element " << i;
+  }
+  EXPECT_GT(waiting, kCount / 4);
+}
+
+std::uint16_t bfloat16_of(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+float of_bfloat16(std::uint16_t value) {
+  const std::uint32_t bits = std::uint32_t{value} << 16;
+  float number;
+  std::memcpy(&number, &bits, sizeof number);
+  return number;
+}
+
+TEST(AllReduceMaskedApi, WithFeedbackNothingIsLost) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    SCOPED_TRACE(ranks);
+    expect_nothing_lost<float>(
+        ranks, sparclFloat32, [](float value) { return value; }, [](float value) { return value; });
+    expect_nothing_lost<std::uint16_t>(ranks, sparclBfloat16, bfloat16_of, of_bfloat16);
+  }
+}
+
+TEST(AllReduceMaskedApi, AFeedbackMustFitTheCall) {
+  ThreadRanks party(2);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  struct WrongRow {
+    std::size_t count;
+    sparclDataType_t datatype;
+    sparclRedOp_t op;
+    const char* text;
+  };
+  for (const WrongRow& row :
+       {WrongRow{101, sparclFloat32, sparclSum, "the feedback is of 101 elements of float32, the call of 100 of float32"},
+        WrongRow{100, sparclFloat64, sparclSum, "the feedback is of 100 elements of float64"},
+        WrongRow{100, sparclFloat32, sparclMax, "op: with a feedback sparclSum or sparclAvg"}}) {
+    std::vector<std::vector<float>> held(2, std::vector<float>(100, 2.0f));
+    const auto results = party.run([&](int rank, sparclComm_t comm) {
+      const MaskHandle mask(100, 0.5, 0);
+      sparclFeedback_t feedback = nullptr;
+      (void)sparclFeedbackCreate(&feedback, row.count, row.datatype);
+      sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+      options.feedback = rank == 1 ? feedback : nullptr;
+      float* own = held[static_cast<std::size_t>(rank)].data();
+      const sparclResult_t result =
+          sparclAllReduceMaskedEx(own, own, 100, sparclFloat32, row.op, mask.get(), &options, comm, nullptr);
+      (void)sparclFeedbackDestroy(feedback);
+      return result;
+    });
+    EXPECT_THAT(results, Each(sparclInvalidArgument));
+    EXPECT_THAT(std::string(sparclGetLastError(party.comm(0))), HasSubstr(row.text));
+    EXPECT_THAT(held, Each(std::vector<float>(100, 2.0f)));
+  }
+}
+
 TEST(AllReduceMaskedApi, InCpp) {
   std::vector<Comm> comms = Comm::local(2);
   std::vector<std::vector<double>> held{std::vector<double>(64, 1.5), std::vector<double>(64, 2.0)};
@@ -209,6 +330,11 @@ TEST(AllReduceMaskedApi, InCpp) {
       EXPECT_EQ(comms[r].all_reduce_masked(held[r], std::span(held[r]), mask).nnz_out, 16u);
       Request request = comms[r].start_all_reduce_masked(held[r], std::span(held[r]), mask, sparclMax);
       request.wait();
+      Feedback feedback = Feedback::of<double>(64);
+      std::vector<double> ones(64, 1), sums(64);
+      EXPECT_EQ(comms[r].all_reduce_masked(ones, std::span(sums), mask, feedback).nnz_out, 16u);
+      EXPECT_EQ(std::count(sums.begin(), sums.end(), 2.0), 16);
+      EXPECT_EQ(std::count(feedback.residual<double>().begin(), feedback.residual<double>().end(), 1.0), 48);
     });
   }
   for (std::thread& thread : threads) thread.join();

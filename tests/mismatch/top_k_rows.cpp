@@ -42,6 +42,8 @@ std::vector<MismatchRow> option_rows() {
           "determinism", determinism, sparclDeterminismRuns, kNo,
           Texts{"differ in their options", "float32, sum, determinism runs)", "float32, sum, determinism canonical)"}),
       SPARCL_OPTION_ROW("the default determinism by name", determinism, sparclDeterminismCanonical, sparclSuccess, Texts{}),
+      SPARCL_OPTION_ROW("another guess of the threshold", reuse_threshold, 1, sparclSuccess, Texts{}),
+      SPARCL_OPTION_ROW("no guess of the threshold", reuse_threshold, 2, kBad, Texts{"options.reuse_threshold = 2: 0 or 1"}),
       SPARCL_OPTION_ROW("no determinism", determinism, 9, kBad, Texts{"options.determinism = 9"}),
       SPARCL_OPTION_ROW("no algorithm", algorithm, "fast", kBad, Texts{"options.algorithm = 'fast'"}),
       SPARCL_OPTION_ROW("an algorithm that the mode does not heed", algorithm, "doubling", sparclSuccess, Texts{}),

@@ -32,6 +32,7 @@ TopKArguments draw_arguments(const Scene& scene, const HeldFeedback& held, Seede
   given.k = random.chance(0.1) ? held.count + random.below(2) : random.chance(0.2) ? random.below(3) : share;
   given.op = random.chance(0.3) ? sparclAvg : sparclSum;
   given.options.mode = static_cast<int>(random.below(3));
+  given.options.reuse_threshold = random.chance(0.3) ? 1 : 0;
   given.options.wire = random.chance(0.5) ? static_cast<int>(random.below(3)) : 0;
   if (random.chance(0.5)) given.options.algorithm = pick(kSumAlgorithms, random);
   given.options.determinism = static_cast<int>(random.below(4));
