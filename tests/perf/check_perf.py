@@ -30,6 +30,10 @@ def main():
     table = run(launcher + program)
     assert table.returncode == 0, table.stderr
     assert "#wrong" in table.stdout and str(rows[0]["count"]) in table.stdout, table.stdout
+    alone = run(launcher + program + ["--json", "--no-dense"])
+    assert alone.returncode == 0, f"exit code {alone.returncode} without the dense calls:\n{alone.stderr}"
+    row = json.loads(alone.stdout.splitlines()[-1])
+    assert row["dense_time_us_median"] == 0 and row["time_us_median"] > 0, row
     refused = run(launcher + [program[0], "--op", "no such operation"])
     assert refused.returncode == 2, f"exit code {refused.returncode} of a bad option"
 

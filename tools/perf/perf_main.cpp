@@ -18,7 +18,8 @@ constexpr int kUsage = 2;
 struct Times {
   std::vector<double> seconds;
   void add(double time) { seconds.push_back(time); }
-  double at(double share) const {  // of the sorted times
+  double at(double share) const {  // of the sorted times; 0 where there are none (--no-dense)
+    if (seconds.empty()) return 0;
     std::vector<double> sorted = seconds;
     std::sort(sorted.begin(), sorted.end());
     return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
@@ -57,8 +58,8 @@ struct Row {
   Times exchange;  // of ours, without selecting and converting what the caller holds
 };
 
-// Calls of one kind in a row, as the suites of the field time them; then the next kind's, so that what disturbs the machine disturbs
-// all of them.
+// Calls of one kind in a row, as the suites of the field time them; then the next kind's, so that what disturbs the machine
+// disturbs all of them.
 constexpr int kInARow = 7;
 
 template <class Call>
@@ -110,6 +111,7 @@ nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
           {"density", options.density},
           {"overlap", options.overlap},
           {"redraw", options.redraw},
+          {"wire", options.wire},
           {"iterations", options.iterations},
           {"bytes_wire", row.bytes_wire},
           {"bytes_dense", row.bytes_dense},
@@ -120,7 +122,7 @@ nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
           {"exchange_time_us_median", row.exchange.median() * 1e6},
           {"dense_time_us_median", row.dense.median() * 1e6},
           {"dense_best_time_us_median", best * 1e6},
-          {"speedup", row.dense.median() / row.ours.median()},
+          {"speedup", row.dense.median() / row.ours.median()},  // 0 without the dense calls
           {"speedup_best", best / row.ours.median()},
           {"wrong", row.wrong}};
 }
@@ -192,10 +194,15 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->check(CLI::IsMember({"auto", "direct", "owner", "gather", "doubling", "split", "chain", "binary_tree", "binomial_tree"}))
       ->capture_default_str();
   app.add_option("--iters", options.iterations, "timed calls of a size")->check(CLI::Range(1, 1'000'000))->capture_default_str();
-  app.add_option("--warmup", options.warmup, "calls of ours before them; one of each kind always")->check(CLI::Range(0, 1'000'000))->capture_default_str();
+  app.add_option("--warmup", options.warmup, "calls of ours before them; one of each kind always")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
   app.add_flag("--redraw", options.redraw, "allreduce_masked: each call draws its mask anew");
   app.add_option("--mode", options.mode, "of allreduce_topk")
       ->check(CLI::IsMember({"union", "selected", "global"}))
+      ->capture_default_str();
+  app.add_option("--wire", options.wire, "of allreduce_topk: what values are rounded to before they are sent")
+      ->check(CLI::IsMember({"exact", "bfloat16", "int8"}))
       ->capture_default_str();
   app.add_flag("!--no-dense", options.dense, "leaves the dense calls out");
   app.add_flag("--json", options.json, "one JSON line a size");

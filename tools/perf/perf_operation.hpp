@@ -26,6 +26,7 @@ struct Options {
   int warmup = 3;
   bool redraw = false;         // a masked call draws its mask anew, too
   std::string mode = "union";  // of allreduce_topk
+  std::string wire = "exact";  // of allreduce_topk
   bool dense = true;           // measure the dense calls, too
   bool json = false;
 };

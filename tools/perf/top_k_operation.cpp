@@ -20,6 +20,7 @@ class TopKOperation final : public Operation {
         receive_(send_.size()),
         dense_(send_.size()) {
     options_.mode = options.mode == "union" ? sparclTopKUnion : options.mode == "selected" ? sparclTopKSelected : sparclTopKGlobal;
+    options_.wire = options.wire == "exact" ? 0 : options.wire == "bfloat16" ? 1 : 2;
     for (std::uint64_t i = 0; i < count; ++i) put(type_, send_.data(), i, gradient(rank_, i));
   }
 
