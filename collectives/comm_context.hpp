@@ -45,7 +45,8 @@ struct CommContext {
   std::string sparse_sum_algorithm = "auto";
   Determinism determinism = Determinism::kCanonical;  // of sparse sums
   std::uint32_t most_scratch_mib = UINT32_MAX;        // that a sparse sum takes, if another algorithm can do with less
-  std::shared_ptr<LearnedUnion> learned_union = std::make_shared<LearnedUnion>();
+  std::shared_ptr<LearnedUnion> learned_union = std::make_shared<LearnedUnion>();  // of sparse sums
+  std::shared_ptr<LearnedUnion> learned_top_k = std::make_shared<LearnedUnion>();  // of what top-k calls select
   std::uint32_t fragment_bytes = 0;  // 0: by the cost model
   double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
   WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone

@@ -26,6 +26,7 @@ struct Plan {
   const TopKCall& call;
   WireType wire;
   int ranks;
+  Extents extents;  // of all ranks
 
   std::size_t accumulator_bytes() const { return element_bytes(wire.accumulator); }
 };
@@ -298,13 +299,19 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
   sum.most_entries = call.k;
   sum.number = number;
   sum.result = &collected;
-  SumShape shape{plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)};
+  SumShape shape{plan.ranks,
+                 call.count,
+                 call.k,
+                 element_bytes(plan.wire.sent),
+                 static_cast<double>(plan.extents.union_share) / kWholeUnion,
+                 std::uint64_t{plan.extents.least_scratch_mib} << 20};
   if (comm.codes_entries()) shape.place_bytes = coded_place_bytes(static_cast<double>(call.k), call.count);
   const SparseSumPlan row = plan_sparse_sum(comm.link(), shape, call.determinism, call.algorithm);
   Task exchange = row.row->run(comm, sum, report.traffic);
   const Status alive = co_await exchange;
   if (!alive.ok()) co_return alive;
 
+  comm.learned_top_k->share = static_cast<std::uint16_t>(std::lround(shape.share_of(collected.support.size()) * kWholeUnion));
   if (call.mode == TopKMode::kGlobal) keep_largest(plan, collected);
   if (call.feedback != nullptr) {
     const SentEntries own = kept_entries(plan, selected, sent, collected.support);
@@ -362,7 +369,9 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   SPARCL_FAILPOINT("allreduce.begin");
   const double begin = transport.now();
   Status verdict;
-  Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(comm, call), call.refusal, verdict);
+  Extents extents;
+  if (call.refusal.ok()) extents = {call.k, UINT64_MAX, comm.most_scratch_mib, 0, comm.learned_top_k->share};
+  Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(comm, call), call.refusal, verdict, {}, 0, &extents);
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
   if (!verdict.ok()) {
@@ -372,7 +381,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   SPARCL_FAILPOINT("allreduce.agreed");
 
   const double select_begin = transport.now();
-  const Plan plan{*comm.kernels, call, wire_of(call), transport.size()};
+  const Plan plan{*comm.kernels, call, wire_of(call), transport.size(), extents};
   Selection selection(call.datatype, *comm.kernels);
   std::byte* const residual = call.feedback != nullptr ? call.feedback->residual() : nullptr;
   const Selected selected = selection.select(call.send, residual, call.count, call.k,

@@ -354,6 +354,32 @@ TEST(TopKAllReduce, ResultsAndResidualsAreTheInputs) {
   }
 }
 
+// The choice of a sum's algorithm follows what the last call has found.
+TEST(TopKAllReduce, LearnsHowFarSelectionsLieApart) {
+  constexpr std::size_t kCount = 20'000, kRanks = 4;
+  SeededRandom random(3);
+  const std::vector<std::byte> same = random_values(kCount, DataType::kFloat32, 0, false, random);
+  World world(kRanks, 3);
+  std::vector<std::vector<std::byte>> received(kRanks, std::vector<std::byte>(same.size()));
+  std::vector<double> predicted;
+  for (int step = 0; step < 2; ++step) {
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      world.calls[r] = {.refusal = {},
+                        .send = same.data(),
+                        .receive = received[r].data(),
+                        .count = kCount,
+                        .k = 400,
+                        .mode = TopKMode::kSelected,
+                        .algorithm = "gather"};
+    }
+    ASSERT_TRUE(world.run().ok());
+    for (const CallReport& report : world.reports) EXPECT_EQ(report.seconds_predicted, world.reports[0].seconds_predicted);
+    predicted.push_back(world.reports[0].seconds_predicted);
+  }
+  for (const CommContext& context : world.contexts) EXPECT_EQ(context.learned_top_k->share, 0);
+  EXPECT_LT(predicted[1], predicted[0]);
+}
+
 // Wherever a rank dies: who has no result has lost nothing, acc is its residual.
 TEST(TopKAllReduce, AnErrorInTheMiddleLeavesAllInTheResidual) {
   constexpr std::size_t kCount = 3000, kRanks = 3;
