@@ -9,7 +9,6 @@
 #include "collectives/all_reduce/dense.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
 #include "collectives/top_k/residual.hpp"
-#include "collectives/top_k/selection.hpp"
 #include "collectives/top_k/support.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/number.hpp"
@@ -384,8 +383,9 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   const Plan plan{*comm.kernels, call, wire_of(call), transport.size(), extents};
   Selection selection(call.datatype, *comm.kernels);
   std::byte* const residual = call.feedback != nullptr ? call.feedback->residual() : nullptr;
-  const Selected selected = selection.select(call.send, residual, call.count, call.k,
-                                             call.reuses_threshold && call.feedback != nullptr ? call.feedback->least : 0);
+  const std::uint64_t hint = call.reuses_threshold && call.feedback != nullptr ? call.feedback->least : 0;
+  const Selected selected = call.tensors.empty() ? selection.select(call.send, residual, call.count, call.k, hint)
+                                                 : selection.select_parts(call.send, residual, call.tensors);
   if (call.feedback != nullptr) note_selection(*call.feedback, call.datatype, selected);
   const double select_seconds = transport.now() - select_begin;
   report.traffic.produce_seconds = select_seconds;

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "collectives/comm_context.hpp"
 #include "collectives/engine/engine.hpp"
 #include "collectives/top_k/feedback.hpp"
+#include "collectives/top_k/selection.hpp"
 
 namespace sparcl::collectives {
 
@@ -31,7 +33,8 @@ struct TopKCall {
   TopKMode mode = TopKMode::kUnion;
   TopKWire wire = TopKWire::kSameType;
   TopKResidual kept = TopKResidual::kSent;
-  bool reuses_threshold = false;  // of the call before with this feedback, instead of a sample
+  std::vector<Selection::Part> tensors = {};  // whose largest are selected, each; none: those of the array
+  bool reuses_threshold = false;         // of the call before with this feedback, instead of a sample
   Determinism determinism = Determinism::kCanonical;
   std::string algorithm = "auto";  // of the sparse sum; in mode union of the dense one
 };

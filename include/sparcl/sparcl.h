@@ -427,9 +427,13 @@ typedef struct {
                             exact all the same, and faster only where thresholds are steady (sparclFeedbackStats: threshold_drift
                             from 0.99 to 1.02 or so) */
   int reserved2;         /* 0 */
+  const uint64_t* tensors; /* NULL: this rank selects the k largest of the array. Else the lengths of the tensors (layers, blocks) that
+                              it is made of, count in sum: of each its largest, as many as its share of k, which are k in all (fewer
+                              where a tensor has fewer that are not zero). Copied */
+  size_t tensor_count;
 } sparclTopKOptions_t;
 #define SPARCL_TOPK_OPTIONS_INITIALIZER \
-  { sizeof(sparclTopKOptions_t), 0, NULL, 0, 0, 0, 0, 0, 0 }
+  { sizeof(sparclTopKOptions_t), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, 0 }
 
 /* options may be NULL. */
 SPARCL_API sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,

@@ -3,9 +3,9 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
-#include "collectives/top_k/selection.hpp"
 #include "collectives/top_k/top_k_all_reduce.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
@@ -78,6 +78,35 @@ Status check_options(const sparclTopKOptions_t& options, int datatype) {
   return Status();
 }
 
+Status check_tensors(const sparclTopKOptions_t& options, std::uint64_t count) {
+  if (options.tensors == nullptr) return Status();
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < options.tensor_count; ++i) {
+    if (options.tensors[i] > count - all) {
+      all = UINT64_MAX;
+      break;
+    }
+    all += options.tensors[i];
+  }
+  if (all == count) return Status();
+  return Status(Code::kInvalidArgument,
+                fmt::format("options.tensors: {} lengths that are not {} in sum", options.tensor_count, count));
+}
+
+// To each its share of k, by rounding where tensors end, so that all shares are k.
+std::vector<collectives::Selection::Part> parts_of(const sparclTopKOptions_t& options, std::uint64_t count, std::uint64_t k) {
+  __extension__ using Wide = unsigned __int128;
+  std::vector<collectives::Selection::Part> parts;
+  std::uint64_t end = 0, given = 0;
+  for (std::size_t i = 0; options.tensors != nullptr && i < options.tensor_count; ++i) {
+    end += options.tensors[i];
+    const std::uint64_t until = count == 0 ? 0 : static_cast<std::uint64_t>(Wide{k} * end / count);
+    parts.push_back({options.tensors[i], until - given});
+    given = until;
+  }
+  return parts;
+}
+
 Status check_top_k(const TopKArguments& given, const sparclComm& comm, sparclStream_t stream) {
   SPARCL_RETURN_IF_ERROR(
       first_error({check_type(given.datatype), check_reduction(given.op, given.datatype), check_stream(stream)}));
@@ -97,15 +126,16 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
   sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
   const Status readable = read_sized(given.options, "options", options);
   collectives::TopKCall call;
-  call.refusal =
-      first_error({readable, readable.ok() ? check_options(options, given.datatype) : readable, check_top_k(given, *comm, stream)})
-          .with_prefix(std::string(function) + ": ");
+  call.refusal = first_error({readable, readable.ok() ? check_options(options, given.datatype) : readable,
+                              readable.ok() ? check_tensors(options, given.count) : readable, check_top_k(given, *comm, stream)})
+                     .with_prefix(std::string(function) + ": ");
   if (call.refusal.ok()) {
     call.send = static_cast<const std::byte*>(given.send);
     call.receive = static_cast<std::byte*>(given.receive);
     call.count = given.count;
     call.k = std::min(given.k, given.count);
     call.datatype = static_cast<DataType>(given.datatype);
+    call.tensors = parts_of(options, given.count, call.k);
     call.is_mean = given.op == sparclAvg;
     call.mode = static_cast<collectives::TopKMode>(options.mode);
     call.reuses_threshold = options.reuse_threshold != 0;

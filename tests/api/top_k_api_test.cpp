@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "sparcl/sparcl.hpp"
 #include "tests/support/top_k_parties.hpp"
@@ -31,6 +35,33 @@ TEST(AllReduceTopKApi, ResultsAndResidualsAreTheInputs) {
   }
 }
 
+// A tensor with large values takes no other's share.
+TEST(AllReduceTopKApi, EachTensorGivesItsShare) {
+  constexpr std::array<std::uint64_t, 4> kLengths{1'000, 0, 30'000, 9'001};
+  constexpr std::size_t kCount = 40'001, kK = 400;
+  ThreadRanks party(3);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  std::vector<std::vector<float>> received(3, std::vector<float>(kCount));
+  const auto results = party.run([&](int rank, sparclComm_t comm) {
+    std::vector<float> sent(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) sent[i] = static_cast<float>((i * 7919) % kCount + 1) * (i < 1'000 ? 1'000 : 1);
+    sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
+    options.tensors = kLengths.data();
+    options.tensor_count = kLengths.size();
+    return sparclAllReduceTopKEx(sent.data(), received[static_cast<std::size_t>(rank)].data(), kCount, kK, sparclFloat32, sparclSum,
+                                 nullptr, &options, comm, nullptr);
+  });
+  ASSERT_THAT(results, Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
+  EXPECT_THAT(received, Each(received[0]));
+  std::size_t begin = 0;
+  for (const auto& [length, share] : {std::pair{1'000, 9}, {0, 0}, {30'000, 300}, {9'001, 91}}) {
+    const auto first = received[0].begin() + static_cast<std::ptrdiff_t>(begin);
+    EXPECT_NEAR(length - std::count(first, first + length, 0.0F), share, 1) << "of " << length;
+    begin += static_cast<std::size_t>(length);
+  }
+  EXPECT_EQ(kCount - static_cast<std::size_t>(std::count(received[0].begin(), received[0].end(), 0.0F)), kK);
+}
+
 TEST(AllReduceTopKApi, BadArgumentsOfOneRankAreToldToAll) {
   static float sent[4] = {1, 2, 3, 4}, received[4];
   struct Row {
@@ -49,6 +80,14 @@ TEST(AllReduceTopKApi, BadArgumentsOfOneRankAreToldToAll) {
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.mode = 7;
+         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
+       }},
+      {sparclInvalidArgument, "options.tensors: 2 lengths that are not 4 in sum",
+       [](sparclComm_t c) {
+         static constexpr std::uint64_t kLengths[] = {3, ~std::uint64_t{0}};
+         sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
+         options.tensors = kLengths;
+         options.tensor_count = 2;
          return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
        }},
       {sparclInvalidArgument, "options.algorithm = 'fast'",
