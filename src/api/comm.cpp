@@ -218,7 +218,9 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
   return comm;
 }
 
-Status start_comm(sparclComm& comm) {
+namespace {
+
+Status share_and_measure(sparclComm& comm) {
   const Result<std::string> window = setting_choice("NODE_WINDOW");
   if (!window.ok()) return window.status();
   const Channel channel{comm.next_call++, 0};
@@ -240,6 +242,14 @@ Status start_comm(sparclComm& comm) {
   if (comm.context.measured_link) log_info("links cost\n{}", collectives::write_link_cost(*comm.context.measured_link));
   comm.transport->close(channel);
   return Status();
+}
+
+}  // namespace
+
+// Some ranks may be through before another dies: it is the first call's failure for all, and each has a communicator to shrink.
+Status start_comm(sparclComm& comm) {
+  Status started = share_and_measure(comm);
+  return comm.engine.health().ok() ? started : Status();
 }
 
 Result<double> timeout_of(const sparclConfig_t* given) {

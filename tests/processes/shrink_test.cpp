@@ -73,6 +73,30 @@ TEST_P(Shrink, AfterADeath) {
   EXPECT_GT(shrunk, 0) << "nobody shrank";
 }
 
+// Who has met the others has a communicator: a death in the rest of the start is the first call's failure.
+TEST_P(Shrink, AfterADeathInTheStart) {
+  if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "built with SPARCL_FAILPOINTS=OFF";
+  run_seeds("Shrink.AfterADeathInTheStart", 4, [&](std::uint64_t seed) {
+    PartyPlan plan = plan_of(seed);
+    const int victim = static_cast<int>(seed % static_cast<std::uint64_t>(plan.ranks));
+    plan.failpoints[victim] = "init.met:1:kill";
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    Check check(party);
+    check.set_end(victim, End::kKilled);
+    check.finish();
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+      if (rank == victim) continue;
+      const RankStory story = party.story(rank);
+      EXPECT_EQ(story.init_code, sparclSuccess) << "rank " << rank << ": " << story.init_error;
+      EXPECT_EQ(story.shrinks.size(), 1U) << "rank " << rank;
+      EXPECT_THAT(story.failed_ranks, testing::ElementsAre(victim)) << "rank " << rank;
+    }
+    survivors_went_on(party);
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
 // The second one dies in the shrink that the first one's death led to, or after it.
 TEST_P(Shrink, AfterADeathInIt) {
   if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "built with SPARCL_FAILPOINTS=OFF";
