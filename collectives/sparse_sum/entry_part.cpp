@@ -99,7 +99,8 @@ Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, cons
     to += entries * sizeof(std::uint16_t);
   }
   std::memset(to, 0, static_cast<std::size_t>(part.data() + values_at - to));
-  if (!indices.empty()) std::memcpy(part.data() + values_at, values, indices.size() * value_bytes);
+  const std::size_t values_bytes = indices.size() * value_bytes;
+  if (values_bytes > 0) std::memcpy(part.data() + values_at, values, values_bytes);  // of none, values may be nullptr
   return close_part(part, heads, indices.size(), values_at, value_bytes);
 }
 
@@ -122,7 +123,9 @@ void PartWriter::end(std::uint64_t block, std::size_t entries, bool is_marked) {
              place_bytes(run_, head));
   }
   if (is_marked && !head.is_bitmap()) {  // many had the same entries
-    const std::vector<std::byte> marks(places(), places() + run_.block_elements() / 8);
+    const std::size_t bytes = run_.block_elements() / 8;
+    std::vector<std::byte> marks(bytes + kernels::kBitSlackBytes);
+    std::memcpy(marks.data(), places(), bytes);
     positions_of(kernels_, marks.data(), run_, block, entries, reinterpret_cast<std::uint16_t*>(places()));
   }
   heads_.push_back(head);

@@ -33,7 +33,7 @@ bool Support::unite(std::span<const std::span<const std::byte>> parts, const Blo
     entries += view->entries();
   }
   positions_.reserve(std::min<std::uint64_t>(entries, count));
-  std::vector<std::uint64_t> bits(kFrame / 64 + 1);
+  std::vector<std::uint64_t> bits(kFrame / 64 + kernels::kBitSlackBytes / 8);
   std::vector<std::uint16_t> scratch(kFrame + kernels::kEntrySlack);
   for (;;) {
     std::uint64_t block = UINT64_MAX;
