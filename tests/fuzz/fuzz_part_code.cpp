@@ -28,7 +28,8 @@ PartShape shape_of(Choices& choices) {
   run.block_log2 = kLog2s[choices.below(kLog2s.size())];
   run.first = choices.below(40);
   run.blocks = 1 + choices.below(60);
-  return {run, kWidths[choices.below(kWidths.size())], true};
+  const std::size_t width = kWidths[choices.below(kWidths.size())];
+  return {run, width, width == sizeof(float)};
 }
 
 void run(std::span<const std::byte> input) {
