@@ -19,9 +19,9 @@ void Adamw::step(std::span<float> weights, std::span<const float> gradients, flo
   }
 }
 
-float scheduled_rate(float peak, int step, int warmup_steps, int all_steps) {
+float scheduled_rate(float peak, int step, int warmup_steps, int all_steps, float last) {
   const float warm = std::min(1.0F, static_cast<float>(step + 1) / static_cast<float>(std::max(1, warmup_steps)));
-  return peak * warm * (1 - 0.9F * static_cast<float>(step) / static_cast<float>(std::max(1, all_steps)));
+  return peak * warm * (1 - (1 - last) * static_cast<float>(step) / static_cast<float>(std::max(1, all_steps)));
 }
 
 }  // namespace training

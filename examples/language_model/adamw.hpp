@@ -26,7 +26,7 @@ class Adamw {
   double power1_ = 1, power2_ = 1;  // beta^steps
 };
 
-// Linear warm-up to `peak`, then linear decay to a tenth of it. step counts from 0.
-float scheduled_rate(float peak, int step, int warmup_steps, int all_steps);
+// Linear warm-up to `peak`, then linear decay to the share `last` of it, which would come after the last step. step counts from 0.
+float scheduled_rate(float peak, int step, int warmup_steps, int all_steps, float last = 0.1F);
 
 }  // namespace training

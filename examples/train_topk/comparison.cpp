@@ -23,8 +23,8 @@ Comparison::Comparison(sparcl::Comm& comm, const ComparisonOptions& options)
   const TrainingSettings& settings = options_.training;
   report_.emplace(
       fmt::format("train_topk: {} ranks, {} parameters in float32 ({} layers of width {}), {} steps of {} sequences a rank, "
-                  "{} characters of text, seed {}",
-                  comm.size(), count_, settings.shape.layers, settings.shape.width, settings.steps, settings.batch,
+                  "rate {}, {} characters of text, seed {}",
+                  comm.size(), count_, settings.shape.layers, settings.shape.width, settings.steps, settings.batch, settings.rate,
                   text_.training().size() + text_.held_out().size(), settings.seed),
       comm.size(), count_);
 }

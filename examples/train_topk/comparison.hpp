@@ -13,7 +13,7 @@ namespace training {
 
 struct ComparisonOptions {
   int ranks = 4;  // threads; under mpirun its -n decides
-  ModelSize size{128, 5};
+  ModelSize size{32, 2};
   TrainingSettings training;  // but for the shape, which follows from size and text
   std::vector<Variant> variants;
   sparclTopKMode_t mode = sparclTopKUnion;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kWarmupSteps = 40;
 constexpr float kNormLimit = 1;
-constexpr int kHeldOutSequences = 64;
+constexpr float kLastRate = 0;  // of the peak: with the rate also what waits in residuals goes to 0
+constexpr int kHeldOutSequences = 256;
 enum Stream : std::uint64_t { kBatches = 1000, kHeldOut = 100'000 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -50,7 +51,7 @@ StepFigures DataParallel::step(int step) {
 
   clip_norm(gradient_, kNormLimit);
   // Scaled before the exchange: what is sent late counts with the rate of its own step (EF-SGD, Karimireddy et al., ICML 2019).
-  const float rate = scheduled_rate(settings_.rate, step, kWarmupSteps, settings_.steps);
+  const float rate = scheduled_rate(settings_.rate, step, kWarmupSteps, settings_.steps, kLastRate);
   for (float& value : gradient_) value *= rate;
   if (is_corrected_) momentum_.apply(gradient_);
 

@@ -14,9 +14,9 @@ namespace training {
 struct TrainingSettings {
   ModelShape shape{};
   std::uint64_t seed = 7;
-  int steps = 400;
+  int steps = 3600;
   int batch = 4;  // sequences of a rank
-  float rate = 0.3F;
+  float rate = 0.6F;
 };
 
 // Of one rank.

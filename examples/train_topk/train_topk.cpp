@@ -45,7 +45,7 @@ void add_options(CLI::App& app, ComparisonOptions& options) {
   app.add_option("--steps", settings.steps)->check(CLI::Range(1, 1'000'000))->capture_default_str();
   add_text_option(
       app, "--model-size", [&options](const std::string& text) { options.size = training::parse_model_size(text); },
-      "tiny, small, medium (30 thousand, 1 million, 5 million parameters) or WIDTHxLAYERS [small]")
+      "tiny, small, medium (30 thousand, 1 million, 5 million parameters) or WIDTHxLAYERS [tiny]")
       ->expected(1);
   app.add_option("--batch", settings.batch, "sequences of 64 characters a rank and step")
       ->check(CLI::Range(1, 4096))

@@ -26,11 +26,13 @@ TEST(Adamw, DecaysWithoutAGradient) {
   EXPECT_FLOAT_EQ(weight[0], 2 - 0.5F * 0.1F * 2);
 }
 
-TEST(ScheduledRate, WarmsUpThenFallsToATenth) {
+TEST(ScheduledRate, WarmsUpThenFallsToItsLastShare) {
   EXPECT_FLOAT_EQ(scheduled_rate(1, 0, 10, 1000), 0.1F);
   EXPECT_GT(scheduled_rate(1, 9, 10, 1000), 0.99F);
   EXPECT_FLOAT_EQ(scheduled_rate(1, 500, 10, 1000), 0.55F);
   EXPECT_FLOAT_EQ(scheduled_rate(1, 1000, 10, 1000), 0.1F);
+  EXPECT_FLOAT_EQ(scheduled_rate(1, 500, 10, 1000, 0), 0.5F);
+  EXPECT_EQ(scheduled_rate(1, 1000, 10, 1000, 0), 0);
 }
 
 }  // namespace
