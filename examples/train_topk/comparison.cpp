@@ -10,8 +10,9 @@
 namespace training {
 namespace {
 
-constexpr int kEvaluations = 20;  // of the held-out loss in one training
-constexpr int kRowsEvery = 4;     // of these one is a row of the table
+constexpr int kEvaluations = 20;  // of the held-out loss in one training, but not before so many steps:
+constexpr int kStepsBetween = 10;
+constexpr int kRowsEvery = 4;  // of these one is a row of the table
 
 }  // namespace
 
@@ -52,7 +53,7 @@ std::optional<VariantRecord> Comparison::train(const Variant& variant) {
   }
   VariantRecord record{variant.name(), "", variant.density, variant.has_feedback, variant.method != Method::kMpi, false, {}};
   DataParallel training(comm_, text_, settings, variant.has_feedback && variant.method == Method::kTopK, *exchange);
-  const int evaluate_every = std::max(1, settings.steps / kEvaluations);
+  const int evaluate_every = std::max(kStepsBetween, settings.steps / kEvaluations);
   for (int step = 1; step <= settings.steps; ++step) {
     const StepFigures figures = training.step(step - 1);
     StepRecord row;

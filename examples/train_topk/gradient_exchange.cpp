@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace training {
 namespace {
@@ -51,30 +50,25 @@ class TopKExchange final : public GradientExchange {
   std::optional<sparcl::Feedback> feedback_;
 };
 
-// Random elements. A mask has no feedback of its own, so the residual is kept here.
+// Random elements. As for top-k the library keeps the residual.
 class MaskExchange final : public GradientExchange {
  public:
   MaskExchange(sparcl::Comm& comm, const Variant& variant, const ExchangeSettings& settings)
-      : comm_(comm),
-        has_feedback_(variant.has_feedback),
-        mask_(sparcl::Mask::random(settings.count, variant.density, settings.seed)),
-        due_(settings.count) {}
+      : comm_(comm), mask_(sparcl::Mask::random(settings.count, variant.density, settings.seed)) {
+    if (variant.has_feedback) feedback_.emplace(sparcl::Feedback::of<float>(settings.count));
+  }
 
   std::optional<sparcl::Report> mean(std::span<const float> gradient, int step, std::span<float> mean) override {
     mask_.set_step(static_cast<std::uint64_t>(step));
-    if (!has_feedback_) std::fill(due_.begin(), due_.end(), 0.0F);
-    for (std::size_t i = 0; i < due_.size(); ++i) due_[i] += gradient[i];
     std::fill(mean.begin(), mean.end(), 0.0F);
-    const sparcl::Report report = comm_.all_reduce_masked(due_, mean, mask_, sparclAvg);
-    for (const std::uint64_t index : mask_.indices()) due_[index] = 0;
-    return report;
+    if (feedback_) return comm_.all_reduce_masked(gradient, mean, mask_, *feedback_, sparclAvg);
+    return comm_.all_reduce_masked(gradient, mean, mask_, sparclAvg);
   }
 
  private:
   sparcl::Comm& comm_;
-  bool has_feedback_;
   sparcl::Mask mask_;
-  std::vector<float> due_;  // what this rank has not sent yet
+  std::optional<sparcl::Feedback> feedback_;
 };
 
 }  // namespace

@@ -59,6 +59,7 @@ def check_figures(result, ranks, steps, names):
     for name in [name for name in sent if name.startswith("topk")]:
         entries = float(name.split(":")[1]) * elements
         check(4 * entries < sent[name] < (2 + 8 * ranks) * entries * ranks, f"{name}: {sent[name]} bytes for {entries} entries a rank")
+        check(sent[name] < sent["dense"] / 4, f"{name}: {sent[name]} bytes, dense {sent['dense']}")
     selected = [row["elements"] for row in result["steps"] if row["variant"] == "topk:0.01"][-1]
     check(0.0099 * elements <= selected <= 0.0101 * elements * ranks, f"{selected} elements of {elements} were exchanged")
 
