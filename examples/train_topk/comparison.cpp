@@ -36,10 +36,11 @@ void Comparison::run() {
     std::optional<VariantRecord> record = train(variant);
     if (!record) continue;
     is_equal = is_equal && record->is_equal;
-    if (report_) report_->add(std::move(*record));
+    if (!report_) continue;
+    report_->add(std::move(*record));
+    if (!options_.json.empty()) report_->write_json(options_.json);  // each time: a training may be cut short
   }
   if (report_) report_->finish();
-  if (report_ && !options_.json.empty()) report_->write_json(options_.json);
   if (!is_equal) throw std::runtime_error("the ranks hold different weights");
 }
 
