@@ -14,9 +14,9 @@ namespace training {
 struct TrainingSettings {
   ModelShape shape{};
   std::uint64_t seed = 7;
-  int steps = 3600;
-  int batch = 4;  // sequences of a rank
-  float rate = 0.6F;
+  int steps = 7200;
+  int batch = 2;  // sequences of a rank
+  float rate = 0.4F;
 };
 
 // Of one rank.

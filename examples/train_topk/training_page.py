@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes the results page of train_topk from what its --json left:
-training_page.py --run RUN.json [--seeds RUN.json...] [--ranks RUN.json...] --plot PLOT.svg --about TEXT > page.md"""
+training_page.py --run RUN.json... [--seeds RUN.json...] [--ranks RUN.json...] --plot PLOT.svg --title T --about TEXT > page.md
+--run: the variants may lie in several files, of runs that had all else in common."""
 import argparse
 import json
 import statistics
 
-from plot_training import label, points
+from plot_training import label, points, read_merged
 
 ROWS = 5  # of each variant, of loss against steps, bytes and time
 GOAL = 1.02
@@ -88,7 +89,7 @@ def print_course(run, plot):
         of_variant = [row for row in run["steps"] if row["variant"] == name]
         course = points(run, name)
         every = max(1, len(course) // ROWS)
-        for step, sent, loss in course[-1::-every][::-1]:
+        for step, sent, seconds, loss in course[-1::-every][::-1]:
             past = [row for row in of_variant if row["step"] <= step]
             rows.append(
                 (
@@ -97,11 +98,11 @@ def print_course(run, plot):
                     f"{loss:.4f}",
                     "not told" if variant["bytes_sent"] is None else f"{sent / 1e6:.2f}",
                     f"{sum(row['exchange_seconds'] for row in past):.1f}",
-                    f"{sum(row['step_seconds'] for row in past):.1f}",
+                    f"{seconds:.1f}",
                 )
             )
     table(("variant", "step", "held-out loss", "MB sent", "seconds in exchanges", "seconds in steps"), rows)
-    print(f"\n![losses over steps and bytes]({plot})")
+    print(f"\n![losses over steps, bytes and time]({plot})")
 
 
 def print_ranks(runs):
@@ -130,14 +131,14 @@ def print_ranks(runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run", required=True)
+    parser.add_argument("--run", nargs="+", required=True)
     parser.add_argument("--seeds", nargs="*", default=[])
     parser.add_argument("--ranks", nargs="*", default=[])
     parser.add_argument("--plot", required=True)
     parser.add_argument("--title", required=True)
     parser.add_argument("--about", required=True)
     options = parser.parse_args()
-    run = read(options.run)
+    run = read_merged(options.run)
     print(f"# {options.title}\n\n{options.about}\n\n{run['run']}.")
     print_goals([run, *map(read, options.seeds)])
     print_comparison(run)
