@@ -31,8 +31,9 @@ std::byte* align(std::byte* at) {
 
 }  // namespace
 
-bool rounds_once(DataType datatype, const kernels::KernelSet& kernels) {
-  return kernels.reduce_of(datatype).accumulator_bytes != element_bytes(datatype);
+bool makes_accumulators(const SumKind& kind, const kernels::KernelSet& kernels) {
+  if (kernels.reduce_of(kind.datatype).accumulator_bytes != element_bytes(kind.datatype)) return true;
+  return info(kind.datatype).is_float && kind.reduction.op == kernels::ReduceOp::kProd;
 }
 
 Status SortedEntries::take(std::span<const std::uint64_t> indices, const std::byte* values, std::uint64_t count,

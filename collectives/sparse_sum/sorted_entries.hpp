@@ -38,7 +38,7 @@ class SortedEntries {
   std::vector<std::byte> own_values_;
 };
 
-// Whether a sum's accumulators are wider than its elements.
-bool rounds_once(DataType datatype, const kernels::KernelSet& kernels);
+// Whether combined duplicates may be what no element is: not rounded yet, or the -0 of a product, which as an input would be +0.
+bool makes_accumulators(const SumKind& kind, const kernels::KernelSet& kernels);
 
 }  // namespace sparcl::collectives

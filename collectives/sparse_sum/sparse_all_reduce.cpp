@@ -124,7 +124,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   const double exchange_begin = transport.now();
   SparseSumCall sum;
   sum.in =
-      extents.has_duplicates && rounds_once(call.kind.datatype, *comm.kernels) ? PartValues::kAccumulators : PartValues::kElements;
+      extents.has_duplicates && makes_accumulators(call.kind, *comm.kernels) ? PartValues::kAccumulators : PartValues::kElements;
   if (sum.in == PartValues::kAccumulators && !entries.has_duplicates()) entries.widen(call.kind.datatype, *comm.kernels);
   SumShape shape{ranks,
                  call.count,

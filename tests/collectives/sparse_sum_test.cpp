@@ -436,6 +436,35 @@ TEST(SparseAllReduce, AnIndexOutOfBoundsIsRefusedOnAllRanks) {
   }
 }
 
+// -0 counts as +0 where it is an input, not where a product is -0: whether its factors come from one rank or from two.
+TEST(SparseAllReduce, AProductOfDuplicatesMayBeMinusZero) {
+  constexpr float kLeast = 0x1p-149F;
+  for (const SparseSumRow& row : sparse_sum_table()) {
+    World world(3, 4);
+    world.force(row.name);
+    const std::vector<std::vector<std::uint64_t>> indices{{5, 9}, {9}, {5, 7, 5, 7}};
+    const std::vector<std::vector<float>> values{{1, -1}, {0}, {-kLeast, -0.0F, kLeast, -1}};
+    std::vector<Output> outputs(3, Output(8, sizeof(float)));
+    for (std::size_t r = 0; r < 3; ++r) {
+      world.calls[r] = {.refusal = {},
+                        .indices = indices[r],
+                        .values = reinterpret_cast<const std::byte*>(values[r].data()),
+                        .count = 1000,
+                        .kind = {DataType::kFloat32, {kernels::ReduceOp::kProd, false}, Determinism::kCanonical},
+                        .out_indices = outputs[r].indices.data(),
+                        .out_values = outputs[r].values.data(),
+                        .out_capacity = 8};
+    }
+    ASSERT_TRUE(world.run().ok());
+    for (std::size_t r = 0; r < 3; ++r) {
+      ASSERT_EQ(world.calls[r].out_nnz, 3U);
+      const auto* const got = reinterpret_cast<const float*>(outputs[r].values.data());
+      for (const std::size_t i : {0, 1, 2})
+        EXPECT_TRUE(got[i] == 0 && std::signbit(got[i])) << row.name << ", entry " << i << ": " << got[i];
+    }
+  }
+}
+
 TEST(SparseAllReduce, BytesAreThoseOfTheFormula) {
   SeededRandom random(6);
   constexpr std::uint64_t kCount = 1 << 20;
