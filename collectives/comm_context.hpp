@@ -9,6 +9,7 @@
 #include "collectives/cost/cost_model.hpp"
 #include "collectives/determinism.hpp"
 #include "collectives/engine/engine.hpp"
+#include "collectives/node_map.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/buffer_pool.hpp"
 #include "src/base/worker_pool.hpp"
@@ -38,6 +39,7 @@ struct CommContext {
   Engine* engine = nullptr;
   std::shared_ptr<BufferPool> buffers = std::make_shared<BufferPool>();
   std::shared_ptr<NodeWindow> window;  // what ranks on this machine read of this one; nullptr: nothing
+  NodeMap node_map;
   const kernels::KernelSet* kernels = nullptr;
   codec::Verify verify = codec::Verify::kTouched;
   std::string broadcast_algorithm = "auto";
@@ -52,9 +54,7 @@ struct CommContext {
   WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone
 
   EntryCoding entry_coding = EntryCoding::kAuto;
-  bool codes_entries() const {
-    return entry_coding == EntryCoding::kAuto ? link().is_slow() : entry_coding == EntryCoding::kOn;
-  }
+  bool codes_entries() const { return entry_coding == EntryCoding::kAuto ? link().is_slow() : entry_coding == EntryCoding::kOn; }
 
   std::optional<LinkCost> measured_link;
   LinkCost link() const { return measured_link ? *measured_link : link_cost(engine->transport()); }

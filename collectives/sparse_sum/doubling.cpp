@@ -48,7 +48,8 @@ double doubling_seconds(const LinkCost& link, const SumShape& shape) {
   double seconds = shape.union_of(shape.ranks) * kTakeOfSum * link.entry_s;
   for (int together = 1; together < shape.ranks; together *= 2) {
     const double entries = shape.union_of(together);
-    seconds += link.round_s + link.alpha_s + entries * (shape.entry_bytes() * link.beta_s_per_byte + 2 * link.entry_s);
+    const LinkCost& used = shape.nodes_are_subtrees && together < shape.ranks_per_node ? kNodeLink : link;
+    seconds += used.round_s + used.alpha_s + entries * (shape.entry_bytes() * used.beta_s_per_byte + 2 * link.entry_s);
   }
   return seconds;
 }

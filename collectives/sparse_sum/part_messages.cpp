@@ -10,7 +10,8 @@ void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part, const P
     traffic_.bytes_sent += part.size();
     return note_sent(engine_.send(peer, {number_, lane}, place));
   }
-  const Buffer message = codes_ ? message_of(part, shape) : part;
+  const bool is_near = window_ != nullptr && window_->is_shared_with(peer);
+  const Buffer message = codes_ && !is_near ? message_of(part, shape) : part;
   traffic_.bytes_sent += message.size();
   const std::size_t front = std::min<std::size_t>(message.size(), kFrontBytes);
   note_sent(engine_.send(peer, {number_, lane}, message.slice(0, front)));

@@ -36,26 +36,56 @@ PartSum::PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const
 }
 
 std::optional<Buffer> PartSum::sum(std::span<const std::span<const std::byte>> parts, const BlockRun& run) {
+  if (!view(parts, run)) return std::nullopt;
+  return sum_piece(run, run);
+}
+
+std::optional<std::vector<Buffer>> PartSum::sum_pieces(std::span<const std::span<const std::byte>> parts, const BlockRun& run,
+                                                       std::span<const BlockRun> pieces) {
+  if (!view(parts, run)) return std::nullopt;
+  std::vector<Buffer> sums;
+  for (const BlockRun& piece : pieces) sums.push_back(sum_piece(run, piece));
+  return sums;
+}
+
+bool PartSum::view(std::span<const std::span<const std::byte>> parts, const BlockRun& run) {
   views_.clear();
   for (const std::span<const std::byte> part : parts) {
     const std::optional<PartView> view = PartView::read(kernels_, part, run, in_bytes_);
-    if (!view) return std::nullopt;
+    if (!view) return false;
     views_.push_back(*view);
   }
+  return true;
+}
+
+// Of what is left of the views up to the piece's end.
+Buffer PartSum::sum_piece(const BlockRun& run, const BlockRun& piece) {
   const FloatEnvironment ieee;
+  const std::uint64_t begin = piece.first - run.first, end = begin + piece.blocks;
   std::size_t entries = 0, blocks = 0;
-  for (const PartView& view : views_) {
-    entries += view.entries();
-    blocks += view.blocks();
+  for (PartView rest : views_) {
+    for (; !rest.at_end() && rest.block() < end; rest.next(), ++blocks) entries += rest.block_entries();
   }
-  PartWriter writer(buffers_, kernels_, run, out_bytes_, entries, blocks);
+  PartWriter writer(buffers_, kernels_, piece, out_bytes_, entries, blocks);
   for (;;) {
-    std::uint64_t block = UINT64_MAX;
-    for (const PartView& view : views_) block = view.at_end() ? block : std::min(block, view.block());
-    if (block == UINT64_MAX) return writer.finish();
+    const std::uint64_t block = next_block();
+    if (block >= end) return writer.finish();
     take_block(block);
-    sum_block(run, block, writer);
+    const auto [size, is_marked] = block_sum_.sum(entries_, run, block, writer.places(), sums_begin_);
+    if (out_ == PartValues::kAccumulators) {
+      std::memcpy(writer.values(), sums_begin_, size * out_bytes_);
+    } else {
+      if (divisor_ > 1) reduce_.divide(sums_begin_, size, divisor_);
+      reduce_.narrow(sums_begin_, size, writer.values());
+    }
+    writer.end(block - begin, size, is_marked);
   }
+}
+
+std::uint64_t PartSum::next_block() const {
+  std::uint64_t block = UINT64_MAX;
+  for (const PartView& view : views_) block = view.at_end() ? block : std::min(block, view.block());
+  return block;
 }
 
 // Each list's entries in the block, or none.
@@ -79,17 +109,6 @@ const std::byte* PartSum::widened(std::size_t list, const std::byte* values, std
   std::byte* const into = aligned(accumulators_[list].data());
   reduce_.widen(values, count, into);
   return into;
-}
-
-void PartSum::sum_block(const BlockRun& run, std::uint64_t block, PartWriter& writer) {
-  const auto [size, is_marked] = block_sum_.sum(entries_, run, block, writer.places(), sums_begin_);
-  if (out_ == PartValues::kAccumulators) {
-    std::memcpy(writer.values(), sums_begin_, size * out_bytes_);
-  } else {
-    if (divisor_ > 1) reduce_.divide(sums_begin_, size, divisor_);
-    reduce_.narrow(sums_begin_, size, writer.values());
-  }
-  writer.end(block, size, is_marked);
 }
 
 }  // namespace sparcl::collectives

@@ -33,11 +33,16 @@ class PartSum {
 
   // parts: of one run, in the order of the ranks. Nothing where one is no part of the run.
   std::optional<Buffer> sum(std::span<const std::span<const std::byte>> parts, const BlockRun& run);
+  // The same in several parts: pieces follow each other and make up the run.
+  std::optional<std::vector<Buffer>> sum_pieces(std::span<const std::span<const std::byte>> parts, const BlockRun& run,
+                                                std::span<const BlockRun> pieces);
   std::size_t refused() const { return views_.size(); }  // the number of that one
 
  private:
+  bool view(std::span<const std::span<const std::byte>> parts, const BlockRun& run);
+  Buffer sum_piece(const BlockRun& run, const BlockRun& piece);
+  std::uint64_t next_block() const;
   void take_block(std::uint64_t block);
-  void sum_block(const BlockRun& run, std::uint64_t block, PartWriter& writer);
   const std::byte* widened(std::size_t list, const std::byte* values, std::size_t count);
 
   BufferSource& buffers_;

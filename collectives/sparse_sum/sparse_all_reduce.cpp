@@ -132,6 +132,8 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
                  part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
                  static_cast<double>(extents.union_share) / kWholeUnion,
                  std::uint64_t{extents.least_scratch_mib} << 20};
+  shape.set_nodes(comm.node_map);
+  shape.accumulator_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, PartValues::kAccumulators);
   if (comm.codes_entries()) shape.place_bytes = coded_place_bytes(static_cast<double>(extents.most_entries), call.count);
   OutputArrays output(call, *comm.kernels, union_fits(extents, call.count, ranks), shape.union_of(ranks));
   sum.indices = entries.indices();

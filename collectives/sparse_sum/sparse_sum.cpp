@@ -12,7 +12,12 @@ constexpr std::array kTable{
     SparseSumRow{"gather", true, gather_seconds, gather_scratch_bytes, sum_by_gather},
     SparseSumRow{"doubling", false, doubling_seconds, doubling_scratch_bytes, sum_by_doubling},
     SparseSumRow{"split", true, split_seconds, split_scratch_bytes, sum_by_split},
+    SparseSumRow{"two_level", false, two_level_seconds, two_level_scratch_bytes, sum_by_two_levels, two_level_is_possible},
 };
+
+bool is_possible(const SparseSumRow& row, const SumShape& shape, Determinism determinism) {
+  return row.is_possible == nullptr || row.is_possible(shape, determinism);
+}
 
 }  // namespace
 
@@ -44,8 +49,11 @@ std::uint8_t forced_row(std::string_view name) {
 
 SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism, std::string_view forced_name) {
   SparseSumPlan best{nullptr, 0}, smallest{nullptr, 0};
+  const std::uint8_t forced = forced_row(forced_name);
+  const bool is_free = forced == 0 || !is_possible(kTable[forced - 1U], shape, determinism);
   for (const SparseSumRow& row : kTable) {
-    if (forced_name == "auto" ? determinism == Determinism::kRuns && !row.in_rank_order : forced_name != row.name) continue;
+    if (is_free ? determinism == Determinism::kRuns && !row.in_rank_order : forced_name != row.name) continue;
+    if (!is_possible(row, shape, determinism)) continue;
     const double seconds = row.seconds(link, shape), scratch = row.scratch_bytes(link, shape);
     if (smallest.row == nullptr || scratch < smallest.row->scratch_bytes(link, shape)) smallest = {&row, seconds};
     if (scratch > static_cast<double>(shape.most_scratch_bytes)) continue;

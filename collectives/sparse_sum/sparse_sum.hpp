@@ -35,6 +35,9 @@ struct SparseSumCall {
   SparseResult* result = nullptr;
 };
 
+// Of messages inside a node, where links between nodes are what was measured. Heuristic: the guess for shared memory.
+constexpr LinkCost kNodeLink{};
+
 // What the choice of an algorithm may depend on: the same on all ranks.
 struct SumShape {
   int ranks = 1;
@@ -44,6 +47,14 @@ struct SumShape {
   double union_share = 1;  // LearnedUnion's
   std::uint64_t most_scratch_bytes = UINT64_MAX;
   double place_bytes = 2;  // coded_place_bytes() where entries are coded
+  int ranks_per_node = 1;  // 1: no nodes
+  bool nodes_are_subtrees = false;
+  std::size_t accumulator_bytes = 4;  // of a value that is not rounded yet
+
+  void set_nodes(const NodeMap& map) {
+    ranks_per_node = map.ranks_per_node();
+    nodes_are_subtrees = map.are_subtrees();
+  }
 
   // The entries that so many ranks have together: as chance has it, or rather as the last call had it.
   double union_of(double ranks_together) const;
@@ -53,6 +64,11 @@ struct SumShape {
   // Times that an entry is merged on its way through the tree over ranks.
   double tree_depth() const { return ranks > 2 ? std::ceil(std::log2(ranks)) : 1; }
   double entry_bytes() const { return static_cast<double>(value_bytes) + place_bytes; }
+  // Seconds of a byte to each other rank.
+  double byte_to_all_s(const LinkCost& link) const {
+    return (ranks - ranks_per_node) * link.beta_s_per_byte + (ranks_per_node - 1) * kNodeLink.beta_s_per_byte;
+  }
+  double node_sum_bytes() const { return static_cast<double>(accumulator_bytes) + place_bytes; }  // of an entry
 };
 
 // The entropy of where `entries` of so many elements lie, an entry.
@@ -64,6 +80,7 @@ struct SparseSumRow {
   double (*seconds)(const LinkCost& link, const SumShape& shape);
   double (*scratch_bytes)(const LinkCost& link, const SumShape& shape);  // beside the caller's arrays
   Task (*run)(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
+  bool (*is_possible)(const SumShape& shape, Determinism determinism) = nullptr;  // nullptr: always
 };
 
 std::span<const SparseSumRow> sparse_sum_table();
@@ -74,7 +91,8 @@ struct SparseSumPlan {
 };
 // For a call's fingerprint: which row is forced, counted from 1; 0: none.
 std::uint8_t forced_row(std::string_view name);
-// The cheapest row that may have its scratch, else that with the least; forced_name ("auto": none) narrows the choice and is valid.
+// The cheapest row that may have its scratch, else that with the least; forced_name ("auto": none) narrows the choice and is valid,
+// and is as "auto" where its row is not possible.
 // What links cost changes from run to run: where bits depend on the row it must not.
 SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism, std::string_view forced_name);
 
@@ -102,7 +120,7 @@ constexpr double kTakeOfSum = 0.5;
 constexpr std::uint8_t kPartLane = 1;
 constexpr std::uint8_t kSumLane = 3;
 
-// The rows, each in the file of its name.
+// The rows, each in the file of its name (two_level_sum.cpp).
 double split_seconds(const LinkCost& link, const SumShape& shape);
 double split_scratch_bytes(const LinkCost& link, const SumShape& shape);
 Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
@@ -112,5 +130,9 @@ Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& 
 double doubling_seconds(const LinkCost& link, const SumShape& shape);
 double doubling_scratch_bytes(const LinkCost& link, const SumShape& shape);
 Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
+bool two_level_is_possible(const SumShape& shape, Determinism determinism);
+double two_level_seconds(const LinkCost& link, const SumShape& shape);
+double two_level_scratch_bytes(const LinkCost& link, const SumShape& shape);
+Task sum_by_two_levels(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 
 }  // namespace sparcl::collectives

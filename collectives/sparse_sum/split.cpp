@@ -4,33 +4,11 @@
 // 1) / P (k + K) w beta, log2(P) k gamma.
 #include <array>
 
+#include "collectives/sparse_sum/block_groups.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
 
 namespace sparcl::collectives {
 namespace {
-
-// Entries of a part. Heuristic: about 100 KB, and over slow links so few that sums are made while others travel
-// (bench/hosts/all_reduce: 10 ms of 60).
-constexpr std::uint64_t kPartEntries = 16384, kSlowPartEntries = 2048;
-constexpr std::uint64_t kMostGroups = 256;
-
-struct Groups {
-  std::uint64_t count;
-  std::uint64_t blocks_per_rank;
-};
-
-Groups groups_of(const LinkCost& link, std::uint64_t blocks, std::uint64_t most_entries, int ranks) {
-  const auto p = static_cast<std::uint64_t>(ranks);
-  const std::uint64_t entries = link.is_slow() ? kSlowPartEntries : kPartEntries;
-  const std::uint64_t wanted = std::clamp<std::uint64_t>(most_entries / (p * entries), 1, kMostGroups);
-  const std::uint64_t per_rank = std::max<std::uint64_t>(1, (blocks + p * wanted - 1) / (p * wanted));
-  return {(blocks + p * per_rank - 1) / (p * per_rank), per_rank};
-}
-
-double split_groups(const LinkCost& link, const SumShape& shape) {
-  const std::uint64_t blocks = (shape.count >> 16) + 1;
-  return static_cast<double>(groups_of(link, blocks, shape.most_entries, shape.ranks).count);
-}
 
 class SplitExchange {
  public:
@@ -44,7 +22,7 @@ class SplitExchange {
         whole_(whole_run(comm, call)),
         in_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
         out_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.out)),
-        groups_(groups_of(comm.link(), whole_.blocks, call.most_entries, ranks_)),
+        groups_(block_groups(comm.link(), whole_, call.most_entries, ranks_)),
         sum_(comm.outgoing(), *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in, call.out,
              call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks_) : 1),
         rest_(call.indices),
@@ -121,12 +99,7 @@ class SplitExchange {
   };
 
   BlockRun run_of(int owner, std::uint64_t g) const {
-    const std::uint64_t first = std::min(
-        (g * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(owner)) * groups_.blocks_per_rank, whole_.blocks);
-    BlockRun run = whole_;
-    run.first = first;
-    run.blocks = std::min(groups_.blocks_per_rank, whole_.blocks - first);
-    return run;
+    return groups_.run(g * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(owner), 1);
   }
   PartShape contribution_shape(int owner, std::uint64_t g) const { return {run_of(owner, g), in_bytes_, call_.values_are_scaled}; }
   PartShape sum_shape(int owner, std::uint64_t g) const { return {run_of(owner, g), out_bytes_, false}; }
@@ -156,7 +129,7 @@ class SplitExchange {
   int ranks_;
   BlockRun whole_;
   std::size_t in_bytes_, out_bytes_;  // of a value
-  Groups groups_;
+  BlockGroups groups_;
   PartSum sum_;
   std::span<const std::uint64_t> rest_;  // that have not been packed
   const std::byte* rest_values_;
@@ -167,15 +140,15 @@ class SplitExchange {
 
 double split_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries), all = shape.union_of(p);
-  return 2 * link.round_s + 2 * (p - 1) * split_groups(link, shape) * link.alpha_s +
-         (p - 1) / p * (k + all) * shape.entry_bytes() * link.beta_s_per_byte + k * shape.tree_depth() * link.entry_s +
+  return 2 * link.round_s + 2 * (p - 1) * group_count(link, shape) * link.alpha_s +
+         (k + all) / p * shape.entry_bytes() * shape.byte_to_all_s(link) + k * shape.tree_depth() * link.entry_s +
          all * kTakeOfSum * link.entry_s;
 }
 
 // Of three groups: what is sent, what comes, sums.
 double split_scratch_bytes(const LinkCost& link, const SumShape& shape) {
   const double k = static_cast<double>(shape.most_entries), all = shape.union_of(shape.ranks);
-  return std::min(3.0, split_groups(link, shape)) / split_groups(link, shape) * (2 * k + 2 * all) * shape.entry_bytes();
+  return std::min(3.0, group_count(link, shape)) / group_count(link, shape) * (2 * k + 2 * all) * shape.entry_bytes();
 }
 
 Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {

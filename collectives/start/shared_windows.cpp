@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kCardBytes = 256;
 
-std::unique_ptr<NodeWindow> make_window(const CommContext& comm, int ranks) {
-  Result<std::unique_ptr<NodeWindow>> made = NodeWindow::create(ranks, comm.buffers);
+std::unique_ptr<NodeWindow> make_window(const CommContext& comm, int ranks, const std::string& machine) {
+  Result<std::unique_ptr<NodeWindow>> made = NodeWindow::create(ranks, comm.buffers, NodeWindow::kMostBytes, machine);
   if (made.ok() && (*made)->card().size() < kCardBytes) return std::move(*made);
   log_info("messages are copied between processes: {}", made.ok() ? "a card is too long" : made.status().message());
   return nullptr;
@@ -24,10 +24,10 @@ std::span<const std::byte> card_in(std::span<const std::byte> field) {
 
 }  // namespace
 
-Task share_windows(CommContext& comm, Channel channel, bool is_wanted) {
+Task share_windows(CommContext& comm, Channel channel, bool is_wanted, std::string machine) {
   Engine& engine = *comm.engine;
   const int rank = engine.transport().rank(), ranks = engine.transport().size();
-  std::unique_ptr<NodeWindow> window = is_wanted ? make_window(comm, ranks) : nullptr;
+  std::unique_ptr<NodeWindow> window = is_wanted ? make_window(comm, ranks, machine) : nullptr;
   std::vector<std::byte> own(kCardBytes), cards;
   if (window != nullptr) {
     own[0] = static_cast<std::byte>(window->card().size());

@@ -304,6 +304,8 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
                  element_bytes(plan.wire.sent),
                  static_cast<double>(plan.extents.union_share) / kWholeUnion,
                  std::uint64_t{plan.extents.least_scratch_mib} << 20};
+  shape.set_nodes(comm.node_map);
+  shape.accumulator_bytes = plan.accumulator_bytes();
   if (comm.codes_entries()) shape.place_bytes = coded_place_bytes(static_cast<double>(call.k), call.count);
   const SparseSumPlan row = plan_sparse_sum(comm.link(), shape, call.determinism, call.algorithm);
   Task exchange = row.row->run(comm, sum, report.traffic);

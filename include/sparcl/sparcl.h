@@ -415,7 +415,7 @@ typedef enum { sparclResidualSent = 0, sparclResidualMean = 1 } sparclResidual_t
 typedef struct {
   size_t size;           /* of this struct: set by SPARCL_TOPK_OPTIONS_INITIALIZER */
   int mode;              /* a sparclTopKMode_t */
-  const char* algorithm; /* of the exchange: of selected and global "auto", "gather", "doubling", "split"; NULL: the setting */
+  const char* algorithm; /* of selected and global: "auto", "gather", "doubling", "split" or "two_level"; NULL: the setting */
   int wire;              /* what values are rounded to before they are sent: 0 the datatype; of floats of up to 32 bits 1 bfloat16, or
                             2 int8 with scales: 128 values of a rank in turn share a power of two (as MXINT8, OCP Microscaling Formats),
                             and those among which one is no number are not rounded. What is rounded off stays in the residual. Mode

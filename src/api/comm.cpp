@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "collectives/start/link_measurement.hpp"
+#include "collectives/start/node_discovery.hpp"
 #include "collectives/start/shared_windows.hpp"
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
@@ -227,6 +228,9 @@ Status share_and_measure(sparclComm& comm) {
   collectives::Task meeting = collectives::share_windows(comm.context, channel, *window == "on");
   comm.engine.run(meeting);
   SPARCL_RETURN_IF_ERROR(meeting.result());
+  collectives::Task discovery = collectives::find_nodes(comm.context, channel);
+  comm.engine.run(discovery);
+  SPARCL_RETURN_IF_ERROR(discovery.result());
   collectives::LinkSource source = collectives::LinkSource::kMeasured;
   if (const std::string cost = setting("LINK_COST").text; cost == "guess") {
     source = collectives::LinkSource::kGuess;

@@ -73,7 +73,7 @@ Status check_options(const sparclTopKOptions_t& options, int datatype) {
     return Status(Code::kInvalidArgument, fmt::format("options.reuse_threshold = {}: 0 or 1", options.reuse_threshold));
   if (options.algorithm != nullptr && !is_sum_algorithm(options.algorithm)) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("options.algorithm = '{}': auto, gather, doubling or split", options.algorithm));
+                  fmt::format("options.algorithm = '{}': auto, gather, doubling, split or two_level", options.algorithm));
   }
   return Status();
 }

@@ -34,8 +34,10 @@ constexpr std::array kRows{
                "fan-out of the sparse broadcast; auto takes the one with the least predicted time"},
     SettingRow{"ALGO_ALLREDUCE", SettingType::kChoice, "auto|direct|owner", "auto",
                "how ranks sum the values of a masked all-reduce; auto takes the way with the least predicted time"},
-    SettingRow{"ALGO_ALLREDUCE_SPARSE", SettingType::kChoice, "auto|gather|doubling|split", "auto",
-               "how ranks sum sparse vectors; auto takes the way with the least predicted time"},
+    SettingRow{"ALGO_ALLREDUCE_SPARSE", SettingType::kChoice, "auto|gather|doubling|split|two_level", "auto",
+               "how ranks sum sparse vectors; auto takes the way with the least predicted time, and so does two_level where ranks "
+               "are not in "
+               "nodes of several each"},
     SettingRow{
         "ENTRY_CODING", SettingType::kChoice, "auto|on|off", "auto",
         "whether the places of sparse entries are coded before they are sent to another machine (about 1 byte each instead of "

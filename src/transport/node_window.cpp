@@ -204,7 +204,8 @@ NodeWindow::NodeWindow(int ranks, std::shared_ptr<BufferSource> beyond)
 
 NodeWindow::~NodeWindow() = default;
 
-Result<std::unique_ptr<NodeWindow>> NodeWindow::create(int ranks, std::shared_ptr<BufferSource> beyond, std::size_t most_bytes) {
+Result<std::unique_ptr<NodeWindow>> NodeWindow::create(int ranks, std::shared_ptr<BufferSource> beyond, std::size_t most_bytes,
+                                                       std::string_view machine) {
   const auto failed = [](const char* what) {
     return Status(Code::kUnsupported, fmt::format("no shared window: {}: {}", what, std::strerror(errno)));
   };
@@ -219,8 +220,8 @@ Result<std::unique_ptr<NodeWindow>> NodeWindow::create(int ranks, std::shared_pt
   if (!memory.map(descriptor, most_bytes, PROT_READ | PROT_WRITE)) return failed("mmap");
   memory.front->token = random_token();
   const PeerCard own = PeerCard::own();
-  window->own_memory_ = own.memory;
-  window->card_ = write_card({memory.front->token, most_bytes, own.pid, descriptor, own.memory});
+  window->own_memory_ = fmt::format("{}{}", own.memory, machine);
+  window->card_ = write_card({memory.front->token, most_bytes, own.pid, descriptor, window->own_memory_});
   return window;
 }
 

@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "src/base/buffer_source.hpp"
 #include "src/base/status.hpp"
@@ -28,9 +30,9 @@ class NodeWindow final : public BufferSource {
   static constexpr std::size_t kMostBytes = std::size_t{128} << 20;
 
   // An error where the system gives no such memory: then messages carry all. What the window has no room for comes
-  // from `beyond`. Memory is taken from the system as it is used.
+  // from `beyond`. Memory is taken from the system as it is used. machine: only windows of the same name are opened.
   static Result<std::unique_ptr<NodeWindow>> create(int ranks, std::shared_ptr<BufferSource> beyond,
-                                                    std::size_t most_bytes = kMostBytes);
+                                                    std::size_t most_bytes = kMostBytes, std::string_view machine = {});
   ~NodeWindow() override;
 
   // What another rank needs to open this window.

@@ -15,7 +15,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-constexpr const char* kAlgorithms[] = {"auto", "gather", "doubling", "split"};
+constexpr const char* kAlgorithms[] = {"auto", "gather", "doubling", "split", "two_level"};
 
 TEST(AllReduceSparseApi, EveryAlgorithmTypeSupportAndRankCount) {
   std::uint64_t seed = 0;

@@ -75,7 +75,7 @@ TEST(MpiApi, MaskedAllReduceSumsTheMaskAndLeavesTheRest) {
 
 TEST(MpiApi, SparseVectorsAreSummedByEveryAlgorithm) {
   std::uint64_t seed = 0;
-  for (const char* algorithm : {"auto", "gather", "doubling", "split"}) {
+  for (const char* algorithm : {"auto", "gather", "doubling", "split", "two_level"}) {
     setenv("SPARCL_ALGO_ALLREDUCE_SPARSE", algorithm, 1);
     Comm comm = Comm::mpi(MPI_COMM_WORLD);
     for (const Supports supports : kAllSupports) {

@@ -109,7 +109,8 @@ TEST_F(LinkCostFile, SaysWhatIsWrong) {
 
 // What links cost changes from run to run; the bits of level `runs` must not.
 TEST(SparseSumPlans, LevelRunsTakesRowsOfOneOrder) {
-  const SumShape shape{4, 1 << 20, 5'000, 4};
+  SumShape shape{4, 1 << 20, 5'000, 4};
+  shape.ranks_per_node = 2;
   LinkCost link;
   link.entry_s = 1e-12;  // doubling sends least
   link.round_s = link.alpha_s = 1e-9;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/engine/engine.hpp"
+#include "counting_transport.hpp"
 #include "src/transport/fault/fault_transport.hpp"
 #include "src/transport/loopback/loopback_world.hpp"
 #include "src/transport/loopback/sim_scheduler.hpp"
@@ -24,7 +25,9 @@ struct SimOptions {
 class SimParty {
  public:
   SimParty(int ranks, std::uint64_t seed, const SimOptions& options = {})
-      : seed_(seed), world_(ranks, {.deterministic = true, .seed = seed, .announce_death = options.announce_death}) {
+      : seed_(seed),
+        bytes_sent_(static_cast<std::size_t>(ranks)),
+        world_(ranks, {.deterministic = true, .seed = seed, .announce_death = options.announce_death}) {
     for (int rank = 0; rank < ranks; ++rank) {
       std::unique_ptr<Transport> transport = world_.make_transport(rank);
       FaultTransport* fault = nullptr;
@@ -35,6 +38,7 @@ class SimParty {
         transport = std::move(wrapped);
       }
       faults_.push_back(fault);
+      transport = std::make_unique<CountingTransport>(std::move(transport), bytes_sent_[static_cast<std::size_t>(rank)]);
       transports_.push_back(std::move(transport));
       engines_.push_back(std::make_unique<Engine>(*transports_.back(), options.timeout_s));
     }
@@ -43,6 +47,10 @@ class SimParty {
   int size() const { return static_cast<int>(engines_.size()); }
   Engine& engine(int rank) { return *engines_[static_cast<std::size_t>(rank)]; }
   LoopbackWorld& world() { return world_; }
+  // So far, of all calls.
+  std::uint64_t bytes_sent(int rank, int peer) const {
+    return bytes_sent_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(peer)];
+  }
   bool is_killed(int rank) const {
     const FaultTransport* fault = faults_[static_cast<std::size_t>(rank)];
     return fault != nullptr && fault->is_killed();
@@ -87,6 +95,7 @@ class SimParty {
 
  private:
   std::uint64_t seed_;
+  std::vector<std::vector<std::uint64_t>> bytes_sent_;  // by rank and peer
   LoopbackWorld world_;
   std::vector<FaultTransport*> faults_;  // nullptr: no faults on this rank
   std::vector<std::unique_ptr<Transport>> transports_;

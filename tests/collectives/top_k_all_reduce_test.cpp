@@ -219,7 +219,10 @@ void expect_steps(int ranks, const Kind& kind, std::size_t count, std::size_t k,
                                   << " of " << count << ", " << algorithm << (with_feedback ? ", feedback" : ""));
   SeededRandom random(seed);
   World world(ranks, seed);
-  for (CommContext& context : world.contexts) context.entry_coding = seed % 2 == 0 ? EntryCoding::kOff : EntryCoding::kOn;
+  for (CommContext& context : world.contexts) {
+    context.entry_coding = seed % 2 == 0 ? EntryCoding::kOff : EntryCoding::kOn;
+    for (int rank = 0; ranks % 4 == 0 && rank < ranks; rank += 2) context.node_map.nodes.push_back({rank, rank + 1});
+  }
   const auto p = static_cast<std::size_t>(ranks);
   Reference<A> reference(kind, p, count);
   std::vector<Feedback> feedbacks;

@@ -36,7 +36,7 @@ Variables draw_settings(SeededRandom& random) {
   constexpr std::array kKernels{"auto", "auto", "auto", "ref"};
   constexpr std::array kDeterminisms{"canonical", "canonical", "runs", "fast"};
   constexpr std::array kDense{"auto", "direct", "owner"};
-  constexpr std::array kSums{"auto", "auto", "gather", "doubling", "split"};
+  constexpr std::array kSums{"auto", "auto", "gather", "doubling", "split", "two_level"};
   return {{"SPARCL_VERIFY", pick(kVerifies, random)},           {"SPARCL_COMMIT", pick(kCommits, random)},
           {"SPARCL_ALGO_BROADCAST", pick(kFanouts, random)},    {"SPARCL_FRAGMENT_BYTES", pick(kFragments, random)},
           {"SPARCL_THREADS", pick(kThreads, random)},           {"SPARCL_KERNELS", pick(kKernels, random)},

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array kTopKTypes{sparclFloat64, sparclFloat32,    sparclFloat32,    sparclFloat16, sparclBfloat16, sparclInt32,
                                 sparclInt64,   sparclFloat8e4m3, sparclFloat8e5m2, sparclUint32,  sparclUint64};
-constexpr std::array kSumAlgorithms{"auto", "gather", "doubling", "split"};
+constexpr std::array kSumAlgorithms{"auto", "gather", "doubling", "split", "two_level"};
 
 // The call's arguments, the same on all ranks but for slips.
 struct TopKArguments {

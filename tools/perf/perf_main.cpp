@@ -191,7 +191,8 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--algo", options.algorithm, "forces an algorithm of the operation, as SPARCL_ALGO_... does")
-      ->check(CLI::IsMember({"auto", "direct", "owner", "gather", "doubling", "split", "chain", "binary_tree", "binomial_tree"}))
+      ->check(CLI::IsMember(
+          {"auto", "direct", "owner", "gather", "doubling", "split", "two_level", "chain", "binary_tree", "binomial_tree"}))
       ->capture_default_str();
   app.add_option("--iters", options.iterations, "timed calls of a size")->check(CLI::Range(1, 1'000'000))->capture_default_str();
   app.add_option("--warmup", options.warmup, "calls of ours before them; one of each kind always")

@@ -1,0 +1,43 @@
+#pragma once
+// The index space in groups of blocks, which follow each other through a sum: in each group each rank owns some blocks.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "collectives/sparse_sum/sparse_sum.hpp"
+
+namespace sparcl::collectives {
+
+struct BlockGroups {
+  BlockRun whole;
+  std::uint64_t count = 1;
+  std::uint64_t blocks_per_rank = 1;
+
+  // So many ranks' blocks from the first one's on: owners count through all groups.
+  BlockRun run(std::uint64_t first_owner, std::uint64_t owners) const {
+    BlockRun run = whole;
+    run.first = std::min(first_owner * blocks_per_rank, whole.blocks);
+    run.blocks = std::min(owners * blocks_per_rank, whole.blocks - run.first);
+    return run;
+  }
+};
+
+inline BlockGroups block_groups(const LinkCost& link, const BlockRun& whole, std::uint64_t most_entries, int ranks) {
+  // Entries of a part. Heuristic: about 100 KB, and over slow links so few that sums are made while others travel
+  // (bench/hosts/all_reduce: 10 ms of 60).
+  constexpr std::uint64_t kPartEntries = 16384, kSlowPartEntries = 2048;
+  constexpr std::uint64_t kMostGroups = 256;
+  const auto p = static_cast<std::uint64_t>(ranks);
+  const std::uint64_t entries = link.is_slow() ? kSlowPartEntries : kPartEntries;
+  const std::uint64_t wanted = std::clamp<std::uint64_t>(most_entries / (p * entries), 1, kMostGroups);
+  const std::uint64_t per_rank = std::max<std::uint64_t>(1, (whole.blocks + p * wanted - 1) / (p * wanted));
+  return {whole, (whole.blocks + p * per_rank - 1) / (p * per_rank), per_rank};
+}
+
+// For the prediction, in blocks of 2^16.
+inline double group_count(const LinkCost& link, const SumShape& shape) {
+  const BlockRun whole{0, (shape.count >> 16) + 1};
+  return static_cast<double>(block_groups(link, whole, shape.most_entries, shape.ranks).count);
+}
+
+}  // namespace sparcl::collectives
