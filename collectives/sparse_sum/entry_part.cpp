@@ -194,7 +194,16 @@ void PartView::next() {
 const std::uint16_t* PartView::positions(const kernels::KernelSet& kernels, std::uint16_t* scratch) const {
   const BlockHead head = this->head();
   if (!head.is_bitmap()) return reinterpret_cast<const std::uint16_t*>(places());
-  positions_of(kernels, places(), run_, head.block(), head.entries(), scratch);
+  const std::byte* marks = places();
+  const std::byte* const end = heads_ + heads_bytes(blocks_);
+  const std::size_t bytes = place_bytes(run_, head);
+  std::vector<std::byte> copy;  // of one so near the end that a kernel's reach is behind the part: without values
+  if (static_cast<std::size_t>(end - marks) < bytes + kernels::kBitSlackBytes) {
+    copy.resize(bytes + kernels::kBitSlackBytes);
+    std::memcpy(copy.data(), marks, bytes);
+    marks = copy.data();
+  }
+  positions_of(kernels, marks, run_, head.block(), head.entries(), scratch);
   return scratch;
 }
 

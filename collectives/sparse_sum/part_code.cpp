@@ -62,7 +62,8 @@ std::optional<Buffer> PartCoder::code(BufferSource& buffers, std::span<const std
   list_indices(*view, shape.run);
   write_lists();
   const std::size_t lists_bytes = coded_.size() - kPartHeadBytes;
-  const bool is_scaled = shape.is_scaled && append_scaled(view->values(), view->entries(), coded_);
+  const bool is_scaled =
+      shape.is_scaled && shape.value_bytes == sizeof(float) && append_scaled(view->values(), view->entries(), coded_);
   const std::size_t rest = is_scaled ? 0 : view->entries() * shape.value_bytes, bytes = coded_.size() + rest;
   if (bytes >= part.size()) return std::nullopt;
   store_le<std::uint64_t>(coded_.data(), kCodedPart | bytes);
