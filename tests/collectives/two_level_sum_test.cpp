@@ -86,7 +86,7 @@ TEST(TwoLevel, ManyGroupsOfBlocks) {
     world.force("two_level");
     world.set_nodes(2);
     ASSERT_NO_FATAL_FAILURE(
-        expect_summed(world, 2'000'000, {type, {}, Determinism::kCanonical}, random_ranks(4, 2'000'000, 0.05, type, random), true));
+        expect_summed(world, 2'000'000, {type, {}, Determinism::kCanonical}, random_ranks(4, 2'000'000, 0.1, type, random), true));
     expect_taken(world, "two_level");
   }
 }
