@@ -10,6 +10,7 @@
 #include "collectives/determinism.hpp"
 #include "collectives/engine/engine.hpp"
 #include "collectives/node_map.hpp"
+#include "collectives/sparse_sum/sum_shape.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/buffer_pool.hpp"
 #include "src/base/worker_pool.hpp"
@@ -49,6 +50,7 @@ struct CommContext {
   std::uint32_t most_scratch_mib = UINT32_MAX;        // that a sparse sum takes, if another algorithm can do with less
   std::shared_ptr<LearnedUnion> learned_union = std::make_shared<LearnedUnion>();  // of sparse sums
   std::shared_ptr<LearnedUnion> learned_top_k = std::make_shared<LearnedUnion>();  // of what top-k calls select
+  std::shared_ptr<LastSumPlan> last_sum_plan = std::make_shared<LastSumPlan>();
   std::uint32_t fragment_bytes = 0;  // 0: by the cost model
   double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
   WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone

@@ -143,7 +143,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   sum.most_entries = extents.most_entries;
   sum.number = number;
   sum.result = &output;
-  const SparseSumPlan plan = plan_sparse_sum(comm.link(), shape, call.kind.determinism, comm.sparse_sum_algorithm);
+  const SparseSumPlan plan = plan_sparse_sum(comm, shape, call.kind.determinism, comm.sparse_sum_algorithm);
   Task exchange = plan.row->run(comm, sum, report.traffic);
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;

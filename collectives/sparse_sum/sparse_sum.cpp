@@ -62,6 +62,15 @@ SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Deter
   return best.row != nullptr ? best : smallest;
 }
 
+SparseSumPlan plan_sparse_sum(const CommContext& comm, const SumShape& shape, Determinism determinism,
+                              std::string_view forced_name) {
+  LastSumPlan& last = *comm.last_sum_plan;
+  const std::uint8_t forced = forced_row(forced_name);
+  if (last.plan.row == nullptr || last.shape != shape || last.determinism != determinism || last.forced != forced)
+    last = {shape, determinism, forced, plan_sparse_sum(comm.link(), shape, determinism, forced_name)};
+  return last.plan;
+}
+
 double coded_place_bytes(double entries, std::uint64_t count) {
   const double density = count > 0 ? entries / static_cast<double>(count) : 0;
   if (density <= 0 || density >= 1) return 0;

@@ -307,7 +307,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
   shape.set_nodes(comm.node_map);
   shape.accumulator_bytes = plan.accumulator_bytes();
   if (comm.codes_entries()) shape.place_bytes = coded_place_bytes(static_cast<double>(call.k), call.count);
-  const SparseSumPlan row = plan_sparse_sum(comm.link(), shape, call.determinism, call.algorithm);
+  const SparseSumPlan row = plan_sparse_sum(comm, shape, call.determinism, call.algorithm);
   Task exchange = row.row->run(comm, sum, report.traffic);
   const Status alive = co_await exchange;
   if (!alive.ok()) co_return alive;
