@@ -82,7 +82,7 @@ class SparseSumFlight final : public RandomFlight {
     std::size_t nnz = kNoCount;
     if (result == sparclSuccess) {
       std::copy(sum_.values.begin(), sum_.values.end(), values.begin());
-      std::memcpy(indices.data(), sum_.indices.data(), sum_.indices.size() * sizeof(std::uint64_t));
+      if (!sum_.indices.empty()) std::memcpy(indices.data(), sum_.indices.data(), sum_.indices.size() * sizeof(std::uint64_t));
       if (report.nnz_out != sum_.indices.size()) wrong += fmt::format("nnz_out is {}; ", report.nnz_out);
     }
     if (result == sparclSuccess || result == sparclTruncated) nnz = sum_.indices.size();
