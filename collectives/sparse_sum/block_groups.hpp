@@ -40,4 +40,10 @@ inline double group_count(const LinkCost& link, const SumShape& shape) {
   return static_cast<double>(block_groups(link, whole, shape.most_entries, shape.ranks).count);
 }
 
+// Of groups that follow each other without a pause: over slow links, where ranks wait, all work but the last group's is done
+// while others travel; inside a node messages are work, too.
+inline double together_seconds(const LinkCost& link, double groups, double travel, double work) {
+  return link.is_slow() ? std::max(travel, work) + std::min(travel, work) / groups : travel + work;
+}
+
 }  // namespace sparcl::collectives

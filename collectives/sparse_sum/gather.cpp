@@ -7,7 +7,7 @@ namespace sparcl::collectives {
 double gather_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries);
   return link.round_s + (p - 1) * link.alpha_s + k * shape.entry_bytes() * shape.byte_to_all_s(link) +
-         p * k * shape.tree_depth() * link.entry_s + shape.union_of(p) * kTakeOfSum * link.entry_s;
+         p * k * (shape.tree_depth() * link.entry_s + shape.coding_s()) + shape.union_of(p) * kTakeOfSum * link.entry_s;
 }
 
 // All parts, and the sum.

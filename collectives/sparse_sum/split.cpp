@@ -140,9 +140,10 @@ class SplitExchange {
 
 double split_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries), all = shape.union_of(p);
-  return 2 * link.round_s + 2 * (p - 1) * group_count(link, shape) * link.alpha_s +
-         (k + all) / p * shape.entry_bytes() * shape.byte_to_all_s(link) + k * shape.tree_depth() * link.entry_s +
-         all * kTakeOfSum * link.entry_s;
+  const double groups = group_count(link, shape);
+  const double travel = 2 * (p - 1) * groups * link.alpha_s + (k + all) / p * shape.entry_bytes() * shape.byte_to_all_s(link);
+  const double work = (k * shape.tree_depth() + all * kTakeOfSum) * link.entry_s + (k + all) * shape.coding_s();
+  return 2 * link.round_s + together_seconds(link, groups, travel, work);
 }
 
 // Of three groups: what is sent, what comes, sums.

@@ -39,6 +39,8 @@ struct SumShape {
   double share_of(std::uint64_t found) const;
   // Times that an entry is merged on its way through the tree over ranks.
   double tree_depth() const { return ranks > 2 ? std::ceil(std::log2(ranks)) : 1; }
+  // Of an entry, at one end. Heuristic: bench_sparse_sum.
+  double coding_s() const { return place_bytes == 2 ? 0 : 1.5e-9; }
   double entry_bytes() const { return static_cast<double>(value_bytes) + place_bytes; }
   // Seconds of a byte to each other rank.
   double byte_to_all_s(const LinkCost& link) const {

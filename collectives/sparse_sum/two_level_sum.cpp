@@ -249,9 +249,11 @@ double two_level_seconds(const LinkCost& link, const SumShape& shape) {
   const double between = (nodes - 1) / nodes * (node_union * shape.node_sum_bytes() + all * shape.entry_bytes()) / m;
   const double inside = (m - 1) / m * (k + all) * shape.entry_bytes();
   const double entries = k * tree_depth(m) + node_union / m * tree_depth(nodes) + all * kTakeOfSum;
-  return 2 * (link.round_s + kNodeLink.round_s) +
-         node_group_count(link, shape) * (2 * (nodes - 1) * link.alpha_s + (m - 1) * (nodes + 1) * kNodeLink.alpha_s) +
-         between * link.beta_s_per_byte + inside * kNodeLink.beta_s_per_byte + entries * link.entry_s;
+  const double groups = node_group_count(link, shape);
+  const double travel = groups * 2 * (nodes - 1) * link.alpha_s + between * link.beta_s_per_byte;
+  const double work = groups * (m - 1) * (nodes + 1) * kNodeLink.alpha_s + inside * kNodeLink.beta_s_per_byte +
+                      entries * link.entry_s + (node_union + all) / m * shape.coding_s();
+  return 2 * (link.round_s + kNodeLink.round_s) + together_seconds(link, groups, travel, work);
 }
 
 // Of five groups: what is sent, what comes, sums, and what is passed on.
