@@ -106,8 +106,8 @@ std::vector<MismatchRow> argument_rows() {
                   a.feedback = nullptr;
                 },
                 sparclUnsupported, {"top-k of int16 is not there"}),
-      top_k_row("no type", [](Arguments& a, Extras&, int) { a.datatype = static_cast<sparclDataType_t>(-3); }, kBad,
-                {"-3 is no data type"}),
+      top_k_row("no type", [](Arguments& a, Extras&, int) { a.datatype = static_cast<sparclDataType_t>(99); }, kBad,
+                {"99 is no data type"}),
       top_k_row("a mean", [](Arguments& a, Extras&, int) { a.op = sparclAvg; }, kNo,
                 {"differ in their reductions", "float32, avg)", "float32, sum)"}),
       top_k_row("op", [](Arguments& a, Extras&, int) { a.op = sparclMax; }, kBad, {"op: sparclSum or sparclAvg"}),
