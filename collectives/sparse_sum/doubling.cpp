@@ -49,8 +49,8 @@ double doubling_seconds(const LinkCost& link, const SumShape& shape) {
   for (int together = 1; together < shape.ranks; together *= 2) {
     const double entries = shape.union_of(together);
     const LinkCost& used = shape.nodes_are_subtrees && together < shape.ranks_per_node ? kNodeLink : link;
-    seconds +=
-        used.round_s + used.alpha_s + entries * (shape.entry_bytes() * used.beta_s_per_byte + 2 * link.entry_s + 2 * shape.coding_s());
+    seconds += used.round_s + used.alpha_s +
+               entries * (shape.entry_bytes() * used.beta_s_per_byte + 2 * link.entry_s + 2 * shape.coding_s());
   }
   return seconds;
 }

@@ -166,10 +166,20 @@ Task measure(const CommContext& comm, Channel channel, LinkCost& own) {
 }  // namespace
 
 Task find_link_cost(const CommContext& comm, Channel channel, LinkSource source, std::optional<LinkCost>& cost) {
-  const std::vector<std::byte> own_source(1, static_cast<std::byte>(source));
-  std::vector<std::byte> sources;
-  Task asking = small_gather(*comm.engine, channel, own_source, sources);
+  // What all costs follow from.
+  const std::array own_settings{static_cast<std::byte>(source), static_cast<std::byte>(comm.entry_coding)};
+  std::vector<std::byte> settings, sources, codings;
+  Task asking = small_gather(*comm.engine, channel, own_settings, settings);
   if (const Status alive = co_await asking; !alive.ok()) co_return alive;
+  for (std::size_t at = 0; at < settings.size(); at += own_settings.size()) {
+    sources.push_back(settings[at]);
+    codings.push_back(settings[at + 1]);
+  }
+  if (const auto odd = std::find_if(codings.begin(), codings.end(), [&](std::byte each) { return each != codings[0]; });
+      odd != codings.end()) {
+    co_return Status(Code::kMismatch, fmt::format("ranks 0 and {} have different SPARCL_ENTRY_CODING: set it alike on all ranks",
+                                                  odd - codings.begin()));
+  }
   const auto other = std::find_if(sources.begin(), sources.end(), [&](std::byte each) { return each != sources[0]; });
   if (other != sources.end()) {
     co_return Status(Code::kMismatch,

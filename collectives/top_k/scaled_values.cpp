@@ -10,13 +10,14 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr int kDigits = 7, kLeastExponent = -149;  // of float32
+constexpr int kDigits = 7, kLeastExponent = -149, kMostExponent = 121;  // of float32
 constexpr double kMost = (1 << kDigits) - 1;
 
-// The exponent with which the largest magnitude rounds to kMost at most.
+// The exponent with which the largest magnitude rounds to kMost at most, or is cut to it where the next would make it infinite.
 int exponent_for(float largest) {
   const int exponent = std::max(kLeastExponent, std::ilogb(largest) - (kDigits - 1));
-  return std::nearbyint(std::ldexp(static_cast<double>(largest), -exponent)) > kMost ? exponent + 1 : exponent;
+  const bool is_too_large = std::nearbyint(std::ldexp(static_cast<double>(largest), -exponent)) > kMost;
+  return is_too_large ? std::min(exponent + 1, kMostExponent) : exponent;
 }
 
 }  // namespace
@@ -37,7 +38,10 @@ void round_to_scaled(const std::byte* values, std::size_t count, std::byte* roun
       const int exponent = exponent_for(largest);
       const double scale = std::ldexp(1.0, exponent), inverse = std::ldexp(1.0, -exponent);
       // + 0.0: of -0, +0
-      for (std::size_t i = 0; i < own; ++i) group[i] = static_cast<float>(std::nearbyint(group[i] * inverse) * scale + 0.0);
+      for (std::size_t i = 0; i < own; ++i) {
+        const double digits = std::clamp(std::nearbyint(group[i] * inverse), -kMost, kMost);
+        group[i] = static_cast<float>(digits * scale + 0.0);
+      }
     } else if (is_finite) {
       std::fill_n(group.begin(), own, 0.0F);
     }

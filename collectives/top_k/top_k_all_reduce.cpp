@@ -141,34 +141,41 @@ class SentAtUnion {
         residual_(plan.call.feedback != nullptr ? plan.call.feedback->residual() : nullptr),
         accumulators_(comm.buffers->take(support.size() * plan.accumulator_bytes())),
         sent_(comm.buffers->take(support.size() * std::max(element_bytes(plan.wire.sent), element_bytes(plan.call.datatype)))) {
-    if (residual_ != nullptr && keeps_sent(plan.call)) {
-      support.take(residual_, plan.accumulator_bytes(), accumulators_.data());
+    if (is_widened()) widened_ = comm.buffers->take(accumulators_.size());
+  }
+  // A call that has failed leaves acc in the residual.
+  ~SentAtUnion() {
+    if (is_taken_) support_.put(accumulators_.data(), plan_.accumulator_bytes(), residual_);
+  }
+  SentAtUnion(const SentAtUnion&) = delete;
+  SentAtUnion& operator=(const SentAtUnion&) = delete;
+
+  void take() {
+    const kernels::KernelSet& kernels = plan_.kernels;
+    if (residual_ != nullptr && keeps_sent(plan_.call)) {
+      support_.take(residual_, plan_.accumulator_bytes(), accumulators_.data());
+      is_taken_ = true;
     } else {
-      gather_accumulators(plan.kernels, plan.call.datatype, support, plan.call.send, residual_, accumulators_.data());
+      gather_accumulators(kernels, plan_.call.datatype, support_, plan_.call.send, residual_, accumulators_.data());
     }
-    round_to_wire(plan.kernels, plan.wire, accumulators_.data(), support.size(), sent_.data());
-    if (is_widened()) {
-      widened_ = comm.buffers->take(accumulators_.size());
-      widen_from_wire(plan.kernels, plan.wire, sent_.data(), support.size(), widened_.data());
-    }
+    round_to_wire(kernels, plan_.wire, accumulators_.data(), support_.size(), sent_.data());
+    if (is_widened()) widen_from_wire(kernels, plan_.wire, sent_.data(), support_.size(), widened_.data());
     if (residual_ == nullptr) return;
-    FeedbackStats& stats = plan.call.feedback->stats;
-    if (plan.wire.is_exact()) {
+    FeedbackStats& stats = plan_.call.feedback->stats;
+    if (plan_.wire.is_exact()) {
       stats.returned_squares = 0;
-      stats.sent_mass = mass_of(plan.wire.accumulator, accumulators_.data(), support.size());
+      stats.sent_mass = mass_of(plan_.wire.accumulator, accumulators_.data(), support_.size());
       return;
     }
     std::vector<std::byte> left(accumulators_.data(), accumulators_.data() + accumulators_.size());
-    const Rest rest = leave_rest(plan.kernels, plan.wire, sent_.data(), support.size(), left.data());
+    const Rest rest = leave_rest(kernels, plan_.wire, sent_.data(), support_.size(), left.data());
     stats.returned_squares = rest.squares;
     stats.sent_mass = rest.sent_mass;
-    if (keeps_sent(plan.call)) support.put(left.data(), plan.accumulator_bytes(), residual_);
+    if (is_taken_) support_.put(left.data(), plan_.accumulator_bytes(), residual_);
   }
 
-  // The call has failed: the residual is acc.
-  void take_back() {
-    if (residual_ != nullptr && keeps_sent(plan_.call)) support_.put(accumulators_.data(), plan_.accumulator_bytes(), residual_);
-  }
+  // The call has succeeded.
+  void let_go() { is_taken_ = false; }
 
   // What is rounded further than elements travels as accumulators: sums are not rounded twice.
   DataType type() const { return is_widened() ? plan_.wire.accumulator : plan_.call.datatype; }
@@ -186,8 +193,9 @@ class SentAtUnion {
   const Plan& plan_;
   const Support& support_;
   std::byte* residual_;
-  Buffer accumulators_;  // acc
-  Buffer sent_;          // as it is rounded
+  bool is_taken_ = false;  // from the residual
+  Buffer accumulators_;    // acc
+  Buffer sent_;            // as it is rounded
   Buffer widened_;
 };
 
@@ -200,19 +208,18 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& pla
   if (!alive.ok()) co_return alive;
 
   SentAtUnion sent(comm, plan, support);
+  sent.take();
   ContiguousValues in_place(sent.travelling(), element_bytes(sent.type()));
   const DensePlan dense =
       plan_dense(comm.link(), plan.ranks, support.size() * element_bytes(sent.type()), comm.all_reduce_algorithm);
   const DenseCall sum{support.size(), sent.type(), {kernels::ReduceOp::kSum, call.is_mean}, &in_place, number};
   Task exchange = dense.row->run(comm, sum, report.traffic);
   alive = co_await exchange;
-  if (!alive.ok()) {
-    sent.take_back();
-    co_return alive;
-  }
+  if (!alive.ok()) co_return alive;
   const std::byte* const elements = sent.received();
   write_supported(plan.kernels, support, elements, element_bytes(call.datatype), call.count, call.receive);
   keep_from_mean(plan, support, elements);
+  sent.let_go();
   report.algorithm = dense.row->name;
   report.seconds_predicted = dense.seconds;
   report.nnz_out = support.size();
@@ -222,21 +229,27 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const Plan& pla
 // Collects a sparse sum.
 class CollectedSum final : public SparseResult {
  public:
-  CollectedSum(const kernels::KernelSet& kernels, std::size_t width) : kernels_(kernels), width_(width), support(kernels) {}
+  CollectedSum(const kernels::KernelSet& kernels, std::size_t width, std::uint64_t count)
+      : kernels_(kernels), width_(width), count_(count), support(kernels) {}
   void take(const Buffer&, const PartView& part, const BlockRun& run) override {
     sums.insert(sums.end(), part.values(), part.values() + part.entries() * width_);
     for (PartView view = part; !view.at_end(); view.next()) {
       if (view.is_bitmap()) scratch_.resize(run.block_elements() + kernels::kEntrySlack);
-      support.append(run.base_of(view.block()), view.positions(kernels_, scratch_.data()), view.block_entries());
+      const std::uint16_t* const positions = view.positions(kernels_, scratch_.data());
+      const std::uint64_t base = run.base_of(view.block());
+      is_inside = is_inside && base + *std::max_element(positions, positions + view.block_entries()) < count_;
+      support.append(base, positions, view.block_entries());
     }
   }
 
  private:
   const kernels::KernelSet& kernels_;
   std::size_t width_;
+  std::uint64_t count_;
   std::vector<std::uint16_t> scratch_;
 
  public:
+  bool is_inside = true;  // no element is one that the arrays have not
   Support support;
   std::vector<std::byte> sums;  // accumulators
 };
@@ -287,7 +300,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
   const TopKCall& call = plan.call;
   std::vector<std::byte> sent(selected.indices.size() * element_bytes(plan.wire.sent));
   round_to_wire(plan.kernels, plan.wire, selected.accumulators, selected.indices.size(), sent.data());
-  CollectedSum collected(plan.kernels, plan.accumulator_bytes());
+  CollectedSum collected(plan.kernels, plan.accumulator_bytes(), call.count);
   SparseSumCall sum;
   sum.indices = selected.indices;
   sum.values = sent.data();
@@ -312,6 +325,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
   const Status alive = co_await exchange;
   if (!alive.ok()) co_return alive;
 
+  if (!collected.is_inside) co_return refuse_part(comm, comm.engine->transport().rank() == 0 ? plan.ranks - 1 : 0);
   comm.learned_top_k->share = static_cast<std::uint16_t>(std::lround(shape.share_of(collected.support.size()) * kWholeUnion));
   if (call.mode == TopKMode::kGlobal) keep_largest(plan, collected);
   if (call.feedback != nullptr) {

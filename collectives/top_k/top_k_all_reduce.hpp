@@ -34,7 +34,7 @@ struct TopKCall {
   TopKWire wire = TopKWire::kSameType;
   TopKResidual kept = TopKResidual::kSent;
   std::vector<Selection::Part> tensors = {};  // whose largest are selected, each; none: those of the array
-  bool reuses_threshold = false;         // of the call before with this feedback, instead of a sample
+  bool reuses_threshold = false;              // of the call before with this feedback, instead of a sample
   Determinism determinism = Determinism::kCanonical;
   std::string algorithm = "auto";  // of the sparse sum; in mode union of the dense one
 };

@@ -48,8 +48,9 @@ class MaskedCall final : public Call {
   sparclFeedback* feedback_ = nullptr;
 };
 
-Status check_masked_feedback(const sparclFeedback* feedback, std::uint64_t count, int datatype, int op) {
+Status check_masked_feedback(const sparclFeedback* feedback, const void* send, std::uint64_t count, int datatype, int op) {
   if (feedback == nullptr) return Status();
+  if (count > 0 && send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
   if (op != sparclSum && op != sparclAvg) return Status(Code::kInvalidArgument, "op: with a feedback sparclSum or sparclAvg");
   return check_feedback(*feedback, count, static_cast<DataType>(datatype));
 }
@@ -75,8 +76,8 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
   const Status readable = read_sized(given, "options", options);
   const Status wrong = first_error({readable, check_masked(send, receive, count, datatype, op, mask, stream)});
   collectives::MaskedCall call;
-  call.refusal =
-      (wrong.ok() ? check_masked_feedback(options.feedback, count, datatype, op) : wrong).with_prefix(std::string(function) + ": ");
+  call.refusal = (wrong.ok() ? check_masked_feedback(options.feedback, send, count, datatype, op) : wrong)
+                     .with_prefix(std::string(function) + ": ");
   call.send = static_cast<const std::byte*>(send);
   call.receive = static_cast<std::byte*>(receive);
   if (call.refusal.ok()) {

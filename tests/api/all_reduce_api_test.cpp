@@ -318,6 +318,24 @@ TEST(AllReduceMaskedApi, AFeedbackMustFitTheCall) {
   }
 }
 
+TEST(AllReduceMaskedApi, WithFeedbackAllOfTheInputIsRead) {
+  ThreadRanks party(2);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  const auto results = party.run([&](int, sparclComm_t comm) {
+    const MaskHandle none(100, 0, 0);
+    sparclFeedback_t feedback = nullptr;
+    (void)sparclFeedbackCreate(&feedback, 100, sparclFloat32);
+    sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+    options.feedback = feedback;
+    const sparclResult_t result =
+        sparclAllReduceMaskedEx(nullptr, nullptr, 100, sparclFloat32, sparclSum, none.get(), &options, comm, nullptr);
+    (void)sparclFeedbackDestroy(feedback);
+    return result;
+  });
+  EXPECT_THAT(results, Each(sparclInvalidArgument));
+  EXPECT_THAT(std::string(sparclGetLastError(party.comm(0))), HasSubstr("sendbuff is NULL"));
+}
+
 TEST(AllReduceMaskedApi, InCpp) {
   std::vector<Comm> comms = Comm::local(2);
   std::vector<std::vector<double>> held{std::vector<double>(64, 1.5), std::vector<double>(64, 2.0)};

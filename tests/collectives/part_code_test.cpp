@@ -114,6 +114,18 @@ TEST_F(PartCode, ScaledValuesTakeAByte) {
   EXPECT_LT(static_cast<double>(half_bytes), 2.2 * static_cast<double>(indices.size() - before));
 }
 
+// A sum of untrusted parts may hold positions in any order: it travels as it is.
+TEST_F(PartCode, LeavesWhatDoesNotAscend) {
+  const PartShape shape{{3, 2}, 4, false};
+  const std::vector<std::uint64_t> indices = random_indices(shape.run, 0.01, random_);
+  const Buffer part = part_of(shape, indices, random_values(indices.size(), 4, random_));
+  EXPECT_TRUE(coder_.code(buffers_, part.bytes(), shape));
+  auto* const positions = reinterpret_cast<std::uint16_t*>(part.data() + kPartHeadBytes);
+  std::swap(positions[10], positions[400]);
+  ASSERT_TRUE(PartView::read(kernels_, part.bytes(), shape.run, 4));
+  EXPECT_FALSE(coder_.code(buffers_, part.bytes(), shape));
+}
+
 TEST_F(PartCode, RefusesWhatIsNoCodedPart) {
   const PartShape shape{{3, 16}, 4, true};
   const std::vector<std::uint64_t> indices = random_indices(shape.run, 0.01, random_);
@@ -172,6 +184,13 @@ TEST(ScaledValues, AreWithinHalfAStepOfTheirGroupsLargest) {
     ASSERT_TRUE(read_scaled(pieces, values.size(), again.data()));
     EXPECT_EQ(again, rounded);
   }
+}
+
+TEST(ScaledValues, TheLargestNumberStaysFinite) {
+  const std::vector<float> values{std::numeric_limits<float>::max(), -std::numeric_limits<float>::max(), 1e38F};
+  Bytes rounded(values.size() * sizeof(float));
+  round_to_scaled(of_floats(values).data(), values.size(), rounded.data());
+  EXPECT_EQ(rounded, of_floats({127 * 0x1p121F, -127 * 0x1p121F, std::nearbyint(1e38F / 0x1p121F) * 0x1p121F}));
 }
 
 TEST(ScaledValues, GroupsWithoutANumberStayAsTheyAre) {

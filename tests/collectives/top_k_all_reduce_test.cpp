@@ -128,9 +128,10 @@ class Reference {
       double largest = 0;
       for (const std::size_t i : group) largest = std::isfinite(values[i]) ? std::max<double>(largest, std::abs(values[i])) : 1e300;
       double unit = 0x1p-149;
-      while (std::nearbyint(largest / unit) > 127 && unit < 0x1p200) unit *= 2;
+      while (std::nearbyint(largest / unit) > 127 && unit < 0x1p121) unit *= 2;
       for (const std::size_t i : group)
-        values[i] = canonical(largest == 1e300 ? values[i] : static_cast<float>(std::nearbyint(values[i] / unit) * unit));
+        values[i] = canonical(
+            largest == 1e300 ? values[i] : static_cast<float>(std::clamp(std::nearbyint(values[i] / unit), -127.0, 127.0) * unit));
     }
   }
   static A rest(A value, A seen) {

@@ -115,9 +115,10 @@ class TopK {
       largest = std::max(largest, size);
     }
     double unit = 0x1p-149;
-    while (std::nearbyint(largest / unit) > 127) unit *= 2;
+    while (std::nearbyint(largest / unit) > 127 && unit < 0x1p121) unit *= 2;
     for (const std::size_t i : group)
-      sent_[r][i] = canonical(static_cast<A>(std::nearbyint(static_cast<double>(acc_[r][i]) / unit) * unit));
+      sent_[r][i] =
+          canonical(static_cast<A>(std::clamp(std::nearbyint(static_cast<double>(acc_[r][i]) / unit), -127.0, 127.0) * unit));
   }
 
   void send_exactly(std::size_t r, std::span<const std::size_t> group) {
