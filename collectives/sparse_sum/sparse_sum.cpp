@@ -107,6 +107,14 @@ Buffer pack_part(const CommContext& comm, const BlockRun& run, std::span<const s
   return part;
 }
 
+Buffer OwnParts::take(const BlockRun& run) {
+  const std::size_t own = count_below(rest_, run.end_index());
+  Buffer part = pack_part(comm_, run, rest_.first(own), rest_values_, value_bytes_, traffic_);
+  rest_ = rest_.subspan(own);
+  rest_values_ += own * value_bytes_;
+  return part;
+}
+
 void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const PartView& view, const BlockRun& run,
                Traffic& traffic) {
   const double begin = comm.engine->transport().now();

@@ -71,6 +71,25 @@ BlockRun whole_run(const CommContext& comm, const SparseSumCall& call);
 // Own entries become a part, a part becomes the caller's result: their time is noted in traffic.produce_seconds.
 Buffer pack_part(const CommContext& comm, const BlockRun& run, std::span<const std::uint64_t> indices, const std::byte* values,
                  std::size_t value_bytes, Traffic& traffic);
+// The same run by run, which are asked for in the order of the index space.
+class OwnParts {
+ public:
+  OwnParts(const CommContext& comm, const SparseSumCall& call, Traffic& traffic)
+      : comm_(comm),
+        value_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
+        traffic_(traffic),
+        rest_(call.indices),
+        rest_values_(call.values) {}
+
+  Buffer take(const BlockRun& run);
+
+ private:
+  const CommContext& comm_;
+  std::size_t value_bytes_;
+  Traffic& traffic_;
+  std::span<const std::uint64_t> rest_;  // that have not been packed
+  const std::byte* rest_values_;
+};
 void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const PartView& view, const BlockRun& run,
                Traffic& traffic);
 

@@ -25,8 +25,7 @@ class SplitExchange {
         groups_(block_groups(comm.link(), whole_, call.most_entries, ranks_)),
         sum_(comm.outgoing(), *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in, call.out,
              call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks_) : 1),
-        rest_(call.indices),
-        rest_values_(call.values) {}
+        own_parts_(comm, call, traffic) {}
 
   std::uint64_t groups() const { return groups_.count; }
 
@@ -42,7 +41,7 @@ class SplitExchange {
       slot.sums[static_cast<std::size_t>(peer)] = messages_.receive(peer, kSumLane, sum_shape(peer, g), most_sum(peer, g));
     }
     for (int owner = 0; owner < ranks_; ++owner) {
-      const Buffer part = take_part(run_of(owner, g));
+      const Buffer part = own_parts_.take(run_of(owner, g));
       if (owner == rank_) {
         slot.own = part;
       } else {
@@ -112,15 +111,6 @@ class SplitExchange {
     return most_part_bytes(run_of(owner, g), entries, out_bytes_);
   }
 
-  // Runs are asked for in the order of the index space.
-  Buffer take_part(const BlockRun& run) {
-    const std::size_t own = count_below(rest_, run.end_index());
-    const Buffer part = pack_part(comm_, run, rest_.first(own), rest_values_, in_bytes_, traffic_);
-    rest_ = rest_.subspan(own);
-    rest_values_ += own * in_bytes_;
-    return part;
-  }
-
   const CommContext& comm_;
   const SparseSumCall& call_;
   PartMessages& messages_;
@@ -131,8 +121,7 @@ class SplitExchange {
   std::size_t in_bytes_, out_bytes_;  // of a value
   BlockGroups groups_;
   PartSum sum_;
-  std::span<const std::uint64_t> rest_;  // that have not been packed
-  const std::byte* rest_values_;
+  OwnParts own_parts_;
   std::array<Slot, 3> slots_;
 };
 

@@ -43,8 +43,7 @@ class TwoLevelExchange {
         node_sum_(comm.outgoing(), *comm.kernels, call.kind, node_ranks_, call.in, PartValues::kAccumulators, 1),
         sum_(comm.outgoing(), *comm.kernels, call.kind, nodes_, PartValues::kAccumulators, call.out,
              call.kind.reduction.is_mean ? static_cast<std::uint32_t>(comm.engine->transport().size()) : 1),
-        rest_(call.indices),
-        rest_values_(call.values) {
+        own_parts_(comm, call, traffic) {
     for (std::size_t node = 0; node < nodes_; ++node) {
       for (std::size_t i = 0; i < node_ranks_; ++i) {
         if (rank_at(node, i) == rank_) node_ = node, own_ = i;
@@ -77,7 +76,7 @@ class TwoLevelExchange {
     }
     for (std::size_t i = 0; i < node_ranks_; ++i) {
       const BlockRun run = share(i, g);
-      const Buffer part = take_part(run);
+      const Buffer part = own_parts_.take(run);
       if (i == own_) {
         slot.own = part;
       } else {
@@ -204,15 +203,6 @@ class TwoLevelExchange {
     return copy;
   }
 
-  // Runs are asked for in the order of the index space.
-  Buffer take_part(const BlockRun& run) {
-    const std::size_t own = count_below(rest_, run.end_index());
-    const Buffer part = pack_part(comm_, run, rest_.first(own), rest_values_, in_bytes_, traffic_);
-    rest_ = rest_.subspan(own);
-    rest_values_ += own * in_bytes_;
-    return part;
-  }
-
   const CommContext& comm_;
   const SparseSumCall& call_;
   PartMessages& messages_;
@@ -223,8 +213,7 @@ class TwoLevelExchange {
   BlockGroups groups_;
   std::size_t in_bytes_, node_bytes_, out_bytes_;  // of a value
   PartSum node_sum_, sum_;
-  std::span<const std::uint64_t> rest_;  // that have not been packed
-  const std::byte* rest_values_;
+  OwnParts own_parts_;
   std::array<Slot, kStages> slots_;
 };
 
