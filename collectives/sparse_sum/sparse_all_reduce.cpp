@@ -126,15 +126,8 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   sum.in =
       extents.has_duplicates && makes_accumulators(call.kind, *comm.kernels) ? PartValues::kAccumulators : PartValues::kElements;
   if (sum.in == PartValues::kAccumulators && !entries.has_duplicates()) entries.widen(call.kind.datatype, *comm.kernels);
-  SumShape shape{ranks,
-                 call.count,
-                 extents.most_entries,
-                 part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
-                 static_cast<double>(extents.union_share) / kWholeUnion,
-                 std::uint64_t{extents.least_scratch_mib} << 20};
-  shape.set_nodes(comm.node_map);
-  shape.accumulator_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, PartValues::kAccumulators);
-  if (comm.codes_entries()) shape.place_bytes = coded_place_bytes(static_cast<double>(extents.most_entries), call.count);
+  const SumShape shape = sum_shape(comm, call.count, extents, part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
+                                   part_value_bytes(*comm.kernels, call.kind.datatype, PartValues::kAccumulators));
   OutputArrays output(call, *comm.kernels, union_fits(extents, call.count, ranks), shape.union_of(ranks));
   sum.indices = entries.indices();
   sum.values = entries.values();

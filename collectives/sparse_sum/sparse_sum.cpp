@@ -71,6 +71,21 @@ SparseSumPlan plan_sparse_sum(const CommContext& comm, const SumShape& shape, De
   return last.plan;
 }
 
+SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& extents, std::size_t value_bytes,
+                   std::size_t accumulator_bytes) {
+  SumShape shape;
+  shape.ranks = comm.engine->transport().size();
+  shape.count = count;
+  shape.most_entries = extents.most_entries;
+  shape.value_bytes = value_bytes;
+  shape.accumulator_bytes = accumulator_bytes;
+  shape.union_share = static_cast<double>(extents.union_share) / kWholeUnion;
+  shape.most_scratch_bytes = std::uint64_t{extents.least_scratch_mib} << 20;
+  shape.is_coded = comm.codes_entries();
+  shape.set_nodes(comm.node_map);
+  return shape;
+}
+
 double coded_place_bytes(double entries, std::uint64_t count) {
   const double density = count > 0 ? entries / static_cast<double>(count) : 0;
   if (density <= 0 || density >= 1) return 0;

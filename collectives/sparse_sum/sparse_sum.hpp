@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "collectives/agreement/agreement.hpp"
 #include "collectives/cost/cost_model.hpp"
 #include "collectives/sparse_sum/part_messages.hpp"
 #include "collectives/sparse_sum/part_sum.hpp"
@@ -36,8 +37,9 @@ struct SparseSumCall {
   SparseResult* result = nullptr;
 };
 
-// The entropy of where `entries` of so many elements lie, an entry.
-double coded_place_bytes(double entries, std::uint64_t count);
+// Of a call on this comm, after the ranks have agreed: value_bytes of what is sent, accumulator_bytes of what is summed.
+SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& extents, std::size_t value_bytes,
+                   std::size_t accumulator_bytes);
 
 struct SparseSumRow {
   const char* name;

@@ -14,6 +14,9 @@ namespace sparcl::collectives {
 // Of messages inside a node, where links between nodes are what was measured. Heuristic: the guess for shared memory.
 constexpr LinkCost kNodeLink{};
 
+// The entropy of where `entries` of so many elements lie, in bytes an entry.
+double coded_place_bytes(double entries, std::uint64_t count);
+
 // What the choice of an algorithm may depend on: the same on all ranks.
 struct SumShape {
   int ranks = 1;
@@ -22,7 +25,7 @@ struct SumShape {
   std::size_t value_bytes = 4;
   double union_share = 1;  // LearnedUnion's
   std::uint64_t most_scratch_bytes = UINT64_MAX;
-  double place_bytes = 2;  // coded_place_bytes() where entries are coded
+  bool is_coded = false;   // entries
   int ranks_per_node = 1;  // 1: no nodes
   bool nodes_are_subtrees = false;
   std::size_t accumulator_bytes = 4;  // of a value that is not rounded yet
@@ -40,13 +43,14 @@ struct SumShape {
   // Times that an entry is merged on its way through the tree over ranks.
   double tree_depth() const { return ranks > 2 ? std::ceil(std::log2(ranks)) : 1; }
   // Of an entry, at one end. Heuristic: bench_sparse_sum.
-  double coding_s() const { return place_bytes == 2 ? 0 : 1.5e-9; }
-  double entry_bytes() const { return static_cast<double>(value_bytes) + place_bytes; }
+  double coding_s() const { return is_coded ? 1.5e-9 : 0; }
+  double place_bytes() const { return is_coded ? coded_place_bytes(static_cast<double>(most_entries), count) : 2; }
+  double entry_bytes() const { return static_cast<double>(value_bytes) + place_bytes(); }
   // Seconds of a byte to each other rank.
   double byte_to_all_s(const LinkCost& link) const {
     return (ranks - ranks_per_node) * link.beta_s_per_byte + (ranks_per_node - 1) * kNodeLink.beta_s_per_byte;
   }
-  double node_sum_bytes() const { return static_cast<double>(accumulator_bytes) + place_bytes; }  // of an entry
+  double node_sum_bytes() const { return static_cast<double>(accumulator_bytes) + place_bytes(); }  // of an entry
 
   bool operator==(const SumShape&) const = default;
 };

@@ -311,15 +311,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const Plan& pla
   sum.most_entries = call.k;
   sum.number = number;
   sum.result = &collected;
-  SumShape shape{plan.ranks,
-                 call.count,
-                 call.k,
-                 element_bytes(plan.wire.sent),
-                 static_cast<double>(plan.extents.union_share) / kWholeUnion,
-                 std::uint64_t{plan.extents.least_scratch_mib} << 20};
-  shape.set_nodes(comm.node_map);
-  shape.accumulator_bytes = plan.accumulator_bytes();
-  if (comm.codes_entries()) shape.place_bytes = coded_place_bytes(static_cast<double>(call.k), call.count);
+  const SumShape shape = sum_shape(comm, call.count, plan.extents, element_bytes(plan.wire.sent), plan.accumulator_bytes());
   const SparseSumPlan row = plan_sparse_sum(comm, shape, call.determinism, call.algorithm);
   Task exchange = row.row->run(comm, sum, report.traffic);
   const Status alive = co_await exchange;
