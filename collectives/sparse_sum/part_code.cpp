@@ -16,11 +16,8 @@ constexpr std::uint64_t kMostSpan = std::uint64_t{1} << 31;
 constexpr std::uint64_t kAsTheyAre = 0, kScaled = 1;
 constexpr std::size_t kLeastPartBytes = 256;  // shorter parts are not worth it
 
-// Whether they ascend strictly, and lie in the run.
 bool are_listable(std::span<const std::uint64_t> indices, const BlockRun& run) {
-  bool fails = !indices.empty() && indices.back() >= run.end_index() - run.first_index();
-  for (std::size_t i = 1; i < indices.size(); ++i) fails |= indices[i - 1] >= indices[i];
-  return !fails;
+  return ascends(indices) && (indices.empty() || indices.back() < run.end_index() - run.first_index());
 }
 
 }  // namespace

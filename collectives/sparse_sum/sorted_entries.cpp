@@ -5,16 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/sparse_sum/entry_part.hpp"
 #include "src/base/float_environment.hpp"
 
 namespace sparcl::collectives {
 namespace {
-
-bool ascends(std::span<const std::uint64_t> indices) {
-  bool fails = false;  // no early end: so it is done with vectors
-  for (std::size_t i = 1; i < indices.size(); ++i) fails |= indices[i - 1] >= indices[i];
-  return !fails;
-}
 
 Status check_below(std::span<const std::uint64_t> indices, std::uint64_t count) {
   const auto bad = std::find_if(indices.begin(), indices.end(), [count](std::uint64_t index) { return index >= count; });
