@@ -22,8 +22,6 @@ namespace {
 
 // How often progress() looks for signals and for what closed channels left behind. Heuristic: a look costs about as much as ten turns.
 constexpr std::uint32_t kTurnsPerLook = 128;
-constexpr double kUnwatchedSeconds = 0.01;  // most waits are over by then: they cost the heartbeat's thread nothing
-constexpr double kSecondsPerWatch = 0.1;    // a watch lasts ten times as long, or more
 constexpr std::size_t kClosedRemembered = 64;
 constexpr std::size_t kScratchKept = 64;
 
@@ -352,8 +350,8 @@ void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
   if (idler_.is_simulated()) return wait_in_simulation(rounds, until_seconds - now());
   if (turns % 16 == 0) look_around();
   const double time = now();
-  if (turns == 1) next_watch_ = time + kUnwatchedSeconds;
-  if (time >= next_watch_) watch_waited_for(time);
+  if (turns <= 1) watch_clock_.wait_begins(time);
+  if (watch_clock_.is_due(time)) watch_waited_for();
   idler_.idle(rounds, until_seconds - time);
 }
 
@@ -371,10 +369,8 @@ void MpiTransport::wait_in_simulation(std::uint64_t turns, double seconds_left) 
   if (signals_.posted() == MPI_REQUEST_NULL) signals_.probe();
 }
 
-// By the clock, not by turns: on a busy machine each turn may take a tenth of a second, and a watch that lapses counts no silence.
-void MpiTransport::watch_waited_for(double time) {
+void MpiTransport::watch_waited_for() {
   if (heartbeat_ == nullptr) return;
-  next_watch_ = time + kSecondsPerWatch;
   requests_.each_waiting([this](const MpiOperation& operation) { heartbeat_->watch(operation.peer); });
 }
 

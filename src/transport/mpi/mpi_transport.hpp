@@ -10,6 +10,7 @@
 
 #include "src/base/status.hpp"
 #include "src/transport/liveness/heartbeat.hpp"
+#include "src/transport/liveness/watch_clock.hpp"
 #include "src/transport/mpi/channel_tags.hpp"
 #include "src/transport/mpi/head_format.hpp"
 #include "src/transport/mpi/mpi_idler.hpp"
@@ -49,7 +50,7 @@ class MpiTransport final : public Transport {
   int culprit() const override { return culprit_; }
   void idle(std::uint64_t turns, double until_seconds) override;
   void leave_waiting() override {
-    if (heartbeat_ != nullptr) watch_waited_for(now());
+    if (heartbeat_ != nullptr) watch_waited_for();
   }
   double now() override { return MPI_Wtime(); }
   void signal(int peer, const Signal& signal) override;
@@ -76,7 +77,7 @@ class MpiTransport final : public Transport {
   void handle_head(const Finished& finished, std::vector<OperationRef>& completed);
   void finish(const MpiOperationRef& operation, std::vector<OperationRef>& completed, Status status = {});
   Status start_heartbeat(const HeartbeatOptions& options);
-  void watch_waited_for(double time);
+  void watch_waited_for();
   void look_for_deaths();
   Status too_large(const Operation& operation, std::uint64_t bytes) const;
 
@@ -109,7 +110,7 @@ class MpiTransport final : public Transport {
   std::vector<Finished> finished_;
   std::vector<Buffer> scratch_;  // for heads whose receive buffer is shorter
   std::uint32_t turns_since_look_ = 0;
-  double next_watch_ = 0;  // when those that this rank waits for are to be watched again
+  WatchClock watch_clock_;
   std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
 };
 

@@ -331,17 +331,23 @@ void UcxTransport::lose(Peer& peer) {
 
 // As over MPI: naps come late, where the wait is long enough for them to be lost in it. All figures are heuristics.
 void UcxTransport::idle(std::uint64_t turns, double until_seconds) {
+  constexpr double kLongestYield = 0.01;  // seconds
   const std::uint64_t spins = crowded_ ? 4 : 2'000;
   const std::uint64_t yields = crowded_ ? 40 : 30'000;
-  if (turns < spins) return;
-  if (turns % kTurnsPerLook == 0) watch_waited_for();
-  if (turns < spins + yields) {
+  if (turns > 1 && turns < spins) return;
+  const double time = now();
+  if (turns <= 1) {
+    idle_since_ = time;
+    watch_clock_.wait_begins(time);
+    return;
+  }
+  if (watch_clock_.is_due(time)) watch_waited_for();
+  if (turns < spins + yields && time < idle_since_ + kLongestYield) {
     sched_yield();
     return;
   }
   drop_leftovers();
-  watch_waited_for();
-  sleep(std::min(until_seconds - now(), kLongestSleep));
+  sleep(std::min(until_seconds - time, kLongestSleep));
 }
 
 void UcxTransport::sleep(double seconds) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "src/transport/liveness/heartbeat.hpp"
+#include "src/transport/liveness/watch_clock.hpp"
 #include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
 #include "src/transport/ucx/ucx_worker.hpp"
@@ -128,6 +129,8 @@ class UcxTransport final : public Transport {
   std::vector<UcxOperationRef> sent_signals_;
   std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
   std::uint32_t turns_since_look_ = 0;
+  double idle_since_ = 0;
+  WatchClock watch_clock_;
   bool keeps_worker_ = false;
   std::vector<std::string> lanes_logged_;
   std::vector<void*> closing_;  // UCX's requests for the ends of endpoints
