@@ -1,7 +1,7 @@
 // Broadcast of a sparse vector (sparclBroadcastSparse).
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "collectives/broadcast/broadcast.hpp"
 #include "src/codec/sparse_vector.hpp"
@@ -9,17 +9,21 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::uint64_t kEntriesPerStep = 32768;  // about 100 us of coding. Heuristic
+constexpr std::uint64_t kEntriesPerStep = 32768;   // about 100 us of coding. Heuristic
 constexpr std::size_t kIndicesPerCheck = 262'144;  // the same
 constexpr std::uint64_t kBlocksPerStep = 16;
+constexpr std::uint64_t kMostEntries = static_cast<std::uint64_t>(PTRDIFF_MAX) / sizeof(std::uint64_t);  // of an array of indices
 
 class SparseSource final : public StreamSource {
  public:
   SparseSource(const SparseCall& call, const kernels::KernelSet& kernels)
       : indices_(call.indices, call.nnz), encoder_(indices_, call.values, call.datatype, kernels) {}
 
-  // Indices are checked here and not before the call: where the ranks' roots differ, that is what all are told.
+  // Indices and their number are checked here and not before the call: where the ranks' roots differ, that is what all are told.
   Status produce(codec::ByteSink& sink) override {
+    if (indices_.size() > kMostEntries) {
+      return Status(Code::kInvalidArgument, fmt::format("*nnz is {}: no array in memory has so many indices", indices_.size()));
+    }
     return checked_ < indices_.size() ? check_more() : encoder_.step(kEntriesPerStep, sink);
   }
   bool finished() const override { return encoder_.finished(); }

@@ -58,6 +58,7 @@ Status check_masked_feedback(const sparclFeedback* feedback, const void* send, s
 Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype, int op, const sparclMask* mask,
                     sparclStream_t stream) {
   SPARCL_RETURN_IF_ERROR(first_error({check_type(datatype), check_reduction(op, datatype), check_stream(stream)}));
+  SPARCL_RETURN_IF_ERROR(check_array("count", count, element_bytes(static_cast<DataType>(datatype))));
   if (mask == nullptr) return Status(Code::kInvalidArgument, "mask is NULL");
   if (mask->mask.count() != count) {
     return Status(Code::kInvalidArgument,

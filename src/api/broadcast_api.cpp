@@ -62,8 +62,7 @@ class DeltaCall final : public Call {
 Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t count, int datatype, int root,
                    sparclStream_t stream) {
   SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype), check_stream(stream)}));
-  const Result<std::uint64_t> elements = model::element_count({"", static_cast<DataType>(datatype), {count}});
-  if (!elements.ok()) return elements.status();
+  SPARCL_RETURN_IF_ERROR(check_array("count", count, element_bytes(static_cast<DataType>(datatype))));
   if (count > 0 && weights == nullptr) return Status(Code::kInvalidArgument, "weights is NULL");
   return Status();
 }

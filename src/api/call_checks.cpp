@@ -14,6 +14,12 @@ Status check_type(int datatype) {
   return Status(Code::kInvalidArgument, fmt::format("{} is no data type", datatype));
 }
 
+Status check_array(const char* name, std::uint64_t count, std::size_t element_bytes) {
+  if (count <= static_cast<std::uint64_t>(PTRDIFF_MAX) / element_bytes) return Status();
+  return Status(Code::kInvalidArgument,
+                fmt::format("{} is {}: no array in memory has so many elements of {} bytes", name, count, element_bytes));
+}
+
 Status check_reduction(int op, int datatype) {
   if (op < sparclSum || op > sparclAvg) return Status(Code::kInvalidArgument, fmt::format("{} is no reduction", op));
   if (op == sparclAvg && datatype == sparclBool) return Status(Code::kInvalidArgument, "sparclAvg of sparclBool has no meaning");

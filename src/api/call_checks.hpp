@@ -1,6 +1,7 @@
 #pragma once
 // What the calls check before they take part, and how they begin.
 
+#include <cstdint>
 #include <exception>
 #include <initializer_list>
 #include <string>
@@ -13,6 +14,8 @@ namespace sparcl::api {
 
 Status check_stream(sparclStream_t stream);
 Status check_type(int datatype);
+// A count that no array in memory has is a slip: nothing of it may be read. name: the parameter.
+Status check_array(const char* name, std::uint64_t count, std::size_t element_bytes);
 Status check_reduction(int op, int datatype);  // datatype: a valid one
 collectives::Reduction reduction_of(int op);
 Status check_handles(sparclComm_t comm, bool has_request);

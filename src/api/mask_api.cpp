@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "src/api/call_checks.hpp"
 #include "src/api/error.hpp"
 #include "src/api/mask_handle.hpp"
 
@@ -41,6 +42,7 @@ extern "C" {
 
 sparclResult_t sparclMaskCreateIndices(sparclMask_t* mask, const uint64_t* indices, size_t nnz, size_t count) {
   return create(__func__, mask, [&]() -> Result<Mask> {
+    SPARCL_RETURN_IF_ERROR(sparcl::api::check_array("nnz", nnz, sizeof(uint64_t)));
     if (nnz > 0 && indices == nullptr) return Status(Code::kInvalidArgument, "indices is NULL");
     return Mask::of_indices(std::span(indices, nnz), count);
   });

@@ -1,6 +1,8 @@
 // The sums of sparse vectors behind the C interface. Bad arguments do not return early: the rank takes part with its refusal.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -52,7 +54,8 @@ bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_by
 Status check_outputs_apart(const SparseSumArguments& given) {
   const std::size_t width = element_bytes(static_cast<DataType>(given.datatype));
   constexpr std::size_t kIndex = sizeof(uint64_t);
-  const std::size_t room = std::min(given.out_capacity, given.count);
+  // Room beyond all memory is no slip but "enough": entries are what is written.
+  const std::size_t room = std::min({given.out_capacity, given.count, static_cast<std::size_t>(PTRDIFF_MAX) / kIndex});
   if (overlap(given.values, given.nnz * width, given.out_values, room * width) ||
       overlap(given.indices, given.nnz * kIndex, given.out_indices, room * kIndex)) {
     return Status(Code::kInvalidArgument, "the outputs overlap the inputs, which are read while outputs are written");
@@ -67,6 +70,8 @@ Status check_sparse_sum(const SparseSumArguments& given, sparclStream_t stream) 
   if (given.count > collectives::kMostSparseCount) {
     return Status(Code::kInvalidArgument, fmt::format("count is {}: indices are below 2^63", given.count));
   }
+  const std::size_t width = element_bytes(static_cast<DataType>(given.datatype));
+  SPARCL_RETURN_IF_ERROR(check_array("nnz", given.nnz, std::max(width, sizeof(uint64_t))));
   if (given.nnz > 0 && (given.values == nullptr || given.indices == nullptr)) {
     return Status(Code::kInvalidArgument, "values or indices is NULL");
   }

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "src/api/call_checks.hpp"
 #include "src/api/error.hpp"
 #include "src/model/text.hpp"
 
@@ -17,6 +18,8 @@ using sparcl::api::guarded;
 using sparcl::api::Marks;
 
 namespace {
+
+constexpr int kMostDimensions = 64;  // what frameworks have at most
 
 // "'layer.bias' float32[2, 3]"
 std::string describe_tensor(const sparcl::model::TensorSchema& tensor) {
@@ -97,6 +100,7 @@ std::uint64_t count_of(const sparclState& state, const char* name) {
 }
 
 Status check_indices(const uint64_t* indices, size_t nnz, std::uint64_t count, const char* name) {
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_array("nnz", nnz, sizeof(uint64_t)).with_prefix("sparclStateMarkIndices: "));
   if (nnz > 0 && indices == nullptr) return Status(Code::kInvalidArgument, "sparclStateMarkIndices: indices is NULL");
   for (size_t i = 0; i < nnz; ++i) {
     if (indices[i] >= count || (i > 0 && indices[i] <= indices[i - 1])) {
@@ -152,7 +156,7 @@ Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSch
     return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: the state already has a tensor '{}'", tensor.name));
   }
   const Result<std::uint64_t> count = sparcl::model::element_count(tensor);
-  if (!count.ok()) return count.status();
+  if (!count.ok()) return count.status().with_prefix("sparclStateAdd: ");
   if (*count > 0 && data == nullptr)
     return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: data of '{}' is NULL", tensor.name));
   return check_overlap(state, tensor, static_cast<const std::byte*>(data), *count * sparcl::element_bytes(tensor.datatype));
@@ -180,6 +184,10 @@ sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data,
     if (type == nullptr) {
       return Status(Code::kInvalidArgument,
                     fmt::format("sparclStateAdd: '{}': {} is no data type", name, static_cast<int>(datatype)));
+    }
+    if (ndim > kMostDimensions) {
+      return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: '{}': ndim is {}: a tensor has at most {} dimensions",
+                                                        name, ndim, kMostDimensions));
     }
     if (ndim < 0 || (ndim > 0 && shape == nullptr)) {
       return Status(Code::kInvalidArgument,

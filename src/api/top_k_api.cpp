@@ -80,6 +80,7 @@ Status check_options(const sparclTopKOptions_t& options, int datatype) {
 
 Status check_tensors(const sparclTopKOptions_t& options, std::uint64_t count) {
   if (options.tensors == nullptr) return Status();
+  SPARCL_RETURN_IF_ERROR(check_array("options.tensor_count", options.tensor_count, sizeof(std::uint64_t)));
   std::uint64_t all = 0;
   for (std::size_t i = 0; i < options.tensor_count; ++i) {
     if (options.tensors[i] > count - all) {
@@ -116,6 +117,7 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm, sparclStr
     return Status(Code::kUnsupported,
                   fmt::format("top-k of {} is not there: floats, and integers of 32 and 64 bits", info(type).name));
   }
+  SPARCL_RETURN_IF_ERROR(check_array("count", given.count, element_bytes(type)));
   if (given.count > 0 && given.send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
   if (given.count > 0 && given.receive == nullptr) return Status(Code::kInvalidArgument, "recvbuff is NULL");
   return given.feedback == nullptr ? Status() : check_feedback(*given.feedback, given.count, type);

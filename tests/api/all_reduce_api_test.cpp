@@ -186,6 +186,8 @@ TEST(MaskApi, RefusesWhatIsNone) {
   EXPECT_EQ(sparclMaskCreateIndices(&mask, descending, 2, 10), sparclInvalidArgument);
   EXPECT_THAT(std::string(sparclGetLastError(nullptr)), HasSubstr("sparclMaskCreateIndices: indices must ascend strictly"));
   EXPECT_EQ(sparclMaskCreateIndices(&mask, nullptr, 2, 10), sparclInvalidArgument);
+  EXPECT_EQ(sparclMaskCreateIndices(&mask, descending, SIZE_MAX, 10), sparclInvalidArgument);
+  EXPECT_THAT(std::string(sparclGetLastError(nullptr)), HasSubstr("nnz is 18446744073709551615: no array in memory"));
   EXPECT_EQ(sparclMaskCreateIndices(nullptr, descending, 1, 10), sparclInvalidArgument);
   EXPECT_EQ(sparclMaskCreateRandom(&mask, 10, 1.01, 0), sparclInvalidArgument);
   EXPECT_EQ(sparclMaskCreateRandom(&mask, 10, std::nan(""), 0), sparclInvalidArgument);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sparcl/sparcl.h"
+#include "tests/support/sanitizer_allocator.hpp"
 #include "thread_ranks.hpp"
 
 namespace sparcl::test {
@@ -192,13 +193,13 @@ TEST(CommApi, ACallThatTakesNoPartLeavesItsTextUnderTheCommAndUnderNull) {
       {"sparclIBroadcastSparse: request is NULL",
        [&] { return sparclIBroadcastSparse(nullptr, nullptr, &nnz, 0, sparclFloat32, 0, comm, nullptr); }},
       {"sparclTest: done is NULL", [&] { return sparclTest(&request, nullptr, nullptr); }},
-      {"sparclWait: report->size is not set", [&] { return sparclWait(&request, &unset); }},
+      {"sparclWait: report->size is 0: expected ", [&] { return sparclWait(&request, &unset); }},
       {"sparclCommCount: count is NULL", [&] { return sparclCommCount(comm, nullptr); }},
       {"sparclCommUserRank: rank is NULL", [&] { return sparclCommUserRank(comm, nullptr); }},
       {"sparclCommGetAsyncError: error is NULL", [&] { return sparclCommGetAsyncError(comm, nullptr); }},
       {"sparclCommGetFailedRank: rank is NULL", [&] { return sparclCommGetFailedRank(comm, nullptr); }},
       {"sparclCommLastReport: report is NULL", [&] { return sparclCommLastReport(comm, nullptr); }},
-      {"report->size is not set", [&] { return sparclCommLastReport(comm, &unset); }},
+      {"report->size is 0: expected ", [&] { return sparclCommLastReport(comm, &unset); }},
   };
   for (const auto& [text, call] : calls) {
     EXPECT_EQ(call(), sparclInvalidArgument) << text;
@@ -224,6 +225,9 @@ TEST(StateApi, RefusesWhatCannotBeATensor) {
   EXPECT_EQ(sparclStateAdd(state, "y", data, static_cast<sparclDataType_t>(50), 1, shape), sparclInvalidArgument);
   EXPECT_EQ(sparclStateAdd(state, "y", data, sparclFloat32, -1, shape), sparclInvalidArgument);
   EXPECT_EQ(sparclStateAdd(state, "y", data, sparclFloat32, 2, huge), sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("sparclStateAdd: tensor 'y': the shape's product"));
+  EXPECT_EQ(sparclStateAdd(state, "y", data, sparclFloat32, 1'000'000'000, shape), sparclInvalidArgument);
+  EXPECT_STREQ(sparclGetLastError(nullptr), "sparclStateAdd: 'y': ndim is 1000000000: a tensor has at most 64 dimensions");
   for (const char* name : {"", "\xff", "\xc0\xaf", "cut \xe2\x82", "\xed\xa0\x80"}) {
     EXPECT_EQ(sparclStateAdd(state, name, data, sparclFloat32, 1, shape), sparclInvalidArgument) << name;
     EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr(*name == '\0' ? "name is empty" : "is not valid UTF-8"));
@@ -237,12 +241,45 @@ TEST(StateApi, RefusesWhatCannotBeATensor) {
   const std::uint64_t descending[] = {2, 1}, outside[] = {4};
   EXPECT_EQ(sparclStateMarkIndices(state, "x", descending, 2), sparclInvalidArgument);
   EXPECT_EQ(sparclStateMarkIndices(state, "x", outside, 1), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateMarkIndices(state, "x", outside, SIZE_MAX), sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("sparclStateMarkIndices: nnz is 18446744073709551615: no array"));
   EXPECT_EQ(sparclStateMarkIndices(state, "z", outside, 1), sparclInvalidArgument);
   EXPECT_EQ(sparclStateMarkBlocks(state, "x", outside, 0), sparclInvalidArgument);
   std::uint8_t hash[16];
   EXPECT_EQ(sparclStateHash(state, hash), sparclSuccess);
   EXPECT_EQ(sparclStateAdd(state, "late", data, sparclFloat32, 1, shape), sparclInvalidUsage);
   EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
+}
+
+// Nothing is touched of what there is: its bytes would be more than any address space has.
+TEST(StateApi, WithoutMemoryThereIsATextAllTheSame) {
+  if (kAllocatorAborts) GTEST_SKIP() << "this allocator aborts where memory is short";
+  sparclState_t state = nullptr;
+  ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
+  std::int8_t data = 0;
+  const std::uint64_t shape[] = {std::uint64_t{1} << 60}, bits[] = {1};
+  ASSERT_EQ(sparclStateAdd(state, "x", &data, sparclInt8, 1, shape), sparclSuccess);
+  EXPECT_EQ(sparclStateMarkBlocks(state, "nothing", bits, 1), sparclInvalidArgument);  // its text does not stay
+  EXPECT_EQ(sparclStateMarkBlocks(state, "x", bits, 1), sparclOutOfMemory);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("out of memory"));
+  EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
+}
+
+TEST(CommApi, AStructOfAnotherSizeIsToldWithBothSizes) {
+  ThreadRanks party(1);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+  const std::string expected = "expected " + std::to_string(sizeof report) + ", to which its INITIALIZER macro sets it";
+  report.size = 100'000;
+  EXPECT_EQ(sparclCommLastReport(party.comm(0), &report), sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("report->size is 100000: " + expected));
+  sparclUniqueId id;
+  if (sparclGetUniqueId(&id) != sparclSuccess) return;  // a build without UCX
+  sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
+  config.size = 100'000;
+  sparclComm_t comm = nullptr;
+  EXPECT_EQ(sparclCommInitRank(&comm, 1, id, 0, &config), sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("config.size is 100000: expected " + std::to_string(sizeof config)));
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ std::vector<MismatchRow> delta_rows() {
        Who::kAny,
        [](Arguments& a, Extras&, int) { a.count = SIZE_MAX; },
        sparclInvalidArgument,
-       {}},
+       {"count is 18446744073709551615: no array in memory has so many elements of 2 bytes"}},
       {"a type as wide",
        kDelta,
        kDelta,
@@ -206,7 +206,7 @@ std::vector<MismatchRow> update_rows() {
          a.options = &extras.options;
        },
        sparclInvalidArgument,
-       {"options.size is not set"}},
+       {"options.size is "}},
       {"options that there are not",
        kUpdate,
        kUpdate,
@@ -286,6 +286,16 @@ std::vector<MismatchRow> sparse_rows() {
        },
        sparclInvalidArgument,
        {"indices must ascend strictly: indices[0] = 5 is followed by 5"}},
+      {"a number of entries that no array has",
+       kSparse,
+       kSparse,
+       Who::kRoot,
+       [](Arguments& a, Extras& extras, int) {
+         extras.nnz = SIZE_MAX;
+         a.nnz = &extras.nnz;
+       },
+       sparclInvalidArgument,
+       {"*nnz is 18446744073709551615: no array in memory has so many indices"}},
       {"capacity",
        kSparse,
        kSparse,

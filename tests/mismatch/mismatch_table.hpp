@@ -16,6 +16,7 @@ struct Extras {
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   std::vector<std::uint16_t> array;
   std::vector<std::uint64_t> indices;
+  std::size_t nnz = 0;
   std::vector<OwnedMask> masks;
   std::vector<float> values;
   sparclTopKOptions_t top_k_options = SPARCL_TOPK_OPTIONS_INITIALIZER;

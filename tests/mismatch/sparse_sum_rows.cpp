@@ -40,6 +40,10 @@ std::vector<MismatchRow> inputs() {
   return {
       sum_row("values NULL", [](Arguments& a, Extras&, int) { a.send = nullptr; }, kBad, {"values or indices is NULL"}),
       sum_row("indices NULL", [](Arguments& a, Extras&, int) { a.given_indices = nullptr; }, kBad, {"values or indices is NULL"}),
+      sum_row("a number of entries that no array has", [](Arguments& a, Extras&, int) { a.given = SIZE_MAX; }, kBad,
+              {"nnz is 18446744073709551615: no array in memory has so many elements of 8 bytes"}),
+      sum_row("a number of entries whose bytes are none", [](Arguments& a, Extras&, int) { a.given = std::size_t{1} << 62; }, kBad,
+              {"nnz is 4611686018427387904: no array in memory has so many elements of 8 bytes"}),
       sum_row("an index beyond all",
               [](Arguments& a, Extras& extras, int) {
                 extras.indices.assign(a.given_indices, a.given_indices + a.given);
@@ -95,7 +99,7 @@ std::vector<MismatchRow> outputs() {
               },
               kBad, {"the outputs overlap the inputs"}),
       sum_row("capacity", [](Arguments& a, Extras&, int) { a.capacity = kSumUnion - 1; }, sparclTruncated,
-              {"the sum has 30 entries, and a rank has room for 29 only"}),
+              {"the sum has 30 entries, and a rank has room for 29 only ("}),
       sum_row("no room",
               [](Arguments& a, Extras&, int) {
                 a.values = nullptr;

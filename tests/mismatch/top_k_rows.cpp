@@ -47,7 +47,7 @@ std::vector<MismatchRow> option_rows() {
       SPARCL_OPTION_ROW("no determinism", determinism, 9, kBad, Texts{"options.determinism = 9"}),
       SPARCL_OPTION_ROW("no algorithm", algorithm, "fast", kBad, Texts{"options.algorithm = 'fast'"}),
       SPARCL_OPTION_ROW("an algorithm that the mode does not heed", algorithm, "doubling", sparclSuccess, Texts{}),
-      SPARCL_OPTION_ROW("options without a size", size, 0, kBad, Texts{"options.size is not set"}),
+      SPARCL_OPTION_ROW("options without a size", size, 0, kBad, Texts{"options.size is 0: expected "}),
       SPARCL_OPTION_ROW("options of an older version", size, 2 * sizeof(std::size_t), sparclSuccess, Texts{}),
       top_k_row("options NULL", [](Arguments& a, Extras&, int) { a.top_k_options = nullptr; }, sparclSuccess, {}),
   };
@@ -76,6 +76,18 @@ std::vector<MismatchRow> argument_rows() {
                   a.feedback = nullptr;
                 },
                 kNo, {"differ in their counts", "count 699,", "count 700,"}),
+      top_k_row("a count that no array has",
+                [](Arguments& a, Extras&, int) {
+                  a.count = SIZE_MAX;
+                  a.feedback = nullptr;
+                },
+                kBad, {"count is 18446744073709551615: no array in memory has so many elements of 4 bytes"}),
+      top_k_row("a count whose bytes are none",
+                [](Arguments& a, Extras&, int) {
+                  a.count = std::size_t{1} << 62;
+                  a.feedback = nullptr;
+                },
+                kBad, {"count is 4611686018427387904: no array in memory has so many elements of 4 bytes"}),
       top_k_row("count, with a feedback of it",
                 [](Arguments& a, Extras& extras, int) {
                   a.count = 699;
