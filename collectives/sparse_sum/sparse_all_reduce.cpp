@@ -40,9 +40,12 @@ class OutputArrays final : public SparseResult {
   Status finish(std::uint64_t least_capacity) {
     if (kept_entries_ > least_capacity) {
       call_.out_nnz = kept_entries_;
-      return Status(Code::kTruncated, fmt::format("the sum has {} entries, and a rank has room for {} only: nothing was written; "
-                                                  "call again with so much room",
-                                                  kept_entries_, least_capacity));
+      const std::string own = call_.out_capacity == least_capacity
+                                  ? "this one"
+                                  : fmt::format("not this one, which has room for {}", call_.out_capacity);
+      return Status(Code::kTruncated, fmt::format("the sum has {} entries, and a rank has room for {} only ({}): nothing was "
+                                                  "written; call again with so much room",
+                                                  kept_entries_, least_capacity, own));
     }
     for (const Kept& each : kept_) write(each.view, each.run);
     return Status();

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "collectives/top_k/selection.hpp"
 #include "kernels/kernel_set.hpp"
@@ -56,14 +55,15 @@ Result<Feedback> Feedback::create(std::uint64_t count, DataType type) {
                   fmt::format("error feedback of {}: there is none for integers of 8 and 16 bits and for bool", info(type).name));
   }
   if (count > kMaxCount) return Status(Code::kInvalidArgument, fmt::format("count is {}, the most is 2^44", count));
-  return Feedback(count, type);
+  Feedback made(count, type);
+  // Zeros of the kernel's: memory is taken when it is first written, by the thread that will use it.
+  made.bytes_.reset(static_cast<std::byte*>(std::calloc(std::max<std::size_t>(made.residual_bytes(), 1), 1)));
+  if (made.bytes_ != nullptr) return made;
+  return Status(Code::kOutOfMemory, fmt::format("no memory for a residual of {} bytes: {} elements of {}", made.residual_bytes(),
+                                                count, info(made.residual_).name));
 }
 
-// Zeros of the kernel's: memory is taken when it is first written, by the thread that will use it.
-Feedback::Feedback(std::uint64_t count, DataType type) : count_(count), type_(type), residual_(kernels::accumulator_type(type)) {
-  bytes_.reset(static_cast<std::byte*>(std::calloc(std::max<std::size_t>(residual_bytes(), 1), 1)));
-  if (bytes_ == nullptr) throw std::bad_alloc();
-}
+Feedback::Feedback(std::uint64_t count, DataType type) : count_(count), type_(type), residual_(kernels::accumulator_type(type)) {}
 
 void Feedback::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 

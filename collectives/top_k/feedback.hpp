@@ -45,7 +45,7 @@ class Feedback {
   struct Free {
     void operator()(std::byte* bytes) const;
   };
-  Feedback(std::uint64_t count, DataType type);
+  Feedback(std::uint64_t count, DataType type);  // has no memory yet
 
   std::uint64_t count_;
   DataType type_, residual_;

@@ -359,8 +359,8 @@ SPARCL_API sparclResult_t sparclFeedbackCreate(sparclFeedback_t* feedback, size_
 SPARCL_API sparclResult_t sparclFeedbackSave(sparclFeedback_t feedback, const char* path);
 
 /* Makes a feedback from such a file, bit for bit as it was saved; statistics begin anew. Errors name the path and what is wrong:
- * sparclSystemError (it cannot be read), sparclInvalidArgument (another kind of file), sparclCorrupt (a check failed),
- * sparclUnsupported (of a later version). */
+ * sparclSystemError (it cannot be read), sparclInvalidArgument (a folder, or a safetensors file of something else), sparclCorrupt (no
+ * safetensors file, or a check failed), sparclUnsupported (of a later version). */
 SPARCL_API sparclResult_t sparclFeedbackLoad(sparclFeedback_t* feedback, const char* path);
 
 /* The residual to zeros, and statistics as at the beginning. */

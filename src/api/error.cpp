@@ -33,6 +33,23 @@ sparclResult_t report_error(sparclComm_t comm, const Status& status) {
   return static_cast<sparclResult_t>(status.code());
 }
 
+sparclResult_t report_out_of_memory(sparclComm_t comm) noexcept {
+  const auto keep = [&](const char* text) {
+    thread_text() = text;
+    if (comm != nullptr) comm->last_error = text;
+  };
+  try {
+    return report_error(comm, Status(Code::kOutOfMemory, "out of memory: what the call needed at once could not be had"));
+  } catch (...) {
+    keep("out of memory");  // fits a string without memory of its own
+  }
+  return sparclOutOfMemory;
+}
+
+std::string wrong_size(const std::string& name, std::size_t found, std::size_t expected) {
+  return fmt::format("{} is {}: expected {}, to which its INITIALIZER macro sets it", name, found, expected);
+}
+
 }  // namespace sparcl::api
 
 extern "C" {

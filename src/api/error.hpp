@@ -16,6 +16,9 @@ namespace sparcl::api {
 // too, the rank first. A success leaves the texts as they are.
 sparclResult_t report_error(sparclComm_t comm, const Status& status);
 
+// The same for an exception that said no more. Its text is short where there is no memory for a longer one.
+sparclResult_t report_out_of_memory(sparclComm_t comm) noexcept;
+
 // Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface. comm: as above.
 template <class Function>
 sparclResult_t guarded(sparclComm_t comm, Function&& function) noexcept {
@@ -26,7 +29,7 @@ sparclResult_t guarded(sparclComm_t comm, Function&& function) noexcept {
       return function();
     }
   } catch (const std::bad_alloc&) {
-    return sparclOutOfMemory;  // no text: it would need memory
+    return report_out_of_memory(comm);
   } catch (const std::exception& error) {
     return report_error(comm, Status(Code::kInternalError, error.what()));
   }
@@ -37,12 +40,15 @@ sparclResult_t guarded(Function&& function) noexcept {
   return guarded(nullptr, std::forward<Function>(function));
 }
 
+// "config.size is 0: ..." of a struct that is `expected` bytes.
+std::string wrong_size(const std::string& name, std::size_t found, std::size_t expected);
+
 // Copies the part of a sized C struct that both sides know.
 template <class Struct>
 Status read_sized(const Struct* from, const char* name, Struct& into) {
   if (from == nullptr) return Status();
   if (from->size < sizeof(std::size_t) || from->size > 4096) {
-    return Status(Code::kInvalidArgument, std::string(name) + ".size is not set: begin with its INITIALIZER macro");
+    return Status(Code::kInvalidArgument, wrong_size(std::string(name) + ".size", from->size, sizeof(Struct)));
   }
   const std::size_t known = from->size < sizeof(Struct) ? from->size : sizeof(Struct);
   __builtin_memcpy(&into, from, known);

@@ -13,6 +13,7 @@
 #include "sparcl/sparcl.h"
 #include "sparcl/sparcl.hpp"
 #include "tests/model/model_support.hpp"
+#include "tests/support/sanitizer_allocator.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -80,6 +81,15 @@ TEST(FeedbackApi, RefusesWhatItCannotHold) {
   EXPECT_EQ(sparclFeedbackReset(nullptr), sparclInvalidArgument);
   EXPECT_EQ(feedback, nullptr);
   EXPECT_EQ(sparclFeedbackDestroy(nullptr), sparclSuccess);
+}
+
+TEST(FeedbackApi, SaysHowMuchMemoryItWanted) {
+  if (kAllocatorAborts) GTEST_SKIP() << "this allocator aborts where memory is short";
+  sparclFeedback_t feedback = nullptr;
+  EXPECT_EQ(sparclFeedbackCreate(&feedback, std::size_t{1} << 44, sparclFloat64), sparclOutOfMemory);
+  EXPECT_EQ(last_error(),
+            "sparclFeedbackCreate: no memory for a residual of 140737488355328 bytes: 17592186044416 elements of float64");
+  EXPECT_EQ(feedback, nullptr);
 }
 
 TEST(FeedbackApi, ComesBackBitForBit) {
@@ -158,8 +168,10 @@ TEST(FeedbackApi, RefusesFilesOfAnotherKind) {
   EXPECT_THAT(last_error(), AllOf(HasSubstr("/none"), HasSubstr("No such file")));
   EXPECT_EQ(load(folder.path().string()), sparclInvalidArgument);
   const std::string path = folder / "file";
-  write_text(path, "");
-  EXPECT_EQ(load(path), sparclCorrupt);
+  for (const char* text : {"", "root:x:0:0:root:/root:/bin/bash\n"}) {
+    write_text(path, text);
+    EXPECT_EQ(load(path), sparclCorrupt);  // what begins as no safetensors file does
+  }
   write_text(path, file_of(R"({"residual":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd"));
   EXPECT_EQ(load(path), sparclInvalidArgument);
   EXPECT_THAT(last_error(), HasSubstr("no feedback"));
