@@ -89,10 +89,9 @@ Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given
                               "SPARCL_LIVENESS_S",
                               config.liveness_s, kMostSeconds));
   }
-  Result<std::optional<HeartbeatOptions>> options = heartbeat_options();
+  Result<std::optional<HeartbeatOptions>> options =
+      heartbeat_options(config.heartbeat == 0 ? std::nullopt : std::optional(config.heartbeat == 1));
   if (!options.ok()) return options.status();
-  if (config.heartbeat == 1 && !*options) *options = HeartbeatOptions();
-  if (config.heartbeat == 2) options->reset();
   if (*options && config.liveness_s > 0) {
     SPARCL_RETURN_IF_ERROR((*options)->check_silence(config.liveness_s, "config.liveness_s"));
     (*options)->set_silence(config.liveness_s);

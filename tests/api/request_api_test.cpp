@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sparcl/sparcl.h"
+#include "src/api/comm.hpp"
 #include "tests/support/sanitizer_allocator.hpp"
 #include "thread_ranks.hpp"
 
@@ -280,6 +283,22 @@ TEST(CommApi, AStructOfAnotherSizeIsToldWithBothSizes) {
   sparclComm_t comm = nullptr;
   EXPECT_EQ(sparclCommInitRank(&comm, 1, id, 0, &config), sparclInvalidArgument);
   EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("config.size is 100000: expected " + std::to_string(sizeof config)));
+}
+
+TEST(CommApi, AConfigThatAsksForHeartbeatsTakesTheOtherSettingsOfThem) {
+  setenv("SPARCL_HEARTBEAT", "off", 1);
+  setenv("SPARCL_HEARTBEAT_MS", "40", 1);
+  setenv("SPARCL_LIVENESS_S", "2", 1);
+  sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
+  std::optional<HeartbeatOptions> options;
+  EXPECT_EQ(sparclInternalHeartbeat(&config, &options), sparclSuccess);
+  EXPECT_FALSE(options.has_value());
+  config.heartbeat = 1;
+  EXPECT_EQ(sparclInternalHeartbeat(&config, &options), sparclSuccess);
+  ASSERT_TRUE(options.has_value());
+  EXPECT_EQ(options->period_s, 0.04);
+  EXPECT_EQ(options->silence_s, 2);
+  for (const char* name : {"SPARCL_HEARTBEAT", "SPARCL_HEARTBEAT_MS", "SPARCL_LIVENESS_S"}) unsetenv(name);
 }
 
 }  // namespace

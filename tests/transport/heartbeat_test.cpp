@@ -278,6 +278,14 @@ TEST(Heartbeat, OptionsComeFromSettings) {
   options = heartbeat_options();
   EXPECT_EQ((*options)->period_s, 0.4);
   EXPECT_GE((*options)->silence_s, 3 * 0.4);
+  setenv("SPARCL_HEARTBEAT", "off", 1);
+  EXPECT_FALSE(heartbeat_options()->has_value());
+  options = heartbeat_options(true);  // as a config may say: the other settings count all the same
+  ASSERT_TRUE(options.ok() && options->has_value());
+  EXPECT_EQ((*options)->period_s, 0.4);
+  EXPECT_LT((*options)->silence_s, 5);
+  unsetenv("SPARCL_HEARTBEAT");
+  EXPECT_FALSE(heartbeat_options(false)->has_value());
   setenv("SPARCL_HEARTBEAT_MS", "501", 1);
   EXPECT_EQ(heartbeat_options().status().code(), Code::kInvalidArgument);
   EXPECT_THAT(heartbeat_options().status().message(), MatchesRegex("SPARCL_LIVENESS_S=0.5 is shorter .*SPARCL_HEARTBEAT_MS=501.*"));

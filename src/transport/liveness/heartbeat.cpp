@@ -24,12 +24,12 @@ void HeartbeatOptions::set_silence(double seconds) {
   watch_s = std::max({1.0, 3 * period_s, silence_s / 2});
 }
 
-Result<std::optional<HeartbeatOptions>> heartbeat_options() {
+Result<std::optional<HeartbeatOptions>> heartbeat_options(std::optional<bool> is_on) {
   const Result<std::string> wanted = setting_choice("HEARTBEAT");
   const Result<double> period_ms = setting_number("HEARTBEAT_MS");
   const Result<double> silence_s = setting_number("LIVENESS_S");
   for (const Status& status : {wanted.status(), period_ms.status(), silence_s.status()}) SPARCL_RETURN_IF_ERROR(status);
-  if (*wanted == "off") return std::optional<HeartbeatOptions>();
+  if (!is_on.value_or(*wanted != "off")) return std::optional<HeartbeatOptions>();
   HeartbeatOptions options;
   options.period_s = *period_ms * 1e-3;
   if (*period_ms < 1) {

@@ -31,9 +31,8 @@ struct HeartbeatOptions {
   void set_silence(double seconds);                              // silence_s, and what hangs on it
 };
 
-// By the settings HEARTBEAT_MS and LIVENESS_S; nothing where HEARTBEAT is off. A caller with a config of its own changes the
-// result.
-Result<std::optional<HeartbeatOptions>> heartbeat_options();
+// By the settings HEARTBEAT_MS and LIVENESS_S; nothing where `is_on`, else HEARTBEAT, says off. is_on: what a config says of it.
+Result<std::optional<HeartbeatOptions>> heartbeat_options(std::optional<bool> is_on = {});
 
 class Heartbeat {
  public:
