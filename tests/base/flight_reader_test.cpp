@@ -1,5 +1,6 @@
 #include "src/base/flight/flight_reader.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,6 +9,8 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <random>
 #include <string>
@@ -178,6 +181,20 @@ TEST_F(FlightReader, NothingTornIsReadFromAProcessThatWrites) {
   over = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(seen, 0u);
+}
+
+// Between the search and the look a process may end.
+TEST_F(FlightReader, RecordsThatHaveGoneAreNotSpokenOf) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("sparcl-gone-{}", ::getpid());
+  std::filesystem::create_directory(folder);
+  const std::string damaged = folder / "damaged";
+  std::ofstream(damaged) << "short";
+  std::filesystem::permissions(damaged, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const std::vector<SeenRecord> seen = read_records({{folder / "gone", ::geteuid(), 1}, {damaged, ::geteuid(), 2}});
+  std::filesystem::remove_all(folder);
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen[0].path.pid, 2);
+  EXPECT_THAT(seen[0].snapshot.status().message(), HasSubstr("too short"));
 }
 
 TEST_F(FlightReader, ADumpShowsEveryCommunicator) {

@@ -76,22 +76,14 @@ Status show_process(pid_t pid, const StatusOptions& options, bool as_json) {
   return options.remove ? remove_records(snapshots, records) : Status();
 }
 
-struct Seen {
-  flight::RecordPath record;
-  Result<flight::Snapshot> snapshot;
-
-  flight::Life life() const { return snapshot.ok() ? snapshot->life : flight::Life::kUnknown; }
-};
+flight::Life life_of(const flight::SeenRecord& seen) { return seen.snapshot.ok() ? seen.snapshot->life : flight::Life::kUnknown; }
 
 // The running first, the dead last.
-std::vector<Seen> look_at_all() {
-  std::vector<Seen> all;
-  for (flight::RecordPath& record : flight::find_records()) {
-    Result<flight::Snapshot> snapshot = flight::read_record(record);
-    all.push_back({std::move(record), std::move(snapshot)});
-  }
+std::vector<flight::SeenRecord> look_at_all() {
+  std::vector<flight::SeenRecord> all = flight::read_records(flight::find_records());
   const auto order = [](flight::Life life) { return life == flight::Life::kRunning ? 0 : life == flight::Life::kDead ? 2 : 1; };
-  std::stable_sort(all.begin(), all.end(), [&](const Seen& a, const Seen& b) { return order(a.life()) < order(b.life()); });
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const flight::SeenRecord& a, const flight::SeenRecord& b) { return order(life_of(a)) < order(life_of(b)); });
   return all;
 }
 
@@ -99,15 +91,15 @@ Status list_processes(bool with_dead, bool as_json) {
   Json list = Json::array();
   std::string text;
   std::size_t hidden = 0;
-  for (const Seen& each : look_at_all()) {
-    if (each.life() == flight::Life::kDead && !with_dead) {
+  for (const flight::SeenRecord& each : look_at_all()) {
+    if (life_of(each) == flight::Life::kDead && !with_dead) {
       ++hidden;
     } else if (each.snapshot.ok()) {
       list.push_back(process_summary(*each.snapshot, monotonic_ns()));
       text += process_line(*each.snapshot, monotonic_ns());
     } else {
-      list.push_back({{"pid", each.record.pid}, {"error", each.snapshot.status().message()}});
-      text += fmt::format("{:>8}  {}\n", each.record.pid, each.snapshot.status().message());
+      list.push_back({{"pid", each.path.pid}, {"error", each.snapshot.status().message()}});
+      text += fmt::format("{:>8}  {}\n", each.path.pid, each.snapshot.status().message());
     }
   }
   if (text.empty()) text = fmt::format("no {}process of user {} has a flight record\n", hidden > 0 ? "living " : "", ::geteuid());

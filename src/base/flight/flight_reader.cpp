@@ -1,6 +1,7 @@
 #include "src/base/flight/flight_reader.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -123,6 +124,17 @@ Result<Snapshot> read_record(const RecordPath& record) {
   Result<Snapshot> snapshot = read_record(*file, record.path);
   ::close(*file);
   return snapshot;
+}
+
+std::vector<SeenRecord> read_records(std::vector<RecordPath> found) {
+  std::vector<SeenRecord> seen;
+  for (RecordPath& path : found) {
+    Result<Snapshot> snapshot = read_record(path);
+    struct stat entry;
+    const bool has_gone = !snapshot.ok() && ::lstat(path.path.c_str(), &entry) != 0 && errno == ENOENT;
+    if (!has_gone) seen.push_back({std::move(path), std::move(snapshot)});
+  }
+  return seen;
 }
 
 double wall_seconds(const FileHead& head, std::uint64_t monotonic_ns) {

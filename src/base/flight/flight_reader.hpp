@@ -29,6 +29,14 @@ Result<Snapshot> read_record(const RecordPath& record);
 // Of a file that is open. It is read with pread() alone: a file that shrinks is an error, never a SIGBUS.
 Result<Snapshot> read_record(int descriptor, const std::string& name);
 
+// A record that was found, and what it holds or why it cannot be read.
+struct SeenRecord {
+  RecordPath path;
+  Result<Snapshot> snapshot;
+};
+// Without those that have gone since they were found, as their processes ended.
+std::vector<SeenRecord> read_records(std::vector<RecordPath> found);
+
 // A time of the record as seconds since 1970.
 double wall_seconds(const FileHead& head, std::uint64_t monotonic_ns);
 
