@@ -50,8 +50,10 @@ class Candidate {
     Result<BootstrapSession> session = check_challenge(id_->secret, nonce_, line_.received());
     if (session.ok()) return *session;
     fail(session.status().message(), now, true);
+    is_stranger_ = true;
     return std::nullopt;
   }
+  bool is_stranger() const { return is_stranger_; }  // something answered there that is not the id's root
 
   ByteLine take_line() { return std::move(line_); }
 
@@ -83,6 +85,7 @@ class Candidate {
   double next_try_;
   std::string failure_;
   bool hopeless_ = false;
+  bool is_stranger_ = false;
   Phase phase_ = Phase::kIdle;
   ByteLine line_;
   Nonce nonce_{};
@@ -91,9 +94,13 @@ class Candidate {
 Status nobody(std::span<const Candidate> candidates) {
   std::string text;
   for (const Candidate& candidate : candidates) text += fmt::format("{}{}", text.empty() ? "" : ", ", candidate.text());
+  const bool met_stranger = std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.is_stranger(); });
   return Status(Code::kRemoteError,
                 "the process that made the unique id cannot be reached at " + text +
-                    ": it has ended, or the id was used long ago, or this host has no way there (SPARCL_INTERFACE on its host "
+                    (met_stranger ? ": the id is of another run, or was changed on its way to this rank, or its process has ended, "
+                                    "or this host"
+                                  : ": it has ended, or the id was used long ago, or this host") +
+                    " has no way there (SPARCL_INTERFACE on its host "
                     "chooses the addresses)");
 }
 
