@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "sparcl/sparcl.hpp"
@@ -199,6 +200,14 @@ TEST(MpiApi, BadArgumentsOfInitAreRefused) {
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
   config.verify = 9;
   EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_SELF, &config), sparclInvalidArgument);
+  EXPECT_EQ(std::string(sparclGetLastError(nullptr)), "rank 0: sparclCommInitMpi: config.verify = 9 is no sparclVerify value");
+  config.verify = sparclVerifyFull;
+  config.transport = "pigeons";
+  EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, &config), sparclInvalidArgument);
+  EXPECT_TRUE(std::string(sparclGetLastError(nullptr))
+                  .starts_with("rank " + std::to_string(world_rank()) + ": sparclCommInitMpi: config.transport = \"pigeons\""))
+      << sparclGetLastError(nullptr);
+  config.transport = nullptr;
   config.verify = sparclVerifyFull;
   config.timeout_s = 3;
   EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_SELF, &config), sparclSuccess);
