@@ -283,16 +283,41 @@ TEST_F(Program, InfoNamesEverySettingAndItsSource) {
 
   const std::string wrong = "SPARCL_TIMEOUT_S=soon SPARCL_VERIFY=fully SPARCL_FRAGMENT_BYTES=5 ";
   const ProgramRun marked = run_program({"info"}, wrong);
-  EXPECT_EQ(marked.exit_code, 0);
+  EXPECT_EQ(marked.exit_code, 1);
+  EXPECT_THAT(marked.err, AllOf(StartsWith("sparcl: error: "), HasSubstr("SPARCL_TIMEOUT_S"), HasSubstr("SPARCL_VERIFY"),
+                                HasSubstr("SPARCL_FRAGMENT_BYTES")));
   EXPECT_THAT(marked.out,
               AllOf(HasSubstr("INVALID: expected a positive number of seconds"),
                     HasSubstr("INVALID: expected one of off|touched|full"), HasSubstr("INVALID: expected one of auto|65536")));
-  const nlohmann::json wrong_info = run_program({"info", "--json"}, wrong).json();
+  const ProgramRun wrong_run = run_program({"info", "--json"}, wrong);
+  EXPECT_EQ(wrong_run.exit_code, 1);
+  const nlohmann::json wrong_info = wrong_run.json();  // still one line
+  EXPECT_EQ(wrong_info["ok"], false);
+  EXPECT_EQ(wrong_info["error"], "sparclInvalidArgument");
+  EXPECT_THAT(marked.err, HasSubstr(wrong_info["message"].get<std::string>()));
   for (const nlohmann::json& row : wrong_info["settings"]) {
     EXPECT_EQ(row["valid"], row["source"] == "default") << row;
     EXPECT_NE(row["accepts"], "");
   }
   EXPECT_THAT(run_program({"info"}).out, AllOf(HasSubstr("loopback"), HasSubstr("SPARCL_VERIFY")));
+}
+
+TEST_F(Program, InfoTriesUcxWithItsSettings) {
+  const auto ucx = [](const ProgramRun& run) {
+    const nlohmann::json info = run.json();
+    for (const nlohmann::json& row : info.value("transports", nlohmann::json::array())) {
+      if (row["name"] == "ucx") return row;
+    }
+    return nlohmann::json::object();
+  };
+  const nlohmann::json usual = ucx(run_program({"info", "--json"}, "unset UCX_TLS; "));
+  if (usual.value("usable", false) == false || usual["reason"].get<std::string>().find("not tried") != std::string::npos) {
+    GTEST_SKIP() << "ucx: " << usual;
+  }
+  const ProgramRun wrong = run_program({"info", "--json"}, "UCX_TLS=nonsense ");
+  EXPECT_EQ(wrong.exit_code, 0) << wrong.err;
+  EXPECT_EQ(ucx(wrong)["usable"], false) << wrong.out;
+  EXPECT_THAT(ucx(wrong)["reason"].get<std::string>(), AllOf(HasSubstr("UCX_TLS=nonsense"), HasSubstr("No such device")));
 }
 
 TEST_F(Program, AFullOutputIsAnError) {

@@ -10,6 +10,7 @@
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_file.hpp"
+#include "tools/sparcl/ucx_check.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -20,18 +21,22 @@ struct Part {  // a body behind a contract
   std::string reason;
 };
 
+Part ucx_transport() {
+  const UcxCheck check = check_ucx();
+  if (!check.usable) return {"ucx", false, check.reason};
+  return {"ucx", true,
+          "built: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by SPARCL_TRANSPORT=ucx; "
+          "UCX_TLS says over what it may, the log of SPARCL_DEBUG=debug over what it does" +
+              (check.reason.empty() ? "" : "; " + check.reason)};
+}
+
 std::vector<Part> transports() {
   constexpr bool kWithMpi = SPARCL_WITH_MPI != 0;
-  constexpr bool kWithUcx = SPARCL_WITH_UCX != 0;
   return {{"loopback", true, "ranks are threads of one process (sparclCommInitLocal)"},
           {"mpi", kWithMpi,
            kWithMpi ? "built: programs that link libsparcl_mpi use it (sparclCommInitMpi); this program needs none"
                     : "left out of this build: SPARCL_MPI=OFF, or no MPI was found"},
-          {"ucx", kWithUcx,
-           kWithUcx
-               ? "built: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by SPARCL_TRANSPORT=ucx; "
-                 "UCX_TLS says over what it may, the log of SPARCL_DEBUG=debug over what it does"
-               : "left out of this build: SPARCL_UCX=OFF, or no UCX was found"},
+          ucx_transport(),
           {"nccl", false, "not in this version"}};
 }
 
@@ -120,23 +125,42 @@ std::string threads_text() {
                      allowed_cores(), codec::kEncodeWorkBytes >> 20, codec::kDecodeWorkBytes >> 20);
 }
 
-Status run(bool as_json) {
+// The settings that no communicator could be made with, if there are any: in one error.
+Status check_all_settings() {
+  std::string wrong;
+  for (const SettingRow& row : setting_rows()) {
+    if (const Status bad = check_setting(row); !bad.ok()) wrong += (wrong.empty() ? "" : "; ") + bad.message();
+  }
+  return wrong.empty() ? Status() : Status(Code::kInvalidArgument, wrong);
+}
+
+Status run(Invocation& invocation) {
+  const bool as_json = invocation.json;
+  const Status settings = check_all_settings();
   const std::vector<Part> all_transports = transports();
   const std::vector<Part> all_kernels = kernel_bodies();
-  const Json json{{"version", SPARCL_VERSION},
-                  {"transports", parts_json(all_transports)},
-                  {"kernels", parts_json(all_kernels)},
-                  {"threads", threads_json()},
-                  {"settings", settings_json()}};
-  return print(as_json, json,
-               fmt::format("sparcl {}\n{}{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports),
-                           parts_text("kernels", all_kernels), threads_text(), settings_text()));
+  Json json{{"version", SPARCL_VERSION},
+            {"transports", parts_json(all_transports)},
+            {"kernels", parts_json(all_kernels)},
+            {"threads", threads_json()},
+            {"settings", settings_json()}};
+  if (!settings.ok()) {
+    json.update({{"ok", false},
+                 {"error", code_name(settings.code())},
+                 {"message", settings.message()},
+                 {"exit_code", exit_code(settings.code())}});
+  }
+  SPARCL_RETURN_IF_ERROR(print(as_json, json,
+                               fmt::format("sparcl {}\n{}{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports),
+                                           parts_text("kernels", all_kernels), threads_text(), settings_text())));
+  invocation.json = false;  // its one line holds the error, too
+  return settings;
 }
 
 }  // namespace
 
 void add_info(CLI::App&, Invocation& invocation) {
-  invocation.run = [&invocation] { return run(invocation.json); };
+  invocation.run = [&invocation] { return run(invocation); };
 }
 
 }  // namespace sparcl::tool
