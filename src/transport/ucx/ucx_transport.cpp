@@ -295,6 +295,7 @@ void UcxTransport::on_lost(void* peer, ucp_ep_h, ucs_status_t status) {
 }
 
 void UcxTransport::look_for_deaths() {
+  heartbeat_->clear_event();  // before the look: what comes after it wakes sleep() again
   deaths_seen_ = heartbeat_->deaths();
   for (Heartbeat::Obituary& each : heartbeat_->obituaries()) {
     Peer& peer = peers_[static_cast<std::size_t>(each.rank)];
@@ -352,7 +353,6 @@ void UcxTransport::idle(std::uint64_t turns, double until_seconds) {
 
 void UcxTransport::sleep(double seconds) {
   worker_->sleep(seconds, heartbeat_ != nullptr ? heartbeat_->event_fd() : -1);
-  if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) heartbeat_->clear_event();
 }
 
 void UcxTransport::close(Channel channel) {
