@@ -161,14 +161,17 @@ SPARCL_API sparclResult_t sparclCommAbort(sparclComm_t comm);
 /* After a failure: a new communicator of the ranks that live, in their old order, with the old one's config. Collective over these:
  * each calls it once on the failed communicator (after sparclCommAbort, too), which is then only good for sparclCommDestroy. All of them
  * get the same ranks, whoever dies meanwhile; a rank that dies right after it is the next call's failure.
+ * On a communicator that is sound it is as sparclCommAbort for the others' calls.
  * What the ranks hold may differ after a failed call (sparclCommLastReport's `applied`): the first sparclBroadcastUpdate on the new
  * communicator sends all.
  * Errors: Unsupported, where the transport does not survive a death (mpi, loopback) or its heartbeats are off; InvalidUsage with
  * requests in flight on a communicator that is sound; Timeout, naming who did not call; RemoteError, where the others have given
- * this rank up. */
+ * this rank up, or may have: of ranks that do not answer nobody knows whether they go on, so only the larger part does, and of two alike
+ * that of the lowest rank. */
 SPARCL_API sparclResult_t sparclCommShrink(sparclComm_t comm, sparclComm_t* survivors);
 
-/* Not collective. Requests still pending are ended as by sparclCommAbort, and their handles must not be used afterwards. */
+/* Not collective. Requests still pending are ended as by sparclCommAbort, and their handles must not be used afterwards.
+ * In a child of fork() it does nothing: the communicator stays its parent's, and must not be used in the child. */
 SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
 
 /* What the last collective on this communicator did. bytes_*: of this rank, on the wire. */

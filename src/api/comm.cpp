@@ -1,6 +1,7 @@
 #include "src/api/comm.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -32,7 +33,7 @@ std::uint64_t next_comm_id() {
 }  // namespace
 
 sparclComm::sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s, sparcl::flight::CommTrail began)
-    : id(next_comm_id()), transport(std::move(body)), trail(std::move(began)), engine(*transport, timeout_s) {
+    : pid(::getpid()), id(next_comm_id()), transport(std::move(body)), trail(std::move(began)), engine(*transport, timeout_s) {
   const sparcl::flight::CommNote note = {id, transport->rank(), transport->size(), transport->name()};
   if (trail.trail() != nullptr) {
     trail.met(note);
@@ -381,7 +382,8 @@ sparclResult_t sparclCommAbort(sparclComm_t comm) {
 
 sparclResult_t sparclCommDestroy(sparclComm_t comm) {
   return guarded([&]() -> Status {
-    delete comm;
+    // In a child of fork() its connections, and what lies in shared memory, are the parent's: they are left alone.
+    if (comm != nullptr && comm->pid == ::getpid()) delete comm;
     return Status();
   });
 }

@@ -21,6 +21,7 @@ struct sparclComm {
   sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s, sparcl::flight::CommTrail began);
   ~sparclComm();
 
+  int pid;           // whose it is: a child of fork() has a copy
   std::uint64_t id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
   std::unique_ptr<sparcl::Transport> transport;
   std::unique_ptr<sparcl::WorkerPool> workers;  // where there is more than one thread

@@ -1,7 +1,9 @@
 // A communicator of the survivors, after a failure.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <optional>
@@ -32,9 +34,12 @@ constexpr std::uint32_t kFirstGatherCall = UINT32_MAX - 1;  // and down, one an 
 Status check_shrink(const sparclComm& comm) {
   if (!comm.shrunk.ok()) return comm.shrunk;
   if (!comm.transport->capabilities().has_successors) {
-    return Status(Code::kUnsupported,
-                  fmt::format("transport {} cannot go on with the survivors: SPARCL_TRANSPORT=ucx can, with SPARCL_HEARTBEAT=on",
-                              comm.transport->name()));
+    const bool is_ucx = comm.transport->name() == "ucx";
+    return Status(
+        Code::kUnsupported,
+        is_ucx ? "without heartbeats nobody knows who survived: SPARCL_HEARTBEAT=on (or config.heartbeat) on all ranks"
+               : fmt::format("transport {} cannot go on with the survivors: SPARCL_TRANSPORT=ucx can, with SPARCL_HEARTBEAT=on",
+                             comm.transport->name()));
   }
   if (comm.engine.health().ok() && !comm.pending.empty()) {
     return Status(Code::kInvalidUsage, "requests are in flight: wait for them, or give them up with sparclCommAbort");
@@ -101,7 +106,8 @@ class Shrink {
       return sparcl::survivor_gather(old_, {kFirstGatherCall - attempt, 0}, ranks, own, timeout_s_);
     };
     const auto rank = std::find(ranks.begin(), ranks.end(), old_.rank()) - ranks.begin();
-    const Status own = without_exceptions([&] {
+    const Status own = without_exceptions([&]() -> Status {
+      SPARCL_RETURN_IF_ERROR(check_others(verdict, ranks));
       SPARCL_FAILPOINT("shrink.meeting");
       Result<std::unique_ptr<Transport>> made = old_.make_successor(static_cast<int>(rank), gather);
       SPARCL_FAILPOINT("shrink.met");
@@ -110,6 +116,31 @@ class Shrink {
     });
     if (!own.ok() && !has_told) (void)gather({});  // nothing where the others expect a card is a refusal
     return own;
+  }
+
+  // Who does not answer may live, and go on with others: never both. The larger part may; of two alike that of the lowest rank.
+  Status check_others(const Verdict& verdict, std::span<const int> ranks) const {
+    constexpr double kSeconds = 5;  // in which the end of a process becomes known
+    const double until = old_.now() + std::min(kSeconds, timeout_s_);
+    std::vector<sparcl::OperationRef> completed;
+    for (std::uint64_t turns = 0;; ++turns) {
+      std::vector<int> may_go_on;
+      bool is_known = true;
+      for (int rank = 0; rank < old_.size(); ++rank) {
+        const Transport::PeerEnd end = verdict.dead[static_cast<std::size_t>(rank)] ? old_.end_of(rank) : Transport::PeerEnd::kSure;
+        if (end != Transport::PeerEnd::kSure) may_go_on.push_back(rank);
+        is_known &= end != Transport::PeerEnd::kUnknown;
+      }
+      if (ranks.size() > may_go_on.size() || (ranks.size() == may_go_on.size() && ranks.front() < may_go_on.front())) return {};
+      if (is_known || old_.now() >= until) {
+        return Status(Code::kRemoteError,
+                      fmt::format("rank {} cannot be reached, but may live and go on without this one: of two parts only "
+                                  "the larger goes on, of two alike that with the lowest rank. End here, or start anew",
+                                  fmt::join(may_go_on, ", rank ")));
+      }
+      (void)old_.progress(completed);
+      old_.idle(turns, until);
+    }
   }
 
   Transport& old_;

@@ -18,7 +18,7 @@
 namespace sparcl {
 namespace {
 
-constexpr std::uint32_t kLayout = 0x32'43'50'53;  // "SPC2"
+constexpr std::uint32_t kLayout = 0x33'43'50'53;  // "SPC3"
 constexpr std::size_t kMostFieldBytes = 65536;
 using Cores = std::array<std::uint64_t, CPU_SETSIZE / 64>;
 
@@ -92,6 +92,7 @@ Bytes PeerCard::serialise() const {
   put(out, &pid, sizeof pid);
   put(out, cores.data(), 8 * cores.size());
   put(out, address.data(), address.size());
+  put(out, lanes.data(), lanes.size());
   put(out, liveness.data(), liveness.size());
   return out;
 }
@@ -103,8 +104,8 @@ Result<PeerCard> PeerCard::parse(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   const bool whole = take_as(reader, layout) && layout.size() == 1 && layout[0] == kLayout && take_as(reader, card.host) &&
                      take_as(reader, card.machine) && take_as(reader, card.memory) && take_as(reader, pid) && pid.size() == 1 &&
-                     take_as(reader, card.cores) && take_as(reader, card.address) && take_as(reader, card.liveness) &&
-                     reader.remaining() == 0;
+                     take_as(reader, card.cores) && take_as(reader, card.address) && take_as(reader, card.lanes) &&
+                     take_as(reader, card.liveness) && reader.remaining() == 0;
   if (!whole)
     return Status(Code::kMismatch, "what a rank says of itself cannot be read: do all ranks use the same version of sparcl?");
   card.pid = pid[0];

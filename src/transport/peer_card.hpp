@@ -18,6 +18,7 @@ struct PeerCard {
   std::int64_t pid = 0;
   std::vector<std::uint64_t> cores;  // that it may use: a bit each
   Bytes address;                     // of the transport's body
+  std::string lanes;                 // that it may use: UCX_TLS
   Bytes liveness;                    // where its heart can be heard; empty where it has none
 
   // Of this process, without its addresses.

@@ -122,6 +122,11 @@ class Transport {
   // No more operations will be posted on this channel by this rank: messages that nobody received may be dropped.
   virtual void close(Channel channel) = 0;
 
+  // What is known of a peer with which operations fail. Of one that only does not answer nobody knows whether it goes on, and holds
+  // this rank for dead. Asked again and again, it becomes known.
+  enum class PeerEnd { kUnknown, kMayGoOn, kSure };
+  virtual PeerEnd end_of(int /*peer*/) { return PeerEnd::kUnknown; }
+
   // Where has_successors: a new transport of this kind and with these options, for the ranks that meet in `gather`.
   virtual Result<std::unique_ptr<Transport>> make_successor(int /*rank*/, const OutOfBandGather& /*gather*/) {
     return Status(Code::kUnsupported, "this transport has no successors");

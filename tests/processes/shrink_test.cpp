@@ -9,6 +9,7 @@
 
 #include "src/transport/seeded_random.hpp"
 #include "tests/processes/party_check.hpp"
+#include "tests/support/tier.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -23,12 +24,13 @@ class Shrink : public Processes {
   }
 
   // Those who shrank are all that the new communicator has; they made another series with it.
-  static void survivors_went_on(const RankParty& party) {
+  static void survivors_went_on(const RankParty& party, int outcast = -1) {
     std::set<int> new_ranks;
     std::vector<RankStory> survivors;
     for (int rank = 0; rank < party.plan().ranks; ++rank) {
       const RankStory story = party.story(rank);
       tally.errors += story.error() != nullptr;
+      if (rank == outcast) continue;
       if (story.has_ended && !story.shrinks.empty()) survivors.push_back(story);
     }
     for (const RankStory& story : survivors) {
@@ -147,6 +149,54 @@ TEST_P(Shrink, OfOneWithoutMemoryIsRefusedByAll) {
       const ShrinkRecord& shrink = story.shrinks.front();
       EXPECT_EQ(shrink.code, rank == 2 ? sparclOutOfMemory : sparclRemoteError) << "rank " << rank << ": " << shrink.error;
       EXPECT_THAT(shrink.error, testing::HasSubstr("sparclCommShrink: ")) << "rank " << rank;
+    }
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
+// A rank that is stopped for long is given up, and goes on later, while the others do or after their end: never with a communicator
+// of its own. Of two ranks the lower one goes on, also if it was the stopped one: the other cannot know whether it would be alone.
+TEST_P(Shrink, AfterAStop) {
+  run_seeds("Shrink.AfterAStop", 3, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0x5415));
+    PartyPlan plan = plan_of(seed);
+    const double liveness_s = by_tier(1.0, 2.0);
+    plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", liveness_s);
+    const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
+    plan.acts[victim] = fmt::format("stop:{}", random.below(static_cast<std::uint64_t>(plan.steps)));
+    const bool is_alone = plan.ranks == 2 && victim == 0;
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    const bool awaits_ends = random.below(2) == 0;
+    const auto others_are_through = [&] {
+      for (int rank = 0; rank < plan.ranks; ++rank) {
+        const RankStory story = party.story(rank);
+        if (rank != victim && (awaits_ends ? !party.processes().record(rank).ended : story.shrinks.empty())) return false;
+      }
+      return true;
+    };
+    EXPECT_TRUE(party.processes().run_until(others_are_through, 60)) << "a hang";
+    party.processes().signal(victim, SIGCONT);
+    Check check(party);
+    check.finish();
+    const RankStory outcast = party.story(victim);
+    if (outcast.error() == nullptr) {
+      check.all_succeeded(victim);  // what it lacked had come
+    } else {
+      ASSERT_EQ(outcast.shrinks.size(), 1U) << party.describe();
+      const ShrinkRecord& shrink = outcast.shrinks.front();
+      EXPECT_EQ(shrink.code, is_alone ? sparclSuccess : sparclRemoteError) << shrink.error;
+    }
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+      if (rank == victim) continue;
+      const RankStory story = party.story(rank);
+      ASSERT_EQ(story.shrinks.size(), 1U) << "rank " << rank << '\n' << party.describe();
+      EXPECT_EQ(story.shrinks.front().code, is_alone ? sparclRemoteError : sparclSuccess) << story.shrinks.front().error;
+    }
+    if (is_alone) {
+      EXPECT_THAT(party.story(1).shrinks.front().error, testing::HasSubstr("may live and go on"));
+    } else {
+      survivors_went_on(party, victim);
     }
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });

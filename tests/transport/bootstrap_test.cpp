@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
@@ -170,6 +172,29 @@ TEST(Bootstrap, AllWhoWaitAreToldWhoIsMissing) {
   EXPECT_EQ(told, 2);
   join(1, {});
   for (std::thread& thread : threads) thread.join();
+}
+
+bool accepts(std::uint16_t port) {
+  const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return ::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+}
+
+TEST(Bootstrap, NobodyIsAcceptedOnceLatecomersHaveHadTheirTime) {
+  RootOptions brief;
+  brief.linger_s = 0.05;
+  const auto root = start_root(brief);
+  ASSERT_TRUE(accepts(root->id().port));
+  for (const Result<BlobTable>& result : gather(root->id(), ranks(2))) expect_table(result, 2);
+  bool still = true;
+  for (int i = 0; i < 3000 && still; ++i) {
+    still = accepts(root->id().port);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_FALSE(still);
 }
 
 TEST(Bootstrap, AWrongSecretIsAStranger) {

@@ -27,10 +27,11 @@ RootServer::RootServer(const Secret& secret, std::vector<Socket> listeners, cons
     : secret_(secret), listeners_(std::move(listeners)), options_(options) {}
 
 void RootServer::run(const ServiceThread::Stop& stop) {
-  while (!stop.is_asked()) {
-    if (!turn(stop)) return;
-  }
-  fail(Status(Code::kRemoteError, "the process that made the unique id is ending"), monotonic_seconds());
+  bool is_over = false;
+  while (!is_over && !stop.is_asked()) is_over = !turn(stop);
+  if (!is_over) fail(Status(Code::kRemoteError, "the process that made the unique id is ending"), monotonic_seconds());
+  listeners_.clear();  // who comes now is refused, instead of accepted by the kernel for nobody
+  peers_.clear();
 }
 
 bool RootServer::turn(const ServiceThread::Stop& stop) {

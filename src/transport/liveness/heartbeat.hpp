@@ -65,6 +65,7 @@ class Heartbeat {
   struct Obituary {
     int rank;
     Status status;
+    bool is_sure;  // it has ended, or left; else it does not answer, or has given this rank up: it may go on
   };
   std::vector<Obituary> obituaries() const;
 

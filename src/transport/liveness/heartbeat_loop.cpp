@@ -13,7 +13,6 @@
 namespace sparcl {
 namespace {
 
-constexpr double kFarSeconds = 3600;
 constexpr const char* kHasEnded = "was killed or ended";
 constexpr int kDatagramsAtOnce = 4096;       // then the clock has its turn, whoever floods us
 constexpr std::size_t kMostProcesses = 512;  // watched through the kernel: a descriptor each
@@ -38,13 +37,16 @@ Status Heartbeat::Loop::start(int rank, std::span<const std::vector<std::byte>> 
   count_ = cards.size();
   peers_ = std::make_unique<Peer[]>(count_);
   Sha256 all;
-  for (std::size_t i = 0; i < count_; ++i) {
-    all.update(cards[i]);
-    if (i != static_cast<std::size_t>(rank)) introduce(i, cards[i]);
-  }
+  for (const std::vector<std::byte>& card : cards) all.update(card);
   const Result<Sha256::Digest> digest = all.finish();
   if (!digest.ok()) return digest.status();
   token_ = load_le<std::uint64_t>(std::as_bytes(std::span(*digest)).data());
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (i != static_cast<std::size_t>(rank)) introduce(i, cards[i]);
+  }
+  for (std::size_t i = 0; i < std::min(count_, kMostProcesses); ++i) {  // the first death is told to all that are known
+    if (i != static_cast<std::size_t>(rank)) watch_end(i);
+  }
   return thread_.start("heartbeats", [this](const ServiceThread::Stop& stop) { run(stop); });
 }
 
@@ -65,15 +67,20 @@ void Heartbeat::Loop::introduce(std::size_t rank, std::span<const std::byte> byt
   std::uint64_t first = 0;
   if (!fill_random(std::as_writable_bytes(std::span(&first, 1))).ok()) first = 0;
   peer.pulse = PeerPulse(std::move(paths), first);
-  if (!options_.use_processes || rank >= kMostProcesses) return;
-  if (watch_process(own_, card->process, peer.process_end) == ProcessWatch::kGone) bury(rank, kHasEnded, End::kSeen);
+}
+
+void Heartbeat::Loop::watch_end(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  if (!options_.use_processes || peer.process.pid == 0) return;
+  if (watch_process(own_, peer.process, peer.process_end) == ProcessWatch::kGone) bury(rank, kHasEnded, End::kSeen);
 }
 
 void Heartbeat::Loop::watch(int peer) {
   if (!has_peer(peer)) return;
   std::atomic<double>& watched_until = peers_[static_cast<std::size_t>(peer)].watched_until;
   const double now = monotonic_seconds();
-  if (watched_until.load(std::memory_order_relaxed) > now + options_.watch_s / 2) return;
+  const double refresh_s = std::min(options_.watch_s, options_.left_grace_s / 2) / 2;
+  if (watched_until.load(std::memory_order_relaxed) > now + options_.watch_s - refresh_s) return;
   watched_until.store(now + options_.watch_s, std::memory_order_relaxed);
   // In one order with asleep_: either the thread sees this before it sleeps, or we see that it sleeps.
   watch_news_.store(true, std::memory_order_seq_cst);
@@ -113,13 +120,17 @@ void Heartbeat::Loop::bury(std::size_t rank, const std::string& how, End end) {
   bury_those_told_before(rank);
   peer.is_dead = true;
   peer.process_end.close();
-  const std::string text = fmt::format("{} {}", who(rank), how);
+  const bool may_have_gone_on = end == End::kSeen && peer.last_before.has_value();
+  if (may_have_gone_on) end = End::kGuessed;
+  const std::string text = fmt::format(
+      "{} {}{}", who(rank), how,
+      may_have_gone_on ? fmt::format(", or has gone on without this rank, whose process did not run for {:.1f} s", absent_s_) : "");
   log_debug("heartbeat: {}", text);
   // Before anyone here knows of it, and may end because of it: then all have this word when they learn of that end.
   if (obituaries_.empty() && end == End::kSeen) tell_all(BeatKind::kFirst, rank);
   {
     const std::lock_guard lock(mutex_);
-    obituaries_.push_back({static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer)});
+    obituaries_.push_back({static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer), end != End::kGuessed});
   }
   deaths_.fetch_add(1, std::memory_order_release);
   died_.wake();
@@ -140,11 +151,17 @@ void Heartbeat::Loop::run(const ServiceThread::Stop& stop) {
   while (!stop.is_asked()) {
     asleep_.store(!is_busy, std::memory_order_seq_cst);
     const bool news = watch_news_.load(std::memory_order_seq_cst);
-    const std::vector<std::size_t> ended = sleep(stop, is_busy || news ? next_tick : monotonic_seconds() + kFarSeconds);
+    const double begin = monotonic_seconds();
+    // Whoever sleeps for long would not see that its process was stopped.
+    const std::vector<std::size_t> ended = sleep(stop, is_busy || news ? next_tick : begin + options_.silence_s / 4);
     asleep_.store(false, std::memory_order_seq_cst);
     wake_.drain();
 
     const double now = monotonic_seconds();
+    if (now - begin >= std::max(options_.silence_s - 2 * options_.period_s, options_.silence_s / 2)) {
+      return_from_absence(now - begin);
+      is_busy = true;
+    }
     receive_all(now);
     take_refusals(now);
     for (const std::size_t rank : ended) take_end(rank);
@@ -153,6 +170,14 @@ void Heartbeat::Loop::run(const ServiceThread::Stop& stop) {
     watch_news_.store(false, std::memory_order_seq_cst);  // before the look at who is watched
     is_busy = tick(now);
   }
+}
+
+// The others may have given this rank up meanwhile. Each of them is asked: who answers has not.
+void Heartbeat::Loop::return_from_absence(double seconds) {
+  log_debug("heartbeat: this process did not run for {:.1f} s", seconds);
+  absent_s_ = seconds;
+  for (std::size_t i = 0; i < count_; ++i) peers_[i].last_before = peers_[i].pulse.last_ping();
+  greeted_ = 0;
 }
 
 // Returns the peers of this machine whose processes have ended.
@@ -201,7 +226,10 @@ void Heartbeat::Loop::take(const Beat& beat, const NetAddress& from, double now)
     case BeatKind::kPing:
       return answer(beat, peer.is_dead ? BeatKind::kOut : BeatKind::kPong, from);
     case BeatKind::kPong:
-      if (!peer.pulse.pong(beat.sequence, beat.path) || peer.has_answered.load(std::memory_order_relaxed)) return;
+      if (!peer.pulse.pong(beat.sequence, beat.path)) return;
+      if (peer.last_before && beat.sequence - *peer.last_before - 1 < peer.pulse.last_ping() - *peer.last_before)
+        peer.last_before.reset();
+      if (peer.has_answered.load(std::memory_order_relaxed)) return;
       peer.has_answered.store(true, std::memory_order_release);
       log_debug("heartbeat: {} answers at {}", who(beat.from), to_text(from));
       return;
@@ -284,8 +312,9 @@ void Heartbeat::Loop::look_at(std::size_t rank, double now) {
   Peer& peer = peers_[rank];
   if (peer.left_at >= 0) {
     const double last_watch = peer.watched_until.load(std::memory_order_relaxed) - options_.watch_s;
-    const bool is_waited_for = last_watch >= peer.left_at;  // else it left when nobody needed it any more
-    if (is_waited_for && now - peer.left_at >= options_.left_grace_s) bury(rank, "has left the communicator", End::kGuessed);
+    // For some time: its last bytes may have come just after its goodbye, and nobody needs it any more.
+    const bool is_waited_for = last_watch >= peer.left_at + options_.left_grace_s / 4;
+    if (is_waited_for && now - peer.left_at >= options_.left_grace_s) bury(rank, "has left the communicator", End::kLeft);
     return;
   }
   // Little more than the time in which this thread ran: after a stop of this process the peers are not to blame. On a machine with

@@ -40,8 +40,9 @@ class Heartbeat::Loop {
   struct Peer {
     PeerPulse pulse;
     ProcessIdentity process;
-    Socket process_end;   // readable once the process has ended, where the kernel can say
-    double left_at = -1;  // when it said goodbye
+    Socket process_end;                        // readable once the process has ended, where the kernel can say
+    double left_at = -1;                       // when it said goodbye
+    std::optional<std::uint64_t> last_before;  // ping before this process did not run for long; until one after it is answered
     double last_ping = -1;
     double last_pass = -1;  // until when its silence is counted; -1: it is not watched
     bool is_dead = false;
@@ -51,6 +52,7 @@ class Heartbeat::Loop {
   };
 
   void introduce(std::size_t rank, std::span<const std::byte> card);
+  void watch_end(std::size_t rank);
   void run(const ServiceThread::Stop& stop);
   std::vector<std::size_t> sleep(const ServiceThread::Stop& stop, double until);
   void receive_all(double now);
@@ -61,7 +63,8 @@ class Heartbeat::Loop {
   void look_at(std::size_t rank, double now);
   void ping(std::size_t rank, double now);
   void answer(const Beat& beat, BeatKind kind, const NetAddress& to) const;
-  enum class End { kSeen, kGuessed };  // only what was seen is told to others
+  void return_from_absence(double seconds);
+  enum class End { kSeen, kLeft, kGuessed };  // only what was seen is told to others
   void bury(std::size_t rank, const std::string& how, End end);
   void bury_those_told_before(std::size_t rank);
   void tell_all(BeatKind kind, std::uint64_t sequence) const;
@@ -81,6 +84,7 @@ class Heartbeat::Loop {
   std::unique_ptr<Peer[]> peers_;
   std::size_t count_ = 0;
   std::size_t greeted_ = 0;              // peers below have been pinged once
+  double absent_s_ = 0;                  // how long this process did not run, the last time that it was long
   std::vector<std::size_t> told_ended_;  // by peers, each of the first end that it saw; in the order of their words
   std::atomic<bool> asleep_ = false;
   std::atomic<bool> watch_news_ = false;  // watch() was called since the last tick

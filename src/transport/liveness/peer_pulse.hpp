@@ -21,6 +21,7 @@ class PeerPulse {
 
   // A new ping's number, to be sent by each of `paths`: the one that answered last, or all while none has, or it has become silent.
   std::uint64_t ping(double silence_s);
+  std::uint64_t last_ping() const { return sent_; }
   const std::vector<std::size_t>& ping_paths() const { return chosen_; }
   const NetAddress& path(std::size_t i) const { return paths_[i]; }
   std::size_t best_path() const { return best_ < 0 ? 0 : static_cast<std::size_t>(best_); }

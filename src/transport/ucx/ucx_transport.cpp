@@ -39,6 +39,11 @@ ucs_memory_type_t memory_type(const Buffer& buffer) {
 // UCX tells which lanes an endpoint has only once it has chosen them.
 bool may_share_memory() { return ucx_may_use({"all", "shm", "sm", "mm", "posix", "sysv", "xpmem", "cma", "knem"}); }
 
+std::string own_lanes() {
+  const char* lanes = std::getenv("UCX_TLS");
+  return lanes != nullptr ? lanes : "all";
+}
+
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
@@ -47,6 +52,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
   Result<std::unique_ptr<UcxWorker>> worker = UcxWorker::open();
   // A rank that failed takes part all the same, so that nobody waits for it.
   PeerCard own = PeerCard::own();
+  own.lanes = own_lanes();
   Status trouble = worker.status();
   if (worker.ok()) {
     Result<Bytes> address = (*worker)->address();
@@ -75,6 +81,12 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
       return Status(Code::kRemoteError, fmt::format("rank {} ({}) has no UCX address: its own error says why", i, describe(*card)));
     }
     cards.push_back(std::move(*card));
+    if (cards[0].liveness.empty() != cards[i].liveness.empty()) {
+      return Status(Code::kMismatch,
+                    fmt::format("rank {} has heartbeats and rank {} has none: set SPARCL_HEARTBEAT (config.heartbeat) "
+                                "alike on all ranks",
+                                cards[0].liveness.empty() ? i : 0, cards[0].liveness.empty() ? 0 : i));
+    }
   }
   std::unique_ptr<UcxTransport> made(new UcxTransport(std::move(*worker), rank, std::move(cards), options));
   SPARCL_RETURN_IF_ERROR(made->begin(std::move(heartbeat)));
@@ -149,10 +161,17 @@ Result<ucp_ep_h> UcxTransport::endpoint(Peer& peer) {
   params.address = reinterpret_cast<const ucp_address_t*>(peer.card.address.data());
   params.err_mode = is_handled_by_ucx(peer) ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
   params.err_handler = {on_lost, &peer};
-  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_ep_create(worker_->handle(), &params, &peer.endpoint),
-                                    fmt::format("rank {} ({}): connecting to it", peer.rank, describe(peer.card))));
+  SPARCL_RETURN_IF_ERROR(
+      ucx_status(ucp_ep_create(worker_->handle(), &params, &peer.endpoint),
+                 fmt::format("rank {} ({}): connecting to it{}", peer.rank, describe(peer.card), other_lanes(peer))));
   if (log_enabled(LogLevel::kDebug)) log_lanes(peer);
   return peer.endpoint;
+}
+
+// For errors: what may be why the two cannot connect.
+std::string UcxTransport::other_lanes(const Peer& peer) const {
+  const std::string& own = peers_[static_cast<std::size_t>(rank_)].card.lanes;
+  return peer.card.lanes == own ? "" : fmt::format(" [its UCX_TLS is {}, here it is {}]", peer.card.lanes, own);
 }
 
 // A line for each choice of UCX's that is new in this communicator, not for each peer.
@@ -289,8 +308,8 @@ void UcxTransport::on_lost(void* peer, ucp_ep_h, ucs_status_t status) {
   lost.lost_by_ucx = true;
   if (!lost.lost.ok()) return;
   const char* how = lost.said_farewell ? "has left the communicator" : "was killed or ended, or its link is cut";
-  lost.lost = Status(Code::kRemoteError,
-                     fmt::format("rank {} ({}) {} (UCX: {})", lost.rank, describe(lost.card), how, ucs_status_string(status)));
+  lost.lost = Status(Code::kRemoteError, fmt::format("rank {} ({}) {} (UCX: {}){}", lost.rank, describe(lost.card), how,
+                                                     ucs_status_string(status), lost.transport->other_lanes(lost)));
   lost.transport->newly_lost_.push_back(lost.rank);
 }
 
@@ -330,6 +349,16 @@ void UcxTransport::lose(Peer& peer) {
   }
 }
 
+Transport::PeerEnd UcxTransport::end_of(int peer) {
+  if (peers_[static_cast<std::size_t>(peer)].said_farewell) return PeerEnd::kSure;
+  if (heartbeat_ == nullptr) return PeerEnd::kMayGoOn;
+  for (const Heartbeat::Obituary& each : heartbeat_->obituaries()) {
+    if (each.rank == peer) return each.is_sure ? PeerEnd::kSure : PeerEnd::kMayGoOn;
+  }
+  heartbeat_->watch(peer);
+  return PeerEnd::kUnknown;
+}
+
 // As over MPI: naps come late, where the wait is long enough for them to be lost in it. All figures are heuristics.
 void UcxTransport::idle(std::uint64_t turns, double until_seconds) {
   constexpr double kLongestYield = 0.01;  // seconds
@@ -351,9 +380,7 @@ void UcxTransport::idle(std::uint64_t turns, double until_seconds) {
   sleep(std::min(until_seconds - time, kLongestSleep));
 }
 
-void UcxTransport::sleep(double seconds) {
-  worker_->sleep(seconds, heartbeat_ != nullptr ? heartbeat_->event_fd() : -1);
-}
+void UcxTransport::sleep(double seconds) { worker_->sleep(seconds, heartbeat_ != nullptr ? heartbeat_->event_fd() : -1); }
 
 void UcxTransport::close(Channel channel) {
   closed_.push_back(channel);

@@ -55,6 +55,7 @@ class UcxTransport final : public Transport {
   void flush_signals(double seconds) override;
   bool poll_signal(Signal& signal) override;
   void close(Channel channel) override;
+  PeerEnd end_of(int peer) override;
   Result<std::unique_ptr<Transport>> make_successor(int rank, const OutOfBandGather& gather) override;
   // UCX 1.13 aborts the process where a peer dies while the two are connecting. So all connections are made while all ranks are
   // known to live, unless they are too many.
@@ -89,6 +90,7 @@ class UcxTransport final : public Transport {
   Status why_lost(const Peer& peer) const;
   void sleep(double seconds);
   Result<ucp_ep_h> endpoint(Peer& peer);
+  std::string other_lanes(const Peer& peer) const;
   void log_lanes(const Peer& peer);
   bool is_handled_by_ucx(const Peer& peer) const;
 
