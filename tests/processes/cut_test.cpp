@@ -69,6 +69,28 @@ TEST_P(Cut, CutForGood) {
   });
 }
 
+// One rank's cable is cut: it is given up, and gives the others up. Never do both parts go on.
+TEST_P(Cut, ShrinkAfterACut) {
+  run_seeds("ShrinkAfterACut", 2, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0xc09));
+    PartyPlan plan = plan_of(seed);
+    plan.steps = 100;
+    plan.shrinks = true;
+    plan.settings["SPARCL_LIVENESS_S"] = "2";
+    const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
+    plan.acts[(victim + 1) % plan.ranks] = "late:50";
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    ASSERT_TRUE(party.wait_until_met(kStartSeconds)) << party.describe();
+    ASSERT_TRUE(cut(victim));
+    Check check(party);
+    check.finish();
+    ASSERT_TRUE(mend(victim));
+    check.one_part_went_on(victim);
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
 // A cable that is plugged in again in time costs nothing but time.
 TEST_P(Cut, CutForAWhile) {
   run_seeds("CutForAWhile", 1, [&](std::uint64_t seed) {

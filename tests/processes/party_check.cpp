@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "src/transport/seeded_random.hpp"
 #include "tests/support/tier.hpp"
@@ -118,6 +119,48 @@ void Check::others_got_error(int culprit, double since_s, double within_s) {
       EXPECT_EQ(story.failed_ranks.front(), culprit) << "rank " << rank << ": " << error->error;
     }
   }
+}
+
+void Check::survivors_went_on(int outcast) {
+  const RankParty& party = party_;
+  std::set<int> new_ranks;
+  std::vector<RankStory> survivors;
+  for (int rank = 0; rank < party.plan().ranks; ++rank) {
+    const RankStory story = party.story(rank);
+    tally.errors += story.error() != nullptr;
+    if (rank == outcast) continue;
+    if (story.has_ended && !story.shrinks.empty()) survivors.push_back(story);
+  }
+  for (const RankStory& story : survivors) {
+    const ShrinkRecord& last = story.shrinks.back();
+    EXPECT_EQ(last.code, sparclSuccess) << last.error;
+    EXPECT_EQ(last.ranks, static_cast<int>(survivors.size()));
+    EXPECT_TRUE(new_ranks.insert(last.rank).second) << "two survivors are rank " << last.rank;
+    int made = 0;
+    for (const StepRecord& step : story.steps) {
+      if (step.epoch != static_cast<int>(story.shrinks.size())) continue;
+      ++made;
+      EXPECT_EQ(step.code, sparclSuccess) << "after the shrink: " << step.error;
+    }
+    EXPECT_EQ(made, party.plan().steps);
+  }
+}
+
+void Check::one_part_went_on(int outcast) {
+  const bool is_outcasts = party_.plan().ranks == 2 && outcast == 0;
+  for (int rank = 0; rank < party_.plan().ranks; ++rank) {
+    const RankStory story = party_.story(rank);
+    if (rank == outcast && story.error() == nullptr) {
+      all_succeeded(rank);  // what it lacked had come
+      continue;
+    }
+    EXPECT_EQ(story.shrinks.size(), 1U) << "rank " << rank;
+    if (story.shrinks.empty()) continue;
+    const ShrinkRecord& shrink = story.shrinks.front();
+    EXPECT_EQ(shrink.code, (rank == outcast) == is_outcasts ? sparclSuccess : sparclRemoteError)
+        << "rank " << rank << ": " << shrink.error;
+  }
+  if (!is_outcasts) survivors_went_on(outcast);
 }
 
 void Check::check_init_error(int rank, const RankStory& story, int culprit, double until_s) {

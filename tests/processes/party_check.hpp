@@ -50,6 +50,11 @@ class Check {
   void got_error(int rank);
   // The others learned of the culprit's end in time, by name, unless nothing was left that needs it.
   void others_got_error(int culprit, double since_s, double within_s);
+  // Those who shrank, but for one that the others had given up, are all that the new communicator has; they made another series
+  // with it.
+  void survivors_went_on(int outcast = -1);
+  // Of two parts that cannot reach each other one went on: the larger, of two alike that with the lowest rank. `outcast` was alone.
+  void one_part_went_on(int outcast);
   // Of a rank whose init failed. Who waits for rank 0, which made the id, knows its address only.
   static void check_init_error(int rank, const RankStory& story, int culprit, double until_s);
 

@@ -22,31 +22,6 @@ class Shrink : public Processes {
     plan.shrinks = true;
     return plan;
   }
-
-  // Those who shrank are all that the new communicator has; they made another series with it.
-  static void survivors_went_on(const RankParty& party, int outcast = -1) {
-    std::set<int> new_ranks;
-    std::vector<RankStory> survivors;
-    for (int rank = 0; rank < party.plan().ranks; ++rank) {
-      const RankStory story = party.story(rank);
-      tally.errors += story.error() != nullptr;
-      if (rank == outcast) continue;
-      if (story.has_ended && !story.shrinks.empty()) survivors.push_back(story);
-    }
-    for (const RankStory& story : survivors) {
-      const ShrinkRecord& last = story.shrinks.back();
-      EXPECT_EQ(last.code, sparclSuccess) << last.error;
-      EXPECT_EQ(last.ranks, static_cast<int>(survivors.size()));
-      EXPECT_TRUE(new_ranks.insert(last.rank).second) << "two survivors are rank " << last.rank;
-      int made = 0;
-      for (const StepRecord& step : story.steps) {
-        if (step.epoch != static_cast<int>(story.shrinks.size())) continue;
-        ++made;
-        EXPECT_EQ(step.code, sparclSuccess) << "after the shrink: " << step.error;
-      }
-      EXPECT_EQ(made, party.plan().steps);
-    }
-  }
 };
 
 constexpr std::array kFirstPlaces{"broadcast.begin",  "broadcast.agreed",   "broadcast.before_vote", "broadcast.committed",
@@ -67,7 +42,7 @@ TEST_P(Shrink, AfterADeath) {
     Check check(party);
     check.set_end(victim, End::kAny);
     check.finish();
-    survivors_went_on(party);
+    check.survivors_went_on();
     for (int rank = 0; rank < plan.ranks; ++rank) shrunk += !party.story(rank).shrinks.empty();
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
@@ -94,7 +69,7 @@ TEST_P(Shrink, AfterADeathInTheStart) {
       EXPECT_EQ(story.shrinks.size(), 1U) << "rank " << rank;
       EXPECT_THAT(story.failed_ranks, testing::ElementsAre(victim)) << "rank " << rank;
     }
-    survivors_went_on(party);
+    check.survivors_went_on();
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
 }
@@ -120,7 +95,7 @@ TEST_P(Shrink, AfterADeathInIt) {
     check.set_end(first, End::kAny);
     check.set_end(second, End::kAny);
     check.finish();
-    survivors_went_on(party);
+    check.survivors_went_on();
     if (party.processes().record(second).died_of(SIGKILL)) met.insert(place);
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
@@ -164,7 +139,6 @@ TEST_P(Shrink, AfterAStop) {
     plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", liveness_s);
     const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
     plan.acts[victim] = fmt::format("stop:{}", random.below(static_cast<std::uint64_t>(plan.steps)));
-    const bool is_alone = plan.ranks == 2 && victim == 0;
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     const bool awaits_ends = random.below(2) == 0;
@@ -179,25 +153,7 @@ TEST_P(Shrink, AfterAStop) {
     party.processes().signal(victim, SIGCONT);
     Check check(party);
     check.finish();
-    const RankStory outcast = party.story(victim);
-    if (outcast.error() == nullptr) {
-      check.all_succeeded(victim);  // what it lacked had come
-    } else {
-      ASSERT_EQ(outcast.shrinks.size(), 1U) << party.describe();
-      const ShrinkRecord& shrink = outcast.shrinks.front();
-      EXPECT_EQ(shrink.code, is_alone ? sparclSuccess : sparclRemoteError) << shrink.error;
-    }
-    for (int rank = 0; rank < plan.ranks; ++rank) {
-      if (rank == victim) continue;
-      const RankStory story = party.story(rank);
-      ASSERT_EQ(story.shrinks.size(), 1U) << "rank " << rank << '\n' << party.describe();
-      EXPECT_EQ(story.shrinks.front().code, is_alone ? sparclRemoteError : sparclSuccess) << story.shrinks.front().error;
-    }
-    if (is_alone) {
-      EXPECT_THAT(party.story(1).shrinks.front().error, testing::HasSubstr("may live and go on"));
-    } else {
-      survivors_went_on(party, victim);
-    }
+    check.one_part_went_on(victim);
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
 }
@@ -213,7 +169,7 @@ TEST_P(Shrink, AfterAnAbort) {
     ASSERT_TRUE(party.start()) << party.trouble();
     Check check(party);
     check.finish();
-    survivors_went_on(party);
+    check.survivors_went_on();
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
 }

@@ -1,6 +1,8 @@
 #include "src/transport/ucx/ucx_worker.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,6 +28,14 @@ void prefer_large_segments(ucp_config_t* config) {
   for (const std::string name : {"TX_SEG_SIZE", "RX_SEG_SIZE"}) {
     if (std::getenv(("UCX_TCP_" + name).c_str()) == nullptr) (void)ucp_config_modify(config, (prefix + name).c_str(), "256k");
   }
+}
+
+// UCX says "Input/output error" where it gets no descriptor.
+std::string few_descriptors() {
+  constexpr rlim_t kFew = 256;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kFew) return "";
+  return fmt::format(" (this process may have {} descriptors only: ulimit -n)", limit.rlim_cur);
 }
 
 }  // namespace
@@ -67,7 +77,8 @@ Status UcxWorker::init() {
   ucp_worker_params_t worker_params = {};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_worker_create(context_, &worker_params, &worker_), "ucp_worker_create"));
+  SPARCL_RETURN_IF_ERROR(
+      ucx_status(ucp_worker_create(context_, &worker_params, &worker_), "ucp_worker_create" + few_descriptors()));
   SPARCL_RETURN_IF_ERROR(ucx_status(ucp_worker_get_efd(worker_, &event_fd_), "ucp_worker_get_efd"));
 
   ucp_context_attr_t attributes = {};
