@@ -76,7 +76,7 @@ TEST_P(Cut, ShrinkAfterACut) {
     PartyPlan plan = plan_of(seed);
     plan.steps = 100;
     plan.shrinks = true;
-    plan.settings["SPARCL_LIVENESS_S"] = "2";
+    plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", 2);
     const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
     plan.acts[(victim + 1) % plan.ranks] = "late:50";
     RankParty party(plan);

@@ -120,11 +120,10 @@ void Heartbeat::Loop::bury(std::size_t rank, const std::string& how, End end) {
   bury_those_told_before(rank);
   peer.is_dead = true;
   peer.process_end.close();
-  const bool may_have_gone_on = end == End::kSeen && peer.last_before.has_value();
-  if (may_have_gone_on) end = End::kGuessed;
-  const std::string text = fmt::format(
-      "{} {}{}", who(rank), how,
-      may_have_gone_on ? fmt::format(", or has gone on without this rank, whose process did not run for {:.1f} s", absent_s_) : "");
+  const std::string doubt = end == End::kSeen ? why_it_may_have_gone_on(peer) : "";
+  if (!doubt.empty()) end = End::kGuessed;
+  peer.may_have_gone_on = end == End::kGuessed;
+  const std::string text = fmt::format("{} {}{}", who(rank), how, doubt);
   log_debug("heartbeat: {}", text);
   // Before anyone here knows of it, and may end because of it: then all have this word when they learn of that end.
   if (obituaries_.empty() && end == End::kSeen) tell_all(BeatKind::kFirst, rank);
@@ -134,6 +133,16 @@ void Heartbeat::Loop::bury(std::size_t rank, const std::string& how, End end) {
   }
   deaths_.fetch_add(1, std::memory_order_release);
   died_.wake();
+}
+
+// Its end is seen; but before that it may have given this rank up, as this process was stopped, or its network cut.
+std::string Heartbeat::Loop::why_it_may_have_gone_on(const Peer& peer) const {
+  if (peer.last_before) return fmt::format(", or has gone on without this rank, whose process did not run for {:.1f} s", absent_s_);
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (peers_[i].may_have_gone_on || peers_[i].pulse.silent_s() >= options_.silence_s / 2)
+      return fmt::format(" (rank {} did not answer before that: both may have gone on without this rank)", i);
+  }
+  return "";
 }
 
 // Where this thread comes late, several have ended since its last look, and the kernel does not say in which order. It may not even

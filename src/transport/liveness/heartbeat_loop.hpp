@@ -46,6 +46,7 @@ class Heartbeat::Loop {
     double last_ping = -1;
     double last_pass = -1;  // until when its silence is counted; -1: it is not watched
     bool is_dead = false;
+    bool may_have_gone_on = false;           // without this rank
     bool is_mute = false;                    // that it never answered was logged
     std::atomic<bool> has_answered = false;  // for other threads
     std::atomic<double> watched_until{-1};   // written by watch()
@@ -66,6 +67,7 @@ class Heartbeat::Loop {
   void return_from_absence(double seconds);
   enum class End { kSeen, kLeft, kGuessed };  // only what was seen is told to others
   void bury(std::size_t rank, const std::string& how, End end);
+  std::string why_it_may_have_gone_on(const Peer& peer) const;  // "": it cannot
   void bury_those_told_before(std::size_t rank);
   void tell_all(BeatKind kind, std::uint64_t sequence) const;
   std::string who(std::size_t rank) const;
