@@ -35,6 +35,7 @@ Status Heartbeat::Loop::make_card() {
 Status Heartbeat::Loop::start(int rank, std::span<const std::vector<std::byte>> cards) {
   rank_ = rank;
   count_ = cards.size();
+  awake_ = monotonic_seconds();
   peers_ = std::make_unique<Peer[]>(count_);
   Sha256 all;
   for (const std::vector<std::byte>& card : cards) all.update(card);
@@ -120,6 +121,7 @@ void Heartbeat::Loop::bury(std::size_t rank, const std::string& how, End end) {
   bury_those_told_before(rank);
   peer.is_dead = true;
   peer.process_end.close();
+  look_for_absence(monotonic_seconds());  // it may have been stopped since the end was seen
   const std::string doubt = end == End::kSeen ? why_it_may_have_gone_on(peer) : "";
   if (!doubt.empty()) end = End::kGuessed;
   peer.may_have_gone_on = end == End::kGuessed;
@@ -160,20 +162,17 @@ void Heartbeat::Loop::run(const ServiceThread::Stop& stop) {
   while (!stop.is_asked()) {
     asleep_.store(!is_busy, std::memory_order_seq_cst);
     const bool news = watch_news_.load(std::memory_order_seq_cst);
-    const double begin = monotonic_seconds();
     // Whoever sleeps for long would not see that its process was stopped.
-    const std::vector<std::size_t> ended = sleep(stop, is_busy || news ? next_tick : begin + options_.silence_s / 4);
+    const std::vector<std::size_t> ended = sleep(stop, is_busy || news ? next_tick : monotonic_seconds() + options_.silence_s / 4);
     asleep_.store(false, std::memory_order_seq_cst);
     wake_.drain();
 
     const double now = monotonic_seconds();
-    if (now - begin >= std::max(options_.silence_s - 2 * options_.period_s, options_.silence_s / 2)) {
-      return_from_absence(now - begin);
-      is_busy = true;
-    }
+    look_for_absence(now);
     receive_all(now);
     take_refusals(now);
     for (const std::size_t rank : ended) take_end(rank);
+    is_busy |= greeted_ < count_;
     if (now < next_tick || !(is_busy || watch_news_.load(std::memory_order_seq_cst))) continue;
     next_tick = now + options_.period_s;
     watch_news_.store(false, std::memory_order_seq_cst);  // before the look at who is watched
@@ -181,8 +180,10 @@ void Heartbeat::Loop::run(const ServiceThread::Stop& stop) {
   }
 }
 
-// The others may have given this rank up meanwhile. Each of them is asked: who answers has not.
-void Heartbeat::Loop::return_from_absence(double seconds) {
+// Whether this process did not run for so long that the others may have given it up. Each of them is asked: who answers has not.
+void Heartbeat::Loop::look_for_absence(double now) {
+  const double seconds = now - std::exchange(awake_, now);
+  if (seconds < std::max(options_.silence_s - 2 * options_.period_s, options_.silence_s / 2)) return;
   log_debug("heartbeat: this process did not run for {:.1f} s", seconds);
   absent_s_ = seconds;
   for (std::size_t i = 0; i < count_; ++i) peers_[i].last_before = peers_[i].pulse.last_ping();

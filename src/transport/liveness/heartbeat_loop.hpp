@@ -64,7 +64,7 @@ class Heartbeat::Loop {
   void look_at(std::size_t rank, double now);
   void ping(std::size_t rank, double now);
   void answer(const Beat& beat, BeatKind kind, const NetAddress& to) const;
-  void return_from_absence(double seconds);
+  void look_for_absence(double now);
   enum class End { kSeen, kLeft, kGuessed };  // only what was seen is told to others
   void bury(std::size_t rank, const std::string& how, End end);
   std::string why_it_may_have_gone_on(const Peer& peer) const;  // "": it cannot
@@ -86,6 +86,7 @@ class Heartbeat::Loop {
   std::unique_ptr<Peer[]> peers_;
   std::size_t count_ = 0;
   std::size_t greeted_ = 0;              // peers below have been pinged once
+  double awake_ = 0;                     // when this thread last looked at the clock
   double absent_s_ = 0;                  // how long this process did not run, the last time that it was long
   std::vector<std::size_t> told_ended_;  // by peers, each of the first end that it saw; in the order of their words
   std::atomic<bool> asleep_ = false;
