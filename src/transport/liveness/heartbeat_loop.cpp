@@ -122,13 +122,15 @@ void Heartbeat::Loop::bury(std::size_t rank, const std::string& how, End end) {
   peer.is_dead = true;
   peer.process_end.close();
   look_for_absence(monotonic_seconds());  // it may have been stopped since the end was seen
+  // Others look for themselves; but of what came while this process was stopped they know more.
+  const bool is_news = end == End::kSeen && !peer.last_before && obituaries_.empty();
   const std::string doubt = end == End::kSeen ? why_it_may_have_gone_on(peer) : "";
   if (!doubt.empty()) end = End::kGuessed;
   peer.may_have_gone_on = end == End::kGuessed;
   const std::string text = fmt::format("{} {}{}", who(rank), how, doubt);
   log_debug("heartbeat: {}", text);
   // Before anyone here knows of it, and may end because of it: then all have this word when they learn of that end.
-  if (obituaries_.empty() && end == End::kSeen) tell_all(BeatKind::kFirst, rank);
+  if (is_news) tell_all(BeatKind::kFirst, rank);
   {
     const std::lock_guard lock(mutex_);
     obituaries_.push_back({static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer), end != End::kGuessed});

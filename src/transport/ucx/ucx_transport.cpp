@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "src/base/failpoint.hpp"
@@ -266,7 +267,25 @@ void UcxTransport::end(UcxOperation& operation, ucs_status_t status) {
   const UcxOperationRef kept = *operation.place;
   open_.erase(operation.place);
   operation.is_open = false;
-  finish(kept, status == UCS_OK ? Status() : describe_end(operation, status));
+  if (kept->done) return;  // cancelled, or its peer is lost
+  Status outcome = status == UCS_OK ? Status() : describe_end(operation, status);
+  if (outcome.code() == Code::kRemoteError) {
+    if (std::optional<Status> first = first_end()) outcome = std::move(*first);
+  }
+  finish(kept, std::move(outcome));
+}
+
+// UCX tells of ends in any order, and of some only by a send that fails. The heartbeat knows who was the first; its word takes a
+// moment, for which is waited once.
+std::optional<Status> UcxTransport::first_end() {
+  constexpr double kWordSeconds = 0.3;
+  if (heartbeat_ == nullptr) return std::nullopt;
+  const double until = seconds_now() + (std::exchange(has_awaited_word_, true) ? 0 : kWordSeconds);
+  while (heartbeat_->deaths() == 0 && seconds_now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  for (Heartbeat::Obituary& each : heartbeat_->obituaries()) {
+    if (!peers_[static_cast<std::size_t>(each.rank)].said_farewell) return std::move(each.status);
+  }
+  return std::nullopt;
 }
 
 void UcxTransport::finish(const UcxOperationRef& operation, Status status) {

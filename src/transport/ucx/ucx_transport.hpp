@@ -99,6 +99,7 @@ class UcxTransport final : public Transport {
   void post(const UcxOperationRef& operation, const Start& start);
   void end(UcxOperation& operation, ucs_status_t status);
   void finish(const UcxOperationRef& operation, Status status);
+  std::optional<Status> first_end();
   Status describe_end(const Operation& operation, ucs_status_t status) const;
   void lose(Peer& peer);
   enum class Active : std::int32_t { kSignal = 0, kFarewell = 1, kHello = 2 };
@@ -122,6 +123,7 @@ class UcxTransport final : public Transport {
   bool may_share_memory_;
   std::unique_ptr<Heartbeat> heartbeat_;
   std::uint32_t deaths_seen_ = 0;
+  bool has_awaited_word_ = false;
   int first_lost_ = -1;      // the first peer that ended without a farewell
   std::vector<Peer> peers_;  // never moves: callbacks point into it
   Open open_;                // posted, and UCX may still touch their buffers
