@@ -270,22 +270,27 @@ void UcxTransport::end(UcxOperation& operation, ucs_status_t status) {
   if (kept->done) return;  // cancelled, or its peer is lost
   Status outcome = status == UCS_OK ? Status() : describe_end(operation, status);
   if (outcome.code() == Code::kRemoteError) {
-    if (std::optional<Status> first = first_end()) outcome = std::move(*first);
+    find_first_lost(peers_[static_cast<std::size_t>(operation.peer)]);
+    if (first_lost_ >= 0) outcome = peers_[static_cast<std::size_t>(first_lost_)].lost;
   }
   finish(kept, std::move(outcome));
 }
 
 // UCX tells of ends in any order, and of some only by a send that fails. The heartbeat knows who was the first; its word takes a
 // moment, for which is waited once.
-std::optional<Status> UcxTransport::first_end() {
+void UcxTransport::find_first_lost(const Peer& lost) {
   constexpr double kWordSeconds = 0.3;
-  if (heartbeat_ == nullptr) return std::nullopt;
+  if (heartbeat_ == nullptr || first_lost_ >= 0 || lost.said_farewell) return;
   const double until = seconds_now() + (std::exchange(has_awaited_word_, true) ? 0 : kWordSeconds);
   while (heartbeat_->deaths() == 0 && seconds_now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   for (Heartbeat::Obituary& each : heartbeat_->obituaries()) {
-    if (!peers_[static_cast<std::size_t>(each.rank)].said_farewell) return std::move(each.status);
+    Peer& peer = peers_[static_cast<std::size_t>(each.rank)];
+    if (peer.said_farewell) continue;
+    if (peer.lost.ok()) newly_lost_.push_back(peer.rank);
+    peer.lost = std::move(each.status);
+    first_lost_ = peer.rank;
+    return;
   }
-  return std::nullopt;
 }
 
 void UcxTransport::finish(const UcxOperationRef& operation, Status status) {
@@ -315,7 +320,10 @@ Status UcxTransport::progress(std::vector<OperationRef>& completed) {
   if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) look_for_deaths();
   for (int turn = 0; turn < kMostTurns && ucp_worker_progress(worker_->handle()) != 0 && completed_.empty(); ++turn) {
   }
-  for (const int peer : std::exchange(newly_lost_, {})) lose(peers_[static_cast<std::size_t>(peer)]);
+  while (!newly_lost_.empty()) {
+    for (const int peer : std::vector<int>(newly_lost_)) find_first_lost(peers_[static_cast<std::size_t>(peer)]);
+    for (const int peer : std::exchange(newly_lost_, {})) lose(peers_[static_cast<std::size_t>(peer)]);
+  }
   if (++turns_since_look_ >= kTurnsPerLook) drop_leftovers();
   completed.insert(completed.end(), std::make_move_iterator(completed_.begin()), std::make_move_iterator(completed_.end()));
   completed_.clear();

@@ -99,7 +99,7 @@ class UcxTransport final : public Transport {
   void post(const UcxOperationRef& operation, const Start& start);
   void end(UcxOperation& operation, ucs_status_t status);
   void finish(const UcxOperationRef& operation, Status status);
-  std::optional<Status> first_end();
+  void find_first_lost(const Peer& lost);
   Status describe_end(const Operation& operation, ucs_status_t status) const;
   void lose(Peer& peer);
   enum class Active : std::int32_t { kSignal = 0, kFarewell = 1, kHello = 2 };
