@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/top_k/selection.hpp"
+#include "collectives/selection/selection.hpp"
 #include "src/base/data_type.hpp"
 #include "src/base/number.hpp"
 

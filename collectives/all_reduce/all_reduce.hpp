@@ -3,7 +3,7 @@
 
 #include "collectives/all_reduce/dense.hpp"
 #include "collectives/mask/mask.hpp"
-#include "collectives/top_k/feedback.hpp"
+#include "collectives/selection/feedback.hpp"
 #include "src/base/status.hpp"
 
 namespace sparcl::collectives {

@@ -4,8 +4,8 @@
 
 #include "collectives/agreement/agreement.hpp"
 #include "collectives/all_reduce/all_reduce.hpp"
-#include "collectives/top_k/residual.hpp"
-#include "collectives/top_k/selection.hpp"
+#include "collectives/selection/residual.hpp"
+#include "collectives/selection/selection.hpp"
 #include "src/base/failpoint.hpp"
 
 namespace sparcl::collectives {

@@ -1,6 +1,6 @@
 #pragma once
 // Parts as they travel over links that take longer than coding does. Places: split-Rice lists of gaps (src/codec/split_rice.hpp).
-// Values: as they are, or, of float32 that were rounded to scaled 8 bits (top_k/scaled_values.hpp), as these. Nothing is lost: what
+// Values: as they are, or, of float32 that were rounded to scaled 8 bits (selection/scaled_values.hpp), as these. Nothing is lost: what
 // comes out is a part of the same entries. All numbers are little endian.
 //
 //   head     u64 2^63 + bytes of the message, u64 entries, u64 bytes of the lists, u64 form of the values (0: as they are, 1:

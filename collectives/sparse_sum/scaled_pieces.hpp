@@ -1,6 +1,6 @@
 #pragma once
 // float32 as 8-bit integers with scales that are powers of two, without loss: for values that were rounded so
-// (top_k/scaled_values.hpp), wherever their groups begin. The layout of the pieces: part_code.hpp.
+// (selection/scaled_values.hpp), wherever their groups begin. The layout of the pieces: part_code.hpp.
 
 #include <cstddef>
 #include <span>

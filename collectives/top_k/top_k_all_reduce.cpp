@@ -8,8 +8,8 @@
 #include "collectives/agreement/agreement.hpp"
 #include "collectives/all_reduce/dense.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
-#include "collectives/top_k/residual.hpp"
-#include "collectives/top_k/support.hpp"
+#include "collectives/selection/residual.hpp"
+#include "collectives/selection/support.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/number.hpp"
 

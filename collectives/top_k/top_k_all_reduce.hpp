@@ -7,8 +7,8 @@
 
 #include "collectives/comm_context.hpp"
 #include "collectives/engine/engine.hpp"
-#include "collectives/top_k/feedback.hpp"
-#include "collectives/top_k/selection.hpp"
+#include "collectives/selection/feedback.hpp"
+#include "collectives/selection/selection.hpp"
 
 namespace sparcl::collectives {
 

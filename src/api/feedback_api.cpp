@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "collectives/top_k/feedback_file.hpp"
+#include "collectives/selection/feedback_file.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/error.hpp"
 #include "src/api/feedback_handle.hpp"

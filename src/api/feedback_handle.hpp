@@ -4,7 +4,7 @@
 #include <atomic>
 #include <utility>
 
-#include "collectives/top_k/feedback.hpp"
+#include "collectives/selection/feedback.hpp"
 #include "sparcl/sparcl.h"
 
 struct sparclFeedback {

@@ -1,11 +1,11 @@
-#include "collectives/top_k/feedback.hpp"
+#include "collectives/selection/feedback.hpp"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cstring>
 
-#include "collectives/top_k/feedback_file.hpp"
+#include "collectives/selection/feedback_file.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/number.hpp"
 #include "tests/model/model_support.hpp"

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "collectives/sparse_sum/scaled_pieces.hpp"
-#include "collectives/top_k/scaled_values.hpp"
+#include "collectives/selection/scaled_values.hpp"
 #include "src/base/buffer_pool.hpp"
 
 namespace sparcl::collectives {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "collectives/sparse_sum/part_sum.hpp"
-#include "collectives/top_k/support.hpp"
+#include "collectives/selection/support.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/buffer_pool.hpp"
 #include "src/base/bytes.hpp"

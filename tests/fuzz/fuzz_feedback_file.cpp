@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "collectives/top_k/feedback_file.hpp"
+#include "collectives/selection/feedback_file.hpp"
 #include "src/base/bytes.hpp"
 #include "src/base/checksum.hpp"
 #include "src/model/safetensors_header.hpp"

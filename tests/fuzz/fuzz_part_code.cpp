@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "collectives/sparse_sum/part_code.hpp"
-#include "collectives/top_k/scaled_values.hpp"
+#include "collectives/selection/scaled_values.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/buffer_pool.hpp"
 #include "src/base/bytes.hpp"

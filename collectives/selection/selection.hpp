@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/top_k/candidates.hpp"
+#include "collectives/selection/candidates.hpp"
 #include "kernels/diff.hpp"
 #include "kernels/kernel_set.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "collectives/top_k/support.hpp"
+#include "collectives/selection/support.hpp"
 #include "src/base/data_type.hpp"
 
 namespace sparcl::collectives {

@@ -1,4 +1,4 @@
-#include "collectives/top_k/support.hpp"
+#include "collectives/selection/support.hpp"
 
 #include <algorithm>
 #include <array>

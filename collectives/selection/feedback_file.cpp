@@ -1,4 +1,4 @@
-#include "collectives/top_k/feedback_file.hpp"
+#include "collectives/selection/feedback_file.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "collectives/top_k/candidates.hpp"
+#include "collectives/selection/candidates.hpp"
 
 #include <algorithm>
 #include <array>

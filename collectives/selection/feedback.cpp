@@ -1,4 +1,4 @@
-#include "collectives/top_k/feedback.hpp"
+#include "collectives/selection/feedback.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "collectives/top_k/selection.hpp"
+#include "collectives/selection/selection.hpp"
 #include "kernels/kernel_set.hpp"
 
 namespace sparcl::collectives {

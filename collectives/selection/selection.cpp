@@ -1,4 +1,4 @@
-#include "collectives/top_k/selection.hpp"
+#include "collectives/selection/selection.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "collectives/top_k/scaled_values.hpp"
+#include "collectives/selection/scaled_values.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "collectives/top_k/residual.hpp"
+#include "collectives/selection/residual.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "collectives/top_k/scaled_values.hpp"
+#include "collectives/selection/scaled_values.hpp"
 #include "src/base/float_environment.hpp"
 #include "src/base/number.hpp"
 
