@@ -1,0 +1,161 @@
+// Top-k in modes selected and global: a sparse sum of what the ranks selected, of which the latter keeps the k largest.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "collectives/sparse_sum/sparse_sum.hpp"
+#include "collectives/top_k/top_k_plan.hpp"
+#include "src/base/number.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+Support support_of(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices) {
+  Support support(kernels);
+  for (const std::uint64_t index : indices) support.append(index);
+  return support;
+}
+
+// What the residual gets back of elements whose values were sent: all of those that are not kept, and what was rounded off the
+// others.
+double returned_squares(const TopKPlan& plan, const std::byte* accumulators, const std::byte* sent, std::size_t count,
+                        const std::vector<bool>* is_kept) {
+  if (plan.wire.is_exact() && is_kept == nullptr) return 0;
+  const std::size_t width = plan.accumulator_bytes();
+  std::vector<std::byte> seen(count * width);
+  widen_from_wire(plan.kernels, plan.wire, sent, count, seen.data());
+  double squares = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double acc = load_number(plan.wire.accumulator, accumulators + i * width);
+    const bool kept = is_kept == nullptr || (*is_kept)[i];
+    const double rest = kept ? acc - load_number(plan.wire.accumulator, seen.data() + i * width) : acc;
+    if (!std::isnan(rest)) squares += rest * rest;
+  }
+  return squares;
+}
+
+// Sums of sparse vectors, as accumulators, become the caller's elements.
+void write_sums(const TopKPlan& plan, const Support& support, std::vector<std::byte>& sums) {
+  const TopKCall& call = plan.call;
+  const std::size_t width = element_bytes(call.datatype);
+  std::vector<std::byte> elements(support.size() * width);
+  if (call.is_mean)
+    divide_accumulators(plan.kernels, call.datatype, sums.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
+  round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, sums.data(), support.size(), elements.data());
+  write_supported(plan.kernels, support, elements.data(), width, call.count, call.receive);
+  keep_from_mean(plan, support, elements.data());
+}
+
+// Collects a sparse sum.
+class CollectedSum final : public SparseResult {
+ public:
+  CollectedSum(const kernels::KernelSet& kernels, std::size_t width, std::uint64_t count)
+      : kernels_(kernels), width_(width), count_(count), support(kernels) {}
+  void take(const Buffer&, const PartView& part, const BlockRun& run) override {
+    sums.insert(sums.end(), part.values(), part.values() + part.entries() * width_);
+    for (PartView view = part; !view.at_end(); view.next()) {
+      if (view.is_bitmap()) scratch_.resize(run.block_elements() + kernels::kEntrySlack);
+      const std::uint16_t* const positions = view.positions(kernels_, scratch_.data());
+      const std::uint64_t base = run.base_of(view.block());
+      is_inside = is_inside && base + *std::max_element(positions, positions + view.block_entries()) < count_;
+      support.append(base, positions, view.block_entries());
+    }
+  }
+
+ private:
+  const kernels::KernelSet& kernels_;
+  std::size_t width_;
+  std::uint64_t count_;
+  std::vector<std::uint16_t> scratch_;
+
+ public:
+  bool is_inside = true;  // no element is one that the arrays have not
+  Support support;
+  std::vector<std::byte> sums;  // accumulators
+};
+
+// Keeps the k largest sums; of equal ones those with the lower index.
+void keep_largest(const TopKPlan& plan, CollectedSum& sum) {
+  if (sum.support.size() <= plan.call.k) return;
+  Candidates candidates(plan.wire.accumulator);
+  candidates.reserve(sum.support.size());
+  for (const Support::Block& block : sum.support.blocks()) {
+    std::memcpy(candidates.tail(), sum.sums.data() + block.first * plan.accumulator_bytes(),
+                block.count * plan.accumulator_bytes());
+    candidates.add(block.base, sum.support.positions(block), block.count);
+  }
+  (void)candidates.cut(0, plan.call.k);
+  sum.support = support_of(plan.kernels, candidates.indices());
+  sum.sums.assign(candidates.accumulators(), candidates.accumulators() + candidates.size() * plan.accumulator_bytes());
+}
+
+// The entries of this rank whose elements are kept.
+struct SentEntries {
+  Support support;
+  std::vector<std::byte> sent;
+  std::vector<bool> is_kept;  // by selected element
+};
+SentEntries kept_entries(const TopKPlan& plan, const Selected& selected, const std::vector<std::byte>& sent, const Support& kept) {
+  SentEntries own{Support(plan.kernels), {}, std::vector<bool>(selected.indices.size())};
+  const std::size_t width = element_bytes(plan.wire.sent);
+  std::size_t i = 0;
+  for (const Support::Block& block : kept.blocks()) {
+    const std::uint16_t* const positions = kept.positions(block);
+    for (std::size_t j = 0; j < block.count; ++j) {
+      const std::uint64_t index = block.base + positions[j];
+      while (i < selected.indices.size() && selected.indices[i] < index) ++i;
+      if (i == selected.indices.size()) return own;
+      if (selected.indices[i] != index) continue;
+      own.support.append(index);
+      own.is_kept[i] = true;
+      own.sent.insert(own.sent.end(), sent.begin() + static_cast<std::ptrdiff_t>(i * width),
+                      sent.begin() + static_cast<std::ptrdiff_t>((i + 1) * width));
+    }
+  }
+  return own;
+}
+
+}  // namespace
+
+Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const Selected& selected,
+                  CallReport& report) {
+  const TopKCall& call = plan.call;
+  std::vector<std::byte> sent(selected.indices.size() * element_bytes(plan.wire.sent));
+  round_to_wire(plan.kernels, plan.wire, selected.accumulators, selected.indices.size(), sent.data());
+  CollectedSum collected(plan.kernels, plan.accumulator_bytes(), call.count);
+  SparseSumCall sum;
+  sum.indices = selected.indices;
+  sum.values = sent.data();
+  sum.out = PartValues::kAccumulators;
+  sum.count = call.count;
+  sum.kind = {plan.wire.sent, {kernels::ReduceOp::kSum, false}, call.determinism};
+  sum.values_are_scaled = plan.wire.is_scaled;
+  sum.most_entries = call.k;
+  sum.number = number;
+  sum.result = &collected;
+  const SumShape shape = sum_shape(comm, call.count, plan.extents, element_bytes(plan.wire.sent), plan.accumulator_bytes());
+  const SparseSumPlan row = plan_sparse_sum(comm, shape, call.determinism, call.algorithm);
+  Task exchange = row.row->run(comm, sum, report.traffic);
+  const Status alive = co_await exchange;
+  if (!alive.ok()) co_return alive;
+
+  if (!collected.is_inside) co_return refuse_part(comm, comm.engine->transport().rank() == 0 ? plan.ranks - 1 : 0);
+  comm.learned_top_k->share = static_cast<std::uint16_t>(std::lround(shape.share_of(collected.support.size()) * kWholeUnion));
+  if (call.mode == TopKMode::kGlobal) keep_largest(plan, collected);
+  if (call.feedback != nullptr) {
+    const SentEntries own = kept_entries(plan, selected, sent, collected.support);
+    if (keeps_sent(call)) subtract_sent(plan.kernels, plan.wire, own.support, own.sent.data(), call.feedback->residual());
+    std::vector<std::byte> decoded(own.support.size() * plan.accumulator_bytes());
+    widen_from_wire(plan.kernels, plan.wire, own.sent.data(), own.support.size(), decoded.data());
+    call.feedback->stats.returned_squares = returned_squares(plan, selected.accumulators, sent.data(), selected.indices.size(),
+                                                             call.mode == TopKMode::kGlobal ? &own.is_kept : nullptr);
+    call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, decoded.data(), own.support.size());
+  }
+  write_sums(plan, collected.support, collected.sums);
+  report.algorithm = row.row->name;
+  report.seconds_predicted = row.seconds;
+  report.nnz_out = collected.support.size();
+  co_return Status();
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,35 @@
+#pragma once
+// What the modes of a top-k all-reduce work with, once the ranks have agreed; each is the file of its name.
+
+#include "collectives/comm_context.hpp"
+#include "collectives/selection/residual.hpp"
+#include "collectives/selection/selection.hpp"
+#include "collectives/selection/support.hpp"
+#include "collectives/top_k/top_k_all_reduce.hpp"
+
+namespace sparcl::collectives {
+
+struct TopKPlan {
+  const kernels::KernelSet& kernels;
+  const TopKCall& call;
+  WireType wire;
+  int ranks;
+  Extents extents;  // of all ranks
+
+  std::size_t accumulator_bytes() const { return element_bytes(wire.accumulator); }
+};
+
+inline bool keeps_sent(const TopKCall& call) { return call.feedback != nullptr && call.kept == TopKResidual::kSent; }
+
+// The residual becomes acc minus the mean, where the call wants that. elements: the result's, where the support is. Before this
+// call the residual is acc.
+void keep_from_mean(const TopKPlan& plan, const Support& support, const std::byte* elements);
+
+// Mode union: a dense sum of all ranks' values at the elements that any of them has selected.
+Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const Selected& selected,
+                  CallReport& report);
+// Modes selected and global: a sparse sum of what the ranks selected.
+Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const Selected& selected,
+                  CallReport& report);
+
+}  // namespace sparcl::collectives

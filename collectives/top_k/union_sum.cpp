@@ -1,0 +1,155 @@
+// Top-k in mode union: the coded indices of all ranks are gathered and united, then a dense sum of the values at the union.
+#include <cstring>
+
+#include "collectives/all_reduce/dense.hpp"
+#include "collectives/sparse_sum/sparse_sum.hpp"
+#include "collectives/top_k/top_k_plan.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::uint8_t kSupportLane = 5;  // behind those of dense and sparse sums
+
+// Values in a row, reduced where they are.
+class ContiguousValues final : public DenseValues {
+ public:
+  ContiguousValues(std::byte* values, std::size_t width) : values_(values), width_(width) {}
+  void pack(std::uint64_t first, std::uint64_t count, std::byte* into) const override {
+    std::memcpy(into, values_ + first * width_, count * width_);
+  }
+  void unpack(std::uint64_t first, std::uint64_t count, const std::byte* from) override {
+    std::memcpy(values_ + first * width_, from, count * width_);
+  }
+
+ private:
+  std::byte* values_;
+  std::size_t width_;
+};
+
+// The elements that any rank has selected: everyone's are sent to everyone.
+Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCall& call, std::span<const std::uint64_t> own,
+                     Support& all, Traffic& traffic) {
+  const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
+  const BlockRun run{0, (call.count >> 16) + ((call.count & 0xffff) != 0 ? 1 : 0), 16};
+  const std::uint64_t most_bytes = most_part_bytes(run, call.k, 0);
+  const PartShape shape{run, 0, false};
+  PartMessages messages(comm, number, traffic);
+  std::vector<PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
+  for (int step = 1; step < ranks; ++step) {
+    const int peer = (rank + ranks - step) % ranks;
+    arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kSupportLane, shape, most_bytes);
+  }
+  arrivals[static_cast<std::size_t>(rank)].part = write_part(comm.outgoing(), *comm.kernels, run, own, nullptr, 0);
+  for (int step = 1; step < ranks; ++step)
+    messages.send((rank + step) % ranks, kSupportLane, arrivals[static_cast<std::size_t>(rank)].part, shape);
+  std::vector<std::span<const std::byte>> parts;
+  for (PartMessages::Arrival& arrival : arrivals) {
+    if (arrival.peer >= 0) {
+      Task waiting = messages.wait(arrival, "what its peer selected");
+      const Status alive = co_await waiting;
+      if (!alive.ok()) co_return alive;
+    }
+    parts.push_back(arrival.part.bytes());
+  }
+  if (!all.unite(parts, run, call.count)) co_return refuse_part(comm, rank == 0 ? ranks - 1 : 0);
+  Task departure = messages.wait_sent();
+  co_return co_await departure;
+}
+
+// What this rank sends at the union's elements: acc, rounded, which leaves the residual for good when the sum is there.
+class SentAtUnion {
+ public:
+  SentAtUnion(const CommContext& comm, const TopKPlan& plan, const Support& support)
+      : plan_(plan),
+        support_(support),
+        residual_(plan.call.feedback != nullptr ? plan.call.feedback->residual() : nullptr),
+        accumulators_(comm.buffers->take(support.size() * plan.accumulator_bytes())),
+        sent_(comm.buffers->take(support.size() * std::max(element_bytes(plan.wire.sent), element_bytes(plan.call.datatype)))) {
+    if (is_widened()) widened_ = comm.buffers->take(accumulators_.size());
+  }
+  // A call that has failed leaves acc in the residual.
+  ~SentAtUnion() {
+    if (is_taken_) support_.put(accumulators_.data(), plan_.accumulator_bytes(), residual_);
+  }
+  SentAtUnion(const SentAtUnion&) = delete;
+  SentAtUnion& operator=(const SentAtUnion&) = delete;
+
+  void take() {
+    const kernels::KernelSet& kernels = plan_.kernels;
+    if (residual_ != nullptr && keeps_sent(plan_.call)) {
+      support_.take(residual_, plan_.accumulator_bytes(), accumulators_.data());
+      is_taken_ = true;
+    } else {
+      gather_accumulators(kernels, plan_.call.datatype, support_, plan_.call.send, residual_, accumulators_.data());
+    }
+    round_to_wire(kernels, plan_.wire, accumulators_.data(), support_.size(), sent_.data());
+    if (is_widened()) widen_from_wire(kernels, plan_.wire, sent_.data(), support_.size(), widened_.data());
+    if (residual_ == nullptr) return;
+    FeedbackStats& stats = plan_.call.feedback->stats;
+    if (plan_.wire.is_exact()) {
+      stats.returned_squares = 0;
+      stats.sent_mass = mass_of(plan_.wire.accumulator, accumulators_.data(), support_.size());
+      return;
+    }
+    std::vector<std::byte> left(accumulators_.data(), accumulators_.data() + accumulators_.size());
+    const Rest rest = leave_rest(kernels, plan_.wire, sent_.data(), support_.size(), left.data());
+    stats.returned_squares = rest.squares;
+    stats.sent_mass = rest.sent_mass;
+    if (is_taken_) support_.put(left.data(), plan_.accumulator_bytes(), residual_);
+  }
+
+  // The call has succeeded.
+  void let_go() { is_taken_ = false; }
+
+  // What is rounded further than elements travels as accumulators: sums are not rounded twice.
+  DataType type() const { return is_widened() ? plan_.wire.accumulator : plan_.call.datatype; }
+  std::byte* travelling() { return is_widened() ? widened_.data() : sent_.data(); }
+  // As elements, once the sum is where the values were.
+  const std::byte* received() {
+    if (is_widened())
+      round_to_wire(plan_.kernels, {plan_.wire.accumulator, plan_.call.datatype}, widened_.data(), support_.size(), sent_.data());
+    return sent_.data();
+  }
+
+ private:
+  bool is_widened() const { return plan_.wire.sent != plan_.call.datatype; }
+
+  const TopKPlan& plan_;
+  const Support& support_;
+  std::byte* residual_;
+  bool is_taken_ = false;  // from the residual
+  Buffer accumulators_;    // acc
+  Buffer sent_;            // as it is rounded
+  Buffer widened_;
+};
+
+}  // namespace
+
+Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const Selected& selected,
+                  CallReport& report) {
+  const TopKCall& call = plan.call;
+  Support support(plan.kernels);
+  Task gathering = gather_supports(comm, number, call, selected.indices, support, report.traffic);
+  Status alive = co_await gathering;
+  if (!alive.ok()) co_return alive;
+
+  SentAtUnion sent(comm, plan, support);
+  sent.take();
+  ContiguousValues in_place(sent.travelling(), element_bytes(sent.type()));
+  const DensePlan dense =
+      plan_dense(comm.link(), plan.ranks, support.size() * element_bytes(sent.type()), comm.all_reduce_algorithm);
+  const DenseCall sum{support.size(), sent.type(), {kernels::ReduceOp::kSum, call.is_mean}, &in_place, number};
+  Task exchange = dense.row->run(comm, sum, report.traffic);
+  alive = co_await exchange;
+  if (!alive.ok()) co_return alive;
+  const std::byte* const elements = sent.received();
+  write_supported(plan.kernels, support, elements, element_bytes(call.datatype), call.count, call.receive);
+  keep_from_mean(plan, support, elements);
+  sent.let_go();
+  report.algorithm = dense.row->name;
+  report.seconds_predicted = dense.seconds;
+  report.nnz_out = support.size();
+  co_return Status();
+}
+
+}  // namespace sparcl::collectives
