@@ -106,7 +106,10 @@ Tally run_seeds(std::span<const Fault> allowed, bool announce_death, std::uint64
     FaultRun(std::strtoull(only, nullptr, 10), allowed, announce_death).run(tally);
     return tally;
   }
-  for (std::uint64_t seed = 1; seed <= test::by_tier<std::uint64_t>(quick, quick * 50) && !testing::Test::HasFailure(); ++seed) {
+  const char* wanted = std::getenv("SPARCL_TEST_SEEDS");
+  const std::uint64_t seeds =
+      wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : test::by_tier<std::uint64_t>(quick, quick * 50);
+  for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
     FaultRun(seed, allowed, announce_death).run(tally);
   }
   std::printf("%d runs: %d succeeded, %d ended in an agreed error, %d poisoned\n", tally.runs, tally.succeeded, tally.agreed,
