@@ -144,7 +144,7 @@ std::string Heartbeat::Loop::why_it_may_have_gone_on(const Peer& peer) const {
   if (peer.last_before) return fmt::format(", or has gone on without this rank, whose process did not run for {:.1f} s", absent_s_);
   for (std::size_t i = 0; i < count_; ++i) {
     if (peers_[i].may_have_gone_on || peers_[i].pulse.silent_s() >= options_.silence_s / 2)
-      return fmt::format(" (rank {} did not answer before that: both may have gone on without this rank)", i);
+      return fmt::format(" (rank {} had not answered for long: those that ended may have gone on without this one before)", i);
   }
   return "";
 }
