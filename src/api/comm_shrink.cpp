@@ -127,7 +127,8 @@ class Shrink {
       std::vector<int> may_go_on;
       bool is_known = true;
       for (int rank = 0; rank < old_.size(); ++rank) {
-        const Transport::PeerEnd end = verdict.dead[static_cast<std::size_t>(rank)] ? old_.end_of(rank) : Transport::PeerEnd::kSure;
+        if (!verdict.dead[static_cast<std::size_t>(rank)]) continue;
+        const Transport::PeerEnd end = old_.end_of(rank);
         if (end != Transport::PeerEnd::kSure) may_go_on.push_back(rank);
         is_known &= end != Transport::PeerEnd::kUnknown;
       }
