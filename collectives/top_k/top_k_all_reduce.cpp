@@ -10,7 +10,6 @@ namespace sparcl::collectives {
 namespace {
 
 constexpr std::uint8_t kAgreement = 0;
-constexpr std::uint8_t kLastLane = 6;  // of union_sum's
 
 WireType wire_of(const TopKCall& call) {
   const DataType accumulator = kernels::accumulator_type(call.datatype);
@@ -106,7 +105,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   report.seconds_exchange = transport.now() - exchange_begin - (report.traffic.produce_seconds - select_seconds);
   report.seconds = transport.now() - begin;
   report.applied = true;
-  for (std::uint8_t lane = kAgreement; lane <= kLastLane; ++lane) transport.close({number, lane});
+  for (std::uint8_t lane = kAgreement; lane <= kSupportLane + 1; ++lane) transport.close({number, lane});
   co_return Status();
 }
 

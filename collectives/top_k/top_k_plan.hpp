@@ -9,6 +9,8 @@
 
 namespace sparcl::collectives {
 
+constexpr std::uint8_t kSupportLane = 5;  // of what was selected: behind the lanes of dense and sparse sums
+
 struct TopKPlan {
   const kernels::KernelSet& kernels;
   const TopKCall& call;

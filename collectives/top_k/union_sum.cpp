@@ -8,8 +8,6 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::uint8_t kSupportLane = 5;  // behind those of dense and sparse sums
-
 // Values in a row, reduced where they are.
 class ContiguousValues final : public DenseValues {
  public:
