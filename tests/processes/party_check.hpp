@@ -1,7 +1,7 @@
 #pragma once
 // What the rows of faults have in common: their seeds, what holds for every party, and the tally that each row prints.
 // A failing seed is replayed by SPARCL_TEST_SEED=<seed>; SPARCL_TEST_SEEDS=<n> takes so many a row, whatever the tier, and
-// SPARCL_TEST_SHARD=<i>/<m> those of them that are i modulo m (scripts/faults runs the shards side by side).
+// SPARCL_TEST_SHARD=<i>/<m> those of them that are i modulo m (run_row runs the shards side by side).
 
 #include <gtest/gtest.h>
 
