@@ -7,10 +7,10 @@
 #include "src/base/settings.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/work_memory.hpp"
+#include "src/transport/ucx/ucx_check.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_file.hpp"
-#include "tools/sparcl/ucx_check.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -22,7 +22,11 @@ struct Part {  // a body behind a contract
 };
 
 Part ucx_transport() {
+#if SPARCL_WITH_UCX
   const UcxCheck check = check_ucx();
+#else
+  const UcxCheck check = {false, "left out of this build: SPARCL_UCX=OFF, or no UCX was found"};
+#endif
   if (!check.usable) return {"ucx", false, check.reason};
   return {"ucx", true,
           "built: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by SPARCL_TRANSPORT=ucx; "

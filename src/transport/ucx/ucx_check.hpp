@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace sparcl::tool {
+namespace sparcl {
 
 struct UcxCheck {
   bool usable;
@@ -12,4 +12,4 @@ struct UcxCheck {
 // Loads UCX for it, and leaves it loaded: no command that works on files links it. Call it once, before there are threads.
 UcxCheck check_ucx();
 
-}  // namespace sparcl::tool
+}  // namespace sparcl

@@ -1,6 +1,4 @@
-#include "tools/sparcl/ucx_check.hpp"
-
-#if SPARCL_WITH_UCX
+#include "src/transport/ucx/ucx_check.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -8,7 +6,7 @@
 
 #include <cstdlib>
 
-namespace sparcl::tool {
+namespace sparcl {
 namespace {
 
 template <class Function>
@@ -53,14 +51,4 @@ UcxCheck check_ucx() {
   return {true, ""};
 }
 
-}  // namespace sparcl::tool
-
-#else
-
-namespace sparcl::tool {
-
-UcxCheck check_ucx() { return {false, "left out of this build: SPARCL_UCX=OFF, or no UCX was found"}; }
-
-}  // namespace sparcl::tool
-
-#endif
+}  // namespace sparcl
