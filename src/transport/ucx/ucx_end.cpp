@@ -39,6 +39,7 @@ UcxTransport::~UcxTransport() {
   if (heartbeat_ != nullptr) heartbeat_->leave();
   drop_messages(0, 0);
   close_endpoints(std::max(deadline, now() + kLongestSleep));
+  drop_messages(0, 0);  // of a dead peer, read from its socket meanwhile: UCX would warn of them
   if (open_.empty() && closing_.empty() && !keeps_worker_) return;
   log_debug("rank {}: {} operations are left with UCX; their memory stays allocated", rank_, open_.size());
   keep_for_good(std::move(worker_), {open_.begin(), open_.end()});
