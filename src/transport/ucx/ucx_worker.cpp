@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -17,18 +18,37 @@
 namespace sparcl {
 namespace {
 
+// The most that a process may ask of the kernel for what a socket has received; 0 if that is not known.
+std::size_t largest_receive_buffer() {
+  std::size_t bytes = 0;
+  std::ifstream("/proc/sys/net/core/rmem_max") >> bytes;
+  return bytes;
+}
+
 // Over TCP, peers whose death is to be told are sent large messages through segments, which are copied once more than what UCX 1.13
-// puts to others. Segments of 64 KiB, UCX's own, gave 0.55 to 0.7 of the bandwidth of the better peer; these give 0.85 and more under
-// bbr, 0.65 to 0.85 under cubic. Neither larger ones nor messages in pieces gave more (bench/transport/run).
-void prefer_large_segments(ucp_config_t* config) {
+// puts to others (bench/transport/run):
+// - Segments of 64 KiB, UCX's own, gave 0.55 to 0.7 of the bandwidth of the better peer, these 0.65 to 1. Neither larger ones nor
+//   messages in pieces gave more.
+// - Where the receiver is the slower one, a receive buffer that Linux lets grow overflows under bbr: 0.6 of the bandwidth to 8 MiB.
+// The
+//   one given here does not grow, so it is asked for only where it is large from the start.
+void prefer_bandwidth_over_tcp(ucp_config_t* config) {
+  constexpr std::size_t kLargeBuffer = 4 << 20, kLargestBuffer = 16 << 20;
   // UCX warns of settings of lanes that it does not open.
   if (!ucx_may_use({"all", "tcp"}) || std::getenv("UCX_NET_DEVICES") != nullptr) return;
-  // The one must not be smaller than the other.
-  if (std::getenv("UCX_TCP_TX_SEG_SIZE") != nullptr || std::getenv("UCX_TCP_RX_SEG_SIZE") != nullptr) return;
   unsigned major = 0, minor = 0, release = 0;
   ucp_get_version(&major, &minor, &release);
   const std::string prefix = std::pair(major, minor) >= std::pair(1U, 17U) ? "TCP_" : "";  // which names it knows them by
-  for (const std::string name : {"TX_SEG_SIZE", "RX_SEG_SIZE"}) (void)ucp_config_modify(config, (prefix + name).c_str(), "256k");
+  const auto modify = [&](const char* name, const std::string& value) {
+    (void)ucp_config_modify(config, (prefix + name).c_str(), value.c_str());
+  };
+  // One size must not be smaller than the other.
+  if (std::getenv("UCX_TCP_TX_SEG_SIZE") == nullptr && std::getenv("UCX_TCP_RX_SEG_SIZE") == nullptr) {
+    modify("TX_SEG_SIZE", "256k");
+    modify("RX_SEG_SIZE", "256k");
+  }
+  const std::size_t buffer = std::min(largest_receive_buffer(), kLargestBuffer);
+  if (std::getenv("UCX_TCP_RCVBUF") == nullptr && buffer >= kLargeBuffer) modify("RCVBUF", std::to_string(buffer));
 }
 
 // UCX says "Input/output error" where it gets no descriptor.
@@ -65,7 +85,7 @@ Result<std::unique_ptr<UcxWorker>> UcxWorker::open() {
 Status UcxWorker::init() {
   ucp_config_t* config = nullptr;
   SPARCL_RETURN_IF_ERROR(ucx_status(ucp_config_read(nullptr, nullptr, &config), "reading UCX's settings (UCX_...)"));
-  prefer_large_segments(config);
+  prefer_bandwidth_over_tcp(config);
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
