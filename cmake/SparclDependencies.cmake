@@ -20,6 +20,8 @@ unset(CMAKE_REQUIRED_LIBRARIES)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 pkg_check_modules(sparcl_zstd_pc REQUIRED IMPORTED_TARGET libzstd)
 add_library(sparcl_zstd ALIAS PkgConfig::sparcl_zstd_pc)
+pkg_check_modules(sparcl_sodium_pc REQUIRED IMPORTED_TARGET libsodium>=1.0.16)
+add_library(sparcl_sodium ALIAS PkgConfig::sparcl_sodium_pc)
 
 # The backends: SPARCL_WITH_<NAME> says what is built. "Not written yet" is said here and nowhere else.
 set(SPARCL_WITH_MPI OFF)

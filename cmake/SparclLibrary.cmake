@@ -1,5 +1,5 @@
 # The two libraries that users link: libsparcl (no MPI in it) and libsparcl_mpi, made of the layers.
-set(SPARCL_LAYERS sparcl_base sparcl_kernels sparcl_transport sparcl_codec sparcl_model sparcl_collectives)
+set(SPARCL_LAYERS sparcl_base sparcl_kernels sparcl_transport sparcl_codec sparcl_model sparcl_collectives sparcl_replication)
 
 function(sparcl_shared_library target)
   set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}

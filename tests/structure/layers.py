@@ -9,7 +9,7 @@ LAYERS = {
     "codec": (["src/codec"], ["base", "kernels"]),
     "model": (["src/model"], ["base", "kernels", "codec"]),
     "collectives": (["collectives"], ["base", "kernels", "transport", "codec", "model"]),
-    "replication": (["src/replication"], ["base", "kernels", "transport", "codec", "model", "collectives"]),
+    "replication": (["src/replication"], ["base", "kernels", "transport", "codec", "model"]),
     "control": (["src/control"], ["base", "kernels", "transport", "codec", "model", "collectives", "replication"]),
     "api": (
         ["src/api"],
@@ -34,6 +34,7 @@ BACKEND_HEADERS = [
     (r"ucp/.*", ["src/transport/ucx", "src/api/ucx", *TOP_FOLDERS]),
     (r"nccl\.h", ["src/transport/nccl", "src/api/nccl", *TOP_FOLDERS]),
     (r"(cuda|cub/|thrust/).*", ["kernels/cuda", "src/transport/nccl", "src/api/cuda", *TOP_FOLDERS]),
+    (r"sodium(\.h|/.*)", ["src/replication", *TOP_FOLDERS]),
     (r"Kokkos_.*", ["kernels/kokkos", "include/sparcl/sparcl_kokkos.hpp", *TOP_FOLDERS]),
 ]
 
