@@ -32,5 +32,6 @@ void add_inspect(CLI::App& app, Invocation& invocation);
 void add_hash(CLI::App& app, Invocation& invocation);
 void add_verify(CLI::App& app, Invocation& invocation);
 void add_status(CLI::App& app, Invocation& invocation);
+void add_keygen(CLI::App& app, Invocation& invocation);
 
 }  // namespace sparcl::tool

@@ -33,6 +33,7 @@ constexpr std::array kCommands{
     Command{"convert", "Read and write the layouts in which other programs exchange changes", add_convert},
     Command{"advise", "From two checkpoints and a link: density, best mode, times, and when dense wins", add_advise},
     Command{"status", "Say what the calls of a process are doing: one that runs, is stuck, stopped or dead", add_status},
+    Command{"keygen", "Make the pair of keys that a publisher signs its commits with", add_keygen},
 };
 
 // Asked before the command line is understood, as it may not be one that can be.
