@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "src/base/failpoint.hpp"
+#include "src/codec/staging_sink.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -31,38 +32,11 @@ Status caught(Work&& work) {
 
 }  // namespace
 
-// Encoded bytes go to their final place in the staging where they fit in one piece, else by way of a scratch.
-class Stream::Sink final : public codec::ByteSink {
- public:
-  Sink(Staging& staging, std::uint64_t& written) : staging_(staging), written_(written) {}
-
-  std::byte* reserve(std::size_t bytes) override {
-    const std::size_t left = Staging::kSegmentBytes - static_cast<std::size_t>(written_ % Staging::kSegmentBytes);
-    in_place_ = bytes <= left;
-    if (!in_place_) {
-      if (scratch_.size() < bytes) scratch_.resize(bytes);
-      return scratch_.data();
-    }
-    staging_.reserve(written_ + bytes);
-    return staging_.slice(written_, bytes).data();
-  }
-
-  void commit(std::size_t used) override {
-    if (!in_place_) staging_.write(written_, std::span<const std::byte>(scratch_).first(used));
-    written_ += used;
-  }
-
- private:
-  Staging& staging_;
-  std::uint64_t& written_;
-  std::vector<std::byte> scratch_;
-  bool in_place_ = true;
-};
-
 Status Stream::produce(StreamSource& source) {
-  Sink sink(staging_, written_);
+  codec::StagingSink sink(staging_, written_);
   const double begin = engine_.transport().now();
   Status status = caught([&] { return source.produce(sink); });
+  written_ = sink.written_bytes();
   traffic_.produce_seconds += engine_.transport().now() - begin;
   traffic_.stream_bytes = written_;
   return status;

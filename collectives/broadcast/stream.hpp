@@ -61,8 +61,6 @@ class Stream {
   const Traffic& traffic() const { return traffic_; }
 
  private:
-  class Sink;
-
   void pass_on(std::uint64_t first, std::size_t count);
   void post_receive();
   void cut_fragments();
