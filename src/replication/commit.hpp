@@ -1,0 +1,40 @@
+#pragma once
+// A published version: what an update leads to, and from where. These bytes are what a publisher's key signs, so that whoever
+// passes an update on cannot change a bit of it, nor give an old one for new.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/bytes.hpp"
+#include "src/base/checksum.hpp"
+
+namespace sparcl::replication {
+
+struct Commit {
+  std::string model_id;
+  std::uint64_t epoch = 0;  // of the publisher's life: later ones are larger
+  std::uint64_t base_version = 0;
+  std::uint64_t version = 0;
+  bool is_anchor = false;  // carries all bytes; base_version and base_hash are 0
+  Hash128 schema_hash;
+  Hash128 base_hash;
+  Hash128 target_hash;
+  std::uint64_t elements = 0;
+  std::uint64_t changed = 0;
+  std::uint64_t stream_bytes = 0;             // of the update (docs/wire-format.md)
+  std::array<std::byte, 32> stream_digest{};  // SHA-256 of these bytes; zeros in a commit that is not signed
+
+  friend bool operator==(const Commit&, const Commit&) = default;
+};
+
+struct CommitSignature {
+  std::array<std::byte, 32> key{};        // Ed25519, RFC 8032
+  std::array<std::byte, 64> signature{};  // of serialise(commit)
+};
+
+std::vector<std::byte> serialise(const Commit& commit);
+[[nodiscard]] bool read_commit(ByteReader& bytes, Commit& commit);
+
+}  // namespace sparcl::replication

@@ -1,0 +1,251 @@
+#include "src/replication/message.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/replication/fields.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x31505253;  // "SRP1"
+
+std::size_t most_content_bytes(MessageType type) {
+  if (type == MessageType::kChunk) return kChunkHeadBytes + kMaxChunkBytes;
+  if (type == MessageType::kModelReply) return kMaxModelBytes;
+  return type == MessageType::kStatusReply ? kMaxReportBytes : kMaxMessageBytes;
+}
+
+// The fields must be all there is.
+template <class Message, class Read>
+Result<Message> parse(std::span<const std::byte> bytes, const char* what, Read&& read) {
+  ByteReader reader(bytes);
+  Message message;
+  if (read(reader, message) && reader.remaining() == 0) return message;
+  return Status(Code::kCorrupt, fmt::format("{} of {} bytes is none", what, bytes.size()));
+}
+
+void write_name(ByteWriter& out, const UpdateName& name) {
+  out.write(name.base_version);
+  out.write(name.version);
+}
+
+bool read_name(ByteReader& bytes, UpdateName& name) { return bytes.read(name.base_version) && bytes.read(name.version); }
+
+void write_held(ByteWriter& out, const HeldVersion& held) {
+  out.write(held.version);
+  write_hash(out, held.hash);
+}
+
+bool read_held(ByteReader& bytes, HeldVersion& held) { return bytes.read(held.version) && read_hash(bytes, held.hash); }
+
+bool read_code(ByteReader& bytes, Code& code) {
+  std::uint32_t number = 0;
+  if (!bytes.read(number) || !is_code(static_cast<int>(number)) || number == 0) return false;
+  code = static_cast<Code>(number);
+  return true;
+}
+
+}  // namespace
+
+double alive_period_s(double own_silence_s, std::uint32_t other_silence_ms) {
+  constexpr double kPart = 0.2, kLeast = 0.02;  // a message that is late by three periods does no harm
+  return std::max(kPart * std::min(own_silence_s, other_silence_ms * 1e-3), kLeast);
+}
+
+std::array<std::byte, kHeadBytes> serialise(const MessageHead& head) {
+  std::array<std::byte, kHeadBytes> bytes{};
+  store_le(bytes.data(), kMagic);
+  store_le(bytes.data() + 4, static_cast<std::uint32_t>(head.type));
+  store_le(bytes.data() + 8, head.content_bytes);
+  store_le(bytes.data() + 12, head.content_crc);
+  store_le(bytes.data() + 16, crc32c(std::span(bytes).first(16)));
+  return bytes;
+}
+
+Result<MessageHead> parse_head(std::span<const std::byte> bytes) {
+  if (bytes.size() != kHeadBytes || load_le<std::uint32_t>(bytes.data()) != kMagic) {
+    return Status(Code::kCorrupt, "what came is no message of sparcl's replication protocol");
+  }
+  if (load_le<std::uint32_t>(bytes.data() + 16) != crc32c(bytes.first(16))) {
+    return Status(Code::kCorrupt, "the head of a message is damaged (CRC32C)");
+  }
+  const auto type = load_le<std::uint32_t>(bytes.data() + 4);
+  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kModelReply)) {
+    return Status(Code::kCorrupt,
+                  fmt::format("a message of type {}, which protocol version {} does not have", type, kProtocolVersion));
+  }
+  const MessageHead head{static_cast<MessageType>(type), load_le<std::uint32_t>(bytes.data() + 8),
+                         load_le<std::uint32_t>(bytes.data() + 12)};
+  if (head.content_bytes > most_content_bytes(head.type)) {
+    return Status(Code::kCorrupt, fmt::format("a message of type {} claims {} bytes, where at most {} are allowed", type,
+                                              head.content_bytes, most_content_bytes(head.type)));
+  }
+  return head;
+}
+
+std::vector<std::byte> serialise(const Hello& hello) {
+  ByteWriter out;
+  out.write(hello.protocol);
+  write_text(out, hello.model_id);
+  write_hash(out, hello.schema_hash);
+  out.write(hello.wire_version);
+  write_held(out, hello.held);
+  write_held(out, hello.tip);
+  out.write(hello.silence_ms);
+  write_text(out, hello.name);
+  return out.take();
+}
+
+Result<Hello> parse_hello(std::span<const std::byte> bytes) {
+  return parse<Hello>(bytes, "a hello", [](ByteReader& in, Hello& hello) {
+    return in.read(hello.protocol) && read_text(in, hello.model_id) && read_hash(in, hello.schema_hash) &&
+           in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.silence_ms) &&
+           read_text(in, hello.name);
+  });
+}
+
+std::vector<std::byte> serialise(const Welcome& welcome) {
+  ByteWriter out;
+  out.write(welcome.protocol);
+  write_text(out, welcome.model_id);
+  out.write(welcome.epoch);
+  out.write(welcome.newest);
+  out.write(welcome.silence_ms);
+  write_text(out, welcome.name);
+  return out.take();
+}
+
+Result<Welcome> parse_welcome(std::span<const std::byte> bytes) {
+  return parse<Welcome>(bytes, "a welcome", [](ByteReader& in, Welcome& welcome) {
+    return in.read(welcome.protocol) && read_text(in, welcome.model_id) && in.read(welcome.epoch) && in.read(welcome.newest) &&
+           in.read(welcome.silence_ms) && read_text(in, welcome.name);
+  });
+}
+
+std::vector<std::byte> serialise(const Refusal& refusal) {
+  ByteWriter out;
+  out.write(static_cast<std::uint32_t>(refusal.code));
+  write_text(out, refusal.text);
+  return out.take();
+}
+
+Result<Refusal> parse_refusal(std::span<const std::byte> bytes) {
+  return parse<Refusal>(bytes, "a refusal", [](ByteReader& in, Refusal& refusal) {
+    return read_code(in, refusal.code) && read_text(in, refusal.text);
+  });
+}
+
+std::vector<std::byte> serialise(const Offer& offer) {
+  ByteWriter out;
+  out.write_bytes(serialise(offer.commit));
+  write_flag(out, offer.signature.has_value());
+  if (offer.signature) {
+    out.write_bytes(offer.signature->key);
+    out.write_bytes(offer.signature->signature);
+  }
+  return out.take();
+}
+
+Result<Offer> parse_offer(std::span<const std::byte> bytes) {
+  return parse<Offer>(bytes, "an offer", [](ByteReader& in, Offer& offer) {
+    bool is_signed = false;
+    if (!read_commit(in, offer.commit) || !read_flag(in, is_signed)) return false;
+    if (!is_signed) return true;
+    CommitSignature& signature = offer.signature.emplace();
+    return read_array(in, signature.key) && read_array(in, signature.signature);
+  });
+}
+
+std::vector<std::byte> serialise(const Request& request) {
+  ByteWriter out;
+  write_name(out, request.update);
+  out.write(request.first_byte);
+  return out.take();
+}
+
+Result<Request> parse_request(std::span<const std::byte> bytes) {
+  return parse<Request>(bytes, "a request", [](ByteReader& in, Request& request) {
+    return read_name(in, request.update) && in.read(request.first_byte);
+  });
+}
+
+std::array<std::byte, kChunkHeadBytes> serialise(const ChunkHead& chunk) {
+  std::array<std::byte, kChunkHeadBytes> bytes{};
+  store_le(bytes.data(), chunk.version);
+  store_le(bytes.data() + 8, chunk.first_byte);
+  return bytes;
+}
+
+Result<ChunkHead> parse_chunk_head(std::span<const std::byte> bytes) {
+  return parse<ChunkHead>(bytes, "the head of a chunk",
+                          [](ByteReader& in, ChunkHead& chunk) { return in.read(chunk.version) && in.read(chunk.first_byte); });
+}
+
+std::vector<std::byte> serialise(const CommitNote& note) {
+  ByteWriter out;
+  write_name(out, note.update);
+  return out.take();
+}
+
+Result<CommitNote> parse_commit_note(std::span<const std::byte> bytes) {
+  return parse<CommitNote>(bytes, "a commit", [](ByteReader& in, CommitNote& note) { return read_name(in, note.update); });
+}
+
+std::vector<std::byte> serialise(const Ack& ack) {
+  ByteWriter out;
+  out.write(static_cast<std::uint8_t>(ack.stage));
+  write_held(out, ack.held);
+  return out.take();
+}
+
+Result<Ack> parse_ack(std::span<const std::byte> bytes) {
+  return parse<Ack>(bytes, "an acknowledgement", [](ByteReader& in, Ack& ack) {
+    std::uint8_t stage = 0;
+    if (!in.read(stage) || stage < 1 || stage > 2) return false;
+    ack.stage = static_cast<AckStage>(stage);
+    return read_held(in, ack.held);
+  });
+}
+
+std::vector<std::byte> serialise(const Nack& nack) {
+  ByteWriter out;
+  write_name(out, nack.update);
+  out.write(static_cast<std::uint32_t>(nack.code));
+  write_flag(out, nack.wants_anchor);
+  write_text(out, nack.text);
+  return out.take();
+}
+
+Result<Nack> parse_nack(std::span<const std::byte> bytes) {
+  return parse<Nack>(bytes, "a refusal of an update", [](ByteReader& in, Nack& nack) {
+    return read_name(in, nack.update) && read_code(in, nack.code) && read_flag(in, nack.wants_anchor) && read_text(in, nack.text);
+  });
+}
+
+std::vector<std::byte> serialise(const Alive& alive) {
+  ByteWriter out;
+  out.write(alive.version);
+  return out.take();
+}
+
+Result<Alive> parse_alive(std::span<const std::byte> bytes) {
+  return parse<Alive>(bytes, "a sign of life", [](ByteReader& in, Alive& alive) { return in.read(alive.version); });
+}
+
+std::vector<std::byte> serialise(const ModelReply& model) {
+  ByteWriter out;
+  write_text(out, model.model_id);
+  write_blob(out, model.schema);
+  write_blob(out, model.description);
+  return out.take();
+}
+
+Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes) {
+  return parse<ModelReply>(bytes, "the description of a model", [](ByteReader& in, ModelReply& model) {
+    return read_text(in, model.model_id) && read_blob(in, model.schema) && read_blob(in, model.description);
+  });
+}
+
+}  // namespace sparcl::replication

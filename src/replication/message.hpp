@@ -1,0 +1,164 @@
+#pragma once
+// What a publisher and its subscribers say to each other: the layouts of docs/protocol.md. Bytes from the network are hostile.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/checksum.hpp"
+#include "src/base/status.hpp"
+#include "src/replication/commit.hpp"
+
+namespace sparcl::replication {
+
+constexpr std::uint16_t kProtocolVersion = 1;
+constexpr std::size_t kHeadBytes = 20;
+constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;     // of an update, in one message
+constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;    // of a description of a model
+constexpr std::size_t kMaxReportBytes = std::size_t{1} << 20;    // of a status
+constexpr std::size_t kMaxMessageBytes = std::size_t{64} << 10;  // of any other message's content
+constexpr std::size_t kChunkHeadBytes = 16;
+
+enum class MessageType : std::uint8_t {
+  kHello = 1,    // subscriber: who it is, and what it holds
+  kWelcome = 2,  // publisher: who it is
+  kRefusal = 3,  // either: why the connection ends
+  kOffer = 4,    // publisher: an update, before its bytes
+  kRequest = 5,  // subscriber: the offered update, from this byte on
+  kChunk = 6,    // publisher: some of its bytes
+  kCommit = 7,   // publisher: that was all; it may be applied
+  kAck = 8,      // subscriber: a version is staged, or held
+  kNack = 9,     // subscriber: the offered update is of no use to it, and why
+  kAlive = 10,   // either: nothing else to say
+  kBye = 11,     // either: leaves in good order
+  kStatusQuery = 12,
+  kStatusReply = 13,  // JSON
+  kModelQuery = 14,   // anyone, instead of a hello: what is published here?
+  kModelReply = 15,
+};
+
+struct MessageHead {
+  MessageType type = MessageType::kAlive;
+  std::uint32_t content_bytes = 0;
+  std::uint32_t content_crc = 0;
+};
+
+std::array<std::byte, kHeadBytes> serialise(const MessageHead& head);
+// Corrupt: not of this protocol, damaged, or longer than its type may be.
+Result<MessageHead> parse_head(std::span<const std::byte> bytes);
+
+// How often to say something at least, so that neither side counts as silent.
+double alive_period_s(double own_silence_s, std::uint32_t other_silence_ms);
+inline std::uint32_t to_ms(double seconds) { return static_cast<std::uint32_t>(seconds < 4e6 ? seconds * 1e3 : 4e9); }
+
+// What a replica holds: a version number is a label, the hash says which bytes.
+struct HeldVersion {
+  std::uint64_t version = 0;
+  Hash128 hash;
+  friend bool operator==(const HeldVersion&, const HeldVersion&) = default;
+};
+
+struct Hello {
+  std::uint16_t protocol = kProtocolVersion;
+  std::string model_id;
+  Hash128 schema_hash;
+  std::uint32_t wire_version = 0;  // of the updates it can decode (docs/wire-format.md)
+  HeldVersion held;                // its own word: nobody need believe it
+  HeldVersion tip;                 // what it will hold once it has applied what it was sent before
+  std::uint32_t silence_ms = 0;    // after which it gives the other side up; so of a welcome
+  std::string name;                // "host h1, pid 4711"
+};
+
+struct Welcome {
+  std::uint16_t protocol = kProtocolVersion;
+  std::string model_id;
+  std::uint64_t epoch = 0;
+  std::uint64_t newest = 0;
+  std::uint32_t silence_ms = 0;
+  std::string name;
+};
+
+struct Refusal {
+  Code code = Code::kRemoteError;
+  std::string text;
+};
+
+struct Offer {
+  Commit commit;
+  std::optional<CommitSignature> signature;
+};
+
+// Of which update: the version that it leads to, and where it begins.
+struct UpdateName {
+  std::uint64_t base_version = 0;
+  std::uint64_t version = 0;
+  friend bool operator==(const UpdateName&, const UpdateName&) = default;
+};
+
+struct Request {
+  UpdateName update;
+  std::uint64_t first_byte = 0;  // those before it are there already
+};
+
+struct ChunkHead {  // the bytes follow
+  std::uint64_t version = 0;
+  std::uint64_t first_byte = 0;
+};
+
+struct CommitNote {
+  UpdateName update;
+};
+
+enum class AckStage : std::uint8_t { kStaged = 1, kHeld = 2 };
+struct Ack {
+  AckStage stage = AckStage::kStaged;
+  HeldVersion held;
+};
+
+struct Nack {
+  UpdateName update;
+  Code code = Code::kCorrupt;
+  bool wants_anchor = false;
+  std::string text;
+};
+
+struct Alive {
+  std::uint64_t version = 0;  // publisher: the newest; subscriber: the held one
+};
+
+// What is published: for those who have no tensors of their own yet.
+struct ModelReply {
+  std::string model_id;
+  std::vector<std::byte> schema;       // as model::serialise() writes it
+  std::vector<std::byte> description;  // the publisher's user's: how these tensors lie in files; may be empty
+};
+
+std::vector<std::byte> serialise(const Hello& hello);
+std::vector<std::byte> serialise(const Welcome& welcome);
+std::vector<std::byte> serialise(const Refusal& refusal);
+std::vector<std::byte> serialise(const Offer& offer);
+std::vector<std::byte> serialise(const Request& request);
+std::array<std::byte, kChunkHeadBytes> serialise(const ChunkHead& chunk);
+std::vector<std::byte> serialise(const CommitNote& note);
+std::vector<std::byte> serialise(const Ack& ack);
+std::vector<std::byte> serialise(const Nack& nack);
+std::vector<std::byte> serialise(const Alive& alive);
+std::vector<std::byte> serialise(const ModelReply& model);
+
+// Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else.
+Result<Hello> parse_hello(std::span<const std::byte> bytes);
+Result<Welcome> parse_welcome(std::span<const std::byte> bytes);
+Result<Refusal> parse_refusal(std::span<const std::byte> bytes);
+Result<Offer> parse_offer(std::span<const std::byte> bytes);
+Result<Request> parse_request(std::span<const std::byte> bytes);
+Result<ChunkHead> parse_chunk_head(std::span<const std::byte> bytes);
+Result<CommitNote> parse_commit_note(std::span<const std::byte> bytes);
+Result<Ack> parse_ack(std::span<const std::byte> bytes);
+Result<Nack> parse_nack(std::span<const std::byte> bytes);
+Result<Alive> parse_alive(std::span<const std::byte> bytes);
+Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes);
+
+}  // namespace sparcl::replication

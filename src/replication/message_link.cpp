@@ -1,0 +1,154 @@
+#include "src/replication/message_link.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "src/base/checksum.hpp"
+
+namespace sparcl::replication {
+
+short MessageLink::events() const { return static_cast<short>(POLLIN | (out_.empty() ? 0 : POLLOUT)); }
+
+MessageLink::Progress MessageLink::fail(const Moved& step) {
+  const bool in_message = fixed_bytes_ > 0 && !is_read_;
+  why_ = Status(Code::kRemoteError, step.error != 0
+                                        ? fmt::format("the connection failed: {}", error_text(step.error))
+                                        : fmt::format("the connection was closed{}", in_message ? " inside a message" : ""));
+  socket_.close();
+  return Progress::kClosed;
+}
+
+MessageLink::Progress MessageLink::corrupt(Status why) {
+  why_ = std::move(why);
+  socket_.close();
+  return Progress::kCorrupt;
+}
+
+MessageLink::Progress MessageLink::begin_content(const ChunkPlace& place) {
+  if (!has_head_) {
+    Result<MessageHead> head = parse_head(std::span(fixed_).first(kHeadBytes));
+    if (!head.ok()) return corrupt(head.status());
+    head_ = *head;
+    has_head_ = true;
+    has_chunk_ = head_.type != MessageType::kChunk;
+    if (!has_chunk_ && head_.content_bytes <= kChunkHeadBytes) {
+      return corrupt(Status(Code::kCorrupt, fmt::format("a chunk of {} bytes carries nothing", head_.content_bytes)));
+    }
+    if (!has_chunk_) return Progress::kMore;  // its head first
+    content_.resize(head_.content_bytes);     // at most kMaxMessageBytes
+    place_ = content_;
+  } else {
+    has_chunk_ = true;
+    const Result<ChunkHead> chunk = parse_chunk_head(std::span(fixed_).subspan(kHeadBytes));
+    if (!chunk.ok()) return corrupt(chunk.status());
+    chunk_ = *chunk;
+    const std::uint64_t in_piece = chunk_.first_byte % kMaxChunkBytes;
+    if (in_piece + chunk_bytes() > kMaxChunkBytes) {
+      return corrupt(Status(Code::kCorrupt, fmt::format("a chunk of {} bytes at byte {} crosses a multiple of {}", chunk_bytes(),
+                                                        chunk_.first_byte, kMaxChunkBytes)));
+    }
+    place_ = place(chunk_, chunk_bytes());
+    if (place_.empty()) {
+      content_.resize(chunk_bytes());
+      place_ = content_;
+    }
+  }
+  placed_ = 0;
+  return Progress::kMore;
+}
+
+bool MessageLink::content_is_whole() const {
+  const std::uint32_t head_crc = head_.type == MessageType::kChunk ? crc32c(std::span(fixed_).subspan(kHeadBytes)) : 0;
+  return crc32c(place_, head_crc) == head_.content_crc;
+}
+
+MessageLink::Progress MessageLink::receive(const ChunkPlace& place) {
+  if (is_read_) {
+    is_read_ = has_head_ = has_chunk_ = false;
+    fixed_bytes_ = placed_ = 0;
+    place_ = {};
+  }
+  while (true) {
+    const std::size_t fixed = has_head_ && head_.type == MessageType::kChunk ? fixed_.size() : kHeadBytes;
+    const bool in_fixed = fixed_bytes_ < fixed;
+    const std::span<std::byte> wanted =
+        in_fixed ? std::span(fixed_).subspan(fixed_bytes_, fixed - fixed_bytes_) : place_.subspan(placed_);
+    if (!wanted.empty()) {
+      const Moved step = read_some(socket_, wanted);
+      if (step.kind == Moved::Kind::kWouldBlock) return Progress::kMore;
+      if (step.kind == Moved::Kind::kClosed) return fail(step);
+      bytes_received_ += step.bytes;
+      (in_fixed ? fixed_bytes_ : placed_) += step.bytes;
+      if (in_fixed && fixed_bytes_ == fixed) {
+        if (const Progress begun = begin_content(place); begun != Progress::kMore) return begun;
+      }
+    }
+    if (has_head_ && has_chunk_ && placed_ == place_.size()) break;
+  }
+  if (!content_is_whole()) return corrupt(Status(Code::kCorrupt, "a message is damaged (CRC32C)"));
+  is_read_ = true;
+  return Progress::kMessage;
+}
+
+void MessageLink::queue(MessageType type, std::span<const std::byte> content) {
+  const std::array<std::byte, kHeadBytes> head =
+      serialise(MessageHead{type, static_cast<std::uint32_t>(content.size()), crc32c(content)});
+  Outgoing& next = out_.emplace_back();
+  next.head.assign(head.begin(), head.end());
+  next.head.insert(next.head.end(), content.begin(), content.end());
+  queued_bytes_ += next.head.size();
+}
+
+void MessageLink::queue_chunk(const ChunkHead& chunk, Buffer bytes) {
+  const std::array<std::byte, kChunkHeadBytes> chunk_head = serialise(chunk);
+  const std::array<std::byte, kHeadBytes> head = serialise(MessageHead{
+      MessageType::kChunk, static_cast<std::uint32_t>(kChunkHeadBytes + bytes.size()), crc32c(bytes.bytes(), crc32c(chunk_head))});
+  Outgoing& next = out_.emplace_back();
+  next.head.assign(head.begin(), head.end());
+  next.head.insert(next.head.end(), chunk_head.begin(), chunk_head.end());
+  next.bytes = std::move(bytes);
+  queued_bytes_ += next.head.size() + next.bytes.size();
+}
+
+bool MessageLink::flush() {
+  constexpr std::size_t kMostPieces = 16;
+  while (!out_.empty()) {
+    std::array<iovec, kMostPieces> pieces;
+    std::size_t count = 0;
+    std::size_t skip = sent_;
+    const auto add = [&](std::byte* data, std::size_t bytes) {
+      const std::size_t skipped = std::min(skip, bytes);
+      skip -= skipped;
+      if (bytes > skipped) pieces[count++] = {data + skipped, bytes - skipped};
+    };
+    for (auto each = out_.begin(); each != out_.end() && count + 2 <= kMostPieces; ++each) {
+      add(each->head.data(), each->head.size());
+      if (each->bytes.size() > 0) add(each->bytes.data(), each->bytes.size());
+    }
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = count;
+    const ssize_t sent = ::sendmsg(socket_.fd(), &message, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+    if (sent < 0) {
+      (void)fail({Moved::Kind::kClosed, 0, errno});
+      return false;
+    }
+    bytes_sent_ += static_cast<std::uint64_t>(sent);
+    queued_bytes_ -= static_cast<std::size_t>(sent);
+    sent_ += static_cast<std::size_t>(sent);
+    while (!out_.empty() && sent_ >= out_.front().head.size() + out_.front().bytes.size()) {
+      sent_ -= out_.front().head.size() + out_.front().bytes.size();
+      out_.pop_front();
+    }
+  }
+  return true;
+}
+
+}  // namespace sparcl::replication

@@ -1,0 +1,89 @@
+#pragma once
+// Messages over a stream socket that never blocks. The bytes of chunks go straight to where they belong, and leave from where they
+// lie.
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/buffer.hpp"
+#include "src/replication/message.hpp"
+#include "src/transport/socket.hpp"
+
+namespace sparcl::replication {
+
+class MessageLink {
+ public:
+  // kClosed: the other side is gone; kCorrupt: what came is no message, and nothing after it can be read. Both for good.
+  enum class Progress : std::uint8_t { kMessage, kMore, kClosed, kCorrupt };
+  // Where the bytes of a chunk go: `count` bytes, valid until the chunk is there; empty: nobody wants them.
+  using ChunkPlace = std::function<std::span<std::byte>(const ChunkHead& chunk, std::size_t count)>;
+
+  MessageLink() = default;
+  explicit MessageLink(Socket socket) : socket_(std::move(socket)) {}
+
+  bool is_open() const { return socket_.is_open(); }
+  int fd() const { return socket_.fd(); }
+  short events() const;  // for poll()
+  void close() { socket_.close(); }
+  int connect_failure() const { return connect_error(socket_); }  // of start_connect(), once writable
+
+  // Reads on, as far as one message. After kMessage: type() and content(), or chunk() with its bytes at their place.
+  Progress receive(const ChunkPlace& place);
+  MessageType type() const { return head_.type; }
+  std::span<const std::byte> content() const { return content_; }
+  const ChunkHead& chunk() const { return chunk_; }
+  std::size_t chunk_bytes() const { return head_.content_bytes - kChunkHeadBytes; }
+
+  // Queues; nothing is copied of a chunk.
+  void queue(MessageType type, std::span<const std::byte> content);
+  template <class Message>
+  void queue(MessageType type, const Message& message) {
+    queue(type, std::span<const std::byte>(serialise(message)));
+  }
+  void queue_chunk(const ChunkHead& chunk, Buffer bytes);
+  std::size_t queued_bytes() const { return queued_bytes_; }
+  // False: the other side is gone.
+  bool flush();
+
+  const Status& why() const { return why_; }  // kClosed, kCorrupt, or a flush() that failed
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+  std::uint64_t bytes_received() const { return bytes_received_; }
+
+ private:
+  struct Outgoing {
+    std::vector<std::byte> head;  // of the message, and all of a small one
+    Buffer bytes;
+  };
+
+  Progress fail(const Moved& step);
+  Progress corrupt(Status why);
+  Progress begin_content(const ChunkPlace& place);
+  bool content_is_whole() const;
+
+  Socket socket_;
+  Status why_;
+
+  // Of the message that is coming in.
+  std::array<std::byte, kHeadBytes + kChunkHeadBytes> fixed_{};
+  std::size_t fixed_bytes_ = 0;  // of these that are there
+  bool has_head_ = false;
+  bool has_chunk_ = false;
+  MessageHead head_;
+  ChunkHead chunk_;
+  std::vector<std::byte> content_;
+  std::span<std::byte> place_;  // of the rest
+  std::size_t placed_ = 0;      // that is there
+  bool is_read_ = false;        // it was given to the caller
+
+  std::deque<Outgoing> out_;
+  std::size_t sent_ = 0;  // of the first in out_
+  std::size_t queued_bytes_ = 0;
+  std::uint64_t bytes_sent_ = 0;
+  std::uint64_t bytes_received_ = 0;
+};
+
+}  // namespace sparcl::replication

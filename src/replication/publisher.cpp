@@ -1,0 +1,336 @@
+#include "src/replication/publisher.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/base/failpoint.hpp"
+#include "src/base/log.hpp"
+#include "src/codec/staging_sink.hpp"
+#include "src/replication/process_name.hpp"
+#include "src/transport/host_port.hpp"
+#include "src/transport/network_interfaces.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
+constexpr int kBacklog = 256;
+
+// Later lives of a publisher have larger ones.
+std::uint64_t epoch_now() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+}
+
+NetAddress any_address(std::uint16_t port) {
+  NetAddress any;
+  any.port = port;
+  return any;
+}
+
+struct Listening {
+  Socket socket;
+  std::string address;
+};
+
+// Where no host is given, on all interfaces; replicas are then told the best one's address.
+Result<Listening> open_listener(const std::string& text) {
+  const Result<HostPort> where = parse_host_port(text.empty() ? ":0" : text);
+  if (!where.ok()) return where.status();
+  NetAddress bound = any_address(where->port);
+  if (!where->host.empty()) {
+    const Result<std::vector<NetAddress>> found = resolve(*where);
+    if (!found.ok()) return found.status();
+    bound = found->front();
+  }
+  Result<Socket> socket = listen_at(bound, kBacklog);
+  if (!socket.ok()) return socket.status();
+  Result<NetAddress> local = local_address(*socket);
+  if (!local.ok()) return local.status();
+  NetAddress told = *local;
+  if (told.ip == any_address(0).ip) {
+    const Result<std::vector<NetAddress>> own = own_addresses();
+    const auto ipv4 = own.ok() ? std::find_if(own->begin(), own->end(),
+                                              [](const NetAddress& each) { return each.family == NetAddress::Family::kIpv4; })
+                               : std::vector<NetAddress>::const_iterator();
+    told = own.ok() && ipv4 != own->end() ? *ipv4 : loopback_address();
+    told.port = local->port;
+  }
+  return Listening{std::move(*socket), to_text(told)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& state, const PublisherOptions& options) {
+  std::unique_ptr<Publisher> made(new Publisher(state, options));
+  SPARCL_RETURN_IF_ERROR(made->open());
+  return made;
+}
+
+Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options)
+    : state_(state), options_(options), store_({std::max<std::size_t>(options.queue, 1), state.map->byte_count()}) {
+  context_.model_id = options.model_id;
+  context_.schema_hash = state.schema_hash;
+  context_.epoch = epoch_now();
+  context_.model_reply = serialise(ModelReply{options.model_id, {state.schema.begin(), state.schema.end()}, options.description});
+  context_.name = process_name();
+  context_.silence_s = context_.handshake_s = options.silence_s;
+  context_.store = &store_;
+  context_.request_anchor = [this] { anchor_is_wanted_ = true; };
+  context_.status_report = [this] { return status_locked(); };
+}
+
+Status Publisher::open() {
+  if (!options_.key_path.empty()) {
+    Result<SigningKey> key = SigningKey::load(options_.key_path);
+    if (!key.ok()) return key.status();
+    key_ = std::move(*key);
+  }
+  if (context_.model_reply.size() > kMaxModelBytes) {
+    return Status(Code::kUnsupported, fmt::format("the list of tensors takes {} bytes; at most {} can be told to others",
+                                                  context_.model_reply.size(), kMaxModelBytes));
+  }
+  Result<Listening> listening = open_listener(options_.listen);
+  if (!listening.ok()) return listening.status();
+  address_ = listening->address;
+  Result<WakeEvent> wake = WakeEvent::create();
+  if (!wake.ok()) return wake.status();
+  wake_ = std::move(*wake);
+  server_ = std::make_unique<Server>(std::move(listening->socket), context_);
+  return thread_.start("a publisher", [this](const ServiceThread::Stop& stop) { serve(stop); });
+}
+
+Publisher::~Publisher() {
+  if (thread_.stop()) return;
+  (void)server_.release();  // a child of fork(): its parent's connections are not its own to end
+}
+
+void Publisher::serve(const ServiceThread::Stop& stop) {
+  std::vector<pollfd> entries;
+  while (!stop.is_asked()) {
+    double until = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const double now = monotonic_seconds();
+      entries.assign({{stop.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}});
+      server_->add_entries(entries, now);
+      until = anchor_maker_ != nullptr ? now : server_->next_tick(now);
+    }
+    poll_until(entries, until);
+    const std::lock_guard lock(mutex_);
+    const double now = monotonic_seconds();
+    if (entries[1].revents != 0) {
+      wake_.drain();
+      server_->publish(now);
+    }
+    server_->step(std::span(entries).subspan(2), now);
+    move_anchor_on();
+    changed_.notify_all();
+  }
+  const std::lock_guard lock(mutex_);
+  server_->leave();
+}
+
+// One piece of it, then the replicas have their turn.
+void Publisher::move_anchor_on() {
+  if (anchor_maker_ == nullptr) {
+    if (!anchor_is_wanted_ || is_encoding_ || !store_.newest() || !store_.step_by_anchor().needs_anchor) return;
+    Commit commit;
+    commit.model_id = options_.model_id;
+    commit.epoch = context_.epoch;
+    commit.version = store_.newest()->version;
+    commit.schema_hash = state_.schema_hash;
+    anchor_maker_ = std::make_unique<AnchorMaker>(state_, snapshot_.arrays(), std::move(commit), key_.has_value());
+  }
+  const Result<bool> whole = anchor_maker_->step();
+  if (whole.ok() && !*whole) return;
+  Status status = whole.status();
+  if (whole.ok()) {
+    const std::shared_ptr<Update> anchor = anchor_maker_->take();
+    status = seal(*anchor, anchor_maker_->digest());
+    if (status.ok()) store_.keep_anchor(anchor);
+  }
+  if (!status.ok()) log_error("replication: no anchor could be made: {}", status.message());
+  anchor_maker_ = nullptr;
+  anchor_is_wanted_ = false;
+  server_->publish(monotonic_seconds());
+}
+
+Status Publisher::seal(Update& update, StreamDigest& digested) const {
+  if (!key_) return {};
+  digested.advance(update.bytes, update.commit.stream_bytes);
+  Result<std::array<std::byte, 32>> digest = digested.finish();
+  if (!digest.ok()) return digest.status();
+  update.commit.stream_digest = *digest;
+  update.signature = CommitSignature{key_->public_key(), key_->sign(serialise(update.commit))};
+  return {};
+}
+
+// For a replica that has these bytes under another number, or none.
+Result<UpdateRef> Publisher::make_label(const HeldVersion& held) const {
+  auto label = std::make_shared<Update>();
+  Commit& commit = label->commit;
+  commit.model_id = options_.model_id;
+  commit.epoch = context_.epoch;
+  commit.version = held.version;
+  commit.schema_hash = state_.schema_hash;
+  commit.base_hash = commit.target_hash = held.hash;
+  commit.elements = state_.map->element_count();
+  StreamDigest nothing;
+  SPARCL_RETURN_IF_ERROR(seal(*label, nothing));
+  return UpdateRef(std::move(label));
+}
+
+Result<std::shared_ptr<Update>> Publisher::encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
+  auto update = std::make_shared<Update>();
+  const HeldVersion base = *store_.newest();  // publish() alone changes it
+  codec::EncodeOptions options;
+  options.base_version = base.version;
+  options.target_version = version;
+  options.schema_hash = state_.schema_hash;
+  options.with_state_hash = true;
+  options.base_hash = base.hash;
+  options.hints = hints;
+  options.bring_forward = snapshot_.arrays();
+  options.allow_classes = hints.empty();
+  options.workers = hints.empty() ? state_.workers : nullptr;
+  const std::vector<const std::byte*> from(snapshot_.arrays().begin(), snapshot_.arrays().end());
+  const std::vector<const std::byte*> to = state_.readable();
+  codec::StagingSink sink(update->bytes);
+  codec::UpdateEncoder encoder(*state_.map, from, to, options, *state_.kernels);
+  while (!encoder.finished()) {
+    SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, sink));
+    SPARCL_FAILPOINT("publisher.encoding");
+  }
+  Commit& commit = update->commit;
+  commit.model_id = options_.model_id;
+  commit.epoch = context_.epoch;
+  commit.base_version = base.version;
+  commit.version = version;
+  commit.schema_hash = state_.schema_hash;
+  commit.base_hash = base.hash;
+  commit.target_hash = encoder.stats().target_hash;
+  commit.elements = encoder.stats().elements;
+  commit.changed = encoder.stats().changed;
+  commit.stream_bytes = sink.written_bytes();
+  StreamDigest digest;
+  SPARCL_RETURN_IF_ERROR(seal(*update, digest));
+  encoder.keep_forward();
+  return update;
+}
+
+Result<UpdateRef> Publisher::first_version(std::uint64_t version) {
+  SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays));
+  return make_label({version, state_.hash()});
+}
+
+Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
+  const std::lock_guard one(publishing_);
+  const double begin = monotonic_seconds();
+  bool is_first = false;
+  {
+    // The snapshot is what the anchor is made of.
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return anchor_maker_ == nullptr; });
+    is_first = !store_.newest();
+    if (!is_first && version <= store_.newest()->version) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("version {} does not come after version {}, the newest", version, store_.newest()->version));
+    }
+    is_encoding_ = true;
+  }
+  PublishReport report;
+  Status status;
+  std::shared_ptr<Update> delta;
+  UpdateRef label;
+  if (is_first) {
+    Result<UpdateRef> made = first_version(version);
+    status = made.status();
+    if (made.ok()) label = *made;
+  } else {
+    Result<std::shared_ptr<Update>> made = encode(version, hints);
+    status = made.status();
+    if (made.ok()) {
+      delta = *made;
+      Result<UpdateRef> named = make_label(delta->target());
+      status = named.status();
+      if (named.ok()) label = *named;
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    is_encoding_ = false;
+    if (!status.ok()) return status;
+    report.hash = label->commit.target_hash;
+    report.changed = is_first ? label->commit.elements : delta->commit.changed;
+    report.stream_bytes = is_first ? 0 : delta->commit.stream_bytes;
+    if (is_first) store_.begin(std::move(label));
+    if (!is_first) store_.add(std::move(delta), std::move(label));
+  }
+  wake_.wake();
+  report.seconds = monotonic_seconds() - begin;
+  return report;
+}
+
+Publisher::Count Publisher::count_locked(std::uint64_t version) const {
+  Count count;
+  for (const auto& session : server_->sessions()) {
+    if (session->is_stranger() || session->is_over()) continue;
+    ++count.connected;
+    // A number alone says nothing: the bytes must be of this life's versions.
+    const bool is_known = session->held() && session->has_confirmed();
+    if (is_known && session->held()->version >= version) ++count.holding;
+  }
+  return count;
+}
+
+Publisher::Count Publisher::count(std::uint64_t version) const {
+  const std::lock_guard lock(mutex_);
+  return count_locked(version);
+}
+
+Status Publisher::wait(std::uint64_t version, int replicas, double seconds) {
+  std::unique_lock lock(mutex_);
+  const auto enough = [&] { return count_locked(version).holding >= replicas; };
+  const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
+  if (changed_.wait_for(lock, limit, enough)) return {};
+  const Count now = count_locked(version);
+  return Status(Code::kTimeout, fmt::format("{} of {} replicas hold version {} after {:g} s; {} are connected", now.holding,
+                                            replicas, version, seconds, now.connected));
+}
+
+std::string Publisher::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_locked();
+}
+
+std::string Publisher::status_locked() const {
+  nlohmann::ordered_json report;
+  report["publisher"] = context_.name;
+  report["model_id"] = options_.model_id;
+  report["address"] = address_;
+  const std::uint64_t newest = store_.newest() ? store_.newest()->version : 0;
+  report["version"] = newest;
+  report["hash"] = store_.newest() ? to_hex(store_.newest()->hash) : "";
+  report["signed"] = key_.has_value();
+  report["kept_updates"] = store_.updates();
+  report["kept_bytes"] = store_.bytes();
+  report["replicas"] = nlohmann::ordered_json::array();
+  for (const auto& session : server_->sessions()) {
+    if (session->is_stranger() || session->is_over()) continue;
+    const std::uint64_t held = session->held() ? session->held()->version : 0;
+    report["replicas"].push_back({{"name", session->replica()},
+                                  {"version", held},
+                                  {"lag", newest > held ? newest - held : 0},
+                                  {"staged", session->staged_version()},
+                                  {"bytes_sent", session->bytes_sent()},
+                                  {"refused", session->refused()},
+                                  {"state", session->state()}});
+  }
+  return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace sparcl::replication

@@ -1,0 +1,98 @@
+#pragma once
+// Publishes versions of a state to any number of replicas, which come and go. A thread of its own serves them; none of them can
+// hold publish() up.
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "src/model/snapshot.hpp"
+#include "src/replication/anchor_maker.hpp"
+#include "src/replication/replicated_state.hpp"
+#include "src/replication/server.hpp"
+#include "src/replication/signing_key.hpp"
+#include "src/transport/service_thread.hpp"
+
+namespace sparcl::replication {
+
+struct PublisherOptions {
+  std::string listen;                  // "HOST:PORT"; "": any port of all interfaces
+  std::string model_id;                // replicas name the same
+  std::vector<std::byte> description;  // how the tensors lie in files, for those who ask what is published here
+  std::string key_path;                // of an Ed25519 key that signs commits; "": they are not signed
+  std::size_t queue = 64;              // versions kept for replicas that are behind
+  double silence_s = 5;                // after which a replica counts as stopped or cut off
+};
+
+class Publisher {
+ public:
+  static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state, const PublisherOptions& options);
+  // Says goodbye to the replicas, which keep what they hold.
+  ~Publisher();
+  Publisher(const Publisher&) = delete;
+  Publisher& operator=(const Publisher&) = delete;
+
+  // "10.0.0.7:4711", for replicas on other hosts where there is an interface for them.
+  const std::string& address() const { return address_; }
+
+  struct PublishReport {
+    std::uint64_t changed = 0;
+    std::uint64_t stream_bytes = 0;
+    Hash128 hash;
+    double seconds = 0;
+  };
+  // What the arrays hold now becomes `version`, larger than all before. On return they may change again.
+  // hints: what has changed, where the caller knows (codec::EncodeOptions); trusted.
+  Result<PublishReport> publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints = {});
+
+  // Until so many replicas hold `version` or a later one. Timeout says how many do.
+  Status wait(std::uint64_t version, int replicas, double seconds);
+
+  // Replicas connected, and those of them that hold `version` or a later one.
+  struct Count {
+    int connected = 0;
+    int holding = 0;
+  };
+  Count count(std::uint64_t version) const;
+
+  // JSON: each replica's version, lag, bytes, state.
+  std::string status() const;
+
+ private:
+  Publisher(const ReplicatedState& state, const PublisherOptions& options);
+  Status open();
+  void serve(const ServiceThread::Stop& stop);
+  void move_anchor_on();
+  Result<UpdateRef> first_version(std::uint64_t version);
+  Result<std::shared_ptr<Update>> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
+  Status seal(Update& update, StreamDigest& digested) const;  // digested: of as many bytes as the caller has had time for
+  Result<UpdateRef> make_label(const HeldVersion& held) const;
+  Count count_locked(std::uint64_t version) const;
+  std::string status_locked() const;
+
+  ReplicatedState state_;
+  PublisherOptions options_;
+  std::optional<SigningKey> key_;
+  std::string address_;
+  SessionContext context_;
+  WakeEvent wake_;
+
+  std::mutex publishing_;  // one publish() at a time; taken before mutex_
+
+  // Guards all below. The thread holds it but while it waits for the network.
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // what replicas hold, or the anchor is made
+  UpdateStore store_;
+  model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when no anchor is being made of it
+  std::unique_ptr<AnchorMaker> anchor_maker_;
+  bool anchor_is_wanted_ = false;
+  bool is_encoding_ = false;  // publish() is at the snapshot
+  std::unique_ptr<Server> server_;
+
+  ServiceThread thread_;  // last: it ends first
+};
+
+}  // namespace sparcl::replication

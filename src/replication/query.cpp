@@ -1,0 +1,81 @@
+#include "src/replication/query.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include "src/replication/message_link.hpp"
+#include "src/transport/host_port.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+Result<MessageLink> connect_to(const NetAddress& address, double deadline) {
+  Result<Socket> socket = start_connect(address);
+  if (!socket.ok()) return socket.status();
+  pollfd entry{socket->fd(), POLLOUT, 0};
+  if (poll_until(std::span(&entry, 1), deadline) == 0) return Status(Code::kTimeout, "no answer to the connection in time");
+  if (const int error = connect_error(*socket); error != 0) {
+    return Status(Code::kRemoteError, fmt::format("no connection: {}", error_text(error)));
+  }
+  return MessageLink(std::move(*socket));
+}
+
+// Any of its addresses.
+Result<MessageLink> connect_to(const HostPort& where, double deadline) {
+  const Result<std::vector<NetAddress>> found = resolve(where);
+  if (!found.ok()) return found.status();
+  Status status;
+  for (const NetAddress& each : *found) {
+    Result<MessageLink> link = connect_to(each, deadline);
+    if (link.ok()) return link;
+    status = link.status();
+  }
+  return status;
+}
+
+// The content of the answer.
+Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, double deadline) {
+  const auto nowhere = [](const ChunkHead&, std::size_t) { return std::span<std::byte>(); };
+  while (true) {
+    if (!link.flush()) return link.why();
+    switch (link.receive(nowhere)) {
+      case MessageLink::Progress::kMessage:
+        if (link.type() == answer) return std::vector<std::byte>(link.content().begin(), link.content().end());
+        return Status(Code::kCorrupt, fmt::format("the answer is a message of type {}", static_cast<int>(link.type())));
+      case MessageLink::Progress::kMore:
+        break;
+      default:
+        return link.why();
+    }
+    pollfd entry{link.fd(), link.events(), 0};
+    if (poll_until(std::span(&entry, 1), deadline) == 0) return Status(Code::kTimeout, "no answer in time");
+  }
+}
+
+Result<std::vector<std::byte>> ask(const std::string& address, MessageType question, MessageType answer, double timeout_s) {
+  const Result<HostPort> where = parse_host_port(address);
+  if (!where.ok()) return where.status();
+  const double deadline = monotonic_seconds() + timeout_s;
+  const std::string prefix = fmt::format("publisher {}: ", address);
+  Result<MessageLink> link = connect_to(*where, deadline);
+  if (!link.ok()) return link.status().with_prefix(prefix);
+  link->queue(question, std::span<const std::byte>());
+  Result<std::vector<std::byte>> content = hear(*link, answer, deadline);
+  return content.ok() ? content : Result<std::vector<std::byte>>(content.status().with_prefix(prefix));
+}
+
+}  // namespace
+
+Result<std::string> query_status(const std::string& address, double timeout_s) {
+  const Result<std::vector<std::byte>> answer = ask(address, MessageType::kStatusQuery, MessageType::kStatusReply, timeout_s);
+  if (!answer.ok()) return answer.status();
+  return std::string(reinterpret_cast<const char*>(answer->data()), answer->size());
+}
+
+Result<ModelReply> query_model(const std::string& address, double timeout_s) {
+  const Result<std::vector<std::byte>> answer = ask(address, MessageType::kModelQuery, MessageType::kModelReply, timeout_s);
+  if (!answer.ok()) return answer.status();
+  return parse_model_reply(*answer);
+}
+
+}  // namespace sparcl::replication

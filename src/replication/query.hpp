@@ -1,0 +1,14 @@
+#pragma once
+// Short questions to a publisher, by who is no replica of it.
+
+#include <string>
+
+#include "src/replication/message.hpp"
+
+namespace sparcl::replication {
+
+// JSON (docs/protocol.md). Timeout, RemoteError: the address is named.
+Result<std::string> query_status(const std::string& address, double timeout_s);
+Result<ModelReply> query_model(const std::string& address, double timeout_s);
+
+}  // namespace sparcl::replication

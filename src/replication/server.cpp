@@ -1,0 +1,79 @@
+#include "src/replication/server.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "src/base/log.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+constexpr double kTickSeconds = 0.1;
+constexpr double kEvictSeconds = 1;  // a stranger's time where there are too many
+
+}  // namespace
+
+void Server::add_entries(std::vector<pollfd>& entries, double now) const {
+  entries.push_back({now >= accept_from_ ? listener_.fd() : -1, POLLIN, 0});
+  for (const auto& session : sessions_) entries.push_back({session->fd(), session->events(), 0});
+}
+
+void Server::step(std::span<const pollfd> entries, double now) {
+  const std::size_t known = std::min(sessions_.size(), entries.size() - 1);  // accept_all appends
+  for (std::size_t i = 0; i < known; ++i) {
+    if (entries[1 + i].revents != 0) sessions_[i]->step(now);
+  }
+  if (entries[0].revents != 0) accept_all(now);
+  for (const auto& session : sessions_) session->tick(now);
+  std::erase_if(sessions_, [](const auto& session) { return session->is_over(); });
+}
+
+void Server::publish(double now) {
+  for (const auto& session : sessions_) {
+    if (!session->is_stranger() && !session->is_over()) session->step(now);
+  }
+}
+
+double Server::next_tick(double now) const { return now + kTickSeconds; }
+
+void Server::leave() {
+  listener_.close();
+  for (const auto& session : sessions_) session->leave();
+}
+
+void Server::accept_all(double now) {
+  while (make_room(now)) {
+    SocketAddress from;
+    Socket socket(::accept4(listener_.fd(), from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.is_open()) {
+      const int error = errno;
+      if (error == EAGAIN || error == EWOULDBLOCK) return;
+      if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
+        log_warn("replication: no connection can be taken: {}", error_text(error));
+        accept_from_ = now + 0.25;
+        return;
+      }
+      continue;  // the one connection's: it was reset before we took it
+    }
+    send_at_once(socket);
+    const std::optional<NetAddress> address = from_socket_address(from.get());
+    sessions_.push_back(std::make_unique<Session>(std::move(socket), address ? to_text(*address) : "?", context_, now));
+  }
+}
+
+bool Server::make_room(double now) {
+  const auto is_stranger = [](const auto& session) { return session->is_stranger(); };
+  const auto strangers = static_cast<std::size_t>(std::count_if(sessions_.begin(), sessions_.end(), is_stranger));
+  if (strangers < kMostStrangers) return true;
+  const auto oldest = std::find_if(sessions_.begin(), sessions_.end(), is_stranger);  // they are appended as they come
+  if (now - (*oldest)->born() < kEvictSeconds) {
+    accept_from_ = now + 0.1;
+    return false;
+  }
+  (*oldest)->drop(Status(Code::kTimeout, "too many others are waiting"));
+  return true;
+}
+
+}  // namespace sparcl::replication

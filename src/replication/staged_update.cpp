@@ -1,0 +1,71 @@
+#include "src/replication/staged_update.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace sparcl::replication {
+
+std::span<std::byte> StagedUpdate::place(std::size_t count) {
+  const std::uint64_t first = received_bytes_;
+  if (count > commit().stream_bytes - first) return {};
+  update_.bytes.reserve(first + count);
+  return update_.bytes.slice(first, count).bytes();
+}
+
+void StagedUpdate::received(std::size_t count) {
+  received_bytes_ += count;
+  if (update_.signature) digest_.advance(update_.bytes, received_bytes_);
+}
+
+Status StagedUpdate::check_digest() {
+  const Result<std::array<std::byte, 32>> digest = digest_.finish();
+  if (!digest.ok()) return digest.status();
+  if (*digest == commit().stream_digest) return {};
+  return Status(Code::kUnauthorized, "the bytes of the update are not those that were signed (SHA-256)");
+}
+
+Status StagedUpdate::check(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more) {
+  more = false;
+  if (is_checked_) return {};
+  if (commit().stream_bytes == 0) {  // a label
+    if (commit().base_hash != held.hash || commit().target_hash != held.hash) {
+      return Status(Code::kWrongBase, fmt::format("version {} has the state {}, held is {}: an update without bytes leads nowhere",
+                                                  commit().version, to_hex(commit().target_hash), to_hex(held.hash)));
+    }
+    is_checked_ = true;
+    return {};
+  }
+  if (decoder_ == nullptr) {
+    decoder_ = std::make_unique<codec::UpdateDecoder>(*state.map, state.arrays,
+                                                      commit().is_anchor ? codec::Verify::kFull : codec::Verify::kTouched,
+                                                      state.schema_hash, *state.kernels);
+    if (state.array_name) decoder_->set_array_name(state.array_name);
+    if (state.workers != nullptr) decoder_->set_workers(*state.workers);
+    if (!commit().is_anchor) decoder_->track(held.hash);
+  }
+  SPARCL_RETURN_IF_ERROR(decoder_->advance(update_.bytes, received_bytes_, budget_blocks, more));
+  return !more && has_all_bytes() ? finish() : Status();
+}
+
+Status StagedUpdate::finish() {
+  SPARCL_RETURN_IF_ERROR(decoder_->finish(commit().stream_bytes));
+  const std::optional<Hash128> target = decoder_->target_hash();
+  if (!target || *target != commit().target_hash || decoder_->target_version() != commit().version) {
+    return Status(Code::kCorrupt,
+                  fmt::format("the update leads to version {} with the state {}, the commit says version {} with {}",
+                              decoder_->target_version(), target ? to_hex(*target) : "(unknown)", commit().version,
+                              to_hex(commit().target_hash)));
+  }
+  is_checked_ = true;
+  return {};
+}
+
+Status StagedUpdate::apply() {
+  if (decoder_ == nullptr) return {};
+  Status status = decoder_->apply(update_.bytes);
+  decoder_ = nullptr;
+  return status;
+}
+
+}  // namespace sparcl::replication

@@ -1,0 +1,126 @@
+#pragma once
+// A replica: its arrays hold exactly one published version at any time, and are written only inside next(). A thread of its own
+// keeps the connection, takes updates in and checks them meanwhile.
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "src/replication/message_link.hpp"
+#include "src/replication/replicated_state.hpp"
+#include "src/replication/staged_update.hpp"
+#include "src/replication/trusted_keys.hpp"
+#include "src/transport/host_port.hpp"
+#include "src/transport/service_thread.hpp"
+
+namespace sparcl::replication {
+
+struct SubscriberOptions {
+  std::string model_id;    // the publisher's
+  std::string trust_path;  // of public keys; then only what one of them has signed is applied. "": anything that is sound
+  double silence_s = 5;    // after which the publisher counts as stopped or cut off
+  std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
+};
+
+class Subscriber {
+ public:
+  // The publisher need not be there yet: it is looked for until it comes, and again whenever it goes. What the arrays hold may be
+  // anything; where it is a version that the publisher knows, only what has changed since then travels.
+  static Result<std::unique_ptr<Subscriber>> create(const ReplicatedState& state, const std::string& address,
+                                                    const SubscriberOptions& options);
+  ~Subscriber();
+  Subscriber(const Subscriber&) = delete;
+  Subscriber& operator=(const Subscriber&) = delete;
+
+  struct Swap {
+    std::uint64_t version = 0;
+    Hash128 hash;
+    std::uint64_t changed = 0;       // elements
+    std::uint64_t stream_bytes = 0;  // of the updates that led here
+    int updates = 0;
+    bool by_anchor = false;
+    double pause_s = 0;  // in which the arrays were neither the old nor the new version
+  };
+  // The newest version that has come whole: applied when this returns. Timeout: there is none yet; where updates were refused or
+  // the publisher cannot be reached the error is that one.
+  Result<Swap> next(double seconds);
+
+  struct Versions {
+    std::uint64_t held = 0;    // 0: none yet
+    std::uint64_t newest = 0;  // as far as the publisher has said
+  };
+  Versions versions() const;
+
+  // next() goes up to this version and no further; 0: as far as it can.
+  Status pin(std::uint64_t version);
+
+  std::string publisher() const;  // "host h1, pid 4711 (10.0.0.7:4711)"; empty before the first connection
+
+ private:
+  enum class Phase : std::uint8_t { kApart, kConnecting, kGreeting, kReady };
+
+  Subscriber(const ReplicatedState& state, const SubscriberOptions& options);
+  void serve(const ServiceThread::Stop& stop);
+  void step(short events, double now);
+  void tick(double now);
+  void look_for_publisher(double now);
+  void say_hello(double now);
+  void part(Status why, double now);
+  void read(double now);
+  Status handle(double now);
+  Status take_welcome();
+  Status take_offer();
+  Status check_offer(const Offer& offer) const;
+  Status take_chunk();
+  Status take_commit();
+  void refuse(const UpdateName& update, Status why, bool wants_anchor);
+  void check_on();
+  void acknowledge();
+  HeldVersion tip() const;
+  std::span<std::byte> place_of(const ChunkHead& chunk, std::size_t count);
+  bool may_swap() const;
+  Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
+
+  ReplicatedState state_;
+  SubscriberOptions options_;
+  std::optional<TrustedKeys> trusted_;
+  HostPort where_;
+  std::string address_;
+  WakeEvent wake_;
+
+  std::mutex using_;  // one next() at a time; taken before mutex_
+
+  // Guards all below. While is_applying_ is set the arrays and the first of staged_ are next()'s alone, without it.
+  mutable std::mutex mutex_;
+  std::condition_variable came_;
+  HeldVersion held_;
+  bool holds_published_ = false;
+  std::uint64_t epoch_ = 0;  // of what is held
+  std::uint64_t newest_ = 0;
+  std::uint64_t pin_ = 0;
+  std::deque<std::unique_ptr<StagedUpdate>> staged_;  // whole ones, each from the target of the one before
+  std::unique_ptr<StagedUpdate> incoming_;            // from the last of these
+  bool is_requested_ = false;
+  bool is_applying_ = false;
+  bool has_news_ = false;  // to be acknowledged: what is held
+  Status trouble_;         // why nothing comes
+
+  MessageLink link_;
+  Phase phase_ = Phase::kApart;
+  std::string publisher_;
+  double retry_at_ = 0;
+  double retry_s_ = 0;
+  double since_ = 0;  // of the phase
+  double heard_ = 0;
+  double spoke_ = 0;
+  double alive_period_s_ = 1;
+
+  ServiceThread thread_;  // last: it ends first
+};
+
+}  // namespace sparcl::replication

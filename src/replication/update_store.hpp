@@ -1,0 +1,68 @@
+#pragma once
+// The updates that a publisher keeps for replicas that are behind, and which of them brings one on with the fewest bytes.
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "src/base/staging.hpp"
+#include "src/replication/commit.hpp"
+#include "src/replication/message.hpp"
+
+namespace sparcl::replication {
+
+// An update as it travels; never changed once it is shared.
+struct Update {
+  Commit commit;
+  std::optional<CommitSignature> signature;
+  Staging bytes;
+
+  HeldVersion base() const { return {commit.base_version, commit.base_hash}; }
+  HeldVersion target() const { return {commit.version, commit.target_hash}; }
+  UpdateName name() const { return {commit.base_version, commit.version}; }
+};
+using UpdateRef = std::shared_ptr<const Update>;
+
+class UpdateStore {
+ public:
+  struct Limits {
+    std::size_t updates = 64;
+    std::uint64_t bytes = UINT64_MAX;  // of all: a chain that is longer than an anchor is of no use
+  };
+  explicit UpdateStore(const Limits& limits) : limits_(limits) {}
+
+  // The first version: no update leads to it but an anchor. label: empty, of a replica that holds these bytes already.
+  void begin(UpdateRef label);
+  // `delta` leads from the newest version to that of `label`.
+  void add(UpdateRef delta, UpdateRef label);
+  // Of the newest version, when it was made. Dropped again when the chain since then is longer than a new one would be.
+  void keep_anchor(UpdateRef anchor) { anchor_ = std::move(anchor); }
+
+  const std::optional<HeldVersion>& newest() const { return newest_; }
+
+  // The next update on the way from `held` to the newest version: a delta, the label where only the number differs, or an anchor.
+  // needs_anchor: none is kept, and only a new one leads there.
+  struct Step {
+    UpdateRef update;
+    bool needs_anchor = false;
+  };
+  Step step_from(const HeldVersion& held) const;
+  Step step_by_anchor() const;
+
+  std::size_t updates() const { return chain_.size(); }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::uint64_t bytes_since(std::size_t first) const;
+  void trim();
+
+  Limits limits_;
+  std::deque<UpdateRef> chain_;  // each from the target of the one before
+  std::uint64_t bytes_ = 0;
+  std::optional<HeldVersion> newest_;
+  UpdateRef label_;
+  UpdateRef anchor_;
+};
+
+}  // namespace sparcl::replication

@@ -1,0 +1,117 @@
+#include "src/replication/message.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace sparcl::replication {
+namespace {
+
+Commit some_commit() {
+  Commit commit;
+  commit.model_id = "model";
+  commit.epoch = 7;
+  commit.base_version = 3;
+  commit.version = 4;
+  commit.schema_hash = {1, 2};
+  commit.base_hash = {3, 4};
+  commit.target_hash = {5, 6};
+  commit.elements = 1000;
+  commit.changed = 10;
+  commit.stream_bytes = 77;
+  commit.stream_digest.fill(std::byte{9});
+  return commit;
+}
+
+TEST(Message, HeadsComeBack) {
+  const MessageHead head{MessageType::kOffer, 123, 456};
+  const auto bytes = serialise(head);
+  const Result<MessageHead> read = parse_head(bytes);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->type, MessageType::kOffer);
+  EXPECT_EQ(read->content_bytes, 123U);
+  EXPECT_EQ(read->content_crc, 456U);
+}
+
+TEST(Message, EveryFlippedBitOfAHeadIsFound) {
+  auto bytes = serialise(MessageHead{MessageType::kChunk, 5000, 1});
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_FALSE(parse_head(bytes).ok()) << bit;
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+  }
+}
+
+TEST(Message, ClaimsOfManyBytesAreRefused) {
+  for (const MessageType type : {MessageType::kHello, MessageType::kOffer, MessageType::kChunk, MessageType::kStatusReply}) {
+    const Result<MessageHead> read = parse_head(serialise(MessageHead{type, UINT32_MAX, 0}));
+    ASSERT_FALSE(read.ok());
+    EXPECT_EQ(read.status().code(), Code::kCorrupt);
+    EXPECT_NE(read.status().message().find("4294967295"), std::string::npos);
+  }
+}
+
+TEST(Message, OffersComeBackWithAndWithoutASignature) {
+  Offer offer{some_commit(), {}};
+  Result<Offer> read = parse_offer(serialise(offer));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->commit, offer.commit);
+  EXPECT_FALSE(read->signature);
+  offer.signature.emplace().key.fill(std::byte{1});
+  offer.signature->signature.fill(std::byte{2});
+  read = parse_offer(serialise(offer));
+  ASSERT_TRUE(read.ok() && read->signature);
+  EXPECT_EQ(read->signature->key, offer.signature->key);
+  EXPECT_EQ(read->signature->signature, offer.signature->signature);
+}
+
+// Whatever is cut off or put behind: no message, and no read outside it.
+template <class Parse>
+void expect_exact(const std::vector<std::byte>& bytes, Parse&& parse) {
+  ASSERT_TRUE(parse(bytes).ok());
+  for (std::size_t count = 0; count < bytes.size(); ++count) {
+    EXPECT_FALSE(parse(std::vector<std::byte>(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count))).ok()) << count;
+  }
+  std::vector<std::byte> longer = bytes;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(parse(longer).ok());
+}
+
+TEST(Message, PartsOfMessagesAreNone) {
+  expect_exact(serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 9, "host"}),
+               [](const auto& bytes) { return parse_hello(bytes); });
+  expect_exact(serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host"}),
+               [](const auto& bytes) { return parse_welcome(bytes); });
+  expect_exact(serialise(Refusal{Code::kMismatch, "why"}), [](const auto& bytes) { return parse_refusal(bytes); });
+  expect_exact(serialise(Offer{some_commit(), CommitSignature{}}), [](const auto& bytes) { return parse_offer(bytes); });
+  expect_exact(serialise(Request{{1, 2}, 3}), [](const auto& bytes) { return parse_request(bytes); });
+  expect_exact(serialise(CommitNote{{1, 2}}), [](const auto& bytes) { return parse_commit_note(bytes); });
+  expect_exact(serialise(Ack{AckStage::kHeld, {1, {2, 3}}}), [](const auto& bytes) { return parse_ack(bytes); });
+  expect_exact(serialise(Nack{{1, 2}, Code::kWrongBase, true, "why"}), [](const auto& bytes) { return parse_nack(bytes); });
+  expect_exact(serialise(ModelReply{"m", {std::byte{1}, std::byte{2}}, {std::byte{3}}}),
+               [](const auto& bytes) { return parse_model_reply(bytes); });
+  expect_exact(serialise(Alive{1}), [](const auto& bytes) { return parse_alive(bytes); });
+}
+
+TEST(Message, TextsAreCutWhenWritten) {
+  const Result<Refusal> read = parse_refusal(serialise(Refusal{Code::kCorrupt, std::string(100'000, 'x')}));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->text.size(), 4096U);
+}
+
+TEST(Message, NoiseIsNone) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<std::byte> noise(random() % 300);
+    for (std::byte& each : noise) each = std::byte(static_cast<std::uint8_t>(random()));
+    EXPECT_FALSE(parse_head(noise).ok());
+    (void)parse_hello(noise).ok();
+    EXPECT_FALSE(parse_offer(noise).ok());
+    (void)parse_nack(noise).ok();
+    (void)parse_ack(noise).ok();
+  }
+}
+
+}  // namespace
+}  // namespace sparcl::replication

@@ -1,0 +1,126 @@
+#pragma once
+// A small model of two arrays, and raw connections that say what they like.
+
+#include <poll.h>
+
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "src/codec/block_map.hpp"
+#include "src/replication/message_link.hpp"
+#include "src/replication/publisher.hpp"
+#include "src/replication/subscriber.hpp"
+#include "src/transport/host_port.hpp"
+
+namespace sparcl::replication {
+
+class SmallModel {
+ public:
+  explicit SmallModel(std::uint16_t fill = 0, std::uint64_t count = 200'000) : weights_(count, fill), bias_(100, 0.0F) {
+    const codec::ArraySpec arrays[2] = {{DataType::kBfloat16, count}, {DataType::kFloat32, 100}};
+    map_.emplace(arrays);
+    data_ = {reinterpret_cast<std::byte*>(weights_.data()), reinterpret_cast<std::byte*>(bias_.data())};
+  }
+  SmallModel(const SmallModel&) = delete;
+  SmallModel& operator=(const SmallModel&) = delete;
+
+  ReplicatedState view() const {
+    ReplicatedState view;
+    view.map = &*map_;
+    view.schema_hash = {11, 12};
+    view.arrays = data_;
+    view.kernels = &kernels::cpu_kernels();
+    return view;
+  }
+  Hash128 hash() const { return view().hash(); }
+  void step(std::uint64_t seed, int changes = 2000) {
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < changes; ++i) ++weights_[random() % weights_.size()];
+    bias_[random() % bias_.size()] += 1.0F;
+  }
+
+ private:
+  std::vector<std::uint16_t> weights_;
+  std::vector<float> bias_;
+  std::optional<codec::BlockMap> map_;
+  std::vector<std::byte*> data_;
+};
+
+// One end of a connection, driven by a test; every wait ends.
+class RawPeer {
+ public:
+  static constexpr double kPatience = 20;
+
+  explicit RawPeer(Socket socket) : link_(std::move(socket)) {}
+  static RawPeer connect(const std::string& address) {
+    Result<Socket> socket = start_connect(resolve(*parse_host_port(address))->front());
+    RawPeer peer(socket.ok() ? std::move(*socket) : Socket());
+    pollfd entry{peer.link_.fd(), POLLOUT, 0};
+    poll_until(std::span(&entry, 1), monotonic_seconds() + kPatience);
+    return peer;
+  }
+
+  MessageLink& link() { return link_; }
+  void send_bytes(std::span<const std::byte> bytes) {
+    while (!bytes.empty() && link_.is_open()) {
+      const ssize_t sent = ::send(link_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent > 0) bytes = bytes.subspan(static_cast<std::size_t>(sent));
+      if (sent < 0 && errno != EAGAIN && errno != EINTR) return;
+    }
+  }
+  template <class Message>
+  void say(MessageType type, const Message& message) {
+    link_.queue(type, message);
+    (void)link_.flush();
+  }
+
+  // The next message that is no sign of life; nothing if the other side ends the connection, or says nothing for so long.
+  std::optional<MessageType> hear(double seconds = kPatience, const MessageLink::ChunkPlace& place = nowhere) {
+    const double until = monotonic_seconds() + seconds;
+    while (link_.is_open()) {
+      switch (link_.receive(place)) {
+        case MessageLink::Progress::kMessage:
+          if (link_.type() == MessageType::kAlive) continue;
+          return link_.type();
+        case MessageLink::Progress::kMore:
+          break;
+        default:
+          return {};
+      }
+      pollfd entry{link_.fd(), POLLIN, 0};
+      if (poll_until(std::span(&entry, 1), until) == 0) return {};
+    }
+    return {};
+  }
+  // Until the other side has ended the connection.
+  bool is_dropped(double seconds = kPatience) {
+    const double until = monotonic_seconds() + seconds;
+    while (monotonic_seconds() < until && link_.is_open()) (void)hear(until - monotonic_seconds());
+    return !link_.is_open();
+  }
+
+ private:
+  static std::span<std::byte> nowhere(const ChunkHead&, std::size_t) { return {}; }
+  MessageLink link_;
+};
+
+// A port where a test plays the publisher.
+class RawPublisher {
+ public:
+  RawPublisher() : listener_(std::move(*listen_at(loopback_address(), 8))) {}
+  std::string address() const { return to_text(*local_address(listener_)); }
+  // The next subscriber that comes, after its HELLO.
+  RawPeer accept(Hello* hello = nullptr) {
+    pollfd entry{listener_.fd(), POLLIN, 0};
+    poll_until(std::span(&entry, 1), monotonic_seconds() + RawPeer::kPatience);
+    RawPeer peer(Socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+    if (peer.hear() == MessageType::kHello && hello != nullptr) *hello = *parse_hello(peer.link().content());
+    return peer;
+  }
+
+ private:
+  Socket listener_;
+};
+
+}  // namespace sparcl::replication
