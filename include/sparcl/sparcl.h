@@ -91,6 +91,8 @@ typedef struct sparclState* sparclState_t;
 typedef struct sparclMask* sparclMask_t;
 typedef struct sparclFeedback* sparclFeedback_t;
 typedef struct sparclRequest* sparclRequest_t;
+typedef struct sparclPublisher* sparclPublisher_t;
+typedef struct sparclSubscriber* sparclSubscriber_t;
 typedef struct CUstream_st* sparclStream_t; /* a cudaStream_t */
 
 /* 10000 * major + 100 * minor + patch. */
@@ -497,6 +499,75 @@ SPARCL_API sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparcl
 
 /* Blocks until the call is over, returns its result and sets *request to NULL. report may be NULL. A NULL *request is done. */
 SPARCL_API sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* report);
+
+/* ---- replication service ----
+ * One publisher, and replicas that come, go and die, and always hold exactly one published version. No communicator: they meet over TCP
+ * (docs/protocol.md, docs/replication.md), and a replica that is killed, stopped or slow costs nobody anything. Publisher and
+ * subscriber own a thread each; the functions of one handle are called by one thread at a time but where it is said. A state has one
+ * of them at a time, and outlives it. After fork() only the parent may use them. */
+
+typedef struct {
+  size_t size;          /* of this struct: set by SPARCL_PUBLISHER_OPTIONS_INITIALIZER */
+  const char* listen;   /* "HOST:PORT"; NULL: a free port of all interfaces */
+  const char* model_id; /* replicas must name the same; NULL: "" */
+  const char* key_path; /* an Ed25519 key (`sparcl keygen`) that signs what is published; NULL: it is not signed */
+  int queue;            /* versions kept for replicas that are behind, up to the bytes of the model; 0: 64 */
+  int reserved;         /* 0 */
+} sparclPublisherOptions_t;
+#define SPARCL_PUBLISHER_OPTIONS_INITIALIZER \
+  { sizeof(sparclPublisherOptions_t), 0, 0, 0, 0, 0 }
+
+/* Takes a port and serves replicas until it is destroyed. Keeps one copy of the state's bytes. options may be NULL. */
+SPARCL_API sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t state,
+                                                const sparclPublisherOptions_t* options);
+
+/* "10.0.0.7:4711": for replicas, also on other hosts where there is an interface for them (SPARCL_INTERFACE). sparclTruncated where
+ * capacity bytes do not hold it with its end. */
+SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address, size_t capacity);
+
+/* What the tensors hold now becomes `version`: larger than all before, 1 or more. On return the tensors may change. Costs a comparison
+ * with the last version (what sparclStateMark... named, where it was used), and waits for no replica. */
+SPARCL_API sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version);
+
+/* Until `acks` replicas hold `version` or a later one, sparclTimeout after so many seconds. From any thread. */
+SPARCL_API sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version, int acks, double seconds);
+
+/* How many replicas are connected, and how many of them hold `version` or a later one. Either may be NULL. From any thread. */
+SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version, int* connected, int* holding);
+
+SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);
+
+typedef struct {
+  size_t size;            /* of this struct: set by SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER */
+  const char* trust_path; /* public keys; then only what one of them signed is applied. NULL: anything that is sound */
+  int double_buffer;      /* 0; else sparclUnsupported so far */
+  void (*on_swap)(uint64_t version, void* arg); /* inside sparclSubscriberNext, once the tensors hold it; or NULL */
+  void* arg;
+  const char* model_id; /* the publisher's; NULL: "" */
+} sparclSubscriberOptions_t;
+#define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER \
+  { sizeof(sparclSubscriberOptions_t), 0, 0, 0, 0, 0 }
+
+/* Looks for the publisher at "HOST:PORT" until it comes, and again whenever it goes. What the tensors hold may be anything; where it is
+ * a version that the publisher still keeps, only what has changed since then travels. The state's tensors are the publisher's: names,
+ * types, shapes and order. options may be NULL. */
+SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber, sparclState_t state, const char* address,
+                                                 const sparclSubscriberOptions_t* options);
+
+/* The newest version that has come whole and passed every check: the tensors hold it on return. Only here they are written; after an
+ * error they hold what they held. sparclTimeout: none has come within so many seconds. Other errors say why none comes
+ * (sparclRemoteError: the publisher is not there, sparclUnauthorized: what comes is not signed by a trusted key, sparclMismatch: it
+ * is another model): the subscriber goes on trying, so call again. version may be NULL. */
+SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version);
+
+/* held: 0 before the first; newest: as far as the publisher has said. Either may be NULL. From any thread. */
+SPARCL_API sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held, uint64_t* newest);
+
+/* sparclSubscriberNext goes up to this version and no further; 0: as far as it can. A version before the held one:
+ * sparclInvalidUsage. From any thread. */
+SPARCL_API sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version);
+
+SPARCL_API sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber);
 
 #ifdef __cplusplus
 }

@@ -149,26 +149,14 @@ class StateCall final : public Call {
       update_.known_hash = state_->tracked_hash;  // the snapshot's: both came of the same update
       base_.assign(state_->snapshot.arrays().begin(), state_->snapshot.arrays().end());
       update_.snapshot = state_->snapshot.arrays();
-      collect_hints();
+      hints_ = state_->hints();
+      update_.hints = hints_;
       SPARCL_RETURN_IF_ERROR(select(comm));
     } else {
       base_.assign(state_->data.size(), nullptr);  // these ranks have confirmed nothing
     }
     update_.base = base_;
     return Status();
-  }
-
-  // What the caller has marked, and nothing of tensors that do not train.
-  void collect_hints() {
-    static constexpr codec::ChangedHint kNothing{};
-    if (state_->marks.empty() && state_->roles.empty()) return;
-    hints_.resize(state_->schema.size());
-    for (std::size_t i = 0; i < hints_.size(); ++i) {
-      const bool is_marked = i < state_->marks.size() && state_->marks[i].kind != Marks::Kind::kUnknown && !state_->marks[i].mixed;
-      if (is_marked) hints_[i] = &state_->marks[i].hint;
-      if (i < state_->roles.size() && !state_->roles[i].trainable) hints_[i] = &kNothing;
-    }
-    update_.hints = hints_;
   }
 
   Status select(const sparclComm& comm) {

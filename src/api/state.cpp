@@ -63,6 +63,19 @@ void sparclState::freeze() {
   map.emplace(arrays);
 }
 
+std::vector<const sparcl::codec::ChangedHint*> sparclState::hints() const {
+  static constexpr sparcl::codec::ChangedHint kNothing{};
+  std::vector<const sparcl::codec::ChangedHint*> hints;
+  if (marks.empty() && roles.empty()) return hints;
+  hints.resize(schema.size());
+  for (std::size_t i = 0; i < hints.size(); ++i) {
+    const bool is_marked = i < marks.size() && marks[i].kind != Marks::Kind::kUnknown && !marks[i].mixed;
+    if (is_marked) hints[i] = &marks[i].hint;
+    if (i < roles.size() && !roles[i].trainable) hints[i] = &kNothing;
+  }
+  return hints;
+}
+
 sparcl::api::TensorRole& sparclState::role(std::size_t tensor) {
   roles.resize(schema.size());
   return roles[tensor];
@@ -271,6 +284,9 @@ sparclResult_t sparclStateDestroy(sparclState_t state) {
   return guarded([&]() -> Status {
     if (state != nullptr && state->in_flight) {
       return Status(Code::kInvalidUsage, "sparclStateDestroy: a broadcast of this state is in flight: wait for it first");
+    }
+    if (state != nullptr && state->is_attached) {
+      return Status(Code::kInvalidUsage, "sparclStateDestroy: this state has a publisher or a subscriber: destroy that first");
     }
     delete state;
     return Status();

@@ -1,0 +1,35 @@
+#include <fmt/format.h>
+
+#include "src/api/replication_handles.hpp"
+#include "src/base/settings.hpp"
+#include "src/model/text.hpp"
+
+namespace sparcl::api {
+
+Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state) {
+  if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
+  if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight");
+  if (state->is_attached) return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber already");
+  const Result<std::string> bodies = setting_choice("KERNELS");
+  if (!bodies.ok()) return bodies.status();
+  const Result<unsigned> threads = threads_setting();
+  if (!threads.ok()) return threads.status();
+  warn_of_unknown_settings();
+  state->freeze();
+  std::unique_ptr<AttachedState> made(new AttachedState(*state));
+  state->is_attached = true;
+  if (*threads > 1) made->workers_ = std::make_unique<WorkerPool>(*threads);
+  made->view_.map = &*state->map;
+  made->view_.schema_hash = state->schema_hash;
+  made->schema_ = model::serialise(state->schema);
+  made->view_.schema = made->schema_;
+  made->view_.arrays = state->data;
+  made->view_.array_name = [state](std::uint32_t array) { return model::in_quotes(state->schema[array].name); };
+  made->view_.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
+  made->view_.workers = made->workers_.get();
+  return made;
+}
+
+AttachedState::~AttachedState() { state_.is_attached = false; }
+
+}  // namespace sparcl::api

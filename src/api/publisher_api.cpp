@@ -1,0 +1,128 @@
+// The publisher behind the C interface.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "src/api/error.hpp"
+#include "src/api/replication_handles.hpp"
+#include "src/base/settings.hpp"
+
+using sparcl::Code;
+using sparcl::Result;
+using sparcl::Status;
+using sparcl::api::AttachedState;
+using sparcl::api::guarded;
+using sparcl::replication::Publisher;
+using sparcl::replication::PublisherOptions;
+
+namespace {
+
+constexpr int kMostQueued = 1 << 20;
+
+std::string text_or_empty(const char* text) { return text != nullptr ? text : ""; }
+
+Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* given) {
+  sparclPublisherOptions_t all = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
+  if (all.queue < 0 || all.queue > kMostQueued) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.queue = {}: expected 1 to {} versions, or 0 for 64", all.queue, kMostQueued));
+  }
+  const Result<double> silence = sparcl::setting_number("LIVENESS_S");
+  if (!silence.ok()) return silence.status();
+  PublisherOptions options;
+  options.listen = text_or_empty(all.listen);
+  options.model_id = text_or_empty(all.model_id);
+  options.key_path = text_or_empty(all.key_path);
+  if (all.queue > 0) options.queue = static_cast<std::size_t>(all.queue);
+  options.silence_s = *silence;
+  return options;
+}
+
+Status create(sparclPublisher_t* publisher, sparclState_t state, const sparclPublisherOptions_t* given) {
+  if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
+  const Result<PublisherOptions> options = read_publisher_options(given);
+  if (!options.ok()) return options.status();
+  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state);
+  if (!attached.ok()) return attached.status();
+  auto made = std::make_unique<sparclPublisher>();
+  made->attached = std::move(*attached);
+  Result<std::unique_ptr<Publisher>> opened = Publisher::create(made->attached->view(), *options);
+  if (!opened.ok()) return opened.status();
+  made->publisher = std::move(*opened);
+  *publisher = made.release();
+  return {};
+}
+
+Status publish(sparclPublisher_t publisher, std::uint64_t version) {
+  if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
+  sparclState& state = publisher->attached->state();
+  if (version == 0) return Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1");
+  const Result<Publisher::PublishReport> report = publisher->publisher->publish(version, state.hints());
+  if (!report.ok()) return report.status();
+  state.marks.clear();
+  state.version = version;
+  return {};
+}
+
+Status wait(sparclPublisher_t publisher, std::uint64_t version, int acks, double seconds) {
+  if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
+  if (acks < 0) return Status(Code::kInvalidArgument, fmt::format("acks is {}", acks));
+  if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
+  return publisher->publisher->wait(version, acks, seconds);
+}
+
+// As much as fits, and how much there is.
+Status copy_text(const std::string& text, char* into, std::size_t capacity, const char* name) {
+  if (into == nullptr) return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name));
+  if (capacity <= text.size()) {
+    return Status(Code::kTruncated, fmt::format("{} has room for {} bytes, {} are needed", name, capacity, text.size() + 1));
+  }
+  std::memcpy(into, text.c_str(), text.size() + 1);
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t state, const sparclPublisherOptions_t* options) {
+  return guarded([&] { return create(publisher, state, options).with_prefix("sparclPublisherCreate: "); });
+}
+
+sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address, size_t capacity) {
+  return guarded([&] {
+    const Status status = publisher == nullptr ? Status(Code::kInvalidArgument, "publisher is NULL")
+                                               : copy_text(publisher->publisher->address(), address, capacity, "address");
+    return status.with_prefix("sparclPublisherAddress: ");
+  });
+}
+
+sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version) {
+  return guarded([&] { return publish(publisher, version).with_prefix("sparclPublish: "); });
+}
+
+sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version, int acks, double seconds) {
+  return guarded([&] { return wait(publisher, version, acks, seconds).with_prefix("sparclPublisherWait: "); });
+}
+
+sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version, int* connected, int* holding) {
+  return guarded([&]() -> Status {
+    if (publisher == nullptr) return Status(Code::kInvalidArgument, "sparclPublisherCount: publisher is NULL");
+    const Publisher::Count count = publisher->publisher->count(version);
+    if (connected != nullptr) *connected = count.connected;
+    if (holding != nullptr) *holding = count.holding;
+    return {};
+  });
+}
+
+sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher) {
+  return guarded([&]() -> Status {
+    delete publisher;
+    return {};
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,45 @@
+#pragma once
+// What the handles of the replication service own.
+
+#include <memory>
+
+#include "sparcl/sparcl.h"
+#include "src/api/state.hpp"
+#include "src/base/worker_pool.hpp"
+#include "src/replication/publisher.hpp"
+#include "src/replication/replicated_state.hpp"
+#include "src/replication/subscriber.hpp"
+
+namespace sparcl::api {
+
+// A state while it is published or kept: it must not be destroyed, nor changed by another part of the library.
+class AttachedState {
+ public:
+  // InvalidArgument, InvalidUsage: not now.
+  static Result<std::unique_ptr<AttachedState>> attach(sparclState* state);
+  ~AttachedState();
+  AttachedState(const AttachedState&) = delete;
+  AttachedState& operator=(const AttachedState&) = delete;
+
+  sparclState& state() const { return state_; }
+  const replication::ReplicatedState& view() const { return view_; }
+
+ private:
+  explicit AttachedState(sparclState& state) : state_(state) {}
+  sparclState& state_;
+  std::vector<std::byte> schema_;
+  std::unique_ptr<WorkerPool> workers_;  // where there is more than one thread
+  replication::ReplicatedState view_;
+};
+
+}  // namespace sparcl::api
+
+struct sparclPublisher {
+  std::unique_ptr<sparcl::api::AttachedState> attached;
+  std::unique_ptr<sparcl::replication::Publisher> publisher;
+};
+
+struct sparclSubscriber {
+  std::unique_ptr<sparcl::api::AttachedState> attached;
+  std::unique_ptr<sparcl::replication::Subscriber> subscriber;
+};

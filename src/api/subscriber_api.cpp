@@ -1,0 +1,102 @@
+// The subscriber behind the C interface.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+
+#include "src/api/error.hpp"
+#include "src/api/replication_handles.hpp"
+#include "src/base/settings.hpp"
+
+using sparcl::Code;
+using sparcl::Result;
+using sparcl::Status;
+using sparcl::api::AttachedState;
+using sparcl::api::guarded;
+using sparcl::replication::Subscriber;
+using sparcl::replication::SubscriberOptions;
+
+namespace {
+
+Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_t* given) {
+  sparclSubscriberOptions_t all = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
+  if (all.double_buffer != 0) {
+    return Status(Code::kUnsupported,
+                  "options.double_buffer: updates are staged compressed and applied in place; a second buffer is not "
+                  "there yet: set it to 0");
+  }
+  const Result<double> silence = sparcl::setting_number("LIVENESS_S");
+  if (!silence.ok()) return silence.status();
+  SubscriberOptions options;
+  if (all.model_id != nullptr) options.model_id = all.model_id;
+  if (all.trust_path != nullptr) options.trust_path = all.trust_path;
+  options.silence_s = *silence;
+  if (all.on_swap != nullptr) options.on_swap = [swap = all.on_swap, arg = all.arg](std::uint64_t version) { swap(version, arg); };
+  return options;
+}
+
+Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* address, const sparclSubscriberOptions_t* given) {
+  if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
+  if (address == nullptr) return Status(Code::kInvalidArgument, "address is NULL");
+  const Result<SubscriberOptions> options = read_subscriber_options(given);
+  if (!options.ok()) return options.status();
+  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state);
+  if (!attached.ok()) return attached.status();
+  auto made = std::make_unique<sparclSubscriber>();
+  made->attached = std::move(*attached);
+  Result<std::unique_ptr<Subscriber>> opened = Subscriber::create(made->attached->view(), address, *options);
+  if (!opened.ok()) return opened.status();
+  made->subscriber = std::move(*opened);
+  *subscriber = made.release();
+  return {};
+}
+
+Status next(sparclSubscriber_t subscriber, double seconds, std::uint64_t* version) {
+  if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
+  if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
+  const Result<Subscriber::Swap> swap = subscriber->subscriber->next(seconds);
+  if (!swap.ok()) return swap.status();
+  subscriber->attached->state().version = swap->version;
+  if (version != nullptr) *version = swap->version;
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber, sparclState_t state, const char* address,
+                                      const sparclSubscriberOptions_t* options) {
+  return guarded([&] { return create(subscriber, state, address, options).with_prefix("sparclSubscriberCreate: "); });
+}
+
+sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version) {
+  return guarded([&] { return next(subscriber, seconds, version).with_prefix("sparclSubscriberNext: "); });
+}
+
+sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held, uint64_t* newest) {
+  return guarded([&]() -> Status {
+    if (subscriber == nullptr) return Status(Code::kInvalidArgument, "sparclSubscriberVersion: subscriber is NULL");
+    const Subscriber::Versions versions = subscriber->subscriber->versions();
+    if (held != nullptr) *held = versions.held;
+    if (newest != nullptr) *newest = versions.newest;
+    return {};
+  });
+}
+
+sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version) {
+  return guarded([&]() -> Status {
+    if (subscriber == nullptr) return Status(Code::kInvalidArgument, "sparclSubscriberPin: subscriber is NULL");
+    return subscriber->subscriber->pin(version).with_prefix("sparclSubscriberPin: ");
+  });
+}
+
+sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber) {
+  return guarded([&]() -> Status {
+    delete subscriber;
+    return {};
+  });
+}
+
+}  // extern "C"
