@@ -12,6 +12,8 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state)
   if (state->is_attached) return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber already");
   const Result<std::string> bodies = setting_choice("KERNELS");
   if (!bodies.ok()) return bodies.status();
+  const Result<std::string> verify = setting_choice("VERIFY");
+  if (!verify.ok()) return verify.status();
   const Result<unsigned> threads = threads_setting();
   if (!threads.ok()) return threads.status();
   warn_of_unknown_settings();
@@ -26,6 +28,7 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state)
   made->view_.arrays = state->data;
   made->view_.array_name = [state](std::uint32_t array) { return model::in_quotes(state->schema[array].name); };
   made->view_.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
+  made->view_.verify_all = *verify == "full";  // what changes is checked always
   made->view_.workers = made->workers_.get();
   return made;
 }

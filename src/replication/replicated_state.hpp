@@ -25,6 +25,7 @@ struct ReplicatedState {
   std::span<std::byte* const> arrays;
   codec::ArrayName array_name;  // for errors; may be empty
   const kernels::KernelSet* kernels = nullptr;
+  bool verify_all = false;        // a replica hashes all that it holds at each update, not only what changes
   WorkerPool* workers = nullptr;  // shares the work of coding; may be nullptr
 
   std::vector<const std::byte*> readable() const { return {arrays.begin(), arrays.end()}; }

@@ -37,9 +37,9 @@ Status StagedUpdate::check(const ReplicatedState& state, const HeldVersion& held
     return {};
   }
   if (decoder_ == nullptr) {
-    decoder_ = std::make_unique<codec::UpdateDecoder>(*state.map, state.arrays,
-                                                      commit().is_anchor ? codec::Verify::kFull : codec::Verify::kTouched,
-                                                      state.schema_hash, *state.kernels);
+    decoder_ = std::make_unique<codec::UpdateDecoder>(
+        *state.map, state.arrays, commit().is_anchor || state.verify_all ? codec::Verify::kFull : codec::Verify::kTouched,
+        state.schema_hash, *state.kernels);
     if (state.array_name) decoder_->set_array_name(state.array_name);
     if (state.workers != nullptr) decoder_->set_workers(*state.workers);
     if (!commit().is_anchor) decoder_->track(held.hash);
