@@ -9,6 +9,7 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -254,6 +255,99 @@ inline sparclUniqueId unique_id() {
   check(sparclGetUniqueId(&id));
   return id;
 }
+
+// Publishes versions of a state to replicas, from a thread of its own. The state outlives it.
+class Publisher {
+ public:
+  struct Options {
+    std::string listen = {};    // "HOST:PORT"; empty: a free port of all interfaces
+    std::string model_id = {};
+    std::string key_path = {};  // empty: not signed
+    int queue = 0;
+  };
+  explicit Publisher(const State& state) : Publisher(state, Options()) {}
+  Publisher(const State& state, const Options& options) {
+    sparclPublisherOptions_t given = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
+    given.listen = options.listen.empty() ? nullptr : options.listen.c_str();
+    given.model_id = options.model_id.c_str();
+    given.key_path = options.key_path.empty() ? nullptr : options.key_path.c_str();
+    given.queue = options.queue;
+    sparclPublisher_t handle = nullptr;
+    check(sparclPublisherCreate(&handle, state.get(), &given));
+    handle_.reset(handle);
+  }
+
+  std::string address() const {
+    char address[128];
+    check(sparclPublisherAddress(get(), address, sizeof address));
+    return address;
+  }
+  void publish(std::uint64_t version) { check(sparclPublish(get(), version)); }
+  // False: so many do not hold it in time.
+  bool wait(std::uint64_t version, int replicas, double seconds) {
+    const sparclResult_t result = sparclPublisherWait(get(), version, replicas, seconds);
+    if (result != sparclTimeout) check(result);
+    return result == sparclSuccess;
+  }
+  int replicas_holding(std::uint64_t version) const {
+    int holding = 0;
+    check(sparclPublisherCount(get(), version, nullptr, &holding));
+    return holding;
+  }
+  sparclPublisher_t get() const { return handle_.get(); }
+
+ private:
+  std::unique_ptr<sparclPublisher, detail::Destroy<sparclPublisherDestroy>> handle_;
+};
+
+// A replica: the state's tensors hold exactly one published version, and are written in next() alone. The state outlives it.
+class Subscriber {
+ public:
+  struct Options {
+    std::string model_id = {};
+    std::string trust_path = {};                           // empty: signatures are not asked for
+    std::function<void(std::uint64_t version)> on_swap = {};  // inside next(); must not throw
+  };
+  Subscriber(const State& state, const std::string& address) : Subscriber(state, address, Options()) {}
+  Subscriber(const State& state, const std::string& address, Options options)
+      : on_swap_(std::make_unique<std::function<void(std::uint64_t)>>(std::move(options.on_swap))) {
+    sparclSubscriberOptions_t given = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+    given.model_id = options.model_id.c_str();
+    given.trust_path = options.trust_path.empty() ? nullptr : options.trust_path.c_str();
+    if (*on_swap_) {
+      given.on_swap = [](std::uint64_t version, void* arg) { (*static_cast<std::function<void(std::uint64_t)>*>(arg))(version); };
+      given.arg = on_swap_.get();
+    }
+    sparclSubscriber_t handle = nullptr;
+    check(sparclSubscriberCreate(&handle, state.get(), address.c_str(), &given));
+    handle_.reset(handle);
+  }
+
+  // The newest version, which the tensors now hold; nothing if none has come in time.
+  std::optional<std::uint64_t> next(double seconds) {
+    std::uint64_t version = 0;
+    const sparclResult_t result = sparclSubscriberNext(get(), seconds, &version);
+    if (result == sparclTimeout) return {};
+    check(result);
+    return version;
+  }
+  std::uint64_t held() const {
+    std::uint64_t held = 0;
+    check(sparclSubscriberVersion(get(), &held, nullptr));
+    return held;
+  }
+  std::uint64_t newest() const {
+    std::uint64_t newest = 0;
+    check(sparclSubscriberVersion(get(), nullptr, &newest));
+    return newest;
+  }
+  void pin(std::uint64_t version) { check(sparclSubscriberPin(get(), version)); }
+  sparclSubscriber_t get() const { return handle_.get(); }
+
+ private:
+  std::unique_ptr<std::function<void(std::uint64_t)>> on_swap_;
+  std::unique_ptr<sparclSubscriber, detail::Destroy<sparclSubscriberDestroy>> handle_;
+};
 
 class Comm {
  public:

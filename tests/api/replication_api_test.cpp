@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sparcl/sparcl.h"
+#include "sparcl/sparcl.hpp"
 
 namespace {
 
@@ -279,6 +280,30 @@ TEST(Replication, AnotherModelIsRefused) {
     EXPECT_EQ(each->next(1), sparclMismatch) << sparclGetLastError(nullptr);
     EXPECT_EQ(each->model.hash(), before);
   }
+}
+
+TEST(Replication, ByTheCppInterface) {
+  std::vector<float> trained(5000), served(5000);
+  sparcl::State source, copy;
+  source.add("weights", std::span(trained), {5000});
+  copy.add("weights", std::span(served), {5000});
+  sparcl::Publisher publisher(source, {.listen = "127.0.0.1:0"});
+  std::vector<std::uint64_t> swapped;
+  sparcl::Subscriber subscriber(copy, publisher.address(), {.on_swap = [&](std::uint64_t version) { swapped.push_back(version); }});
+  for (std::uint64_t version = 1; version <= 3; ++version) {
+    trained[version] = 1.5F;
+    publisher.publish(version);
+    ASSERT_EQ(subscriber.next(20), version);
+    EXPECT_EQ(trained, served);
+    EXPECT_TRUE(publisher.wait(version, 1, 20));
+  }
+  EXPECT_EQ(swapped, (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_EQ(publisher.replicas_holding(3), 1);
+  EXPECT_EQ(subscriber.held(), 3U);
+  EXPECT_EQ(subscriber.newest(), 3U);
+  EXPECT_FALSE(publisher.wait(4, 1, 0.05));
+  EXPECT_EQ(subscriber.next(0.05), std::nullopt);
+  EXPECT_THROW(sparcl::Subscriber(copy, "nonsense"), sparcl::Error);
 }
 
 TEST(Replication, BadArgumentsAreNamed) {
