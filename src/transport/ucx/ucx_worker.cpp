@@ -18,11 +18,14 @@
 namespace sparcl {
 namespace {
 
-// The most that a process may ask of the kernel for what a socket has received; 0 if that is not known.
+// The most that a process may ask of the kernel for what a TCP socket has received; 0 if that is not known, or where a buffer that
+// Linux lets grow may become far larger: asking stops its growth.
 std::size_t largest_receive_buffer() {
-  std::size_t bytes = 0;
-  std::ifstream("/proc/sys/net/core/rmem_max") >> bytes;
-  return bytes;
+  constexpr std::size_t kFarLarger = 8;  // heuristic
+  std::size_t asked = 0, least = 0, first = 0, grown = 0;
+  std::ifstream("/proc/sys/net/core/rmem_max") >> asked;
+  std::ifstream("/proc/sys/net/ipv4/tcp_rmem") >> least >> first >> grown;
+  return grown / kFarLarger > asked ? 0 : asked;
 }
 
 // Over TCP, peers whose death is to be told are sent large messages through segments, which are copied once more than what UCX 1.13
@@ -30,8 +33,7 @@ std::size_t largest_receive_buffer() {
 // - Segments of 64 KiB, UCX's own, gave 0.55 to 0.7 of the bandwidth of the better peer, these 0.65 to 1. Neither larger ones nor
 //   messages in pieces gave more.
 // - Where the receiver is the slower one, a receive buffer that Linux lets grow overflows under bbr: 0.6 of the bandwidth to 8 MiB.
-// The
-//   one given here does not grow, so it is asked for only where it is large from the start.
+//   The one given here does not grow, so it is asked for only where it is large from the start.
 void prefer_bandwidth_over_tcp(ucp_config_t* config) {
   constexpr std::size_t kLargeBuffer = 4 << 20, kLargestBuffer = 16 << 20;
   // UCX warns of settings of lanes that it does not open.
