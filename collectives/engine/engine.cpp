@@ -168,7 +168,7 @@ void Engine::fail(Status error, int culprit) {
   const std::size_t length = std::min(health_.message().size(), signal.text.size() - 1);
   std::memcpy(signal.text.data(), health_.message().data(), length);
   for (int peer = 0; peer < transport_.size(); ++peer) {
-    if (peer != transport_.rank()) transport_.signal(peer, signal);  // the culprit, too: it may only be late
+    if (peer != transport_.rank()) transport_.signal(peer, signal);  // the culprit, too: it may live
   }
   transport_.flush_signals(kSignalSeconds);
 }

@@ -75,18 +75,18 @@ class Shrink {
       : old_(*comm.transport), timeout_s_(comm.engine.timeout_s()), agreement_(old_, {kAgreementCall, 0}) {}
 
   Result<std::unique_ptr<Transport>> run() {
-    Result<Verdict> verdict = agreement_.agree(true, timeout_s_);
+    Result<Verdict> verdict = agree(true);
     for (std::uint32_t attempt = 0; verdict.ok(); ++attempt) {
       const Verdict begun = *verdict;
       Status own = without_exceptions([&] { return meet(begun, attempt); });
-      verdict = agreement_.agree(own.ok(), timeout_s_);
+      verdict = agree(own.ok());
       if (verdict.ok() && verdict->all_said_yes && verdict->dead == begun.dead) {
         own = without_exceptions([&] {
           Status connected = successor_->connect(timeout_s_);
           SPARCL_FAILPOINT("shrink.connected");
           return connected;
         });
-        verdict = agreement_.agree(own.ok(), timeout_s_);
+        verdict = agree(own.ok());
         if (verdict.ok() && verdict->all_said_yes && verdict->dead == begun.dead) return std::move(successor_);
       }
       successor_.reset();
@@ -98,6 +98,15 @@ class Shrink {
   }
 
  private:
+  // Who is left out and lives hears of it from each: it must never take this rank's end for that of all who go on.
+  Result<Verdict> agree(bool yes) {
+    Result<Verdict> verdict = agreement_.agree(yes, timeout_s_);
+    for (int rank = 0; verdict.ok() && rank < old_.size(); ++rank) {
+      if (verdict->dead[static_cast<std::size_t>(rank)]) old_.go_on_without(rank);
+    }
+    return verdict;
+  }
+
   Status meet(const Verdict& verdict, std::uint32_t attempt) {
     const std::vector<int> ranks = living(verdict);
     bool has_told = false;
@@ -121,7 +130,8 @@ class Shrink {
   // Who does not answer may live, and go on with others: never both. The larger part may; of two alike that of the lowest rank.
   Status check_others(const Verdict& verdict, std::span<const int> ranks) const {
     constexpr double kSeconds = 5;  // in which the end of a process becomes known
-    const double until = old_.now() + std::min(kSeconds, timeout_s_);
+    // Who knows already waits for the others in the gather.
+    const double until = old_.now() + std::min(kSeconds, timeout_s_ / 4);
     std::vector<sparcl::OperationRef> completed;
     for (std::uint64_t turns = 0;; ++turns) {
       std::vector<int> may_go_on;

@@ -3,7 +3,8 @@
 //
 // - Messages on one channel between two ranks match in the order in which they are posted; channels are independent.
 //   So a stream socket is a transport, too.
-// - Nothing blocks. send() and receive() post an operation, progress() moves it on, and it is over once done().
+// - Nothing blocks. send() and receive() post an operation, progress() moves it on, and it is over once done(). One exception:
+//   a body that learns of a peer's end may wait for the word who was the first, for a third of a second, once in its life.
 // - The network sees library memory only: an operation holds its Buffer until the network has let go of it, also after a
 //   cancel, a failure, or the end of the call that posted it.
 // - The clock is the transport's: under a simulator time is not ours.
@@ -112,7 +113,8 @@ class Transport {
   // Monotonic seconds.
   virtual double now() = 0;
 
-  // Best effort, never blocks, at most once or twice in a comm's life.
+  // Best effort, never blocks, at most once or twice in a comm's life. What names a culprit that this body has lost reaches
+  // that one, if it lives, through those that get it and have not.
   virtual void signal(int peer, const Signal& signal) = 0;
   // The caller may not come back for long: moves signals on until they are sent, for so many seconds at most.
   virtual void flush_signals(double /*seconds*/) {}
@@ -126,6 +128,10 @@ class Transport {
   // this rank for dead. Asked again and again, it becomes known.
   enum class PeerEnd { kUnknown, kMayGoOn, kSure };
   virtual PeerEnd end_of(int /*peer*/) { return PeerEnd::kUnknown; }
+
+  // The others go on without this peer, of which they do not know that it has ended: it is told so, and never that this
+  // rank leaves.
+  virtual void go_on_without(int /*peer*/) {}
 
   // Where has_successors: a new transport of this kind and with these options, for the ranks that meet in `gather`.
   virtual Result<std::unique_ptr<Transport>> make_successor(int /*rank*/, const OutOfBandGather& /*gather*/) {

@@ -163,6 +163,27 @@ void Check::one_part_went_on(int outcast) {
   if (!is_outcasts) survivors_went_on(outcast);
 }
 
+int Check::at_most_one_part_went_on() {
+  std::set<int> new_ranks;
+  int most_ranks = 0;
+  for (int rank = 0; rank < party_.plan().ranks; ++rank) {
+    const RankStory story = party_.story(rank);
+    got_error(rank);
+    if (story.error() == nullptr) continue;
+    ++tally.errors;
+    EXPECT_EQ(story.error()->code, sparclRemoteError) << "rank " << rank << ": " << story.error()->error;
+    EXPECT_EQ(story.shrinks.size(), 1U) << "rank " << rank;
+    if (story.shrinks.empty()) continue;
+    const ShrinkRecord& shrink = story.shrinks.front();
+    EXPECT_THAT(shrink.code, AnyOf(sparclSuccess, sparclRemoteError)) << "rank " << rank << ": " << shrink.error;
+    if (shrink.code != sparclSuccess) continue;
+    EXPECT_TRUE(new_ranks.insert(shrink.rank).second) << "two parts went on: two are rank " << shrink.rank;
+    most_ranks = std::max(most_ranks, shrink.ranks);
+  }
+  EXPECT_EQ(static_cast<int>(new_ranks.size()), most_ranks) << "two parts went on, or less than one";
+  return most_ranks;
+}
+
 void Check::check_init_error(int rank, const RankStory& story, int culprit, double until_s) {
   EXPECT_TRUE(poisons(story.init_code)) << "rank " << rank << ": code " << story.init_code;
   EXPECT_LT(story.met_at_s, until_s) << "rank " << rank;

@@ -2,7 +2,7 @@
 // Prints one JSON line an event. Environment, all with the prefix SPARCL_TEST_, besides that of the meeting:
 //   SERIES (the seed), STEPS
 //   ACT   "what:step", what this rank does otherwise: operation, count, datatype, root (instead of the step's), abort, destroy,
-//   exit; late: it comes half a second after the others; stop: it sleeps until it is told to go on
+//   exit; late: it comes half a second after the others; stop: it sleeps until it is told to go on; hold: it computes until SIGUSR2
 //   SHRINK  "yes": after an error it goes on, by another series, with the ranks that live
 //   EXITS   "yes": after an error it ends at once, and leaves its communicator as it is
 // Exit codes: 0 all that was held was wholly old or new; 3 not; 2 wrong usage.
@@ -66,6 +66,9 @@ class RankProgram {
     const std::string act = variable("ACT", "");
     if (const std::size_t colon = act.find(':'); colon != std::string::npos)
       act_ = {act.substr(0, colon), std::atoi(act.c_str() + colon + 1)};
+    sigemptyset(&go_on_);
+    sigaddset(&go_on_, SIGUSR2);
+    if (act_.what == "hold") sigprocmask(SIG_BLOCK, &go_on_, nullptr);
   }
 
   int run() {
@@ -188,6 +191,7 @@ class RankProgram {
     if (act_.is_at(number, "exit")) std::_Exit(0);
     if (act_.is_at(number, "late")) ::usleep(500'000);
     if (act_.is_at(number, "stop")) ::raise(SIGSTOP);
+    if (int taken = 0; act_.is_at(number, "hold")) sigwait(&go_on_, &taken);
     if (act_.is_at(number, "destroy")) return over_ = true;
     if (!act_.is_at(number, "abort")) return false;
     const sparclResult_t result = sparclCommAbort(comm_);
@@ -254,6 +258,7 @@ class RankProgram {
   bool shrinks_, exits_;
   int epoch_ = 0;  // how often it has shrunk
   Act act_;
+  sigset_t go_on_;
   Residuals residuals_;
   std::optional<Holdings> held_;
   std::vector<std::unique_ptr<Flight>> flights_;  // of the last steps: their buffers outlive the communicator

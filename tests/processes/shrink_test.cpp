@@ -158,6 +158,39 @@ TEST_P(Shrink, AfterAStop) {
   });
 }
 
+// One rank alone waits for another that is stopped, and gives it up; it goes on, and only then the rest come to the call, to whom
+// both answer. Each has its error without waiting for a time-out, and one part goes on at most.
+TEST_P(Shrink, AfterAStopThatOneSaw) {
+  int shrunk = 0;
+  run_seeds("Shrink.AfterAStopThatOneSaw", 2, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0x5416));
+    PartyPlan plan = plan_of(seed);
+    plan.ranks = static_cast<int>(3 + seed % 3);
+    plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", by_tier(1.0, 2.0));
+    const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
+    const int witness = (victim + 1) % plan.ranks;  // calls begin with a word of each rank to the next
+    const std::uint64_t at = random.below(static_cast<std::uint64_t>(plan.steps));
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+      if (rank != witness) plan.acts[rank] = fmt::format("{}:{}", rank == victim ? "stop" : "hold", at);
+    }
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    ProcessParty& processes = party.processes();
+    EXPECT_TRUE(processes.run_until([&] { return party.story(witness).error() != nullptr; }, 30)) << "a hang";
+    processes.signal(victim, SIGCONT);
+    (void)processes.run_until([] { return false; }, processes.now_s() + 0.5 * random.unit());
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+      if (rank != witness && rank != victim) processes.signal(rank, SIGUSR2);
+    }
+    Check check(party);
+    check.finish();
+    shrunk += check.at_most_one_part_went_on();
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+  if (std::getenv("SPARCL_TEST_SEED") != nullptr || testing::Test::HasFailure() || tally.parties == 0) return;
+  EXPECT_GT(shrunk, 0) << "nobody shrank";
+}
+
 // Nobody is dead: the one who gave up goes on with the others.
 TEST_P(Shrink, AfterAnAbort) {
   run_seeds("Shrink.AfterAnAbort", 2, [&](std::uint64_t seed) {

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <functional>
 #include <thread>
 
 #include "src/base/sha256.hpp"
@@ -268,6 +269,66 @@ TEST(Heartbeat, TheGivenUpAreTold) {
   EXPECT_EQ(answers[0].kind, BeatKind::kOut);
 }
 
+bool is_sure(const Heartbeat& heartbeat, int rank) {
+  for (const Heartbeat::Obituary& each : heartbeat.obituaries()) {
+    if (each.rank == rank) return each.is_sure;
+  }
+  ADD_FAILURE() << "nothing is known of rank " << rank;
+  return false;
+}
+
+bool comes_true(const std::function<bool()>& what) {
+  for (const double until = monotonic_seconds() + kLong; monotonic_seconds() < until; nap()) {
+    if (what()) return true;
+  }
+  return false;
+}
+
+// Without asking, and again when it asks; also after the end of what the two had in common. Others hear a goodbye.
+TEST(Heartbeat, WhoIsLeftOutIsToldSo) {
+  Ranks ranks(3);
+  const Stranger stranger(ranks);  // as rank 1
+  ranks.start();
+  EXPECT_TRUE(hear(*ranks.heartbeats[0], {1, 2}));
+  ranks.heartbeats[0]->go_on_without(1);
+  EXPECT_TRUE(comes_true([&] { return ranks.heartbeats[1]->deaths() == 1; }));
+  EXPECT_THAT(ranks.heartbeats[1]->dead(0)->message(), HasSubstr("has given rank 1 up"));
+  EXPECT_FALSE(is_sure(*ranks.heartbeats[1], 0));
+  ranks.heartbeats[0]->retire();
+  EXPECT_THAT(first_death(*ranks.heartbeats[2], {0}), HasSubstr("has left the communicator"));
+  EXPECT_TRUE(is_sure(*ranks.heartbeats[2], 0));
+  const std::vector<Beat> answers = stranger.answers();
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(answers[0].kind, BeatKind::kOut);
+}
+
+// No goodbye, and the word that it goes on, although its port was found closed before.
+TEST(Heartbeat, WhoGoesOnElsewhereHasNotEnded) {
+  Ranks ranks(2);
+  const Stranger stranger(ranks);
+  ranks.start();
+  EXPECT_TRUE(hear(*ranks.heartbeats[0], {1}));
+  ranks.heartbeats[1].reset();
+  EXPECT_THAT(first_death(*ranks.heartbeats[0], {1}), HasSubstr("its port is closed"));
+  EXPECT_TRUE(is_sure(*ranks.heartbeats[0], 1));
+  Beat word = stranger.good;
+  word.kind = BeatKind::kGoesOn;
+  stranger.send(word);
+  EXPECT_TRUE(comes_true([&] { return !is_sure(*ranks.heartbeats[0], 1); }));
+}
+
+TEST(Heartbeat, APeerThatNeverAnsweredMakesNoOthersEndDoubtful) {
+  HeartbeatOptions options = without_kernel();
+  options.silence_s = 3;
+  Ranks ranks(3, options);
+  for (const int rank : {0, 1}) EXPECT_TRUE(ranks.heartbeats[static_cast<std::size_t>(rank)]->start(rank, ranks.cards).ok());
+  EXPECT_TRUE(hear(*ranks.heartbeats[0], {1}));
+  EXPECT_EQ(first_death(*ranks.heartbeats[0], {1, 2}, 0.7 * options.silence_s), "");
+  ranks.heartbeats[1].reset();
+  EXPECT_THAT(first_death(*ranks.heartbeats[0], {1}), MatchesRegex("rank 1 .*: its port is closed"));
+  EXPECT_TRUE(is_sure(*ranks.heartbeats[0], 1));
+}
+
 TEST(Heartbeat, OptionsComeFromSettings) {
   unsetenv("SPARCL_HEARTBEAT");
   Result<std::optional<HeartbeatOptions>> options = heartbeat_options();
@@ -391,7 +452,7 @@ TEST(HeartbeatProcesses, AStoppedPeerIsGivenUpAndLearnsIt) {
       EXPECT_THAT(line, HasSubstr("s: it is stopped, or cut off"));
     }
   }
-  EXPECT_THAT(party[2].text(), HasSubstr("has given this rank up"));
+  EXPECT_THAT(party[2].text(), HasSubstr("has given rank 2 up"));
 }
 
 }  // namespace

@@ -75,6 +75,10 @@ std::vector<Heartbeat::Obituary> Heartbeat::obituaries() const { return loop_->o
 bool Heartbeat::has_answered(int peer) const { return loop_->has_answered(peer); }
 std::string Heartbeat::describe(int peer) const { return loop_->describe(peer); }
 
+void Heartbeat::give_up(int peer) { loop_->give_up(peer); }
+void Heartbeat::go_on_without(int peer) { loop_->go_on_without(peer); }
+void Heartbeat::retire() { loop_->retire(); }
+
 void Heartbeat::leave() {
   if (loop_->stop() && loop_->is_own_process()) loop_->say_goodbye();
 }

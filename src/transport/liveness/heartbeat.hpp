@@ -75,7 +75,14 @@ class Heartbeat {
   // "host h, pid 4711"; empty where its card was.
   std::string describe(int peer) const;
 
-  // Ends the thread, and tells the peers that this rank leaves in good order.
+  // This rank has given `peer` up, for whatever reason: who asks is told. Any thread.
+  void give_up(int peer);
+  // The same, and the others go on without it: it is told so, now and at the end, and never that this rank leaves. Any thread.
+  void go_on_without(int peer);
+
+  // Tells the peers that this rank leaves in good order. Those without which it goes on are answered further.
+  void retire();
+  // The same, and ends the thread.
   void leave();
 
  private:

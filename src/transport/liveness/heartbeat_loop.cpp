@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "src/base/keyed_hash.hpp"
@@ -88,6 +90,29 @@ void Heartbeat::Loop::watch(int peer) {
   if (asleep_.load(std::memory_order_seq_cst)) wake_.wake();
 }
 
+void Heartbeat::Loop::give_up(int peer) {
+  if (has_peer(peer)) peers_[static_cast<std::size_t>(peer)].is_given_up.store(true, std::memory_order_release);
+}
+
+void Heartbeat::Loop::go_on_without(int peer) {
+  if (!has_peer(peer)) return;
+  give_up(peer);
+  peers_[static_cast<std::size_t>(peer)].is_left_out.store(true, std::memory_order_release);
+  wishes_.store(true, std::memory_order_seq_cst);
+  wake_.wake();
+}
+
+// The goodbyes are out before this returns: the process may end at once.
+void Heartbeat::Loop::retire() {
+  constexpr double kSeconds = 1;  // the thread needs a core for microseconds
+  retires_.store(true, std::memory_order_seq_cst);
+  wishes_.store(true, std::memory_order_seq_cst);
+  wake_.wake();
+  const double until = monotonic_seconds() + kSeconds;
+  while (!has_retired_.load(std::memory_order_acquire) && monotonic_seconds() < until)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
+
 std::optional<Status> Heartbeat::Loop::dead(int peer) const {
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(obituaries_.begin(), obituaries_.end(), [&](const Obituary& each) { return each.rank == peer; });
@@ -135,16 +160,20 @@ void Heartbeat::Loop::bury(std::size_t rank, const std::string& how, End end) {
     const std::lock_guard lock(mutex_);
     obituaries_.push_back({static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer), end != End::kGuessed});
   }
+  died_.wake();  // first: whoever sees the new number and clears the event clears this, too
   deaths_.fetch_add(1, std::memory_order_release);
-  died_.wake();
 }
 
 // Its end is seen; but before that it may have given this rank up, as this process was stopped, or its network cut.
 std::string Heartbeat::Loop::why_it_may_have_gone_on(const Peer& peer) const {
-  if (peer.last_before) return fmt::format(", or has gone on without this rank, whose process did not run for {:.1f} s", absent_s_);
+  if (peer.last_before)
+    return fmt::format(", or has gone on without rank {}, whose process did not run for {:.1f} s", rank_, absent_s_);
   for (std::size_t i = 0; i < count_; ++i) {
-    if (peers_[i].may_have_gone_on || peers_[i].pulse.silent_s() >= options_.silence_s / 2)
-      return fmt::format(" (rank {} had not answered for long: those that ended may have gone on without this one before)", i);
+    const PeerPulse& pulse = peers_[i].pulse;
+    // Who never answered is as silent as ever.
+    if (peers_[i].may_have_gone_on || (pulse.has_answered() && pulse.silent_s() >= options_.silence_s / 2))
+      return fmt::format(" (rank {} had not answered for long: those that ended may have gone on without rank {} before)", i,
+                         rank_);
   }
   return "";
 }
@@ -156,6 +185,27 @@ void Heartbeat::Loop::bury_those_told_before(std::size_t rank) {
     if (told == rank) return;
     if (has_peer(static_cast<int>(told)) && peers_[told].left_at < 0) bury(told, kHasEnded, End::kSeen);
   }
+}
+
+// Also one that was thought to have ended: it had closed its port, or its word comes late.
+void Heartbeat::Loop::bury_who_gave_up(std::size_t rank) {
+  constexpr const char* kWhy = "was its process stopped (a signal, a debugger, a suspended machine), or its network cut?";
+  bury(rank, fmt::format("has given rank {} up, which had not answered for long: {}", rank_, kWhy), End::kGuessed);
+  peers_[rank].may_have_gone_on = true;
+  const std::lock_guard lock(mutex_);
+  for (Obituary& each : obituaries_) each.is_sure = each.is_sure && each.rank != static_cast<int>(rank);
+}
+
+// What other threads want of this one.
+void Heartbeat::Loop::take_wishes() {
+  if (!wishes_.exchange(false, std::memory_order_seq_cst)) return;
+  for (std::size_t i = 0; i < count_; ++i) {
+    Peer& peer = peers_[i];
+    if (peer.is_left_out.load(std::memory_order_acquire) && !std::exchange(peer.is_told, true)) tell_left_out(i);
+  }
+  if (!retires_.load(std::memory_order_seq_cst) || has_retired_.load(std::memory_order_relaxed)) return;
+  say_goodbye();
+  has_retired_.store(true, std::memory_order_release);
 }
 
 void Heartbeat::Loop::run(const ServiceThread::Stop& stop) {
@@ -171,9 +221,14 @@ void Heartbeat::Loop::run(const ServiceThread::Stop& stop) {
 
     const double now = monotonic_seconds();
     look_for_absence(now);
+    take_wishes();
     receive_all(now);
     take_refusals(now);
     for (const std::size_t rank : ended) take_end(rank);
+    if (has_retired_.load(std::memory_order_relaxed)) {
+      watch_news_.store(is_busy = false, std::memory_order_seq_cst);
+      continue;
+    }
     is_busy |= greeted_ < count_;
     if (now < next_tick || !(is_busy || watch_news_.load(std::memory_order_seq_cst))) continue;
     next_tick = now + options_.period_s;
@@ -236,7 +291,8 @@ void Heartbeat::Loop::take(const Beat& beat, const NetAddress& from, double now)
   Peer& peer = peers_[beat.from];
   switch (beat.kind) {
     case BeatKind::kPing:
-      return answer(beat, peer.is_dead ? BeatKind::kOut : BeatKind::kPong, from);
+      if (peer.is_dead || peer.is_given_up.load(std::memory_order_acquire)) return answer(beat, BeatKind::kOut, from);
+      return answer(beat, has_retired_.load(std::memory_order_relaxed) ? BeatKind::kBye : BeatKind::kPong, from);
     case BeatKind::kPong:
       if (!peer.pulse.pong(beat.sequence, beat.path)) return;
       if (peer.last_before && beat.sequence - *peer.last_before - 1 < peer.pulse.last_ping() - *peer.last_before)
@@ -252,11 +308,10 @@ void Heartbeat::Loop::take(const Beat& beat, const NetAddress& from, double now)
       if (beat.sequence < count_ && told_ended_.size() < count_) told_ended_.push_back(beat.sequence);
       return;
     case BeatKind::kOut:
-      if (!peer.pulse.expects(beat.sequence)) return;
-      return bury(beat.from,
-                  "has given this rank up, which had not answered it for long: was this process stopped (a signal, a debugger, "
-                  "a suspended machine)?",
-                  End::kGuessed);
+      if (peer.pulse.expects(beat.sequence)) bury_who_gave_up(beat.from);
+      return;
+    case BeatKind::kGoesOn:
+      return bury_who_gave_up(beat.from);
   }
 }
 
@@ -302,7 +357,9 @@ void Heartbeat::Loop::ping(std::size_t rank, double now) {
 // Whether there is more to do a period later.
 bool Heartbeat::Loop::tick(double now) {
   bool is_busy = false;
-  const std::size_t greet_until = std::min(count_, greeted_ + static_cast<std::size_t>(std::max(options_.greetings, 1)));
+  const std::size_t greet_from = greeted_;
+  const std::size_t greet_until = std::min(count_, greet_from + static_cast<std::size_t>(std::max(options_.greetings, 1)));
+  greeted_ = greet_until;  // before the looks, which may begin anew
   for (std::size_t i = 0; i < count_; ++i) {
     Peer& peer = peers_[i];
     if (peer.is_dead || !peer.pulse.can_be_pinged()) continue;
@@ -312,10 +369,9 @@ bool Heartbeat::Loop::tick(double now) {
     } else {
       peer.last_pass = -1;
       peer.pulse.forget_silence();
-      if (i >= greeted_ && i < greet_until) ping(i, now);
+      if (i >= greet_from && i < greet_until) ping(i, now);
     }
   }
-  greeted_ = greet_until;
   return is_busy || greeted_ < count_;
 }
 
@@ -346,7 +402,25 @@ void Heartbeat::Loop::look_at(std::size_t rank, double now) {
   if (now - peer.last_ping >= 0.9 * options_.period_s) ping(rank, now);
 }
 
-void Heartbeat::Loop::say_goodbye() { tell_all(BeatKind::kBye, 0); }
+// Who is left out hears that again: a goodbye would say that nobody goes on here.
+void Heartbeat::Loop::say_goodbye() const {
+  tell_all(BeatKind::kBye, 0);
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (peers_[i].is_left_out.load(std::memory_order_acquire)) tell_left_out(i);
+  }
+}
+
+// By all its addresses: it may be the one that answered before which is cut. Who has ended needs no word.
+void Heartbeat::Loop::tell_left_out(std::size_t rank) const {
+  const Peer& peer = peers_[rank];
+  if (peer.left_at >= 0 || (peer.is_dead && !peer.may_have_gone_on)) return;
+  Beat beat;
+  beat.kind = BeatKind::kGoesOn;
+  beat.token = token_;
+  beat.from = static_cast<std::uint32_t>(rank_);
+  beat.to = static_cast<std::uint32_t>(rank);
+  for (std::size_t path = 0; path < peer.pulse.path_count(); ++path) sockets_.send(peer.pulse.path(path), encode_beat(beat));
+}
 
 void Heartbeat::Loop::tell_all(BeatKind kind, std::uint64_t sequence) const {
   Beat beat;
@@ -357,6 +431,7 @@ void Heartbeat::Loop::tell_all(BeatKind kind, std::uint64_t sequence) const {
   for (std::size_t i = 0; i < count_; ++i) {
     const Peer& peer = peers_[i];
     if (peer.is_dead || peer.left_at >= 0 || !peer.pulse.can_be_pinged()) continue;
+    if (kind == BeatKind::kBye && peer.is_given_up.load(std::memory_order_acquire)) continue;
     beat.to = static_cast<std::uint32_t>(i);
     sockets_.send(peer.pulse.path(peer.pulse.best_path()), encode_beat(beat));
   }

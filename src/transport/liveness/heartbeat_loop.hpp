@@ -25,7 +25,10 @@ class Heartbeat::Loop {
   Status start(int rank, std::span<const std::vector<std::byte>> cards);
   bool stop() { return thread_.stop(); }
   bool is_own_process() const { return thread_.is_own_process(); }
-  void say_goodbye();
+  void say_goodbye() const;
+  void give_up(int peer);
+  void go_on_without(int peer);
+  void retire();
 
   void watch(int peer);
   std::optional<Status> dead(int peer) const;
@@ -49,6 +52,9 @@ class Heartbeat::Loop {
     bool may_have_gone_on = false;           // without this rank
     bool is_mute = false;                    // that it never answered was logged
     std::atomic<bool> has_answered = false;  // for other threads
+    std::atomic<bool> is_given_up = false;   // by this rank, as another thread said
+    std::atomic<bool> is_left_out = false;   // and the others go on without it
+    bool is_told = false;                    // that it is left out
     std::atomic<double> watched_until{-1};   // written by watch()
   };
 
@@ -69,6 +75,9 @@ class Heartbeat::Loop {
   void bury(std::size_t rank, const std::string& how, End end);
   std::string why_it_may_have_gone_on(const Peer& peer) const;  // "": it cannot
   void bury_those_told_before(std::size_t rank);
+  void bury_who_gave_up(std::size_t rank);
+  void tell_left_out(std::size_t rank) const;
+  void take_wishes();
   void tell_all(BeatKind kind, std::uint64_t sequence) const;
   std::string who(std::size_t rank) const;
   bool has_peer(int peer) const { return peer >= 0 && static_cast<std::size_t>(peer) < count_ && peer != rank_; }
@@ -91,6 +100,9 @@ class Heartbeat::Loop {
   std::vector<std::size_t> told_ended_;  // by peers, each of the first end that it saw; in the order of their words
   std::atomic<bool> asleep_ = false;
   std::atomic<bool> watch_news_ = false;  // watch() was called since the last tick
+  std::atomic<bool> wishes_ = false;      // somebody is to be told something, or this rank retires
+  std::atomic<bool> retires_ = false;
+  std::atomic<bool> has_retired_ = false;
 
   mutable std::mutex mutex_;  // of obituaries_
   std::vector<Obituary> obituaries_;

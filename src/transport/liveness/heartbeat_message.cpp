@@ -27,7 +27,7 @@ BeatBytes encode_beat(const Beat& beat) {
 std::optional<Beat> decode_beat(std::span<const std::byte> bytes) {
   if (bytes.size() != kBeatBytes || load_le<std::uint32_t>(bytes.data()) != kMagic) return std::nullopt;
   const auto kind = std::to_integer<std::uint8_t>(bytes[5]);
-  if (bytes[4] != std::byte{kVersion} || bytes[7] != std::byte{0} || kind < 1 || kind > 5) return std::nullopt;
+  if (bytes[4] != std::byte{kVersion} || bytes[7] != std::byte{0} || kind < 1 || kind > 6) return std::nullopt;
   Beat beat;
   beat.kind = static_cast<BeatKind>(kind);
   beat.path = std::to_integer<std::uint8_t>(bytes[6]);

@@ -15,8 +15,8 @@
 namespace sparcl {
 
 // kBye: the sender leaves the communicator. kOut: the sender has given the receiver up, whose ping this answers.
-// kFirst: the first peer whose end the sender saw.
-enum class BeatKind : std::uint8_t { kPing = 1, kPong = 2, kBye = 3, kOut = 4, kFirst = 5 };
+// kFirst: the first peer whose end the sender saw. kGoesOn: the sender goes on without the receiver, which it has given up.
+enum class BeatKind : std::uint8_t { kPing = 1, kPong = 2, kBye = 3, kOut = 4, kFirst = 5, kGoesOn = 6 };
 
 struct Beat {
   BeatKind kind = BeatKind::kPing;

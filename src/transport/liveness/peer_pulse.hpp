@@ -23,6 +23,7 @@ class PeerPulse {
   std::uint64_t ping(double silence_s);
   std::uint64_t last_ping() const { return sent_; }
   const std::vector<std::size_t>& ping_paths() const { return chosen_; }
+  std::size_t path_count() const { return paths_.size(); }
   const NetAddress& path(std::size_t i) const { return paths_[i]; }
   std::size_t best_path() const { return best_ < 0 ? 0 : static_cast<std::size_t>(best_); }
 

@@ -37,6 +37,8 @@ Result<Verdict> SurvivorAgreement::agree(bool yes, double timeout_s) {
     if (transport_.now() >= deadline) {
       return Status(Code::kTimeout, fmt::format("{} did not take part within {:g} s", awaited(), timeout_s));
     }
+    // Early enough for those who began before this rank, and give up before it.
+    if (transport_.now() >= deadline - timeout_s / 2) tell_whom_it_awaits();
     step();
     transport_.idle(turns, deadline);
   }
@@ -53,10 +55,12 @@ void SurvivorAgreement::begin(bool yes) {
   ++round_;
   yes_ = yes;
   promised_ = -1;
+  has_told_awaited_ = false;
   verdict_.reset();
   for (Peer& peer : peers_) {
     peer.view.reset();
     peer.decision.reset();
+    peer.awaited.clear();
   }
 }
 
@@ -98,10 +102,16 @@ void SurvivorAgreement::hear(int rank) {
 }
 
 void SurvivorAgreement::take(Peer& peer, Message message) {
-  if (message.is_decision) {
-    peer.decision = std::move(message);
-  } else {
-    peer.view = std::move(message.content);
+  switch (message.kind) {
+    case Message::Kind::kView:
+      peer.view = std::move(message.content);
+      return;
+    case Message::Kind::kDecision:
+      peer.decision = std::move(message);
+      return;
+    case Message::Kind::kAwaited:
+      peer.awaited = std::move(message.content.dead);
+      return;
   }
 }
 
@@ -111,7 +121,7 @@ void SurvivorAgreement::follow() {
   const int leader = coordinator();
   if (promised_ != leader) {
     promised_ = leader;
-    send(leader, {.round = round_, .is_decision = false, .ballot = leader, .content = own_view()});
+    send(leader, {.round = round_, .kind = Message::Kind::kView, .ballot = leader, .content = own_view()});
     SPARCL_FAILPOINT("shrink.voted");
   }
   for (int rank = 0; rank < transport_.size(); ++rank) {
@@ -143,11 +153,8 @@ void SurvivorAgreement::decide(const Verdict& verdict, std::int32_t ballot) {
   verdict_ = verdict;
   SPARCL_FAILPOINT("shrink.decided");
   for (int rank = 0; rank < transport_.size(); ++rank) {
-    if (verdict.dead[static_cast<std::size_t>(rank)]) {
-      bury(rank);
-    } else if (rank != rank_) {
-      send(rank, {.round = round_, .is_decision = true, .ballot = ballot, .content = verdict});
-    }
+    if (rank != rank_) send(rank, {.round = round_, .kind = Message::Kind::kDecision, .ballot = ballot, .content = verdict});
+    if (verdict.dead[static_cast<std::size_t>(rank)]) bury(rank);  // who lives has been told that it is out
   }
   SPARCL_FAILPOINT("shrink.told");
 }
@@ -177,25 +184,47 @@ Verdict SurvivorAgreement::own_view() const {
   return view;
 }
 
-std::string SurvivorAgreement::awaited() const {
-  if (coordinator() != rank_) return fmt::format("rank {} ({})", coordinator(), transport_.describe_peer(coordinator()));
-  std::vector<std::string> names;
-  for (int rank = 0; rank < transport_.size(); ++rank) {
-    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-    if (rank == rank_ || peer.is_dead || peer.view || peer.decision) continue;
-    names.push_back(fmt::format("rank {} ({})", rank, transport_.describe_peer(rank)));
+std::vector<bool> SurvivorAgreement::not_heard() const {
+  std::vector<bool> ranks(peers_.size());
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    const Peer& peer = peers_[i];
+    ranks[i] = static_cast<int>(i) != rank_ && !peer.is_dead && !peer.view && !peer.decision;
   }
-  return fmt::format("{}", fmt::join(names, ", "));
+  return ranks;
 }
 
-// Little endian: round (4), ballot (4), 1 for a decision, 1 for yes, zeros (2), a bit for each dead rank.
+// Once: whoever waits for this rank only because it waits itself names the right one when the time is over.
+void SurvivorAgreement::tell_whom_it_awaits() {
+  if (has_told_awaited_ || coordinator() != rank_) return;
+  has_told_awaited_ = true;
+  const std::vector<bool> awaited = not_heard();
+  for (int rank = 0; rank < transport_.size(); ++rank) {
+    if (rank == rank_ || awaited[static_cast<std::size_t>(rank)]) continue;
+    send(rank, {.round = round_, .kind = Message::Kind::kAwaited, .ballot = rank_, .content = {awaited, yes_}});
+  }
+}
+
+std::string SurvivorAgreement::awaited() const {
+  const auto name = [&](int rank) { return fmt::format("rank {} ({})", rank, transport_.describe_peer(rank)); };
+  const int leader = coordinator();
+  const std::vector<bool> awaited = leader == rank_ ? not_heard() : peers_[static_cast<std::size_t>(leader)].awaited;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < awaited.size(); ++i) {
+    if (awaited[i] && static_cast<int>(i) != rank_) names.push_back(name(static_cast<int>(i)));
+  }
+  if (leader == rank_) return fmt::format("{}", fmt::join(names, ", "));
+  if (names.empty()) return fmt::format("{}, or a rank that it waits for,", name(leader));
+  return fmt::format("{} (as {} says)", fmt::join(names, ", "), name(leader));
+}
+
+// Little endian: round (4), ballot (4), kind, 1 for yes, zeros (2), a bit for each rank.
 Buffer SurvivorAgreement::serialise(const Message& message) const {
   Buffer bytes = Buffer::allocate(message_bytes(peers_.size()));
   std::byte* at = bytes.data();
   std::fill_n(at, bytes.size(), std::byte{0});
   store_le(at, message.round);
   store_le(at + 4, static_cast<std::uint32_t>(message.ballot));
-  at[8] = std::byte{message.is_decision};
+  at[8] = static_cast<std::byte>(message.kind);
   at[9] = std::byte{message.content.all_said_yes};
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (message.content.dead[i]) at[kHeadBytes + i / 8] |= std::byte{1} << (i % 8);
@@ -208,7 +237,8 @@ std::optional<SurvivorAgreement::Message> SurvivorAgreement::parse(std::span<con
   Message message;
   message.round = load_le<std::uint32_t>(bytes.data());
   message.ballot = static_cast<std::int32_t>(load_le<std::uint32_t>(bytes.data() + 4));
-  message.is_decision = bytes[8] != std::byte{0};
+  if (bytes[8] > std::byte{2}) return std::nullopt;
+  message.kind = static_cast<Message::Kind>(bytes[8]);
   message.content.all_said_yes = bytes[9] != std::byte{0};
   message.content.dead.resize(peers_.size());
   for (std::size_t i = 0; i < peers_.size(); ++i) {

@@ -32,8 +32,8 @@ class SurvivorAgreement {
   SurvivorAgreement(const SurvivorAgreement&) = delete;
   SurvivorAgreement& operator=(const SurvivorAgreement&) = delete;
 
-  // Collective over the living: their n-th calls belong together. Timeout names whom this rank waits for; RemoteError: the others
-  // have given this rank up.
+  // Collective over the living: their n-th calls belong together. Timeout names whom this rank waits for, or whom the coordinator
+  // does; RemoteError: the others have given this rank up.
   Result<Verdict> agree(bool yes, double timeout_s);
 
   // The same in turns that do not block: begin(), then step() until ended().
@@ -44,16 +44,18 @@ class SurvivorAgreement {
 
  private:
   struct Message {
+    enum class Kind : std::uint8_t { kView = 0, kDecision = 1, kAwaited = 2 };
     std::uint32_t round = 0;  // which call of agree(), from 1
-    bool is_decision = false;
+    Kind kind = Kind::kView;
     std::int32_t ballot = -1;
-    Verdict content;
+    Verdict content;  // kAwaited: for "dead" read "not heard yet"
   };
   struct Peer {
     OperationRef receive;
     std::deque<Message> early;    // those of later rounds behind those of this one
     std::optional<Verdict> view;  // what it told this rank as the coordinator
     std::optional<Message> decision;
+    std::vector<bool> awaited;  // by it as the coordinator, as it said
     bool is_dead = false;
   };
 
@@ -67,6 +69,8 @@ class SurvivorAgreement {
   void bury(int rank);
   int coordinator() const;
   Verdict own_view() const;
+  std::vector<bool> not_heard() const;
+  void tell_whom_it_awaits();
   std::string awaited() const;
   Buffer serialise(const Message& message) const;
   std::optional<Message> parse(std::span<const std::byte> bytes) const;
@@ -78,6 +82,7 @@ class SurvivorAgreement {
   std::vector<OperationRef> sends_;
   std::uint32_t round_ = 0;
   bool yes_ = true;
+  bool has_told_awaited_ = false;
   std::int32_t promised_ = -1;  // to which coordinator this rank has told its view
   std::optional<Verdict> verdict_;
 };

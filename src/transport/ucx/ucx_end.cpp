@@ -36,7 +36,8 @@ UcxTransport::~UcxTransport() {
   const double deadline = now() + options_.farewell_s;
   say_farewell(deadline);
   SPARCL_FAILPOINT("destroy.farewell");
-  if (heartbeat_ != nullptr) heartbeat_->leave();
+  if (heartbeat_ != nullptr && heartbeat_.use_count() > 1) heartbeat_->retire();
+  heartbeat_.reset();
   drop_messages(0, 0);
   close_endpoints(std::max(deadline, now() + kLongestSleep));
   drop_messages(0, 0);  // of a dead peer, read from its socket meanwhile: UCX would warn of them

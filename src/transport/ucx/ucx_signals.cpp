@@ -40,7 +40,19 @@ Status UcxTransport::listen_for_signals() {
 void UcxTransport::signal(int peer, const Signal& signal) {
   if (peer < 0 || peer >= size()) return;
   Peer& to = peers_[static_cast<std::size_t>(peer)];
-  if (to.lost.ok()) send_active(to, Active::kSignal, &signal);
+  if (!to.lost.ok()) return;
+  if (signal.culprit == peer) to.was_told = true;
+  send_active(to, Active::kSignal, &signal);
+}
+
+// Who has lost a peer cannot tell it so, and it may go on: whoever hears of it does. Not where that would need a connection, which
+// UCX 1.13 may abort at where the peer is dead.
+void UcxTransport::pass_on(const Signal& signal) {
+  if (signal.culprit < 0 || signal.culprit >= size() || signal.culprit == rank_ || signal.culprit == signal.from) return;
+  Peer& culprit = peers_[static_cast<std::size_t>(signal.culprit)];
+  if (culprit.was_told || culprit.said_farewell || !culprit.lost.ok() || culprit.endpoint == nullptr) return;
+  culprit.was_told = true;
+  send_active(culprit, Active::kSignal, &signal);
 }
 
 void UcxTransport::send_active(Peer& peer, Active kind, const Signal* signal) {
@@ -99,6 +111,7 @@ bool UcxTransport::poll_signal(Signal& signal) {
   if (signals_.empty()) return false;
   signal = signals_.front();
   signals_.pop_front();
+  pass_on(signal);
   return true;
 }
 

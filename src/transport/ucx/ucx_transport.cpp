@@ -42,7 +42,7 @@ bool may_share_memory() { return ucx_may_use({"all", "shm", "sm", "mm", "posix",
 
 std::string own_lanes() {
   const char* lanes = std::getenv("UCX_TLS");
-  return lanes != nullptr ? lanes : "all";
+  return lanes != nullptr && *lanes != '\0' ? lanes : "all";  // UCX takes an empty one so
 }
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -134,7 +134,11 @@ Status UcxTransport::start_heartbeat(std::unique_ptr<Heartbeat> heartbeat) {
   std::vector<Bytes> cards;
   for (const Peer& peer : peers_) cards.push_back(peer.card.liveness);
   SPARCL_RETURN_IF_ERROR(heartbeat->start(rank_, cards));
-  heartbeat_ = std::move(heartbeat);
+  // It leaves when the last of those goes who have it: a successor may.
+  heartbeat_ = std::shared_ptr<Heartbeat>(heartbeat.release(), [](Heartbeat* each) {
+    each->leave();
+    delete each;
+  });
   capabilities_.knows_peer_death = capabilities_.survives_peer_death = capabilities_.has_successors = true;
   return {};
 }
@@ -186,6 +190,10 @@ void UcxTransport::log_lanes(const Peer& peer) {
 Result<std::unique_ptr<Transport>> UcxTransport::make_successor(int rank, const OutOfBandGather& gather) {
   Result<std::unique_ptr<UcxTransport>> made = create(rank, gather, options_);
   if (!made.ok()) return made.status();
+  (*made)->past_heartbeats_ = past_heartbeats_;
+  const bool leaves_living_out = std::any_of(
+      peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.is_left_out && end_of(peer.rank) != PeerEnd::kSure; });
+  if (leaves_living_out) (*made)->past_heartbeats_.push_back(heartbeat_);
   return std::unique_ptr<Transport>(std::move(*made));
 }
 
@@ -335,8 +343,10 @@ void UcxTransport::on_lost(void* peer, ucp_ep_h, ucs_status_t status) {
   lost.lost_by_ucx = true;
   if (!lost.lost.ok()) return;
   const char* how = lost.said_farewell ? "has left the communicator" : "was killed or ended, or its link is cut";
+  // Who said a word was connected.
+  const std::string other = lost.said_hello || lost.said_farewell ? "" : lost.transport->other_lanes(lost);
   lost.lost = Status(Code::kRemoteError, fmt::format("rank {} ({}) {} (UCX: {}){}", lost.rank, describe(lost.card), how,
-                                                     ucs_status_string(status), lost.transport->other_lanes(lost)));
+                                                     ucs_status_string(status), other));
   lost.transport->newly_lost_.push_back(lost.rank);
 }
 
@@ -367,6 +377,7 @@ Status UcxTransport::why_lost(const Peer& peer) const {
 void UcxTransport::lose(Peer& peer) {
   log_debug("rank {}: {}", rank_, peer.lost.message());
   if (first_lost_ < 0 && !peer.said_farewell) first_lost_ = peer.rank;
+  if (heartbeat_ != nullptr && !peer.said_farewell) heartbeat_->give_up(peer.rank);
   std::vector<UcxOperationRef> its;
   std::copy_if(open_.begin(), open_.end(), std::back_inserter(its),
                [&](const UcxOperationRef& each) { return each->peer == peer.rank; });
@@ -376,6 +387,17 @@ void UcxTransport::lose(Peer& peer) {
   }
 }
 
+void UcxTransport::go_on_without(int peer) {
+  Peer& out = peers_[static_cast<std::size_t>(peer)];
+  if (peer == rank_ || out.said_farewell) return;
+  out.is_left_out = true;
+  if (heartbeat_ != nullptr) heartbeat_->go_on_without(peer);
+  if (!out.lost.ok()) return;
+  out.lost = Status(Code::kRemoteError, fmt::format("rank {} ({}) was given up by others", peer, describe(out.card)));
+  lose(out);
+}
+
+// A farewell is of a rank that goes on nowhere, or with this one: it says none to whom it leaves out.
 Transport::PeerEnd UcxTransport::end_of(int peer) {
   if (peers_[static_cast<std::size_t>(peer)].said_farewell) return PeerEnd::kSure;
   if (heartbeat_ == nullptr) return PeerEnd::kMayGoOn;

@@ -56,6 +56,7 @@ class UcxTransport final : public Transport {
   bool poll_signal(Signal& signal) override;
   void close(Channel channel) override;
   PeerEnd end_of(int peer) override;
+  void go_on_without(int peer) override;
   Result<std::unique_ptr<Transport>> make_successor(int rank, const OutOfBandGather& gather) override;
   // UCX 1.13 aborts the process where a peer dies while the two are connecting. So all connections are made while all ranks are
   // known to live, unless they are too many.
@@ -73,6 +74,8 @@ class UcxTransport final : public Transport {
     bool talked = false;  // something was posted to it, or from it
     bool said_hello = false;
     bool said_farewell = false;
+    bool was_told = false;     // that it has been given up
+    bool is_left_out = false;  // the others go on without it
     Status lost;               // not ok: it is gone, and why
     bool lost_by_ucx = false;  // it says so, too
   };
@@ -104,6 +107,7 @@ class UcxTransport final : public Transport {
   void lose(Peer& peer);
   enum class Active : std::int32_t { kSignal = 0, kFarewell = 1, kHello = 2 };
   void send_active(Peer& peer, Active kind, const Signal* signal = nullptr);
+  void pass_on(const Signal& signal);
   void drop_leftovers();
   void drop_messages(ucp_tag_t tag, ucp_tag_t mask);
   void say_farewell(double deadline);
@@ -121,7 +125,8 @@ class UcxTransport final : public Transport {
   Capabilities capabilities_;
   bool crowded_ = false;
   bool may_share_memory_;
-  std::unique_ptr<Heartbeat> heartbeat_;
+  std::shared_ptr<Heartbeat> heartbeat_;
+  std::vector<std::shared_ptr<Heartbeat>> past_heartbeats_;  // which tell the living that were left out
   std::uint32_t deaths_seen_ = 0;
   bool has_awaited_word_ = false;
   int first_lost_ = -1;      // the first peer that ended without a farewell
