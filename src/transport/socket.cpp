@@ -93,6 +93,9 @@ Result<Socket> listen_at(const NetAddress& address, int backlog) {
   if (!socket.is_open()) return failed("socket()", address);
   const int on = 1;
   if (address.family == NetAddress::Family::kIpv6) setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  // So that another process can have the port when this one was killed, while its connections are still ending: both must have
+  // asked for it. It lets no two processes listen there.
+  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const SocketAddress where = to_socket_address(address);
   if (::bind(socket.fd(), where.get(), where.bytes) != 0) return failed("bind()", address);
   if (::listen(socket.fd(), backlog) != 0) return failed("listen()", address);
