@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -86,6 +87,43 @@ TEST_P(Cut, ShrinkAfterACut) {
     Check check(party);
     check.finish();
     ASSERT_TRUE(mend(victim));
+    check.one_part_went_on(victim);
+    if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
+  });
+}
+
+// The rank whose cable was cut computed all the while, and calls when the cable is there again and the others have gone on without
+// it: it hears of that, although what they had in common is gone and each word of that time was lost.
+TEST_P(Cut, ShrinkBesideAComputingRank) {
+  run_seeds("ShrinkBesideAComputingRank", 1, [&](std::uint64_t seed) {
+    SeededRandom random(mix64(seed ^ 0xc0a));
+    PartyPlan plan = plan_of(seed);
+    plan.steps = 8;
+    plan.shrinks = true;
+    plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", 2);
+    const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
+    for (int rank = 0; rank < plan.ranks; ++rank) plan.acts[rank] = fmt::format("{}:0", rank == victim ? "hold" : "rest");
+    RankParty party(plan);
+    ASSERT_TRUE(party.start()) << party.trouble();
+    ProcessParty& processes = party.processes();
+    ASSERT_TRUE(party.wait_until_met(kStartSeconds)) << party.describe();
+    ASSERT_TRUE(cut(victim));
+    const auto others_have_shrunk = [&] {
+      for (int rank = 0; rank < plan.ranks; ++rank) {
+        if (rank != victim && party.story(rank).shrinks.empty()) return false;
+      }
+      return true;
+    };
+    EXPECT_TRUE(processes.run_until(others_have_shrunk, 60)) << "a hang";
+    ASSERT_TRUE(mend(victim));
+    processes.signal(victim, SIGUSR2);
+    const auto victim_is_through = [&] { return processes.record(victim).ended; };
+    EXPECT_TRUE(processes.run_until(victim_is_through, processes.now_s() + 30)) << "a hang";
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+      if (rank != victim) processes.signal(rank, SIGUSR2);
+    }
+    Check check(party);
+    check.finish();
     check.one_part_went_on(victim);
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });

@@ -2,8 +2,8 @@
 // Prints one JSON line an event. Environment, all with the prefix SPARCL_TEST_, besides that of the meeting:
 //   SERIES (the seed), STEPS
 //   ACT   "what:step", what this rank does otherwise: operation, count, datatype, root (instead of the step's), abort, destroy,
-//   exit; late: it comes half a second after the others; stop: it sleeps until it is told to go on; hold: it computes until SIGUSR2
-//   SHRINK  "yes": after an error it goes on, by another series, with the ranks that live
+//   exit; late: it comes half a second after the others; stop: it sleeps until it is told to go on; hold: it computes until
+//   SIGUSR2; rest: so it does after a shrink SHRINK  "yes": after an error it goes on, by another series, with the ranks that live
 //   EXITS   "yes": after an error it ends at once, and leaves its communicator as it is
 // Exit codes: 0 all that was held was wholly old or new; 3 not; 2 wrong usage.
 
@@ -68,7 +68,7 @@ class RankProgram {
       act_ = {act.substr(0, colon), std::atoi(act.c_str() + colon + 1)};
     sigemptyset(&go_on_);
     sigaddset(&go_on_, SIGUSR2);
-    if (act_.what == "hold") sigprocmask(SIG_BLOCK, &go_on_, nullptr);
+    if (act_.what == "hold" || act_.what == "rest") sigprocmask(SIG_BLOCK, &go_on_, nullptr);
   }
 
   int run() {
@@ -112,6 +112,14 @@ class RankProgram {
     sparclComm_t survivors = nullptr;
     const sparclResult_t result = sparclCommShrink(comm_, &survivors);
     const std::string error = result == sparclSuccess ? "" : sparclGetLastError(comm_);
+    const auto tell = [&] {
+      say({{"event", "shrink"},
+           {"code", result},
+           {"error", error},
+           {"rank", rank_},
+           {"ranks", ranks_},
+           {"seconds", seconds_now() - begin}});
+    };
     if (result == sparclSuccess) {
       flights_.clear();
       (void)sparclCommDestroy(std::exchange(comm_, survivors));
@@ -120,16 +128,14 @@ class RankProgram {
       ++epoch_;
       series_ += 1000;
       held_.emplace(series_, residuals_);
-      act_ = {};
+      const bool rests = std::exchange(act_, {}).what == "rest";
       poisoned_ = residuals_.meet_again(comm_, rank_, ranks_);
       over_ = poisoned_ != sparclSuccess;
+      tell();
+      if (int taken = 0; rests) sigwait(&go_on_, &taken);
+    } else {
+      tell();
     }
-    say({{"event", "shrink"},
-         {"code", result},
-         {"error", error},
-         {"rank", rank_},
-         {"ranks", ranks_},
-         {"seconds", seconds_now() - begin}});
     return result == sparclSuccess;
   }
 

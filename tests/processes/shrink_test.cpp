@@ -187,7 +187,9 @@ TEST_P(Shrink, AfterAStopThatOneSaw) {
     shrunk += check.at_most_one_part_went_on();
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
-  if (std::getenv("SPARCL_TEST_SEED") != nullptr || testing::Test::HasFailure() || tally.parties == 0) return;
+  if (std::getenv("SPARCL_TEST_SEED") != nullptr || testing::Test::HasFailure()) return;
+  // Of three nobody may go on, and a process with a part of the seeds may have such alone.
+  if (tally.parties < 2 || std::getenv("SPARCL_TEST_SHARD") != nullptr) return;
   EXPECT_GT(shrunk, 0) << "nobody shrank";
 }
 
