@@ -282,7 +282,9 @@ Publisher::Count Publisher::count_locked(std::uint64_t version) const {
     ++count.connected;
     // A number alone says nothing: the bytes must be of this life's versions.
     const bool is_known = session->held() && session->has_confirmed();
-    if (is_known && session->held()->version >= version) ++count.holding;
+    const bool is_held = is_known && session->held()->version >= version;
+    if (is_held) ++count.holding;
+    if (is_held || session->staged_version() >= version) ++count.staged;
   }
   return count;
 }
@@ -293,13 +295,21 @@ Publisher::Count Publisher::count(std::uint64_t version) const {
 }
 
 Status Publisher::wait(std::uint64_t version, int replicas, double seconds) {
+  return wait_for(version, replicas, seconds, &Count::holding, "hold");
+}
+
+Status Publisher::wait_staged(std::uint64_t version, int replicas, double seconds) {
+  return wait_for(version, replicas, seconds, &Count::staged, "have received");
+}
+
+Status Publisher::wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what) {
   std::unique_lock lock(mutex_);
-  const auto enough = [&] { return count_locked(version).holding >= replicas; };
+  const auto enough = [&] { return count_locked(version).*which >= replicas; };
   const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
   if (changed_.wait_for(lock, limit, enough)) return {};
   const Count now = count_locked(version);
-  return Status(Code::kTimeout, fmt::format("{} of {} replicas hold version {} after {:g} s; {} are connected", now.holding,
-                                            replicas, version, seconds, now.connected));
+  return Status(Code::kTimeout, fmt::format("{} of {} replicas {} version {} after {:g} s; {} are connected", now.*which, replicas,
+                                            do_what, version, seconds, now.connected));
 }
 
 std::string Publisher::status() const {

@@ -50,11 +50,14 @@ class Publisher {
 
   // Until so many replicas hold `version` or a later one. Timeout says how many do.
   Status wait(std::uint64_t version, int replicas, double seconds);
+  // Until they have all its bytes, though they may not have applied them.
+  Status wait_staged(std::uint64_t version, int replicas, double seconds);
 
   // Replicas connected, and those of them that hold `version` or a later one.
   struct Count {
     int connected = 0;
     int holding = 0;
+    int staged = 0;  // have all its bytes, or hold it
   };
   Count count(std::uint64_t version) const;
 
@@ -70,6 +73,7 @@ class Publisher {
   Result<std::shared_ptr<Update>> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
   Status seal(Update& update, StreamDigest& digested) const;  // digested: of as many bytes as the caller has had time for
   Result<UpdateRef> make_label(const HeldVersion& held) const;
+  Status wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what);
   Count count_locked(std::uint64_t version) const;
   std::string status_locked() const;
 
