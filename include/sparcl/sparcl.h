@@ -435,7 +435,7 @@ typedef struct {
   const uint64_t* tensors; /* NULL: this rank selects the k largest of the array. Else the lengths of the tensors (layers, blocks) that
                               it is made of, count in sum: of each its largest, as many as its share of k, which are k in all (fewer
                               where a tensor has fewer that are not zero). Copied */
-  size_t tensor_count;
+  size_t tensor_count;     /* 0 where tensors is NULL */
 } sparclTopKOptions_t;
 #define SPARCL_TOPK_OPTIONS_INITIALIZER \
   { sizeof(sparclTopKOptions_t), 0, NULL, 0, 0, 0, 0, 0, 0, NULL, 0 }

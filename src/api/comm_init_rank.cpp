@@ -25,7 +25,8 @@ Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& 
   std::memcpy(copy.data(), bytes.internal, copy.size());
   const Result<sparcl::UniqueId> id = sparcl::decode_unique_id(copy);
   if (!id.ok()) return id.status();
-  if (nranks < 1 || rank < 0 || rank >= nranks) {
+  if (nranks < 1) return Status(Code::kInvalidArgument, fmt::format("nranks is {}, must be at least 1", nranks));
+  if (rank < 0 || rank >= nranks) {
     return Status(Code::kInvalidArgument, fmt::format("rank {} of {}: ranks are 0 to nranks - 1", rank, nranks));
   }
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_config(config));

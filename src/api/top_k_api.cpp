@@ -75,11 +75,17 @@ Status check_options(const sparclTopKOptions_t& options, int datatype) {
     return Status(Code::kInvalidArgument,
                   fmt::format("options.algorithm = '{}': auto, gather, doubling, split or two_level", options.algorithm));
   }
+  if (options.reserved != 0) return Status(Code::kInvalidArgument, fmt::format("options.reserved = {}: 0", options.reserved));
+  if (options.reserved2 != 0) return Status(Code::kInvalidArgument, fmt::format("options.reserved2 = {}: 0", options.reserved2));
   return Status();
 }
 
 Status check_tensors(const sparclTopKOptions_t& options, std::uint64_t count) {
-  if (options.tensors == nullptr) return Status();
+  if (options.tensors == nullptr) {
+    if (options.tensor_count == 0) return Status();
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.tensor_count = {}, but options.tensors is NULL: their lengths", options.tensor_count));
+  }
   SPARCL_RETURN_IF_ERROR(check_array("options.tensor_count", options.tensor_count, sizeof(std::uint64_t)));
   std::uint64_t all = 0;
   for (std::size_t i = 0; i < options.tensor_count; ++i) {

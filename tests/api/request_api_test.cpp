@@ -285,6 +285,16 @@ TEST(CommApi, AStructOfAnotherSizeIsToldWithBothSizes) {
   EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("config.size is 100000: expected " + std::to_string(sizeof config)));
 }
 
+TEST(CommApi, ANumberOfRanksThatThereIsNotIsNamed) {
+  sparclUniqueId id;
+  if (sparclGetUniqueId(&id) != sparclSuccess) GTEST_SKIP() << "a build without UCX";
+  sparclComm_t comm = nullptr;
+  EXPECT_EQ(sparclCommInitRank(&comm, 0, id, 0, nullptr), sparclInvalidArgument);
+  EXPECT_STREQ(sparclGetLastError(nullptr), "sparclCommInitRank: nranks is 0, must be at least 1");
+  EXPECT_EQ(sparclCommInitRank(&comm, 2, id, 2, nullptr), sparclInvalidArgument);
+  EXPECT_STREQ(sparclGetLastError(nullptr), "sparclCommInitRank: rank 2 of 2: ranks are 0 to nranks - 1");
+}
+
 TEST(CommApi, AConfigThatAsksForHeartbeatsTakesTheOtherSettingsOfThem) {
   setenv("SPARCL_HEARTBEAT", "off", 1);
   setenv("SPARCL_HEARTBEAT_MS", "40", 1);
