@@ -27,7 +27,10 @@ Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status 
   const int rank = engine.transport().rank();
   const int size = engine.transport().size();
   Ballot ballot = cast((rank - first + size) % size, fingerprint, mine, subject);
-  if (extents != nullptr) ballot.extents = *extents;
+  if (extents != nullptr) {
+    ballot.extents = *extents;
+    ballot.extents.least_capacity_rank = (rank - first + size) % size;
+  }
   for (int distance = 1; distance < size; distance *= 2) {
     const int to = (rank + distance) % size;
     const int from = (rank - distance + size) % size;

@@ -2,7 +2,7 @@
 // The round in which all ranks learn whether all made the same call and whether anybody refuses, without a root.
 //
 // Dissemination (Hensgen, Finkel, Manber 1988): in step t, rank r sends to r + 2^t and hears from r - 2^t; ceil(log2 P) steps of
-// one message of 280 bytes. Minimum and maximum are idempotent, so any P works. Cost: ceil(log2 P) alpha.
+// one message of 288 bytes. Minimum and maximum are idempotent, so any P works. Cost: ceil(log2 P) alpha.
 
 #include <compare>
 #include <cstdint>
@@ -46,12 +46,15 @@ struct Subject {
 };
 
 // What ranks may give differently, and all must know: the extremes over all ranks.
+// It travels as it is: no padding.
 struct Extents {
   std::uint64_t most_entries = 0;
   std::uint64_t least_capacity = UINT64_MAX;
   std::uint32_t least_scratch_mib = UINT32_MAX;  // that a call may take
   std::uint16_t has_duplicates = 0;              // 1: on some rank
   std::uint16_t union_share = 0;                 // of kWholeUnion: see LearnedUnion
+  std::int32_t least_capacity_rank = INT32_MAX;  // the lowest rank that has it; agree() says so
+  std::uint32_t unused = 0;
 };
 
 // One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text:

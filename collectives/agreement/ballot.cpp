@@ -18,7 +18,8 @@ namespace sparcl::collectives {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<Ballot> && sizeof(CallFingerprint) == 32);
-static_assert(sizeof(Ballot) == kBallotBytes && offsetof(Ballot, crc) == 276, "no padding: the bytes are sent and summed");
+static_assert(sizeof(Ballot) == kBallotBytes && offsetof(Ballot, crc) == 284 && sizeof(Extents) == 32,
+              "no padding: the bytes are sent and summed");
 
 std::uint32_t checksum(const Ballot& ballot) { return crc32c(std::as_bytes(std::span(&ballot, 1)).first(offsetof(Ballot, crc))); }
 
@@ -164,7 +165,11 @@ void merge(Ballot& into, const Ballot& other) {
     if (has_sketches) copy_sketch(into, other, Side::kMost);
   }
   into.extents.most_entries = std::max(into.extents.most_entries, other.extents.most_entries);
-  into.extents.least_capacity = std::min(into.extents.least_capacity, other.extents.least_capacity);
+  const auto room = [](const Extents& extents) { return std::pair(extents.least_capacity, extents.least_capacity_rank); };
+  if (room(other.extents) < room(into.extents)) {
+    into.extents.least_capacity = other.extents.least_capacity;
+    into.extents.least_capacity_rank = other.extents.least_capacity_rank;
+  }
   into.extents.least_scratch_mib = std::min(into.extents.least_scratch_mib, other.extents.least_scratch_mib);
   into.extents.has_duplicates |= other.extents.has_duplicates;
   into.extents.union_share = std::max(into.extents.union_share, other.extents.union_share);
@@ -185,14 +190,17 @@ std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks) {
   if (bytes.size() != sizeof ballot) return std::nullopt;
   std::memcpy(&ballot, bytes.data(), sizeof ballot);
   if (ballot.crc != checksum(ballot) || !is_refusal(ballot)) return std::nullopt;
-  if (!is_rank(ballot.least_rank, ranks) || !is_rank(ballot.most_rank, ranks) || !is_rank(ballot.refusing_rank, ranks))
-    return std::nullopt;
+  for (const std::int32_t number :
+       {ballot.least_rank, ballot.most_rank, ballot.refusing_rank, ballot.extents.least_capacity_rank}) {
+    if (!is_rank(number, ranks)) return std::nullopt;
+  }
+  if (ballot.extents.least_capacity != UINT64_MAX && ballot.extents.least_capacity_rank == kNobody) return std::nullopt;
   if (ballot.refusing_rank != kNobody) ballot.text.back() = '\0';
   return ballot;
 }
 
 void count_from(Ballot& ballot, int first, int ranks) {
-  for (std::int32_t* number : {&ballot.least_rank, &ballot.most_rank, &ballot.refusing_rank}) {
+  for (std::int32_t* number : {&ballot.least_rank, &ballot.most_rank, &ballot.refusing_rank, &ballot.extents.least_capacity_rank}) {
     if (*number != kNobody) *number = (*number + first) % ranks;
   }
 }

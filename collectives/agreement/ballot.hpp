@@ -23,7 +23,7 @@ struct Ballot {
   std::array<char, 172> text{};  // of a refusal; while nobody refuses, what least's and most's are about
   std::uint32_t crc = 0;         // of all bytes before: last
 };
-constexpr std::size_t kBallotBytes = 280;
+constexpr std::size_t kBallotBytes = 288;
 
 // Of one rank alone, by its number in the round. `mine`: its refusal, or success.
 Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const Subject& subject = {});

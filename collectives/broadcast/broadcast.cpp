@@ -1,7 +1,9 @@
 #include "collectives/broadcast/broadcast.hpp"
 
 #include <bit>
+#include <string>
 
+#include "collectives/call_names.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 
@@ -21,6 +23,16 @@ FanoutPlan plan(const CommContext& comm, std::uint64_t dense_bytes) {
 
 void close_channels(Transport& transport, std::uint32_t number) {
   for (const std::uint8_t lane : {kAgreement, kData, kVote}) transport.close({number, lane});
+}
+
+// What is wrong with a stream or with what a rank holds was found far below the call: whose it was, and the way out.
+Status with_way_out(const Status& verdict, std::uint32_t operation) {
+  const char* way_out = "";
+  if (verdict.code() == Code::kWrongBase && operation == static_cast<std::uint32_t>(CallKind::kBroadcastDelta))
+    way_out = "; ranks hold the same again after a call in which the root's base is NULL: it sends all";
+  if (verdict.code() == Code::kWrongBase && operation == static_cast<std::uint32_t>(CallKind::kBroadcastUpdate))
+    way_out = "; ranks hold the same again after an update that sends all: the first of another root or communicator";
+  return Status(verdict.code(), std::string(operation_name(operation)) + ": " + verdict.message() + way_out, verdict.scope());
 }
 
 }  // namespace
@@ -77,7 +89,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   if (!verdict.ok()) {
     stream.abandon();
     close_channels(transport, number);
-    co_return verdict;
+    co_return with_way_out(verdict, call.fingerprint.operation);
   }
 
   SPARCL_FAILPOINT("broadcast.before_commit");

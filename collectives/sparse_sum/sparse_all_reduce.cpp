@@ -13,6 +13,7 @@ namespace sparcl::collectives {
 namespace {
 
 constexpr std::uint8_t kAgreement = 0;
+constexpr const char* kCallName = "sparclAllReduceSparse: ";
 constexpr double kCachedBytes = 4 << 20;  // larger outputs will not be found in a cache. Heuristic
 
 // Writes to the caller's arrays: as parts come, where all is known to fit; else when all is there.
@@ -37,15 +38,15 @@ class OutputArrays final : public SparseResult {
     }
   }
 
-  Status finish(std::uint64_t least_capacity) {
-    if (kept_entries_ > least_capacity) {
+  Status finish(const Extents& extents, const Transport& transport) {
+    if (kept_entries_ > extents.least_capacity) {
       call_.out_nnz = kept_entries_;
-      const std::string own = call_.out_capacity == least_capacity
-                                  ? "this one"
-                                  : fmt::format("not this one, which has room for {}", call_.out_capacity);
-      return Status(Code::kTruncated, fmt::format("the sum has {} entries, and a rank has room for {} only ({}): nothing was "
-                                                  "written; call again with so much room",
-                                                  kept_entries_, least_capacity, own));
+      const int least = extents.least_capacity_rank;
+      const std::string own = least == transport.rank() ? "this one" : fmt::format("this one for {}", call_.out_capacity);
+      return Status(Code::kTruncated,
+                    fmt::format("{}the sum has {} entries, and rank {} ({}) has room for {} only ({}): nothing was written; call "
+                                "again with so much room",
+                                kCallName, kept_entries_, least, transport.describe_peer(least), extents.least_capacity, own));
     }
     for (const Kept& each : kept_) write(each.view, each.run);
     return Status();
@@ -106,7 +107,8 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   SPARCL_FAILPOINT("allreduce.begin");
   const double begin = transport.now();
   SortedEntries entries;
-  if (call.refusal.ok()) call.refusal = entries.take(call.indices, call.values, call.count, call.kind, *comm.kernels);
+  if (call.refusal.ok())
+    call.refusal = entries.take(call.indices, call.values, call.count, call.kind, *comm.kernels).with_prefix(kCallName);
 
   Extents extents;
   if (call.refusal.ok())
@@ -143,7 +145,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   Task exchange = plan.row->run(comm, sum, report.traffic);
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;
-  verdict = output.finish(extents.least_capacity);
+  verdict = output.finish(extents, transport);
   comm.learned_union->share = static_cast<std::uint16_t>(std::lround(shape.share_of(call.out_nnz) * kWholeUnion));
   SPARCL_FAILPOINT("allreduce.reduced");
 

@@ -1,4 +1,7 @@
 // The sparse broadcasts as users reach them: the C interface of the shared library, ranks as threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -7,9 +10,6 @@
 #include <numeric>
 #include <random>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "sparcl/sparcl.h"
 #include "thread_ranks.hpp"
@@ -53,8 +53,9 @@ TEST(BroadcastDeltaApi, OneCallWithoutABaseBringsRanksTogetherAgain) {
     const Bits first = held[1], second = changed(first, 0.001, 9);
     const auto broadcast = [&](const Bits* base) {
       return party.run([&](int rank, sparclComm_t comm) {
-        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), rank == 1 && base != nullptr ? base->data() : nullptr, kCount,
-                                    sparclBfloat16, 1, comm, nullptr);
+        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(),
+                                    rank == 1 && base != nullptr ? base->data() : nullptr, kCount, sparclBfloat16, 1, comm,
+                                    nullptr);
       });
     };
     EXPECT_THAT(broadcast(nullptr), Each(sparclSuccess)) << verify;
@@ -75,8 +76,8 @@ TEST(BroadcastDeltaApi, ReplicasEqualTheRootForEveryRankCount) {
       const int root = ranks / 2;
       held[static_cast<std::size_t>(root)] = target;
       const auto results = party.run([&](int rank, sparclComm_t comm) {
-        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), rank == root ? base.data() : nullptr, count, sparclBfloat16, root, comm,
-                                    nullptr);
+        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), rank == root ? base.data() : nullptr, count,
+                                    sparclBfloat16, root, comm, nullptr);
       });
       EXPECT_THAT(results, Each(sparclSuccess));
       EXPECT_THAT(held, Each(target));
@@ -189,10 +190,12 @@ TEST(BroadcastDeltaApi, ABadArgumentOnOneRankIsAnErrorOnAllAndTheCommStaysUsable
       const Bits base = random_bits(1000, 1), target = changed(base, 0.1, 2);
       std::vector<Bits> held{target, base, base};
       const auto call = [&](int rank, sparclComm_t comm) {
-        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), base.data(), 1000, sparclBfloat16, 0, comm, nullptr);
+        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), base.data(), 1000, sparclBfloat16, 0, comm,
+                                    nullptr);
       };
-      const auto refused = party.run(
-          [&](int rank, sparclComm_t comm) { return rank == odd ? row.call(held[static_cast<std::size_t>(rank)].data(), base.data(), comm) : call(rank, comm); });
+      const auto refused = party.run([&](int rank, sparclComm_t comm) {
+        return rank == odd ? row.call(held[static_cast<std::size_t>(rank)].data(), base.data(), comm) : call(rank, comm);
+      });
       EXPECT_THAT(refused, Each(row.expected));
       for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(sparclGetLastError(party.comm(rank)), HasSubstr(row.text));
       EXPECT_THAT(held, testing::ElementsAre(target, base, base));
@@ -231,7 +234,8 @@ struct Model {
   }
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
-  Model(Model&& other) noexcept : first(std::move(other.first)), second(std::move(other.second)), state(std::exchange(other.state, nullptr)) {}
+  Model(Model&& other) noexcept
+      : first(std::move(other.first)), second(std::move(other.second)), state(std::exchange(other.state, nullptr)) {}
   ~Model() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess); }
 
   // In place: the state knows the tensor by its address.
@@ -254,7 +258,8 @@ std::vector<Model> models(int ranks, std::size_t count) {
 
 std::vector<sparclResult_t> update(ThreadRanks& party, std::vector<Model>& all, std::uint64_t version, int root) {
   return party.run([&](int rank, sparclComm_t comm) {
-    return sparclBroadcastUpdate(all[static_cast<std::size_t>(rank)].state, rank == 1 && root != 1 ? 0 : version, root, comm, nullptr);
+    return sparclBroadcastUpdate(all[static_cast<std::size_t>(rank)].state, rank == 1 && root != 1 ? 0 : version, root, comm,
+                                 nullptr);
   });
 }
 
@@ -339,12 +344,14 @@ TEST(BroadcastUpdateApi, ARefusedUpdateLeavesTheBaseWhereItWas) {
   ASSERT_THAT(update(party, all, 1, 0), Each(sparclSuccess));
   const Bits old = all[1].first;
   all[0].set_first(changed(all[0].first, 0.2, 1));
-  all[1].first[5] ^= 1;      // a replica has strayed
+  all[1].first[5] ^= 1;  // a replica has strayed
   const bool touched = all[0].first[5] != old[5];
   if (!touched) all[0].first[5] ^= 2;
   EXPECT_THAT(update(party, all, 2, 0), Each(sparclWrongBase));
   for (int rank = 0; rank < 2; ++rank)
-    EXPECT_THAT(sparclGetLastError(party.comm(rank)), HasSubstr("(in block 0 of 'layer.weight')"));
+    EXPECT_THAT(sparclGetLastError(party.comm(rank)),
+                AllOf(HasSubstr(": sparclBroadcastUpdate: "), HasSubstr("(in block 0 of 'layer.weight')"),
+                      HasSubstr("an update that sends all: the first of another root or communicator")));
   all[1].set_first(old);
   EXPECT_THAT(update(party, all, 2, 0), Each(sparclSuccess));
   expect_equal(all, 2);
@@ -422,7 +429,8 @@ TEST(BroadcastUpdateApi, StatesThatDifferInANameAreAMismatch) {
 TEST(BroadcastSparseApi, EntriesArriveAtEveryIndexUpTo64Bits) {
   for (const int ranks : kRankCounts) {
     ThreadRanks party(ranks);
-    std::vector<std::uint64_t> indices{0, 1, 65'535, 65'536, 1u << 31, std::uint64_t{1} << 32, (std::uint64_t{1} << 40) + 3, UINT64_MAX - 1};
+    std::vector<std::uint64_t> indices{
+        0, 1, 65'535, 65'536, 1u << 31, std::uint64_t{1} << 32, (std::uint64_t{1} << 40) + 3, UINT64_MAX - 1};
     std::vector<float> values(indices.size());
     std::iota(values.begin(), values.end(), -3.0f);
     values[3] = -0.0f;
@@ -434,7 +442,8 @@ TEST(BroadcastSparseApi, EntriesArriveAtEveryIndexUpTo64Bits) {
       std::vector<std::uint64_t> got_indices(20, 99);
       std::vector<float> got_values(20, 99);
       std::size_t nnz = 0;
-      const sparclResult_t result = sparclBroadcastSparse(got_values.data(), got_indices.data(), &nnz, 20, sparclFloat32, 0, comm, nullptr);
+      const sparclResult_t result =
+          sparclBroadcastSparse(got_values.data(), got_indices.data(), &nnz, 20, sparclFloat32, 0, comm, nullptr);
       got_indices.resize(nnz);
       EXPECT_EQ(got_indices, indices);
       EXPECT_EQ(std::memcmp(got_values.data(), values.data(), values.size() * sizeof(float)), 0);

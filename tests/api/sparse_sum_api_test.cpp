@@ -84,8 +84,9 @@ TEST(AllReduceSparseApi, TruncatedSaysHowManyThereAre) {
                                                         sparclSum, comm, nullptr);
     EXPECT_EQ(nnz, 4U);
     EXPECT_EQ(sums[0], -1);
-    EXPECT_THAT(sparclGetLastError(comm), HasSubstr(rank == 1 ? "4 entries, and a rank has room for 3 only (this one)"
-                                                              : "has room for 3 only (not this one, which has room for 10)"));
+    EXPECT_THAT(sparclGetLastError(comm),
+                AllOf(HasSubstr("sparclAllReduceSparse: the sum has 4 entries, and rank 1 ("), HasSubstr("pid "),
+                      HasSubstr(rank == 1 ? ") has room for 3 only (this one)" : ") has room for 3 only (this one for 10)")));
     return result;
   });
   EXPECT_THAT(results, Each(sparclTruncated));
@@ -127,7 +128,7 @@ TEST(AllReduceSparseApi, BadArgumentsOfOneRankAreToldToAll) {
          return sparclAllReduceSparse(&value, &index, 1, 10, out_value, out_index, &nnz, 2, sparclFloat32,
                                       static_cast<sparclRedOp_t>(9), c, nullptr);
        }},
-      {"indices[0] = 3, but there are 3 elements",
+      {"sparclAllReduceSparse: indices[0] = 3, but there are 3 elements",
        [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, 3, out_value, out_index, &nnz, 2, sparclFloat32, sparclSum, c, nullptr);
        }},

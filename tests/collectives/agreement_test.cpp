@@ -204,6 +204,28 @@ TEST(Agreement, WhoSpeaksFirstCanBeChosen) {
   }
 }
 
+TEST(Agreement, TheLeastCapacityComesWithTheLowestRankThatHasIt) {
+  for (const int ranks : test::rank_counts()) {
+    for (int least = 0; least < ranks; ++least) {
+      SimParty party(ranks, static_cast<std::uint64_t>(least));
+      std::vector<Status> verdicts(static_cast<std::size_t>(ranks));
+      std::vector<Extents> extents(verdicts.size());
+      const SimOutcome outcome = party.run([&](int rank) {
+        const auto r = static_cast<std::size_t>(rank);
+        extents[r].least_capacity = rank < least ? 8 : 7;
+        return agree(party.engine(rank), kChannel, kCall, Status(), verdicts[r], {}, ranks / 2, &extents[r]);
+      });
+      ASSERT_TRUE(outcome.ok()) << outcome.report;
+      // The lowest as the round counts, from ranks / 2 on.
+      const int expected = least <= ranks / 2 ? ranks / 2 : least;
+      for (const Extents& all : extents) {
+        EXPECT_EQ(all.least_capacity, 7U);
+        EXPECT_EQ(all.least_capacity_rank, expected) << ranks << " ranks, from " << least << " on";
+      }
+    }
+  }
+}
+
 TEST(Agreement, OfSeveralRefusalsTheLowestRankSpeaks) {
   SimParty party(5, 1);
   Round round(5);

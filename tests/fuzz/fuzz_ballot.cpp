@@ -24,7 +24,8 @@ void merge_with(const Ballot& theirs, const Status& mine, const CallFingerprint&
   collectives::merge(ballot, theirs);
   Ballot counted = ballot;
   collectives::count_from(counted, 3, kRanks);
-  for (const std::int32_t rank : {counted.least_rank, counted.most_rank, counted.refusing_rank}) {
+  for (const std::int32_t rank :
+       {counted.least_rank, counted.most_rank, counted.refusing_rank, counted.extents.least_capacity_rank}) {
     require(rank == collectives::kNobody || (rank >= 0 && rank < kRanks), "a rank that is named is one");
   }
   const Status verdict = collectives::verdict_of(ballot, 1, mine, subject);

@@ -133,7 +133,7 @@ std::vector<MismatchRow> delta_rows() {
          a.base = extras.array.data();
        },
        sparclWrongBase,
-       {"neither the base of this update nor its target"}},
+       {"sparclBroadcastDelta: ", "neither the base of this update nor its target", "a call in which the root's base is NULL"}},
       {"no base", kDelta, kDelta, Who::kRoot, [](Arguments& a, Extras&, int) { a.base = nullptr; }, sparclSuccess, {}},
       {"a base that is ignored",
        kDelta,

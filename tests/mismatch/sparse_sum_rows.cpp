@@ -99,14 +99,14 @@ std::vector<MismatchRow> outputs() {
               },
               kBad, {"the outputs overlap the inputs"}),
       sum_row("capacity", [](Arguments& a, Extras&, int) { a.capacity = kSumUnion - 1; }, sparclTruncated,
-              {"the sum has 30 entries, and a rank has room for 29 only ("}),
+              {"the sum has 30 entries, and rank ", ") has room for 29 only ("}),
       sum_row("no room",
               [](Arguments& a, Extras&, int) {
                 a.values = nullptr;
                 a.indices = nullptr;
                 a.capacity = 0;
               },
-              sparclTruncated, {"the sum has 30 entries, and a rank has room for 0 only"}),
+              sparclTruncated, {"sparclAllReduceSparse: the sum has 30 entries, and rank ", ") has room for 0 only ("}),
       sum_row("more room than the index space has", [](Arguments& a, Extras&, int) { a.capacity = SIZE_MAX; }, sparclSuccess, {}),
   };
 }
