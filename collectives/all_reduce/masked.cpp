@@ -51,7 +51,7 @@ class MaskedValues final : public DenseValues {
       call_.mask->unpack(accumulators.data(), first, count, wire_.accumulator, kernels_, feedback.residual());
     }
     ++stats.calls;
-    stats.selected = call_.mask->size();
+    stats.selected = stats.sent = call_.mask->size();
     stats.passes = 1;
   }
 

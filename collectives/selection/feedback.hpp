@@ -13,9 +13,10 @@ namespace sparcl::collectives {
 // Of the last call; kept by the collective.
 struct FeedbackStats {
   std::uint64_t calls = 0;      // since the feedback was made, loaded or reset
-  std::uint64_t selected = 0;   // elements that this rank sent
-  double sent_mass = 0;         // the sum of |what was sent|
-  double returned_squares = 0;  // of the residual at the selected elements: rounding on the wire, and what was sent but not kept
+  std::uint64_t selected = 0;   // elements that this rank selected
+  std::uint64_t sent = 0;       // of which its values are in the result: mode union: those that any rank selected
+  double sent_mass = 0;         // the sum of |these values|
+  double returned_squares = 0;  // of the residual at the elements that are not dropped: rounding, what was not kept, acc - mean
   double drift = 0;             // threshold_drift() against the call before
   int passes = 0;               // over the array
 };
@@ -34,7 +35,8 @@ class Feedback {
 
   void reset();                // as it was made
   double residual_l2() const;  // reads all of it
-  // The norm of the last call's acc without the selected elements, from residual_l2(), so that calls need no pass for it.
+  // The norm of the last call's acc without the selected elements (mode union: any rank's; kMean: the result's), from
+  // residual_l2(), so that calls need no pass for it.
   double dropped_l2(double residual_norm) const;
   double threshold() const;  // the magnitude of `least`
 

@@ -83,9 +83,10 @@ void subtract_sent(const kernels::KernelSet& kernels, const WireType& wire, cons
 namespace {
 
 template <class T>
-void subtract_means_of(const kernels::ElementKernels& elements, const Support& support, const std::byte* means,
-                       std::byte* residual) {
+double subtract_means_of(const kernels::ElementKernels& elements, const Support& support, const std::byte* means,
+                         std::byte* residual) {
   std::vector<T> rest(65536);
+  double squares = 0;
   const FloatEnvironment ieee;
   for (const Support::Block& block : support.blocks()) {
     std::byte* const at = residual + block.base * sizeof(T);
@@ -96,17 +97,19 @@ void subtract_means_of(const kernels::ElementKernels& elements, const Support& s
       std::memcpy(&mean, means + (block.first + i) * sizeof(T), sizeof mean);
       const T left = rest[i] - mean;
       rest[i] = std::isnan(left) || rest[i] == mean ? T{0} : left;
+      squares += static_cast<double>(rest[i]) * static_cast<double>(rest[i]);
     }
     elements.scatter(at, support.positions(block), block.count, 0, bytes, {});
   }
+  return squares;
 }
 
 }  // namespace
 
-void subtract_means(const kernels::KernelSet& kernels, DataType accumulator, const Support& support, const std::byte* means,
-                    std::byte* residual) {
+double subtract_means(const kernels::KernelSet& kernels, DataType accumulator, const Support& support, const std::byte* means,
+                      std::byte* residual) {
   if (accumulator == DataType::kFloat64) return subtract_means_of<double>(kernels.of(accumulator), support, means, residual);
-  subtract_means_of<float>(kernels.of(accumulator), support, means, residual);
+  return subtract_means_of<float>(kernels.of(accumulator), support, means, residual);
 }
 
 void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype, const Support& support, const std::byte* values,

@@ -149,6 +149,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
     widen_from_wire(plan.kernels, plan.wire, own.sent.data(), own.support.size(), decoded.data());
     call.feedback->stats.returned_squares = returned_squares(plan, selected.accumulators, sent.data(), selected.indices.size(),
                                                              call.mode == TopKMode::kGlobal ? &own.is_kept : nullptr);
+    call.feedback->stats.sent = own.support.size();
     call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, decoded.data(), own.support.size());
   }
   write_sums(plan, collected.support, collected.sums);

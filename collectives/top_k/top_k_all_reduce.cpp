@@ -49,7 +49,8 @@ void keep_from_mean(const TopKPlan& plan, const Support& support, const std::byt
   widen_from_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, elements, support.size(), means.data());
   if (!call.is_mean)
     divide_accumulators(plan.kernels, plan.wire.accumulator, means.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
-  subtract_means(plan.kernels, plan.wire.accumulator, support, means.data(), call.feedback->residual());
+  call.feedback->stats.returned_squares =
+      subtract_means(plan.kernels, plan.wire.accumulator, support, means.data(), call.feedback->residual());
 }
 
 std::uint64_t pack_options(const TopKCall& call) {

@@ -84,6 +84,7 @@ class SentAtUnion {
     if (is_widened()) widen_from_wire(kernels, plan_.wire, sent_.data(), support_.size(), widened_.data());
     if (residual_ == nullptr) return;
     FeedbackStats& stats = plan_.call.feedback->stats;
+    stats.sent = support_.size();
     if (plan_.wire.is_exact()) {
       stats.returned_squares = 0;
       stats.sent_mass = mass_of(plan_.wire.accumulator, accumulators_.data(), support_.size());

@@ -375,17 +375,20 @@ SPARCL_API sparclResult_t sparclFeedbackReset(sparclFeedback_t feedback);
 typedef struct {
   size_t size;            /* of this struct: set by SPARCL_FEEDBACK_STATS_INITIALIZER */
   uint64_t calls;         /* since it was made, loaded or reset */
-  uint64_t selected;      /* elements that this rank sent */
-  double sent_mass;       /* the sum of |what it sent| */
-  double dropped_l2;      /* the norm of input + residual without these elements */
-  double residual_l2;     /* the norm of the residual now: that, and what rounding on the wire and mode global gave back */
-  double threshold;       /* the least magnitude that it sent */
+  uint64_t selected;      /* elements that this rank selected; of a masked call: those of the mask */
+  double sent_mass;       /* the sum of |what it sent|, of `sent` elements */
+  double dropped_l2;      /* the norm of input + residual without the elements that it selected; in mode union without those that
+                             any rank selected, with sparclResidualMean without those of the result */
+  double residual_l2;     /* the norm of the residual now: that, and what rounding on the wire, mode global and means gave back */
+  double threshold;       /* the least magnitude that it selected */
   double threshold_drift; /* that over the call's before: 1.02 is 2 % more; 0: there was none */
   int passes;             /* over the array: more than 1 where the guess of the threshold was too high */
   int reserved;           /* 0 */
+  uint64_t sent;          /* elements of this rank that are in the result: `selected`, but in mode union all that any rank selected,
+                             in mode global those that were kept */
 } sparclFeedbackStats_t;
 #define SPARCL_FEEDBACK_STATS_INITIALIZER \
-  { sizeof(sparclFeedbackStats_t), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(sparclFeedbackStats_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* stats->size must be set: only the fields inside it are written. Reads the residual once, for its norm. */
 SPARCL_API sparclResult_t sparclFeedbackStats(sparclFeedback_t feedback, sparclFeedbackStats_t* stats);

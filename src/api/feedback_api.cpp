@@ -62,6 +62,7 @@ sparclFeedbackStats_t stats_of(const Feedback& feedback) {
   all.threshold = feedback.threshold();
   all.threshold_drift = feedback.stats.drift;
   all.passes = feedback.stats.passes;
+  all.sent = feedback.stats.sent;
   return all;
 }
 

@@ -253,6 +253,7 @@ void expect_nothing_lost(int ranks, sparclDataType_t type, const std::function<T
     ASSERT_EQ(sparclFeedbackStats(feedbacks[r], &stats), sparclSuccess);
     EXPECT_EQ(stats.calls, kSteps);
     EXPECT_EQ(stats.selected, kCount * 3 / 10);
+    EXPECT_EQ(stats.sent, stats.selected);
     EXPECT_GT(stats.sent_mass, 0);
     ASSERT_EQ(sparclFeedbackDestroy(feedbacks[r]), sparclSuccess);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -60,6 +61,47 @@ TEST(AllReduceTopKApi, EachTensorGivesItsShare) {
     begin += static_cast<std::size_t>(length);
   }
   EXPECT_EQ(kCount - static_cast<std::size_t>(std::count(received[0].begin(), received[0].end(), 0.0F)), kK);
+}
+
+// What was selected, what was sent of it or besides, and what stayed, by hand: acc is 9 and 8 at the elements that a rank selects
+// (those of rank 0 are 0 and 1, of rank 1 they are 2 and 3), 1 at the other's two, and 2 at the last one, which nobody selects.
+TEST(AllReduceTopKApi, StatsSayWhatWasSelectedAndSent) {
+  struct Row {
+    sparclTopKMode_t mode;
+    sparclResidual_t residual;
+    std::uint64_t sent;  // by rank 0
+    double sent_mass, dropped_l2;
+  };
+  const Row rows[] = {
+      {sparclTopKUnion, sparclResidualSent, 4, 9 + 8 + 1 + 1, 2},
+      {sparclTopKSelected, sparclResidualSent, 2, 9 + 8, std::sqrt(1 + 1 + 4)},
+      {sparclTopKGlobal, sparclResidualSent, 1, 9, std::sqrt(1 + 1 + 4)},  // the nines are the 2 largest sums
+      {sparclTopKUnion, sparclResidualMean, 4, 9 + 8 + 1 + 1, 2},
+      {sparclTopKSelected, sparclResidualMean, 2, 9 + 8, 2},
+  };
+  ThreadRanks party(2);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.mode);
+    const auto results = party.run([&](int rank, sparclComm_t comm) {
+      const std::vector<float> sent = rank == 0 ? std::vector<float>{9, 8, 1, 1, 2} : std::vector<float>{1, 1, 9, 8, 2};
+      std::vector<float> sums(sent.size());
+      Feedback feedback = Feedback::of<float>(sent.size());
+      sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
+      options.mode = row.mode;
+      options.residual = row.residual;
+      const sparclResult_t result = sparclAllReduceTopKEx(sent.data(), sums.data(), sent.size(), 2, sparclFloat32, sparclSum,
+                                                          feedback.get(), &options, comm, nullptr);
+      const sparclFeedbackStats_t stats = feedback.stats();
+      EXPECT_EQ(stats.selected, 2U);
+      EXPECT_EQ(stats.threshold, 8);
+      EXPECT_EQ(stats.sent, row.sent);
+      EXPECT_EQ(stats.sent_mass, row.sent_mass);
+      EXPECT_NEAR(stats.dropped_l2, row.dropped_l2, 1e-6);
+      return result;
+    });
+    EXPECT_THAT(results, Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
+  }
 }
 
 TEST(AllReduceTopKApi, BadArgumentsOfOneRankAreToldToAll) {
