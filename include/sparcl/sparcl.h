@@ -538,6 +538,11 @@ SPARCL_API sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint6
 /* How many replicas are connected, and how many of them hold `version` or a later one. Either may be NULL. From any thread. */
 SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version, int* connected, int* holding);
 
+/* What the last sparclPublish did: nnz_in, the changed elements; bytes_sent, of the update as it is sent to each replica that holds the
+ * version before (0 for the first version: who lacks it gets all bytes); bytes_dense, of the state; seconds, of the call. Zeros before
+ * the first, and in the other fields. report->size must be set. From any thread. */
+SPARCL_API sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher, sparclReport_t* report);
+
 SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);
 
 typedef struct {

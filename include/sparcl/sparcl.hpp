@@ -294,6 +294,12 @@ class Publisher {
     check(sparclPublisherCount(get(), version, nullptr, &holding));
     return holding;
   }
+  // Of the last publish().
+  Report last_report() const {
+    Report report = SPARCL_REPORT_INITIALIZER;
+    check(sparclPublisherLastReport(get(), &report));
+    return report;
+  }
   sparclPublisher_t get() const { return handle_.get(); }
 
  private:

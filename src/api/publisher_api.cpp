@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "src/api/comm.hpp"
 #include "src/api/error.hpp"
 #include "src/api/replication_handles.hpp"
 #include "src/base/settings.hpp"
@@ -64,7 +65,23 @@ Status publish(sparclPublisher_t publisher, std::uint64_t version) {
   if (!report.ok()) return report.status();
   state.marks.clear();
   state.version = version;
+  const std::lock_guard lock(publisher->reporting);
+  publisher->last_report = *report;
   return {};
+}
+
+Status report_last(sparclPublisher_t publisher, sparclReport_t* report) {
+  if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
+  if (report == nullptr) return Status(Code::kInvalidArgument, "report is NULL");
+  sparcl::collectives::CallReport full;
+  const std::lock_guard lock(publisher->reporting);
+  if (publisher->last_report) {
+    full.nnz_in = publisher->last_report->changed;
+    full.traffic.bytes_sent = publisher->last_report->stream_bytes;
+    full.dense_bytes = publisher->attached->view().map->byte_count();
+    full.seconds = publisher->last_report->seconds;
+  }
+  return sparcl::api::write_report(full, report);
 }
 
 Status wait(sparclPublisher_t publisher, std::uint64_t version, int acks, double seconds) {
@@ -116,6 +133,10 @@ sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t versio
     if (holding != nullptr) *holding = count.holding;
     return {};
   });
+}
+
+sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher, sparclReport_t* report) {
+  return guarded([&] { return report_last(publisher, report).with_prefix("sparclPublisherLastReport: "); });
 }
 
 sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher) {

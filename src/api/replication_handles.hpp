@@ -2,6 +2,8 @@
 // What the handles of the replication service own.
 
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "sparcl/sparcl.h"
 #include "src/api/state.hpp"
@@ -37,6 +39,8 @@ class AttachedState {
 struct sparclPublisher {
   std::unique_ptr<sparcl::api::AttachedState> attached;
   std::unique_ptr<sparcl::replication::Publisher> publisher;
+  std::mutex reporting;  // guards last_report
+  std::optional<sparcl::replication::Publisher::PublishReport> last_report;
 };
 
 struct sparclSubscriber {

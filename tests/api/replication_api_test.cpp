@@ -306,6 +306,33 @@ TEST(Replication, ByTheCppInterface) {
   EXPECT_THROW(sparcl::Subscriber(copy, "nonsense"), sparcl::Error);
 }
 
+TEST(Replication, ThePublisherReportsItsLastUpdate) {
+  std::vector<std::uint16_t> weights(100'000);
+  sparcl::State state;
+  state.add("weights", weights.data(), sparclBfloat16, {weights.size()});
+  sparcl::Publisher publisher(state, {.listen = "127.0.0.1:0"});
+  const sparcl::Report none = publisher.last_report();
+  EXPECT_EQ(none.nnz_in + none.bytes_sent + none.bytes_dense, 0U);
+
+  publisher.publish(1);
+  const sparcl::Report first = publisher.last_report();
+  EXPECT_EQ(first.nnz_in, weights.size());
+  EXPECT_EQ(first.bytes_sent, 0U);
+  EXPECT_EQ(first.bytes_dense, 200'000U);
+
+  for (std::size_t i = 0; i < weights.size(); i += 1000) ++weights[i];
+  publisher.publish(2);
+  const sparcl::Report second = publisher.last_report();
+  EXPECT_EQ(second.nnz_in, 100U);
+  EXPECT_GT(second.bytes_sent, 100U);
+  EXPECT_LT(second.bytes_sent, 2000U);
+  EXPECT_EQ(second.bytes_dense, 200'000U);
+  EXPECT_GT(second.seconds, 0);
+
+  EXPECT_THROW(publisher.publish(2), sparcl::Error);  // the last that was published stays the last
+  EXPECT_EQ(publisher.last_report().nnz_in, 100U);
+}
+
 TEST(Replication, BadArgumentsAreNamed) {
   Model source;
   sparclPublisher_t publisher = nullptr;
@@ -329,6 +356,11 @@ TEST(Replication, BadArgumentsAreNamed) {
   EXPECT_EQ(sparclStateDestroy(source.state()), sparclInvalidUsage);
   char address[4];
   EXPECT_EQ(sparclPublisherAddress(publisher, address, sizeof address), sparclTruncated);
+  sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+  EXPECT_EQ(sparclPublisherLastReport(nullptr, &report), sparclInvalidArgument);
+  EXPECT_EQ(sparclPublisherLastReport(publisher, nullptr), sparclInvalidArgument);
+  report.size = 0;
+  EXPECT_EQ(sparclPublisherLastReport(publisher, &report), sparclInvalidArgument);
   EXPECT_EQ(sparclPublish(publisher, 0), sparclInvalidArgument);
   EXPECT_EQ(sparclPublish(publisher, 3), sparclSuccess);
   EXPECT_EQ(sparclPublish(publisher, 3), sparclInvalidArgument);
