@@ -7,12 +7,20 @@ import sys
 
 KEYS = {
     "op", "algorithm", "ranks", "count", "dtype", "density", "bytes_wire", "bytes_dense", "bytes_bound", "time_us_min",
-    "time_us_median", "time_us_p99", "dense_time_us_median", "speedup", "wrong",
+    "time_us_median", "time_us_p99", "dense_time_us_median", "speedup", "wrong", "mode", "wire", "algo",
 }  # fmt: skip
 
 
 def run(command):
     return subprocess.run(command, capture_output=True, text=True, timeout=240)
+
+
+# A usage error is told once, by one rank.
+def refuse(command, *words):
+    done = run(command)
+    assert done.returncode == 2, f"exit code {done.returncode} of {command}"
+    said = [line for line in (done.stdout + done.stderr).splitlines() if all(word in line for word in words)]
+    assert len(said) == 1, f"{words} in:\n{done.stdout}\n{done.stderr}"
 
 
 def main():
@@ -33,9 +41,20 @@ def main():
     alone = run(launcher + program + ["--json", "--no-dense"])
     assert alone.returncode == 0, f"exit code {alone.returncode} without the dense calls:\n{alone.stderr}"
     row = json.loads(alone.stdout.splitlines()[-1])
-    assert row["dense_time_us_median"] == 0 and row["time_us_median"] > 0, row
-    refused = run(launcher + [program[0], "--op", "no such operation"])
-    assert refused.returncode == 2, f"exit code {refused.returncode} of a bad option"
+    assert row["dense_time_us_median"] is None and row["speedup"] is None and row["time_us_median"] > 0, row
+    table = run(launcher + program + ["--no-dense"])
+    assert table.stdout.splitlines()[-1].split()[-5:-1] == ["-"] * 4, table.stdout
+    operation = program[program.index("--op") + 1]
+    refuse(launcher + [program[0], "--op", "no such operation"], "--op")
+    refuse(launcher + program + ["--algo", "no such algorithm"], "--algo", operation)
+    refuse(launcher + program + ["--algo", "gather" if "broadcast" in operation else "chain"], "--algo", operation)
+    own = {"allreduce_masked": ["--redraw"], "allreduce_sparse": ["--overlap", "1"], "allreduce_topk": ["--mode", "global"]}
+    for other, option in own.items():
+        if other != operation:
+            refuse(launcher + program + option, option[0], other, operation)
+    head = run(launcher + program + own.get(operation, [])).stdout
+    for word in {"allreduce_masked": ["mask"], "allreduce_sparse": ["overlap 1"], "allreduce_topk": ["mode global", "exact"]}.get(operation, []):
+        assert word in head.splitlines()[0], head
 
 
 main()

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "tools/perf/perf_operation.hpp"
 
@@ -25,6 +26,7 @@ struct Times {
     return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
   }
   double median() const { return at(0.5); }
+  bool empty() const { return seconds.empty(); }
 };
 
 // Until the last rank is through; the same on all ranks.
@@ -56,6 +58,9 @@ struct Row {
   Report report = SPARCL_REPORT_INITIALIZER;
   Times ours, dense, best;
   Times exchange;  // of ours, without selecting and converting what the caller holds
+
+  bool has_dense() const { return !dense.empty(); }
+  double dense_best() const { return std::min(dense.median(), best.median()); }
 };
 
 // Calls of one kind in a row, as the suites of the field time them; then the next kind's, so that what disturbs the machine
@@ -89,7 +94,7 @@ Row measure(const OperationRow& row, const Options& options, std::uint64_t count
   for (int i = 1; i < options.warmup; ++i) ours(false);
   for (int done = 0; done < options.iterations; done += kInARow) {
     const int calls = std::min(kInARow, options.iterations - done);
-    if (options.dense) {
+    if (options.dense && comm.size() > 1) {  // alone there is nothing that a dense call would send
       time_in_a_row(calls, dense(false, result.dense));
       time_in_a_row(calls, dense(true, result.best));
     }
@@ -102,7 +107,7 @@ Row measure(const OperationRow& row, const Options& options, std::uint64_t count
 }
 
 nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
-  const double best = std::min(row.dense.median(), row.best.median());
+  const auto if_dense = [&](double number) { return row.has_dense() ? nlohmann::json(number) : nlohmann::json(); };
   return {{"op", options.op},
           {"algorithm", row.report.algorithm},
           {"ranks", ranks},
@@ -120,40 +125,50 @@ nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
           {"time_us_median", row.ours.median() * 1e6},
           {"time_us_p99", row.ours.at(0.99) * 1e6},
           {"exchange_time_us_median", row.exchange.median() * 1e6},
-          {"dense_time_us_median", row.dense.median() * 1e6},
-          {"dense_best_time_us_median", best * 1e6},
-          {"speedup", row.dense.median() / row.ours.median()},  // 0 without the dense calls
-          {"speedup_best", best / row.ours.median()},
-          {"wrong", row.wrong}};
+          {"dense_time_us_median", if_dense(row.dense.median() * 1e6)},
+          {"dense_best_time_us_median", if_dense(row.dense_best() * 1e6)},
+          {"speedup", if_dense(row.dense.median() / row.ours.median())},
+          {"speedup_best", if_dense(row.dense_best() / row.ours.median())},
+          {"wrong", row.wrong},
+          {"mode", options.is_top_k() ? nlohmann::json(options.mode) : nlohmann::json()},
+          {"algo", options.algorithm}};
+}
+
+// What the operation was told besides the size.
+std::string describe(const Options& options) {
+  std::string text = fmt::format("{}, density {:g}", options.dtype, options.density);
+  if (options.is_top_k()) text += fmt::format(", mode {}, values on the wire {}", options.mode, options.wire);
+  if (options.op == "allreduce_sparse") text += fmt::format(", overlap {:g}", options.overlap);
+  if (options.redraw) text += ", a mask drawn for each call";
+  if (options.algorithm != "auto") text += fmt::format(", by {}", options.algorithm);
+  return text;
 }
 
 void print_head(const Options& options, int ranks) {
   fmt::print(
-      "# {}, {} ranks, {}, density {:g}, {} iterations after {}; times in us until the last rank is through; dense: MPI's call as "
-      "it comes, and its best form\n",
-      options.op, ranks, options.dtype, options.density, options.iterations, options.warmup);
+      "# {}, {} ranks, {}, {} iterations after {}; times in us until the last rank is through; dense: MPI's call as it comes, and "
+      "its best form\n",
+      options.op, ranks, describe(options), options.iterations, options.warmup);
   fmt::print("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10} {:>10} {:>10} {:>11} {:>11} {:>8} {:>8} {:>7}\n", "count", "bytes",
              "algorithm", "wire", "bound", "min", "median", "p99", "dense", "dense best", "faster", "of best", "#wrong");
 }
 
 void print(const Row& row) {
-  const double best = std::min(row.dense.median(), row.best.median());
-  fmt::print("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10.1f} {:>10.1f} {:>10.1f} {:>11.1f} {:>11.1f} {:>8.2f} {:>8.2f} {:>7}\n",
-             row.count, row.bytes_dense, row.report.algorithm, row.bytes_wire, row.report.bytes_bound, row.ours.at(0) * 1e6,
-             row.ours.median() * 1e6, row.ours.at(0.99) * 1e6, row.dense.median() * 1e6, best * 1e6,
-             row.dense.median() / row.ours.median(), best / row.ours.median(), row.wrong);
+  const auto if_dense = [&](double number, int digits) {
+    return row.has_dense() ? fmt::format("{:.{}f}", number, digits) : std::string("-");
+  };
+  fmt::print("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10.1f} {:>10.1f} {:>10.1f} {:>11} {:>11} {:>8} {:>8} {:>7}\n", row.count,
+             row.bytes_dense, row.report.algorithm, row.bytes_wire, row.report.bytes_bound, row.ours.at(0) * 1e6,
+             row.ours.median() * 1e6, row.ours.at(0.99) * 1e6, if_dense(row.dense.median() * 1e6, 1),
+             if_dense(row.dense_best() * 1e6, 1), if_dense(row.dense.median() / row.ours.median(), 2),
+             if_dense(row.dense_best() / row.ours.median(), 2), row.wrong);
   std::fflush(stdout);
-}
-
-const OperationRow& find_operation(const std::string& name) {
-  return *std::find_if(operation_table().begin(), operation_table().end(),
-                       [&](const OperationRow& row) { return row.name == name; });
 }
 
 // Whether all results were right.
 bool run(const Options& options, int rank, int ranks) {
   const OperationRow& row = find_operation(options.op);
-  if (options.algorithm != "auto") setenv(row.algorithm_setting, options.algorithm.c_str(), 1);
+  if (options.algorithm != "auto") setenv(algorithms_of(options).setting, options.algorithm.c_str(), 1);
   Comm comm = Comm::mpi(MPI_COMM_WORLD);
   if (rank == 0 && !options.json) print_head(options, ranks);
   std::uint64_t wrong = 0;
@@ -170,6 +185,23 @@ bool run(const Options& options, int rank, int ranks) {
     }
   }
   return wrong == 0;
+}
+
+// Options that the operation does not have are no wish that can be met.
+void check_options(const Options& options, const CLI::App& app) {
+  if (options.least_bytes == 0) throw CLI::ValidationError("-b must be at least one byte");
+  if (options.least_bytes > options.most_bytes) throw CLI::ValidationError("-b is larger than -e");
+  for (const OperationRow& row : operation_table()) {
+    for (const char* option : row.own_options) {
+      if (options.op != row.name && app.count(option) > 0)
+        throw CLI::ValidationError(option, fmt::format("belongs to --op {}, not to {}", row.name, options.op));
+    }
+  }
+  const std::vector<std::string> names = algorithms_of(options).names;
+  if (options.algorithm == "auto" || std::find(names.begin(), names.end(), options.algorithm) != names.end()) return;
+  const std::string mode = options.is_top_k() ? " in mode " + options.mode : "";
+  throw CLI::ValidationError(
+      "--algo", fmt::format("{} is none of {}{}, which has auto, {}", options.algorithm, options.op, mode, fmt::join(names, ", ")));
 }
 
 Options parse(int argc, char** argv, int& exit_code, bool speaks) {
@@ -190,9 +222,10 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   app.add_option("--overlap", options.overlap, "allreduce_sparse: share of each rank's elements that all have")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--algo", options.algorithm, "forces an algorithm of the operation, as SPARCL_ALGO_... does")
-      ->check(CLI::IsMember(
-          {"auto", "direct", "owner", "gather", "doubling", "split", "two_level", "chain", "binary_tree", "binomial_tree"}))
+  app.add_option(
+         "--algo", options.algorithm,
+         "forces an algorithm, as SPARCL_ALGO_... does: direct, owner (allreduce_masked, allreduce_topk in mode union), gather, "
+         "doubling, split, two_level (other all-reduces), chain, binary_tree, binomial_tree (broadcasts)")
       ->capture_default_str();
   app.add_option("--iters", options.iterations, "timed calls of a size")->check(CLI::Range(1, 1'000'000))->capture_default_str();
   app.add_option("--warmup", options.warmup, "calls of ours before them; one of each kind always")
@@ -210,8 +243,7 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   app.footer("Exit codes: 0 ok, 1 a result was wrong or a call failed, 2 usage.");
   try {
     app.parse(argc, argv);
-    if (options.least_bytes == 0) throw CLI::ValidationError("-b must be at least one byte");
-    if (options.least_bytes > options.most_bytes) throw CLI::ValidationError("-b is larger than -e");
+    check_options(options, app);
     exit_code = -1;
   } catch (const CLI::ParseError& error) {
     const int code = speaks ? app.exit(error) : error.get_exit_code();
@@ -234,7 +266,8 @@ int main(int argc, char** argv) {
     try {
       exit_code = sparcl::perf::run(options, rank, ranks) ? 0 : 1;
     } catch (const std::exception& error) {
-      fmt::print(stderr, "sparcl-perf: rank {}: {}\n", rank, error.what());
+      const std::string text = error.what(), who = fmt::format("rank {}: ", rank);
+      fmt::print(stderr, "sparcl-perf: {}{}\n", text.starts_with(who) ? "" : who, text);  // those of calls begin so
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
   }

@@ -29,6 +29,8 @@ struct Options {
   std::string wire = "exact";  // of allreduce_topk
   bool dense = true;           // measure the dense calls, too
   bool json = false;
+
+  bool is_top_k() const { return op == "allreduce_topk"; }
 };
 
 struct ElementType {
@@ -53,10 +55,18 @@ class Operation {
 
 struct OperationRow {
   const char* name;
-  const char* algorithm_setting;  // which --algo stands for
+  std::vector<const char*> own_options;  // which other operations do not have
   std::unique_ptr<Operation> (*make)(const Options& options, std::uint64_t count, Comm& comm);
 };
 const std::vector<OperationRow>& operation_table();
+const OperationRow& find_operation(const std::string& name);
+
+// What --algo may say besides auto, and the setting that it stands for.
+struct Algorithms {
+  const char* setting;
+  std::vector<std::string> names;
+};
+Algorithms algorithms_of(const Options& options);
 
 // A value that depends on the rank and the element: small whole numbers, whose sums are exact in any order and every type.
 inline int value_of(int rank, std::uint64_t element) {
