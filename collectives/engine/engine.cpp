@@ -106,14 +106,18 @@ void Engine::finish_operation(const OperationRef& operation) {
 }
 
 void Engine::take_signals() {
-  Signal signal;
-  while (transport_.poll_signal(signal)) {
-    signal.text.back() = '\0';
-    if (!health_.ok()) continue;
-    // Its sender has told everyone: telling again would cost P^2 messages.
-    const bool names_one = signal.culprit >= 0 && signal.culprit < transport_.size();
-    poison(told_by(signal), names_one ? signal.culprit : -1);
+  Signal first, next;
+  bool has_come = false;
+  while (transport_.poll_signal(next)) {
+    // Others wait for those who wait for a late rank, and say so: what it is to know is that it is the late one.
+    if (!has_come || (next.culprit == transport_.rank() && first.culprit != next.culprit)) first = next;
+    has_come = true;
   }
+  if (!has_come || !health_.ok()) return;
+  first.text.back() = '\0';
+  // Its sender has told everyone: telling again would cost P^2 messages.
+  const bool names_one = first.culprit >= 0 && first.culprit < transport_.size();
+  poison(told_by(first), names_one ? first.culprit : -1);
 }
 
 // A death or a silence reads on all ranks alike: who it was, what happened, and then from whom one knows it.
@@ -121,7 +125,9 @@ Status Engine::told_by(const Signal& signal) const {
   const auto code = static_cast<Code>(signal.code);
   const std::string_view text = signal.text.data();
   if (text.starts_with(fmt::format("rank {} (", signal.culprit))) {
-    return Status(code == Code::kTimeout ? code : Code::kRemoteError, fmt::format("{} (as {} says)", text, describe(signal.from)));
+    const char* whom = signal.culprit == transport_.rank() ? "this rank was given up by the others: " : "";
+    return Status(code == Code::kTimeout ? code : Code::kRemoteError,
+                  fmt::format("{}{} (as {} says)", whom, text, describe(signal.from)));
   }
   return Status(Code::kRemoteError, fmt::format("{} left in error {}: {}", describe(signal.from), code_name(code), text));
 }

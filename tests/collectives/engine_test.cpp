@@ -110,6 +110,21 @@ TEST(Engine, ADeadPeerEndsTheWaitForItAndTheOtherRanksHearOfIt) {
   EXPECT_EQ(party.result(1).code(), Code::kRemoteError);
 }
 
+// Rank 0 waits for rank 1, which waits for rank 2: both give up before rank 2 comes.
+TEST(Engine, ALateRankIsToldThatTheOthersGaveItUp) {
+  SimParty party(3, 5, {.timeout_s = 1000});
+  const SimOutcome outcome = party.run([&](int rank) {
+    if (rank == 0) party.engine(0).fail(Status(Code::kTimeout, "rank 1 (host a, pid 1) did not answer"), 1);
+    if (rank == 1) party.engine(1).fail(Status(Code::kTimeout, "rank 2 (host a, pid 2) did not answer"), 2);
+    return rank == 2 ? hear_from(party.engine(2), 0) : do_nothing();
+  });
+  ASSERT_TRUE(outcome.ok()) << outcome.report;
+  EXPECT_EQ(party.result(2).code(), Code::kTimeout);
+  EXPECT_THAT(party.result(2).message(),
+              HasSubstr("this rank was given up by the others: rank 2 (host a, pid 2) did not answer (as rank 1 ("));
+  EXPECT_EQ(party.engine(2).culprit(), 2);
+}
+
 TEST(Engine, TheFirstErrorWins) {
   SimParty party(1, 1);
   party.engine(0).fail(Status(Code::kTimeout, "first"), -1);
