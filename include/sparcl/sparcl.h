@@ -152,9 +152,9 @@ SPARCL_API sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank);
 SPARCL_API sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error);
 
 /* The rank of this communicator whose end or silence is the error above, as told on every rank: it died, did not answer in time, left,
- * or called sparclCommAbort (on that rank, too; a late rank that the others gave up is told its own number). -1 while the communicator
- * is usable, and where no rank is to blame. Where several fail it is the first that this rank learned of; sparclCommShrink leaves out
- * all that are dead. */
+ * or called sparclCommAbort (on that rank, too; a late rank that the others gave up is told its own number, where their word still
+ * reaches it). -1 while the communicator is usable, and where no rank is to blame. Where several fail it is the first that this rank
+ * learned of; sparclCommShrink leaves out all that are dead. */
 SPARCL_API sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank);
 
 /* Ends all pending calls on this rank with sparclRemoteError and tells the peers, without needing them. Later calls return that
