@@ -10,14 +10,11 @@
 #include "src/base/log.hpp"
 #include "src/codec/staging_sink.hpp"
 #include "src/replication/process_name.hpp"
-#include "src/transport/host_port.hpp"
-#include "src/transport/network_interfaces.hpp"
 
 namespace sparcl::replication {
 namespace {
 
 constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
-constexpr int kBacklog = 256;
 
 // Later lives of a publisher have larger ones.
 std::uint64_t epoch_now() {
@@ -25,48 +22,20 @@ std::uint64_t epoch_now() {
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
 }
 
-NetAddress any_address(std::uint16_t port) {
-  NetAddress any;
-  any.port = port;
-  return any;
-}
-
-struct Listening {
-  Socket socket;
-  std::string address;
-};
-
-// Where no host is given, on all interfaces; replicas are then told the best one's address.
-Result<Listening> open_listener(const std::string& text) {
-  const Result<HostPort> where = parse_host_port(text.empty() ? ":0" : text);
-  if (!where.ok()) return where.status();
-  NetAddress bound = any_address(where->port);
-  if (!where->host.empty()) {
-    const Result<std::vector<NetAddress>> found = resolve(*where);
-    if (!found.ok()) return found.status();
-    bound = found->front();
-  }
-  Result<Socket> socket = listen_at(bound, kBacklog);
-  if (!socket.ok()) return socket.status();
-  Result<NetAddress> local = local_address(*socket);
-  if (!local.ok()) return local.status();
-  NetAddress told = *local;
-  if (told.ip == any_address(0).ip) {
-    const Result<std::vector<NetAddress>> own = own_addresses();
-    const auto ipv4 = own.ok() ? std::find_if(own->begin(), own->end(),
-                                              [](const NetAddress& each) { return each.family == NetAddress::Family::kIpv4; })
-                               : std::vector<NetAddress>::const_iterator();
-    told = own.ok() && ipv4 != own->end() ? *ipv4 : loopback_address();
-    told.port = local->port;
-  }
-  return Listening{std::move(*socket), to_text(told)};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& state, const PublisherOptions& options) {
+  Result<Listener> listener = Listener::open(options.listen);
+  if (!listener.ok()) return listener.status();
+  Result<std::unique_ptr<Publisher>> made = create(state, options, std::move(*listener));
+  if (made.ok()) SPARCL_RETURN_IF_ERROR((*made)->start_serving());
+  return made;
+}
+
+Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& state, const PublisherOptions& options,
+                                                     Listener listener) {
   std::unique_ptr<Publisher> made(new Publisher(state, options));
-  SPARCL_RETURN_IF_ERROR(made->open());
+  SPARCL_RETURN_IF_ERROR(made->open(std::move(listener)));
   return made;
 }
 
@@ -83,7 +52,7 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.status_report = [this] { return status_locked(); };
 }
 
-Status Publisher::open() {
+Status Publisher::open(Listener listener) {
   if (!options_.key_path.empty()) {
     Result<SigningKey> key = SigningKey::load(options_.key_path);
     if (!key.ok()) return key.status();
@@ -93,13 +62,15 @@ Status Publisher::open() {
     return Status(Code::kUnsupported, fmt::format("the list of tensors takes {} bytes; at most {} can be told to others",
                                                   context_.model_reply.size(), kMaxModelBytes));
   }
-  Result<Listening> listening = open_listener(options_.listen);
-  if (!listening.ok()) return listening.status();
-  address_ = listening->address;
+  address_ = listener.address;
   Result<WakeEvent> wake = WakeEvent::create();
   if (!wake.ok()) return wake.status();
   wake_ = std::move(*wake);
-  server_ = std::make_unique<Server>(std::move(listening->socket), context_);
+  server_ = std::make_unique<Server>(std::move(listener.socket), context_);
+  return {};
+}
+
+Status Publisher::start_serving() {
   return thread_.start("a publisher", [this](const ServiceThread::Stop& stop) { serve(stop); });
 }
 

@@ -11,6 +11,7 @@
 
 #include "src/model/snapshot.hpp"
 #include "src/replication/anchor_maker.hpp"
+#include "src/replication/listener.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
 #include "src/replication/signing_key.hpp"
@@ -30,6 +31,13 @@ struct PublisherOptions {
 class Publisher {
  public:
   static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state, const PublisherOptions& options);
+
+  // The same with a listener that is there already. Nobody is served before start_serving(), so that what is published until then
+  // is one step for those who come: they never meet the versions in between. Once.
+  static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state, const PublisherOptions& options,
+                                                   Listener listener);
+  Status start_serving();
+
   // Says goodbye to the replicas, which keep what they hold.
   ~Publisher();
   Publisher(const Publisher&) = delete;
@@ -66,7 +74,7 @@ class Publisher {
 
  private:
   Publisher(const ReplicatedState& state, const PublisherOptions& options);
-  Status open();
+  Status open(Listener listener);
   void serve(const ServiceThread::Stop& stop);
   void move_anchor_on();
   Result<UpdateRef> first_version(std::uint64_t version);

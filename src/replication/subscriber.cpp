@@ -134,6 +134,11 @@ Status Subscriber::pin(std::uint64_t version) {
   return {};
 }
 
+Status Subscriber::trouble() const {
+  const std::lock_guard lock(mutex_);
+  return trouble_;
+}
+
 std::string Subscriber::publisher() const {
   const std::lock_guard lock(mutex_);
   return publisher_;

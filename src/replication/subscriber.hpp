@@ -59,6 +59,9 @@ class Subscriber {
   // next() goes up to this version and no further; 0: as far as it can.
   Status pin(std::uint64_t version);
 
+  // Why nothing comes; ok where there is only nothing new.
+  Status trouble() const;
+
   std::string publisher() const;  // "host h1, pid 4711 (10.0.0.7:4711)"; empty before the first connection
 
  private:
