@@ -305,11 +305,11 @@ TEST(StatusCommand, AnErrorThatPoisonsIsOneLineARankAndLeavesTheRecord) {
 }
 
 TEST(StatusCommand, UsageErrors) {
-  for (const char* process : {"localhost:4711", "x", "0", "-1", "1.5", "99999999999999999999"}) {
+  for (const char* process : {"localhost:", "localhost:x", "x", "0", "-1", "1.5", "99999999999999999999"}) {
     const ProgramRun run = run_program({"status", process});
     EXPECT_EQ(run.exit_code, 2) << process << run.err;
   }
-  EXPECT_THAT(run_program({"status", "localhost:4711"}).err, HasSubstr("replication service"));
+  EXPECT_THAT(run_program({"status", "x"}).err, HasSubstr("x is no process id, and no HOST:PORT of a publisher"));
   EXPECT_EQ(run_program({"status", "1", "--all"}).exit_code, 2);
   const ProgramRun none = run_program({"status", "1", "--json"});
   EXPECT_EQ(none.exit_code, 1);

@@ -1,9 +1,8 @@
 #pragma once
 // A subcommand: one file, one row of the table in sparcl_main.cpp.
 
-#include <functional>
-
 #include <CLI/CLI.hpp>
+#include <functional>
 
 #include "src/base/status.hpp"
 
@@ -32,6 +31,8 @@ void add_inspect(CLI::App& app, Invocation& invocation);
 void add_hash(CLI::App& app, Invocation& invocation);
 void add_verify(CLI::App& app, Invocation& invocation);
 void add_status(CLI::App& app, Invocation& invocation);
+void add_publish(CLI::App& app, Invocation& invocation);
+void add_subscribe(CLI::App& app, Invocation& invocation);
 void add_keygen(CLI::App& app, Invocation& invocation);
 
 }  // namespace sparcl::tool

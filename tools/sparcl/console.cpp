@@ -1,9 +1,9 @@
 #include "tools/sparcl/console.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdio>
-
-#include <fmt/format.h>
 
 #include "src/model/mapped_file.hpp"
 
@@ -56,6 +56,10 @@ int print_error(const Status& status, bool as_json) {
 int print_usage_error(const std::string& what, const std::string& hint, bool as_json) {
   return report_failure("usage", what, hint, kExitUsage, as_json);
 }
+
+void print_warning(const std::string& text) { print_note("warning: " + text); }
+
+void print_note(const std::string& text) { fmt::print(stderr, "sparcl: {}\n", text); }
 
 std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array kUnits{"bytes", "KB", "MB", "GB", "TB", "PB", "EB"};

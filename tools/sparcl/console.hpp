@@ -2,9 +2,8 @@
 // What every command shares: exit codes, errors, output for people and for programs.
 
 #include <functional>
-#include <string>
-
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
@@ -30,6 +29,11 @@ int print_error(const Status& status, bool as_json);
 
 // The same for a command line that cannot be run: "error" is "usage". hint: lines for people, after the message.
 int print_usage_error(const std::string& what, const std::string& hint, bool as_json);
+
+// "sparcl: warning: ..." on standard error: the command goes on.
+void print_warning(const std::string& text);
+// The same without "warning".
+void print_note(const std::string& text);
 
 std::string human_bytes(std::uint64_t bytes);  // "1.6 MB"
 Json hash_or_null(const Hash128* hash);

@@ -2,7 +2,11 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
+#include <mutex>
 #include <thread>
 
 #include "src/model/temporary_path.hpp"
@@ -10,10 +14,34 @@
 namespace sparcl::tool {
 namespace {
 
+struct StopRequest {
+  std::mutex mutex;
+  std::condition_variable came;
+  bool is_possible = false;
+  bool is_asked = false;
+};
+
+StopRequest& stop_request() {
+  static auto* one = new StopRequest;  // never destroyed: the thread below may still use it while the process ends
+  return *one;
+}
+
+// False where the process has to end at once.
+bool ask_for_stop() {
+  StopRequest& request = stop_request();
+  const std::lock_guard lock(request.mutex);
+  if (!request.is_possible || request.is_asked) return false;
+  request.is_asked = true;
+  request.came.notify_all();
+  return true;
+}
+
 // A thread of its own: nearly nothing may be called in a handler.
 void wait_for_signal(sigset_t signals) {
   int number = 0;
-  if (::sigwait(&signals, &number) != 0) return;
+  do {
+    if (::sigwait(&signals, &number) != 0) return;
+  } while (ask_for_stop());
   model::remove_temporary_paths();
   std::signal(number, SIG_DFL);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
@@ -38,6 +66,21 @@ void clean_up_on_signals() {
   }
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread(wait_for_signal, signals).detach();
+}
+
+void stop_on_signals() {
+  StopRequest& request = stop_request();
+  const std::lock_guard lock(request.mutex);
+  request.is_possible = true;
+}
+
+bool stop_is_asked() { return wait_for_stop(0); }
+
+bool wait_for_stop(double seconds) {
+  StopRequest& request = stop_request();
+  std::unique_lock lock(request.mutex);
+  const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
+  return request.came.wait_for(lock, limit, [&] { return request.is_asked; });
 }
 
 }  // namespace sparcl::tool

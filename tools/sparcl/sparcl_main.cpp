@@ -32,7 +32,11 @@ constexpr std::array kCommands{
     Command{"invert", "Make the delta that leads back", add_invert},
     Command{"convert", "Read and write the layouts in which other programs exchange changes", add_convert},
     Command{"advise", "From two checkpoints and a link: density, best mode, times, and when dense wins", add_advise},
-    Command{"status", "Say what the calls of a process are doing: one that runs, is stuck, stopped or dead", add_status},
+    Command{"publish", "Publish checkpoints as versions, for replicas that come and go", add_publish},
+    Command{"subscribe", "Keep a checkpoint at the newest version that a publisher has", add_subscribe},
+    Command{"status",
+            "Say what the calls of a process are doing (one that runs, is stuck, stopped or dead), or a publisher's replicas",
+            add_status},
     Command{"keygen", "Make the pair of keys that a publisher signs its commits with", add_keygen},
 };
 

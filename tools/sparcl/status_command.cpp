@@ -1,4 +1,4 @@
-// A look at what the calls of a process are doing, from outside: it may be stuck, stopped or dead.
+// A look at what the calls of a process are doing, from outside: it may be stuck, stopped or dead; or at a publisher's replicas.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -12,12 +12,17 @@
 
 #include "src/base/flight/flight_reader.hpp"
 #include "src/base/flight/process_info.hpp"
+#include "src/replication/query.hpp"
+#include "src/transport/host_port.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/publisher_report.hpp"
 #include "tools/sparcl/status_report.hpp"
 
 namespace sparcl::tool {
 namespace {
+
+constexpr double kAnswerSeconds = 5;  // for a publisher
 
 struct StatusOptions {
   std::string process;
@@ -25,17 +30,26 @@ struct StatusOptions {
   bool remove = false;
 };
 
-// Empty if `text` is a pid; the parser wants the fault else.
-std::string pid_fault(const std::string& text) {
+bool is_address(const std::string& text) { return text.find(':') != std::string::npos; }
+
+// Empty if `text` is a pid or an address; the parser wants the fault else.
+std::string place_fault(const std::string& text) {
+  if (is_address(text)) {
+    const Result<HostPort> where = parse_host_port(text);
+    return where.ok() ? std::string() : where.status().message();
+  }
   pid_t pid = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
   if (error == std::errc() && end == text.data() + text.size() && pid > 0) return {};
-  if (text.find(':') != std::string::npos) {
-    return fmt::format(
-        "{} looks like HOST:PORT: the status of publishers comes with the replication service; this version takes a process id",
-        text);
-  }
-  return fmt::format("{} is no process id", text);
+  return fmt::format("{} is no process id, and no HOST:PORT of a publisher", text);
+}
+
+Status show_publisher(const std::string& address, bool as_json) {
+  const Result<std::string> answer = replication::query_status(address, kAnswerSeconds);
+  if (!answer.ok()) return answer.status();
+  const Result<Json> report = parse_publisher_report(*answer);
+  if (!report.ok()) return report.status().with_prefix(fmt::format("publisher {}: ", address));
+  return print(as_json, *report, publisher_text(*report));
 }
 
 std::string why_none(pid_t pid) {
@@ -118,13 +132,20 @@ Status remove_all_dead(bool as_json) {
 void add_status(CLI::App& app, Invocation& invocation) {
   const auto options = std::make_shared<StatusOptions>();
   CLI::Option* process =
-      app.add_option("PID", options->process, "the process; without it those that live and have a record are listed")
-          ->check(pid_fault, "PID", "");
+      app.add_option("PID", options->process,
+                     "the process, or a publisher; without it the processes that live and have a record are listed")
+          ->type_name("PID|HOST:PORT")
+          ->check(place_fault, "", "");
   app.add_flag("--all", options->all, "list dead processes, too")->excludes(process);
-  app.add_flag("--remove", options->remove,
-               "afterwards remove the record of this process, which is dead; without PID, instead of a list, remove the records of "
-               "all dead processes");
+  const CLI::Option* remove = app.add_flag(
+      "--remove", options->remove,
+      "afterwards remove the record of this process, which is dead; without PID, instead of a list, remove the records of "
+      "all dead processes");
+  app.parse_complete_callback([options, remove] {
+    if (remove->count() > 0 && is_address(options->process)) throw CLI::ExcludesError("--remove", "HOST:PORT");
+  });
   invocation.run = [options, &invocation] {
+    if (is_address(options->process)) return show_publisher(options->process, invocation.json);
     if (!options->process.empty()) return show_process(static_cast<pid_t>(std::stol(options->process)), *options, invocation.json);
     return options->remove ? remove_all_dead(invocation.json) : list_processes(options->all, invocation.json);
   };

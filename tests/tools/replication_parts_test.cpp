@@ -1,0 +1,144 @@
+// Parts of `sparcl publish` and `sparcl subscribe` by themselves: the watched folder, and answers that nobody honest gives.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/tools_support.hpp"
+#include "tools/sparcl/published_model.hpp"
+#include "tools/sparcl/publisher_report.hpp"
+#include "tools/sparcl/watched_folder.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+using test::TempFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class WatchedFolderTest : public ::testing::Test {
+ protected:
+  // A second later than before.
+  WatchedFolder::Look look() {
+    Result<WatchedFolder::Look> look = watched_.look(now_ += 1);
+    EXPECT_TRUE(look.ok()) << look.status().message();
+    return look.ok() ? *look : WatchedFolder::Look();
+  }
+  void write(const char* name, std::uint64_t seed = 1) { test::write_model(folder_ / name, test::small_model(seed)); }
+  void write_half(const char* name) {
+    write("whole");
+    test::write_text(folder_ / name, test::read_text(folder_ / "whole").substr(0, 1000));
+  }
+
+  TempFolder folder_;
+  WatchedFolder watched_{folder_.path().string(), {0.5, 3.5}};
+  double now_ = 0;
+};
+
+TEST_F(WatchedFolderTest, FilesCountOnceTheyStandStillInTheOrderOfTheirNames) {
+  write("2.safetensors");
+  write("1.safetensors");
+  write(".hidden.safetensors");
+  write("other.bin");
+  EXPECT_THAT(look().ready, IsEmpty());
+  EXPECT_THAT(look().ready, ElementsAre(folder_ / "1.safetensors", folder_ / "2.safetensors"));
+  const WatchedFolder::Look later = look();
+  EXPECT_THAT(later.ready, IsEmpty());
+  EXPECT_FALSE(later.has_more);
+}
+
+TEST_F(WatchedFolderTest, AFileThatIsReplacedIsANewOne) {
+  write("1.safetensors");
+  look();
+  EXPECT_EQ(look().ready.size(), 1u);
+  write("next", 2);
+  test::fs::rename(folder_ / "next", folder_ / "1.safetensors");
+  EXPECT_TRUE(look().has_more);
+  EXPECT_THAT(look().ready, ElementsAre(folder_ / "1.safetensors"));
+}
+
+TEST_F(WatchedFolderTest, OneThatIsBeingWrittenIsWaitedForAndThenGivenUp) {
+  write_half("1.safetensors");
+  write("2.safetensors");
+  look();
+  const WatchedFolder::Look waits = look();
+  EXPECT_TRUE(waits.has_more);
+  EXPECT_THAT(waits.ready, IsEmpty()) << "the later one waits, too";
+  look();
+  look();
+  const WatchedFolder::Look given_up = look();
+  ASSERT_EQ(given_up.given_up.size(), 1u);
+  EXPECT_THAT(given_up.given_up[0].message(), HasSubstr(folder_ / "1.safetensors"));
+  EXPECT_THAT(given_up.ready, ElementsAre(folder_ / "2.safetensors"));
+  EXPECT_THAT(look().given_up, IsEmpty()) << "told once";
+  write("1.safetensors");
+  look();
+  EXPECT_THAT(look().ready, ElementsAre(folder_ / "1.safetensors")) << "its writer came back";
+}
+
+TEST(WatchedFolder, SaysThatThereIsNone) {
+  const TempFolder folder;
+  WatchedFolder absent(folder / "absent", {});
+  EXPECT_THAT(absent.look(0).status().message(), HasSubstr("the folder cannot be listed"));
+}
+
+replication::ModelReply reply_of(const model::Schema& schema, std::vector<std::byte> description) {
+  return {"", model::serialise(schema), std::move(description)};
+}
+
+TEST(PublishedModel, ComesWithTheLayoutOfItsFilesOrWithoutOne) {
+  const model::Schema schema = test::small_model().schema;
+  model::Layout layout = model::single_file_layout(schema, {{"step", "7"}});
+  layout.files[0].header += "    ";
+  const Result<std::vector<std::byte>> description = describe_layout(layout);
+  ASSERT_TRUE(description.ok()) << description.status().message();
+  const Result<PublishedModel> described = read_published_model(reply_of(schema, *description));
+  ASSERT_TRUE(described.ok()) << described.status().message();
+  EXPECT_EQ(described->layout, layout);
+  EXPECT_EQ(described->schema, schema);
+  const Result<PublishedModel> plain = read_published_model(reply_of(schema, {}));
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  EXPECT_EQ(plain->layout, model::single_file_layout(schema, {}));
+}
+
+TEST(PublishedModel, RefusesWhatCannotBe) {
+  const model::Schema schema = test::small_model().schema;
+  const std::vector<std::byte> description = *describe_layout(model::single_file_layout(schema, {}));
+  model::Schema other = schema;
+  other[0].name = "renamed";
+  EXPECT_EQ(read_published_model(reply_of(other, description)).status().code(), Code::kCorrupt);
+  EXPECT_EQ(read_published_model({"", {std::byte{1}, std::byte{2}}, {}}).status().code(), Code::kCorrupt);
+  for (std::size_t at = 0; at < description.size(); at += 7) {
+    std::vector<std::byte> damaged = description;
+    damaged[at] ^= std::byte{0x55};
+    const Result<PublishedModel> read = read_published_model(reply_of(schema, damaged));
+    EXPECT_TRUE(!read.ok() || *model::layout_schema(read->layout) == schema) << at;
+    damaged.resize(at);
+    EXPECT_TRUE(at == 0 || !read_published_model(reply_of(schema, damaged)).ok()) << at;  // of no bytes: it says nothing
+  }
+  // 1 PB, claimed by some bytes.
+  const model::Schema huge{{"huge", DataType::kUint8, {std::uint64_t{1} << 50}}};
+  EXPECT_EQ(read_published_model(reply_of(huge, {})).status().code(), Code::kOutOfMemory);
+}
+
+TEST(PublisherReport, IsTextThatDrivesNoTerminal) {
+  const Result<Json> report = parse_publisher_report(
+      R"({"publisher":"host a, pid 1","address":"a:1","model_id":"m","version":7,"hash":"00","signed":true,"kept_updates":2,"kept_bytes":3,)"
+      R"("replicas":[{"name":"evil\u001b[2J","version":6,"lag":1,"bytes_sent":5000,"refused":0,"state":"behind"},17,{}]})");
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  const std::string text = publisher_text(*report);
+  EXPECT_THAT(text, HasSubstr("version 7, signed"));
+  EXPECT_THAT(text, HasSubstr("evil\\x1b[2J"));
+  EXPECT_THAT(text, HasSubstr("behind"));
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+}
+
+TEST(PublisherReport, RefusesWhatIsNone) {
+  for (const std::string& text :
+       {std::string("{"), std::string("[]"), std::string(R"({"publisher":"x","replicas":7})"), std::string(),
+        R"({"publisher":"x","replicas":[],"deep":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}"}) {
+    EXPECT_EQ(parse_publisher_report(text).status().code(), Code::kCorrupt) << text.substr(0, 40);
+  }
+}
+
+}  // namespace
+}  // namespace sparcl::tool

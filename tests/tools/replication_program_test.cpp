@@ -1,0 +1,362 @@
+// `sparcl publish`, `sparcl subscribe` and `sparcl status HOST:PORT`: processes that talk over loopback.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/background_program.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Checkpoints in a folder: 1.safetensors, 2.safetensors, ..., each a little different from the one before.
+class Training {
+ public:
+  Training() { fs::create_directory(folder_ / "watched"); }
+
+  std::string path(int step) const { return fmt::format("{}/{}.safetensors", watched(), step); }
+  std::string watched() const { return folder_ / "watched"; }
+  std::string operator/(std::string_view name) const { return folder_ / name; }
+
+  // As a program that renames what it has finished does.
+  void write(int step) {
+    if (step > 1) change(tensors_, 0.01, static_cast<std::uint64_t>(step));
+    write_model(folder_ / "unfinished", tensors_, {{"writer", "a training"}});
+    fs::rename(folder_ / "unfinished", path(step));
+  }
+  std::vector<std::string> write_up_to(int steps) {
+    std::vector<std::string> paths;
+    for (int step = 1; step <= steps; ++step) {
+      write(step);
+      paths.push_back(path(step));
+    }
+    return paths;
+  }
+
+ private:
+  TempFolder folder_;
+  Tensors tensors_ = small_model();
+};
+
+std::vector<std::string> publish(std::vector<std::string> more, const std::string& listen = "127.0.0.1:0") {
+  more.insert(more.begin(), {"publish", "--listen", listen});
+  return more;
+}
+
+std::vector<std::string> subscribe(const std::string& address, const std::string& output, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"subscribe", address, "--out", output});
+  return more;
+}
+
+std::vector<std::string> keys_of(const json& line) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : line.items()) keys.push_back(key);
+  return keys;
+}
+
+TEST(ReplicationProgram, MakesTheLastFileOfThreeByteForByte) {
+  Training training;
+  BackgroundProgram publisher(publish(training.write_up_to(3)));
+  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out", {"--until", "3"}));
+  EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();
+  expect_same(training / "out", training.path(3));
+
+  ASSERT_EQ(publisher.lines().size(), 4u) << publisher.out();
+  const json last = publisher.lines()[3];
+  EXPECT_THAT(keys_of(last),
+              ::testing::UnorderedElementsAre("ok", "version", "file", "hash", "changed", "bytes", "bytes_dense", "seconds"));
+  EXPECT_EQ(last["version"], 3);
+  EXPECT_EQ(last["file"], training.path(3));
+  EXPECT_GT(last["changed"], 0);
+  EXPECT_LT(last["bytes"], last["bytes_dense"]);
+  ASSERT_EQ(subscriber.lines().size(), 1u) << subscriber.out();
+  const json held = subscriber.lines()[0];
+  EXPECT_THAT(keys_of(held),
+              ::testing::UnorderedElementsAre("ok", "version", "hash", "changed", "bytes", "bytes_dense", "pause_ms", "source"));
+  EXPECT_EQ(held["hash"], last["hash"]);
+  EXPECT_EQ(held["source"], "anchor");
+  EXPECT_EQ(publisher.end_by(SIGTERM), 0) << publisher.err();
+}
+
+TEST(ReplicationProgram, FollowsAWatchedFolderVersionByVersion) {
+  Training training;
+  BackgroundProgram publisher(publish({"--watch", training.watched()}));
+  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out"));
+  EXPECT_TRUE(subscriber.says("waiting: publisher " + publisher.address()));  // there is no file yet
+  for (int step = 1; step <= 3; ++step) {
+    training.write(step);
+    const json line = subscriber.version(static_cast<std::uint64_t>(step));
+    ASSERT_FALSE(line.is_null()) << subscriber.err();
+    EXPECT_EQ(line["source"], step == 1 ? "anchor" : "delta");
+    expect_same(training / "out", training.path(step));
+  }
+  EXPECT_LT(subscriber.version(3)["bytes"].get<double>(), 0.2 * subscriber.version(3)["bytes_dense"].get<double>());
+  EXPECT_EQ(subscriber.end_by(SIGTERM), 0);
+  EXPECT_EQ(publisher.end_by(SIGINT), 0);
+}
+
+TEST(ReplicationProgram, SkipsAWatchedFileThatDoesNotFit) {
+  Training training;
+  training.write(1);
+  BackgroundProgram publisher(publish({"--watch", training.watched()}));
+  ASSERT_FALSE(publisher.version(1).is_null()) << publisher.err();
+  Tensors other = small_model();
+  other.schema[1].name = "renamed";
+  write_model(training.path(2), other);
+  EXPECT_TRUE(publisher.says(training.path(2) + ": tensor 'norm' is missing; it is skipped")) << publisher.err();
+  training.write(3);
+  EXPECT_EQ(publisher.version(2)["file"], training.path(3)) << publisher.out();
+}
+
+TEST(ReplicationProgram, MovesLittleToOneThatWasKilledAndStartsAgain) {
+  Training training;
+  training.write(1);
+  BackgroundProgram publisher(publish({"--watch", training.watched()}));
+  {
+    BackgroundProgram subscriber(subscribe(publisher.address(), training / "out"));
+    ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
+    subscriber.end_by(SIGKILL);
+  }
+  training.write(2);
+  ASSERT_FALSE(publisher.version(2).is_null()) << publisher.err();
+  BackgroundProgram again(subscribe(publisher.address(), training / "out", {"--until", "2"}));
+  EXPECT_EQ(again.exit_code(), 0) << again.err();
+  expect_same(training / "out", training.path(2));
+  const json line = again.version(2);
+  EXPECT_EQ(line["source"], "delta");
+  EXPECT_LT(line["bytes"].get<double>(), 0.2 * line["bytes_dense"].get<double>());
+  // And nothing to one that has it all.
+  BackgroundProgram current(subscribe(publisher.address(), training / "out", {"--until", "2"}));
+  EXPECT_EQ(current.exit_code(), 0) << current.err();
+  EXPECT_EQ(current.version(2)["source"], "label");
+}
+
+TEST(ReplicationProgram, GoesOnWithAPublisherThatWasKilledAndStartsAgain) {
+  Training training;
+  const std::vector<std::string> files = training.write_up_to(2);
+  auto publisher = std::make_unique<BackgroundProgram>(publish(files));
+  const std::string address = publisher->address();
+  BackgroundProgram subscriber(subscribe(address, training / "out"));
+  ASSERT_FALSE(subscriber.version(2).is_null()) << subscriber.err();
+  publisher->end_by(SIGKILL);
+  EXPECT_TRUE(subscriber.says("warning: publisher ")) << subscriber.err();
+  training.write(3);
+  publisher = std::make_unique<BackgroundProgram>(publish({files[0], files[1], training.path(3)}, address));
+  const json line = subscriber.version(3);
+  ASSERT_FALSE(line.is_null()) << subscriber.err() << publisher->err();
+  expect_same(training / "out", training.path(3));
+  EXPECT_EQ(line["source"], "delta");
+  EXPECT_EQ(subscriber.lines().size(), 2u) << "it never goes back: " << subscriber.out();
+}
+
+TEST(ReplicationProgram, RefusesWhatIsNotSignedByATrustedKey) {
+  Training training;
+  const std::vector<std::string> files = training.write_up_to(1);
+  for (const char* name : {"right", "wrong"}) ASSERT_EQ(run_program({"keygen", "-o", training / name}).exit_code, 0);
+  BackgroundProgram with_key(publish({"--key", training / "right", files[0]}));
+  BackgroundProgram without(publish(files));
+  BackgroundProgram wrong(subscribe(with_key.address(), training / "out", {"--trust", training / "wrong.pub"}));
+  BackgroundProgram unsigned_one(subscribe(without.address(), training / "out", {"--trust", training / "right.pub"}));
+  for (BackgroundProgram* refused : {&wrong, &unsigned_one}) {
+    EXPECT_EQ(refused->exit_code(), 3) << refused->err();
+    EXPECT_EQ(refused->line_with("ok", false)["error"], "sparclUnauthorized") << refused->out();
+  }
+  EXPECT_FALSE(fs::exists(training / "out"));
+  BackgroundProgram right(subscribe(with_key.address(), training / "out", {"--trust", training / "right.pub", "--until", "1"}));
+  EXPECT_EQ(right.exit_code(), 0) << right.err();
+  expect_same(training / "out", files[0]);
+}
+
+TEST(ReplicationProgram, RefusesAnotherModel) {
+  Training training;
+  BackgroundProgram publisher(publish({"--model-id", "large", training.write_up_to(1)[0]}));
+  BackgroundProgram small(subscribe(publisher.address(), training / "out", {"--model-id", "small"}));
+  EXPECT_EQ(small.exit_code(), 3);
+  EXPECT_THAT(small.err(), HasSubstr("it has the model 'large', asked for is 'small'"));
+  BackgroundProgram large(subscribe(publisher.address(), training / "out", {"--model-id", "large", "--until", "1"}));
+  EXPECT_EQ(large.exit_code(), 0) << large.err();
+}
+
+TEST(ReplicationProgram, EndsWhereAPublisherComesBackWithAnotherModel) {
+  Training training;
+  auto publisher = std::make_unique<BackgroundProgram>(publish(training.write_up_to(1)));
+  const std::string address = publisher->address();
+  BackgroundProgram subscriber(subscribe(address, training / "out"));
+  ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
+  publisher->end_by(SIGKILL);
+  Tensors other = small_model();
+  other.schema[1].name = "renamed";
+  write_model(training / "other", other);
+  publisher = std::make_unique<BackgroundProgram>(publish({training / "other"}, address));
+  EXPECT_EQ(subscriber.exit_code(), 3) << subscriber.err();
+  EXPECT_EQ(subscriber.line_with("ok", false)["error"], "sparclMismatch");
+  expect_same(training / "out", training.path(1));
+}
+
+TEST(ReplicationProgram, RunsACommandAfterEachVersion) {
+  Training training;
+  training.write(1);
+  BackgroundProgram publisher(publish({"--watch", training.watched()}));
+  const std::string command = "echo noise; echo \"$SUBSCRIBED_VERSION $SUBSCRIBED_FILE\" >> " + (training / "log") +
+                              "; cmp \"$SUBSCRIBED_FILE\" " + training.path(1);
+  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out", {"--exec", command, "--until", "2"}));
+  ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
+  training.write(2);
+  EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();
+  EXPECT_EQ(read_text(training / "log"), fmt::format("1 {0}\n2 {0}\n", training / "out"));
+  EXPECT_THAT(subscriber.err(), HasSubstr("warning: --exec after version 2: it ended with exit code 1"));
+  EXPECT_EQ(subscriber.out().find("noise"), std::string::npos);
+  EXPECT_EQ(subscriber.lines().size(), 2u);
+}
+
+TEST(ReplicationProgram, PassesAStopOnToTheCommand) {
+  Training training;
+  BackgroundProgram publisher(publish(training.write_up_to(1)));
+  BackgroundProgram subscriber(
+      subscribe(publisher.address(), training / "out", {"--exec", "touch " + (training / "begun") + "; exec sleep 600"}));
+  ASSERT_TRUE(soon([&] { return fs::exists(training / "begun"); })) << subscriber.err();
+  EXPECT_EQ(subscriber.end_by(SIGTERM), 0) << subscriber.err();
+  EXPECT_THAT(subscriber.err(), HasSubstr("it was ended by signal 15"));
+}
+
+TEST(ReplicationProgram, EndsOnceEnoughReplicasHoldTheLastVersion) {
+  Training training;
+  std::vector<std::string> arguments = training.write_up_to(2);
+  arguments.insert(arguments.begin(), {"--exit-when-acked", "2"});
+  BackgroundProgram publisher(publish(arguments));
+  BackgroundProgram first(subscribe(publisher.address(), training / "first"));
+  ASSERT_FALSE(first.version(2).is_null()) << first.err();
+  EXPECT_FALSE(publisher.has_ended()) << "one holds it";
+  BackgroundProgram second(subscribe(publisher.address(), training / "second"));
+  EXPECT_EQ(publisher.exit_code(), 0) << publisher.err();
+  EXPECT_TRUE(first.says("warning: publisher ")) << first.err();
+  ASSERT_FALSE(second.version(2).is_null()) << second.err();
+  for (BackgroundProgram* each : {&first, &second}) EXPECT_EQ(each->end_by(SIGTERM), 0);
+  expect_same(training / "first", training.path(2));
+  expect_same(training / "second", training.path(2));
+  EXPECT_EQ(run_program({"publish", "--listen", "127.0.0.1:0", "--exit-when-acked", "0", training.path(1)}).exit_code, 0);
+}
+
+TEST(ReplicationProgram, TellsThePublishersReplicas) {
+  Training training;
+  BackgroundProgram publisher(publish({"--model-id", "large", training.write_up_to(1)[0]}));
+  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out"));
+  ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
+  json report;
+  ASSERT_TRUE(soon([&] {
+    report = run_program({"status", publisher.address(), "--json"}).json();
+    return report["replicas"].size() == 1 && report["replicas"][0]["state"] == "current";
+  })) << report;
+  EXPECT_EQ(report["ok"], true);
+  EXPECT_EQ(report["version"], 1);
+  EXPECT_EQ(report["replicas"][0]["version"], 1);
+  EXPECT_EQ(report["replicas"][0]["lag"], 0);
+  EXPECT_GT(report["replicas"][0]["bytes_sent"], 0);
+  const ProgramRun text = run_program({"status", publisher.address()});
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("model large, version 1, hash "), HasSubstr("replica "), HasSubstr("lag"), HasSubstr("current\n")));
+  const std::string address = publisher.address();
+  publisher.end_by(SIGKILL);
+  const ProgramRun gone = run_program({"status", address});
+  EXPECT_EQ(gone.exit_code, 1);
+  EXPECT_THAT(gone.err, HasSubstr("publisher " + address + ": "));
+}
+
+TEST(ReplicationProgram, KeepsAFolderOfShards) {
+  Training training;
+  Tensors tensors = small_model();
+  write_shards(training / "1", tensors, 2);
+  change(tensors, 0.01, 7);
+  write_shards(training / "2", tensors, 2);
+  BackgroundProgram publisher(publish({training / "1", training / "2"}));
+  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out", {"--until", "2"}));
+  EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();
+  expect_same(training / "out", training / "2");
+  write_text(training / "file", "");
+  const ProgramRun refused = run_program({"subscribe", publisher.address(), "--out", training / "file"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("the publisher's checkpoint is a folder of shards"));
+}
+
+TEST(ReplicationProgram, ReplacesAFileOfOtherTensors) {
+  Training training;
+  BackgroundProgram publisher(publish(training.write_up_to(1)));
+  write_text(training / "out", "something else");
+  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out", {"--until", "1"}));
+  EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();
+  EXPECT_THAT(subscriber.err(), HasSubstr("all bytes have to travel, and then replace what is there"));
+  expect_same(training / "out", training.path(1));
+}
+
+TEST(ReplicationProgram, KeepsTheOldFileWhereTheNewOneCannotBeWritten) {
+  Training training;
+  BackgroundProgram publisher(publish(training.write_up_to(2)));
+  fs::copy_file(training.path(1), training / "out");
+  // Files of 64 KiB at most: a disk that is full.
+  const ProgramRun failed =
+      run_program({"subscribe", publisher.address(), "--out", training / "out", "--until", "2"}, "ulimit -f 64; ");
+  EXPECT_EQ(failed.exit_code, 1) << failed.err;
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("version 2 is not written: " + (training / "out")), HasSubstr(" bytes"))) << failed.err;
+  expect_same(training / "out", training.path(1));
+}
+
+TEST(ReplicationProgram, WaitsForAPublisherAsLongAsItMay) {
+  Training training;
+  std::string address;
+  {
+    BackgroundProgram publisher(publish(training.write_up_to(1)));
+    address = publisher.address();
+    EXPECT_EQ(publisher.end_by(SIGTERM), 0);
+  }
+  const ProgramRun given_up = run_program({"subscribe", address, "--out", training / "out", "--timeout", "0.1"});
+  EXPECT_EQ(given_up.exit_code, 1);
+  EXPECT_THAT(given_up.err, HasSubstr("no publisher has answered within 0.1 s"));
+  BackgroundProgram stopped(subscribe(address, training / "out")), patient(subscribe(address, training / "out", {"--until", "1"}));
+  EXPECT_TRUE(stopped.says("waiting: publisher " + address) && patient.says("waiting: "));
+  EXPECT_EQ(stopped.end_by(SIGTERM), 0);
+  BackgroundProgram publisher(publish({training.path(1)}, address));
+  EXPECT_EQ(patient.exit_code(), 0) << patient.err() << publisher.err();
+  expect_same(training / "out", training.path(1));
+}
+
+TEST(ReplicationProgram, RefusesFilesOfDifferentTensorsBeforeItPublishes) {
+  Training training;
+  const std::vector<std::string> files = training.write_up_to(1);
+  Tensors other = small_model();
+  other.schema[0].shape = {250, 280};
+  write_model(training / "other", other);
+  const ProgramRun refused = run_program({"publish", "--listen", "127.0.0.1:0", files[0], training / "other"});
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_THAT(refused.err, HasSubstr((training / "other") +
+                                     ": tensor 'embed' is BF16 [250, 280], expected is BF16 [280, 250], as in " + files[0]));
+}
+
+TEST(ReplicationProgram, FailsWith1AndWrongUsageWith2) {
+  Training training;
+  const std::string file = training.write_up_to(1)[0];
+  EXPECT_EQ(run_program({"publish", training / "absent"}).exit_code, 1);
+  EXPECT_EQ(run_program({"publish", "--watch", training / "absent"}).exit_code, 1);
+  EXPECT_EQ(run_program({"publish", "--key", training / "absent", file}).exit_code, 1);
+  EXPECT_EQ(run_program({"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", training / "absent"}).exit_code, 1);
+  const std::vector<std::vector<std::string>> wrong{{"publish"},
+                                                    {"publish", file, "--watch", training.watched()},
+                                                    {"publish", "--listen", "nowhere", file},
+                                                    {"publish", "--interval", "-1", file},
+                                                    {"publish", "--exit-when-acked", "some", file},
+                                                    {"publish", "--first-version", "0", file},
+                                                    {"subscribe", "--out", training / "out"},
+                                                    {"subscribe", "127.0.0.1:1"},
+                                                    {"subscribe", "nowhere", "--out", training / "out"},
+                                                    {"subscribe", "127.0.0.1:1", "--out", training / "out", "--until", "0"},
+                                                    {"status", "127.0.0.1:"},
+                                                    {"status", "127.0.0.1:1", "--remove"}};
+  for (const std::vector<std::string>& arguments : wrong) {
+    EXPECT_EQ(run_program(arguments).exit_code, 2) << fmt::format("{}", fmt::join(arguments, " "));
+  }
+}
+
+}  // namespace
+}  // namespace sparcl::test

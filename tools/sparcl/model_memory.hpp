@@ -1,0 +1,46 @@
+#pragma once
+// The tensors of a model in memory of our own, as the replication service takes them: files may come and go beside it.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/base/worker_pool.hpp"
+#include "src/model/checkpoint.hpp"
+#include "src/replication/replicated_state.hpp"
+#include "tools/sparcl/held_state.hpp"
+
+namespace sparcl::tool {
+
+class ModelMemory {
+ public:
+  // Zeros. The schema must be valid.
+  static Result<std::unique_ptr<ModelMemory>> create(const model::Schema& schema);
+  ModelMemory(const ModelMemory&) = delete;
+  ModelMemory& operator=(const ModelMemory&) = delete;
+
+  // Takes over all bytes. Tensors are found by their names; Mismatch, with nothing written, names the file and the tensor.
+  Status read(const model::Checkpoint& checkpoint);
+
+  const model::Schema& schema() const { return schema_; }
+  std::span<const std::byte* const> tensors() const { return read_; }
+  std::uint64_t byte_count() const { return map_.byte_count(); }
+  const replication::ReplicatedState& view() const { return view_; }
+
+ private:
+  ModelMemory(model::Schema schema, ZeroMemory memory);
+
+  model::Schema schema_;
+  std::vector<std::byte> schema_bytes_;
+  codec::BlockMap map_;
+  ZeroMemory memory_;
+  std::vector<std::byte*> tensors_;
+  std::vector<const std::byte*> read_;  // the same
+  std::unique_ptr<WorkerPool> workers_;
+  replication::ReplicatedState view_;
+};
+
+// The position of each tensor of `schema` in the checkpoint. Mismatch: they have not the same tensors.
+Result<std::vector<std::size_t>> find_tensors(const model::Schema& schema, const model::Checkpoint& checkpoint);
+
+}  // namespace sparcl::tool

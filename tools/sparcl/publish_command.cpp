@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/settings.hpp"
+#include "src/transport/host_port.hpp"
+#include "tools/sparcl/command.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/signals.hpp"
+#include "tools/sparcl/version_publisher.hpp"
+#include "tools/sparcl/watched_folder.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+constexpr double kLookSeconds = 0.1;   // between two looks at what replicas hold, or a folder; heuristic
+constexpr double kSettleSeconds = 15;  // for files that are there at the start; longer than WatchedFolder's patience
+
+struct PublishOptions {
+  replication::PublisherOptions publisher;
+  std::vector<std::string> files;
+  std::string folder;
+  double interval_s = 0;
+  int replicas = -1;  // that hold the last version, and then it ends; -1: it does not
+  std::uint64_t first_version = 1;
+};
+
+// Before anything is published: a fault in the last file shall not be found after hours.
+Status check_files(const std::vector<std::string>& files) {
+  const Result<model::Checkpoint> first = model::Checkpoint::open(files.front());
+  if (!first.ok()) return first.status();
+  for (const std::string& file : files) {
+    const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(file);
+    if (!checkpoint.ok()) return checkpoint.status();
+    const Status status = find_tensors(first->schema(), *checkpoint).status();
+    if (!status.ok()) return Status(status.code(), fmt::format("{}, as in {}", status.message(), files.front()));
+  }
+  return {};
+}
+
+bool is_done(const VersionPublisher& publisher, const PublishOptions& options) {
+  return options.replicas >= 0 && publisher.is_held_by(options.replicas);
+}
+
+Status publish_files(VersionPublisher& publisher, const PublishOptions& options) {
+  for (const std::string& file : options.files) {
+    if (publisher.version() != 0 && wait_for_stop(options.interval_s)) return {};
+    SPARCL_RETURN_IF_ERROR(publisher.publish(file));
+    if (options.interval_s > 0) SPARCL_RETURN_IF_ERROR(publisher.start_serving());
+  }
+  SPARCL_RETURN_IF_ERROR(publisher.start_serving());
+  while (!is_done(publisher, options) && !wait_for_stop(kLookSeconds)) continue;
+  return {};
+}
+
+// Of a watched folder: one that cannot be published is no reason to end.
+Status publish_or_warn(VersionPublisher& publisher, const std::string& file) {
+  const Status status = publisher.publish(file);
+  if (status.ok() || status.code() == Code::kInProgress) return {};  // changed meanwhile: it comes again
+  if (publisher.version() == 0) return status;
+  print_warning(fmt::format("{}; it is skipped", status.message()));
+  return {};
+}
+
+Status publish_folder(VersionPublisher& publisher, const PublishOptions& options) {
+  WatchedFolder folder(options.folder, {});
+  const double begin = monotonic_seconds();
+  bool is_listed = true;
+  do {
+    const Result<WatchedFolder::Look> look = folder.look(monotonic_seconds());
+    if (!look.ok() && publisher.version() == 0) return look.status();
+    if (!look.ok() && is_listed) print_warning(look.status().message());
+    is_listed = look.ok();
+    if (!look.ok()) continue;
+    for (const Status& status : look->given_up) print_warning(fmt::format("{}; it is skipped", status.message()));
+    for (const std::string& file : look->ready) {
+      if (stop_is_asked()) return {};
+      SPARCL_RETURN_IF_ERROR(publish_or_warn(publisher, file));
+    }
+    // Those that are there at the start are one step for replicas, as given files are.
+    if (!look->has_more || monotonic_seconds() - begin > kSettleSeconds) SPARCL_RETURN_IF_ERROR(publisher.start_serving());
+    if (!look->has_more && is_done(publisher, options)) return {};
+  } while (!wait_for_stop(kLookSeconds));
+  return {};
+}
+
+Status run_publish(PublishOptions options, bool as_json) {
+  stop_on_signals();
+  if (!options.files.empty()) SPARCL_RETURN_IF_ERROR(check_files(options.files));
+  const Result<double> silence = setting_number("LIVENESS_S");
+  if (!silence.ok()) return silence.status();
+  options.publisher.silence_s = *silence;
+  if (!options.publisher.key_path.empty()) {
+    const Result<replication::SigningKey> key = replication::SigningKey::load(options.publisher.key_path);
+    if (!key.ok()) return key.status();
+  }
+  Result<replication::Listener> listener = replication::Listener::open(options.publisher.listen);
+  if (!listener.ok()) return listener.status();
+  VersionPublisher publisher(std::move(*listener), options.publisher, options.first_version, as_json);
+  SPARCL_RETURN_IF_ERROR(print(as_json, {{"address", publisher.address()}}, fmt::format("listening on {}\n", publisher.address())));
+  return options.folder.empty() ? publish_files(publisher, options) : publish_folder(publisher, options);
+}
+
+std::string listen_fault(const std::string& text) {
+  const Result<HostPort> where = parse_host_port(text);
+  return where.ok() ? std::string() : where.status().message();
+}
+
+}  // namespace
+
+void add_publish(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<PublishOptions>();
+  CLI::Option* files = app.add_option(
+      "FILE", options->files, "checkpoints with the same tensors, versions 1, 2, ...: .safetensors files, or folders of shards");
+  CLI::Option* watch =
+      app.add_option("--watch", options->folder,
+                     "instead: each .safetensors file that is in this folder or comes into it, in the order of names, "
+                     "once it is complete")
+          ->type_name("DIR")
+          ->excludes(files);
+  app.add_option("--listen", options->publisher.listen,
+                 "where replicas connect; without a host on all interfaces (default: any port)")
+      ->type_name("HOST:PORT")
+      ->check(listen_fault, "", "");
+  app.add_option("--model-id", options->publisher.model_id, "a name: replicas that ask for another model are refused")
+      ->type_name("ID");
+  app.add_option("--key", options->publisher.key_path, "of sparcl keygen: versions are signed")->type_name("FILE");
+  app.add_option("--interval", options->interval_s, "between two given files; with 0, the default, replicas meet the last one only")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, kMostSeconds))
+      ->excludes(watch);
+  app.add_option("--exit-when-acked", options->replicas, "end once so many replicas hold the last version, and no file is left")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--first-version", options->first_version, "the first file's number")
+      ->type_name("N")
+      ->check(CLI::Range(1ULL, 1ULL << 62));
+  // After parsing, as the parser's own words for "one of the two" do not read well.
+  app.parse_complete_callback([files, watch] {
+    if (files->count() + watch->count() == 0) throw CLI::RequiredError("FILE or --watch");
+  });
+  invocation.run = [options, &invocation] { return run_publish(*options, invocation.json); };
+}
+
+}  // namespace sparcl::tool

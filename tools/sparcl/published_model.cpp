@@ -1,0 +1,64 @@
+#include "tools/sparcl/published_model.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "src/model/attachment.hpp"
+#include "src/model/model_hash.hpp"
+#include "tools/sparcl/console.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+model::Layout empty_file() { return model::single_file_layout({}, {}); }
+
+// A schema of some bytes can claim any size.
+Status check_size(const model::Schema& schema) {
+  const std::uint64_t bytes = model::make_block_map(schema).byte_count();
+  const std::uint64_t memory =
+      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (bytes <= memory) return {};
+  return Status(Code::kOutOfMemory,
+                fmt::format("the publisher's model has {}, this machine's memory {}", human_bytes(bytes), human_bytes(memory)));
+}
+
+Result<model::Layout> read_description(const std::vector<std::byte>& description) {
+  const Result<model::Attachment> attachment = model::parse_attachment(description);
+  if (!attachment.ok()) return attachment.status();
+  if (!attachment->layout) return empty_file();
+  Result<model::ChangedLayout> layout = model::apply_layout_change(*attachment->layout, empty_file());
+  if (!layout.ok()) return layout.status();
+  return std::move(layout->layout);
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> describe_layout(const model::Layout& layout) {
+  model::Attachment attachment;
+  Result<model::LayoutChange> change = model::compare_layouts(empty_file(), layout, {});
+  if (!change.ok()) return change.status();
+  attachment.layout = std::move(*change);
+  return model::serialise(attachment);
+}
+
+Result<PublishedModel> read_published_model(const replication::ModelReply& reply) {
+  PublishedModel published;
+  published.model_id = reply.model_id;
+  Result<model::Schema> schema = model::parse_schema(reply.schema);
+  if (!schema.ok()) return schema.status().with_prefix("the publisher's list of tensors: ");
+  published.schema = std::move(*schema);
+  SPARCL_RETURN_IF_ERROR(check_size(published.schema));
+  if (reply.description.empty()) {
+    published.layout = model::single_file_layout(published.schema, {});
+    return published;
+  }
+  Result<model::Layout> layout = read_description(reply.description);
+  if (!layout.ok()) return layout.status().with_prefix("the publisher's description of files: ");
+  published.layout = std::move(*layout);
+  const Result<model::Schema> described = model::layout_schema(published.layout);
+  if (!described.ok()) return described.status();
+  if (*described == published.schema) return published;
+  return Status(Code::kCorrupt, "the publisher's description of files has other tensors than it publishes");
+}
+
+}  // namespace sparcl::tool

@@ -1,0 +1,76 @@
+#include "tools/sparcl/publisher_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "src/model/text.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+constexpr int kMostNested = 16;  // a report has 3
+
+// Names come from the network: they must not drive a terminal.
+std::string text_at(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (found == object.end() || !found->is_string()) return "?";
+  const std::string quoted = model::in_quotes(found->get_ref<const std::string&>());
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+std::uint64_t number_at(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+using Row = std::array<std::string, 6>;
+
+std::string table(const std::vector<Row>& rows) {
+  std::array<std::size_t, std::tuple_size_v<Row>> widths{};
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    // Numbers to the right, name and state to the left.
+    text += fmt::format("{:<{}}  {:>{}}  {:>{}}  {:>{}}  {:>{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2], widths[2],
+                        row[3], widths[3], row[4], widths[4], row[5]);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<Json> parse_publisher_report(const std::string& text) {
+  bool is_too_deep = false;
+  const auto look = [&](int depth, Json::parse_event_t, Json&) {
+    is_too_deep = is_too_deep || depth > kMostNested;
+    return !is_too_deep;
+  };
+  Json report = Json::parse(text, look, false);
+  if (!is_too_deep && report.is_object() && report.contains("publisher") && report.contains("replicas") &&
+      report["replicas"].is_array())
+    return report;
+  return Status(Code::kCorrupt, "the answer is no publisher's report");
+}
+
+std::string publisher_text(const Json& report) {
+  const bool is_signed = report.value("signed", Json()) == Json(true);
+  std::string text = fmt::format("publisher {} on {}: model {}, version {}{}, hash {}; {} updates of {} kept\n",
+                                 text_at(report, "publisher"), text_at(report, "address"), text_at(report, "model_id"),
+                                 number_at(report, "version"), is_signed ? ", signed" : "", text_at(report, "hash"),
+                                 number_at(report, "kept_updates"), human_bytes(number_at(report, "kept_bytes")));
+  if (report["replicas"].empty()) return text + "no replica is connected\n";
+  std::vector<Row> rows{{"replica", "version", "lag", "bytes", "refused", "state"}};
+  for (const Json& replica : report["replicas"]) {
+    rows.push_back({text_at(replica, "name"), std::to_string(number_at(replica, "version")),
+                    std::to_string(number_at(replica, "lag")), human_bytes(number_at(replica, "bytes_sent")),
+                    std::to_string(number_at(replica, "refused")), text_at(replica, "state")});
+  }
+  return text + table(rows);
+}
+
+}  // namespace sparcl::tool

@@ -1,0 +1,16 @@
+#pragma once
+// What a publisher says of itself and its replicas (docs/protocol.md), as text for people.
+
+#include <string>
+
+#include "src/base/status.hpp"
+#include "tools/sparcl/console.hpp"
+
+namespace sparcl::tool {
+
+// For a hostile answer. Corrupt: it is no report.
+Result<Json> parse_publisher_report(const std::string& text);
+
+std::string publisher_text(const Json& report);
+
+}  // namespace sparcl::tool

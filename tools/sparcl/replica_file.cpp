@@ -1,0 +1,45 @@
+#include "tools/sparcl/replica_file.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "src/model/checkpoint_writer.hpp"
+
+namespace sparcl::tool {
+
+namespace fs = std::filesystem;
+
+Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layout& layout) {
+  std::error_code error;
+  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, error)) {
+    return Status(Code::kInvalidArgument, fmt::format("{}: there is no folder {}", path, folder.string()));
+  }
+  if (fs::exists(path, error) && fs::is_directory(path, error) != layout.is_folder) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: the publisher's checkpoint is a {}, and this is {}: give another output", path,
+                              layout.is_folder ? "folder of shards" : "file", layout.is_folder ? "no folder" : "no file"));
+  }
+  return ReplicaFile(path, layout);
+}
+
+Status ReplicaFile::read_into(ModelMemory& memory) {
+  std::error_code error;
+  if (!fs::exists(path_, error)) return {};
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path_);
+  if (!checkpoint.ok()) return checkpoint.status();
+  replaced_ = checkpoint->layout();
+  SPARCL_RETURN_IF_ERROR(memory.read(*checkpoint));
+  if (checkpoint->layout() == layout_) holds_ = memory.view().hash();
+  return {};
+}
+
+Status ReplicaFile::write(const ModelMemory& memory, const Hash128& hash) {
+  if (holds_ == hash) return {};
+  SPARCL_RETURN_IF_ERROR(model::write_checkpoint(path_, layout_, memory.tensors(), replaced_ ? &*replaced_ : nullptr));
+  holds_ = hash;
+  return {};
+}
+
+}  // namespace sparcl::tool

@@ -1,0 +1,35 @@
+#pragma once
+// The checkpoint that a subscriber keeps: replaced whole by each version.
+
+#include <optional>
+#include <string>
+
+#include "src/model/file_layout.hpp"
+#include "tools/sparcl/model_memory.hpp"
+
+namespace sparcl::tool {
+
+class ReplicaFile {
+ public:
+  // InvalidArgument: this layout cannot be written there.
+  static Result<ReplicaFile> open(const std::string& path, const model::Layout& layout);
+
+  // Where it is a checkpoint with the tensors of `memory`, its bytes go there, so that only what is missing travels. The reason
+  // where it is none; ok where there is nothing yet.
+  Status read_into(ModelMemory& memory);
+
+  // SystemError names path and bytes, and what was there is still there. Nothing is written where it holds this state already.
+  Status write(const ModelMemory& memory, const Hash128& hash);
+
+  const std::string& path() const { return path_; }
+
+ private:
+  ReplicaFile(std::string path, const model::Layout& layout) : path_(std::move(path)), layout_(layout) {}
+
+  std::string path_;
+  model::Layout layout_;
+  std::optional<model::Layout> replaced_;  // of the checkpoint that was there at first
+  std::optional<Hash128> holds_;           // of the state in it, in this layout
+};
+
+}  // namespace sparcl::tool

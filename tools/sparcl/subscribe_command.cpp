@@ -1,0 +1,240 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/base/settings.hpp"
+#include "src/model/text.hpp"
+#include "src/replication/query.hpp"
+#include "src/replication/subscriber.hpp"
+#include "src/transport/host_port.hpp"
+#include "tools/sparcl/command.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/published_model.hpp"
+#include "tools/sparcl/replica_file.hpp"
+#include "tools/sparcl/shell_command.hpp"
+#include "tools/sparcl/signals.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+constexpr double kAskSeconds = 1;     // between two questions for a publisher that is not there
+constexpr double kMostPatience = 8;   // for an answer, which a slow link takes time for; twice as long each time
+constexpr double kLookSeconds = 0.2;  // between two looks at whether to stop
+constexpr double kFirstRetry = 1;     // of a write that failed, seconds; twice as long each time
+constexpr double kLastRetry = 60;     // heuristic
+constexpr double kFineSeconds = 5;    // after which a trouble that comes again is told again, heuristic
+
+struct SubscribeOptions {
+  replication::SubscriberOptions subscriber;
+  std::optional<std::string> model_id;
+  std::string address;
+  std::string output;
+  std::string command;
+  std::uint64_t until = 0;
+  double timeout_s = kMostSeconds;
+};
+
+// Nothing where a stop was asked for.
+Result<std::optional<replication::ModelReply>> wait_for_model(const SubscribeOptions& options) {
+  const double deadline = monotonic_seconds() + options.timeout_s;
+  bool is_told = false;
+  for (double patience = kAskSeconds;; patience = std::min(2 * patience, kMostPatience)) {
+    const double left = deadline - monotonic_seconds();
+    Result<replication::ModelReply> reply = replication::query_model(options.address, std::min(patience, std::max(left, 0.0)));
+    if (reply.ok()) return std::optional(std::move(*reply));
+    if (monotonic_seconds() + kAskSeconds > deadline) {
+      return reply.status().with_prefix(fmt::format("no publisher has answered within {:g} s: ", options.timeout_s));
+    }
+    if (!is_told) print_note(fmt::format("waiting: {}", reply.status().message()));
+    is_told = true;
+    if (wait_for_stop(kAskSeconds)) return std::optional<replication::ModelReply>();
+  }
+}
+
+// What has come since the file was written last.
+struct Arrived {
+  std::uint64_t version = 0;  // 0: nothing
+  Hash128 hash;
+  std::uint64_t changed = 0;
+  std::uint64_t bytes = 0;
+  double pause_s = 0;
+  bool by_anchor = false;
+
+  void add(const replication::Subscriber::Swap& swap) {
+    version = swap.version;
+    hash = swap.hash;
+    changed += swap.changed;
+    bytes += swap.stream_bytes;
+    pause_s += swap.pause_s;
+    by_anchor = by_anchor || swap.by_anchor;
+  }
+};
+
+Status print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json) {
+  const char* source = arrived.by_anchor ? "anchor" : arrived.bytes > 0 ? "delta" : "label";
+  const Json json{{"version", arrived.version},
+                  {"hash", to_hex(arrived.hash)},
+                  {"changed", arrived.changed},
+                  {"bytes", arrived.bytes},
+                  {"bytes_dense", memory.byte_count()},
+                  {"pause_ms", arrived.pause_s * 1e3},
+                  {"source", source}};
+  return print(as_json, json,
+               fmt::format("version {}: {} of {} elements changed, {} of {} ({}), pause {:.3f} ms, {}\n", arrived.version,
+                           arrived.changed, memory.view().map->element_count(), human_bytes(arrived.bytes),
+                           human_bytes(memory.byte_count()), source, arrived.pause_s * 1e3, to_hex(arrived.hash)));
+}
+
+// Says once what keeps versions from coming, and not again before all has been fine for a while.
+class TroubleTeller {
+ public:
+  void tell(const Status& trouble, double now) {
+    if (trouble.ok()) {
+      if (told_ && now - since_ > kFineSeconds) told_.reset();
+      return;
+    }
+    since_ = now;
+    if (told_ == trouble.code()) return;
+    told_ = trouble.code();
+    print_warning(trouble.message());
+  }
+
+ private:
+  std::optional<Code> told_;
+  double since_ = 0;  // the last trouble
+};
+
+// Keeps the file at what the subscriber has.
+class Keeper {
+ public:
+  Keeper(const SubscribeOptions& options, replication::Subscriber& subscriber, const ModelMemory& memory, ReplicaFile& file,
+         bool as_json)
+      : options_(options), subscriber_(subscriber), memory_(memory), file_(file), as_json_(as_json) {}
+
+  // Until a stop is asked for, the file holds the version that was wanted, or nothing more can come.
+  Status run() {
+    while (!stop_is_asked() && !is_done_) {
+      const Result<replication::Subscriber::Swap> swap = subscriber_.next(kLookSeconds);
+      const double now = monotonic_seconds();
+      if (swap.ok()) arrived_.add(*swap);
+      const Status trouble = subscriber_.trouble();
+      if (trouble.code() == Code::kUnauthorized || trouble.code() == Code::kMismatch) return trouble;
+      teller_.tell(trouble, now);
+      if (arrived_.version != 0 && (swap.ok() || now >= retry_at_)) SPARCL_RETURN_IF_ERROR(keep(now));
+    }
+    return {};
+  }
+
+ private:
+  Status keep(double now) {
+    const bool is_wanted = options_.until != 0 && arrived_.version >= options_.until;
+    if (const Status written = file_.write(memory_, arrived_.hash); !written.ok()) {
+      const Status status = written.with_prefix(fmt::format("version {} is not written: ", arrived_.version));
+      if (is_wanted) return status;
+      print_warning(status.message());
+      retry_at_ = now + retry_s_;
+      retry_s_ = std::min(2 * retry_s_, kLastRetry);
+      return {};
+    }
+    retry_s_ = kFirstRetry;
+    SPARCL_RETURN_IF_ERROR(print_line(arrived_, memory_, as_json_));
+    if (!options_.command.empty()) run_command();
+    arrived_ = {};
+    is_done_ = is_wanted;
+    return {};
+  }
+
+  void run_command() const {
+    const Status status =
+        run_shell(options_.command, {{"SUBSCRIBED_VERSION", std::to_string(arrived_.version)}, {"SUBSCRIBED_FILE", file_.path()}});
+    if (!status.ok()) print_warning(fmt::format("--exec after version {}: {}", arrived_.version, status.message()));
+  }
+
+  const SubscribeOptions& options_;
+  replication::Subscriber& subscriber_;
+  const ModelMemory& memory_;
+  ReplicaFile& file_;
+  bool as_json_;
+  Arrived arrived_;
+  TroubleTeller teller_;
+  double retry_at_ = 0;
+  double retry_s_ = kFirstRetry;
+  bool is_done_ = false;
+};
+
+// Faults of ours, before anything is waited for.
+Status check_own(SubscribeOptions& options) {
+  const Result<double> silence = setting_number("LIVENESS_S");
+  if (!silence.ok()) return silence.status();
+  options.subscriber.silence_s = *silence;
+  if (options.subscriber.trust_path.empty()) return {};
+  return replication::TrustedKeys::load(options.subscriber.trust_path).status();
+}
+
+Status run_subscribe(SubscribeOptions options, bool as_json) {
+  stop_on_signals();
+  SPARCL_RETURN_IF_ERROR(check_own(options));
+  const Result<std::optional<replication::ModelReply>> reply = wait_for_model(options);
+  if (!reply.ok()) return reply.status();
+  if (!*reply) return {};
+  const Result<PublishedModel> published = read_published_model(**reply);
+  if (!published.ok()) return published.status().with_prefix(fmt::format("publisher {}: ", options.address));
+  if (options.model_id && *options.model_id != published->model_id) {
+    return Status(Code::kMismatch, fmt::format("publisher {}: it has the model {}, asked for is {}", options.address,
+                                               model::in_quotes(published->model_id), model::in_quotes(*options.model_id)));
+  }
+  options.subscriber.model_id = published->model_id;
+
+  Result<ReplicaFile> file = ReplicaFile::open(options.output, published->layout);
+  if (!file.ok()) return file.status();
+  Result<std::unique_ptr<ModelMemory>> memory = ModelMemory::create(published->schema);
+  if (!memory.ok()) return memory.status();
+  if (const Status status = file->read_into(**memory); !status.ok()) {
+    print_note(fmt::format("all bytes have to travel, and then replace what is there: {}", status.message()));
+  }
+  const Result<std::unique_ptr<replication::Subscriber>> subscriber =
+      replication::Subscriber::create((*memory)->view(), options.address, options.subscriber);
+  if (!subscriber.ok()) return subscriber.status();
+  return Keeper(options, **subscriber, **memory, *file, as_json).run();
+}
+
+std::string address_fault(const std::string& text) {
+  const Result<HostPort> where = parse_host_port(text);
+  return where.ok() ? std::string() : where.status().message();
+}
+
+}  // namespace
+
+void add_subscribe(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<SubscribeOptions>();
+  app.add_option("PUBLISHER", options->address, "its address, as sparcl publish prints it")
+      ->required()
+      ->type_name("HOST:PORT")
+      ->check(address_fault, "", "");
+  app.add_option(
+         "-o,--out", options->output,
+         "what to keep at the newest version: a .safetensors file, or a folder where the publisher has shards. Replaced whole, "
+         "never half; what it holds at the start need not travel")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--model-id", options->model_id, "refuse a publisher of another model")->type_name("ID");
+  app.add_option("--trust", options->subscriber.trust_path, "public keys, a line each: what none of them has signed is refused")
+      ->type_name("KEYFILE");
+  app.add_option("--until", options->until, "end once FILE holds this version, or a later one")
+      ->type_name("VERSION")
+      ->check(CLI::Range(1ULL, 1ULL << 62));
+  app.add_option(
+         "--exec", options->command,
+         "run by /bin/sh each time FILE has come to a version, with SUBSCRIBED_VERSION and SUBSCRIBED_FILE in its environment")
+      ->type_name("CMD");
+  app.add_option("--timeout", options->timeout_s,
+                 "give up where no publisher has answered for so long at the start (default: never)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, kMostSeconds));
+  invocation.run = [options, &invocation] { return run_subscribe(*options, invocation.json); };
+}
+
+}  // namespace sparcl::tool

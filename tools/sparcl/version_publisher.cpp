@@ -1,0 +1,70 @@
+#include "tools/sparcl/version_publisher.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/published_model.hpp"
+#include "tools/sparcl/watched_folder.hpp"
+
+namespace sparcl::tool {
+
+VersionPublisher::VersionPublisher(replication::Listener listener, replication::PublisherOptions options,
+                                   std::uint64_t first_version, bool as_json)
+    : listener_(std::move(listener)),
+      address_(listener_.address),
+      options_(std::move(options)),
+      next_version_(first_version),
+      as_json_(as_json) {}
+
+Status VersionPublisher::begin(const model::Checkpoint& first) {
+  Result<std::unique_ptr<ModelMemory>> memory = ModelMemory::create(first.schema());
+  if (!memory.ok()) return memory.status();
+  memory_ = std::move(*memory);
+  Result<std::vector<std::byte>> description = describe_layout(first.layout());
+  if (!description.ok()) return description.status();
+  options_.description = std::move(*description);
+  Result<std::unique_ptr<replication::Publisher>> publisher =
+      replication::Publisher::create(memory_->view(), options_, std::move(listener_));
+  if (!publisher.ok()) return publisher.status();
+  publisher_ = std::move(*publisher);
+  return {};
+}
+
+Status VersionPublisher::publish(const std::string& path) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<FileMark> before = mark_of(path);
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path);
+  if (!checkpoint.ok()) return checkpoint.status();
+  if (publisher_ == nullptr) SPARCL_RETURN_IF_ERROR(begin(*checkpoint));
+  SPARCL_RETURN_IF_ERROR(memory_->read(*checkpoint));
+  if (mark_of(path) != before) return Status(Code::kInProgress, fmt::format("{}: it has changed while it was read", path));
+  const Result<replication::Publisher::PublishReport> report = publisher_->publish(next_version_);
+  if (!report.ok()) return report.status().with_prefix(path + ": ");
+  version_ = next_version_++;
+
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::uint64_t elements = memory_->view().map->element_count(), dense_bytes = memory_->byte_count();
+  const Json json{{"version", version_},
+                  {"file", path},
+                  {"hash", to_hex(report->hash)},
+                  {"changed", report->changed},
+                  {"bytes", report->stream_bytes},
+                  {"bytes_dense", dense_bytes},
+                  {"seconds", seconds}};
+  return print(
+      as_json_, json,
+      fmt::format("version {}: {}, {} of {} elements changed, {} instead of {}, {:.3f} s, {}\n", version_, path, report->changed,
+                  elements, human_bytes(report->stream_bytes), human_bytes(dense_bytes), seconds, to_hex(report->hash)));
+}
+
+Status VersionPublisher::start_serving() {
+  if (is_serving_ || publisher_ == nullptr) return {};
+  is_serving_ = true;
+  return publisher_->start_serving();
+}
+
+bool VersionPublisher::is_held_by(int replicas) const { return version_ != 0 && publisher_->count(version_).holding >= replicas; }
+
+}  // namespace sparcl::tool

@@ -1,0 +1,44 @@
+#pragma once
+// Publishes checkpoints in files, one version each.
+
+#include <memory>
+#include <string>
+
+#include "src/replication/publisher.hpp"
+#include "tools/sparcl/model_memory.hpp"
+
+namespace sparcl::tool {
+
+class VersionPublisher {
+ public:
+  // first_version: the first checkpoint's.
+  VersionPublisher(replication::Listener listener, replication::PublisherOptions options, std::uint64_t first_version,
+                   bool as_json);
+
+  const std::string& address() const { return address_; }
+
+  // The checkpoint at `path` becomes the next version; prints its line. Mismatch: it has not the tensors of the first one, whose
+  // files are the model for what replicas write. InProgress: it has changed meanwhile. Nothing is then published.
+  Status publish(const std::string& path);
+
+  // Replicas are served from here on; before it, and before the first version, they wait. Any number of times.
+  Status start_serving();
+
+  std::uint64_t version() const { return version_; }  // the newest; 0: none
+  bool is_held_by(int replicas) const;                // the newest, by so many; never before there is one
+
+ private:
+  Status begin(const model::Checkpoint& first);
+
+  replication::Listener listener_;
+  std::string address_;
+  replication::PublisherOptions options_;
+  std::uint64_t next_version_;
+  bool as_json_;
+  bool is_serving_ = false;
+  std::uint64_t version_ = 0;
+  std::unique_ptr<ModelMemory> memory_;
+  std::unique_ptr<replication::Publisher> publisher_;  // it reads the memory: it ends first
+};
+
+}  // namespace sparcl::tool
