@@ -59,10 +59,12 @@ Result<Json> parse_publisher_report(const std::string& text) {
 
 std::string publisher_text(const Json& report) {
   const bool is_signed = report.value("signed", Json()) == Json(true);
-  std::string text = fmt::format("publisher {} on {}: model {}, version {}{}, hash {}; {} updates of {} kept\n",
-                                 text_at(report, "publisher"), text_at(report, "address"), text_at(report, "model_id"),
-                                 number_at(report, "version"), is_signed ? ", signed" : "", text_at(report, "hash"),
-                                 number_at(report, "kept_updates"), human_bytes(number_at(report, "kept_bytes")));
+  const std::string model_id = text_at(report, "model_id");
+  std::string text =
+      fmt::format("publisher {} on {}: {}version {}{}, hash {}; updates kept: {}, {}\n", text_at(report, "publisher"),
+                  text_at(report, "address"), model_id.empty() ? "" : fmt::format("model {}, ", model_id),
+                  number_at(report, "version"), is_signed ? ", signed" : "", text_at(report, "hash"),
+                  number_at(report, "kept_updates"), human_bytes(number_at(report, "kept_bytes")));
   if (report["replicas"].empty()) return text + "no replica is connected\n";
   std::vector<Row> rows{{"replica", "version", "lag", "bytes", "refused", "state"}};
   for (const Json& replica : report["replicas"]) {
