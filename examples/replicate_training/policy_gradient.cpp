@@ -2,8 +2,7 @@
 
 #include <cctype>
 #include <cmath>
-
-#include "text_sampler.hpp"
+#include <language_model/text_sampler.hpp>
 
 namespace training {
 

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <language_model/batch_loss.hpp>
+#include <language_model/bf16_rounding.hpp>
 #include <language_model/rank_sharing.hpp>
+#include <language_model/text_sampler.hpp>
 #include <numeric>
 #include <stdexcept>
 
-#include "bf16_rounding.hpp"
 #include "checkpoint_file.hpp"
 #include "policy_gradient.hpp"
-#include "text_sampler.hpp"
 
 namespace training {
 namespace {

@@ -1,4 +1,4 @@
-#include "examples/replicate_training/bf16_rounding.hpp"
+#include "examples/language_model/bf16_rounding.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "examples/replicate_training/text_sampler.hpp"
+#include "examples/language_model/text_sampler.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "examples/replicate_training/bf16_rounding.hpp"
+#include "examples/language_model/bf16_rounding.hpp"
 #include "examples/replicate_training/policy_gradient.hpp"
 
 namespace training {

@@ -1,10 +1,11 @@
 #pragma once
 // Drawing characters from the model's distribution.
 
-#include <language_model/seeded_random.hpp>
-#include <language_model/transformer.hpp>
 #include <span>
 #include <vector>
+
+#include "seeded_random.hpp"
+#include "transformer.hpp"
 
 namespace training {
 

@@ -1,0 +1,11 @@
+#pragma once
+// An inference worker: a process of its own that holds the newest published weights, samples with them, and sends what it sampled.
+
+#include "sync_options.hpp"
+
+namespace training {
+
+// Until the trainer says no more. Dies with the trainer.
+void run_rollout_worker(const WorkerOptions& options);
+
+}  // namespace training
