@@ -550,7 +550,7 @@ typedef struct {
   size_t size;            /* of this struct: set by SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER */
   const char* trust_path; /* public keys; then only what one of them signed is applied. NULL: anything that is sound */
   int double_buffer;      /* 0; else sparclUnsupported so far */
-  void (*on_swap)(uint64_t version, void* arg); /* inside sparclSubscriberNext, once the tensors hold it; or NULL */
+  void (*on_swap)(uint64_t version, void* arg); /* inside sparclSubscriberNext, which it must not call, once the tensors hold it; or NULL */
   void* arg;
   const char* model_id; /* the publisher's; NULL: "" */
 } sparclSubscriberOptions_t;

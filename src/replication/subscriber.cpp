@@ -179,7 +179,8 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
 
 void Subscriber::look_for_publisher(double now) {
   const Result<std::vector<NetAddress>> found = resolve(where_);
-  Result<Socket> socket = found.ok() ? start_connect(found->front()) : Result<Socket>(found.status());
+  // One of its addresses each time.
+  Result<Socket> socket = found.ok() ? start_connect((*found)[attempts_++ % found->size()]) : Result<Socket>(found.status());
   const std::lock_guard lock(mutex_);
   if (!socket.ok()) return part(socket.status(), now);
   send_at_once(*socket);

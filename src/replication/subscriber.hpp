@@ -116,6 +116,7 @@ class Subscriber {
   MessageLink link_;
   Phase phase_ = Phase::kApart;
   std::string publisher_;
+  std::uint64_t attempts_ = 0;  // of connections; the thread's alone
   double retry_at_ = 0;
   double retry_s_ = 0;
   double since_ = 0;  // of the phase
