@@ -94,10 +94,11 @@ Result<Socket> listen_at(const NetAddress& address, int backlog) {
   const int on = 1;
   if (address.family == NetAddress::Family::kIpv6) setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   // So that another process can have the port when this one was killed, while its connections are still ending: both must have
-  // asked for it. It lets no two processes listen there.
-  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  // asked for it. Not before bind() where the kernel chooses: it would give two processes the same port.
+  if (address.port != 0) setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const SocketAddress where = to_socket_address(address);
   if (::bind(socket.fd(), where.get(), where.bytes) != 0) return failed("bind()", address);
+  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::listen(socket.fd(), backlog) != 0) return failed("listen()", address);
   return socket;
 }

@@ -8,6 +8,7 @@
 
 #include <limits>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "src/transport/loopback/loopback_world.hpp"
@@ -137,6 +138,66 @@ void run_threads(LoopbackWorld& world, const Program& program) {
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < world.size(); ++rank) {
     threads.emplace_back([&, rank] { program(*transports[static_cast<std::size_t>(rank)]); });
+  }
+}
+
+// A rank's transport that takes some peers for dead, though they live.
+class Suspicious final : public Transport {
+ public:
+  Suspicious(Transport& inner, std::set<int> lost) : inner_(inner), lost_(std::move(lost)) {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::string_view name() const override { return inner_.name(); }
+  const Capabilities& capabilities() const override { return inner_.capabilities(); }
+  std::string describe_peer(int peer) const override { return inner_.describe_peer(peer); }
+  OperationRef send(int peer, Channel channel, Buffer message) override {
+    return lost_.contains(peer) ? lost_operation(peer) : inner_.send(peer, channel, std::move(message));
+  }
+  OperationRef receive(int peer, Channel channel, Buffer space) override {
+    return lost_.contains(peer) ? lost_operation(peer) : inner_.receive(peer, channel, std::move(space));
+  }
+  void cancel(const OperationRef& operation) override {
+    if (operation != nullptr && !operation->done) inner_.cancel(operation);
+  }
+  Status progress(std::vector<OperationRef>& completed) override { return inner_.progress(completed); }
+  void idle(std::uint64_t turns, double until_seconds) override { inner_.idle(turns, until_seconds); }
+  double now() override { return inner_.now(); }
+  void signal(int peer, const Signal& signal) override { inner_.signal(peer, signal); }
+  bool poll_signal(Signal& signal) override { return inner_.poll_signal(signal); }
+  void close(Channel channel) override { inner_.close(channel); }
+
+ private:
+  OperationRef lost_operation(int peer) const {
+    const auto operation = std::make_shared<Operation>();
+    operation->peer = peer;
+    operation->done = true;
+    operation->status = Status(Code::kRemoteError, fmt::format("rank {} does not answer", peer));
+    return operation;
+  }
+
+  Transport& inner_;
+  std::set<int> lost_;
+};
+
+// Rank 1 was stopped. Those who waited for it have given it up, and it them; rank 0 has heard of nothing.
+TEST(SurvivorAgreement, WhoIsBackDoesNotTakeTheOthersWithIt) {
+  for (const int ranks : {4, 5, 8}) {
+    LoopbackWorld world(ranks);
+    run_threads(world, [&](Transport& transport) {
+      std::set<int> lost;
+      for (int other = 2; transport.rank() == 1 && other < ranks; ++other) lost.insert(other);
+      if (transport.rank() > 1) lost.insert(1);
+      Suspicious own(transport, lost);
+      SurvivorAgreement agreement(own, kChannel);
+      const Result<Verdict> verdict = agreement.agree(true, 20);
+      if (transport.rank() == 1) {
+        EXPECT_EQ(verdict.status().code(), Code::kRemoteError) << verdict.status().message();
+        return;
+      }
+      ASSERT_TRUE(verdict.ok()) << "rank " << transport.rank() << ": " << verdict.status().message();
+      for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(verdict->dead[static_cast<std::size_t>(rank)], rank == 1) << rank;
+    });
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/bytes.hpp"
 #include "src/base/failpoint.hpp"
@@ -131,6 +132,32 @@ void SurvivorAgreement::follow() {
   }
 }
 
+// Whoever is taken for dead is left out, and the word of those who are left out counts no more: first the one that most take for
+// dead; of several the one that takes most others for dead, then the highest rank. So who was stopped, or cut off, and is back does
+// not take with it all those whom it had given up meanwhile.
+void SurvivorAgreement::leave_out_the_accused(Verdict& verdict) const {
+  const auto accuses = [&](std::size_t a, std::size_t b) {
+    return !verdict.dead[a] && !verdict.dead[b] && peers_[a].view && peers_[a].view->dead[b];
+  };
+  while (true) {
+    std::size_t worst = 0;
+    std::pair<int, int> most{0, 0};  // that take it for dead, and that it takes for dead
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+      std::pair<int, int> count{0, 0};
+      for (std::size_t other = 0; other < peers_.size(); ++other) {
+        count.first += accuses(other, rank) ? 1 : 0;
+        count.second += accuses(rank, other) ? 1 : 0;
+      }
+      if (count.first > 0 && count >= most) {
+        most = count;
+        worst = rank;
+      }
+    }
+    if (most.first == 0) return;
+    verdict.dead[worst] = true;
+  }
+}
+
 // The newest decision that anybody has come to stands, as others may have left with it.
 void SurvivorAgreement::lead() {
   Verdict verdict = own_view();
@@ -141,9 +168,10 @@ void SurvivorAgreement::lead() {
     if (peer.decision && (newest == nullptr || peer.decision->ballot > newest->ballot)) newest = &*peer.decision;
     if (peer.is_dead) continue;
     if (!peer.view && !peer.decision) return;
-    if (!peer.view) continue;
-    verdict.all_said_yes = verdict.all_said_yes && peer.view->all_said_yes;
-    for (std::size_t i = 0; i < peers_.size(); ++i) verdict.dead[i] = verdict.dead[i] || peer.view->dead[i];
+  }
+  leave_out_the_accused(verdict);
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    if (!verdict.dead[i] && peers_[i].view) verdict.all_said_yes = verdict.all_said_yes && peers_[i].view->all_said_yes;
   }
   promised_ = rank_;
   decide(newest != nullptr ? Verdict(newest->content) : verdict, rank_);

@@ -64,6 +64,7 @@ class SurvivorAgreement {
   void take(Peer& peer, Message message);
   void follow();
   void lead();
+  void leave_out_the_accused(Verdict& verdict) const;
   void decide(const Verdict& verdict, std::int32_t ballot);
   void send(int rank, const Message& message);
   void bury(int rank);
