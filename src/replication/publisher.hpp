@@ -2,7 +2,6 @@
 // Publishes versions of a state to any number of replicas, which come and go. A thread of its own serves them; none of them can
 // hold publish() up.
 
-#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>

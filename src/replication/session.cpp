@@ -96,11 +96,11 @@ void Session::read(double now) {
         break;
     }
     heard_ = now;
-    if (Status status = handle(now); !status.ok()) return refuse(std::move(status));
+    if (Status status = handle(); !status.ok()) return refuse(std::move(status));
   }
 }
 
-Status Session::handle(double) {
+Status Session::handle() {
   const bool is_replica = phase_ == Phase::kReplica;
   std::string report;
   switch (link_.type()) {

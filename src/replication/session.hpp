@@ -62,7 +62,7 @@ class Session {
   static constexpr int kMostAhead = 2;
 
   void read(double now);
-  Status handle(double now);
+  Status handle();
   Status take_hello();
   Status take_request();
   Status take_ack();

@@ -186,7 +186,7 @@ void Subscriber::look_for_publisher(double now) {
   send_at_once(*socket);
   link_ = MessageLink(std::move(*socket));
   phase_ = Phase::kConnecting;
-  since_ = heard_ = now;
+  heard_ = now;
 }
 
 void Subscriber::step(short events, double now) {
@@ -224,7 +224,7 @@ void Subscriber::say_hello(double now) {
   link_.queue(MessageType::kHello, Hello{kProtocolVersion, options_.model_id, state_.schema_hash, codec::kWireVersion, held_, tip(),
                                          to_ms(options_.silence_s), process_name()});
   phase_ = Phase::kGreeting;
-  since_ = heard_ = spoke_ = now;
+  heard_ = spoke_ = now;
 }
 
 // What has come stays: the rest of an update is asked for when the publisher is back.

@@ -119,7 +119,6 @@ class Subscriber {
   std::uint64_t attempts_ = 0;  // of connections; the thread's alone
   double retry_at_ = 0;
   double retry_s_ = 0;
-  double since_ = 0;  // of the phase
   double heard_ = 0;
   double spoke_ = 0;
   double alive_period_s_ = 1;
