@@ -8,7 +8,6 @@
 #include "src/api/comm.hpp"
 #include "src/api/error.hpp"
 #include "src/api/replication_handles.hpp"
-#include "src/base/settings.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -31,14 +30,12 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
     return Status(Code::kInvalidArgument,
                   fmt::format("options.queue = {}: expected 1 to {} versions, or 0 for 64", all.queue, kMostQueued));
   }
-  const Result<double> silence = sparcl::setting_number("LIVENESS_S");
-  if (!silence.ok()) return silence.status();
   PublisherOptions options;
   options.listen = text_or_empty(all.listen);
   options.model_id = text_or_empty(all.model_id);
   options.key_path = text_or_empty(all.key_path);
   if (all.queue > 0) options.queue = static_cast<std::size_t>(all.queue);
-  options.silence_s = *silence;
+  SPARCL_RETURN_IF_ERROR(options.take_settings());
   return options;
 }
 

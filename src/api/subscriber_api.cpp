@@ -6,7 +6,6 @@
 
 #include "src/api/error.hpp"
 #include "src/api/replication_handles.hpp"
-#include "src/base/settings.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -26,12 +25,10 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
                   "options.double_buffer: updates are staged compressed and applied in place; a second buffer is not "
                   "there yet: set it to 0");
   }
-  const Result<double> silence = sparcl::setting_number("LIVENESS_S");
-  if (!silence.ok()) return silence.status();
   SubscriberOptions options;
   if (all.model_id != nullptr) options.model_id = all.model_id;
   if (all.trust_path != nullptr) options.trust_path = all.trust_path;
-  options.silence_s = *silence;
+  SPARCL_RETURN_IF_ERROR(options.take_settings());
   if (all.on_swap != nullptr) options.on_swap = [swap = all.on_swap, arg = all.arg](std::uint64_t version) { swap(version, arg); };
   return options;
 }

@@ -84,6 +84,11 @@ constexpr std::array kRows{
                "milliseconds between two pings of a rank that is waited for, 1 at least and not more than SPARCL_LIVENESS_S (to "
                "turn heartbeats "
                "off: SPARCL_HEARTBEAT=off)"},
+    SettingRow{"FAN_OUT", SettingType::kCount, "", "0",
+               "replicas that a publisher, and each replica, sends updates to; 0: the publisher to one of each 32, and these in "
+               "chains"},
+    SettingRow{"RELAY", SettingType::kChoice, "on|off", "on",
+               "whether a replica passes updates on to others, at a port of its own"},
     SettingRow{"LIVENESS_S", SettingType::kSeconds, "", "5",
                "seconds without an answer after which a rank that is waited for counts as stopped or cut off"},
 };

@@ -72,7 +72,7 @@ Result<MessageHead> parse_head(std::span<const std::byte> bytes) {
     return Status(Code::kCorrupt, "the head of a message is damaged (CRC32C)");
   }
   const auto type = load_le<std::uint32_t>(bytes.data() + 4);
-  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kModelReply)) {
+  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kOrphan)) {
     return Status(Code::kCorrupt,
                   fmt::format("a message of type {}, which protocol version {} does not have", type, kProtocolVersion));
   }
@@ -93,7 +93,9 @@ std::vector<std::byte> serialise(const Hello& hello) {
   out.write(hello.wire_version);
   write_held(out, hello.held);
   write_held(out, hello.tip);
+  out.write(hello.ahead);
   out.write(hello.silence_ms);
+  out.write(hello.port);
   write_text(out, hello.name);
   return out.take();
 }
@@ -101,8 +103,8 @@ std::vector<std::byte> serialise(const Hello& hello) {
 Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   return parse<Hello>(bytes, "a hello", [](ByteReader& in, Hello& hello) {
     return in.read(hello.protocol) && read_text(in, hello.model_id) && read_hash(in, hello.schema_hash) &&
-           in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.silence_ms) &&
-           read_text(in, hello.name);
+           in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
+           in.read(hello.silence_ms) && in.read(hello.port) && read_text(in, hello.name);
   });
 }
 
@@ -245,6 +247,50 @@ std::vector<std::byte> serialise(const ModelReply& model) {
 Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes) {
   return parse<ModelReply>(bytes, "the description of a model", [](ByteReader& in, ModelReply& model) {
     return read_text(in, model.model_id) && read_blob(in, model.schema) && read_blob(in, model.description);
+  });
+}
+
+std::vector<std::byte> serialise(const Parent& parent) {
+  ByteWriter out;
+  out.write(parent.number);
+  write_flag(out, parent.address.has_value());
+  if (parent.address) {
+    write_ip(*parent.address, out);
+    out.write(parent.address->port);
+  }
+  write_text(out, parent.name);
+  return out.take();
+}
+
+Result<Parent> parse_parent(std::span<const std::byte> bytes) {
+  return parse<Parent>(bytes, "a parent", [](ByteReader& in, Parent& parent) {
+    bool is_replica = false;
+    if (!in.read(parent.number) || !read_flag(in, is_replica)) return false;
+    if (is_replica) {
+      NetAddress& address = parent.address.emplace();
+      if (!read_ip(in, address) || !in.read(address.port) || address.port == 0) return false;
+    }
+    return read_text(in, parent.name);
+  });
+}
+
+std::vector<std::byte> serialise(const Orphan& orphan) {
+  ByteWriter out;
+  out.write(orphan.number);
+  write_held(out, orphan.tip);
+  out.write(orphan.ahead);
+  out.write(static_cast<std::uint32_t>(orphan.code));
+  write_text(out, orphan.text);
+  return out.take();
+}
+
+Result<Orphan> parse_orphan(std::span<const std::byte> bytes) {
+  return parse<Orphan>(bytes, "an orphan", [](ByteReader& in, Orphan& orphan) {
+    std::uint32_t code = 0;
+    if (!in.read(orphan.number) || !read_held(in, orphan.tip) || !in.read(orphan.ahead) || !in.read(code)) return false;
+    if (!is_code(static_cast<int>(code))) return false;
+    orphan.code = static_cast<Code>(code);
+    return read_text(in, orphan.text);
   });
 }
 

@@ -11,6 +11,7 @@
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
 #include "src/replication/commit.hpp"
+#include "src/transport/net_address.hpp"
 
 namespace sparcl::replication {
 
@@ -38,6 +39,8 @@ enum class MessageType : std::uint8_t {
   kStatusReply = 13,  // JSON
   kModelQuery = 14,   // anyone, instead of a hello: what is published here?
   kModelReply = 15,
+  kParent = 16,  // publisher: take updates from another replica from now on, or from here again
+  kOrphan = 17,  // subscriber: it takes them from the publisher again, and why
 };
 
 struct MessageHead {
@@ -68,7 +71,9 @@ struct Hello {
   std::uint32_t wire_version = 0;  // of the updates it can decode (docs/wire-format.md)
   HeldVersion held;                // its own word: nobody need believe it
   HeldVersion tip;                 // what it will hold once it has applied what it was sent before
+  std::uint8_t ahead = 0;          // updates between the two
   std::uint32_t silence_ms = 0;    // after which it gives the other side up; so of a welcome
+  std::uint16_t port = 0;          // where others can take updates from it; 0: nowhere
   std::string name;                // "host h1, pid 4711"
 };
 
@@ -129,6 +134,20 @@ struct Alive {
   std::uint64_t version = 0;  // publisher: the newest; subscriber: the held one
 };
 
+struct Parent {
+  std::uint32_t number = 0;           // of these messages, to this replica
+  std::optional<NetAddress> address;  // nothing: the publisher
+  std::string name;
+};
+
+struct Orphan {
+  std::uint32_t number = 0;  // of the PARENT that it obeyed
+  HeldVersion tip;
+  std::uint8_t ahead = 0;
+  Code code = Code::kSuccess;  // why; success: it was called back
+  std::string text;
+};
+
 // What is published: for those who have no tensors of their own yet.
 struct ModelReply {
   std::string model_id;
@@ -147,6 +166,8 @@ std::vector<std::byte> serialise(const Ack& ack);
 std::vector<std::byte> serialise(const Nack& nack);
 std::vector<std::byte> serialise(const Alive& alive);
 std::vector<std::byte> serialise(const ModelReply& model);
+std::vector<std::byte> serialise(const Parent& parent);
+std::vector<std::byte> serialise(const Orphan& orphan);
 
 // Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else.
 Result<Hello> parse_hello(std::span<const std::byte> bytes);
@@ -160,5 +181,7 @@ Result<Ack> parse_ack(std::span<const std::byte> bytes);
 Result<Nack> parse_nack(std::span<const std::byte> bytes);
 Result<Alive> parse_alive(std::span<const std::byte> bytes);
 Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes);
+Result<Parent> parse_parent(std::span<const std::byte> bytes);
+Result<Orphan> parse_orphan(std::span<const std::byte> bytes);
 
 }  // namespace sparcl::replication

@@ -27,6 +27,7 @@ class MessageLink {
 
   bool is_open() const { return socket_.is_open(); }
   int fd() const { return socket_.fd(); }
+  const Socket& socket() const { return socket_; }
   short events() const;  // for poll()
   void close() { socket_.close(); }
   int connect_failure() const { return connect_error(socket_); }  // of start_connect(), once writable

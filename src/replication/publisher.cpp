@@ -9,6 +9,7 @@
 
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
+#include "src/base/settings.hpp"
 #include "src/codec/staging_sink.hpp"
 #include "src/replication/process_name.hpp"
 
@@ -16,6 +17,7 @@ namespace sparcl::replication {
 namespace {
 
 constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
+constexpr double kMostFanOut = 1 << 20;
 
 // Later lives of a publisher have larger ones.
 std::uint64_t epoch_now() {
@@ -24,6 +26,16 @@ std::uint64_t epoch_now() {
 }
 
 }  // namespace
+
+Status PublisherOptions::take_settings() {
+  const Result<double> silence = setting_number("LIVENESS_S");
+  if (!silence.ok()) return silence.status();
+  const Result<double> degree = setting_number("FAN_OUT");
+  if (!degree.ok()) return degree.status();
+  silence_s = *silence;
+  fan_out = static_cast<int>(std::min(*degree, kMostFanOut));
+  return {};
+}
 
 Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& state, const PublisherOptions& options) {
   Result<Listener> listener = Listener::open(options.listen);
@@ -41,7 +53,10 @@ Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& stat
 }
 
 Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options)
-    : state_(state), options_(options), store_({std::max<std::size_t>(options.queue, 1), state.map->byte_count()}) {
+    : state_(state),
+      options_(options),
+      store_({std::max<std::size_t>(options.queue, 1), state.map->byte_count()}),
+      fan_out_(options.fan_out) {
   context_.model_id = options.model_id;
   context_.schema_hash = state.schema_hash;
   context_.epoch = epoch_now();
@@ -49,6 +64,8 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.store = &store_;
+  context_.fan_out = &fan_out_;
+  context_.find_session = [this](std::uint64_t id) { return server_->find(id); };
   context_.request_anchor = [this] { anchor_is_wanted_ = true; };
   context_.status_report = [this] { return status_locked(); };
 }
@@ -304,12 +321,14 @@ std::string Publisher::status_locked() const {
   for (const auto& session : server_->sessions()) {
     if (session->is_stranger() || session->is_over()) continue;
     const std::uint64_t held = session->held() ? session->held()->version : 0;
+    const Session* from = server_->find(fan_out_.parent(session->id()));
     report["replicas"].push_back({{"name", session->replica()},
                                   {"version", held},
                                   {"lag", newest > held ? newest - held : 0},
                                   {"staged", session->staged_version()},
                                   {"bytes_sent", session->bytes_sent()},
                                   {"refused", session->refused()},
+                                  {"from", from != nullptr ? from->replica() : "publisher"},
                                   {"state", session->state()}});
   }
   return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

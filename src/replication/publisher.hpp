@@ -24,7 +24,10 @@ struct PublisherOptions {
   std::vector<std::byte> description;  // how the tensors lie in files, for those who ask what is published here
   std::string key_path;                // of an Ed25519 key that signs commits; "": they are not signed
   std::size_t queue = 64;              // versions kept for replicas that are behind
+  int fan_out = 0;                     // replicas that each one, and the publisher, sends to; 0: chains (FanOut)
   double silence_s = 5;                // after which a replica counts as stopped or cut off
+
+  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_FAN_OUT
 };
 
 class Publisher {
@@ -97,6 +100,7 @@ class Publisher {
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // what replicas hold, or the anchor is made
   UpdateStore store_;
+  FanOut fan_out_;
   model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when no anchor is being made of it
   std::unique_ptr<AnchorMaker> anchor_maker_;
   bool anchor_is_wanted_ = false;

@@ -26,21 +26,45 @@ void Server::step(std::span<const pollfd> entries, double now) {
     if (entries[1 + i].revents != 0) sessions_[i]->step(now);
   }
   if (entries[0].revents != 0) accept_all(now);
+  relieve(now);
   for (const auto& session : sessions_) session->tick(now);
+  for (const auto& session : sessions_) {
+    if (session->is_over() && context_.fan_out != nullptr) context_.fan_out->leave(session->id());
+  }
   std::erase_if(sessions_, [](const auto& session) { return session->is_over(); });
 }
 
-void Server::publish(double now) {
-  for (const auto& session : sessions_) {
-    if (!session->is_stranger() && !session->is_over()) session->step(now);
+void Server::relieve(double now) {
+  if (context_.fan_out == nullptr) return;
+  for (const FanOut::Id id : context_.fan_out->relieve(now)) {
+    for (const auto& session : sessions_) {
+      if (session->id() == id) session->call_back();
+    }
   }
+}
+
+void Server::publish(double now) {
+  for (const auto& session : sessions_) session->publish(now);
+}
+
+void Server::withdraw(const UpdateRef& update) {
+  for (const auto& session : sessions_) session->withdraw(update);
+}
+
+const Session* Server::find(std::uint64_t id) const {
+  const auto found = std::find_if(sessions_.begin(), sessions_.end(), [&](const auto& each) { return each->id() == id; });
+  return found == sessions_.end() || (*found)->is_over() ? nullptr : found->get();
 }
 
 double Server::next_tick(double now) const { return now + kTickSeconds; }
 
+void Server::end_sessions() {
+  for (const auto& session : sessions_) session->leave();
+}
+
 void Server::leave() {
   listener_.close();
-  for (const auto& session : sessions_) session->leave();
+  end_sessions();
 }
 
 void Server::accept_all(double now) {
@@ -58,8 +82,7 @@ void Server::accept_all(double now) {
       continue;  // the one connection's: it was reset before we took it
     }
     send_at_once(socket);
-    const std::optional<NetAddress> address = from_socket_address(from.get());
-    sessions_.push_back(std::make_unique<Session>(std::move(socket), address ? to_text(*address) : "?", context_, now));
+    sessions_.push_back(std::make_unique<Session>(std::move(socket), from_socket_address(from.get()), ++last_id_, context_, now));
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A publisher's port: takes connections and serves its sessions from one thread. Whatever foreign programs send there costs a
-// bounded number of descriptors for a bounded time.
+// The port of a publisher, or of a replica that passes updates on: takes connections and serves its sessions from one thread.
+// Whatever foreign programs send there costs a bounded number of descriptors for a bounded time.
 
 #include <poll.h>
 
@@ -21,21 +21,27 @@ class Server {
   // For poll(), in this order; then step() with the same entries.
   void add_entries(std::vector<pollfd>& entries, double now) const;
   void step(std::span<const pollfd> entries, double now);
-  // The store has something new.
+  // The store has something new, or more of what is on its way.
   void publish(double now);
+  // Of no use after all.
+  void withdraw(const UpdateRef& update);
+  const Session* find(std::uint64_t id) const;  // nullptr: it is over
   // When step() is due, whatever comes.
   double next_tick(double now) const;
-  void leave();
+  void end_sessions();
+  void leave();  // and takes no others
 
   const std::vector<std::unique_ptr<Session>>& sessions() const { return sessions_; }
 
  private:
   void accept_all(double now);
   bool make_room(double now);
+  void relieve(double now);
 
   Socket listener_;
   const SessionContext& context_;
   std::vector<std::unique_ptr<Session>> sessions_;
+  std::uint64_t last_id_ = 0;
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before
 };
 

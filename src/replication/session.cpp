@@ -11,17 +11,27 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::size_t kSentAtOnce = std::size_t{256} << 10;  // of an update, in one message; heuristic
-constexpr std::size_t kQueuedBytes = std::size_t{2} << 20;   // of a replica that does not take them; heuristic
-constexpr int kMessagesAtOnce = 32;                          // then the others have their turn
-constexpr int kMostRefusals = 3;                             // of updates, one after the other
+// Of an update, in one message: small ones go in smaller pieces, so that those further down a chain need not wait. Heuristic.
+constexpr std::size_t kLargePiece = std::size_t{256} << 10;
+constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
+constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
+constexpr std::size_t kQueuedBytes = std::size_t{2} << 20;  // of a replica that does not take them; heuristic
+constexpr int kMessagesAtOnce = 32;                         // then the others have their turn
+constexpr int kMostRefusals = 3;                            // of updates, one after the other
 
 std::string quoted(const std::string& text) { return text.empty() ? "(none)" : "'" + text + "'"; }
 
 }  // namespace
 
-Session::Session(Socket socket, std::string from, const SessionContext& context, double now)
-    : context_(context), link_(std::move(socket)), replica_(std::move(from)), born_(now), heard_(now), spoke_(now) {}
+Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, double now)
+    : context_(context),
+      link_(std::move(socket)),
+      from_(from),
+      id_(id),
+      replica_(from ? to_text(*from) : "?"),
+      born_(now),
+      heard_(now),
+      spoke_(now) {}
 
 const char* Session::state() const {
   if (phase_ == Phase::kStranger) return "connecting";
@@ -35,13 +45,13 @@ const char* Session::state() const {
 void Session::step(double now) {
   read(now);
   if (phase_ == Phase::kReplica) {
-    offer_next();
-    send_on();
+    offer_next(now);
+    send_on(now);
   }
   if (is_over()) return;
   if (link_.queued_bytes() > 0) spoke_ = now;
   if (!link_.flush()) return drop(link_.why());
-  if (phase_ == Phase::kReplica) send_on();
+  if (phase_ == Phase::kReplica) send_on(now);
   if (phase_ == Phase::kLeaving && link_.queued_bytes() == 0) phase_ = Phase::kOver;
 }
 
@@ -60,6 +70,20 @@ void Session::tick(double now) {
     link_.queue(MessageType::kAlive, Alive{context_.store->newest() ? context_.store->newest()->version : 0});
     step(now);
   }
+}
+
+void Session::publish(double now) {
+  if (phase_ != Phase::kReplica) return;
+  if (is_placed_ && context_.store->newest()) link_.queue(MessageType::kAlive, Alive{context_.store->newest()->version});
+  step(now);
+}
+
+void Session::call_back() {
+  if (phase_ == Phase::kReplica && is_placed_) link_.queue(MessageType::kParent, Parent{++placements_, {}, context_.name});
+}
+
+void Session::withdraw(const UpdateRef& update) {
+  if (phase_ == Phase::kReplica && update_ == update) refuse(Status(Code::kRemoteError, "the update has not come whole"));
 }
 
 void Session::leave() {
@@ -83,6 +107,14 @@ void Session::refuse(Status why) {
   phase_ = Phase::kLeaving;
 }
 
+// The publisher will know one.
+void Session::end_without_way() {
+  const std::string text = fmt::format("there is no way from version {} here", tip_.version);
+  log_debug("replication: {}: {}", replica_, text);
+  link_.queue(MessageType::kRefusal, Refusal{Code::kWrongBase, text});
+  phase_ = Phase::kLeaving;
+}
+
 void Session::read(double now) {
   const auto nowhere = [](const ChunkHead&, std::size_t) { return std::span<std::byte>(); };
   for (int i = 0; i < kMessagesAtOnce && (phase_ == Phase::kStranger || phase_ == Phase::kReplica); ++i) {
@@ -96,11 +128,11 @@ void Session::read(double now) {
         break;
     }
     heard_ = now;
-    if (Status status = handle(); !status.ok()) return refuse(std::move(status));
+    if (Status status = handle(now); !status.ok()) return refuse(std::move(status));
   }
 }
 
-Status Session::handle() {
+Status Session::handle(double now) {
   const bool is_replica = phase_ == Phase::kReplica;
   std::string report;
   switch (link_.type()) {
@@ -115,21 +147,33 @@ Status Session::handle() {
       return {};
     case MessageType::kModelQuery:
       if (is_replica) break;
+      if (context_.model_reply.empty())
+        return Status(Code::kUnsupported, "a replica does not tell what is published: ask the publisher");
       link_.queue(MessageType::kModelReply, std::span<const std::byte>(context_.model_reply));
       phase_ = Phase::kLeaving;
       return {};
     case MessageType::kRequest:
       if (!is_replica) break;
-      return take_request();
+      return take_request(now);
     case MessageType::kAck:
       if (!is_replica) break;
-      return take_ack();
+      return take_ack(now);
     case MessageType::kNack:
       if (!is_replica) break;
       return take_nack();
+    case MessageType::kOrphan:
+      if (!is_replica || context_.fan_out == nullptr) break;
+      return take_orphan(now);
     case MessageType::kAlive:
       if (!is_replica) break;
       return parse_alive(link_.content()).status();
+    case MessageType::kRefusal: {
+      const Result<Refusal> refusal = parse_refusal(link_.content());
+      if (!refusal.ok()) return refusal.status();
+      log_warn("replication: {} refuses what it is sent: {}", replica_, refusal->text);
+      drop(Status());
+      return {};
+    }
     case MessageType::kBye:
       drop(is_replica ? Status(Code::kRemoteError, "has left") : Status());
       return {};
@@ -155,13 +199,14 @@ Status Session::take_hello() {
   if (hello->schema_hash != context_.schema_hash) {
     return Status(Code::kMismatch, "its list of tensors (names, types, shapes, order) is not the publisher's");
   }
-  alive_period_s_ = alive_period_s(context_.silence_s, hello->silence_ms);
+  alive_period_s_ = std::min(alive_period_s(context_.silence_s, hello->silence_ms), context_.alive_s);
   tip_ = hello->tip;
   held_ = hello->held;
-  ahead_ = tip_ == *held_ ? 0 : kMostAhead;
+  ahead_ = hello->ahead;
   // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
   has_confirmed_ = context_.store->newest() && *held_ == *context_.store->newest();
   phase_ = Phase::kReplica;
+  join(*hello);
   const std::uint64_t newest = context_.store->newest() ? context_.store->newest()->version : 0;
   link_.queue(MessageType::kWelcome,
               Welcome{kProtocolVersion, context_.model_id, context_.epoch, newest, to_ms(context_.silence_s), context_.name});
@@ -169,7 +214,16 @@ Status Session::take_hello() {
   return {};
 }
 
-Status Session::take_request() {
+// Others reach it at the address that it comes from, whatever it says.
+void Session::join(const Hello& hello) {
+  if (from_ && hello.port != 0) {
+    serves_at_ = from_;
+    serves_at_->port = hello.port;
+  }
+  if (context_.fan_out != nullptr) context_.fan_out->join(id_, serves_at_.has_value());
+}
+
+Status Session::take_request(double now) {
   const Result<Request> request = parse_request(link_.content());
   if (!request.ok()) return request.status();
   if (update_ == nullptr || is_requested_ || request->update != update_->name() ||
@@ -179,18 +233,44 @@ Status Session::take_request() {
   }
   is_requested_ = true;
   next_byte_ = request->first_byte;
+  if (context_.fan_out != nullptr) {
+    const Commit& commit = update_->commit;
+    context_.fan_out->begin(id_, commit.version, commit.stream_bytes - next_byte_, commit.is_anchor, now);
+  }
   return {};
 }
 
-Status Session::take_ack() {
+Status Session::take_ack(double now) {
   const Result<Ack> ack = parse_ack(link_.content());
   if (!ack.ok()) return ack.status();
+  const bool is_held = ack->stage == AckStage::kHeld;
   staged_version_ = std::max(staged_version_, ack->held.version);
-  if (ack->stage == AckStage::kStaged) return {};
-  held_ = ack->held;
-  has_confirmed_ = true;
-  refused_in_a_row_ = 0;
-  ahead_ = *held_ == tip_ ? 0 : std::max(ahead_ - 1, 0);
+  if (is_placed_ && !is_held) {  // else it was counted when it was sent
+    tip_ = ack->held;
+    ++ahead_;
+  }
+  if (is_held) {
+    held_ = ack->held;
+    has_confirmed_ = true;
+    refused_in_a_row_ = 0;
+    ahead_ = *held_ == tip_ ? 0 : std::max(ahead_ - 1, 0);
+  }
+  if (context_.fan_out != nullptr) {
+    context_.fan_out->staged(id_, staged_version_, now);
+    context_.fan_out->set_full(id_, ahead_ >= kMostAhead);
+  }
+  return {};
+}
+
+Status Session::take_orphan(double now) {
+  const Result<Orphan> orphan = parse_orphan(link_.content());
+  if (!orphan.ok()) return orphan.status();
+  if (!is_placed_ || orphan->number != placements_) return {};  // it has been placed anew meanwhile
+  if (orphan->code != Code::kSuccess) log_info("replication: replica {} comes back: {}", replica_, orphan->text);
+  is_placed_ = false;
+  tip_ = orphan->tip;
+  ahead_ = orphan->ahead;
+  context_.fan_out->come_back(id_, orphan->code != Code::kSuccess, now);
   return {};
 }
 
@@ -212,11 +292,41 @@ Status Session::take_nack() {
   return {};
 }
 
-void Session::offer_next() {
-  if (update_ != nullptr || ahead_ >= kMostAhead) return;
+// One that is at most a step behind may take that step, and those after it, from another replica. One that needs an anchor may take
+// it from a replica that is being sent it.
+bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
+  if (context_.fan_out == nullptr || !context_.store->newest()) return false;
+  const std::uint64_t newest = context_.store->newest()->version;
+  std::uint64_t anchor = next.needs_anchor ? newest : 0;
+  if (next.update != nullptr) {
+    const Commit& commit = next.update->commit;
+    if (commit.stream_bytes == 0) return false;  // the publisher alone has labels
+    if (commit.is_anchor) anchor = commit.version;
+    if (!commit.is_anchor && commit.version != newest) return false;
+  }
+  const std::optional<FanOut::Id> parent = context_.fan_out->place(id_, anchor, now);
+  if (!parent) return false;
+  const Session* other = context_.find_session(*parent);
+  if (other == nullptr || !other->serves_at()) return false;
+  is_placed_ = true;
+  needs_anchor_ = false;
+  link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica()});
+  log_debug("replication: replica {} takes updates from {}", replica_, other->replica());
+  return true;
+}
+
+void Session::offer_next(double now) {
+  if (is_placed_ || update_ != nullptr) return;
+  if (ahead_ >= kMostAhead) {
+    if (context_.fan_out != nullptr && context_.store->newest())
+      context_.fan_out->held_up(id_, context_.store->newest()->version, now);
+    return;
+  }
   const UpdateStore::Step next = needs_anchor_ ? context_.store->step_by_anchor() : context_.store->step_from(tip_);
+  if (is_placed_elsewhere(next, now)) return;
   if (next.needs_anchor) {
     needs_anchor_ = context_.store->newest().has_value();
+    if (!context_.request_anchor) return end_without_way();
     if (needs_anchor_) context_.request_anchor();
     return;
   }
@@ -228,23 +338,25 @@ void Session::offer_next() {
   SPARCL_FAILPOINT("publisher.offered");
 }
 
-void Session::send_on() {
+void Session::send_on(double now) {
   if (update_ == nullptr || !is_requested_) return;
-  const std::uint64_t end = update_->commit.stream_bytes;
-  while (next_byte_ < end && link_.queued_bytes() < kQueuedBytes) {
-    const std::uint64_t left_in_piece = kSentAtOnce - next_byte_ % kSentAtOnce;
-    const auto count = static_cast<std::size_t>(std::min(left_in_piece, end - next_byte_));
+  const std::uint64_t ready = update_->ready_bytes();
+  const std::size_t piece = update_->commit.stream_bytes < kLargeUpdate ? kSmallPiece : kLargePiece;
+  while (next_byte_ < ready && link_.queued_bytes() < kQueuedBytes) {
+    const std::uint64_t left_in_piece = piece - next_byte_ % piece;
+    const auto count = static_cast<std::size_t>(std::min(left_in_piece, ready - next_byte_));
     link_.queue_chunk({update_->commit.version, next_byte_}, update_->bytes.slice(next_byte_, count));
     next_byte_ += count;
     SPARCL_FAILPOINT("publisher.sending");
   }
-  if (next_byte_ < end) return;
+  if (next_byte_ < update_->commit.stream_bytes) return;
   link_.queue(MessageType::kCommit, CommitNote{update_->name()});
   tip_ = update_->target();
   ++ahead_;
   update_ = nullptr;
   is_requested_ = false;
-  offer_next();
+  if (context_.fan_out != nullptr) context_.fan_out->sent(id_, now);
+  offer_next(now);
 }
 
 }  // namespace sparcl::replication

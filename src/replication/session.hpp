@@ -1,9 +1,11 @@
 #pragma once
-// A publisher's end of one connection: brings the replica at the other end to the newest version, one update after the other.
+// A publisher's end of one connection, or that of a replica that passes updates on: brings the replica at the other end to the
+// newest version, one update after the other.
 //
 //   stranger ── hello ──► replica ── bye, silence, corrupt ──► over
 //                           │  idle ── offer ──► offered ── request ──► sending ── commit ──► idle
-//                           │                        └──── nack ─────► idle, by an anchor
+//                           │   │                    └──── nack ─────► idle, by an anchor
+//                           │   └── parent ──► takes from another replica ── orphan ──► idle
 //
 // At most kMostAhead updates are under way that the replica does not hold yet: one that does not come to apply them costs no more.
 
@@ -12,34 +14,42 @@
 #include <optional>
 #include <string>
 
+#include "src/replication/fan_out.hpp"
 #include "src/replication/message_link.hpp"
 #include "src/replication/update_store.hpp"
 
 namespace sparcl::replication {
 
-// What all sessions of a publisher share.
+class Session;
+
+// What all sessions of a publisher, or of a replica that passes on, share.
 struct SessionContext {
   std::string model_id;
   Hash128 schema_hash;
   std::uint64_t epoch = 0;
-  std::vector<std::byte> model_reply;  // what is published, serialised
+  std::vector<std::byte> model_reply;  // what is published, serialised; empty: not told here
   std::string name;                    // of this process: "host h1, pid 4711"
   double handshake_s = 5;              // a stranger's time
   double silence_s = 5;                // after which a peer counts as stopped or cut off
+  double alive_s = 1e9;                // between two signs of life, at most
   const UpdateStore* store = nullptr;
-  std::function<void()> request_anchor;        // one is needed that the store does not have: it will be made
+  FanOut* fan_out = nullptr;                   // a publisher's
+  std::function<void()> request_anchor;        // one is needed that the store does not have: it will be made. Empty: it will not
   std::function<std::string()> status_report;  // JSON, for who asks
+  std::function<const Session*(std::uint64_t id)> find_session;  // a publisher's
 };
 
 class Session {
  public:
-  Session(Socket socket, std::string from, const SessionContext& context, double now);
+  // from: nothing where it is not known. id: from 1, of this server's sessions.
+  Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, double now);
 
   int fd() const { return link_.fd(); }
   short events() const { return link_.events(); }
   bool is_over() const { return phase_ == Phase::kOver; }
   bool is_stranger() const { return phase_ == Phase::kStranger; }
   double born() const { return born_; }
+  std::uint64_t id() const { return id_; }
 
   // Reads what has come and answers; sends on.
   void step(double now);
@@ -47,6 +57,13 @@ class Session {
   void tick(double now);
   void leave();  // says goodbye
   void drop(Status why);
+  // The store has something new, or more of what is on its way.
+  void publish(double now);
+  // It is to take its updates from here again.
+  void call_back();
+  // Of no use after all; sessions that send it end.
+  void withdraw(const UpdateRef& update);
+  const std::optional<NetAddress>& serves_at() const { return serves_at_; }  // others
 
   // For the publisher's counts and the status report.
   const std::string& replica() const { return replica_; }  // its name, and where it comes from
@@ -62,18 +79,24 @@ class Session {
   static constexpr int kMostAhead = 2;
 
   void read(double now);
-  Status handle();
+  Status handle(double now);
   Status take_hello();
-  Status take_request();
-  Status take_ack();
+  Status take_request(double now);
+  Status take_ack(double now);
   Status take_nack();
-  void offer_next();
-  void send_on();
+  Status take_orphan(double now);
+  void join(const Hello& hello);
+  bool is_placed_elsewhere(const UpdateStore::Step& next, double now);
+  void offer_next(double now);
+  void send_on(double now);
   void refuse(Status why);
+  void end_without_way();
 
   const SessionContext& context_;
   MessageLink link_;
   Phase phase_ = Phase::kStranger;
+  std::optional<NetAddress> from_;
+  std::uint64_t id_;
   std::string replica_;
   double born_;
   double heard_;
@@ -91,6 +114,10 @@ class Session {
   bool needs_anchor_ = false;
   std::uint64_t refused_ = 0;  // updates, by it
   int refused_in_a_row_ = 0;
+
+  std::optional<NetAddress> serves_at_;
+  bool is_placed_ = false;        // with another replica, from which it takes updates
+  std::uint32_t placements_ = 0;  // PARENT messages, so far
 };
 
 }  // namespace sparcl::replication

@@ -6,16 +6,21 @@
 
 namespace sparcl::replication {
 
+StagedUpdate::StagedUpdate(Commit commit, std::optional<CommitSignature> signature) {
+  update_->commit = std::move(commit);
+  update_->signature = signature;
+  update_->missing_bytes = update_->commit.stream_bytes;
+}
+
 std::span<std::byte> StagedUpdate::place(std::size_t count) {
-  const std::uint64_t first = received_bytes_;
-  if (count > commit().stream_bytes - first) return {};
-  update_.bytes.reserve(first + count);
-  return update_.bytes.slice(first, count).bytes();
+  if (count > update_->missing_bytes) return {};
+  update_->bytes.reserve(received_bytes() + count);
+  return update_->bytes.slice(received_bytes(), count).bytes();
 }
 
 void StagedUpdate::received(std::size_t count) {
-  received_bytes_ += count;
-  if (update_.signature) digest_.advance(update_.bytes, received_bytes_);
+  update_->missing_bytes -= count;
+  if (update_->signature) digest_.advance(update_->bytes, received_bytes());
 }
 
 Status StagedUpdate::check_digest() {
@@ -44,7 +49,9 @@ Status StagedUpdate::check(const ReplicatedState& state, const HeldVersion& held
     if (state.workers != nullptr) decoder_->set_workers(*state.workers);
     if (!commit().is_anchor) decoder_->track(held.hash);
   }
-  SPARCL_RETURN_IF_ERROR(decoder_->advance(update_.bytes, received_bytes_, budget_blocks, more));
+  seen_bytes_ = received_bytes();
+  SPARCL_RETURN_IF_ERROR(decoder_->advance(update_->bytes, seen_bytes_, budget_blocks, more));
+  more_ = more;
   return !more && has_all_bytes() ? finish() : Status();
 }
 
@@ -63,7 +70,7 @@ Status StagedUpdate::finish() {
 
 Status StagedUpdate::apply() {
   if (decoder_ == nullptr) return {};
-  Status status = decoder_->apply(update_.bytes);
+  Status status = decoder_->apply(update_->bytes);
   decoder_ = nullptr;
   return status;
 }

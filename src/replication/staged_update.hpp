@@ -11,12 +11,13 @@ namespace sparcl::replication {
 
 class StagedUpdate {
  public:
-  explicit StagedUpdate(Update update) : update_(std::move(update)) {}
+  StagedUpdate(Commit commit, std::optional<CommitSignature> signature);
 
-  const Commit& commit() const { return update_.commit; }
-  const Update& update() const { return update_; }
-  std::uint64_t received_bytes() const { return received_bytes_; }
-  bool has_all_bytes() const { return received_bytes_ == commit().stream_bytes; }
+  const Commit& commit() const { return update_->commit; }
+  const Update& update() const { return *update_; }
+  UpdateRef shared() const { return update_; }  // for those that it is passed on to, while its bytes come
+  std::uint64_t received_bytes() const { return update_->ready_bytes(); }
+  bool has_all_bytes() const { return update_->missing_bytes == 0; }
 
   // Where the next bytes go: within one multiple of kMaxChunkBytes, and within the update.
   std::span<std::byte> place(std::size_t count);
@@ -27,6 +28,8 @@ class StagedUpdate {
   // Checks on what is there against the base, which `state` holds now, or against nothing for an anchor. `more`: there is more to
   // do. Corrupt, WrongBase, Mismatch: it is of no use.
   Status check(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more);
+  // Something has come since the last check(), or was left.
+  bool has_checks() const { return !is_checked_ && (more_ || received_bytes() > seen_bytes_ || commit().stream_bytes == 0); }
   // All bytes are there and every check has passed: apply() will not fail.
   bool is_checked() const { return is_checked_; }
   Status apply();
@@ -34,10 +37,11 @@ class StagedUpdate {
  private:
   Status finish();
 
-  Update update_;
-  std::uint64_t received_bytes_ = 0;
+  std::shared_ptr<Update> update_ = std::make_shared<Update>();
   StreamDigest digest_;
   std::unique_ptr<codec::UpdateDecoder> decoder_;
+  std::uint64_t seen_bytes_ = 0;  // by check()
+  bool more_ = false;
   bool is_checked_ = false;
 };
 

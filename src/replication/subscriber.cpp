@@ -8,17 +8,20 @@
 
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
+#include "src/base/settings.hpp"
 #include "src/codec/wire.hpp"
 #include "src/replication/process_name.hpp"
 
 namespace sparcl::replication {
 namespace {
 
-constexpr int kMessagesAtOnce = 32;          // then the clock is looked at
 constexpr std::uint64_t kBlocksAtOnce = 64;  // checked while the lock is held: a millisecond or so; heuristic
 constexpr double kFirstRetry = 0.05;         // seconds; twice as long each time
 constexpr double kLastRetry = 1;
 constexpr double kTickSeconds = 0.1;
+constexpr double kParentPatience =
+    0.5;  // seconds without a word of a parent that should be sending, which speaks each 0.1 s (Relay)
+constexpr std::uint64_t kKeptPart = 4;  // of the model's bytes: updates kept for replicas that take them from here; heuristic
 
 // What an update of this state can be at most: all of it, with room for what frames it. More is a lie.
 std::uint64_t most_stream_bytes(const codec::BlockMap& map) {
@@ -26,6 +29,16 @@ std::uint64_t most_stream_bytes(const codec::BlockMap& map) {
 }
 
 }  // namespace
+
+Status SubscriberOptions::take_settings() {
+  const Result<double> silence = setting_number("LIVENESS_S");
+  if (!silence.ok()) return silence.status();
+  const Result<std::string> relay = setting_choice("RELAY");
+  if (!relay.ok()) return relay.status();
+  silence_s = *silence;
+  passes_on = *relay == "on";
+  return {};
+}
 
 Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& state, const std::string& address,
                                                        const SubscriberOptions& options) {
@@ -49,7 +62,12 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
 }
 
 Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options)
-    : state_(state), options_(options), retry_s_(kFirstRetry) {}
+    : state_(state),
+      options_(options),
+      publisher_(*this, "publisher", options.silence_s),
+      parent_(*this, "replica", options.silence_s),
+      relay_(options.model_id, state.schema_hash, options.silence_s, state.map->byte_count() / kKeptPart),
+      retry_s_(kFirstRetry) {}
 
 Subscriber::~Subscriber() { (void)thread_.stop(); }
 
@@ -115,6 +133,7 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   ++swap.updates;
   trouble_ = {};
   staged_.pop_front();
+  relay_.forget();
   return {};
 }
 
@@ -141,7 +160,7 @@ Status Subscriber::trouble() const {
 
 std::string Subscriber::publisher() const {
   const std::lock_guard lock(mutex_);
-  return publisher_;
+  return publisher_.name();
 }
 
 // --- the thread ---
@@ -153,28 +172,30 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
     {
       std::unique_lock lock(mutex_);
       const double now = monotonic_seconds();
-      if (phase_ == Phase::kApart && now >= retry_at_) {
+      if (publisher_.is_apart() && now >= retry_at_) {
         lock.unlock();
         look_for_publisher(now);  // the resolver may take its time
         lock.lock();
       }
-      const short events = phase_ == Phase::kConnecting ? static_cast<short>(POLLOUT) : link_.events();
-      entries.assign({{stop.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}, {link_.fd(), events, 0}});
-      until = phase_ == Phase::kApart ? retry_at_ : now + kTickSeconds;
+      entries.assign({{stop.fd(), POLLIN, 0},
+                      {wake_.fd(), POLLIN, 0},
+                      {publisher_.fd(), publisher_.events(), 0},
+                      {parent_.fd(), parent_.events(), 0}});
+      relay_.add_entries(entries, now);
+      until = now + kTickSeconds;
+      if (publisher_.is_apart()) until = std::min(until, retry_at_);
+      if (has_checks()) until = now;
     }
-    poll_until(entries, until);
+    const bool is_quiet = poll_until(entries, until) == 0;
     const std::lock_guard lock(mutex_);
-    const double now = monotonic_seconds();
     if (entries[1].revents != 0) wake_.drain();
-    step(entries[2].revents, now);
-    check_on();
-    tick(now);
+    if (is_quiet) check_on();  // bytes first: others may wait for them
+    move_on(std::span(entries).subspan(2), monotonic_seconds());
   }
   const std::lock_guard lock(mutex_);
-  if (phase_ == Phase::kReady) {
-    link_.queue(MessageType::kBye, std::span<const std::byte>());
-    (void)link_.flush();
-  }
+  publisher_.leave();
+  parent_.leave();
+  relay_.close();
 }
 
 void Subscriber::look_for_publisher(double now) {
@@ -182,137 +203,125 @@ void Subscriber::look_for_publisher(double now) {
   // One of its addresses each time.
   Result<Socket> socket = found.ok() ? start_connect((*found)[attempts_++ % found->size()]) : Result<Socket>(found.status());
   const std::lock_guard lock(mutex_);
-  if (!socket.ok()) return part(socket.status(), now);
-  send_at_once(*socket);
-  link_ = MessageLink(std::move(*socket));
-  phase_ = Phase::kConnecting;
-  heard_ = now;
+  publisher_.connect(socket.ok() ? std::move(*socket) : Socket(), address_, now);
+  if (!socket.ok()) publisher_.part(socket.status(), now);
 }
 
-void Subscriber::step(short events, double now) {
-  if (phase_ == Phase::kApart) return;
-  if (phase_ == Phase::kConnecting && events != 0) {
-    if (const int error = link_.connect_failure(); error != 0) {
-      return part(Status(Code::kRemoteError, fmt::format("no connection: {}", error_text(error))), now);
-    }
-    say_hello(now);
-  }
-  if (phase_ == Phase::kGreeting || phase_ == Phase::kReady) {
-    if (events != 0) read(now);
-    if (phase_ == Phase::kReady) acknowledge();
-  }
-  if (phase_ == Phase::kApart || phase_ == Phase::kConnecting) return;
-  if (link_.queued_bytes() > 0) spoke_ = now;
-  if (!link_.flush()) part(link_.why(), now);
+void Subscriber::move_on(std::span<const pollfd> entries, double now) {
+  publisher_.step(entries[0].revents, now);
+  parent_.step(entries[1].revents, now);
+  acknowledge();
+  relay_.step(entries.subspan(2), now);
+  tick(now);
 }
 
 void Subscriber::tick(double now) {
-  if (phase_ == Phase::kApart) return;
-  if (now - heard_ > options_.silence_s) {
-    return part(Status(Code::kTimeout,
-                       fmt::format("it has not answered for {:g} s: it is stopped, or the link is cut", options_.silence_s)),
-                now);
-  }
-  if (phase_ == Phase::kReady && now - spoke_ > alive_period_s_) {
-    link_.queue(MessageType::kAlive, Alive{held_.version});
-    spoke_ = now;
-    if (!link_.flush()) part(link_.why(), now);
+  publisher_.tick(held_.version, now);
+  parent_.tick(held_.version, now);
+  if (!has_parent_ || tip().version >= newest_) return;
+  const double since = parent_.is_ready() ? parent_.heard() : parent_since_;
+  if (now - since > kParentPatience) {
+    leave_parent(Status(Code::kTimeout,
+                        fmt::format("{}: nothing came for {:g} s, and there is a newer version", parent_.who(), kParentPatience)),
+                 now);
   }
 }
 
-void Subscriber::say_hello(double now) {
-  link_.queue(MessageType::kHello, Hello{kProtocolVersion, options_.model_id, state_.schema_hash, codec::kWireVersion, held_, tip(),
-                                         to_ms(options_.silence_s), process_name()});
-  phase_ = Phase::kGreeting;
-  heard_ = spoke_ = now;
+Hello Subscriber::hello() {
+  if (const Result<NetAddress> own = publisher_.own_address(); options_.passes_on && own.ok()) relay_.open(*own);
+  return {kProtocolVersion,
+          options_.model_id,
+          state_.schema_hash,
+          codec::kWireVersion,
+          held_,
+          tip(),
+          static_cast<std::uint8_t>(staged_.size()),
+          to_ms(options_.silence_s),
+          relay_.port(),
+          process_name()};
 }
 
-// What has come stays: the rest of an update is asked for when the publisher is back.
-void Subscriber::part(Status why, double now) {
-  const std::string who = publisher_.empty() ? address_ : publisher_;
-  if (phase_ == Phase::kReady) log_info("replication: publisher {}: {}", who, why.message());
-  trouble_ = why.with_prefix(fmt::format("publisher {}: ", who));
-  link_ = MessageLink();
-  phase_ = Phase::kApart;
-  is_requested_ = false;
+// What has come stays: the rest of an update is asked for when the publisher is back, or of it where a parent fails.
+void Subscriber::parted(Upstream& from, const Status& why, double now) {
+  if (&from == &source()) is_requested_ = false;
+  if (&from == &parent_) return leave_parent(why, now);
+  if (from.was_refused()) {
+    log_warn("replication: {}", why.message());
+    retry_s_ = kLastRetry;
+  }
+  trouble_ = why;
   retry_at_ = now + retry_s_;
   retry_s_ = std::min(2 * retry_s_, kLastRetry);
+  relay_.close();  // or two replicas might come to take from each other
 }
 
-void Subscriber::read(double now) {
-  const auto place = [this](const ChunkHead& chunk, std::size_t count) { return place_of(chunk, count); };
-  for (int i = 0; i < kMessagesAtOnce; ++i) {
-    switch (link_.receive(place)) {
-      case MessageLink::Progress::kMore:
-        return;
-      case MessageLink::Progress::kClosed:
-      case MessageLink::Progress::kCorrupt:
-        return part(link_.why(), now);
-      case MessageLink::Progress::kMessage:
-        break;
-    }
-    heard_ = now;
-    if (Status status = handle(now); !status.ok()) {
-      link_.queue(MessageType::kRefusal, Refusal{status.code(), status.message()});
-      (void)link_.flush();
-      return part(std::move(status), now);
-    }
-    if (phase_ == Phase::kApart) return;
+// It is to come from the publisher again.
+void Subscriber::leave_parent(const Status& why, double now) {
+  if (!has_parent_) return;
+  parent_.close();
+  has_parent_ = false;
+  is_requested_ = false;
+  if (!publisher_.is_ready()) return;
+  publisher_.link().queue(MessageType::kOrphan,
+                          Orphan{placements_, tip(), static_cast<std::uint8_t>(staged_.size()), why.code(), why.message()});
+  publisher_.flush(now);
+}
+
+Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
+  if (welcome.protocol != kProtocolVersion || welcome.model_id != options_.model_id) {
+    return Status(Code::kMismatch,
+                  fmt::format("it has the model '{}' by version {} of the protocol", welcome.model_id, welcome.protocol));
   }
+  hear_of(welcome.newest);
+  if (&from == &parent_) return {};
+  // The publisher knows nothing of a parent that it may have given before.
+  parent_.close();
+  has_parent_ = is_requested_ = false;
+  placements_ = 0;
+  newest_ = welcome.newest;
+  relay_.set_epoch(welcome.epoch);
+  trouble_ = {};
+  has_news_ = holds_published_;
+  log_info("replication: connected to {}, whose newest version is {}", publisher_.who(), newest_);
+  return {};
 }
 
-Status Subscriber::handle(double now) {
-  const bool is_ready = phase_ == Phase::kReady;
-  switch (link_.type()) {
-    case MessageType::kWelcome:
-      if (is_ready) break;
-      return take_welcome();
-    case MessageType::kRefusal: {
-      const Result<Refusal> refusal = parse_refusal(link_.content());
-      if (!refusal.ok()) return refusal.status();
-      log_warn("replication: publisher {} refuses this replica: {}", address_, refusal->text);
-      retry_s_ = kLastRetry;
-      part(Status(refusal->code, fmt::format("it refuses this replica: {}", refusal->text)), now);
-      return {};
-    }
+Status Subscriber::take(Upstream& from, double now) {
+  const bool is_source = &from == &source();
+  switch (from.link().type()) {
     case MessageType::kOffer:
-      if (!is_ready) break;
-      return take_offer();
+      if (!is_source) break;
+      return take_offer(now);
     case MessageType::kChunk:
-      if (!is_ready) break;
-      return take_chunk();
+      if (!is_source) break;
+      return take_chunk(now);
     case MessageType::kCommit:
-      if (!is_ready) break;
+      if (!is_source) break;
       return take_commit();
-    case MessageType::kAlive: {
-      const Result<Alive> alive = parse_alive(link_.content());
-      if (!alive.ok()) return alive.status();
-      newest_ = std::max(newest_, alive->version);
-      return {};
-    }
-    case MessageType::kBye:
-      part(Status(Code::kRemoteError, "it has left"), now);
-      return {};
+    case MessageType::kParent:
+      if (&from != &publisher_) break;
+      return take_parent(now);
     default:
       break;
   }
-  return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here", static_cast<int>(link_.type())));
+  return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here", static_cast<int>(from.link().type())));
 }
 
-Status Subscriber::take_welcome() {
-  const Result<Welcome> welcome = parse_welcome(link_.content());
-  if (!welcome.ok()) return welcome.status();
-  if (welcome->protocol != kProtocolVersion || welcome->model_id != options_.model_id) {
-    return Status(Code::kMismatch,
-                  fmt::format("it has the model '{}' by version {} of the protocol", welcome->model_id, welcome->protocol));
+Status Subscriber::take_parent(double now) {
+  const Result<Parent> placed = parse_parent(publisher_.link().content());
+  if (!placed.ok()) return placed.status();
+  placements_ = placed->number;
+  if (!placed->address) {
+    leave_parent(Status(), now);
+    return {};
   }
-  publisher_ = fmt::format("{} ({})", welcome->name, address_);
-  newest_ = welcome->newest;
-  alive_period_s_ = alive_period_s(options_.silence_s, welcome->silence_ms);
-  phase_ = Phase::kReady;
-  trouble_ = {};
-  has_news_ = holds_published_;
-  log_info("replication: connected to publisher {}, whose newest version is {}", publisher_, newest_);
+  parent_.close();
+  has_parent_ = true;
+  is_requested_ = false;
+  parent_since_ = now;
+  Result<Socket> socket = start_connect(*placed->address);
+  parent_.connect(socket.ok() ? std::move(*socket) : Socket(), to_text(*placed->address), now);
+  if (!socket.ok()) parent_.part(socket.status(), now);
   return {};
 }
 
@@ -345,52 +354,57 @@ Status Subscriber::check_offer(const Offer& offer) const {
   return {};
 }
 
-Status Subscriber::take_offer() {
-  Result<Offer> offer = parse_offer(link_.content());
+Status Subscriber::take_offer(double now) {
+  MessageLink& link = source().link();
+  Result<Offer> offer = parse_offer(link.content());
   if (!offer.ok()) return offer.status();
   SPARCL_RETURN_IF_ERROR(check_offer(*offer).with_prefix("an update is refused: "));
   newest_ = std::max(newest_, offer->commit.version);
   is_requested_ = false;
   const bool is_resumed = incoming_ != nullptr && incoming_->commit() == offer->commit;
   if (!is_resumed) {
-    Update update;
-    update.commit = std::move(offer->commit);
-    update.signature = offer->signature;
-    incoming_ = std::make_unique<StagedUpdate>(std::move(update));
+    if (incoming_ != nullptr) relay_.withdraw(incoming_->shared());
+    incoming_ = std::make_unique<StagedUpdate>(std::move(offer->commit), offer->signature);
     if (!incoming_->commit().is_anchor && incoming_->commit().base_hash != tip().hash) {
       const std::string text =
           fmt::format("it is for the state {}, held is {}", to_hex(incoming_->commit().base_hash), to_hex(tip().hash));
-      refuse(incoming_->update().name(), Status(Code::kWrongBase, text), true);
+      const UpdateName name = incoming_->update().name();
+      incoming_ = nullptr;
+      refuse(name, Status(Code::kWrongBase, text), true);
       return {};
     }
+    if (incoming_->commit().stream_bytes > 0) relay_.pass_on(incoming_->shared());
   }
   is_requested_ = true;
-  link_.queue(MessageType::kRequest, Request{incoming_->update().name(), incoming_->received_bytes()});
+  link.queue(MessageType::kRequest, Request{incoming_->update().name(), incoming_->received_bytes()});
+  relay_.publish(now);
   return {};
 }
 
-std::span<std::byte> Subscriber::place_of(const ChunkHead& chunk, std::size_t count) {
-  const bool is_wanted = phase_ == Phase::kReady && is_requested_ && incoming_ != nullptr &&
+std::span<std::byte> Subscriber::place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) {
+  const bool is_wanted = &from == &source() && is_requested_ && incoming_ != nullptr &&
                          chunk.version == incoming_->commit().version && chunk.first_byte == incoming_->received_bytes();
   return is_wanted ? incoming_->place(count) : std::span<std::byte>();
 }
 
-Status Subscriber::take_chunk() {
+Status Subscriber::take_chunk(double now) {
   if (!is_requested_ || incoming_ == nullptr) return {};  // of an update that was refused meanwhile
-  const ChunkHead& chunk = link_.chunk();
+  const ChunkHead& chunk = source().link().chunk();
+  const std::size_t count = source().link().chunk_bytes();
   if (chunk.version != incoming_->commit().version || chunk.first_byte != incoming_->received_bytes() ||
-      link_.chunk_bytes() > incoming_->commit().stream_bytes - incoming_->received_bytes()) {
-    return Status(Code::kCorrupt, fmt::format("bytes {} to {} of version {} are out of place: awaited is byte {} of version {}",
-                                              chunk.first_byte, chunk.first_byte + link_.chunk_bytes(), chunk.version,
-                                              incoming_->received_bytes(), incoming_->commit().version));
+      count > incoming_->commit().stream_bytes - incoming_->received_bytes()) {
+    return Status(Code::kCorrupt,
+                  fmt::format("bytes {} to {} of version {} are out of place: awaited is byte {} of version {}", chunk.first_byte,
+                              chunk.first_byte + count, chunk.version, incoming_->received_bytes(), incoming_->commit().version));
   }
-  incoming_->received(link_.chunk_bytes());
+  incoming_->received(count);
+  relay_.publish(now);
   SPARCL_FAILPOINT("subscriber.receiving");
   return {};
 }
 
 Status Subscriber::take_commit() {
-  const Result<CommitNote> note = parse_commit_note(link_.content());
+  const Result<CommitNote> note = parse_commit_note(source().link().content());
   if (!note.ok()) return note.status();
   if (!is_requested_ || incoming_ == nullptr) return {};
   if (note->update != incoming_->update().name() || !incoming_->has_all_bytes()) {
@@ -400,39 +414,50 @@ Status Subscriber::take_commit() {
   if (trusted_) SPARCL_RETURN_IF_ERROR(incoming_->check_digest());
   SPARCL_FAILPOINT("subscriber.staged");
   staged_.push_back(std::move(incoming_));
+  came_.notify_all();  // it may have been checked before
   is_requested_ = false;
   retry_s_ = kFirstRetry;
-  link_.queue(MessageType::kAck, Ack{AckStage::kStaged, staged_.back()->update().target()});
+  tell(Ack{AckStage::kStaged, staged_.back()->update().target()});
   return {};
+}
+
+// To the publisher, which counts; to a parent, which need not wait before it sends more.
+void Subscriber::tell(const Ack& ack) {
+  if (publisher_.is_ready()) publisher_.link().queue(MessageType::kAck, ack);
+  if (parent_.is_ready()) parent_.link().queue(MessageType::kAck, ack);
 }
 
 // It is of no use, and so is what came after it.
 void Subscriber::refuse(const UpdateName& update, Status why, bool wants_anchor) {
   log_error("replication: version {} is refused: {}", update.version, why.message());
   trouble_ = why.with_prefix(fmt::format("version {} is refused: ", update.version));
+  relay_.start_over();
   staged_.resize(std::min<std::size_t>(staged_.size(), is_applying_ ? 1 : 0));  // next() is at the first
   incoming_ = nullptr;
   is_requested_ = false;
-  if (phase_ == Phase::kReady) link_.queue(MessageType::kNack, Nack{update, why.code(), wants_anchor, why.message()});
+  if (has_parent_) return leave_parent(trouble_, monotonic_seconds());  // the publisher will know another way
+  if (publisher_.is_ready()) publisher_.link().queue(MessageType::kNack, Nack{update, why.code(), wants_anchor, why.message()});
+}
+
+bool Subscriber::has_checks() const {
+  if (is_applying_) return false;
+  const StagedUpdate* first = staged_.empty() ? (is_requested_ ? incoming_.get() : nullptr) : staged_.front().get();
+  return first != nullptr && first->has_checks();
 }
 
 // Checks a piece of what has come, if its base is what is held: so that next() has little to do.
 void Subscriber::check_on() {
-  if (is_applying_) return;
-  StagedUpdate* first = staged_.empty() ? (is_requested_ ? incoming_.get() : nullptr) : staged_.front().get();
-  if (first != nullptr && !first->is_checked()) {
-    bool more = false;
-    if (Status status = first->check(state_, held_, kBlocksAtOnce, more); !status.ok()) {
-      return refuse(first->update().name(), std::move(status), true);
-    }
-    if (more) wake_.wake();  // after what has come meanwhile
+  if (!has_checks()) return;
+  StagedUpdate& first = staged_.empty() ? *incoming_ : *staged_.front();
+  bool more = false;
+  if (Status status = first.check(state_, held_, kBlocksAtOnce, more); !status.ok()) {
+    return refuse(first.update().name(), std::move(status), true);
   }
   if (!staged_.empty() && staged_.front()->is_checked()) came_.notify_all();
 }
 
 void Subscriber::acknowledge() {
-  if (!std::exchange(has_news_, false)) return;
-  link_.queue(MessageType::kAck, Ack{AckStage::kHeld, held_});
+  if (publisher_.is_ready() && std::exchange(has_news_, false)) tell(Ack{AckStage::kHeld, held_});
 }
 
 }  // namespace sparcl::replication

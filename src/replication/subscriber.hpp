@@ -1,6 +1,9 @@
 #pragma once
 // A replica: its arrays hold exactly one published version at any time, and are written only inside next(). A thread of its own
-// keeps the connection, takes updates in and checks them meanwhile.
+// keeps the connections, takes updates in, passes them on to other replicas and checks them meanwhile.
+//
+// The connection to the publisher is always kept: it says from whom to take updates, and hears what is held. They come from there,
+// or from a parent, another replica; when that one fails, from the publisher again.
 
 #include <condition_variable>
 #include <cstdint>
@@ -11,10 +14,11 @@
 #include <optional>
 #include <string>
 
-#include "src/replication/message_link.hpp"
+#include "src/replication/relay.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/staged_update.hpp"
 #include "src/replication/trusted_keys.hpp"
+#include "src/replication/upstream.hpp"
 #include "src/transport/host_port.hpp"
 #include "src/transport/service_thread.hpp"
 
@@ -24,10 +28,13 @@ struct SubscriberOptions {
   std::string model_id;    // the publisher's
   std::string trust_path;  // of public keys; then only what one of them has signed is applied. "": anything that is sound
   double silence_s = 5;    // after which the publisher counts as stopped or cut off
+  bool passes_on = true;   // to other replicas, at a port of its own
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
+
+  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY
 };
 
-class Subscriber {
+class Subscriber final : private UpstreamOwner {
  public:
   // The publisher need not be there yet: it is looked for until it comes, and again whenever it goes. What the arrays hold may be
   // anything; where it is a version that the publisher knows, only what has changed since then travels.
@@ -65,27 +72,33 @@ class Subscriber {
   std::string publisher() const;  // "host h1, pid 4711 (10.0.0.7:4711)"; empty before the first connection
 
  private:
-  enum class Phase : std::uint8_t { kApart, kConnecting, kGreeting, kReady };
-
   Subscriber(const ReplicatedState& state, const SubscriberOptions& options);
   void serve(const ServiceThread::Stop& stop);
-  void step(short events, double now);
-  void tick(double now);
   void look_for_publisher(double now);
-  void say_hello(double now);
-  void part(Status why, double now);
-  void read(double now);
-  Status handle(double now);
-  Status take_welcome();
-  Status take_offer();
+  void move_on(std::span<const pollfd> entries, double now);
+  void tick(double now);
+
+  // What the upstreams hear.
+  Hello hello() override;
+  Status take_welcome(Upstream& from, const Welcome& welcome) override;
+  Status take(Upstream& from, double now) override;
+  std::span<std::byte> place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) override;
+  void hear_of(std::uint64_t version) override { newest_ = std::max(newest_, version); }
+  void parted(Upstream& from, const Status& why, double now) override;
+
+  Status take_offer(double now);
   Status check_offer(const Offer& offer) const;
-  Status take_chunk();
+  Status take_chunk(double now);
   Status take_commit();
+  Status take_parent(double now);
+  void leave_parent(const Status& why, double now);
+  Upstream& source() { return has_parent_ ? parent_ : publisher_; }
+  void tell(const Ack& ack);
   void refuse(const UpdateName& update, Status why, bool wants_anchor);
+  bool has_checks() const;
   void check_on();
   void acknowledge();
   HeldVersion tip() const;
-  std::span<std::byte> place_of(const ChunkHead& chunk, std::size_t count);
   bool may_swap() const;
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
 
@@ -112,16 +125,15 @@ class Subscriber {
   bool is_applying_ = false;
   bool has_news_ = false;  // to be acknowledged: what is held
   Status trouble_;         // why nothing comes
-
-  MessageLink link_;
-  Phase phase_ = Phase::kApart;
-  std::string publisher_;
-  std::uint64_t attempts_ = 0;  // of connections; the thread's alone
+  Upstream publisher_;
+  Upstream parent_;
+  bool has_parent_ = false;       // updates come from it
+  double parent_since_ = 0;       // it was to be connected to
+  std::uint32_t placements_ = 0;  // number of the last PARENT message
+  Relay relay_;
+  std::uint64_t attempts_ = 0;  // of connections to the publisher; the thread's alone
   double retry_at_ = 0;
   double retry_s_ = 0;
-  double heard_ = 0;
-  double spoke_ = 0;
-  double alive_period_s_ = 1;
 
   ServiceThread thread_;  // last: it ends first
 };

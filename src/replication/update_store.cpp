@@ -5,9 +5,7 @@
 namespace sparcl::replication {
 
 void UpdateStore::begin(UpdateRef label) {
-  chain_.clear();
-  bytes_ = 0;
-  anchor_ = nullptr;
+  clear();
   newest_ = label->target();
   label_ = std::move(label);
 }
@@ -18,6 +16,48 @@ void UpdateStore::add(UpdateRef delta, UpdateRef label) {
   label_ = std::move(label);
   chain_.push_back(std::move(delta));
   trim();
+}
+
+void UpdateStore::pass_on(UpdateRef update) {
+  newest_ = update->target();
+  if (update->commit.is_anchor) {
+    chain_.clear();
+    bytes_ = 0;
+    anchor_ = std::move(update);
+    return;
+  }
+  if (anchor_ != nullptr && anchor_->commit.stream_bytes > limits_.bytes) anchor_ = nullptr;
+  const std::uint64_t bytes = update->commit.stream_bytes;
+  while (!chain_.empty() && (chain_.size() >= limits_.updates || bytes_ + bytes > limits_.bytes)) {
+    bytes_ -= chain_.front()->commit.stream_bytes;
+    chain_.pop_front();
+  }
+  bytes_ += bytes;
+  chain_.push_back(std::move(update));
+}
+
+void UpdateStore::take_back(const UpdateRef& update) {
+  if (anchor_ == update) anchor_ = nullptr;
+  if (!chain_.empty() && chain_.back() == update) {
+    bytes_ -= update->commit.stream_bytes;
+    chain_.pop_back();
+  }
+  newest_ = update->base();
+}
+
+void UpdateStore::clear() {
+  chain_.clear();
+  bytes_ = 0;
+  anchor_ = label_ = nullptr;
+  newest_.reset();
+}
+
+void UpdateStore::keep_incoming_only() {
+  while (!chain_.empty() && chain_.front()->missing_bytes == 0) {
+    bytes_ -= chain_.front()->commit.stream_bytes;
+    chain_.pop_front();
+  }
+  if (anchor_ != nullptr && anchor_->missing_bytes == 0) anchor_ = nullptr;
 }
 
 void UpdateStore::trim() {
@@ -41,7 +81,7 @@ std::uint64_t UpdateStore::bytes_since(std::size_t first) const {
 
 UpdateStore::Step UpdateStore::step_from(const HeldVersion& held) const {
   if (!newest_ || held == *newest_) return {};
-  if (held.hash == newest_->hash) return {label_, false};
+  if (held.hash == newest_->hash && label_ != nullptr) return {label_, false};
   // By the hash: the number is a label. From the end, as a state may have come back.
   for (std::size_t i = chain_.size(); i-- > 0;) {
     if (chain_[i]->commit.base_hash != held.hash) continue;
@@ -49,6 +89,7 @@ UpdateStore::Step UpdateStore::step_from(const HeldVersion& held) const {
     if (!anchor_is_less) return {chain_[i], false};
     break;
   }
+  if (label_ == nullptr && held.version >= newest_->version) return {};
   return step_by_anchor();
 }
 

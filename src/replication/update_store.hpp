@@ -1,5 +1,6 @@
 #pragma once
-// The updates that a publisher keeps for replicas that are behind, and which of them brings one on with the fewest bytes.
+// The updates that a publisher keeps for replicas that are behind, or a replica for those that take from it, and which of them
+// brings one on with the fewest bytes.
 
 #include <cstdint>
 #include <deque>
@@ -12,11 +13,14 @@
 
 namespace sparcl::replication {
 
-// An update as it travels; never changed once it is shared.
+// An update as it travels. Once it is shared only the end of its bytes may still come.
 struct Update {
   Commit commit;
   std::optional<CommitSignature> signature;
   Staging bytes;
+  std::uint64_t missing_bytes = 0;  // at the end: they are on their way
+
+  std::uint64_t ready_bytes() const { return commit.stream_bytes - missing_bytes; }
 
   HeldVersion base() const { return {commit.base_version, commit.base_hash}; }
   HeldVersion target() const { return {commit.version, commit.target_hash}; }
@@ -39,10 +43,17 @@ class UpdateStore {
   // Of the newest version, when it was made. Dropped again when the chain since then is longer than a new one would be.
   void keep_anchor(UpdateRef anchor) { anchor_ = std::move(anchor); }
 
+  // In a replica: the next update that it is being sent, and that it is of no use after all.
+  void pass_on(UpdateRef update);
+  void take_back(const UpdateRef& update);
+  void clear();
+  // Nobody takes from it: what it has whole need not be kept.
+  void keep_incoming_only();
+
   const std::optional<HeldVersion>& newest() const { return newest_; }
 
   // The next update on the way from `held` to the newest version: a delta, the label where only the number differs, or an anchor.
-  // needs_anchor: none is kept, and only a new one leads there.
+  // needs_anchor: none is kept, and only a new one leads there. From what is newer than all that is kept here: nothing, so far.
   struct Step {
     UpdateRef update;
     bool needs_anchor = false;

@@ -52,7 +52,7 @@ int open_descriptors() {
 
 Hello hello_of(const SmallModel& model) {
   const HeldVersion held{0, model.hash()};
-  return {kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 5000, "a test"};
+  return {kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, "a test"};
 }
 
 // --- to a publisher ---
@@ -269,7 +269,7 @@ struct Recorded {
 };
 Recorded record_update(Publisher& publisher, const HeldVersion& held, const Hash128& schema_hash) {
   RawPeer peer = RawPeer::connect(publisher.address());
-  peer.say(MessageType::kHello, Hello{kProtocolVersion, "m", schema_hash, codec::kWireVersion, held, held, 5000, "a thief"});
+  peer.say(MessageType::kHello, Hello{kProtocolVersion, "m", schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, "a thief"});
   EXPECT_EQ(peer.hear(), MessageType::kWelcome);
   EXPECT_EQ(peer.hear(), MessageType::kOffer);
   Recorded got{*parse_offer(peer.link().content()), {}};

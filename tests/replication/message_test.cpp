@@ -79,7 +79,7 @@ void expect_exact(const std::vector<std::byte>& bytes, Parse&& parse) {
 }
 
 TEST(Message, PartsOfMessagesAreNone) {
-  expect_exact(serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 9, "host"}),
+  expect_exact(serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 1, 9, 4711, "host"}),
                [](const auto& bytes) { return parse_hello(bytes); });
   expect_exact(serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host"}),
                [](const auto& bytes) { return parse_welcome(bytes); });
@@ -91,6 +91,9 @@ TEST(Message, PartsOfMessagesAreNone) {
   expect_exact(serialise(Nack{{1, 2}, Code::kWrongBase, true, "why"}), [](const auto& bytes) { return parse_nack(bytes); });
   expect_exact(serialise(ModelReply{"m", {std::byte{1}, std::byte{2}}, {std::byte{3}}}),
                [](const auto& bytes) { return parse_model_reply(bytes); });
+  expect_exact(serialise(Parent{1, loopback_address(4711), "host"}), [](const auto& bytes) { return parse_parent(bytes); });
+  expect_exact(serialise(Parent{1, {}, "host"}), [](const auto& bytes) { return parse_parent(bytes); });
+  expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}), [](const auto& bytes) { return parse_orphan(bytes); });
   expect_exact(serialise(Alive{1}), [](const auto& bytes) { return parse_alive(bytes); });
 }
 
@@ -110,6 +113,8 @@ TEST(Message, NoiseIsNone) {
     EXPECT_FALSE(parse_offer(noise).ok());
     (void)parse_nack(noise).ok();
     (void)parse_ack(noise).ok();
+    (void)parse_parent(noise).ok();
+    (void)parse_orphan(noise).ok();
   }
 }
 

@@ -89,9 +89,7 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
 Status run_publish(PublishOptions options, bool as_json) {
   stop_on_signals();
   if (!options.files.empty()) SPARCL_RETURN_IF_ERROR(check_files(options.files));
-  const Result<double> silence = setting_number("LIVENESS_S");
-  if (!silence.ok()) return silence.status();
-  options.publisher.silence_s = *silence;
+  SPARCL_RETURN_IF_ERROR(options.publisher.take_settings());
   if (!options.publisher.key_path.empty()) {
     const Result<replication::SigningKey> key = replication::SigningKey::load(options.publisher.key_path);
     if (!key.ok()) return key.status();

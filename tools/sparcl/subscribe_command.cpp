@@ -167,9 +167,7 @@ class Keeper {
 
 // Faults of ours, before anything is waited for.
 Status check_own(SubscribeOptions& options) {
-  const Result<double> silence = setting_number("LIVENESS_S");
-  if (!silence.ok()) return silence.status();
-  options.subscriber.silence_s = *silence;
+  SPARCL_RETURN_IF_ERROR(options.subscriber.take_settings());
   if (options.subscriber.trust_path.empty()) return {};
   return replication::TrustedKeys::load(options.subscriber.trust_path).status();
 }

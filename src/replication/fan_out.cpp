@@ -1,0 +1,167 @@
+#include "src/replication/fan_out.hpp"
+
+#include <algorithm>
+
+namespace sparcl::replication {
+namespace {
+
+// Heuristics; in seconds.
+constexpr double kSlow = 1;         // behind what it takes from
+constexpr double kLeafFor = 30;     // after it was slow, or left its children alone
+constexpr double kFirstDirect = 1;  // after a parent failed; twice as long each time
+constexpr double kLastDirect = 64;
+constexpr double kSlowPart = 0.25;                               // of the rate in the middle
+constexpr std::size_t kTellingRates = 3;                         // fewer have no middle
+constexpr std::uint64_t kTellingBytes = std::uint64_t{1} << 20;  // fewer do not tell how fast a link is
+
+}  // namespace
+
+void FanOut::join(Id id, bool passes_on) {
+  Replica replica;
+  replica.passes_on = passes_on;
+  replicas_[id] = replica;
+}
+
+void FanOut::leave(Id id) {
+  if (replicas_.erase(id) == 0) return;
+  for (auto& [other, replica] : replicas_) {
+    if (replica.parent == id) replica.parent = kNobody;
+  }
+}
+
+void FanOut::come_back(Id id, bool parent_failed, double now) {
+  const auto found = replicas_.find(id);
+  if (found == replicas_.end()) return;
+  Replica& replica = found->second;
+  const auto parent = replicas_.find(replica.parent);
+  replica.parent = kPublisher;
+  if (!parent_failed) return;
+  replica.direct_until = now + std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
+  ++replica.failures;
+  if (parent != replicas_.end()) parent->second.leaf_until = now + kLeafFor;
+}
+
+int FanOut::degree() const {
+  if (degree_ > 0) return degree_;
+  return static_cast<int>((replicas_.size() + kChainLength - 1) / kChainLength);
+}
+
+int FanOut::children(Id id) const {
+  return static_cast<int>(
+      std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& each) { return each.second.parent == id; }));
+}
+
+FanOut::Id FanOut::parent(Id id) const {
+  const auto found = replicas_.find(id);
+  return found == replicas_.end() ? kNobody : found->second.parent;
+}
+
+std::optional<int> FanOut::depth(Id id, Id below) const {
+  int steps = 1;
+  for (Id at = id; at != below; ++steps) {
+    const auto found = replicas_.find(at);
+    if (found == replicas_.end()) return {};
+    if (found->second.parent == kPublisher) return steps;
+    at = found->second.parent;
+  }
+  return {};
+}
+
+std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now) {
+  const auto own = replicas_.find(id);
+  if (own == replicas_.end() || own->second.parent != kPublisher || stays_direct(own->second, now)) return {};
+  const auto is_served = [&](const auto& each) {
+    return each.first != id && each.second.parent == kPublisher && !stays_direct(each.second, now) && !is_slow(each.second);
+  };
+  if (std::count_if(replicas_.begin(), replicas_.end(), is_served) < degree()) return {};
+
+  std::optional<Id> best;
+  int least = 0;
+  for (const auto& [other, replica] : replicas_) {
+    const bool has_it = anchor != 0 ? replica.anchor == anchor : replica.anchor == 0 && replica.staged > 0;
+    if (!replica.passes_on || !has_it || is_slow(replica) || now < replica.leaf_until || children(other) >= most_children())
+      continue;
+    const std::optional<int> steps = depth(other, id);
+    if (!steps || (best && *steps >= least)) continue;
+    best = other;
+    least = *steps;
+  }
+  if (!best) return {};
+  own->second.parent = *best;
+  own->second.anchor = anchor;
+  return best;
+}
+
+void FanOut::make_due(Replica& replica, std::uint64_t version, double since) {
+  if (replica.staged < replica.due) return;  // it is late with an earlier one
+  replica.due = version;
+  replica.due_since = since;
+}
+
+void FanOut::begin(Id id, std::uint64_t version, std::uint64_t bytes, bool is_anchor, double now) {
+  const auto found = replicas_.find(id);
+  if (found == replicas_.end()) return;
+  Replica& replica = found->second;
+  replica.anchor = is_anchor ? version : 0;
+  replica.sending = version;
+  replica.sending_bytes = bytes;
+  replica.sending_since = now;
+}
+
+void FanOut::sent(Id id, double now) {
+  const auto found = replicas_.find(id);
+  if (found == replicas_.end()) return;
+  make_due(found->second, found->second.sending, now);
+}
+
+void FanOut::measure(Replica& replica, double now) {
+  if (replica.sending_bytes < kTellingBytes) return;
+  replica.rate = static_cast<double>(replica.sending_bytes) / std::max(now - replica.sending_since, 1e-3);
+  replica.sending_bytes = 0;
+  std::vector<double> known;
+  for (const auto& [id, each] : replicas_) {
+    if (each.rate > 0) known.push_back(each.rate);
+  }
+  const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
+  std::nth_element(known.begin(), middle, known.end());
+  middle_rate_ = known.size() < kTellingRates ? 0 : *middle;
+}
+
+bool FanOut::is_slow(const Replica& replica) const { return replica.rate > 0 && replica.rate < kSlowPart * middle_rate_; }
+
+void FanOut::staged(Id id, std::uint64_t version, double now) {
+  const auto found = replicas_.find(id);
+  if (found == replicas_.end()) return;
+  Replica& replica = found->second;
+  replica.staged = std::max(replica.staged, version);
+  if (replica.parent == kPublisher && version == replica.sending) measure(replica, now);
+  if (replica.staged >= replica.anchor) replica.anchor = 0;
+  if (replica.parent != kPublisher && replica.parent != kNobody) replica.failures = 0;
+  for (auto& [other, child] : replicas_) {
+    if (child.parent == id && child.staged < version) make_due(child, version, now);
+  }
+}
+
+void FanOut::set_full(Id id, bool is_full) {
+  if (const auto found = replicas_.find(id); found != replicas_.end()) found->second.is_full = is_full;
+}
+
+void FanOut::held_up(Id id, std::uint64_t version, double now) {
+  if (const auto found = replicas_.find(id); found != replicas_.end()) make_due(found->second, version, now);
+}
+
+std::vector<FanOut::Id> FanOut::relieve(double now) {
+  std::vector<Id> moved;
+  for (auto& [id, replica] : replicas_) {
+    const bool is_late = replica.staged < replica.due && now - replica.due_since >= kSlow;
+    if ((!is_late && !is_slow(replica)) || now < replica.leaf_until) continue;
+    const std::size_t before = moved.size();
+    for (const auto& [other, child] : replicas_) {
+      if (child.parent == id && !child.is_full) moved.push_back(other);
+    }
+    if (moved.size() > before) replica.leaf_until = now + kLeafFor;
+  }
+  return moved;
+}
+
+}  // namespace sparcl::replication

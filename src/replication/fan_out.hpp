@@ -1,0 +1,87 @@
+#pragma once
+// Who takes updates from whom. The publisher sends each update to few replicas, these pass it on while it comes, and so on: in
+// chains, or in a tree of a given degree. Its own upload grows with that degree and not with the number of replicas.
+//
+// This is the publisher's plan alone: what it tells a replica to do (PARENT), and what that one says became of it (ORPHAN). A
+// replica whose parent dies, falls silent or is behind is served by the publisher at once, from the byte at which it stands, and is
+// placed anew when it is current. One that holds those below it up becomes a leaf.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sparcl::replication {
+
+class FanOut {
+ public:
+  using Id = std::uint64_t;  // of a replica: from 1
+  static constexpr int kChainLength = 32;
+
+  // degree: replicas that each one, and the publisher, sends to; 0: chains of kChainLength at most.
+  explicit FanOut(int degree) : degree_(degree) {}
+
+  // Served by the publisher. passes_on: whether others can take updates from it.
+  void join(Id id, bool passes_on);
+  void leave(Id id);
+  // It takes updates from the publisher again. parent_failed: not because it was called back.
+  void come_back(Id id, bool parent_failed, double now);
+
+  // Where a replica that the publisher serves is to take updates from: nothing where it stays. anchor: the version of the anchor
+  // that it needs, or 0: then those come into question that are being sent the same one.
+  std::optional<Id> place(Id id, std::uint64_t anchor, double now);
+
+  // The publisher begins to send `bytes` to it, has sent them, and hears that they are all there.
+  void begin(Id id, std::uint64_t version, std::uint64_t bytes, bool is_anchor, double now);
+  void sent(Id id, double now);
+  void staged(Id id, std::uint64_t version, double now);
+  // Whether it takes no more until it has applied what it has.
+  void set_full(Id id, bool is_full);
+  // The publisher has `version` for it, and it is full.
+  void held_up(Id id, std::uint64_t version, double now);
+
+  // Those whose parent has become slow: they are to come back.
+  std::vector<Id> relieve(double now);
+
+  Id parent(Id id) const;  // kPublisher: that one
+  int degree() const;      // of the publisher, now
+  static constexpr Id kPublisher = 0;
+
+ private:
+  static constexpr Id kNobody = UINT64_MAX;  // the parent has left; it will come back
+
+  struct Replica {
+    Id parent = kPublisher;
+    bool passes_on = false;
+    bool is_full = false;
+    std::uint64_t staged = 0;
+    std::uint64_t anchor = 0;  // version of the one that it is being sent
+    // What its source has whole, and since when it should have it, too.
+    std::uint64_t due = 0;
+    double due_since = 0;
+    double leaf_until = 0;    // nobody takes from it
+    double direct_until = 0;  // it is not placed
+    int failures = 0;         // of its parents, one after the other
+    // What the publisher sends it, or has sent it.
+    std::uint64_t sending = 0;
+    std::uint64_t sending_bytes = 0;
+    double sending_since = 0;
+    double rate = 0;  // bytes a second, from the publisher until they are staged; 0: not known
+  };
+
+  bool stays_direct(const Replica& replica, double now) const { return now < replica.leaf_until || now < replica.direct_until; }
+  bool is_slow(const Replica& replica) const;
+  int children(Id id) const;
+  int most_children() const { return degree_ > 0 ? degree_ : 1; }
+  // Steps up to the publisher; nothing where the way leads over `below`, or to nobody.
+  std::optional<int> depth(Id id, Id below) const;
+  static void make_due(Replica& replica, std::uint64_t version, double since);
+  void measure(Replica& replica, double now);
+
+  int degree_;
+  std::map<Id, Replica> replicas_;
+  double middle_rate_ = 0;  // of those known; 0: of too few
+};
+
+}  // namespace sparcl::replication

@@ -1,0 +1,97 @@
+#include "src/replication/relay.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/base/log.hpp"
+#include "src/replication/process_name.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+constexpr std::size_t kKeptUpdates = 16;  // heuristic
+constexpr double kAlivePeriod = 0.1;      // seconds: those that take from here leave what is silent for long (Subscriber)
+constexpr int kBacklog = 32;
+
+}  // namespace
+
+Relay::Relay(std::string model_id, const Hash128& schema_hash, double silence_s, std::uint64_t keep_bytes)
+    : store_({kKeptUpdates, keep_bytes}) {
+  context_.model_id = std::move(model_id);
+  context_.schema_hash = schema_hash;
+  context_.name = process_name();
+  context_.silence_s = context_.handshake_s = silence_s;
+  context_.alive_s = kAlivePeriod;
+  context_.store = &store_;
+  context_.status_report = [this] { return report(); };
+}
+
+void Relay::open(const NetAddress& interface) {
+  if (server_ != nullptr && interface.ip == address_.ip) return;
+  close();
+  NetAddress any_port = interface;
+  any_port.port = 0;
+  Result<Socket> socket = listen_at(any_port, kBacklog);
+  const Result<NetAddress> address = socket.ok() ? local_address(*socket) : Result<NetAddress>(socket.status());
+  if (!address.ok()) return log_warn("replication: no updates can be passed on: {}", address.status().message());
+  address_ = *address;
+  server_ = std::make_unique<Server>(std::move(*socket), context_);
+}
+
+void Relay::close() {
+  if (server_ != nullptr) server_->leave();
+  server_ = nullptr;
+  address_.port = 0;
+}
+
+void Relay::pass_on(UpdateRef update) { store_.pass_on(std::move(update)); }
+
+void Relay::publish(double now) {
+  if (server_ != nullptr) server_->publish(now);
+}
+
+void Relay::withdraw(const UpdateRef& update) {
+  store_.take_back(update);
+  if (server_ != nullptr) server_->withdraw(update);
+}
+
+void Relay::start_over() {
+  store_.clear();
+  if (server_ != nullptr) server_->end_sessions();
+}
+
+void Relay::forget() {
+  if (children() == 0) store_.keep_incoming_only();
+}
+
+void Relay::add_entries(std::vector<pollfd>& entries, double now) const {
+  if (server_ != nullptr) server_->add_entries(entries, now);
+}
+
+void Relay::step(std::span<const pollfd> entries, double now) {
+  if (server_ != nullptr && !entries.empty()) server_->step(entries, now);
+}
+
+int Relay::children() const {
+  if (server_ == nullptr) return 0;
+  const auto is_child = [](const auto& each) { return !each->is_stranger() && !each->is_over(); };
+  return static_cast<int>(std::count_if(server_->sessions().begin(), server_->sessions().end(), is_child));
+}
+
+std::string Relay::report() const {
+  nlohmann::ordered_json report;
+  report["replica"] = context_.name;
+  report["model_id"] = context_.model_id;
+  report["version"] = store_.newest() ? store_.newest()->version : 0;
+  report["kept_updates"] = store_.updates();
+  report["kept_bytes"] = store_.bytes();
+  report["passes_on_to"] = nlohmann::ordered_json::array();
+  for (const auto& session : server_->sessions()) {
+    if (session->is_stranger() || session->is_over()) continue;
+    report["passes_on_to"].push_back(
+        {{"name", session->replica()}, {"bytes_sent", session->bytes_sent()}, {"state", session->state()}});
+  }
+  return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace sparcl::replication

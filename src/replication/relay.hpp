@@ -1,0 +1,47 @@
+#pragma once
+// Passes on to other replicas what this one is sent, while it comes. The subscriber's thread runs it.
+
+#include <memory>
+
+#include "src/replication/server.hpp"
+
+namespace sparcl::replication {
+
+class Relay {
+ public:
+  // keep_bytes: of updates, for those that are behind. The last one is kept whatever it has.
+  Relay(std::string model_id, const Hash128& schema_hash, double silence_s, std::uint64_t keep_bytes);
+
+  // Takes a port of this interface, unless there is one already. Where that fails nobody can take updates from here.
+  void open(const NetAddress& interface);
+  std::uint16_t port() const { return address_.port; }  // 0: none
+  // Says goodbye to those that take from here, and takes no others.
+  void close();
+  void set_epoch(std::uint64_t epoch) { context_.epoch = epoch; }
+
+  // This replica is being sent it: it is offered to the others, and goes on as its bytes come (publish()).
+  void pass_on(UpdateRef update);
+  void publish(double now);
+  // It is of no use after all, or another one comes in its stead.
+  void withdraw(const UpdateRef& update);
+  // Nothing that was passed on is of use.
+  void start_over();
+  // What is whole was applied here.
+  void forget();
+
+  // As a server's.
+  void add_entries(std::vector<pollfd>& entries, double now) const;
+  void step(std::span<const pollfd> entries, double now);
+
+  int children() const;
+
+ private:
+  std::string report() const;
+
+  UpdateStore store_;
+  SessionContext context_;
+  NetAddress address_;
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace sparcl::replication

@@ -1,0 +1,133 @@
+#include "src/replication/upstream.hpp"
+
+#include <fmt/format.h>
+
+#include "src/base/log.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+constexpr int kMessagesAtOnce = 32;  // then the clock is looked at
+
+}  // namespace
+
+void Upstream::connect(Socket socket, std::string address, double now) {
+  send_at_once(socket);
+  link_ = MessageLink(std::move(socket));
+  if (address != address_) name_.clear();
+  address_ = std::move(address);
+  was_refused_ = false;
+  phase_ = Phase::kConnecting;
+  heard_ = now;
+}
+
+void Upstream::close() {
+  link_ = MessageLink();
+  phase_ = Phase::kApart;
+}
+
+void Upstream::leave() {
+  if (is_ready()) {
+    link_.queue(MessageType::kBye, std::span<const std::byte>());
+    (void)link_.flush();
+  }
+  close();
+}
+
+std::string Upstream::who() const { return fmt::format("{} {}", what_, name_.empty() ? address_ : name_); }
+
+void Upstream::part(Status why, double now) {
+  if (phase_ == Phase::kReady) log_info("replication: {}: {}", who(), why.message());
+  close();
+  owner_.parted(*this, why.with_prefix(fmt::format("{}: ", who())), now);
+}
+
+void Upstream::step(short events, double now) {
+  if (phase_ == Phase::kApart) return;
+  if (phase_ == Phase::kConnecting && events != 0) {
+    if (const int error = link_.connect_failure(); error != 0) {
+      return part(Status(Code::kRemoteError, fmt::format("no connection: {}", error_text(error))), now);
+    }
+    phase_ = Phase::kGreeting;
+    link_.queue(MessageType::kHello, owner_.hello());
+    heard_ = now;
+  }
+  if ((phase_ == Phase::kGreeting || phase_ == Phase::kReady) && events != 0) read(now);
+}
+
+void Upstream::flush(double now) {
+  if (phase_ == Phase::kApart || phase_ == Phase::kConnecting) return;
+  if (link_.queued_bytes() > 0) spoke_ = now;
+  if (!link_.flush()) part(link_.why(), now);
+}
+
+void Upstream::tick(std::uint64_t held, double now) {
+  if (phase_ == Phase::kApart) return;
+  if (now - heard_ > silence_s_) {
+    return part(
+        Status(Code::kTimeout, fmt::format("it has not answered for {:g} s: it is stopped, or the link is cut", silence_s_)), now);
+  }
+  if (phase_ == Phase::kReady && now - spoke_ > alive_period_s_) link_.queue(MessageType::kAlive, Alive{held});
+  flush(now);
+}
+
+void Upstream::read(double now) {
+  const auto place = [this](const ChunkHead& chunk, std::size_t count) { return owner_.place_of(*this, chunk, count); };
+  for (int i = 0; i < kMessagesAtOnce; ++i) {
+    switch (link_.receive(place)) {
+      case MessageLink::Progress::kMore:
+        return;
+      case MessageLink::Progress::kClosed:
+      case MessageLink::Progress::kCorrupt:
+        return part(link_.why(), now);
+      case MessageLink::Progress::kMessage:
+        break;
+    }
+    heard_ = now;
+    if (Status status = handle(now); !status.ok()) {
+      link_.queue(MessageType::kRefusal, Refusal{status.code(), status.message()});
+      (void)link_.flush();
+      return part(std::move(status), now);
+    }
+    if (phase_ == Phase::kApart || phase_ == Phase::kConnecting) return;
+  }
+}
+
+Status Upstream::handle(double now) {
+  switch (link_.type()) {
+    case MessageType::kWelcome:
+      if (is_ready()) break;
+      return take_welcome();
+    case MessageType::kRefusal: {
+      const Result<Refusal> refusal = parse_refusal(link_.content());
+      if (!refusal.ok()) return refusal.status();
+      was_refused_ = true;
+      part(Status(refusal->code, fmt::format("it refuses this replica: {}", refusal->text)), now);
+      return {};
+    }
+    case MessageType::kAlive: {
+      const Result<Alive> alive = parse_alive(link_.content());
+      if (!alive.ok()) return alive.status();
+      owner_.hear_of(alive->version);
+      return {};
+    }
+    case MessageType::kBye:
+      part(Status(Code::kRemoteError, "it has left"), now);
+      return {};
+    default:
+      if (!is_ready()) break;
+      return owner_.take(*this, now);
+  }
+  return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here", static_cast<int>(link_.type())));
+}
+
+Status Upstream::take_welcome() {
+  const Result<Welcome> welcome = parse_welcome(link_.content());
+  if (!welcome.ok()) return welcome.status();
+  alive_period_s_ = alive_period_s(silence_s_, welcome->silence_ms);
+  name_ = fmt::format("{} ({})", welcome->name, address_);
+  phase_ = Phase::kReady;
+  return owner_.take_welcome(*this, *welcome);
+}
+
+}  // namespace sparcl::replication

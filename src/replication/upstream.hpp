@@ -1,0 +1,76 @@
+#pragma once
+// A replica's end of the connection to where its updates come from: the publisher, or another replica that passes them on.
+
+#include <string>
+
+#include "src/replication/message_link.hpp"
+
+namespace sparcl::replication {
+
+class Upstream;
+
+// Whose it is.
+class UpstreamOwner {
+ public:
+  virtual Hello hello() = 0;
+  virtual Status take_welcome(Upstream& from, const Welcome& welcome) = 0;
+  // Any message after that but signs of life and farewells. An error ends the connection: the other side is told.
+  virtual Status take(Upstream& from, double now) = 0;
+  virtual std::span<std::byte> place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) = 0;
+  // The other side says that there is this version.
+  virtual void hear_of(std::uint64_t version) = 0;
+  // It is over, and why.
+  virtual void parted(Upstream& from, const Status& why, double now) = 0;
+
+ protected:
+  ~UpstreamOwner() = default;
+};
+
+class Upstream {
+ public:
+  // what: of messages, "publisher" or "replica". silence_s: after which the other side counts as stopped or cut off.
+  Upstream(UpstreamOwner& owner, const char* what, double silence_s) : owner_(owner), what_(what), silence_s_(silence_s) {}
+
+  // address: as users know it.
+  void connect(Socket socket, std::string address, double now);
+  void part(Status why, double now);
+  void close();  // without a word to anybody
+  void leave();  // says goodbye
+
+  bool is_apart() const { return phase_ == Phase::kApart; }
+  bool is_ready() const { return phase_ == Phase::kReady; }
+  int fd() const { return link_.fd(); }
+  short events() const { return phase_ == Phase::kConnecting ? static_cast<short>(POLLOUT) : link_.events(); }
+  void step(short events, double now);
+  void tick(std::uint64_t held, double now);
+  void flush(double now);
+
+  MessageLink& link() { return link_; }
+  double heard() const { return heard_; }            // the last time
+  bool was_refused() const { return was_refused_; }  // by the other side: why it is over
+  Result<NetAddress> own_address() const { return local_address(link_.socket()); }
+  // "publisher host h1, pid 4711 (10.0.0.7:4711)", or without the name before the first welcome.
+  std::string who() const;
+  const std::string& name() const { return name_; }  // of the last that said welcome, with its address
+
+ private:
+  enum class Phase : std::uint8_t { kApart, kConnecting, kGreeting, kReady };
+
+  void read(double now);
+  Status handle(double now);
+  Status take_welcome();
+
+  UpstreamOwner& owner_;
+  const char* what_;
+  double silence_s_;
+  MessageLink link_;
+  Phase phase_ = Phase::kApart;
+  std::string address_;
+  std::string name_;
+  double heard_ = 0;
+  double spoke_ = 0;
+  double alive_period_s_ = 1;
+  bool was_refused_ = false;
+};
+
+}  // namespace sparcl::replication

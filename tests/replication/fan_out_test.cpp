@@ -1,0 +1,179 @@
+// The plan of who takes updates from whom: by itself, under random schedules.
+
+#include "src/replication/fan_out.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+namespace sparcl::replication {
+namespace {
+
+using Id = FanOut::Id;
+
+// Served, and current: it may be placed.
+void serve(FanOut& plan, Id id, std::uint64_t version, double now) {
+  plan.begin(id, version, 1000, false, now);
+  plan.sent(id, now);
+  plan.staged(id, version, now);
+}
+
+TEST(FanOut, MakesAChainOfReplicasThatCome) {
+  FanOut plan(0);
+  for (Id id = 1; id <= 8; ++id) {
+    plan.join(id, true);
+    serve(plan, id, 1, 0);
+    EXPECT_EQ(plan.place(id, 0, 0), id == 1 ? std::optional<Id>() : std::optional<Id>(id - 1));
+  }
+  EXPECT_EQ(plan.parent(1), FanOut::kPublisher);
+  EXPECT_EQ(plan.parent(8), 7U);
+}
+
+TEST(FanOut, MakesATreeOfAGivenDegree) {
+  FanOut plan(2);
+  std::map<Id, int> children;
+  for (Id id = 1; id <= 30; ++id) {
+    plan.join(id, true);
+    serve(plan, id, 1, 0);
+    plan.place(id, 0, 0);
+    EXPECT_LE(++children[plan.parent(id)], 2);
+  }
+  int steps = 0;
+  for (Id at = 30; at != FanOut::kPublisher; at = plan.parent(at)) ++steps;
+  EXPECT_LE(steps, 4);  // 2 + 4 + 8 + 16 places
+}
+
+TEST(FanOut, BeginsAnotherChainForEach32) {
+  FanOut plan(0);
+  int served = 0;
+  for (Id id = 1; id <= 100; ++id) {
+    plan.join(id, true);
+    serve(plan, id, 1, 0);
+    served += plan.place(id, 0, 0) ? 0 : 1;
+  }
+  EXPECT_EQ(served, 4);
+}
+
+TEST(FanOut, NobodyTakesFromOneThatPassesNothingOn) {
+  FanOut plan(1);
+  for (Id id = 1; id <= 4; ++id) {
+    plan.join(id, false);
+    serve(plan, id, 1, 0);
+    EXPECT_FALSE(plan.place(id, 0, 0));
+  }
+}
+
+TEST(FanOut, OneThatWaitsForAnAnchorIsPlacedWithOneThatIsBeingSentIt) {
+  FanOut plan(1);
+  plan.join(1, true);
+  plan.join(2, true);
+  EXPECT_FALSE(plan.place(2, 7, 0));  // 1 is there, but not being sent it
+  plan.begin(1, 7, 1'000'000, true, 0);
+  EXPECT_FALSE(plan.place(2, 0, 0));  // nor can it pass on anything else meanwhile
+  EXPECT_EQ(plan.place(2, 7, 0), 1U);
+  plan.join(3, true);
+  EXPECT_EQ(plan.place(3, 7, 0), 2U);
+}
+
+TEST(FanOut, OneWhoseParentFailedIsServedAgainAndTheParentIsALeaf) {
+  FanOut plan(1);
+  for (Id id = 1; id <= 3; ++id) {
+    plan.join(id, true);
+    serve(plan, id, 1, 0);
+    plan.place(id, 0, 0);
+  }
+  plan.come_back(3, true, 0);
+  EXPECT_EQ(plan.parent(3), FanOut::kPublisher);
+  EXPECT_FALSE(plan.place(3, 0, 0.5));  // it stays for a while
+  EXPECT_FALSE(plan.place(3, 0, 2));    // 2 is not to be trusted yet, and 1 has a child
+  EXPECT_EQ(plan.place(3, 0, 60), 2U);
+}
+
+TEST(FanOut, OneThatFallsBehindLosesItsChildren) {
+  FanOut plan(1);
+  for (Id id = 1; id <= 3; ++id) {
+    plan.join(id, true);
+    serve(plan, id, 1, 0);
+    plan.place(id, 0, 0);
+  }
+  serve(plan, 1, 2, 10);  // 2 takes it from 1, and does not say that it has it
+  EXPECT_TRUE(plan.relieve(10.5).empty());
+  EXPECT_EQ(plan.relieve(11.5), std::vector<Id>{3});
+  EXPECT_TRUE(plan.relieve(11.6).empty());  // it was told
+  plan.come_back(3, false, 11.7);
+  EXPECT_FALSE(plan.place(3, 0, 11.8));
+  // One that does not take more itself stays.
+  plan.join(4, true);
+  serve(plan, 4, 2, 100);
+  EXPECT_EQ(plan.place(4, 0, 100), 3U);
+  plan.set_full(4, true);
+  serve(plan, 3, 3, 110);
+  plan.staged(3, 2, 110);
+  plan.held_up(3, 5, 111);
+  EXPECT_TRUE(plan.relieve(120).empty());
+  plan.set_full(4, false);
+  EXPECT_EQ(plan.relieve(120), std::vector<Id>{4});
+}
+
+// Whatever happens: no rings, no more children than allowed, and all who are placed lead up to the publisher, or are told to come
+// back.
+TEST(FanOut, StaysATreeWhateverHappens) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937_64 random(seed);
+    const int degree = static_cast<int>(random() % 4);
+    FanOut plan(degree);
+    std::set<Id> there;
+    Id last = 0;
+    double now = 0;
+    std::uint64_t version = 1;
+    for (int step = 0; step < 300; ++step) {
+      now += 0.3 * static_cast<double>(random() % 10);
+      const auto any = [&] { return *std::next(there.begin(), static_cast<std::ptrdiff_t>(random() % there.size())); };
+      switch (random() % 6) {
+        case 0:
+          plan.join(++last, random() % 8 != 0);
+          there.insert(last);
+          break;
+        case 1:
+          if (!there.empty() && random() % 3 == 0) {
+            const Id gone = any();
+            plan.leave(gone);
+            there.erase(gone);
+          }
+          break;
+        case 2:
+          if (!there.empty()) plan.come_back(any(), random() % 2 == 0, now);
+          break;
+        case 3:
+          for (const Id id : plan.relieve(now)) plan.come_back(id, false, now);
+          break;
+        default:
+          version += random() % 2;
+          if (!there.empty()) {
+            const Id id = any();
+            if (plan.parent(id) == FanOut::kPublisher) serve(plan, id, version, now);
+            plan.staged(id, version, now);
+            plan.place(id, 0, now);
+          }
+      }
+      std::map<Id, int> children;
+      for (const Id id : there) {
+        Id at = id;
+        int steps = 0;
+        while (at != FanOut::kPublisher && there.contains(at) && ++steps <= 1000) at = plan.parent(at);
+        ASSERT_LE(steps, 1000) << "a ring, seed " << seed;
+        if (plan.parent(id) != FanOut::kPublisher) ++children[plan.parent(id)];
+      }
+      for (const auto& [id, count] : children) {
+        if (there.contains(id)) {
+          ASSERT_LE(count, degree > 0 ? degree : 1) << "seed " << seed;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sparcl::replication

@@ -1,0 +1,302 @@
+// Replicas that take updates from each other, and parents that die, fall silent, lie or stand still.
+
+#include "src/replication/relay.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "src/codec/wire.hpp"
+#include "tests/replication/replica_pair.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string kModelId = "m";
+const std::string kAnyPort = "127.0.0.1:0";
+
+class Group {
+ public:
+  explicit Group(int fan_out = 0, double silence_s = 5) : silence_s_(silence_s) {
+    PublisherOptions options;
+    options.listen = kAnyPort;
+    options.model_id = kModelId;
+    options.fan_out = fan_out;
+    options.silence_s = silence_s;
+    publisher_ = std::move(*Publisher::create(source_.view(), options));
+    publish();
+  }
+
+  SmallModel& source() { return source_; }
+  Publisher& publisher() { return *publisher_; }
+  std::size_t size() const { return copies_.size(); }
+  std::unique_ptr<Subscriber>& replica(std::size_t i) { return replicas_[i]; }
+  std::uint64_t version() const { return version_; }
+
+  void join(bool passes_on = true) {
+    SubscriberOptions options;
+    options.model_id = kModelId;
+    options.passes_on = passes_on;
+    options.silence_s = silence_s_;
+    copies_.push_back(std::make_unique<SmallModel>(7));
+    replicas_.push_back(std::move(*Subscriber::create(copies_.back()->view(), publisher_->address(), options)));
+  }
+  void publish() {
+    source_.step(version_ + 1);
+    ASSERT_TRUE(publisher_->publish(++version_).ok());
+  }
+  // All that are there hold the newest version.
+  void expect_current() {
+    for (std::size_t i = 0; i < replicas_.size(); ++i) {
+      if (replicas_[i] == nullptr) continue;
+      while (replicas_[i]->versions().held < version_) {
+        const Result<Subscriber::Swap> swap = replicas_[i]->next(20);
+        ASSERT_TRUE(swap.ok()) << i << ": " << swap.status().message() << publisher_->status();
+      }
+      EXPECT_EQ(copies_[i]->hash(), source_.hash()) << i;
+    }
+  }
+  Json status() const { return Json::parse(publisher_->status()); }
+  // How many take their updates from the publisher.
+  std::size_t served() const {
+    std::size_t count = 0;
+    const Json said = status();
+    for (const Json& each : said["replicas"]) count += each["from"] == "publisher" ? 1U : 0U;
+    return count;
+  }
+  bool settles(std::size_t count, double seconds = 20) {
+    const double until = monotonic_seconds() + seconds;
+    while (monotonic_seconds() < until) {
+      if (served() == count && status()["replicas"].size() == there()) return true;
+      usleep(5'000);
+    }
+    return false;
+  }
+  std::size_t there() const {
+    std::size_t count = 0;
+    for (const auto& each : replicas_) count += each != nullptr ? 1U : 0U;
+    return count;
+  }
+  std::uint64_t bytes_sent() const {
+    std::uint64_t bytes = 0;
+    const Json said = status();
+    for (const Json& each : said["replicas"]) bytes += each["bytes_sent"].get<std::uint64_t>();
+    return bytes;
+  }
+
+ private:
+  double silence_s_;
+  SmallModel source_;
+  std::unique_ptr<Publisher> publisher_;
+  std::vector<std::unique_ptr<SmallModel>> copies_;
+  std::vector<std::unique_ptr<Subscriber>> replicas_;
+  std::uint64_t version_ = 0;
+};
+
+TEST(Relay, APublisherSendsToOneOfEight) {
+  Group group;
+  for (int i = 0; i < 8; ++i) {
+    group.join();
+    group.expect_current();
+  }
+  ASSERT_TRUE(group.settles(1)) << group.publisher().status();
+  const std::uint64_t before = group.bytes_sent();
+  std::uint64_t update_bytes = 0;
+  for (int i = 0; i < 10; ++i) {
+    group.source().step(1000 + static_cast<std::uint64_t>(i), 20'000);
+    const auto report = group.publisher().publish(group.version() + 100 + static_cast<std::uint64_t>(i));
+    ASSERT_TRUE(report.ok());
+    update_bytes += report->stream_bytes;
+    for (std::size_t r = 0; r < 8; ++r) ASSERT_TRUE(group.replica(r)->next(20).ok());
+  }
+  ASSERT_TRUE(group.publisher().wait(group.version() + 109, 8, 20).ok());
+  EXPECT_GE(group.bytes_sent() - before, update_bytes);
+  EXPECT_LT(group.bytes_sent() - before, update_bytes * 3 / 2);
+}
+
+TEST(Relay, ThoseThatComeTogetherTakeTheAnchorFromEachOther) {
+  Group group;
+  for (int i = 0; i < 6; ++i) group.join();
+  group.expect_current();
+  ASSERT_TRUE(group.settles(1)) << group.publisher().status();
+  group.publish();
+  group.expect_current();
+}
+
+// It may be checked before the publisher says that it is whole: who waits must hear of it all the same.
+TEST(Relay, OneThatWaitsIsWokenByEveryUpdate) {
+  Group group;
+  for (int i = 0; i < 3; ++i) group.join();
+  group.expect_current();
+  for (int i = 0; i < 30; ++i) {
+    std::vector<std::thread> waiting;
+    for (std::size_t r = 0; r < 3; ++r) waiting.emplace_back([&, r] { EXPECT_TRUE(group.replica(r)->next(60).ok()) << r; });
+    usleep(2'000);
+    const double begin = monotonic_seconds();
+    group.publish();
+    for (std::thread& each : waiting) each.join();
+    EXPECT_LT(monotonic_seconds() - begin, 30);  // half of the time that they would wait
+  }
+}
+
+TEST(Relay, WhoeverLeavesTheOthersGoOn) {
+  for (const int fan_out : {0, 2}) {
+    Group group(fan_out);
+    for (int i = 0; i < 7; ++i) group.join();
+    group.expect_current();
+    std::mt19937_64 random(3);
+    for (int round = 0; round < 12; ++round) {
+      const std::size_t which = random() % group.size();
+      if (group.replica(which) != nullptr && group.there() > 2) group.replica(which) = nullptr;
+      if (random() % 2 == 0) group.join();
+      group.publish();
+      group.expect_current();
+    }
+  }
+}
+
+TEST(Relay, OneThatDoesNotApplyIsLeftByThoseBelowIt) {
+  Group group;
+  for (int i = 0; i < 4; ++i) {
+    group.join();
+    group.expect_current();
+  }
+  ASSERT_TRUE(group.settles(1)) << group.publisher().status();
+  const std::uint64_t stuck = group.replica(1)->versions().held;
+  for (int i = 0; i < 6; ++i) {  // two wait there, the others at the publisher
+    group.publish();
+    for (const std::size_t r : {0U, 2U, 3U}) {
+      while (group.replica(r)->versions().held < group.version()) ASSERT_TRUE(group.replica(r)->next(20).ok()) << r << " " << i;
+    }
+  }
+  EXPECT_EQ(group.replica(1)->versions().held, stuck);
+  group.expect_current();
+}
+
+TEST(Relay, OneThatPassesNothingOnIsTheLast) {
+  Group group;
+  group.join(false);
+  group.expect_current();
+  group.join();
+  group.expect_current();
+  ASSERT_TRUE(group.settles(1)) << group.publisher().status();
+  group.publish();
+  group.expect_current();
+}
+
+// --- a test plays the parent ---
+
+Hello hello_of(const SmallModel& model, std::uint16_t port) {
+  const HeldVersion held{0, model.hash()};
+  return {kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, port, "a test"};
+}
+
+// A replica that says that it passes updates on, at a RawPublisher, and takes what it is sent.
+class FalseParent {
+ public:
+  explicit FalseParent(Group& group) : group_(group), peer_(RawPeer::connect(group.publisher().address())) {
+    const std::uint16_t port = parse_host_port(port_.address())->port;
+    peer_.say(MessageType::kHello, hello_of(group.source(), port));
+    EXPECT_EQ(peer_.hear(), MessageType::kWelcome);
+    EXPECT_EQ(peer_.hear(), MessageType::kOffer);  // a label: it has the bytes
+    label_ = *parse_offer(peer_.link().content());
+    peer_.say(MessageType::kRequest, Request{{label_.commit.base_version, label_.commit.version}, 0});
+    EXPECT_EQ(peer_.hear(), MessageType::kCommit);
+    const HeldVersion held{label_.commit.version, label_.commit.target_hash};
+    peer_.say(MessageType::kAck, Ack{AckStage::kStaged, held});
+    peer_.say(MessageType::kAck, Ack{AckStage::kHeld, held});
+  }
+  RawPeer& upstream() { return peer_; }
+  RawPeer accept_child() { return port_.accept(); }
+  const Offer& label() const { return label_; }
+  Welcome welcome() const { return {kProtocolVersion, "m", label_.commit.epoch, label_.commit.version, 5000, "a false parent"}; }
+
+ private:
+  Group& group_;
+  RawPublisher port_;
+  RawPeer peer_;
+  Offer label_;
+};
+
+TEST(Relay, AParentThatSaysNothingIsLeft) {
+  Group group;
+  FalseParent parent(group);
+  group.join();
+  group.expect_current();
+  RawPeer child = parent.accept_child();  // it was placed there
+  group.publish();
+  group.expect_current();
+  child.say(MessageType::kWelcome, parent.welcome());  // nobody listens
+}
+
+TEST(Relay, AParentThatIsSilentAfterItsWelcomeIsLeft) {
+  Group group;
+  FalseParent parent(group);
+  group.join();
+  group.expect_current();
+  RawPeer child = parent.accept_child();
+  child.say(MessageType::kWelcome, parent.welcome());
+  group.publish();
+  group.expect_current();
+  EXPECT_TRUE(child.is_dropped());
+}
+
+TEST(Relay, WhatAParentMakesUpIsNotApplied) {
+  Group group;
+  FalseParent parent(group);
+  group.join();
+  group.expect_current();
+  RawPeer child = parent.accept_child();
+  child.say(MessageType::kWelcome, parent.welcome());
+  // Bytes that lead somewhere else than the commit says.
+  Offer offer = parent.label();
+  offer.commit.version += 1;
+  offer.commit.base_version = parent.label().commit.version;
+  offer.commit.stream_bytes = 1000;
+  child.say(MessageType::kOffer, offer);
+  ASSERT_EQ(child.hear(), MessageType::kRequest);
+  child.link().queue_chunk({offer.commit.version, 0}, Buffer::allocate(1000));
+  child.say(MessageType::kCommit, CommitNote{{offer.commit.base_version, offer.commit.version}});
+  EXPECT_TRUE(child.is_dropped());
+  group.publish();
+  group.expect_current();
+}
+
+TEST(Relay, OldVersionsAndGarbageFromAParentAreRefused) {
+  for (int kind = 0; kind < 3; ++kind) {
+    Group group;
+    FalseParent parent(group);
+    group.join();
+    group.expect_current();
+    RawPeer child = parent.accept_child();
+    child.say(MessageType::kWelcome, parent.welcome());
+    if (kind == 0) child.say(MessageType::kOffer, parent.label());
+    if (kind == 1) child.send_bytes(std::vector<std::byte>(100, std::byte{0x5a}));
+    if (kind == 2) child.say(MessageType::kParent, Parent{9, loopback_address(1), "nowhere"});
+    EXPECT_TRUE(child.is_dropped()) << kind;
+    group.publish();
+    group.expect_current();
+  }
+}
+
+TEST(Relay, AChildThatDoesNotReadHoldsNobodyUp) {
+  Group group;
+  group.join();
+  group.expect_current();
+  // The port of the replica is known to the publisher alone: a second one is placed there, and a stranger may find it, too.
+  group.join();
+  group.expect_current();
+  ASSERT_TRUE(group.settles(1)) << group.publisher().status();
+  RawPeer deaf = RawPeer::connect(group.publisher().address());
+  deaf.say(MessageType::kHello, hello_of(group.source(), 0));
+  for (int i = 0; i < 10; ++i) {
+    group.publish();
+    group.expect_current();
+  }
+}
+
+}  // namespace
+}  // namespace sparcl::replication
