@@ -3,50 +3,41 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <string>
+#include <memory>
 
 #include "src/transport/seeded_random.hpp"
 #include "tests/processes/party_check.hpp"
 #include "tests/support/tier.hpp"
+#include "tests/support/virtual_hosts.hpp"
 
 namespace sparcl::test {
 namespace {
 
 constexpr int kHosts = 4;
 
-std::string prefix() { return fmt::format("sparcl{}-", ::getpid()); }
-
-bool hosts(const std::string& command) {
-  return std::system(fmt::format("HOSTS_PREFIX={} " SPARCL_TEST_HOSTS " {} >&2", prefix(), command).c_str()) == 0;
-}
-
 class Cut : public Processes {
  protected:
-  static void SetUpTestSuite() { are_up_ = hosts(fmt::format("up {} none", kHosts)); }
-  static void TearDownTestSuite() {
-    if (are_up_) (void)hosts("down");
-  }
+  static void SetUpTestSuite() { hosts_ = std::make_unique<VirtualHosts>(kHosts); }
+  static void TearDownTestSuite() { hosts_ = nullptr; }
   void SetUp() override {
-    if (!are_up_) GTEST_SKIP() << "no network namespaces here (the reason is on standard error)";
+    if (!hosts_->are_up()) GTEST_SKIP() << "no network namespaces here (the reason is on standard error)";
   }
 
   PartyPlan plan_of(std::uint64_t seed) const {
     PartyPlan plan = Processes::plan_of(seed);
     plan.steps = 2'000;
     plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", liveness_seconds());
-    for (int rank = 0; rank < plan.ranks; ++rank) plan.namespaces.push_back(fmt::format("{}h{}", prefix(), rank + 1));
+    for (int rank = 0; rank < plan.ranks; ++rank) plan.namespaces.push_back(VirtualHosts::name(rank));
     return plan;
   }
 
   static double liveness_seconds() { return by_tier(2.5, 5.0); }
-  static bool cut(int rank) { return hosts(fmt::format("cut h{}", rank + 1)); }
-  static bool mend(int rank) { return hosts(fmt::format("mend h{}", rank + 1)); }
+  static bool cut(int rank) { return VirtualHosts::cut(rank); }
+  static bool mend(int rank) { return VirtualHosts::mend(rank); }
 
  private:
-  static inline bool are_up_ = false;
+  static inline std::unique_ptr<VirtualHosts> hosts_;
 };
 
 // Both sides of the cut learn of it, by name.

@@ -13,6 +13,7 @@
 
 #include "tests/support/process_party.hpp"
 #include "tests/support/tier.hpp"
+#include "tests/support/virtual_hosts.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -41,25 +42,21 @@ class Service {
   }
 
   ProcessParty& party() { return party_; }
+  // The publisher on the first virtual host, each replica on one of its own.
+  void use_hosts() {
+    uses_hosts_ = true;
+    address_ = VirtualHosts::address(0) + ":4711";
+  }
   std::uint64_t last_version() const { return scale_.versions; }
 
   // first: of the versions that it publishes, up to the last.
   bool start_publisher(std::uint64_t first = 1) {
-    std::vector<std::string> arguments{SPARCL_TEST_PUBLISHER,
-                                       "--weights",
-                                       path("publisher"),
-                                       "--elements",
-                                       fmt::to_string(scale_.elements),
-                                       "--first",
-                                       fmt::to_string(first),
-                                       "--versions",
-                                       fmt::to_string(scale_.versions + 1 - first),
-                                       "--interval-ms",
-                                       fmt::to_string(scale_.interval_ms),
-                                       "--seed",
-                                       fmt::to_string(seed_ + first),
-                                       "--replicas",
-                                       fmt::to_string(replica_.size())};
+    std::vector<std::string> arguments = on_host(0);
+    arguments.insert(arguments.end(),
+                     {SPARCL_TEST_PUBLISHER, "--weights", path("publisher"), "--elements", fmt::to_string(scale_.elements),
+                      "--first", fmt::to_string(first), "--versions", fmt::to_string(scale_.versions + 1 - first), "--interval-ms",
+                      fmt::to_string(scale_.interval_ms), "--seed", fmt::to_string(seed_ + first), "--replicas",
+                      fmt::to_string(replica_.size())});
     if (!address_.empty()) arguments.insert(arguments.end(), {"--listen", address_});
     publisher_ = party_.start({arguments, {}});
     if (publisher_ < 0) return false;
@@ -73,10 +70,11 @@ class Service {
   int publisher() const { return publisher_; }
 
   void start_replica(std::size_t which, const std::string& failpoint = "", int serve_ms = 0) {
-    ProcessCommand command{
+    ProcessCommand command{on_host(static_cast<int>(which) + 1), {}};
+    command.arguments.insert(
+        command.arguments.end(),
         {SPARCL_TEST_REPLICA, "--weights", path(fmt::format("replica_{}", which)), "--elements", fmt::to_string(scale_.elements),
-         "--address", address_, "--until", fmt::to_string(scale_.versions), "--serve-ms", fmt::to_string(serve_ms)},
-        {}};
+         "--address", address_, "--until", fmt::to_string(scale_.versions), "--serve-ms", fmt::to_string(serve_ms)});
     if (!failpoint.empty()) command.environment.emplace_back("SPARCL_TEST_FAILPOINT", failpoint);
     replica_[which] = party_.start(command);
     lives_.push_back(replica_[which]);
@@ -150,10 +148,12 @@ class Service {
   }
 
  private:
+  std::vector<std::string> on_host(int host) const { return uses_hosts_ ? VirtualHosts::on(host) : std::vector<std::string>(); }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   Scale scale_;
   std::uint64_t seed_;
+  bool uses_hosts_ = false;
   std::filesystem::path folder_;
   ProcessParty party_;
   int publisher_ = -1;
@@ -268,6 +268,39 @@ TEST(Replicas, AStoppedOneHoldsNobodyUp) {
   service.party().signal(service.replica(0), SIGCONT);
   service.expect_all_reach_the_end();
   service.expect_published_versions_only();
+}
+
+// Cables are cut and mended, of replicas in a chain: those that have theirs go on, and all reach the end.
+TEST(Replicas, LinksAreCutAndMended) {
+  const int replicas = 4;
+  const VirtualHosts hosts(replicas + 1);
+  if (!hosts.are_up()) GTEST_SKIP() << "no network namespaces here (the reason is on standard error)";
+  for (int round = 0; round < by_tier(1, 10); ++round) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(round);
+    std::mt19937_64 random(seed);
+    const Scale scale{std::uint64_t{1} << 20, 60, 60};
+    Service service(replicas, scale, seed);
+    service.use_hosts();
+    ASSERT_TRUE(service.start_publisher()) << service.describe();
+    for (std::size_t i = 0; i < replicas; ++i) service.start_replica(i);
+    for (std::size_t i = 0; i < replicas; ++i) {
+      ASSERT_TRUE(service.wait([&] { return service.newest_of(service.replica(i), "holds") > 0; })) << service.describe();
+    }
+    const int victim = static_cast<int>(random() % replicas);
+    ASSERT_TRUE(VirtualHosts::cut(victim + 1));
+    const std::uint64_t at = service.newest_of(service.publisher(), "version");
+    // Ten versions later than those that were on their way.
+    for (std::size_t i = 0; i < replicas; ++i) {
+      if (static_cast<int>(i) == victim) continue;
+      const std::uint64_t wanted = std::min(at + 10, scale.versions);
+      EXPECT_TRUE(service.wait([&] { return service.newest_of(service.replica(i), "holds") >= wanted; }))
+          << i << service.describe();
+    }
+    EXPECT_LT(service.newest_of(service.replica(static_cast<std::size_t>(victim)), "holds"), std::min(at + 10, scale.versions));
+    ASSERT_TRUE(VirtualHosts::mend(victim + 1));
+    service.expect_all_reach_the_end();
+    service.expect_published_versions_only();
+  }
 }
 
 }  // namespace
