@@ -13,10 +13,11 @@ namespace {
 
 using Quarters = std::array<ProcessUsage, 4>;
 
-// A run in which nothing grows, and then one figure does.
-std::string growth_if(std::size_t ProcessUsage::*figure, std::size_t by) {
+// A run in which nothing grows but one figure: all the time, or at once, late.
+std::string growth_if(std::size_t ProcessUsage::*figure, std::size_t by, bool at_once = false) {
   constexpr ProcessUsage kSteady{60, 55'280, 2'000'000, 50'000'000, 60'000'000, 19};
   Quarters quarters{kSteady, kSteady, kSteady, kSteady};
+  if (!at_once) quarters[2].*figure += by / 2;
   quarters[3].*figure += by;
   return describe_growth(quarters);
 }
@@ -56,6 +57,9 @@ TEST(ProcessUsage, SmallestLeaksShow) {
 
 TEST(ProcessUsage, PoolsMayGrow) {
   EXPECT_EQ(growth_if(&ProcessUsage::heap_bytes, std::size_t{512} << 10), "");
+  EXPECT_EQ(growth_if(&ProcessUsage::heap_bytes, std::size_t{4} << 20, true), "") << "512 messages of 8 KiB that waited once";
+  EXPECT_NE(growth_if(&ProcessUsage::heap_bytes, std::size_t{4} << 20), "");
+  EXPECT_NE(growth_if(&ProcessUsage::heap_bytes, std::size_t{17} << 20, true), "");
   EXPECT_EQ(growth_if(&ProcessUsage::large_bytes, std::size_t{12} << 20), "");
 }
 
