@@ -52,7 +52,8 @@ MessageLink::Progress MessageLink::begin_content(const ChunkPlace& place) {
       return corrupt(Status(Code::kCorrupt, fmt::format("a chunk of {} bytes at byte {} crosses a multiple of {}", chunk_bytes(),
                                                         chunk_.first_byte, kMaxChunkBytes)));
     }
-    place_ = place(chunk_, chunk_bytes());
+    chunk_place_ = place(chunk_, chunk_bytes());
+    place_ = chunk_place_.bytes();
     if (place_.empty()) {
       content_.resize(chunk_bytes());
       place_ = content_;
@@ -72,6 +73,7 @@ MessageLink::Progress MessageLink::receive(const ChunkPlace& place) {
     is_read_ = has_head_ = has_chunk_ = false;
     fixed_bytes_ = placed_ = 0;
     place_ = {};
+    chunk_place_ = Buffer();
   }
   while (true) {
     const std::size_t fixed = has_head_ && head_.type == MessageType::kChunk ? fixed_.size() : kHeadBytes;

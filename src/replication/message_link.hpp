@@ -19,8 +19,8 @@ class MessageLink {
  public:
   // kClosed: the other side is gone; kCorrupt: what came is no message, and nothing after it can be read. Both for good.
   enum class Progress : std::uint8_t { kMessage, kMore, kClosed, kCorrupt };
-  // Where the bytes of a chunk go: `count` bytes, valid until the chunk is there; empty: nobody wants them.
-  using ChunkPlace = std::function<std::span<std::byte>(const ChunkHead& chunk, std::size_t count)>;
+  // Where the bytes of a chunk go: `count` bytes, which are kept until the chunk is there; empty: nobody wants them.
+  using ChunkPlace = std::function<Buffer(const ChunkHead& chunk, std::size_t count)>;
 
   MessageLink() = default;
   explicit MessageLink(Socket socket) : socket_(std::move(socket)) {}
@@ -76,6 +76,7 @@ class MessageLink {
   MessageHead head_;
   ChunkHead chunk_;
   std::vector<std::byte> content_;
+  Buffer chunk_place_;
   std::span<std::byte> place_;  // of the rest
   std::size_t placed_ = 0;      // that is there
   bool is_read_ = false;        // it was given to the caller

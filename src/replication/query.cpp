@@ -35,7 +35,7 @@ Result<MessageLink> connect_to(const HostPort& where, double deadline) {
 
 // The content of the answer.
 Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, double deadline) {
-  const auto nowhere = [](const ChunkHead&, std::size_t) { return std::span<std::byte>(); };
+  const auto nowhere = [](const ChunkHead&, std::size_t) { return Buffer(); };
   while (true) {
     if (!link.flush()) return link.why();
     switch (link.receive(nowhere)) {

@@ -116,7 +116,7 @@ void Session::end_without_way() {
 }
 
 void Session::read(double now) {
-  const auto nowhere = [](const ChunkHead&, std::size_t) { return std::span<std::byte>(); };
+  const auto nowhere = [](const ChunkHead&, std::size_t) { return Buffer(); };
   for (int i = 0; i < kMessagesAtOnce && (phase_ == Phase::kStranger || phase_ == Phase::kReplica); ++i) {
     switch (link_.receive(nowhere)) {
       case MessageLink::Progress::kMore:

@@ -12,10 +12,10 @@ StagedUpdate::StagedUpdate(Commit commit, std::optional<CommitSignature> signatu
   update_->missing_bytes = update_->commit.stream_bytes;
 }
 
-std::span<std::byte> StagedUpdate::place(std::size_t count) {
+Buffer StagedUpdate::place(std::size_t count) {
   if (count > update_->missing_bytes) return {};
   update_->bytes.reserve(received_bytes() + count);
-  return update_->bytes.slice(received_bytes(), count).bytes();
+  return update_->bytes.slice(received_bytes(), count);
 }
 
 void StagedUpdate::received(std::size_t count) {

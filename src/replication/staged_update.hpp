@@ -20,7 +20,7 @@ class StagedUpdate {
   bool has_all_bytes() const { return update_->missing_bytes == 0; }
 
   // Where the next bytes go: within one multiple of kMaxChunkBytes, and within the update.
-  std::span<std::byte> place(std::size_t count);
+  Buffer place(std::size_t count);
   void received(std::size_t count);
   // Once, when all bytes are there. Unauthorized: they are not those that were signed.
   Status check_digest();

@@ -255,9 +255,12 @@ void Subscriber::parted(Upstream& from, const Status& why, double now) {
   relay_.close();  // or two replicas might come to take from each other
 }
 
-// It is to come from the publisher again.
 void Subscriber::leave_parent(const Status& why, double now) {
-  if (!has_parent_) return;
+  if (has_parent_) come_back(why, now);
+}
+
+// To the publisher.
+void Subscriber::come_back(const Status& why, double now) {
   parent_.close();
   has_parent_ = false;
   is_requested_ = false;
@@ -312,7 +315,7 @@ Status Subscriber::take_parent(double now) {
   if (!placed.ok()) return placed.status();
   placements_ = placed->number;
   if (!placed->address) {
-    leave_parent(Status(), now);
+    come_back(Status(), now);  // even if it has left its parent just now: the publisher waits for the answer to this message
     return {};
   }
   parent_.close();
@@ -381,10 +384,10 @@ Status Subscriber::take_offer(double now) {
   return {};
 }
 
-std::span<std::byte> Subscriber::place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) {
+Buffer Subscriber::place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) {
   const bool is_wanted = &from == &source() && is_requested_ && incoming_ != nullptr &&
                          chunk.version == incoming_->commit().version && chunk.first_byte == incoming_->received_bytes();
-  return is_wanted ? incoming_->place(count) : std::span<std::byte>();
+  return is_wanted ? incoming_->place(count) : Buffer();
 }
 
 Status Subscriber::take_chunk(double now) {

@@ -82,7 +82,7 @@ class Subscriber final : private UpstreamOwner {
   Hello hello() override;
   Status take_welcome(Upstream& from, const Welcome& welcome) override;
   Status take(Upstream& from, double now) override;
-  std::span<std::byte> place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) override;
+  Buffer place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) override;
   void hear_of(std::uint64_t version) override { newest_ = std::max(newest_, version); }
   void parted(Upstream& from, const Status& why, double now) override;
 
@@ -92,6 +92,7 @@ class Subscriber final : private UpstreamOwner {
   Status take_commit();
   Status take_parent(double now);
   void leave_parent(const Status& why, double now);
+  void come_back(const Status& why, double now);
   Upstream& source() { return has_parent_ ? parent_ : publisher_; }
   void tell(const Ack& ack);
   void refuse(const UpdateName& update, Status why, bool wants_anchor);

@@ -16,7 +16,7 @@ class UpstreamOwner {
   virtual Status take_welcome(Upstream& from, const Welcome& welcome) = 0;
   // Any message after that but signs of life and farewells. An error ends the connection: the other side is told.
   virtual Status take(Upstream& from, double now) = 0;
-  virtual std::span<std::byte> place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) = 0;
+  virtual Buffer place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) = 0;
   // The other side says that there is this version.
   virtual void hear_of(std::uint64_t version) = 0;
   // It is over, and why.

@@ -275,7 +275,7 @@ Recorded record_update(Publisher& publisher, const HeldVersion& held, const Hash
   Recorded got{*parse_offer(peer.link().content()), {}};
   got.bytes = Buffer::allocate(got.offer.commit.stream_bytes);
   peer.say(MessageType::kRequest, Request{{got.offer.commit.base_version, got.offer.commit.version}, 0});
-  const auto place = [&](const ChunkHead& chunk, std::size_t count) { return got.bytes.slice(chunk.first_byte, count).bytes(); };
+  const auto place = [&](const ChunkHead& chunk, std::size_t count) { return got.bytes.slice(chunk.first_byte, count); };
   while (peer.hear(RawPeer::kPatience, place) == MessageType::kChunk) {
   }
   EXPECT_EQ(peer.link().type(), MessageType::kCommit);

@@ -101,7 +101,7 @@ class RawPeer {
   }
 
  private:
-  static std::span<std::byte> nowhere(const ChunkHead&, std::size_t) { return {}; }
+  static Buffer nowhere(const ChunkHead&, std::size_t) { return {}; }
   MessageLink link_;
 };
 
