@@ -240,6 +240,32 @@ TEST(HostilePeer, AChunkOutOfPlaceEndsTheConnection) {
   }
 }
 
+// The replica gives the update up while half of a chunk is there: the other half must not be written where nothing is any more.
+TEST(HostilePeer, AnUpdateIsGivenUpInTheMiddleOfAChunk) {
+  const Told told = play_publisher(replica_options(), [](RawPeer& peer, const Hello& hello) {
+    peer.say(MessageType::kOffer, Offer{commit_of(hello), {}});
+    ASSERT_EQ(peer.hear(), MessageType::kRequest);
+    Buffer noise = Buffer::allocate(500);
+    std::fill(noise.bytes().begin(), noise.bytes().end(), std::byte{0x5a});
+    peer.link().queue_chunk({1, 0}, noise);
+    ASSERT_TRUE(peer.link().flush());
+    const auto chunk_head = serialise(ChunkHead{1, 500});
+    const auto content_bytes = static_cast<std::uint32_t>(chunk_head.size() + noise.size());
+    peer.send_bytes(serialise(MessageHead{MessageType::kChunk, content_bytes, crc32c(noise.bytes(), crc32c(chunk_head))}));
+    peer.send_bytes(chunk_head);
+    peer.send_bytes(noise.bytes().first(250));
+    EXPECT_EQ(peer.hear(), MessageType::kNack);
+    peer.send_bytes(noise.bytes().last(250));
+    // The connection is as it was: the next offer is asked for.
+    Commit next = commit_of(hello);
+    next.version = 2;
+    peer.say(MessageType::kOffer, Offer{next, {}});
+    EXPECT_EQ(peer.hear(), MessageType::kRequest);
+  });
+  EXPECT_EQ(told.status.code(), Code::kCorrupt) << told.status.message();
+  EXPECT_EQ(told.before, told.after);
+}
+
 TEST(HostilePeer, AnEarlyCommitEndsTheConnection) {
   const Told told = play_publisher(replica_options(), [](RawPeer& peer, const Hello& hello) {
     peer.say(MessageType::kOffer, Offer{commit_of(hello), {}});
