@@ -29,16 +29,16 @@ void FanOut::leave(Id id) {
   }
 }
 
-void FanOut::come_back(Id id, bool parent_failed, double now) {
+void FanOut::come_back(Id id, Blame blame, double now) {
   const auto found = replicas_.find(id);
   if (found == replicas_.end()) return;
   Replica& replica = found->second;
   const auto parent = replicas_.find(replica.parent);
   replica.parent = kPublisher;
-  if (!parent_failed) return;
+  if (blame == Blame::kNobody) return;
   replica.direct_until = now + std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
   ++replica.failures;
-  if (parent != replicas_.end()) parent->second.leaf_until = now + kLeafFor;
+  if (blame == Blame::kParent && parent != replicas_.end()) parent->second.leaf_until = now + kLeafFor;
 }
 
 int FanOut::degree() const {
@@ -154,12 +154,16 @@ std::vector<FanOut::Id> FanOut::relieve(double now) {
   std::vector<Id> moved;
   for (auto& [id, replica] : replicas_) {
     const bool is_late = replica.staged < replica.due && now - replica.due_since >= kSlow;
-    if ((!is_late && !is_slow(replica)) || now < replica.leaf_until) continue;
+    if ((!is_late && !is_slow(replica)) || now - replica.relieved_at < kSlow) continue;
     const std::size_t before = moved.size();
     for (const auto& [other, child] : replicas_) {
       if (child.parent == id && !child.is_full) moved.push_back(other);
     }
-    if (moved.size() > before) replica.leaf_until = now + kLeafFor;
+    // It may be its parent's fault: that one has it, or says so.
+    if (is_late && !replica.is_full && replicas_.contains(replica.parent)) moved.push_back(id);
+    if (moved.size() == before) continue;
+    replica.relieved_at = now;
+    replica.leaf_until = now + kLeafFor;
   }
   return moved;
 }

@@ -25,8 +25,9 @@ class FanOut {
   // Served by the publisher. passes_on: whether others can take updates from it.
   void join(Id id, bool passes_on);
   void leave(Id id);
-  // It takes updates from the publisher again. parent_failed: not because it was called back.
-  void come_back(Id id, bool parent_failed, double now);
+  // It takes updates from the publisher again.
+  enum class Blame : std::uint8_t { kNobody, kReplica, kParent };  // it was called back; it was too far behind; the parent failed
+  void come_back(Id id, Blame blame, double now);
 
   // Where a replica that the publisher serves is to take updates from: nothing where it stays. anchor: the version of the anchor
   // that it needs, or 0: then those come into question that are being sent the same one.
@@ -41,7 +42,7 @@ class FanOut {
   // The publisher has `version` for it, and it is full.
   void held_up(Id id, std::uint64_t version, double now);
 
-  // Those whose parent has become slow: they are to come back.
+  // Those who are behind what they take from, and those that take from them: they are to come back.
   std::vector<Id> relieve(double now);
 
   Id parent(Id id) const;  // kPublisher: that one
@@ -60,7 +61,8 @@ class FanOut {
     // What its source has whole, and since when it should have it, too.
     std::uint64_t due = 0;
     double due_since = 0;
-    double leaf_until = 0;    // nobody takes from it
+    double leaf_until = 0;  // nobody takes from it
+    double relieved_at = -1e9;
     double direct_until = 0;  // it is not placed
     int failures = 0;         // of its parents, one after the other
     // What the publisher sends it, or has sent it.

@@ -126,7 +126,7 @@ void Publisher::serve(const ServiceThread::Stop& stop) {
 // One piece of it, then the replicas have their turn.
 void Publisher::move_anchor_on() {
   if (anchor_maker_ == nullptr) {
-    if (!anchor_is_wanted_ || is_encoding_ || !store_.newest() || !store_.step_by_anchor().needs_anchor) return;
+    if (!anchor_is_wanted_ || is_encoding_ || !store_.newest() || store_.has_newest_anchor()) return;
     Commit commit;
     commit.model_id = options_.model_id;
     commit.epoch = context_.epoch;

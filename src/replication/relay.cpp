@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kKeptUpdates = 16;  // heuristic
 constexpr double kAlivePeriod = 0.1;      // seconds: those that take from here leave what is silent for long (Subscriber)
 constexpr int kBacklog = 32;
+constexpr std::size_t kMostChildren = 256;  // descriptors are the host program's, too
 
 }  // namespace
 
@@ -22,6 +23,7 @@ Relay::Relay(std::string model_id, const Hash128& schema_hash, double silence_s,
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = silence_s;
   context_.alive_s = kAlivePeriod;
+  context_.most_replicas = kMostChildren;
   context_.store = &store_;
   context_.status_report = [this] { return report(); };
 }

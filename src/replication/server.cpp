@@ -81,6 +81,7 @@ void Server::accept_all(double now) {
       }
       continue;  // the one connection's: it was reset before we took it
     }
+    if (sessions_.size() >= kMostStrangers && sessions_.size() - kMostStrangers >= context_.most_replicas) continue;  // too many
     send_at_once(socket);
     sessions_.push_back(std::make_unique<Session>(std::move(socket), from_socket_address(from.get()), ++last_id_, context_, now));
   }

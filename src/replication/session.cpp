@@ -17,7 +17,13 @@ constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
 constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
 constexpr std::size_t kQueuedBytes = std::size_t{2} << 20;  // of a replica that does not take them; heuristic
 constexpr int kMessagesAtOnce = 32;                         // then the others have their turn
+constexpr double kStalledSeconds = 1;                       // without any progress of an update
 constexpr int kMostRefusals = 3;                            // of updates, one after the other
+
+FanOut::Blame blame_of(Code why) {
+  if (why == Code::kSuccess) return FanOut::Blame::kNobody;
+  return why == Code::kWrongBase ? FanOut::Blame::kReplica : FanOut::Blame::kParent;  // too far behind for it
+}
 
 std::string quoted(const std::string& text) { return text.empty() ? "(none)" : "'" + text + "'"; }
 
@@ -42,6 +48,9 @@ const char* Session::state() const {
   return ahead_ > 0 ? "staged" : "behind";
 }
 
+// One that is only told something more is not read any more.
+short Session::events() const { return phase_ == Phase::kLeaving ? static_cast<short>(link_.events() & ~POLLIN) : link_.events(); }
+
 void Session::step(double now) {
   read(now);
   if (phase_ == Phase::kReplica) {
@@ -49,8 +58,10 @@ void Session::step(double now) {
     send_on(now);
   }
   if (is_over()) return;
+  const std::uint64_t before = link_.bytes_sent();
   if (link_.queued_bytes() > 0) spoke_ = now;
   if (!link_.flush()) return drop(link_.why());
+  if (link_.bytes_sent() > before && is_requested_) progress_at_ = now;
   if (phase_ == Phase::kReplica) send_on(now);
   if (phase_ == Phase::kLeaving && link_.queued_bytes() == 0) phase_ = Phase::kOver;
 }
@@ -65,6 +76,9 @@ void Session::tick(double now) {
   }
   if (now - heard_ > context_.silence_s) {
     return drop(Status(Code::kTimeout, fmt::format("silent for {:g} s: it is stopped, or its link is cut", context_.silence_s)));
+  }
+  if (update_ != nullptr && context_.fan_out != nullptr && now - progress_at_ > kStalledSeconds) {
+    context_.fan_out->held_up(id_, update_->commit.version, progress_at_);
   }
   if (now - spoke_ > alive_period_s_) {
     link_.queue(MessageType::kAlive, Alive{context_.store->newest() ? context_.store->newest()->version : 0});
@@ -226,12 +240,15 @@ void Session::join(const Hello& hello) {
 Status Session::take_request(double now) {
   const Result<Request> request = parse_request(link_.content());
   if (!request.ok()) return request.status();
+  const bool is_again = update_ != nullptr && is_requested_ && request->update == update_->name();
+  if (is_again) return {};  // it had refused another one meanwhile
   if (update_ == nullptr || is_requested_ || request->update != update_->name() ||
       request->first_byte > update_->commit.stream_bytes) {
     return Status(Code::kCorrupt, fmt::format("it asks for byte {} of version {}, which was not offered", request->first_byte,
                                               request->update.version));
   }
   is_requested_ = true;
+  progress_at_ = now;
   next_byte_ = request->first_byte;
   if (context_.fan_out != nullptr) {
     const Commit& commit = update_->commit;
@@ -244,14 +261,16 @@ Status Session::take_ack(double now) {
   const Result<Ack> ack = parse_ack(link_.content());
   if (!ack.ok()) return ack.status();
   const bool is_held = ack->stage == AckStage::kHeld;
-  staged_version_ = std::max(staged_version_, ack->held.version);
+  const bool is_ours = ack->held == tip_ || context_.store->knows(ack->held);
+  const bool may_be_ours = context_.store->newest() && ack->held.version <= context_.store->newest()->version;
+  if (is_ours || (has_confirmed_ && may_be_ours)) staged_version_ = std::max(staged_version_, ack->held.version);
   if (is_placed_ && !is_held) {  // else it was counted when it was sent
     tip_ = ack->held;
     ++ahead_;
   }
   if (is_held) {
     held_ = ack->held;
-    has_confirmed_ = true;
+    has_confirmed_ = is_ours || (has_confirmed_ && may_be_ours);
     refused_in_a_row_ = 0;
     ahead_ = *held_ == tip_ ? 0 : std::max(ahead_ - 1, 0);
   }
@@ -270,7 +289,7 @@ Status Session::take_orphan(double now) {
   is_placed_ = false;
   tip_ = orphan->tip;
   ahead_ = orphan->ahead;
-  context_.fan_out->come_back(id_, orphan->code != Code::kSuccess, now);
+  context_.fan_out->come_back(id_, blame_of(orphan->code), now);
   return {};
 }
 
@@ -307,12 +326,22 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
   const std::optional<FanOut::Id> parent = context_.fan_out->place(id_, anchor, now);
   if (!parent) return false;
   const Session* other = context_.find_session(*parent);
-  if (other == nullptr || !other->serves_at()) return false;
+  if (other == nullptr || !other->serves_at()) {
+    context_.fan_out->come_back(id_, FanOut::Blame::kNobody, now);
+    return false;
+  }
   is_placed_ = true;
   needs_anchor_ = false;
   link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica()});
   log_debug("replication: replica {} takes updates from {}", replica_, other->replica());
   return true;
+}
+
+UpdateStore::Step Session::next_step() const {
+  if (!needs_anchor_ || !context_.store->newest()) return context_.store->step_from(tip_);
+  // What it was sent here it does not take again. Another publisher's number may be anything.
+  const bool is_ours = has_confirmed_ || tip_.version < context_.store->newest()->version;
+  return context_.store->step_by_anchor(is_ours ? tip_.version : 0);
 }
 
 void Session::offer_next(double now) {
@@ -322,7 +351,8 @@ void Session::offer_next(double now) {
       context_.fan_out->held_up(id_, context_.store->newest()->version, now);
     return;
   }
-  const UpdateStore::Step next = needs_anchor_ ? context_.store->step_by_anchor() : context_.store->step_from(tip_);
+  if (link_.queued_bytes() >= kQueuedBytes) return;  // it does not read
+  const UpdateStore::Step next = next_step();
   if (is_placed_elsewhere(next, now)) return;
   if (next.needs_anchor) {
     needs_anchor_ = context_.store->newest().has_value();
@@ -334,6 +364,7 @@ void Session::offer_next(double now) {
   needs_anchor_ = false;
   update_ = next.update;
   is_requested_ = false;
+  progress_at_ = now;
   link_.queue(MessageType::kOffer, Offer{update_->commit, update_->signature});
   SPARCL_FAILPOINT("publisher.offered");
 }

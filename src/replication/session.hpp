@@ -32,6 +32,7 @@ struct SessionContext {
   double handshake_s = 5;              // a stranger's time
   double silence_s = 5;                // after which a peer counts as stopped or cut off
   double alive_s = 1e9;                // between two signs of life, at most
+  std::size_t most_replicas = SIZE_MAX;
   const UpdateStore* store = nullptr;
   FanOut* fan_out = nullptr;                   // a publisher's
   std::function<void()> request_anchor;        // one is needed that the store does not have: it will be made. Empty: it will not
@@ -45,7 +46,7 @@ class Session {
   Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, double now);
 
   int fd() const { return link_.fd(); }
-  short events() const { return link_.events(); }
+  short events() const;
   bool is_over() const { return phase_ == Phase::kOver; }
   bool is_stranger() const { return phase_ == Phase::kStranger; }
   double born() const { return born_; }
@@ -87,6 +88,7 @@ class Session {
   Status take_orphan(double now);
   void join(const Hello& hello);
   bool is_placed_elsewhere(const UpdateStore::Step& next, double now);
+  UpdateStore::Step next_step() const;
   void offer_next(double now);
   void send_on(double now);
   void refuse(Status why);
@@ -110,7 +112,8 @@ class Session {
   UpdateRef update_;  // offered, or being sent
   bool is_requested_ = false;
   std::uint64_t next_byte_ = 0;
-  int ahead_ = 0;  // updates that it was sent whole and does not hold yet
+  double progress_at_ = 0;  // of update_
+  int ahead_ = 0;           // updates that it was sent whole and does not hold yet
   bool needs_anchor_ = false;
   std::uint64_t refused_ = 0;  // updates, by it
   int refused_in_a_row_ = 0;

@@ -21,7 +21,8 @@ constexpr double kLastRetry = 1;
 constexpr double kTickSeconds = 0.1;
 constexpr double kParentPatience =
     0.5;  // seconds without a word of a parent that should be sending, which speaks each 0.1 s (Relay)
-constexpr std::uint64_t kKeptPart = 4;  // of the model's bytes: updates kept for replicas that take them from here; heuristic
+constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
+constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic
 
 // What an update of this state can be at most: all of it, with room for what frames it. More is a lie.
 std::uint64_t most_stream_bytes(const codec::BlockMap& map) {
@@ -189,8 +190,13 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
     const bool is_quiet = poll_until(entries, until) == 0;
     const std::lock_guard lock(mutex_);
     if (entries[1].revents != 0) wake_.drain();
-    if (is_quiet) check_on();  // bytes first: others may wait for them
-    move_on(std::span(entries).subspan(2), monotonic_seconds());
+    const double now = monotonic_seconds();
+    // Bytes first, as others may wait for them; but not for ever.
+    if (is_quiet || now - checked_at_ > kLongestUnchecked) {
+      check_on();
+      checked_at_ = now;
+    }
+    move_on(std::span(entries).subspan(2), now);
   }
   const std::lock_guard lock(mutex_);
   publisher_.leave();
@@ -218,7 +224,7 @@ void Subscriber::move_on(std::span<const pollfd> entries, double now) {
 void Subscriber::tick(double now) {
   publisher_.tick(held_.version, now);
   parent_.tick(held_.version, now);
-  if (!has_parent_ || tip().version >= newest_) return;
+  if (!has_parent_ || tip().version == newest_) return;  // more than the newest: of an earlier publisher's
   const double since = parent_.is_ready() ? parent_.heard() : parent_since_;
   if (now - since > kParentPatience) {
     leave_parent(Status(Code::kTimeout,
@@ -229,6 +235,7 @@ void Subscriber::tick(double now) {
 
 Hello Subscriber::hello() {
   if (const Result<NetAddress> own = publisher_.own_address(); options_.passes_on && own.ok()) relay_.open(*own);
+  said_held_ = held_;
   return {kProtocolVersion,
           options_.model_id,
           state_.schema_hash,
@@ -276,7 +283,10 @@ Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
                   fmt::format("it has the model '{}' by version {} of the protocol", welcome.model_id, welcome.protocol));
   }
   hear_of(welcome.newest);
-  if (&from == &parent_) return {};
+  if (&from == &parent_) {
+    if (held_ != said_held_) parent_.link().queue(MessageType::kAck, Ack{AckStage::kHeld, held_});  // applied since the hello
+    return {};
+  }
   // The publisher knows nothing of a parent that it may have given before.
   parent_.close();
   has_parent_ = is_requested_ = false;
@@ -376,7 +386,7 @@ Status Subscriber::take_offer(double now) {
       refuse(name, Status(Code::kWrongBase, text), true);
       return {};
     }
-    if (incoming_->commit().stream_bytes > 0) relay_.pass_on(incoming_->shared());
+    relay_.pass_on(incoming_->shared());
   }
   is_requested_ = true;
   link.queue(MessageType::kRequest, Request{incoming_->update().name(), incoming_->received_bytes()});
@@ -414,7 +424,13 @@ Status Subscriber::take_commit() {
     return Status(Code::kCorrupt, fmt::format("version {} is committed with {} of {} bytes", note->update.version,
                                               incoming_->received_bytes(), incoming_->commit().stream_bytes));
   }
-  if (trusted_) SPARCL_RETURN_IF_ERROR(incoming_->check_digest());
+  if (trusted_) {
+    if (Status status = incoming_->check_digest(); !status.ok()) {
+      const UpdateName name = incoming_->update().name();
+      refuse(name, status, true);
+      return status;
+    }
+  }
   SPARCL_FAILPOINT("subscriber.staged");
   staged_.push_back(std::move(incoming_));
   came_.notify_all();  // it may have been checked before

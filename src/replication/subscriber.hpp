@@ -128,7 +128,9 @@ class Subscriber final : private UpstreamOwner {
   Status trouble_;         // why nothing comes
   Upstream publisher_;
   Upstream parent_;
-  bool has_parent_ = false;       // updates come from it
+  bool has_parent_ = false;  // updates come from it
+  HeldVersion said_held_;    // by the last hello
+  double checked_at_ = 0;
   double parent_since_ = 0;       // it was to be connected to
   std::uint32_t placements_ = 0;  // number of the last PARENT message
   Relay relay_;

@@ -1,5 +1,6 @@
 #include "src/replication/update_store.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace sparcl::replication {
@@ -85,14 +86,34 @@ UpdateStore::Step UpdateStore::step_from(const HeldVersion& held) const {
   // By the hash: the number is a label. From the end, as a state may have come back.
   for (std::size_t i = chain_.size(); i-- > 0;) {
     if (chain_[i]->commit.base_hash != held.hash) continue;
-    const bool anchor_is_less = anchor_ != nullptr && anchor_->commit.stream_bytes < bytes_since(i);
-    if (!anchor_is_less) return {chain_[i], false};
-    break;
+    return anchor_is_less_than(i) ? Step{anchor_, false} : Step{chain_[i], false};
   }
-  if (label_ == nullptr && held.version >= newest_->version) return {};
-  return step_by_anchor();
+  // A larger number is of an earlier publisher's; or, in a replica, of what is still to come here.
+  const bool is_past = held.version >= newest_->version;
+  if (label_ == nullptr && is_past && !has_newest_anchor()) return {};
+  return step_by_anchor(is_past ? 0 : held.version);
 }
 
-UpdateStore::Step UpdateStore::step_by_anchor() const { return {anchor_, anchor_ == nullptr}; }
+bool UpdateStore::anchor_is_less_than(std::size_t first) const {
+  if (anchor_ == nullptr) return false;
+  std::size_t next = chain_.size();  // the first after it
+  if (!has_newest_anchor()) {
+    while (next > first && chain_[next - 1]->base() != anchor_->target()) --next;
+    if (next-- == first) return false;  // it leads to where the chain has been already
+  }
+  return next > first && anchor_->commit.stream_bytes + bytes_since(next) < bytes_since(first);
+}
+
+UpdateStore::Step UpdateStore::step_by_anchor(std::uint64_t after) const {
+  if (!newest_) return {};
+  if (anchor_ != nullptr && anchor_->commit.version > after) return {anchor_, false};
+  return {nullptr, newest_->version > after};
+}
+
+bool UpdateStore::knows(const HeldVersion& held) const {
+  const auto leads_there = [&](const UpdateRef& each) { return each->target() == held || each->base() == held; };
+  return newest_ == held || (anchor_ != nullptr && anchor_->target() == held) ||
+         std::any_of(chain_.begin(), chain_.end(), leads_there);
+}
 
 }  // namespace sparcl::replication

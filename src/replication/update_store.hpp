@@ -50,6 +50,8 @@ class UpdateStore {
   // Nobody takes from it: what it has whole need not be kept.
   void keep_incoming_only();
 
+  bool has_newest_anchor() const { return anchor_ != nullptr && newest_ && anchor_->target() == *newest_; }
+
   const std::optional<HeldVersion>& newest() const { return newest_; }
 
   // The next update on the way from `held` to the newest version: a delta, the label where only the number differs, or an anchor.
@@ -59,13 +61,17 @@ class UpdateStore {
     bool needs_anchor = false;
   };
   Step step_from(const HeldVersion& held) const;
-  Step step_by_anchor() const;
+  // By an anchor of a version after this one; needs_anchor: only if there can be one.
+  Step step_by_anchor(std::uint64_t after) const;
+  // One of the versions that updates here lead from or to.
+  bool knows(const HeldVersion& held) const;
 
   std::size_t updates() const { return chain_.size(); }
   std::uint64_t bytes() const { return bytes_; }
 
  private:
   std::uint64_t bytes_since(std::size_t first) const;
+  bool anchor_is_less_than(std::size_t first) const;  // than the chain from there
   void trim();
 
   Limits limits_;

@@ -72,6 +72,12 @@ void Upstream::tick(std::uint64_t held, double now) {
 }
 
 void Upstream::read(double now) {
+  const std::uint64_t before = link_.bytes_received();
+  read_messages(now);
+  if (!is_apart() && link_.bytes_received() > before) heard_ = now;  // a part of a message is a sign of life, too
+}
+
+void Upstream::read_messages(double now) {
   const auto place = [this](const ChunkHead& chunk, std::size_t count) { return owner_.place_of(*this, chunk, count); };
   for (int i = 0; i < kMessagesAtOnce; ++i) {
     switch (link_.receive(place)) {

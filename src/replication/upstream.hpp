@@ -57,6 +57,7 @@ class Upstream {
   enum class Phase : std::uint8_t { kApart, kConnecting, kGreeting, kReady };
 
   void read(double now);
+  void read_messages(double now);
   Status handle(double now);
   Status take_welcome();
 

@@ -84,7 +84,7 @@ TEST(FanOut, OneWhoseParentFailedIsServedAgainAndTheParentIsALeaf) {
     serve(plan, id, 1, 0);
     plan.place(id, 0, 0);
   }
-  plan.come_back(3, true, 0);
+  plan.come_back(3, FanOut::Blame::kParent, 0);
   EXPECT_EQ(plan.parent(3), FanOut::kPublisher);
   EXPECT_FALSE(plan.place(3, 0, 0.5));  // it stays for a while
   EXPECT_FALSE(plan.place(3, 0, 2));    // 2 is not to be trusted yet, and 1 has a child
@@ -100,21 +100,37 @@ TEST(FanOut, OneThatFallsBehindLosesItsChildren) {
   }
   serve(plan, 1, 2, 10);  // 2 takes it from 1, and does not say that it has it
   EXPECT_TRUE(plan.relieve(10.5).empty());
-  EXPECT_EQ(plan.relieve(11.5), std::vector<Id>{3});
-  EXPECT_TRUE(plan.relieve(11.6).empty());  // it was told
-  plan.come_back(3, false, 11.7);
-  EXPECT_FALSE(plan.place(3, 0, 11.8));
-  // One that does not take more itself stays.
-  plan.join(4, true);
-  serve(plan, 4, 2, 100);
-  EXPECT_EQ(plan.place(4, 0, 100), 3U);
-  plan.set_full(4, true);
-  serve(plan, 3, 3, 110);
-  plan.staged(3, 2, 110);
-  plan.held_up(3, 5, 111);
-  EXPECT_TRUE(plan.relieve(120).empty());
-  plan.set_full(4, false);
-  EXPECT_EQ(plan.relieve(120), std::vector<Id>{4});
+  EXPECT_EQ(plan.relieve(11.5), (std::vector<Id>{3, 2}));  // it may be the fault of 1
+  EXPECT_TRUE(plan.relieve(11.6).empty());                 // it was told
+  plan.come_back(3, FanOut::Blame::kNobody, 11.7);
+  plan.come_back(2, FanOut::Blame::kNobody, 11.7);
+  EXPECT_EQ(plan.place(3, 0, 11.8), 1U);
+}
+
+TEST(FanOut, WhoTakesNoMoreIsNotMoved) {
+  FanOut plan(1);
+  for (Id id = 1; id <= 2; ++id) {
+    plan.join(id, true);
+    serve(plan, id, 1, 0);
+    plan.place(id, 0, 0);
+  }
+  plan.set_full(2, true);
+  plan.held_up(1, 5, 10);
+  EXPECT_TRUE(plan.relieve(12).empty());
+  plan.set_full(2, false);
+  EXPECT_EQ(plan.relieve(12), std::vector<Id>{2});
+}
+
+TEST(FanOut, OneThatIsTooFarBehindForAParentDoesNotSpoilItsName) {
+  FanOut plan(1);
+  for (Id id = 1; id <= 2; ++id) {
+    plan.join(id, true);
+    serve(plan, id, 1, 0);
+    plan.place(id, 0, 0);
+  }
+  plan.come_back(2, FanOut::Blame::kReplica, 0);
+  EXPECT_FALSE(plan.place(2, 0, 0.5));
+  EXPECT_EQ(plan.place(2, 0, 2), 1U);
 }
 
 // Whatever happens: no rings, no more children than allowed, and all who are placed lead up to the publisher, or are told to come
@@ -144,10 +160,10 @@ TEST(FanOut, StaysATreeWhateverHappens) {
           }
           break;
         case 2:
-          if (!there.empty()) plan.come_back(any(), random() % 2 == 0, now);
+          if (!there.empty()) plan.come_back(any(), static_cast<FanOut::Blame>(random() % 3), now);
           break;
         case 3:
-          for (const Id id : plan.relieve(now)) plan.come_back(id, false, now);
+          for (const Id id : plan.relieve(now)) plan.come_back(id, FanOut::Blame::kNobody, now);
           break;
         default:
           version += random() % 2;
