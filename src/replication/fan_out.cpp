@@ -70,10 +70,13 @@ std::optional<int> FanOut::depth(Id id, Id below) const {
 std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now) {
   const auto own = replicas_.find(id);
   if (own == replicas_.end() || own->second.parent != kPublisher || stays_direct(own->second, now)) return {};
-  const auto is_served = [&](const auto& each) {
-    return each.first != id && each.second.parent == kPublisher && !stays_direct(each.second, now) && !is_slow(each.second);
+  // Those who pass on stay before those who do not, and who was here first.
+  const auto stays_before = [&](const auto& each) {
+    const auto& [other, replica] = each;
+    if (other == id || replica.parent != kPublisher || stays_direct(replica, now) || is_slow(replica)) return false;
+    return replica.passes_on != own->second.passes_on ? replica.passes_on : other < id;
   };
-  if (std::count_if(replicas_.begin(), replicas_.end(), is_served) < degree()) return {};
+  if (std::count_if(replicas_.begin(), replicas_.end(), stays_before) < degree()) return {};
 
   std::optional<Id> best;
   int least = 0;

@@ -72,7 +72,7 @@ Result<MessageHead> parse_head(std::span<const std::byte> bytes) {
     return Status(Code::kCorrupt, "the head of a message is damaged (CRC32C)");
   }
   const auto type = load_le<std::uint32_t>(bytes.data() + 4);
-  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kOrphan)) {
+  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kAnnounce)) {
     return Status(Code::kCorrupt,
                   fmt::format("a message of type {}, which protocol version {} does not have", type, kProtocolVersion));
   }
@@ -272,6 +272,17 @@ Result<Parent> parse_parent(std::span<const std::byte> bytes) {
     }
     return read_text(in, parent.name);
   });
+}
+
+std::vector<std::byte> serialise(const Announce& announce) {
+  ByteWriter out;
+  write_held(out, announce.version);
+  return out.take();
+}
+
+Result<Announce> parse_announce(std::span<const std::byte> bytes) {
+  return parse<Announce>(bytes, "an announcement",
+                         [](ByteReader& in, Announce& announce) { return read_held(in, announce.version); });
 }
 
 std::vector<std::byte> serialise(const Orphan& orphan) {

@@ -39,8 +39,9 @@ enum class MessageType : std::uint8_t {
   kStatusReply = 13,  // JSON
   kModelQuery = 14,   // anyone, instead of a hello: what is published here?
   kModelReply = 15,
-  kParent = 16,  // publisher: take updates from another replica from now on, or from here again
-  kOrphan = 17,  // subscriber: it takes them from the publisher again, and why
+  kParent = 16,    // publisher: take updates from another replica from now on, or from here again
+  kOrphan = 17,    // subscriber: it takes them from the publisher again, and why
+  kAnnounce = 18,  // publisher: there is this version, for one that takes it from another replica
 };
 
 struct MessageHead {
@@ -148,6 +149,10 @@ struct Orphan {
   std::string text;
 };
 
+struct Announce {
+  HeldVersion version;
+};
+
 // What is published: for those who have no tensors of their own yet.
 struct ModelReply {
   std::string model_id;
@@ -168,6 +173,7 @@ std::vector<std::byte> serialise(const Alive& alive);
 std::vector<std::byte> serialise(const ModelReply& model);
 std::vector<std::byte> serialise(const Parent& parent);
 std::vector<std::byte> serialise(const Orphan& orphan);
+std::vector<std::byte> serialise(const Announce& announce);
 
 // Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else.
 Result<Hello> parse_hello(std::span<const std::byte> bytes);
@@ -183,5 +189,6 @@ Result<Alive> parse_alive(std::span<const std::byte> bytes);
 Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes);
 Result<Parent> parse_parent(std::span<const std::byte> bytes);
 Result<Orphan> parse_orphan(std::span<const std::byte> bytes);
+Result<Announce> parse_announce(std::span<const std::byte> bytes);
 
 }  // namespace sparcl::replication

@@ -88,8 +88,15 @@ void Session::tick(double now) {
 
 void Session::publish(double now) {
   if (phase_ != Phase::kReplica) return;
-  if (is_placed_ && context_.store->newest()) link_.queue(MessageType::kAlive, Alive{context_.store->newest()->version});
+  announce();
   step(now);
+}
+
+// What it may believe of its parent.
+void Session::announce() {
+  if (!is_placed_ || !context_.store->newest() || link_.queued_bytes() >= kQueuedBytes) return;
+  for (const HeldVersion& each : context_.store->versions_after(announced_)) link_.queue(MessageType::kAnnounce, Announce{each});
+  announced_ = context_.store->newest()->version;
 }
 
 void Session::call_back() {
@@ -109,7 +116,11 @@ void Session::leave() {
 
 void Session::drop(Status why) {
   if (phase_ == Phase::kOver) return;
-  if (phase_ == Phase::kReplica && !why.ok()) log_info("replication: replica {}: {}", replica_, why.message());
+  if (phase_ == Phase::kReplica && why.code() == Code::kTimeout) {
+    log_warn("replication: replica {} is given up: {}", replica_, why.message());
+  } else if (phase_ == Phase::kReplica && !why.ok()) {
+    log_info("replication: replica {}: {}", replica_, why.message());
+  }
   if (phase_ == Phase::kStranger && !why.ok()) log_debug("replication: {}: {}", replica_, why.message());
   phase_ = Phase::kOver;
   link_.close();
@@ -333,6 +344,8 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
   is_placed_ = true;
   needs_anchor_ = false;
   link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica()});
+  announced_ = anchor != 0 ? anchor - 1 : newest - 1;
+  announce();
   log_debug("replication: replica {} takes updates from {}", replica_, other->replica());
   return true;
 }

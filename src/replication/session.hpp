@@ -87,6 +87,7 @@ class Session {
   Status take_nack();
   Status take_orphan(double now);
   void join(const Hello& hello);
+  void announce();
   bool is_placed_elsewhere(const UpdateStore::Step& next, double now);
   UpdateStore::Step next_step() const;
   void offer_next(double now);
@@ -121,6 +122,7 @@ class Session {
   std::optional<NetAddress> serves_at_;
   bool is_placed_ = false;        // with another replica, from which it takes updates
   std::uint32_t placements_ = 0;  // PARENT messages, so far
+  std::uint64_t announced_ = 0;   // while it is placed: versions up to this one
 };
 
 }  // namespace sparcl::replication

@@ -2,6 +2,7 @@
 // An update on its way into a replica: its bytes as they come, and what is known of them.
 
 #include <memory>
+#include <optional>
 
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/stream_digest.hpp"
@@ -18,6 +19,9 @@ class StagedUpdate {
   UpdateRef shared() const { return update_; }  // for those that it is passed on to, while its bytes come
   std::uint64_t received_bytes() const { return update_->ready_bytes(); }
   bool has_all_bytes() const { return update_->missing_bytes == 0; }
+
+  // Nobody but a parent says so yet, and no trusted key: since when, on monotonic_seconds().
+  std::optional<double> doubted_since;
 
   // Where the next bytes go: within one multiple of kMaxChunkBytes, and within the update.
   Buffer place(std::size_t count);

@@ -21,6 +21,7 @@ constexpr double kLastRetry = 1;
 constexpr double kTickSeconds = 0.1;
 constexpr double kParentPatience =
     0.5;  // seconds without a word of a parent that should be sending, which speaks each 0.1 s (Relay)
+constexpr std::size_t kMostAnnounced = 4096;
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
 constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic
 
@@ -75,7 +76,8 @@ Subscriber::~Subscriber() { (void)thread_.stop(); }
 // --- what users call ---
 
 bool Subscriber::may_swap() const {
-  return !staged_.empty() && staged_.front()->is_checked() && (pin_ == 0 || staged_.front()->commit().version <= pin_);
+  if (staged_.empty() || !staged_.front()->is_checked() || staged_.front()->doubted_since) return false;
+  return pin_ == 0 || staged_.front()->commit().version <= pin_;
 }
 
 Result<Subscriber::Swap> Subscriber::next(double seconds) {
@@ -86,7 +88,9 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
   if (came_.wait_for(lock, limit, [&] { return may_swap(); })) {
     Status status;
     // What came after it is checked here: its base is held only now.
-    const auto leads_on = [&] { return !staged_.empty() && (pin_ == 0 || staged_.front()->commit().version <= pin_); };
+    const auto leads_on = [&] {
+      return !staged_.empty() && !staged_.front()->doubted_since && (pin_ == 0 || staged_.front()->commit().version <= pin_);
+    };
     while (status.ok() && leads_on()) status = swap_front(lock, swap);
     wake_.wake();
     if (!status.ok() && swap.updates == 0) return status;
@@ -224,6 +228,7 @@ void Subscriber::move_on(std::span<const pollfd> entries, double now) {
 void Subscriber::tick(double now) {
   publisher_.tick(held_.version, now);
   parent_.tick(held_.version, now);
+  doubt(now);
   if (!has_parent_ || tip().version == newest_) return;  // more than the newest: of an earlier publisher's
   const double since = parent_.is_ready() ? parent_.heard() : parent_since_;
   if (now - since > kParentPatience) {
@@ -291,6 +296,7 @@ Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
   parent_.close();
   has_parent_ = is_requested_ = false;
   placements_ = 0;
+  announced_.clear();
   newest_ = welcome.newest;
   relay_.set_epoch(welcome.epoch);
   trouble_ = {};
@@ -314,10 +320,41 @@ Status Subscriber::take(Upstream& from, double now) {
     case MessageType::kParent:
       if (&from != &publisher_) break;
       return take_parent(now);
+    case MessageType::kAnnounce:
+      if (&from != &publisher_) break;
+      return take_announce();
     default:
       break;
   }
   return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here", static_cast<int>(from.link().type())));
+}
+
+Status Subscriber::take_announce() {
+  const Result<Announce> announce = parse_announce(publisher_.link().content());
+  if (!announce.ok()) return announce.status();
+  hear_of(announce->version.version);
+  announced_.push_back(announce->version);
+  if (announced_.size() > kMostAnnounced) announced_.pop_front();
+  return {};
+}
+
+// Of what a parent has sent, only what the publisher has announced is applied. That comes by itself, and soon.
+void Subscriber::doubt(double now) {
+  const auto settle = [&](StagedUpdate& update) {
+    const bool is_announced = std::find(announced_.begin(), announced_.end(), update.update().target()) != announced_.end();
+    if (update.doubted_since && is_announced) {
+      update.doubted_since.reset();
+      came_.notify_all();
+    }
+    return update.doubted_since && now - *update.doubted_since > kParentPatience;
+  };
+  const StagedUpdate* rogue = nullptr;
+  for (const auto& each : staged_) {
+    if (settle(*each) && rogue == nullptr) rogue = each.get();
+  }
+  if (incoming_ != nullptr && settle(*incoming_) && rogue == nullptr) rogue = incoming_.get();
+  if (rogue == nullptr) return;
+  refuse(rogue->update().name(), Status(Code::kUnauthorized, "the publisher has announced no such version"), true);
 }
 
 Status Subscriber::take_parent(double now) {
@@ -372,7 +409,7 @@ Status Subscriber::take_offer(double now) {
   Result<Offer> offer = parse_offer(link.content());
   if (!offer.ok()) return offer.status();
   SPARCL_RETURN_IF_ERROR(check_offer(*offer).with_prefix("an update is refused: "));
-  newest_ = std::max(newest_, offer->commit.version);
+  if (!has_parent_) hear_of(offer->commit.version);
   is_requested_ = false;
   const bool is_resumed = incoming_ != nullptr && incoming_->commit() == offer->commit;
   if (!is_resumed) {
@@ -386,8 +423,10 @@ Status Subscriber::take_offer(double now) {
       refuse(name, Status(Code::kWrongBase, text), true);
       return {};
     }
+    if (has_parent_ && !trusted_) incoming_->doubted_since = now;
     relay_.pass_on(incoming_->shared());
   }
+  if (!has_parent_) incoming_->doubted_since.reset();  // the publisher says so
   is_requested_ = true;
   link.queue(MessageType::kRequest, Request{incoming_->update().name(), incoming_->received_bytes()});
   relay_.publish(now);

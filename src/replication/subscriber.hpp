@@ -91,6 +91,8 @@ class Subscriber final : private UpstreamOwner {
   Status take_chunk(double now);
   Status take_commit();
   Status take_parent(double now);
+  Status take_announce();
+  void doubt(double now);
   void leave_parent(const Status& why, double now);
   void come_back(const Status& why, double now);
   Upstream& source() { return has_parent_ ? parent_ : publisher_; }
@@ -128,8 +130,9 @@ class Subscriber final : private UpstreamOwner {
   Status trouble_;         // why nothing comes
   Upstream publisher_;
   Upstream parent_;
-  bool has_parent_ = false;  // updates come from it
-  HeldVersion said_held_;    // by the last hello
+  bool has_parent_ = false;            // updates come from it
+  std::deque<HeldVersion> announced_;  // by the publisher, since there is a parent
+  HeldVersion said_held_;              // by the last hello
   double checked_at_ = 0;
   double parent_since_ = 0;       // it was to be connected to
   std::uint32_t placements_ = 0;  // number of the last PARENT message

@@ -110,6 +110,17 @@ UpdateStore::Step UpdateStore::step_by_anchor(std::uint64_t after) const {
   return {nullptr, newest_->version > after};
 }
 
+std::vector<HeldVersion> UpdateStore::versions_after(std::uint64_t version) const {
+  std::vector<HeldVersion> found;
+  const auto add = [&](const HeldVersion& each) {
+    if (each.version > version && std::find(found.begin(), found.end(), each) == found.end()) found.push_back(each);
+  };
+  if (newest_) add(*newest_);
+  if (anchor_ != nullptr) add(anchor_->target());
+  for (std::size_t i = chain_.size(); i-- > 0 && chain_[i]->commit.version > version;) add(chain_[i]->target());
+  return found;
+}
+
 bool UpdateStore::knows(const HeldVersion& held) const {
   const auto leads_there = [&](const UpdateRef& each) { return each->target() == held || each->base() == held; };
   return newest_ == held || (anchor_ != nullptr && anchor_->target() == held) ||

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "src/base/staging.hpp"
 #include "src/replication/commit.hpp"
@@ -63,6 +64,8 @@ class UpdateStore {
   Step step_from(const HeldVersion& held) const;
   // By an anchor of a version after this one; needs_anchor: only if there can be one.
   Step step_by_anchor(std::uint64_t after) const;
+  // The versions after this one, as far as they are known here, in any order.
+  std::vector<HeldVersion> versions_after(std::uint64_t version) const;
   // One of the versions that updates here lead from or to.
   bool knows(const HeldVersion& held) const;
 

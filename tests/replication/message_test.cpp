@@ -94,6 +94,7 @@ TEST(Message, PartsOfMessagesAreNone) {
   expect_exact(serialise(Parent{1, loopback_address(4711), "host"}), [](const auto& bytes) { return parse_parent(bytes); });
   expect_exact(serialise(Parent{1, {}, "host"}), [](const auto& bytes) { return parse_parent(bytes); });
   expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}), [](const auto& bytes) { return parse_orphan(bytes); });
+  expect_exact(serialise(Announce{{1, {2, 3}}}), [](const auto& bytes) { return parse_announce(bytes); });
   expect_exact(serialise(Alive{1}), [](const auto& bytes) { return parse_alive(bytes); });
 }
 

@@ -283,6 +283,48 @@ TEST(Relay, WhatAParentMakesUpIsNotApplied) {
   group.expect_current();
 }
 
+// A sound update to weights that the publisher has never had.
+TEST(Relay, WeightsThatThePublisherDidNotAnnounceAreNotApplied) {
+  Group group;
+  FalseParent parent(group);
+  group.join();
+  group.expect_current();
+  RawPeer child = parent.accept_child();
+
+  SmallModel evil(99);
+  PublisherOptions options;
+  options.listen = kAnyPort;
+  options.model_id = kModelId;
+  const auto rogue = std::move(*Publisher::create(evil.view(), options));
+  ASSERT_TRUE(rogue->publish(1000).ok());
+  RawPeer source = RawPeer::connect(rogue->address());
+  source.say(MessageType::kHello, hello_of(group.source(), 0));
+  ASSERT_EQ(source.hear(), MessageType::kWelcome);
+  ASSERT_EQ(source.hear(), MessageType::kOffer);
+  Offer offer = *parse_offer(source.link().content());
+  ASSERT_TRUE(offer.commit.is_anchor);
+  source.say(MessageType::kRequest, Request{{0, 1000}, 0});
+  Buffer bytes = Buffer::allocate(offer.commit.stream_bytes);
+  const auto place = [&](const ChunkHead& chunk, std::size_t count) { return bytes.slice(chunk.first_byte, count); };
+  while (source.hear(RawPeer::kPatience, place) == MessageType::kChunk) {
+  }
+
+  child.say(MessageType::kWelcome, parent.welcome());
+  child.say(MessageType::kOffer, offer);
+  std::optional<MessageType> said = child.hear();
+  while (said == MessageType::kAck) said = child.hear();
+  ASSERT_EQ(said, MessageType::kRequest);
+  child.link().queue_chunk({1000, 0}, bytes);
+  child.say(MessageType::kCommit, CommitNote{{0, 1000}});
+  EXPECT_EQ(child.hear(), MessageType::kAck);  // it has come whole
+  EXPECT_FALSE(group.replica(0)->next(0.1).ok());
+  EXPECT_TRUE(child.is_dropped());
+  EXPECT_FALSE(group.replica(0)->next(0.1).ok());
+  group.publish();
+  group.expect_current();
+  EXPECT_LT(group.replica(0)->versions().newest, 1000U);
+}
+
 TEST(Relay, OldVersionsAndGarbageFromAParentAreRefused) {
   for (int kind = 0; kind < 3; ++kind) {
     Group group;

@@ -256,7 +256,7 @@ TEST(ReplicationProgram, TellsThePublishersReplicas) {
   EXPECT_GT(report["replicas"][0]["bytes_sent"], 0);
   const ProgramRun text = run_program({"status", publisher.address()});
   EXPECT_THAT(text.out,
-              AllOf(HasSubstr("model large, version 1, hash "), HasSubstr("replica "), HasSubstr("lag"), HasSubstr("current\n")));
+              AllOf(HasSubstr("model large, version 1, hash "), HasSubstr("replica "), HasSubstr("lag"), HasSubstr("current  publisher\n")));
   const std::string address = publisher.address();
   publisher.end_by(SIGKILL);
   const ProgramRun gone = run_program({"status", address});

@@ -26,7 +26,7 @@ std::uint64_t number_at(const Json& object, const char* key) {
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
-using Row = std::array<std::string, 6>;
+using Row = std::array<std::string, 7>;
 
 std::string table(const std::vector<Row>& rows) {
   std::array<std::size_t, std::tuple_size_v<Row>> widths{};
@@ -35,9 +35,9 @@ std::string table(const std::vector<Row>& rows) {
   }
   std::string text;
   for (const Row& row : rows) {
-    // Numbers to the right, name and state to the left.
-    text += fmt::format("{:<{}}  {:>{}}  {:>{}}  {:>{}}  {:>{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2], widths[2],
-                        row[3], widths[3], row[4], widths[4], row[5]);
+    // Numbers to the right, texts to the left.
+    text += fmt::format("{:<{}}  {:>{}}  {:>{}}  {:>{}}  {:>{}}  {:<{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2],
+                        widths[2], row[3], widths[3], row[4], widths[4], row[5], widths[5], row[6]);
   }
   return text;
 }
@@ -66,11 +66,11 @@ std::string publisher_text(const Json& report) {
                   number_at(report, "version"), is_signed ? ", signed" : "", text_at(report, "hash"),
                   number_at(report, "kept_updates"), human_bytes(number_at(report, "kept_bytes")));
   if (report["replicas"].empty()) return text + "no replica is connected\n";
-  std::vector<Row> rows{{"replica", "version", "lag", "bytes", "refused", "state"}};
+  std::vector<Row> rows{{"replica", "version", "lag", "sent", "refused", "state", "from"}};
   for (const Json& replica : report["replicas"]) {
     rows.push_back({text_at(replica, "name"), std::to_string(number_at(replica, "version")),
                     std::to_string(number_at(replica, "lag")), human_bytes(number_at(replica, "bytes_sent")),
-                    std::to_string(number_at(replica, "refused")), text_at(replica, "state")});
+                    std::to_string(number_at(replica, "refused")), text_at(replica, "state"), text_at(replica, "from")});
   }
   return text + table(rows);
 }
