@@ -228,7 +228,7 @@ void Subscriber::move_on(std::span<const pollfd> entries, double now) {
 void Subscriber::tick(double now) {
   publisher_.tick(held_.version, now);
   parent_.tick(held_.version, now);
-  doubt(now);
+  leave_whose_versions_are_unknown(now);
   if (!has_parent_ || tip().version == newest_) return;  // more than the newest: of an earlier publisher's
   const double since = parent_.is_ready() ? parent_.heard() : parent_since_;
   if (now - since > kParentPatience) {
@@ -271,7 +271,7 @@ void Subscriber::leave_parent(const Status& why, double now) {
   if (has_parent_) come_back(why, now);
 }
 
-// To the publisher.
+// What it takes comes from the publisher again, which is told.
 void Subscriber::come_back(const Status& why, double now) {
   parent_.close();
   has_parent_ = false;
@@ -282,12 +282,16 @@ void Subscriber::come_back(const Status& why, double now) {
   publisher_.flush(now);
 }
 
+// A parent's word for it is none.
+void Subscriber::hear_of(const Upstream& from, std::uint64_t version) {
+  if (&from == &publisher_) newest_ = std::max(newest_, version);
+}
+
 Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
   if (welcome.protocol != kProtocolVersion || welcome.model_id != options_.model_id) {
     return Status(Code::kMismatch,
                   fmt::format("it has the model '{}' by version {} of the protocol", welcome.model_id, welcome.protocol));
   }
-  hear_of(welcome.newest);
   if (&from == &parent_) {
     if (held_ != said_held_) parent_.link().queue(MessageType::kAck, Ack{AckStage::kHeld, held_});  // applied since the hello
     return {};
@@ -332,14 +336,14 @@ Status Subscriber::take(Upstream& from, double now) {
 Status Subscriber::take_announce() {
   const Result<Announce> announce = parse_announce(publisher_.link().content());
   if (!announce.ok()) return announce.status();
-  hear_of(announce->version.version);
+  hear_of(publisher_, announce->version.version);
   announced_.push_back(announce->version);
   if (announced_.size() > kMostAnnounced) announced_.pop_front();
   return {};
 }
 
 // Of what a parent has sent, only what the publisher has announced is applied. That comes by itself, and soon.
-void Subscriber::doubt(double now) {
+void Subscriber::leave_whose_versions_are_unknown(double now) {
   const auto settle = [&](StagedUpdate& update) {
     const bool is_announced = std::find(announced_.begin(), announced_.end(), update.update().target()) != announced_.end();
     if (update.doubted_since && is_announced) {
@@ -409,7 +413,7 @@ Status Subscriber::take_offer(double now) {
   Result<Offer> offer = parse_offer(link.content());
   if (!offer.ok()) return offer.status();
   SPARCL_RETURN_IF_ERROR(check_offer(*offer).with_prefix("an update is refused: "));
-  if (!has_parent_) hear_of(offer->commit.version);
+  hear_of(source(), offer->commit.version);
   is_requested_ = false;
   const bool is_resumed = incoming_ != nullptr && incoming_->commit() == offer->commit;
   if (!is_resumed) {

@@ -83,7 +83,7 @@ class Subscriber final : private UpstreamOwner {
   Status take_welcome(Upstream& from, const Welcome& welcome) override;
   Status take(Upstream& from, double now) override;
   Buffer place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) override;
-  void hear_of(std::uint64_t version) override { newest_ = std::max(newest_, version); }
+  void hear_of(const Upstream& from, std::uint64_t version) override;
   void parted(Upstream& from, const Status& why, double now) override;
 
   Status take_offer(double now);
@@ -92,7 +92,7 @@ class Subscriber final : private UpstreamOwner {
   Status take_commit();
   Status take_parent(double now);
   Status take_announce();
-  void doubt(double now);
+  void leave_whose_versions_are_unknown(double now);
   void leave_parent(const Status& why, double now);
   void come_back(const Status& why, double now);
   Upstream& source() { return has_parent_ ? parent_ : publisher_; }

@@ -114,7 +114,7 @@ Status Upstream::handle(double now) {
     case MessageType::kAlive: {
       const Result<Alive> alive = parse_alive(link_.content());
       if (!alive.ok()) return alive.status();
-      owner_.hear_of(alive->version);
+      owner_.hear_of(*this, alive->version);
       return {};
     }
     case MessageType::kBye:

@@ -18,7 +18,7 @@ class UpstreamOwner {
   virtual Status take(Upstream& from, double now) = 0;
   virtual Buffer place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) = 0;
   // The other side says that there is this version.
-  virtual void hear_of(std::uint64_t version) = 0;
+  virtual void hear_of(const Upstream& from, std::uint64_t version) = 0;
   // It is over, and why.
   virtual void parted(Upstream& from, const Status& why, double now) = 0;
 
