@@ -12,7 +12,7 @@ namespace sparcl::replication {
 
 class AnchorMaker {
  public:
-  // `arrays` hold the version until the end. target: of the commit.
+  // `arrays` hold the version until the end.
   AnchorMaker(const ReplicatedState& state, std::span<std::byte* const> arrays, Commit commit, bool is_signed);
 
   // Some milliseconds of work. True when it is whole.

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace sparcl::replication {
@@ -39,7 +38,7 @@ class FanOut {
   void staged(Id id, std::uint64_t version, double now);
   // Whether it takes no more until it has applied what it has.
   void set_full(Id id, bool is_full);
-  // The publisher has `version` for it, and it is full.
+  // The publisher has had `version` for it since then, and it does not take it.
   void held_up(Id id, std::uint64_t version, double now);
 
   // Those who are behind what they take from, and those that take from them: they are to come back.
