@@ -20,6 +20,17 @@ void serve(FanOut& plan, Id id, std::uint64_t version, double now) {
   plan.staged(id, version, now);
 }
 
+// 1 takes from the publisher, 2 from 1, and so on.
+FanOut chain(Id count) {
+  FanOut plan(1);
+  for (Id id = 1; id <= count; ++id) {
+    plan.join(id, true);
+    serve(plan, id, 1, 0);
+    plan.place(id, 0, 0);
+  }
+  return plan;
+}
+
 TEST(FanOut, MakesAChainOfReplicasThatCome) {
   FanOut plan(0);
   for (Id id = 1; id <= 8; ++id) {
@@ -78,12 +89,7 @@ TEST(FanOut, OneThatWaitsForAnAnchorIsPlacedWithOneThatIsBeingSentIt) {
 }
 
 TEST(FanOut, OneWhoseParentFailedIsServedAgainAndTheParentIsALeaf) {
-  FanOut plan(1);
-  for (Id id = 1; id <= 3; ++id) {
-    plan.join(id, true);
-    serve(plan, id, 1, 0);
-    plan.place(id, 0, 0);
-  }
+  FanOut plan = chain(3);
   plan.come_back(3, FanOut::Blame::kParent, 0);
   EXPECT_EQ(plan.parent(3), FanOut::kPublisher);
   EXPECT_FALSE(plan.place(3, 0, 0.5));  // it stays for a while
@@ -92,12 +98,7 @@ TEST(FanOut, OneWhoseParentFailedIsServedAgainAndTheParentIsALeaf) {
 }
 
 TEST(FanOut, OneThatFallsBehindLosesItsChildren) {
-  FanOut plan(1);
-  for (Id id = 1; id <= 3; ++id) {
-    plan.join(id, true);
-    serve(plan, id, 1, 0);
-    plan.place(id, 0, 0);
-  }
+  FanOut plan = chain(3);
   serve(plan, 1, 2, 10);  // 2 takes it from 1, and does not say that it has it
   EXPECT_TRUE(plan.relieve(10.5).empty());
   EXPECT_EQ(plan.relieve(11.5), (std::vector<Id>{3, 2}));  // it may be the fault of 1
@@ -108,12 +109,7 @@ TEST(FanOut, OneThatFallsBehindLosesItsChildren) {
 }
 
 TEST(FanOut, WhoTakesNoMoreIsNotMoved) {
-  FanOut plan(1);
-  for (Id id = 1; id <= 2; ++id) {
-    plan.join(id, true);
-    serve(plan, id, 1, 0);
-    plan.place(id, 0, 0);
-  }
+  FanOut plan = chain(2);
   plan.set_full(2, true);
   plan.held_up(1, 5, 10);
   EXPECT_TRUE(plan.relieve(12).empty());
@@ -122,12 +118,7 @@ TEST(FanOut, WhoTakesNoMoreIsNotMoved) {
 }
 
 TEST(FanOut, OneThatIsTooFarBehindForAParentDoesNotSpoilItsName) {
-  FanOut plan(1);
-  for (Id id = 1; id <= 2; ++id) {
-    plan.join(id, true);
-    serve(plan, id, 1, 0);
-    plan.place(id, 0, 0);
-  }
+  FanOut plan = chain(2);
   plan.come_back(2, FanOut::Blame::kReplica, 0);
   EXPECT_FALSE(plan.place(2, 0, 0.5));
   EXPECT_EQ(plan.place(2, 0, 2), 1U);

@@ -44,6 +44,14 @@ class Group {
     copies_.push_back(std::make_unique<SmallModel>(7));
     replicas_.push_back(std::move(*Subscriber::create(copies_.back()->view(), publisher_->address(), options)));
   }
+  // One after the other.
+  void make_chain(int count) {
+    for (int i = 0; i < count; ++i) {
+      join();
+      expect_current();
+    }
+    ASSERT_TRUE(settles(1)) << publisher().status();
+  }
   void publish() {
     source_.step(version_ + 1);
     ASSERT_TRUE(publisher_->publish(++version_).ok());
@@ -99,11 +107,7 @@ class Group {
 
 TEST(Relay, APublisherSendsToOneOfEight) {
   Group group;
-  for (int i = 0; i < 8; ++i) {
-    group.join();
-    group.expect_current();
-  }
-  ASSERT_TRUE(group.settles(1)) << group.publisher().status();
+  group.make_chain(8);
   const std::uint64_t before = group.bytes_sent();
   std::uint64_t update_bytes = 0;
   for (int i = 0; i < 10; ++i) {
@@ -145,11 +149,7 @@ TEST(Relay, OneThatWaitsIsWokenByEveryUpdate) {
 
 TEST(Relay, AVersionWithTheSameBytesReachesAll) {
   Group group;
-  for (int i = 0; i < 4; ++i) {
-    group.join();
-    group.expect_current();
-  }
-  ASSERT_TRUE(group.settles(1)) << group.publisher().status();
+  group.make_chain(4);
   for (int i = 0; i < 3; ++i) {
     group.publish_the_same();
     group.expect_current();
@@ -176,11 +176,7 @@ TEST(Relay, WhoeverLeavesTheOthersGoOn) {
 
 TEST(Relay, OneThatDoesNotApplyIsLeftByThoseBelowIt) {
   Group group;
-  for (int i = 0; i < 4; ++i) {
-    group.join();
-    group.expect_current();
-  }
-  ASSERT_TRUE(group.settles(1)) << group.publisher().status();
+  group.make_chain(4);
   const std::uint64_t stuck = group.replica(1)->versions().held;
   for (int i = 0; i < 6; ++i) {  // two wait there, the others at the publisher
     group.publish();
@@ -344,15 +340,15 @@ TEST(Relay, OldVersionsAndGarbageFromAParentAreRefused) {
 
 TEST(Relay, AChildThatDoesNotReadHoldsNobodyUp) {
   Group group;
-  group.join();
-  group.expect_current();
-  // The port of the replica is known to the publisher alone: a second one is placed there, and a stranger may find it, too.
-  group.join();
-  group.expect_current();
-  ASSERT_TRUE(group.settles(1)) << group.publisher().status();
-  RawPeer deaf = RawPeer::connect(group.publisher().address());
-  deaf.say(MessageType::kHello, hello_of(group.source(), 0));
+  group.make_chain(2);
+  FalseParent deaf(group);
+  ASSERT_EQ(deaf.upstream().hear(), MessageType::kParent);  // it is placed behind the two
+  const Result<Parent> placed = parse_parent(deaf.upstream().link().content());
+  ASSERT_TRUE(placed.ok() && placed->address);
+  RawPeer child = RawPeer::connect(to_text(*placed->address));
+  child.say(MessageType::kHello, hello_of(group.source(), 0));  // and it hears nothing
   for (int i = 0; i < 10; ++i) {
+    group.source().step(100 + static_cast<std::uint64_t>(i), 100'000);
     group.publish();
     group.expect_current();
   }
