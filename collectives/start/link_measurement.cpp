@@ -216,7 +216,11 @@ std::string write_link_cost(const LinkCost& cost) {
 
 Result<LinkCost> read_link_cost(const std::string& path) {
   std::ifstream file(path);
-  if (!file) return Status(Code::kInvalidArgument, fmt::format("SPARCL_LINK_COST={}: {}", path, std::strerror(errno)));
+  if (!file) {
+    return Status(Code::kInvalidArgument, fmt::format("SPARCL_LINK_COST={}: expected measure, guess, or a file of such figures, "
+                                                      "which cannot be read: {}",
+                                                      path, std::strerror(errno)));
+  }
   LinkCost cost;
   std::array<bool, kFigures.size()> has{};
   std::string name, number;

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <mutex>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "src/base/log.hpp"
 
@@ -109,6 +113,29 @@ bool is_choice(std::string_view choices, std::string_view text) {
   return false;
 }
 
+// Levenshtein's distance: the fewest letters put in, left out or replaced that make one of the other.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string meant(std::string_view name) {
+  for (const SettingRow& row : kRows) {
+    const bool begun = name.size() > 2 && row.name.starts_with(name);
+    if (begun || edit_distance(name, row.name) <= 2) return fmt::format(": did you mean SPARCL_{}?", row.name);
+  }
+  return ": `sparcl info` lists them";
+}
+
 Status refuse(const SettingRow& row, const std::string& text) {
   return Status(Code::kInvalidArgument, fmt::format("SPARCL_{}={}: expected {}", row.name, text, accepted_values(row)));
 }
@@ -163,7 +190,7 @@ void warn_of_unknown_settings() {
       const std::string_view name = text.substr(7, text.find('=') - 7);
       bool known = name == "TRACE" || name.starts_with("TEST_");  // the test suite's own
       for (const SettingRow& row : kRows) known = known || row.name == name;
-      if (!known) log_warn("SPARCL_{} is set, but no setting has this name: `sparcl info` lists them", name);
+      if (!known) log_warn("SPARCL_{} is set, but no setting has this name{}", name, meant(name));
     }
   });
 }

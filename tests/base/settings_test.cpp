@@ -12,6 +12,7 @@ namespace sparcl {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 // Sets a variable of the environment for one scope. Tests of this program run on one thread.
 class Environment {
@@ -103,15 +104,19 @@ TEST(Settings, TakesEveryChoice) {
 
 // The log's level is read once a process, so this test must be the only one that looks at the log.
 TEST(Settings, WarnsOnceOfUnknownNames) {
-  const Environment unknown("SPARCL_TIMOUT_S", "5");
+  const Environment misspelt("SPARCL_TIMOUT_S", "5");
+  const Environment begun("SPARCL_KERN", "cpu");
+  const Environment unknown("SPARCL_NONSENSE", "5");
   const Environment known("SPARCL_TIMEOUT_S", "5");
   testing::internal::CaptureStderr();
   warn_of_unknown_settings();
   warn_of_unknown_settings();
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("SPARCL_TIMOUT_S"));
+  EXPECT_THAT(log, HasSubstr("SPARCL_TIMOUT_S is set, but no setting has this name: did you mean SPARCL_TIMEOUT_S?"));
   EXPECT_EQ(log.find("SPARCL_TIMOUT_S"), log.rfind("SPARCL_TIMOUT_S")) << log;
-  EXPECT_EQ(log.find("SPARCL_TIMEOUT_S"), std::string::npos) << log;
+  EXPECT_THAT(log, HasSubstr("SPARCL_KERN is set, but no setting has this name: did you mean SPARCL_KERNELS?"));
+  EXPECT_THAT(log, HasSubstr("SPARCL_NONSENSE is set, but no setting has this name: `sparcl info` lists them"));
+  EXPECT_THAT(log, Not(HasSubstr("SPARCL_TIMEOUT_S is set")));
 }
 
 TEST(SettingsDeathTest, ANameThatIsNoRowIsABug) { EXPECT_DEATH((void)setting("NO_SUCH_NAME"), ""); }
