@@ -93,6 +93,8 @@ constexpr std::array kRows{
                "chains"},
     SettingRow{"RELAY", SettingType::kChoice, "on|off", "on",
                "whether a replica passes updates on to others, at a port of its own"},
+    SettingRow{"SHARED_MEMORY", SettingType::kChoice, "on|off", "on",
+               "whether a publisher and replicas of one machine, or those of another, share the bytes of updates as memory"},
     SettingRow{"LIVENESS_S", SettingType::kSeconds, "", "5",
                "seconds without an answer after which a rank that is waited for counts as stopped or cut off"},
 };

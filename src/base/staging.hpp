@@ -29,6 +29,14 @@ class Staging {
   // `scratch`, which is grown as needed.
   const std::byte* contiguous(std::uint64_t first, std::size_t count, std::vector<std::byte>& scratch) const;
 
+  // Puts memory of another's making in place of a segment: the next one, or one that is reserved. At most kSegmentBytes; fewer
+  // where the stream ends in it.
+  void adopt(std::uint64_t first, Buffer memory) {
+    const std::size_t segment = first / kSegmentBytes;
+    if (segment == segments_.size()) segments_.emplace_back();
+    segments_[segment] = std::move(memory);
+  }
+
   // Lets go of the segments that lie wholly before `end`: they must not be asked for again.
   void release(std::uint64_t end) {
     for (; released_ < end / kSegmentBytes; ++released_) segments_[released_] = Buffer();

@@ -16,9 +16,11 @@ constexpr std::uint64_t kTellingBytes = std::uint64_t{1} << 20;  // fewer do not
 
 }  // namespace
 
-void FanOut::join(Id id, bool passes_on) {
+void FanOut::join(Id id, bool passes_on, const std::optional<NetAddress>& machine) {
   Replica replica;
   replica.passes_on = passes_on;
+  replica.machine = machine;
+  if (machine) replica.machine->port = 0;
   replicas_[id] = replica;
 }
 
@@ -41,14 +43,27 @@ void FanOut::come_back(Id id, Blame blame, double now) {
   if (blame == Blame::kParent && parent != replicas_.end()) parent->second.leaf_until = now + kLeafFor;
 }
 
-int FanOut::degree() const {
-  if (degree_ > 0) return degree_;
-  return static_cast<int>((replicas_.size() + kChainLength - 1) / kChainLength);
+// Those that have none for themselves count as if they had.
+std::size_t FanOut::machines() const {
+  std::size_t count = 0;
+  for (auto each = replicas_.begin(); each != replicas_.end(); ++each) {
+    count += std::none_of(replicas_.begin(), each, [&](const auto& other) { return are_neighbours(each->second, other.second); });
+  }
+  return count;
 }
 
-int FanOut::children(Id id) const {
-  return static_cast<int>(
-      std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& each) { return each.second.parent == id; }));
+int FanOut::degree() const {
+  if (degree_ > 0) return degree_;
+  return static_cast<int>((machines() + kChainLength - 1) / kChainLength);
+}
+
+int FanOut::uploads(Id id) const {
+  const Replica& own = replicas_.at(id);
+  return static_cast<int>(std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& each) {
+    const auto parent = replicas_.find(each.second.parent);
+    if (parent == replicas_.end() || are_neighbours(each.second, own)) return false;
+    return parent->first == id || are_neighbours(parent->second, own);
+  }));
 }
 
 FanOut::Id FanOut::parent(Id id) const {
@@ -76,18 +91,20 @@ std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now)
     if (other == id || replica.parent != kPublisher || stays_direct(replica, now) || is_slow(replica)) return false;
     return replica.passes_on != own->second.passes_on ? replica.passes_on : other < id;
   };
-  if (std::count_if(replicas_.begin(), replicas_.end(), stays_before) < degree()) return {};
+  const bool is_needed_here = std::count_if(replicas_.begin(), replicas_.end(), stays_before) < degree();
 
   std::optional<Id> best;
-  int least = 0;
+  std::pair<bool, int> least;  // not of its machine, steps up
   for (const auto& [other, replica] : replicas_) {
     const bool has_it = anchor != 0 ? replica.anchor == anchor : replica.anchor == 0 && replica.staged > 0;
-    if (!replica.passes_on || !has_it || is_slow(replica) || now < replica.leaf_until || children(other) >= most_children())
-      continue;
+    if (other == id || !replica.passes_on || !has_it || is_slow(replica) || now < replica.leaf_until) continue;
+    const bool is_far = !are_neighbours(replica, own->second);
+    if (is_far && (is_needed_here || uploads(other) >= most_uploads())) continue;
+    if (!is_far && other > id && replica.parent == kPublisher) continue;  // that one will be placed
     const std::optional<int> steps = depth(other, id);
-    if (!steps || (best && *steps >= least)) continue;
+    if (!steps || (best && std::pair(is_far, *steps) >= least)) continue;
     best = other;
-    least = *steps;
+    least = {is_far, *steps};
   }
   if (!best) return {};
   own->second.parent = *best;

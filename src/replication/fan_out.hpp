@@ -5,11 +5,15 @@
 // This is the publisher's plan alone: what it tells a replica to do (PARENT), and what that one says became of it (ORPHAN). A
 // replica whose parent dies, falls silent or is behind is served by the publisher at once, from the byte at which it stands, and is
 // placed anew when it is current. One that holds those below it up becomes a leaf.
+//
+// Replicas of one machine share memory: one of them gets updates over the network, the others from that one.
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <vector>
+
+#include "src/transport/net_address.hpp"
 
 namespace sparcl::replication {
 
@@ -21,8 +25,9 @@ class FanOut {
   // degree: replicas that each one, and the publisher, sends to; 0: chains of kChainLength at most.
   explicit FanOut(int degree) : degree_(degree) {}
 
-  // Served by the publisher. passes_on: whether others can take updates from it.
-  void join(Id id, bool passes_on);
+  // Served by the publisher. passes_on: whether others can take updates from it. machine: its address, whatever the port, if it
+  // shares memory with others there.
+  void join(Id id, bool passes_on, const std::optional<NetAddress>& machine = {});
   void leave(Id id);
   // It takes updates from the publisher again.
   enum class Blame : std::uint8_t { kNobody, kReplica, kParent };  // it was called back; it was too far behind; the parent failed
@@ -54,6 +59,7 @@ class FanOut {
   struct Replica {
     Id parent = kPublisher;
     bool passes_on = false;
+    std::optional<NetAddress> machine;
     bool is_full = false;
     std::uint64_t staged = 0;
     std::uint64_t anchor = 0;  // version of the one that it is being sent
@@ -73,8 +79,10 @@ class FanOut {
 
   bool stays_direct(const Replica& replica, double now) const { return now < replica.leaf_until || now < replica.direct_until; }
   bool is_slow(const Replica& replica) const;
-  int children(Id id) const;
-  int most_children() const { return degree_ > 0 ? degree_ : 1; }
+  int uploads(Id id) const;  // of its machine, to others
+  static bool are_neighbours(const Replica& one, const Replica& other) { return one.machine && one.machine == other.machine; }
+  std::size_t machines() const;
+  int most_uploads() const { return degree_ > 0 ? degree_ : 1; }
   // Steps up to the publisher; nothing where the way leads over `below`, or to nobody.
   std::optional<int> depth(Id id, Id below) const;
   static void make_due(Replica& replica, std::uint64_t version, double since);

@@ -72,7 +72,7 @@ Result<MessageHead> parse_head(std::span<const std::byte> bytes) {
     return Status(Code::kCorrupt, "the head of a message is damaged (CRC32C)");
   }
   const auto type = load_le<std::uint32_t>(bytes.data() + 4);
-  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kAnnounce)) {
+  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kTaken)) {
     return Status(Code::kCorrupt,
                   fmt::format("a message of type {}, which protocol version {} does not have", type, kProtocolVersion));
   }
@@ -96,6 +96,7 @@ std::vector<std::byte> serialise(const Hello& hello) {
   out.write(hello.ahead);
   out.write(hello.silence_ms);
   out.write(hello.port);
+  write_flag(out, hello.shares_memory);
   write_text(out, hello.name);
   return out.take();
 }
@@ -104,7 +105,7 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   return parse<Hello>(bytes, "a hello", [](ByteReader& in, Hello& hello) {
     return in.read(hello.protocol) && read_text(in, hello.model_id) && read_hash(in, hello.schema_hash) &&
            in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
-           in.read(hello.silence_ms) && in.read(hello.port) && read_text(in, hello.name);
+           in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) && read_text(in, hello.name);
   });
 }
 
@@ -116,13 +117,16 @@ std::vector<std::byte> serialise(const Welcome& welcome) {
   out.write(welcome.newest);
   out.write(welcome.silence_ms);
   write_text(out, welcome.name);
+  write_text(out, welcome.memory.name);
+  out.write_bytes(welcome.memory.token);
   return out.take();
 }
 
 Result<Welcome> parse_welcome(std::span<const std::byte> bytes) {
   return parse<Welcome>(bytes, "a welcome", [](ByteReader& in, Welcome& welcome) {
     return in.read(welcome.protocol) && read_text(in, welcome.model_id) && in.read(welcome.epoch) && in.read(welcome.newest) &&
-           in.read(welcome.silence_ms) && read_text(in, welcome.name);
+           in.read(welcome.silence_ms) && read_text(in, welcome.name) && read_text(in, welcome.memory.name) &&
+           read_array(in, welcome.memory.token);
   });
 }
 
@@ -183,6 +187,21 @@ std::array<std::byte, kChunkHeadBytes> serialise(const ChunkHead& chunk) {
 Result<ChunkHead> parse_chunk_head(std::span<const std::byte> bytes) {
   return parse<ChunkHead>(bytes, "the head of a chunk",
                           [](ByteReader& in, ChunkHead& chunk) { return in.read(chunk.version) && in.read(chunk.first_byte); });
+}
+
+std::array<std::byte, kPieceBytes> serialise(const Piece& piece) {
+  std::array<std::byte, kPieceBytes> bytes{};
+  store_le(bytes.data(), piece.version);
+  store_le(bytes.data() + 8, piece.first_byte);
+  store_le(bytes.data() + 16, piece.bytes);
+  return bytes;
+}
+
+Result<Piece> parse_piece(std::span<const std::byte> bytes) {
+  return parse<Piece>(bytes, "a piece", [](ByteReader& in, Piece& piece) {
+    return in.read(piece.version) && in.read(piece.first_byte) && in.read(piece.bytes) && piece.bytes > 0 &&
+           piece.bytes <= kMaxPieceBytes;
+  });
 }
 
 std::vector<std::byte> serialise(const CommitNote& note) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/checksum.hpp"
+#include "src/base/staging.hpp"
 #include "src/base/status.hpp"
 #include "src/replication/commit.hpp"
 #include "src/transport/net_address.hpp"
@@ -42,6 +43,8 @@ enum class MessageType : std::uint8_t {
   kParent = 16,    // publisher: take updates from another replica from now on, or from here again
   kOrphan = 17,    // subscriber: it takes them from the publisher again, and why
   kAnnounce = 18,  // publisher: there is this version, for one that takes it from another replica
+  kPiece = 19,     // publisher: some of its bytes, in memory that has come beside
+  kTaken = 20,     // subscriber: it has taken a piece
 };
 
 struct MessageHead {
@@ -75,7 +78,15 @@ struct Hello {
   std::uint8_t ahead = 0;          // updates between the two
   std::uint32_t silence_ms = 0;    // after which it gives the other side up; so of a welcome
   std::uint16_t port = 0;          // where others can take updates from it; 0: nowhere
+  bool shares_memory = false;      // with others of its machine
   std::string name;                // "host h1, pid 4711"
+};
+
+// Where one that comes from the same machine gets updates as memory.
+using MemoryToken = std::array<std::byte, 16>;
+struct MemoryInvitation {
+  std::string name;  // of a local socket; empty: nowhere
+  MemoryToken token{};
 };
 
 struct Welcome {
@@ -85,6 +96,7 @@ struct Welcome {
   std::uint64_t newest = 0;
   std::uint32_t silence_ms = 0;
   std::string name;
+  MemoryInvitation memory;
 };
 
 struct Refusal {
@@ -112,6 +124,14 @@ struct Request {
 struct ChunkHead {  // the bytes follow
   std::uint64_t version = 0;
   std::uint64_t first_byte = 0;
+};
+
+constexpr std::size_t kPieceBytes = 20;
+constexpr std::size_t kMaxPieceBytes = Staging::kSegmentBytes;  // of the memory
+struct Piece {                                                  // the bytes are a file in memory of this size
+  std::uint64_t version = 0;
+  std::uint64_t first_byte = 0;
+  std::uint32_t bytes = 0;
 };
 
 struct CommitNote {
@@ -166,6 +186,7 @@ std::vector<std::byte> serialise(const Refusal& refusal);
 std::vector<std::byte> serialise(const Offer& offer);
 std::vector<std::byte> serialise(const Request& request);
 std::array<std::byte, kChunkHeadBytes> serialise(const ChunkHead& chunk);
+std::array<std::byte, kPieceBytes> serialise(const Piece& piece);
 std::vector<std::byte> serialise(const CommitNote& note);
 std::vector<std::byte> serialise(const Ack& ack);
 std::vector<std::byte> serialise(const Nack& nack);
@@ -182,6 +203,7 @@ Result<Refusal> parse_refusal(std::span<const std::byte> bytes);
 Result<Offer> parse_offer(std::span<const std::byte> bytes);
 Result<Request> parse_request(std::span<const std::byte> bytes);
 Result<ChunkHead> parse_chunk_head(std::span<const std::byte> bytes);
+Result<Piece> parse_piece(std::span<const std::byte> bytes);
 Result<CommitNote> parse_commit_note(std::span<const std::byte> bytes);
 Result<Ack> parse_ack(std::span<const std::byte> bytes);
 Result<Nack> parse_nack(std::span<const std::byte> bytes);

@@ -32,7 +32,10 @@ Status PublisherOptions::take_settings() {
   if (!silence.ok()) return silence.status();
   const Result<double> degree = setting_number("FAN_OUT");
   if (!degree.ok()) return degree.status();
+  const Result<std::string> memory = setting_choice("SHARED_MEMORY");
+  if (!memory.ok()) return memory.status();
   silence_s = *silence;
+  shares_memory = *memory == "on";
   fan_out = static_cast<int>(std::min(*degree, kMostFanOut));
   return {};
 }
@@ -63,6 +66,7 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.model_reply = serialise(ModelReply{options.model_id, {state.schema.begin(), state.schema.end()}, options.description});
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
+  context_.shares_memory = options.shares_memory;
   context_.store = &store_;
   context_.fan_out = &fan_out_;
   context_.find_session = [this](std::uint64_t id) { return server_->find(id); };
@@ -327,6 +331,7 @@ std::string Publisher::status_locked() const {
                                   {"lag", newest > held ? newest - held : 0},
                                   {"staged", session->staged_version()},
                                   {"bytes_sent", session->bytes_sent()},
+                                  {"bytes_shared", session->bytes_shared()},
                                   {"refused", session->refused()},
                                   {"from", from != nullptr ? from->replica() : "publisher"},
                                   {"state", session->state()}});

@@ -26,8 +26,9 @@ struct PublisherOptions {
   std::size_t queue = 64;              // versions kept for replicas that are behind
   int fan_out = 0;                     // replicas that each one, and the publisher, sends to; 0: chains (FanOut)
   double silence_s = 5;                // after which a replica counts as stopped or cut off
+  bool shares_memory = true;           // with replicas of this machine
 
-  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_FAN_OUT
+  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_FAN_OUT, SPARCL_SHARED_MEMORY
 };
 
 class Publisher {

@@ -10,7 +10,7 @@ namespace sparcl::replication {
 class Relay {
  public:
   // keep_bytes: of updates, for those that are behind. The last one is kept whatever it has.
-  Relay(std::string model_id, const Hash128& schema_hash, double silence_s, std::uint64_t keep_bytes);
+  Relay(std::string model_id, const Hash128& schema_hash, double silence_s, bool shares_memory, std::uint64_t keep_bytes);
 
   // Takes a port of this interface, unless there is one already. Where that fails nobody can take updates from here.
   void open(const NetAddress& interface);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/replication/memory_port.hpp"
 #include "src/replication/session.hpp"
 
 namespace sparcl::replication {
@@ -16,7 +17,7 @@ class Server {
   static constexpr std::size_t kMostStrangers = 64;
 
   // context outlives the server.
-  Server(Socket listener, const SessionContext& context) : listener_(std::move(listener)), context_(context) {}
+  Server(Socket listener, const SessionContext& context);
 
   // For poll(), in this order; then step() with the same entries.
   void add_entries(std::vector<pollfd>& entries, double now) const;
@@ -37,9 +38,11 @@ class Server {
   void accept_all(double now);
   bool make_room(double now);
   void relieve(double now);
+  void let_go_of_those_over();
 
   Socket listener_;
   const SessionContext& context_;
+  MemoryPort memory_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::uint64_t last_id_ = 0;
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before

@@ -7,6 +7,7 @@
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/codec/wire.hpp"
+#include "src/transport/nearby_socket.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -15,10 +16,12 @@ namespace {
 constexpr std::size_t kLargePiece = std::size_t{256} << 10;
 constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
 constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
-constexpr std::size_t kQueuedBytes = std::size_t{2} << 20;  // of a replica that does not take them; heuristic
-constexpr int kMessagesAtOnce = 32;                         // then the others have their turn
-constexpr double kStalledSeconds = 1;                       // without any progress of an update
-constexpr int kMostRefusals = 3;                            // of updates, one after the other
+constexpr std::size_t kQueuedBytes = std::size_t{2} << 20;   // of a replica that does not take them; heuristic
+constexpr std::size_t kLeastPiece = std::size_t{256} << 10;  // fewer bytes go over the connection; heuristic
+constexpr int kMostPiecesOut = 4;                            // that a replica has not taken
+constexpr int kMessagesAtOnce = 32;                          // then the others have their turn
+constexpr double kStalledSeconds = 1;                        // without any progress of an update
+constexpr int kMostRefusals = 3;                             // of updates, one after the other
 
 FanOut::Blame blame_of(Code why) {
   if (why == Code::kSuccess) return FanOut::Blame::kNobody;
@@ -29,7 +32,8 @@ std::string quoted(const std::string& text) { return text.empty() ? "(none)" : "
 
 }  // namespace
 
-Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, double now)
+Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, MemoryPort& memory,
+                 double now)
     : context_(context),
       link_(std::move(socket)),
       from_(from),
@@ -37,7 +41,8 @@ Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id
       replica_(from ? to_text(*from) : "?"),
       born_(now),
       heard_(now),
-      spoke_(now) {}
+      spoke_(now),
+      memory_port_(memory) {}
 
 const char* Session::state() const {
   if (phase_ == Phase::kStranger) return "connecting";
@@ -183,6 +188,10 @@ Status Session::handle(double now) {
     case MessageType::kAck:
       if (!is_replica) break;
       return take_ack(now);
+    case MessageType::kTaken:
+      if (!is_replica || pieces_out_ == 0) break;
+      --pieces_out_;
+      return {};
     case MessageType::kNack:
       if (!is_replica) break;
       return take_nack();
@@ -231,21 +240,29 @@ Status Session::take_hello() {
   // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
   has_confirmed_ = context_.store->newest() && *held_ == *context_.store->newest();
   phase_ = Phase::kReplica;
-  join(*hello);
+  const bool is_near = hello->shares_memory && memory_port_.is_open() && is_neighbour();
+  join(*hello, is_near);
   const std::uint64_t newest = context_.store->newest() ? context_.store->newest()->version : 0;
-  link_.queue(MessageType::kWelcome,
-              Welcome{kProtocolVersion, context_.model_id, context_.epoch, newest, to_ms(context_.silence_s), context_.name});
+  Welcome welcome{kProtocolVersion, context_.model_id, context_.epoch, newest, to_ms(context_.silence_s), context_.name, {}};
+  if (is_near) welcome.memory = memory_port_.invite(id_);
+  link_.queue(MessageType::kWelcome, welcome);
   log_info("replication: replica {} has come with version {}, the newest is {}", replica_, tip_.version, newest);
   return {};
 }
 
-// Others reach it at the address that it comes from, whatever it says.
-void Session::join(const Hello& hello) {
+bool Session::is_neighbour() const {
+  const Result<NetAddress> own = local_address(link_.socket());
+  return from_ && own.ok() && from_->family == own->family && from_->ip == own->ip;
+}
+
+// Others reach it at the address that it comes from, whatever it says. One of this machine takes nothing from others.
+void Session::join(const Hello& hello, bool is_near) {
   if (from_ && hello.port != 0) {
     serves_at_ = from_;
     serves_at_->port = hello.port;
   }
-  if (context_.fan_out != nullptr) context_.fan_out->join(id_, serves_at_.has_value());
+  if (context_.fan_out == nullptr || is_near) return;
+  context_.fan_out->join(id_, serves_at_.has_value(), hello.shares_memory ? from_ : std::nullopt);
 }
 
 Status Session::take_request(double now) {
@@ -382,17 +399,49 @@ void Session::offer_next(double now) {
   SPARCL_FAILPOINT("publisher.offered");
 }
 
-void Session::send_on(double now) {
-  if (update_ == nullptr || !is_requested_) return;
+// As memory: a whole segment, or the end. 0: what comes next goes over the connection.
+std::size_t Session::next_piece() const {
+  if (!memory_.is_open() || next_byte_ % kMaxPieceBytes != 0) return 0;
+  const std::uint64_t count = std::min<std::uint64_t>(kMaxPieceBytes, update_->commit.stream_bytes - next_byte_);
+  return count < kLeastPiece ? 0 : static_cast<std::size_t>(count);
+}
+
+// False: memory is shared no more.
+bool Session::pass(std::size_t count, double now) {
+  const Piece piece{update_->commit.version, next_byte_, static_cast<std::uint32_t>(count)};
+  const Result<const SealedMemory*> memory = memory_port_.piece(update_, next_byte_, count, now);
+  if (!memory.ok() || send_nearby(memory_, serialise(piece), (*memory)->descriptor()).kind != Moved::Kind::kBytes) {
+    log_debug("replication: {}: memory is shared no more: {}", replica_,
+              memory.ok() ? "it is not taken" : memory.status().message());
+    memory_.close();
+    return false;
+  }
+  link_.queue(MessageType::kPiece, piece);
+  ++pieces_out_;
+  bytes_shared_ += count;
+  next_byte_ += count;
+  return true;
+}
+
+void Session::send_ready(double now) {
   const std::uint64_t ready = update_->ready_bytes();
-  const std::size_t piece = update_->commit.stream_bytes < kLargeUpdate ? kSmallPiece : kLargePiece;
+  const std::size_t chunk = update_->commit.stream_bytes < kLargeUpdate ? kSmallPiece : kLargePiece;
   while (next_byte_ < ready && link_.queued_bytes() < kQueuedBytes) {
-    const std::uint64_t left_in_piece = piece - next_byte_ % piece;
-    const auto count = static_cast<std::size_t>(std::min(left_in_piece, ready - next_byte_));
+    SPARCL_FAILPOINT("publisher.sending");
+    if (const std::size_t piece = next_piece(); piece > 0) {
+      if (next_byte_ + piece > ready || pieces_out_ >= kMostPiecesOut) return;
+      if (pass(piece, now)) continue;
+    }
+    const std::uint64_t left_in_chunk = chunk - next_byte_ % chunk;
+    const auto count = static_cast<std::size_t>(std::min(left_in_chunk, ready - next_byte_));
     link_.queue_chunk({update_->commit.version, next_byte_}, update_->bytes.slice(next_byte_, count));
     next_byte_ += count;
-    SPARCL_FAILPOINT("publisher.sending");
   }
+}
+
+void Session::send_on(double now) {
+  if (update_ == nullptr || !is_requested_) return;
+  send_ready(now);
   if (next_byte_ < update_->commit.stream_bytes) return;
   link_.queue(MessageType::kCommit, CommitNote{update_->name()});
   tip_ = update_->target();

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "src/replication/fan_out.hpp"
+#include "src/replication/memory_port.hpp"
 #include "src/replication/message_link.hpp"
 #include "src/replication/update_store.hpp"
 
@@ -33,6 +34,7 @@ struct SessionContext {
   double silence_s = 5;                // after which a peer counts as stopped or cut off
   double alive_s = 1e9;                // between two signs of life, at most
   std::size_t most_replicas = SIZE_MAX;
+  bool shares_memory = false;  // with replicas of this machine
   const UpdateStore* store = nullptr;
   FanOut* fan_out = nullptr;                   // a publisher's
   std::function<void()> request_anchor;        // one is needed that the store does not have: it will be made. Empty: it will not
@@ -42,8 +44,9 @@ struct SessionContext {
 
 class Session {
  public:
-  // from: nothing where it is not known. id: from 1, of this server's sessions.
-  Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, double now);
+  // from: nothing where it is not known. id: from 1, of this server's sessions. memory: for replicas of this machine; outlives it.
+  Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, MemoryPort& memory,
+          double now);
 
   int fd() const { return link_.fd(); }
   short events() const;
@@ -60,6 +63,8 @@ class Session {
   void drop(Status why);
   // The store has something new, or more of what is on its way.
   void publish(double now);
+  // Memory can be passed to it from now on.
+  void share_memory(Socket socket) { memory_ = std::move(socket); }
   // It is to take its updates from here again.
   void call_back();
   // Of no use after all; sessions that send it end.
@@ -72,6 +77,7 @@ class Session {
   bool has_confirmed() const { return has_confirmed_; }  // that it holds a version of this publisher's
   std::uint64_t staged_version() const { return staged_version_; }
   std::uint64_t bytes_sent() const { return link_.bytes_sent(); }
+  std::uint64_t bytes_shared() const { return bytes_shared_; }  // as memory
   std::uint64_t refused() const { return refused_; }
   const char* state() const;
 
@@ -86,12 +92,16 @@ class Session {
   Status take_ack(double now);
   Status take_nack();
   Status take_orphan(double now);
-  void join(const Hello& hello);
+  void join(const Hello& hello, bool is_near);
+  bool is_neighbour() const;
   void announce();
   bool is_placed_elsewhere(const UpdateStore::Step& next, double now);
   UpdateStore::Step next_step() const;
   void offer_next(double now);
   void send_on(double now);
+  void send_ready(double now);
+  std::size_t next_piece() const;
+  bool pass(std::size_t count, double now);
   void refuse(Status why);
   void end_without_way();
 
@@ -118,6 +128,11 @@ class Session {
   bool needs_anchor_ = false;
   std::uint64_t refused_ = 0;  // updates, by it
   int refused_in_a_row_ = 0;
+
+  MemoryPort& memory_port_;
+  Socket memory_;       // open: pieces go over it
+  int pieces_out_ = 0;  // that it has not taken
+  std::uint64_t bytes_shared_ = 0;
 
   std::optional<NetAddress> serves_at_;
   bool is_placed_ = false;        // with another replica, from which it takes updates

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace sparcl::replication {
@@ -21,6 +22,15 @@ Buffer StagedUpdate::place(std::size_t count) {
 void StagedUpdate::received(std::size_t count) {
   update_->missing_bytes -= count;
   if (update_->signature) digest_.advance(update_->bytes, received_bytes());
+}
+
+bool StagedUpdate::adopt(std::uint64_t first_byte, Buffer memory) {
+  const std::size_t count = memory.size();
+  const std::uint64_t wanted = std::min<std::uint64_t>(Staging::kSegmentBytes, update_->missing_bytes);
+  if (first_byte != received_bytes() || first_byte % Staging::kSegmentBytes != 0 || count == 0 || count != wanted) return false;
+  update_->bytes.adopt(first_byte, std::move(memory));
+  received(count);
+  return true;
 }
 
 Status StagedUpdate::check_digest() {

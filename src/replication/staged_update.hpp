@@ -26,6 +26,8 @@ class StagedUpdate {
   // Where the next bytes go: within one multiple of kMaxChunkBytes, and within the update.
   Buffer place(std::size_t count);
   void received(std::size_t count);
+  // The next bytes as memory: a whole segment of Staging's, or those up to the end. False: they are not these.
+  bool adopt(std::uint64_t first_byte, Buffer memory);
   // Once, when all bytes are there. Unauthorized: they are not those that were signed.
   Status check_digest();
 

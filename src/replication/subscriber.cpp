@@ -37,7 +37,10 @@ Status SubscriberOptions::take_settings() {
   if (!silence.ok()) return silence.status();
   const Result<std::string> relay = setting_choice("RELAY");
   if (!relay.ok()) return relay.status();
+  const Result<std::string> memory = setting_choice("SHARED_MEMORY");
+  if (!memory.ok()) return memory.status();
   silence_s = *silence;
+  shares_memory = *memory == "on";
   passes_on = *relay == "on";
   return {};
 }
@@ -68,7 +71,7 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
       options_(options),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
-      relay_(options.model_id, state.schema_hash, options.silence_s, state.map->byte_count() / kKeptPart),
+      relay_(options.model_id, state.schema_hash, options.silence_s, options.shares_memory, state.map->byte_count() / kKeptPart),
       retry_s_(kFirstRetry) {}
 
 Subscriber::~Subscriber() { (void)thread_.stop(); }
@@ -250,6 +253,7 @@ Hello Subscriber::hello() {
           static_cast<std::uint8_t>(staged_.size()),
           to_ms(options_.silence_s),
           relay_.port(),
+          options_.shares_memory && publisher_.shares_memory() && parent_.shares_memory(),
           process_name()};
 }
 
@@ -441,6 +445,20 @@ Buffer Subscriber::place_of(const Upstream& from, const ChunkHead& chunk, std::s
   const bool is_wanted = &from == &source() && is_requested_ && incoming_ != nullptr &&
                          chunk.version == incoming_->commit().version && chunk.first_byte == incoming_->received_bytes();
   return is_wanted ? incoming_->place(count) : Buffer();
+}
+
+Status Subscriber::take_memory(Upstream& from, const Piece& piece, Buffer memory, double now) {
+  const bool is_wanted = &from == &source() && is_requested_ && incoming_ != nullptr;
+  if (!is_wanted) return {};  // of an update that was refused meanwhile
+  const std::size_t count = memory.size();
+  if (piece.version != incoming_->commit().version || !incoming_->adopt(piece.first_byte, std::move(memory))) {
+    return Status(Code::kCorrupt,
+                  fmt::format("a piece of {} bytes at byte {} of version {} is out of place: awaited is byte {} of version {}",
+                              count, piece.first_byte, piece.version, incoming_->received_bytes(), incoming_->commit().version));
+  }
+  relay_.publish(now);
+  SPARCL_FAILPOINT("subscriber.receiving");
+  return {};
 }
 
 Status Subscriber::take_chunk(double now) {

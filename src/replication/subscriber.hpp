@@ -25,13 +25,14 @@
 namespace sparcl::replication {
 
 struct SubscriberOptions {
-  std::string model_id;    // the publisher's
-  std::string trust_path;  // of public keys; then only what one of them has signed is applied. "": anything that is sound
-  double silence_s = 5;    // after which the publisher counts as stopped or cut off
-  bool passes_on = true;   // to other replicas, at a port of its own
+  std::string model_id;       // the publisher's
+  std::string trust_path;     // of public keys; then only what one of them has signed is applied. "": anything that is sound
+  double silence_s = 5;       // after which the publisher counts as stopped or cut off
+  bool passes_on = true;      // to other replicas, at a port of its own
+  bool shares_memory = true;  // with the publisher and replicas of its machine
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
 
-  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY
+  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY, SPARCL_SHARED_MEMORY
 };
 
 class Subscriber final : private UpstreamOwner {
@@ -82,6 +83,7 @@ class Subscriber final : private UpstreamOwner {
   Hello hello() override;
   Status take_welcome(Upstream& from, const Welcome& welcome) override;
   Status take(Upstream& from, double now) override;
+  Status take_memory(Upstream& from, const Piece& piece, Buffer memory, double now) override;
   Buffer place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) override;
   void hear_of(const Upstream& from, std::uint64_t version) override;
   void parted(Upstream& from, const Status& why, double now) override;

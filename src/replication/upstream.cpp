@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "src/base/log.hpp"
+#include "src/transport/nearby_socket.hpp"
+#include "src/transport/sealed_memory.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -14,6 +16,7 @@ constexpr int kMessagesAtOnce = 32;  // then the clock is looked at
 void Upstream::connect(Socket socket, std::string address, double now) {
   send_at_once(socket);
   link_ = MessageLink(std::move(socket));
+  memory_.close();
   if (address != address_) name_.clear();
   address_ = std::move(address);
   was_refused_ = false;
@@ -23,6 +26,7 @@ void Upstream::connect(Socket socket, std::string address, double now) {
 
 void Upstream::close() {
   link_ = MessageLink();
+  memory_.close();
   phase_ = Phase::kApart;
 }
 
@@ -117,6 +121,9 @@ Status Upstream::handle(double now) {
       owner_.hear_of(*this, alive->version);
       return {};
     }
+    case MessageType::kPiece:
+      if (!is_ready()) break;
+      return take_piece(now);
     case MessageType::kBye:
       part(Status(Code::kRemoteError, "it has left"), now);
       return {};
@@ -133,7 +140,35 @@ Status Upstream::take_welcome() {
   alive_period_s_ = alive_period_s(silence_s_, welcome->silence_ms);
   name_ = fmt::format("{} ({})", welcome->name, address_);
   phase_ = Phase::kReady;
-  return owner_.take_welcome(*this, *welcome);
+  SPARCL_RETURN_IF_ERROR(owner_.take_welcome(*this, *welcome));
+  if (!welcome->memory.name.empty() && !memory_failed_) open_memory(welcome->memory);
+  return {};
+}
+
+// Where it cannot be reached after all everything comes over the connection.
+void Upstream::open_memory(const MemoryInvitation& invitation) {
+  Result<Socket> socket = connect_nearby(invitation.name);
+  if (!socket.ok()) return log_debug("replication: {}: no memory is shared: {}", who(), socket.status().message());
+  if (send_nearby(*socket, invitation.token, -1).kind == Moved::Kind::kBytes) memory_ = std::move(*socket);
+}
+
+// The memory was sent before this message, so that it is there.
+Status Upstream::take_piece(double now) {
+  const Result<Piece> piece = parse_piece(link_.content());
+  if (!piece.ok()) return piece.status();
+  memory_failed_ = true;  // unless all goes well
+  std::array<std::byte, kPieceBytes> note{};
+  NearbyMessage came = receive_nearby(memory_, note);
+  if (came.moved.kind != Moved::Kind::kBytes || !came.descriptor.is_open() || note != serialise(*piece)) {
+    return Status(Code::kCorrupt, "a piece of memory was said to come, and did not");
+  }
+  const Result<SealedMemory> memory = SealedMemory::adopt(std::move(came.descriptor), piece->bytes);
+  if (!memory.ok()) return memory.status();
+  Result<Buffer> mapped = memory->map();
+  if (!mapped.ok()) return mapped.status();
+  memory_failed_ = false;
+  link_.queue(MessageType::kTaken, std::span<const std::byte>());
+  return owner_.take_memory(*this, *piece, std::move(*mapped), now);
 }
 
 }  // namespace sparcl::replication

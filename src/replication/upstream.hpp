@@ -16,6 +16,8 @@ class UpstreamOwner {
   virtual Status take_welcome(Upstream& from, const Welcome& welcome) = 0;
   // Any message after that but signs of life and farewells. An error ends the connection: the other side is told.
   virtual Status take(Upstream& from, double now) = 0;
+  // The next bytes of an update that it has sent, as memory.
+  virtual Status take_memory(Upstream& from, const Piece& piece, Buffer memory, double now) = 0;
   virtual Buffer place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) = 0;
   // The other side says that there is this version.
   virtual void hear_of(const Upstream& from, std::uint64_t version) = 0;
@@ -45,6 +47,9 @@ class Upstream {
   void tick(std::uint64_t held, double now);
   void flush(double now);
 
+  // Where the other side is on this machine, updates come as memory, until this fails once.
+  bool shares_memory() const { return !memory_failed_; }
+
   MessageLink& link() { return link_; }
   double heard() const { return heard_; }            // the last time
   bool was_refused() const { return was_refused_; }  // by the other side: why it is over
@@ -60,11 +65,15 @@ class Upstream {
   void read_messages(double now);
   Status handle(double now);
   Status take_welcome();
+  void open_memory(const MemoryInvitation& invitation);
+  Status take_piece(double now);
 
   UpstreamOwner& owner_;
   const char* what_;
   double silence_s_;
   MessageLink link_;
+  Socket memory_;  // pieces come over it
+  bool memory_failed_ = false;
   Phase phase_ = Phase::kApart;
   std::string address_;
   std::string name_;

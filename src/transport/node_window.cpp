@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "src/base/bytes.hpp"
+#include "src/base/memory_file.hpp"
 #include "src/base/size_class.hpp"
 #include "src/transport/peer_card.hpp"
 
@@ -87,12 +87,6 @@ class Descriptor {
  private:
   int number_;
 };
-
-// A file larger than the process may make would end it by a signal.
-bool may_have(std::uint64_t bytes) {
-  rlimit limit{};
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes);
-}
 
 Token random_token() {
   std::random_device random;
@@ -210,7 +204,7 @@ Result<std::unique_ptr<NodeWindow>> NodeWindow::create(int ranks, std::shared_pt
     return Status(Code::kUnsupported, fmt::format("no shared window: {}: {}", what, std::strerror(errno)));
   };
   const std::uint64_t all = kFrontBytes + most_bytes;
-  if (!may_have(all)) return Status(Code::kUnsupported, "no shared window: files may not be so large (ulimit -f)");
+  if (!may_make_file_of(all)) return Status(Code::kUnsupported, "no shared window: files may not be so large (ulimit -f)");
   const int descriptor = ::memfd_create("sparcl", MFD_CLOEXEC);
   if (descriptor < 0) return failed("memfd_create");
   std::unique_ptr<NodeWindow> window(new NodeWindow(ranks, std::move(beyond)));

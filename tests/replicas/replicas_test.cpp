@@ -42,6 +42,8 @@ class Service {
   }
 
   ProcessParty& party() { return party_; }
+  // Updates go over connections alone, from one replica to the next.
+  void share_no_memory() { shares_memory_ = false; }
   // The publisher on the first virtual host, each replica on one of its own.
   void use_hosts() {
     uses_hosts_ = true;
@@ -75,6 +77,7 @@ class Service {
         command.arguments.end(),
         {SPARCL_TEST_REPLICA, "--weights", path(fmt::format("replica_{}", which)), "--elements", fmt::to_string(scale_.elements),
          "--address", address_, "--until", fmt::to_string(scale_.versions), "--serve-ms", fmt::to_string(serve_ms)});
+    if (!shares_memory_) command.environment.emplace_back("SPARCL_SHARED_MEMORY", "off");
     if (!failpoint.empty()) command.environment.emplace_back("SPARCL_TEST_FAILPOINT", failpoint);
     replica_[which] = party_.start(command);
     lives_.push_back(replica_[which]);
@@ -154,6 +157,7 @@ class Service {
   Scale scale_;
   std::uint64_t seed_;
   bool uses_hosts_ = false;
+  bool shares_memory_ = true;
   std::filesystem::path folder_;
   ProcessParty party_;
   int publisher_ = -1;
@@ -167,11 +171,17 @@ std::uint64_t first_seed() {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : 1;
 }
 
-TEST(Replicas, AreKilledStoppedAndStartedAgain) {
+// They share memory with the publisher, or are a chain.
+class ReplicasOfAMachine : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Replicas, ReplicasOfAMachine, testing::Bool(),
+                         [](const auto& each) { return each.param ? "ByMemory" : "InAChain"; });
+
+TEST_P(ReplicasOfAMachine, AreKilledStoppedAndStartedAgain) {
   const Scale scale = long_tier() ? Scale{std::uint64_t{64} << 20, 200, 300} : Scale{std::uint64_t{1} << 20, 60, 40};
   const int kills_wanted = by_tier(12, 200);
   std::mt19937_64 random(first_seed());
   Service service(by_tier(4, 8), scale, first_seed());
+  if (!GetParam()) service.share_no_memory();
   ASSERT_TRUE(service.start_publisher()) << service.describe();
   const std::size_t replicas = by_tier<std::size_t>(4, 8);
   for (std::size_t i = 0; i < replicas; ++i) service.start_replica(i, "", i == 0 ? 100 : 0);
@@ -210,13 +220,14 @@ TEST(Replicas, AreKilledStoppedAndStartedAgain) {
       << sizes.back().dump();
 }
 
-TEST(Replicas, DieAtAnyStageOfAnUpdate) {
+TEST_P(ReplicasOfAMachine, DieAtAnyStageOfAnUpdate) {
   if (!SPARCL_TEST_HAS_FAILPOINTS) GTEST_SKIP() << "skipped: built without failpoints (SPARCL_FAILPOINTS is OFF)";
   const Scale scale{std::uint64_t{1} << 20, 20, 30};
   for (int round = 0; round < by_tier(1, 20); ++round) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(round);
     std::mt19937_64 random(seed);
     Service service(4, scale, seed);
+    if (!GetParam()) service.share_no_memory();
     ASSERT_TRUE(service.start_publisher()) << service.describe();
     service.start_replica(0);
     const char* places[3] = {"subscriber.receiving", "subscriber.staged", "subscriber.applying"};
@@ -231,12 +242,13 @@ TEST(Replicas, DieAtAnyStageOfAnUpdate) {
   }
 }
 
-TEST(Replicas, GoOnWithAPublisherThatIsStartedAgain) {
+TEST_P(ReplicasOfAMachine, GoOnWithAPublisherThatIsStartedAgain) {
   const Scale scale{std::uint64_t{1} << 20, 40, 20};
   for (int round = 0; round < by_tier(1, 10); ++round) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(round);
     std::mt19937_64 random(seed);
     Service service(3, scale, seed);
+    if (!GetParam()) service.share_no_memory();
     ASSERT_TRUE(service.start_publisher()) << service.describe();
     for (std::size_t i = 0; i < 3; ++i) service.start_replica(i);
     for (int life = 0; life < 3; ++life) {
@@ -253,9 +265,10 @@ TEST(Replicas, GoOnWithAPublisherThatIsStartedAgain) {
   }
 }
 
-TEST(Replicas, AStoppedOneHoldsNobodyUp) {
+TEST_P(ReplicasOfAMachine, AStoppedOneHoldsNobodyUp) {
   const Scale scale{std::uint64_t{1} << 20, 40, 25};
   Service service(3, scale, first_seed());
+  if (!GetParam()) service.share_no_memory();
   ASSERT_TRUE(service.start_publisher()) << service.describe();
   for (std::size_t i = 0; i < 3; ++i) service.start_replica(i);
   ASSERT_TRUE(service.wait([&] { return service.newest_of(service.replica(0), "holds") > 0; })) << service.describe();

@@ -182,5 +182,72 @@ TEST(FanOut, StaysATreeWhateverHappens) {
   }
 }
 
+// --- replicas that share a machine ---
+
+NetAddress machine(int number) {
+  NetAddress address = loopback_address(static_cast<std::uint16_t>(1000 + number));  // ports differ
+  address.ip[3] = static_cast<std::byte>(number);
+  return address;
+}
+
+TEST(FanOut, OneOfEachMachineTakesFromAnother) {
+  for (const int degree : {0, 1, 2}) {
+    FanOut plan(degree);
+    constexpr Id kCount = 24;
+    std::map<Id, int> machine_of;
+    for (Id id = 1; id <= kCount; ++id) {
+      machine_of[id] = static_cast<int>(id % 4);
+      plan.join(id, true, machine(machine_of[id]));
+      serve(plan, id, 1, 0);
+      plan.place(id, 0, 0);
+    }
+    std::map<int, int> downloads, uploads;
+    int from_publisher = 0;
+    for (Id id = 1; id <= kCount; ++id) {
+      const Id parent = plan.parent(id);
+      if (parent == FanOut::kPublisher) {
+        ++from_publisher;
+        ++downloads[machine_of[id]];
+      } else if (machine_of[parent] != machine_of[id]) {
+        ++downloads[machine_of[id]];
+        ++uploads[machine_of[parent]];
+      }
+    }
+    for (int each = 0; each < 4; ++each) {
+      EXPECT_EQ(downloads[each], 1) << degree;
+      EXPECT_LE(uploads[each], degree == 0 ? 1 : degree);
+    }
+    EXPECT_EQ(from_publisher, degree == 2 ? 2 : 1);
+  }
+}
+
+TEST(FanOut, WhoSharesNoMemoryHasNoNeighbours) {
+  FanOut plan(0);
+  for (Id id = 1; id <= 4; ++id) {
+    plan.join(id, true);
+    serve(plan, id, 1, 0);
+    plan.place(id, 0, 0);
+  }
+  EXPECT_EQ(plan.parent(4), 3U);
+}
+
+// A machine whose first replica dies has another one that takes updates over the network, and the rest from that one.
+TEST(FanOut, AMachineWhoseFirstReplicaDiesHasAnother) {
+  FanOut plan(0);
+  for (Id id = 1; id <= 6; ++id) {
+    plan.join(id, true, machine(id <= 3 ? 1 : 2));
+    serve(plan, id, 1, 0);
+    plan.place(id, 0, 0);
+  }
+  ASSERT_EQ(plan.parent(4), 1U);
+  plan.leave(4);
+  for (const Id id : {5U, 6U}) plan.come_back(id, FanOut::Blame::kParent, 1);
+  for (const Id id : {5U, 6U}) serve(plan, id, 2, 2);
+  for (const Id id : {1U, 2U, 3U}) plan.staged(id, 2, 2);
+  for (const Id id : {5U, 6U}) plan.place(id, 0, 10);
+  EXPECT_EQ(plan.parent(5), 1U);
+  EXPECT_EQ(plan.parent(6), 5U);
+}
+
 }  // namespace
 }  // namespace sparcl::replication

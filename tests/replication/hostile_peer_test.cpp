@@ -52,7 +52,7 @@ int open_descriptors() {
 
 Hello hello_of(const SmallModel& model) {
   const HeldVersion held{0, model.hash()};
-  return {kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, "a test"};
+  return {kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, false, "a test"};
 }
 
 // --- to a publisher ---
@@ -181,7 +181,7 @@ Told play_publisher(const SubscriberOptions& options, Play&& play) {
   Hello hello;
   RawPeer peer = publisher.accept(&hello);
   EXPECT_EQ(hello.held.hash, before);
-  peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue"});
+  peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", {}});
   play(peer, hello);
   const Result<Subscriber::Swap> swap = replica->next(0.5);
   return {swap.status(), before, copy.hash()};
@@ -295,7 +295,8 @@ struct Recorded {
 };
 Recorded record_update(Publisher& publisher, const HeldVersion& held, const Hash128& schema_hash) {
   RawPeer peer = RawPeer::connect(publisher.address());
-  peer.say(MessageType::kHello, Hello{kProtocolVersion, "m", schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, "a thief"});
+  peer.say(MessageType::kHello,
+           Hello{kProtocolVersion, "m", schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, false, "a thief"});
   EXPECT_EQ(peer.hear(), MessageType::kWelcome);
   EXPECT_EQ(peer.hear(), MessageType::kOffer);
   Recorded got{*parse_offer(peer.link().content()), {}};
@@ -417,7 +418,7 @@ TEST_F(SignedReplication, AnOldCommitIsRefusedThoughItIsSigned) {
     ASSERT_TRUE(publisher->publish(2).ok());
     const Recorded fresh = record_update(*publisher, nothing, source.view().schema_hash);
     RawPeer peer = rogue.accept();
-    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 2, 5000, "relay"});
+    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 2, 5000, "relay", {}});
     replay(peer, fresh);
     const Result<Subscriber::Swap> swap = replica->next(20);
     ASSERT_TRUE(swap.ok()) << swap.status().message();
@@ -426,7 +427,7 @@ TEST_F(SignedReplication, AnOldCommitIsRefusedThoughItIsSigned) {
     replay(peer, old);  // of the epoch before
     EXPECT_TRUE(peer.is_dropped());
     RawPeer again = rogue.accept();
-    again.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 2, 5000, "relay"});
+    again.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 2, 5000, "relay", {}});
     replay(again, fresh);  // what it holds already
     EXPECT_TRUE(again.is_dropped());
     EXPECT_EQ(replica->next(0.2).status().code(), Code::kUnauthorized);
@@ -449,7 +450,7 @@ TEST(BrokenConnection, TheRestOfAnUpdateIsAskedFor) {
   std::uint64_t there = 0;
   for (int connection = 0; connection < 3; ++connection) {
     RawPeer peer = relay.accept();
-    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "relay"});
+    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "relay", {}});
     peer.say(MessageType::kOffer, update.offer);
     ASSERT_EQ(peer.hear(), MessageType::kRequest);
     const Result<Request> request = parse_request(peer.link().content());

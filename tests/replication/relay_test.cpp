@@ -40,6 +40,7 @@ class Group {
     SubscriberOptions options;
     options.model_id = kModelId;
     options.passes_on = passes_on;
+    options.shares_memory = false;  // or all would take updates from the publisher
     options.silence_s = silence_s_;
     copies_.push_back(std::make_unique<SmallModel>(7));
     replicas_.push_back(std::move(*Subscriber::create(copies_.back()->view(), publisher_->address(), options)));
@@ -203,7 +204,7 @@ TEST(Relay, OneThatPassesNothingOnIsTheLast) {
 
 Hello hello_of(const SmallModel& model, std::uint16_t port) {
   const HeldVersion held{0, model.hash()};
-  return {kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, port, "a test"};
+  return {kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, port, false, "a test"};
 }
 
 // A replica that says that it passes updates on, at a RawPublisher, and takes what it is sent.
@@ -224,7 +225,9 @@ class FalseParent {
   RawPeer& upstream() { return peer_; }
   RawPeer accept_child() { return port_.accept(); }
   const Offer& label() const { return label_; }
-  Welcome welcome() const { return {kProtocolVersion, "m", label_.commit.epoch, label_.commit.version, 5000, "a false parent"}; }
+  Welcome welcome() const {
+    return {kProtocolVersion, "m", label_.commit.epoch, label_.commit.version, 5000, "a false parent", {}};
+  }
 
  private:
   Group& group_;

@@ -1,0 +1,33 @@
+#pragma once
+// Memory that processes of one machine share to read: sealed, neither its maker nor anybody else can change it or cut it short any
+// more (memfd_create(2), fcntl(2): F_ADD_SEALS). So what was checked stays as it was, whoever made it.
+
+#include <cstddef>
+#include <span>
+
+#include "src/base/buffer.hpp"
+#include "src/base/status.hpp"
+#include "src/transport/socket.hpp"
+
+namespace sparcl {
+
+class SealedMemory {
+ public:
+  // A copy. SystemError: there is no memory, or no descriptor.
+  static Result<SealedMemory> copy_of(std::span<const std::byte> bytes);
+  // What another process has made. Corrupt: it could still be changed or cut short, or has another size.
+  static Result<SealedMemory> adopt(Socket descriptor, std::size_t bytes);
+
+  int descriptor() const { return descriptor_.fd(); }
+  std::size_t size() const { return bytes_; }
+  // To be read only: a write ends the process. The bytes stay as long as the buffer, whatever becomes of this.
+  Result<Buffer> map() const;
+
+ private:
+  SealedMemory(Socket descriptor, std::size_t bytes) : descriptor_(std::move(descriptor)), bytes_(bytes) {}
+
+  Socket descriptor_;  // of a file
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace sparcl
