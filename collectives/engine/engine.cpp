@@ -46,6 +46,8 @@ void Engine::start(Task& task) {
 }
 
 bool Engine::step() {
+  if (is_asked_to_end_.load(std::memory_order_relaxed) && health_.ok())
+    fail(Status(Code::kRemoteError, "sparclCommAbort was called"), transport_.rank());
   const bool moved = pump();
   if (ready_.empty() && !moved) check_deadlines();
   if (ready_.empty()) return moved;
@@ -189,6 +191,8 @@ void Engine::fail_by(const Operation& operation) {
 void Engine::poison(Status error, int culprit) {
   culprit_ = culprit;
   health_ = Status(error.code(), error.message(), Scope::kComm);
+  told_culprit_.store(culprit, std::memory_order_relaxed);
+  told_health_.store(health_.code(), std::memory_order_release);
   log_error("rank {}: {}{}", transport_.rank(), health_.message(), trail_ != nullptr ? flight::where_to_look(*trail_) : "");
   if (trail_ != nullptr) {
     note_waits(transport_.now(), 0);

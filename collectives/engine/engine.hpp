@@ -1,6 +1,7 @@
 #pragma once
 // The progress engine of one comm: it owns the ready queue, the waits with their deadlines, and the comm's health.
 
+#include <atomic>
 #include <coroutine>
 #include <cstdint>
 #include <deque>
@@ -68,6 +69,11 @@ class Engine {
   const Status& health() const { return health_; }
   int culprit() const { return culprit_; }  // of health()
 
+  // From any thread, while another one is in the engine. The next turn there ends the communicator.
+  void ask_to_end() { is_asked_to_end_.store(true, std::memory_order_relaxed); }
+  Code told_health() const { return told_health_.load(std::memory_order_acquire); }
+  int told_culprit() const { return told_health() == Code::kSuccess ? -1 : told_culprit_.load(std::memory_order_relaxed); }
+
   void make_ready(std::coroutine_handle<> handle) { ready_.push_back(handle); }
 
  private:
@@ -88,6 +94,9 @@ class Engine {
   double timeout_s_;
   Status health_;
   int culprit_ = -1;
+  std::atomic<bool> is_asked_to_end_{false};
+  std::atomic<Code> told_health_{Code::kSuccess};
+  std::atomic<int> told_culprit_{-1};
   std::deque<std::coroutine_handle<>> ready_;
   std::vector<OperationRef> completed_;
   Wait* first_wait_ = nullptr;  // in the order of their deadlines: all last equally long

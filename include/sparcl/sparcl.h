@@ -12,7 +12,8 @@
  *    communicator usable. So do sparclOutOfMemory and sparclInternalError where an update was being coded or checked.
  *    sparclTimeout, sparclRemoteError and sparclSystemError poison it: each later call returns that error; abort and destroy work.
  *    (A call without a communicator, or without a place for its request, takes no part: its error is this rank's alone.)
- *  - A communicator is used by one thread at a time. Requests move on inside sparcl calls only. Threads of
+ *  - A communicator is used by one thread at a time; what comes meanwhile from another one is refused with sparclInvalidUsage, but for
+ *    sparclCommAbort, sparclCommGetAsyncError and sparclCommGetFailedRank. Requests move on inside sparcl calls only. Threads of
  *    the library's own: workers (SPARCL_THREADS), the heartbeat (SPARCL_HEARTBEAT), and what serves a unique id.
  *  - stream must be NULL for host buffers; device buffers are refused with sparclUnsupported until the CUDA kernels land.
  *  - Destroy functions accept NULL.
@@ -148,17 +149,20 @@ SPARCL_API sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks);
 SPARCL_API sparclResult_t sparclCommCount(sparclComm_t comm, int* count);
 SPARCL_API sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank);
 
-/* sparclSuccess in *error while the communicator is usable, else the error that poisoned it. */
+/* sparclSuccess in *error while the communicator is usable, else the error that poisoned it. From any thread, also while another
+ * one is in a call: so a watchdog asks. */
 SPARCL_API sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error);
 
 /* The rank of this communicator whose end or silence is the error above, as told on every rank: it died, did not answer in time, left,
  * or called sparclCommAbort (on that rank, too; a late rank that the others gave up is told its own number, where their word still
  * reaches it). -1 while the communicator is usable, and where no rank is to blame. Where several fail it is the first that this rank
- * learned of; sparclCommShrink leaves out all that are dead. */
+ * learned of; sparclCommShrink leaves out all that are dead. After a sparclTimeout ranks may differ: who waits for one that waits itself
+ * names that one. From any thread. */
 SPARCL_API sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank);
 
 /* Ends all pending calls on this rank with sparclRemoteError and tells the peers, without needing them. Later calls return that
- * error. */
+ * error. From any thread: where another one is in a call that call is ended by it, some 50 ms later at most if it waits, and this one
+ * does not wait for it. */
 SPARCL_API sparclResult_t sparclCommAbort(sparclComm_t comm);
 
 /* After a failure: a new communicator of the ranks that live, in their old order, with the old one's config. Collective over these:
@@ -168,13 +172,16 @@ SPARCL_API sparclResult_t sparclCommAbort(sparclComm_t comm);
  * What the ranks hold may differ after a failed call (sparclCommLastReport's `applied`): the first sparclBroadcastUpdate on the new
  * communicator sends all.
  * Errors: Unsupported, where the transport does not survive a death (mpi, loopback) or its heartbeats are off; InvalidUsage with
- * requests in flight on a communicator that is sound; Timeout, naming who did not call; RemoteError, where the others have given
+ * requests in flight on a communicator that is sound; Timeout, naming who lives and did not call (end its process before this, or
+ * meanwhile: it is called once); RemoteError, where the others have given
  * this rank up, or may have: of ranks that do not answer nobody knows whether they go on, so only the larger part does, and of two alike
  * that of the lowest rank. */
 SPARCL_API sparclResult_t sparclCommShrink(sparclComm_t comm, sparclComm_t* survivors);
 
 /* Not collective. Requests still pending are ended as by sparclCommAbort, and their handles must not be used afterwards.
- * In a child of fork() it does nothing: the communicator stays its parent's, and must not be used in the child. */
+ * sparclInvalidUsage while another thread is in a call: sparclCommAbort ends that one. Over ucx it takes up to a second while others
+ * still use theirs, so that what they were sent arrives.
+ * In a child of fork() it does nothing: the communicator stays its parent's, and the child's calls on it are sparclInvalidUsage. */
 SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
 
 /* What the last collective on this communicator did. bytes_*: of this rank, on the wire. */

@@ -20,10 +20,14 @@
 using sparcl::Code;
 using sparcl::Result;
 using sparcl::Status;
+using sparcl::api::Entry;
 using sparcl::api::guarded;
+using sparcl::api::guarded_for_any;
 using sparcl::api::report_error;
 
 namespace {
+
+constexpr int kMostThreadRanks = 1 << 16;
 
 std::uint64_t next_comm_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -225,7 +229,8 @@ namespace {
 Status share_and_measure(sparclComm& comm) {
   const Result<std::string> window = setting_choice("NODE_WINDOW");
   if (!window.ok()) return window.status();
-  const Channel channel{comm.next_call++, 0};
+  const Channel channel{comm.next_call, 0};
+  comm.next_call = api::next_call_number(comm.next_call);
   collectives::Task meeting = collectives::share_windows(comm.context, channel, *window == "on");
   comm.engine.run(meeting);
   SPARCL_RETURN_IF_ERROR(meeting.result());
@@ -244,7 +249,8 @@ Status share_and_measure(sparclComm& comm) {
   collectives::Task measurement = collectives::find_link_cost(comm.context, channel, source, comm.context.measured_link);
   comm.engine.run(measurement);
   SPARCL_RETURN_IF_ERROR(measurement.result());
-  if (comm.context.measured_link) log_info("links cost\n{}", collectives::write_link_cost(*comm.context.measured_link));
+  if (comm.context.measured_link && comm.transport->rank() == 0)
+    log_info("links cost\n{}", collectives::write_link_cost(*comm.context.measured_link));
   comm.transport->close(channel);
   return Status();
 }
@@ -316,9 +322,11 @@ sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transpo
 
 sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
   return guarded([&]() -> Status {
+    if (nranks < 1 || nranks > kMostThreadRanks) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("sparclCommInitLocal: nranks is {}, must be 1 to {}", nranks, kMostThreadRanks));
+    }
     if (comms == nullptr) return Status(Code::kInvalidArgument, "sparclCommInitLocal: comms is NULL");
-    if (nranks < 1)
-      return Status(Code::kInvalidArgument, fmt::format("sparclCommInitLocal: nranks is {}, must be at least 1", nranks));
     const Result<sparcl::api::TransportChoice> choice = sparcl::api::choose_transport(sparcl::api::StartedBy::kThreads, nullptr);
     if (!choice.ok()) return choice.status();
     std::vector<std::unique_ptr<sparclComm>> made;
@@ -334,7 +342,7 @@ sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
 }
 
 sparclResult_t sparclCommCount(sparclComm_t comm, int* count) {
-  return guarded(comm, [&]() -> Status {
+  return guarded_for_any(comm, [&](const Entry&) -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommCount: comm is NULL");
     if (count == nullptr) return Status(Code::kInvalidArgument, "sparclCommCount: count is NULL");
     *count = comm->transport->size();
@@ -343,7 +351,7 @@ sparclResult_t sparclCommCount(sparclComm_t comm, int* count) {
 }
 
 sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank) {
-  return guarded(comm, [&]() -> Status {
+  return guarded_for_any(comm, [&](const Entry&) -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommUserRank: comm is NULL");
     if (rank == nullptr) return Status(Code::kInvalidArgument, "sparclCommUserRank: rank is NULL");
     *rank = comm->transport->rank();
@@ -352,9 +360,14 @@ sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank) {
 }
 
 sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error) {
-  return guarded(comm, [&]() -> Status {
+  return guarded_for_any(comm, [&](const Entry& entry) -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetAsyncError: comm is NULL");
     if (error == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetAsyncError: error is NULL");
+    if (entry.is_taken()) {
+      *error = static_cast<sparclResult_t>(comm->engine.told_health());
+      return Status();
+    }
+    SPARCL_RETURN_IF_ERROR(entry.refusal());
     comm->engine.step();
     *error = report_error(comm, comm->engine.health());
     return Status();
@@ -362,9 +375,14 @@ sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error)
 }
 
 sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank) {
-  return guarded(comm, [&]() -> Status {
+  return guarded_for_any(comm, [&](const Entry& entry) -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetFailedRank: comm is NULL");
     if (rank == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetFailedRank: rank is NULL");
+    if (entry.is_taken()) {
+      *rank = comm->engine.told_culprit();
+      return Status();
+    }
+    SPARCL_RETURN_IF_ERROR(entry.refusal());
     comm->engine.step();
     *rank = comm->engine.culprit();
     return Status();
@@ -372,8 +390,13 @@ sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank) {
 }
 
 sparclResult_t sparclCommAbort(sparclComm_t comm) {
-  return guarded(comm, [&]() -> Status {
+  return guarded_for_any(comm, [&](const Entry& entry) -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommAbort: comm is NULL");
+    if (entry.is_taken()) {
+      comm->engine.ask_to_end();
+      return Status();
+    }
+    SPARCL_RETURN_IF_ERROR(entry.refusal());
     comm->trail.event("CommAbort", Code::kSuccess);
     comm->abort_pending("sparclCommAbort was called");
     return Status();
@@ -383,7 +406,11 @@ sparclResult_t sparclCommAbort(sparclComm_t comm) {
 sparclResult_t sparclCommDestroy(sparclComm_t comm) {
   return guarded([&]() -> Status {
     // In a child of fork() its connections, and what lies in shared memory, are the parent's: they are left alone.
-    if (comm != nullptr && comm->pid == ::getpid()) delete comm;
+    if (comm == nullptr || comm->pid != ::getpid()) return Status();
+    Entry entry(comm);
+    SPARCL_RETURN_IF_ERROR(entry.refusal().with_prefix("sparclCommDestroy: "));
+    entry.forget();
+    delete comm;
     return Status();
   });
 }

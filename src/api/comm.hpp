@@ -1,6 +1,7 @@
 #pragma once
 // The communicator behind the handle: a transport, its engine, and what the last call left.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,7 +22,8 @@ struct sparclComm {
   sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s, sparcl::flight::CommTrail began);
   ~sparclComm();
 
-  int pid;           // whose it is: a child of fork() has a copy
+  int pid;                                   // whose it is: a child of fork() has a copy
+  std::atomic<const void*> inside{nullptr};  // the thread that is in a call (Entry)
   std::uint64_t id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
   std::unique_ptr<sparcl::Transport> transport;
   std::unique_ptr<sparcl::WorkerPool> workers;  // where there is more than one thread
@@ -50,6 +52,10 @@ struct sparclComm {
 };
 
 namespace sparcl::api {
+
+// Calls are numbered anew after so many. The numbers above are those of what is no call (sparclCommShrink, the flight record).
+constexpr std::uint32_t kCallNumbers = UINT32_MAX - (1U << 16);
+constexpr std::uint32_t next_call_number(std::uint32_t call) { return (call + 1) % kCallNumbers; }
 
 Status check_config(const sparclConfig_t* config);
 // config may be nullptr; what it leaves at zero comes from the environment. `began`: the trail of its ranks' meeting, if it has

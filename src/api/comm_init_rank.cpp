@@ -20,19 +20,28 @@ namespace {
 
 static_assert(sizeof(sparclUniqueId) == sparcl::kUniqueIdBytes);
 
-Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& bytes, int rank, const sparclConfig_t* config) {
-  std::array<std::byte, sparcl::kUniqueIdBytes> copy;
-  std::memcpy(copy.data(), bytes.internal, copy.size());
-  const Result<sparcl::UniqueId> id = sparcl::decode_unique_id(copy);
-  if (!id.ok()) return id.status();
+constexpr double kDeclineSeconds = 2;
+
+Status check_arguments(int nranks, int rank, const sparclConfig_t* config) {
   if (nranks < 1) return Status(Code::kInvalidArgument, fmt::format("nranks is {}, must be at least 1", nranks));
   if (rank < 0 || rank >= nranks) {
     return Status(Code::kInvalidArgument, fmt::format("rank {} of {}: ranks are 0 to nranks - 1", rank, nranks));
   }
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_config(config));
+  return sparcl::api::choose_transport(sparcl::api::StartedBy::kUniqueId, config).status();
+}
+
+Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& bytes, int rank, const sparclConfig_t* config) {
+  std::array<std::byte, sparcl::kUniqueIdBytes> copy;
+  std::memcpy(copy.data(), bytes.internal, copy.size());
+  const Result<sparcl::UniqueId> id = sparcl::decode_unique_id(copy);
+  if (!id.ok()) return id.status();
+  if (Status bad = check_arguments(nranks, rank, config); !bad.ok()) {
+    sparcl::decline(*id, rank, bad, kDeclineSeconds);
+    return bad;
+  }
   const Result<double> timeout = sparcl::api::timeout_of(config);
   if (!timeout.ok()) return timeout.status();
-  SPARCL_RETURN_IF_ERROR(sparcl::api::choose_transport(sparcl::api::StartedBy::kUniqueId, config).status());
   CommTrail trail = CommTrail::meeting({0, rank, nranks, "ucx"}, fmt::format("ranks meet at {}", to_text(id->addresses.front())));
   const sparcl::OutOfBandGather gather = [&](std::span<const std::byte> own) {
     SPARCL_FAILPOINT("init.before_meeting");

@@ -27,7 +27,7 @@ using sparcl::api::guarded;
 
 namespace {
 
-// No call gets these numbers.
+// No call gets these numbers (kCallNumbers).
 constexpr std::uint32_t kAgreementCall = UINT32_MAX;
 constexpr std::uint32_t kFirstGatherCall = UINT32_MAX - 1;  // and down, one an attempt
 

@@ -55,7 +55,7 @@ std::string wrong_size(const std::string& name, std::size_t found, std::size_t e
 extern "C" {
 
 sparclResult_t sparclInternalReportError(sparclResult_t result, const char* text) {
-  return sparcl::api::report_error(nullptr, sparcl::Status(static_cast<sparcl::Code>(result), text));
+  return sparcl::api::guarded([&] { return sparcl::Status(static_cast<sparcl::Code>(result), text); });
 }
 
 sparclResult_t sparclGetVersion(int* version) {

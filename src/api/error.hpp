@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sparcl/sparcl.h"
+#include "src/api/entry.hpp"
 #include "src/base/status.hpp"
 
 namespace sparcl::api {
@@ -19,10 +20,13 @@ sparclResult_t report_error(sparclComm_t comm, const Status& status);
 // The same for an exception that said no more. Its text is short where there is no memory for a longer one.
 sparclResult_t report_out_of_memory(sparclComm_t comm) noexcept;
 
-// Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface. comm: as above.
+// Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface. comm: as above; where it cannot
+// be entered (Entry) nothing is run.
 template <class Function>
 sparclResult_t guarded(sparclComm_t comm, Function&& function) noexcept {
+  const Entry entry(comm);
   try {
+    if (!entry.is_open()) return report_error(nullptr, entry.refusal());
     if constexpr (std::is_same_v<decltype(function()), Status>) {
       return report_error(comm, function());
     } else {
@@ -33,6 +37,13 @@ sparclResult_t guarded(sparclComm_t comm, Function&& function) noexcept {
   } catch (const std::exception& error) {
     return report_error(comm, Status(Code::kInternalError, error.what()));
   }
+}
+
+// The same for a function of an Entry that any thread may call: while another one is in comm its text is this thread's alone.
+template <class Function>
+sparclResult_t guarded_for_any(sparclComm_t comm, Function&& function) noexcept {
+  const Entry entry(comm);
+  return guarded(nullptr, [&]() -> sparclResult_t { return report_error(entry.is_open() ? comm : nullptr, function(entry)); });
 }
 
 template <class Function>

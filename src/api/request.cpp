@@ -49,7 +49,8 @@ sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclReque
   auto made = std::make_unique<sparclRequest>();
   made->comm = comm;
   made->call = std::move(call);
-  made->number = comm->next_call++;
+  made->number = comm->next_call;
+  comm->next_call = next_call_number(comm->next_call);
   made->task = made->call->run(comm->context, made->number, made->report);
   const flight::CallNote note = made->call->note();
   SPARCL_FAILPOINT("call.made");

@@ -51,13 +51,13 @@ struct sparclState {
   // bytes, as sparclStateHash does, and where it does not fit an update's base it is left out.
   std::optional<sparcl::Hash128> tracked_hash;
   bool in_flight = false;
-  bool is_attached = false;  // it has a publisher or a subscriber
+  bool is_attached = false;          // it has a publisher or a subscriber
   sparcl::model::Snapshot snapshot;  // root only
   std::uint64_t confirmed_comm = 0;  // whose ranks hold the snapshot; 0: nobody's
 
   void freeze();
-  // What the caller has marked, and nothing of tensors that do not train: one a tensor, nullptr where all is to be compared; empty if
-  // that is so of all. Valid until the state changes.
+  // What the caller has marked, and nothing of tensors that do not train: one a tensor, nullptr where all is to be compared; empty
+  // if that is so of all. Valid until the state changes.
   std::vector<const sparcl::codec::ChangedHint*> hints() const;
   sparcl::api::TensorRole& role(std::size_t tensor);
   sparcl::Result<std::size_t> find(const char* name) const;

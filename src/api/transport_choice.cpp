@@ -72,7 +72,7 @@ Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* con
   const Result<std::string> name = wanted(config);
   if (!name.ok()) return name.status();
   Result<TransportChoice> choice = choose(by, *name);
-  if (choice.ok()) log_debug("SPARCL_TRANSPORT={}: {}, as {}", *name, name_of(choice->kind), choice->why);
+  if (choice.ok()) log_info("SPARCL_TRANSPORT={}: {}, as {}", *name, name_of(choice->kind), choice->why);
   return choice;
 }
 

@@ -1,10 +1,10 @@
 #include "src/base/log.hpp"
 
-#include <cstdlib>
-#include <string>
-
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <string>
 
 namespace sparcl {
 namespace {
@@ -18,14 +18,15 @@ spdlog::level::level_enum level_from_environment() {
   return level == spdlog::level::off && name != "off" ? spdlog::level::info : level;
 }
 
+// Never destroyed: other threads may be at it when the process ends.
 spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>("sparcl", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  static spdlog::logger& instance = [&]() -> spdlog::logger& {
+    auto* const made = new spdlog::logger("sparcl", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_level(level_from_environment());
     made->set_pattern("sparcl %H:%M:%S.%e %P %l: %v");
-    return made;
+    return *made;
   }();
-  return *instance;
+  return instance;
 }
 
 }  // namespace

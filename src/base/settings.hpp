@@ -9,7 +9,7 @@
 
 namespace sparcl {
 
-enum class SettingType { kChoice, kSeconds, kCount, kBytes, kText };
+enum class SettingType { kChoice, kSeconds, kCount, kText };
 
 struct SettingRow {
   std::string_view name;  // "TIMEOUT_S"; the environment variable is SPARCL_TIMEOUT_S
@@ -23,7 +23,7 @@ std::span<const SettingRow> setting_rows();
 
 struct SettingValue {
   std::string text;
-  std::string source;  // "default", "environment" or "config"
+  std::string source;  // "default" or "environment"
 };
 
 // The value in force where no config struct says otherwise. `name` must be a row of the table.

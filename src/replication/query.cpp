@@ -25,8 +25,10 @@ Result<MessageLink> connect_to(const HostPort& where, double deadline) {
   const Result<std::vector<NetAddress>> found = resolve(where);
   if (!found.ok()) return found.status();
   Status status;
+  std::size_t left = found->size();  // one that does not answer must leave time for the others
   for (const NetAddress& each : *found) {
-    Result<MessageLink> link = connect_to(each, deadline);
+    const double now = monotonic_seconds();
+    Result<MessageLink> link = connect_to(each, now + (deadline - now) / static_cast<double>(left--));
     if (link.ok()) return link;
     status = link.status();
   }

@@ -205,10 +205,10 @@ Result<std::unique_ptr<NodeWindow>> NodeWindow::create(int ranks, std::shared_pt
   };
   const std::uint64_t all = kFrontBytes + most_bytes;
   if (!may_make_file_of(all)) return Status(Code::kUnsupported, "no shared window: files may not be so large (ulimit -f)");
-  const int descriptor = ::memfd_create("sparcl", MFD_CLOEXEC);
-  if (descriptor < 0) return failed("memfd_create");
   std::unique_ptr<NodeWindow> window(new NodeWindow(ranks, std::move(beyond)));
-  window->pieces_ = std::make_shared<Pieces>(descriptor);
+  window->pieces_ = std::make_shared<Pieces>(::memfd_create("sparcl", MFD_CLOEXEC));
+  const int descriptor = window->pieces_->door.number();
+  if (descriptor < 0) return failed("memfd_create");
   Memory& memory = window->pieces_->memory;
   if (::ftruncate(descriptor, static_cast<off_t>(all)) != 0) return failed("ftruncate");
   if (!memory.map(descriptor, most_bytes, PROT_READ | PROT_WRITE)) return failed("mmap");

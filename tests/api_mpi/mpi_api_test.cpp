@@ -214,6 +214,32 @@ TEST(MpiApi, BadArgumentsOfInitAreRefused) {
   EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
 }
 
+TEST(MpiApi, RanksWithAndWithoutHeartbeatsAreAMismatch) {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks == 1) GTEST_SKIP() << "takes two ranks";
+  sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
+  config.heartbeat = world_rank() == 0 ? 2 : 1;  // off, on
+  sparclComm_t comm = nullptr;
+  EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, &config), sparclMismatch);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("SPARCL_HEARTBEAT"), std::string::npos) << sparclGetLastError(nullptr);
+}
+
+TEST(MpiApi, ACommunicatorOfTwoGroupsIsRefused) {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks == 1) GTEST_SKIP() << "takes two ranks";
+  MPI_Comm group = MPI_COMM_NULL, both = MPI_COMM_NULL;
+  const bool is_first = world_rank() == 0;
+  ASSERT_EQ(MPI_Comm_split(MPI_COMM_WORLD, is_first ? 0 : 1, 0, &group), MPI_SUCCESS);
+  ASSERT_EQ(MPI_Intercomm_create(group, 0, MPI_COMM_WORLD, is_first ? 1 : 0, 7, &both), MPI_SUCCESS);
+  sparclComm_t comm = nullptr;
+  EXPECT_EQ(sparclCommInitMpi(&comm, both, nullptr), sparclInvalidArgument);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("MPI_Intercomm_merge"), std::string::npos);
+  MPI_Comm_free(&both);
+  MPI_Comm_free(&group);
+}
+
 }  // namespace
 }  // namespace sparcl::test
 

@@ -18,7 +18,6 @@ std::string accepts(const sparcl::SettingRow& row) {
     }
     case sparcl::SettingType::kSeconds: return "seconds";
     case sparcl::SettingType::kCount: return "a count";
-    case sparcl::SettingType::kBytes: return "bytes";
     case sparcl::SettingType::kText: return "text";
   }
   return "";

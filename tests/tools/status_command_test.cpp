@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "tests/support/own_shared_memory.hpp"
@@ -135,6 +136,16 @@ TEST(StatusCommand, NamesTheRankThatAHangIsAbout) {
   EXPECT_THAT(text, AllOf(HasSubstr("is running"), HasSubstr("comm 1: rank 0 of 3 over loopback, live"),
                           HasSubstr("calls 0 to 1 BroadcastDelta, 1000 float32, root 0: done"),
                           HasSubstr("call 2 BroadcastDelta, 1000 float32, root 0: RUNNING for "), HasSubstr("waits for rank 1 (")));
+}
+
+// Anybody can put a file there that is named as a record is.
+TEST(StatusCommand, AFileThatIsNoRecordHidesNone) {
+  const Victim victim;
+  ASSERT_TRUE(victim.hangs());
+  const std::string junk = "/tmp/sparcl-flight-65534-" + victim.pid();
+  { std::ofstream(junk) << "nothing"; }
+  expect_hang_is_named(victim.look());
+  std::filesystem::remove(junk);
 }
 
 TEST(StatusCommand, SaysWhoIsMissingWhereARankWaitsForTheOthersToCome) {

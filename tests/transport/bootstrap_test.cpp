@@ -142,6 +142,22 @@ TEST(Bootstrap, DifferentNumbersOfRanks) {
   }
 }
 
+TEST(Bootstrap, ARankThatDeclinesEndsTheMeetingForAll) {
+  const auto root = start_root();
+  std::thread third([&] { decline(root->id(), 2, Status(Code::kInvalidArgument, "it has no weights"), kLong); });
+  for (const Result<BlobTable>& result : gather(root->id(), {{0, 3}, {1, 3}})) {
+    expect_error(result, Code::kRemoteError, "rank 2 (host");
+    EXPECT_THAT(result.status().message(), HasSubstr("cannot take part: it has no weights"));
+  }
+  third.join();
+  expect_error(all_gather(root->id(), 3, 2, {}, kLong), Code::kRemoteError, "cannot take part");  // a latecomer
+}
+
+TEST(Bootstrap, ToDeclineTakesNoLongerThanItMay) {
+  UniqueId nobody = start_root()->id();  // it has ended by now
+  decline(nobody, 1, Status(Code::kInvalidArgument, "why"), 2);
+}
+
 TEST(Bootstrap, NamesRanksThatDoNotCome) {
   const auto root = start_root();
   for (const Result<BlobTable>& result : gather(root->id(), {{0, 8, 0.5}, {1, 8}, {3, 8}, {4, 8}})) {
@@ -282,6 +298,49 @@ TEST(Bootstrap, TooManyStrangersMakeRoom) {
 }
 
 // What one rank said on its connection is of no use on another one.
+// Strangers that fill the root's room push out a rank that is slow to say its join: it comes again.
+TEST(Bootstrap, ARankThatWasDroppedComesAgain) {
+  RootOptions crowded;
+  crowded.handshake_s = 0.2;  // its join comes later, the first time
+  const auto root = start_root(crowded);
+  // A way to the root that holds back what comes after the hello.
+  Result<Socket> listener = listen_at(loopback_address(), 4);
+  ASSERT_TRUE(listener.ok());
+  std::atomic<int> connections{0};
+  std::atomic<bool> is_over{false};
+  std::thread way([&] {
+    while (!is_over) {
+      pollfd entry{listener->fd(), POLLIN, 0};
+      if (poll_until({&entry, 1}, monotonic_seconds() + 0.05) == 0) continue;
+      const Socket rank(::accept4(listener->fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      const Socket to_root = connected(root->id());
+      const bool is_first = ++connections == 1;
+      std::size_t from_rank = 0;
+      for (bool is_open = true; is_open && !is_over;) {
+        std::array<pollfd, 2> ends{{{rank.fd(), POLLIN, 0}, {to_root.fd(), POLLIN, 0}}};
+        poll_until(ends, monotonic_seconds() + 0.05);
+        std::array<std::byte, 4096> bytes;
+        for (const auto& [from, to] : {std::pair<const Socket&, const Socket&>(rank, to_root), {to_root, rank}}) {
+          const Moved moved = read_some(from, bytes);
+          is_open = is_open && moved.kind != Moved::Kind::kClosed;
+          if (moved.kind != Moved::Kind::kBytes) continue;
+          if (&from == &rank && is_first && from_rank >= kHelloBytes) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+          if (&from == &rank) from_rank += moved.bytes;
+          (void)write_some(to, std::span(bytes).first(moved.bytes));
+        }
+      }
+    }
+  });
+  UniqueId slow = root->id();
+  slow.addresses = {*local_address(*listener)};
+  std::thread other([&] { expect_table(all_gather(root->id(), 2, 0, blob_of(0), kLong), 2); });
+  expect_table(all_gather(slow, 2, 1, blob_of(1), kLong), 2);
+  other.join();
+  is_over = true;
+  way.join();
+  EXPECT_EQ(connections, 2);
+}
+
 TEST(Bootstrap, NothingCanBeReplayed) {
   const auto root = start_root({.handshake_s = 0.5});
   const Secret& secret = root->id().secret;

@@ -78,8 +78,6 @@ const char* type_name(SettingType type) {
       return "seconds";
     case SettingType::kCount:
       return "count";
-    case SettingType::kBytes:
-      return "bytes";
     case SettingType::kText:
       return "text";
   }

@@ -76,18 +76,26 @@ Status remove_records(const std::vector<flight::Snapshot>& snapshots, const std:
 Status show_process(pid_t pid, const StatusOptions& options, bool as_json) {
   const std::vector<flight::RecordPath> records = flight::find_records_of(pid);
   if (records.empty()) return Status(Code::kInvalidArgument, why_none(pid));
+  // More than one only where pids were used again in different folders; the last one made is meant. Others may have put files there
+  // that are none.
+  std::vector<flight::RecordPath> sound;
   std::vector<flight::Snapshot> snapshots;
+  Status trouble;
   for (const flight::RecordPath& record : records) {
     Result<flight::Snapshot> snapshot = flight::read_record(record);
-    if (!snapshot.ok()) return snapshot.status();
+    if (!snapshot.ok()) {
+      trouble = snapshot.status();
+      continue;
+    }
+    sound.push_back(record);
     snapshots.push_back(std::move(*snapshot));
   }
-  // More than one only where pids were used again in different folders; the last one made is meant.
+  if (snapshots.empty()) return trouble;
   const auto newest =
       std::max_element(snapshots.begin(), snapshots.end(),
                        [](const flight::Snapshot& a, const flight::Snapshot& b) { return a.head.wall_ns < b.head.wall_ns; });
   SPARCL_RETURN_IF_ERROR(print(as_json, process_json(*newest, monotonic_ns()), process_text(*newest, monotonic_ns())));
-  return options.remove ? remove_records(snapshots, records) : Status();
+  return options.remove ? remove_records(snapshots, sound) : Status();
 }
 
 flight::Life life_of(const flight::SeenRecord& seen) { return seen.snapshot.ok() ? seen.snapshot->life : flight::Life::kUnknown; }

@@ -29,4 +29,8 @@ struct GatherOptions {
 Result<BlobTable> all_gather(const UniqueId& id, int nranks, int rank, std::span<const std::byte> own, double timeout_s,
                              const GatherOptions& options = {});
 
+// Instead of all_gather, by a rank that cannot take part: the others get RemoteError with the rank and its reason at once, if the
+// process that made the id can be reached within `seconds`.
+void decline(const UniqueId& id, int rank, const Status& why, double seconds);
+
 }  // namespace sparcl

@@ -45,6 +45,11 @@ void RootPeer::greet() {
 std::optional<Join> RootPeer::receive(double now) {
   const RecordLine::Progress progress = records_->receive();
   if (progress == RecordLine::Progress::kMore) return std::nullopt;
+  if (progress == RecordLine::Progress::kRecord && phase_ == Phase::kStranger && records_->kind() == RecordKind::kFailure) {
+    refusal_ = decode_failure(records_->payload());
+    drop();
+    return std::nullopt;
+  }
   if (progress != RecordLine::Progress::kRecord || phase_ == Phase::kJoined || records_->kind() != RecordKind::kJoin) {
     drop();
     return std::nullopt;

@@ -25,7 +25,8 @@ class RootPeer {
 
   // Moves bytes. A join that came whole is handed over once, and the phase is then kJoined.
   std::optional<Join> step(double now);
-  int rank() const { return rank_; }  // of a joined one
+  int rank() const { return rank_; }                  // of a joined one
+  const Status& refusal() const { return refusal_; }  // not ok: of a rank that cannot take part, and why
   const std::string& who() const { return who_; }
 
   void note(const RecordLine::Payload& payload);  // unless it still has bytes to take
@@ -47,6 +48,7 @@ class RootPeer {
   std::optional<RecordLine> records_;
   int rank_ = -1;
   std::string who_;
+  Status refusal_;
 };
 
 }  // namespace sparcl

@@ -125,6 +125,7 @@ void RootServer::step(RootPeer& peer, double now) {
   const bool waited = peer.phase() == Phase::kJoined;
   std::optional<Join> join = peer.step(now);
   if (join) return admit(peer, std::move(*join), now);
+  if (!peer.refusal().ok()) return fail(peer.refusal(), now);
   if (waited && peer.phase() == Phase::kGone && !decided_) {
     fail(Status(Code::kRemoteError, fmt::format("{} ended, or gave up, while it waited for {}", peer.who(), roll_.missing())), now);
   }

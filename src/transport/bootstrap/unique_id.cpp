@@ -52,7 +52,7 @@ Result<UniqueId> decode_unique_id(std::span<const std::byte, kUniqueIdBytes> byt
   ByteReader reader(bytes.first(kSumAt));
   std::uint64_t magic = 0;
   std::uint16_t version = 0;
-  if (!reader.read(magic) || magic != kMagic) return refuse("is none");
+  if (!reader.read(magic) || magic != kMagic) return refuse("is none that sparclGetUniqueId has made");
   if (!reader.read(version) || version != kVersion) {
     return refuse(
         fmt::format("has layout {}, and this library knows layout {} only: the ranks run different versions, or it is damaged",

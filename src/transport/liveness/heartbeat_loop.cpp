@@ -47,8 +47,11 @@ Status Heartbeat::Loop::start(int rank, std::span<const std::vector<std::byte>> 
   for (std::size_t i = 0; i < count_; ++i) {
     if (i != static_cast<std::size_t>(rank)) introduce(i, cards[i]);
   }
-  for (std::size_t i = 0; i < std::min(count_, kMostProcesses); ++i) {  // the first death is told to all that are known
-    if (i != static_cast<std::size_t>(rank)) watch_end(i);
+  std::size_t watched = 0;
+  for (std::size_t i = 0; i < count_ && watched < kMostProcesses; ++i) {  // the first death is told to all that are known
+    if (i == static_cast<std::size_t>(rank)) continue;
+    watch_end(i);
+    watched += peers_[i].process_end.is_open() ? 1 : 0;
   }
   return thread_.start("heartbeats", [this](const ServiceThread::Stop& stop) { run(stop); });
 }

@@ -76,6 +76,7 @@ struct Endpoint {
   std::condition_variable roused;
   std::atomic<bool> news{false};  // inbox or signals have grown since the owner last looked
   std::atomic<bool> has_signals{false};
+  std::atomic<bool> has_left{false};  // in good order
   bool sleeping = false;
   bool listed = false;  // deterministic: it is in the core's list of roused ranks
   bool made = false;    // its Transport exists or existed

@@ -49,7 +49,8 @@ std::string LoopbackCore::describe(int rank) const {
 }
 
 Status LoopbackCore::dead_peer_error(int peer) const {
-  return Status(Code::kRemoteError, fmt::format("rank {} ({}) was killed or ended", peer, describe(peer)), Scope::kPeer);
+  const char* how = endpoint(peer).has_left ? "has left the communicator" : "was killed or ended";
+  return Status(Code::kRemoteError, fmt::format("rank {} ({}) {}", peer, describe(peer), how), Scope::kPeer);
 }
 
 bool LoopbackCore::knows_dead(int rank, int peer) {
@@ -214,6 +215,7 @@ void LoopbackCore::leave(int rank, Leave how) {
     const std::lock_guard lock(own.mutex);
     if (!own.alive) return;
     own.alive = false;
+    own.has_left = how == Leave::kOrderly;
     boxes.swap(own.boxes);
     own.inbox.clear();
     own.orphans.clear();

@@ -24,7 +24,7 @@ class LoopbackCore {
   const Capabilities& capabilities() const { return capabilities_; }
   bool oversubscribed() const { return oversubscribed_; }
   std::string describe(int rank) const;
-  Endpoint& endpoint(int rank) { return *endpoints_[static_cast<std::size_t>(rank)]; }
+  Endpoint& endpoint(int rank) const { return *endpoints_[static_cast<std::size_t>(rank)]; }
 
   // Hands a letter to the network; with threads it is with the receiver on return. An eager letter's bytes are copied where they must wait.
   void submit(Letter letter);

@@ -1,5 +1,6 @@
 #include "src/transport/mpi/mpi_transport.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,8 +9,6 @@
 #include <cstring>
 #include <new>
 #include <optional>
-
-#include <fmt/format.h>
 
 #include "src/base/log.hpp"
 #include "src/transport/broken_pipe.hpp"
@@ -20,7 +19,8 @@
 namespace sparcl {
 namespace {
 
-// How often progress() looks for signals and for what closed channels left behind. Heuristic: a look costs about as much as ten turns.
+// How often progress() looks for signals and for what closed channels left behind. Heuristic: a look costs about as much as ten
+// turns.
 constexpr std::uint32_t kTurnsPerLook = 128;
 constexpr std::size_t kClosedRemembered = 64;
 constexpr std::size_t kScratchKept = 64;
@@ -40,8 +40,8 @@ Result<Peers> exchange_names(MPI_Comm comm, int size) {
   if (::gethostname(own.host.data(), own.host.size() - 1) != 0) own.host[0] = '?';
   own.pid = ::getpid();
   std::vector<ProcessName> all(static_cast<std::size_t>(size));
-  SPARCL_RETURN_IF_ERROR(
-      mpi_status(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, comm), "MPI_Allgather of process names"));
+  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, comm),
+                                    "MPI_Allgather of process names"));
   Peers peers;
   for (ProcessName& each : all) {
     each.host.back() = '\0';
@@ -56,6 +56,16 @@ Result<MPI_Comm> duplicate(MPI_Comm comm) {
   SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup"));
   SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
   return copy;
+}
+
+// The others wait in the next step: an exception here must not keep this rank from it.
+template <class Stage>
+Status without_exceptions(Stage&& stage) {
+  try {
+    return stage();
+  } catch (const std::exception& error) {
+    return Status(Code::kSystemError, fmt::format("heartbeats could not be started: {}", error.what()));
+  }
 }
 
 int find_largest_tag(MPI_Comm comm) {
@@ -75,18 +85,10 @@ bool mpi_is_finalized() {
 }  // namespace
 
 Result<std::unique_ptr<MpiTransport>> MpiTransport::create(MPI_Comm comm, const MpiOptions& options) {
-  int initialized = 0;
-  MPI_Initialized(&initialized);
-  if (!initialized || mpi_is_finalized()) {
-    return Status(Code::kInvalidUsage, "MPI must be initialised, and not finalised, before a communicator is made from it");
-  }
-  if (comm == MPI_COMM_NULL) return Status(Code::kInvalidArgument, "the MPI communicator is MPI_COMM_NULL");
-  int is_inter = 0;
-  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter"));
-  if (is_inter) return Status(Code::kInvalidArgument, "the MPI communicator joins two groups: merge it (MPI_Intercomm_merge) first");
   if (options.piece_bytes < 1 || options.piece_bytes > INT_MAX || options.eager_bytes > INT_MAX - HeadFormat::kTrailerBytes) {
-    return Status(Code::kInvalidArgument, fmt::format("messages cannot be cut after {} bytes into pieces of {}: MPI counts up to {}",
-                                                      options.eager_bytes, options.piece_bytes, INT_MAX));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("messages cannot be cut after {} bytes into pieces of {}: MPI counts up to {}", options.eager_bytes,
+                              options.piece_bytes, INT_MAX));
   }
   Result<MPI_Comm> data = duplicate(comm);
   if (!data.ok()) return data.status();
@@ -118,21 +120,28 @@ MpiTransport::MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int lar
 
 // Collective. A rank whose own heartbeat cannot be opened gives an empty card.
 Status MpiTransport::start_heartbeat(const HeartbeatOptions& options) {
-  Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(options);
-  Result<std::vector<Bytes>> cards = mpi_gather(data_, opened.ok() ? (*opened)->card() : Bytes());
-  Status mine = opened.ok() ? cards.status() : opened.status();
-  if (mine.ok()) mine = (*opened)->start(rank_, *cards);
+  std::unique_ptr<Heartbeat> heartbeat;
+  Bytes card;
+  Status mine = without_exceptions([&]() -> Status {
+    Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(options);
+    if (opened.ok()) heartbeat = std::move(*opened);
+    if (opened.ok()) card = heartbeat->card();
+    return opened.status();
+  });
+  const Result<std::vector<Bytes>> cards = mpi_gather(data_, card);
+  if (mine.ok()) mine = cards.status();
+  if (mine.ok()) mine = without_exceptions([&] { return heartbeat->start(rank_, *cards); });
   // Who cannot go on says so, so that nobody waits for it in the first call.
   const int own = mine.ok() ? INT_MAX : rank_;
   int failed = INT_MAX;
   SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Allreduce(&own, &failed, 1, MPI_INT, MPI_MIN, data_), "MPI_Allreduce"));
   SPARCL_RETURN_IF_ERROR(mine);
   if (failed != INT_MAX) {
-    return Status(Code::kRemoteError,
-                  fmt::format("rank {} ({}): its heartbeats could not be started, as its own error says", failed, describe_peer(failed)));
+    return Status(Code::kRemoteError, fmt::format("rank {} ({}): its heartbeats could not be started, as its own error says",
+                                                  failed, describe_peer(failed)));
   }
   take_broken_pipes();
-  heartbeat_ = std::move(*opened);
+  heartbeat_ = std::move(heartbeat);
   capabilities_.knows_peer_death = true;
   return {};
 }
@@ -147,8 +156,8 @@ MpiTransport::~MpiTransport() {
     if (!requests_.test(finished_).ok()) break;
     finished_.clear();
   }
-  // After an error messages may still be on their way. Open MPI keeps those of a communicator that is gone for the next one with the same
-  // number, so these numbers must not be used again.
+  // After an error messages may still be on their way. Open MPI keeps those of a communicator that is gone for the next one with
+  // the same number, so these numbers must not be used again.
   if (requests_.size() > 0 || !signals_.none_ever() || has_cancelled_ || !health_.ok()) {
     log_debug("rank {}: {} requests are left with MPI; their memory stays allocated", rank_, requests_.size());
     return;
@@ -240,7 +249,8 @@ bool MpiTransport::post_send(const MpiOperationRef& operation, const void* data,
   return true;
 }
 
-bool MpiTransport::post_receive(const MpiOperationRef& operation, void* data, std::size_t bytes, MPI_Comm comm, int tag, Role role) {
+bool MpiTransport::post_receive(const MpiOperationRef& operation, void* data, std::size_t bytes, MPI_Comm comm, int tag,
+                                Role role) {
   MPI_Request request = MPI_REQUEST_NULL;
   const int error = MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, operation->peer, tag, comm, &request);
   if (error != MPI_SUCCESS) return fail(error, "MPI_Irecv", *operation);
@@ -293,14 +303,18 @@ Status MpiTransport::progress(std::vector<OperationRef>& completed) {
 void MpiTransport::handle(const Finished& finished, std::vector<OperationRef>& completed) {
   const MpiOperationRef& operation = finished.operation;
   if (finished.error != MPI_SUCCESS) {
-    const std::string what = fmt::format("{} rank {}", operation->kind == Operation::Kind::kSend ? "send to" : "receive from", operation->peer);
+    const std::string what =
+        fmt::format("{} rank {}", operation->kind == Operation::Kind::kSend ? "send to" : "receive from", operation->peer);
     return finish(operation, completed, mpi_status(finished.error, what));
   }
   switch (finished.role) {
-    case Role::kHead: return handle_head(finished, completed);
-    case Role::kDiscard: return discard_next(operation);
+    case Role::kHead:
+      return handle_head(finished, completed);
+    case Role::kDiscard:
+      return discard_next(operation);
     case Role::kSend:
-    case Role::kBody: break;
+    case Role::kBody:
+      break;
   }
   if (operation->open_requests > 0) return;
   if (operation->head.size() > 0) give_scratch(*operation);
@@ -316,7 +330,8 @@ void MpiTransport::handle_head(const Finished& finished, std::vector<OperationRe
   const bool whole = format_.fits_eagerly(finished.bytes);
   const std::optional<HeadFormat::Body> body = whole ? std::nullopt : format_.read(head.data(), largest_tag_);
   if (!whole && (finished.bytes != format_.largest_head() || !body)) {
-    return finish(operation, completed, Status(Code::kCorrupt, fmt::format("rank {} sent a head that makes no sense", operation->peer)));
+    return finish(operation, completed,
+                  Status(Code::kCorrupt, fmt::format("rank {} sent a head that makes no sense", operation->peer)));
   }
   operation->bytes = whole ? finished.bytes : body->total_bytes;
   const bool fits = operation->bytes <= operation->buffer.size();
@@ -337,9 +352,10 @@ void MpiTransport::finish(const MpiOperationRef& operation, std::vector<Operatio
 }
 
 Status MpiTransport::too_large(const Operation& operation, std::uint64_t bytes) const {
-  return Status(Code::kCorrupt, fmt::format("a message of {} bytes from rank {} ({}) on call {} lane {} is larger than the {} bytes awaited", bytes,
-                                            operation.peer, describe_peer(operation.peer), operation.channel.call, operation.channel.lane,
-                                            operation.buffer.size()));
+  return Status(Code::kCorrupt,
+                fmt::format("a message of {} bytes from rank {} ({}) on call {} lane {} is larger than the {} bytes awaited", bytes,
+                            operation.peer, describe_peer(operation.peer), operation.channel.call, operation.channel.lane,
+                            operation.buffer.size()));
 }
 
 // --- waiting, signals, leftovers ---
@@ -355,8 +371,8 @@ void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
   idler_.idle(rounds, until_seconds - time);
 }
 
-// Each turn of polling costs simulated time, and real time for every rank. So where the deadline is far this blocks until something arrives;
-// a message that never comes then ends in the simulator's own deadlock report.
+// Each turn of polling costs simulated time, and real time for every rank. So where the deadline is far this blocks until something
+// arrives; a message that never comes then ends in the simulator's own deadlock report.
 void MpiTransport::wait_in_simulation(std::uint64_t turns, double seconds_left) {
   constexpr double kFarSeconds = 30, kShortestNap = 1e-6, kLongestNap = 1e-4;
   if (!health_.ok() || !signals_.empty()) return;
@@ -385,8 +401,8 @@ void MpiTransport::look_for_deaths() {
   culprit_ = first.rank;
 }
 
-// After a death, too: who waits for another rank than the dead one learns from those that waited for it. Such a message is small, and goes
-// out at once where the two have talked before.
+// After a death, too: who waits for another rank than the dead one learns from those that waited for it. Such a message is small,
+// and goes out at once where the two have talked before.
 void MpiTransport::signal(int peer, const Signal& signal) {
   if (peer < 0 || peer >= size() || !(health_.ok() || culprit_ >= 0)) return;
   if (culprit_ >= 0 && heartbeat_->dead(peer)) return;

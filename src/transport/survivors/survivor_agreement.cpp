@@ -36,7 +36,10 @@ Result<Verdict> SurvivorAgreement::agree(bool yes, double timeout_s) {
   std::uint64_t turns = 0;
   for (; !ended(); ++turns) {
     if (transport_.now() >= deadline) {
-      return Status(Code::kTimeout, fmt::format("{} did not take part within {:g} s", awaited(), timeout_s));
+      return Status(
+          Code::kTimeout,
+          fmt::format("{} did not take part within {:g} s: what lives and does not come must be ended before, or meanwhile",
+                      awaited(), timeout_s));
     }
     // Early enough for those who began before this rank, and give up before it.
     if (transport_.now() >= deadline - timeout_s / 2) tell_whom_it_awaits();

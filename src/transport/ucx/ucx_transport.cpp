@@ -82,6 +82,11 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
       return Status(Code::kRemoteError, fmt::format("rank {} ({}) has no UCX address: its own error says why", i, describe(*card)));
     }
     cards.push_back(std::move(*card));
+    // UCX ends a process that is connected to by one with other lanes ("asymmetric endpoint configuration is not supported").
+    if (cards[0].lanes != cards[i].lanes) {
+      return Status(Code::kMismatch, fmt::format("UCX_TLS is {} on rank 0 and {} on rank {}: set it alike on all ranks",
+                                                 cards[0].lanes, cards[i].lanes, i));
+    }
     if (cards[0].liveness.empty() != cards[i].liveness.empty()) {
       return Status(Code::kMismatch,
                     fmt::format("rank {} has heartbeats and rank {} has none: set SPARCL_HEARTBEAT (config.heartbeat) "
@@ -166,17 +171,10 @@ Result<ucp_ep_h> UcxTransport::endpoint(Peer& peer) {
   params.address = reinterpret_cast<const ucp_address_t*>(peer.card.address.data());
   params.err_mode = is_handled_by_ucx(peer) ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
   params.err_handler = {on_lost, &peer};
-  SPARCL_RETURN_IF_ERROR(
-      ucx_status(ucp_ep_create(worker_->handle(), &params, &peer.endpoint),
-                 fmt::format("rank {} ({}): connecting to it{}", peer.rank, describe(peer.card), other_lanes(peer))));
+  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_ep_create(worker_->handle(), &params, &peer.endpoint),
+                                    fmt::format("rank {} ({}): connecting to it", peer.rank, describe(peer.card))));
   if (log_enabled(LogLevel::kDebug)) log_lanes(peer);
   return peer.endpoint;
-}
-
-// For errors: what may be why the two cannot connect.
-std::string UcxTransport::other_lanes(const Peer& peer) const {
-  const std::string& own = peers_[static_cast<std::size_t>(rank_)].card.lanes;
-  return peer.card.lanes == own ? "" : fmt::format(" [its UCX_TLS is {}, here it is {}]", peer.card.lanes, own);
 }
 
 // A line for each choice of UCX's that is new in this communicator, not for each peer.
@@ -343,10 +341,8 @@ void UcxTransport::on_lost(void* peer, ucp_ep_h, ucs_status_t status) {
   lost.lost_by_ucx = true;
   if (!lost.lost.ok()) return;
   const char* how = lost.said_farewell ? "has left the communicator" : "was killed or ended, or its link is cut";
-  // Who said a word was connected.
-  const std::string other = lost.said_hello || lost.said_farewell ? "" : lost.transport->other_lanes(lost);
-  lost.lost = Status(Code::kRemoteError, fmt::format("rank {} ({}) {} (UCX: {}){}", lost.rank, describe(lost.card), how,
-                                                     ucs_status_string(status), other));
+  lost.lost = Status(Code::kRemoteError,
+                     fmt::format("rank {} ({}) {} (UCX: {})", lost.rank, describe(lost.card), how, ucs_status_string(status)));
   lost.transport->newly_lost_.push_back(lost.rank);
 }
 

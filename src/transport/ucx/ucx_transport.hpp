@@ -93,7 +93,6 @@ class UcxTransport final : public Transport {
   Status why_lost(const Peer& peer) const;
   void sleep(double seconds);
   Result<ucp_ep_h> endpoint(Peer& peer);
-  std::string other_lanes(const Peer& peer) const;
   void log_lanes(const Peer& peer);
   bool is_handled_by_ucx(const Peer& peer) const;
 

@@ -1,0 +1,102 @@
+// Ranks that meet by a unique id, and one of them cannot take part or differs: all know it at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sparcl/sparcl.h"
+
+namespace sparcl::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+struct Met {
+  sparclResult_t result = sparclSuccess;
+  std::string text;
+};
+
+Met meet(const sparclUniqueId& id, int nranks, int rank, double timeout_s) {
+  sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
+  config.timeout_s = timeout_s;
+  sparclComm_t comm = nullptr;
+  Met met;
+  met.result = sparclCommInitRank(&comm, nranks, id, rank, &config);
+  if (met.result != sparclSuccess) met.text = sparclGetLastError(nullptr);
+  sparclCommDestroy(comm);
+  return met;
+}
+
+class Meeting : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (sparclGetUniqueId(&id_) == sparclUnsupported) GTEST_SKIP() << "skipped: this build has no UCX";
+  }
+  sparclUniqueId id_;
+};
+
+TEST_F(Meeting, ARankThatCannotTakePartTellsTheOthers) {
+  struct Case {
+    int rank;
+    double timeout_s;
+    const char* why;
+  };
+  for (const Case& wrong : {Case{1, -1, "config.timeout_s = -1"}, Case{7, 60, "rank 7 of 3"}, Case{-1, 60, "rank -1 of 3"}}) {
+    ASSERT_EQ(sparclGetUniqueId(&id_), sparclSuccess);
+    std::vector<Met> met(2);
+    std::vector<std::thread> others;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int rank : {0, 2}) others.emplace_back([&, rank] { met[static_cast<std::size_t>(rank / 2)] = meet(id_, 3, rank, 300); });
+    const Met own = meet(id_, 3, wrong.rank, wrong.timeout_s);
+    EXPECT_EQ(own.result, sparclInvalidArgument);
+    EXPECT_THAT(own.text, HasSubstr(wrong.why));
+    for (std::thread& other : others) other.join();
+    for (const Met& other : met) {
+      EXPECT_EQ(other.result, sparclRemoteError) << other.text;
+      EXPECT_THAT(other.text, AllOf(HasSubstr("rank " + std::to_string(wrong.rank) + " (host"), HasSubstr("cannot take part"),
+                                    HasSubstr(wrong.why)));
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(100));  // they would wait for 300
+  }
+}
+
+// UCX would end one of the processes.
+TEST_F(Meeting, RanksWithOtherLanesAreRefused) {
+  int from_rank_0[2];
+  ASSERT_EQ(::pipe(from_rank_0), 0);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 2; ++rank) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::setenv("UCX_TLS", rank == 0 ? "tcp" : "all", 1);
+      sparclUniqueId id;
+      const bool has_id = rank == 0
+                              ? sparclGetUniqueId(&id) == sparclSuccess && ::write(from_rank_0[1], &id, sizeof id) == sizeof id
+                              : ::read(from_rank_0[0], &id, sizeof id) == sizeof id;
+      if (!has_id) ::_exit(2);
+      const Met met = meet(id, 2, rank, 60);
+      const bool is_told =
+          met.result == sparclMismatch && met.text.find("UCX_TLS is tcp on rank 0 and all on rank 1") != std::string::npos;
+      if (!is_told) ::write(2, met.text.data(), met.text.size());
+      ::_exit(is_told ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  ::close(from_rank_0[0]);
+  ::close(from_rank_0[1]);
+}
+
+}  // namespace
+}  // namespace sparcl::test
