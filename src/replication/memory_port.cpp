@@ -56,20 +56,26 @@ void MemoryPort::step(double now, const Joined& joined) {
     if (!socket) break;
     strangers_.push_back({std::move(*socket), now});
   }
-  std::erase_if(strangers_, [&](Stranger& stranger) {
-    MemoryToken token;
-    const NearbyMessage said = receive_nearby(stranger.socket, token);
-    if (said.moved.kind == Moved::Kind::kWouldBlock) return now - stranger.since > kStrangerSeconds;
-    if (said.moved.kind == Moved::Kind::kClosed) return true;
-    const auto guest =
-        std::find_if(guests_.begin(), guests_.end(), [&](const Guest& each) { return equal_in_constant_time(each.token, token); });
-    if (guest == guests_.end()) return true;
-    const std::uint64_t session = guest->session;
-    guests_.erase(guest);
-    joined(session, std::move(stranger.socket));
-    return true;
-  });
+  std::vector<Stranger> stay;
+  for (Stranger& each : strangers_) {
+    if (listen_to(each, now, joined)) stay.push_back(std::move(each));
+  }
+  strangers_ = std::move(stay);
   std::erase_if(pieces_, [&](const Piece& each) { return now - each.used_at > kKeptSeconds; });
+}
+
+bool MemoryPort::listen_to(Stranger& stranger, double now, const Joined& joined) {
+  MemoryToken token;
+  const NearbyMessage said = receive_nearby(stranger.socket, token);
+  if (said.moved.kind == Moved::Kind::kWouldBlock) return now - stranger.since <= kStrangerSeconds;
+  if (said.moved.kind == Moved::Kind::kClosed) return false;
+  const auto guest =
+      std::find_if(guests_.begin(), guests_.end(), [&](const Guest& each) { return equal_in_constant_time(each.token, token); });
+  if (guest == guests_.end()) return false;
+  const std::uint64_t session = guest->session;
+  guests_.erase(guest);
+  joined(session, std::move(stranger.socket));
+  return false;
 }
 
 Result<const SealedMemory*> MemoryPort::piece(const UpdateRef& update, std::uint64_t first_byte, std::size_t count, double now) {

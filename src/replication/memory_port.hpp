@@ -51,6 +51,9 @@ class MemoryPort {
     double used_at = 0;
   };
 
+  // False: it has said its token, or has no business here.
+  bool listen_to(Stranger& stranger, double now, const Joined& joined);
+
   Socket listener_;
   std::string name_;
   std::vector<Guest> guests_;  // who has not come yet
