@@ -46,7 +46,7 @@ void Engine::start(Task& task) {
 }
 
 bool Engine::step() {
-  if (is_asked_to_end_.load(std::memory_order_relaxed) && health_.ok())
+  if (is_asked_to_end() && health_.ok())
     fail(Status(Code::kRemoteError, "sparclCommAbort was called"), transport_.rank());
   const bool moved = pump();
   if (ready_.empty() && !moved) check_deadlines();

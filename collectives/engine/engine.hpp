@@ -69,8 +69,9 @@ class Engine {
   const Status& health() const { return health_; }
   int culprit() const { return culprit_; }  // of health()
 
-  // From any thread, while another one is in the engine. The next turn there ends the communicator.
+  // From any thread. The next turn, of the thread that is in the engine, ends the communicator.
   void ask_to_end() { is_asked_to_end_.store(true, std::memory_order_relaxed); }
+  bool is_asked_to_end() const { return is_asked_to_end_.load(std::memory_order_relaxed); }
   Code told_health() const { return told_health_.load(std::memory_order_acquire); }
   int told_culprit() const { return told_health() == Code::kSuccess ? -1 : told_culprit_.load(std::memory_order_relaxed); }
 

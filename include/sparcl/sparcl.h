@@ -150,7 +150,7 @@ SPARCL_API sparclResult_t sparclCommCount(sparclComm_t comm, int* count);
 SPARCL_API sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank);
 
 /* sparclSuccess in *error while the communicator is usable, else the error that poisoned it. From any thread, also while another
- * one is in a call: so a watchdog asks. */
+ * one is in a call: so a watchdog asks. Any but the thread of the last call is told what that one has learnt. */
 SPARCL_API sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error);
 
 /* The rank of this communicator whose end or silence is the error above, as told on every rank: it died, did not answer in time, left,
@@ -161,8 +161,8 @@ SPARCL_API sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResul
 SPARCL_API sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank);
 
 /* Ends all pending calls on this rank with sparclRemoteError and tells the peers, without needing them. Later calls return that
- * error. From any thread: where another one is in a call that call is ended by it, some 50 ms later at most if it waits, and this one
- * does not wait for it. */
+ * error. From any thread: a call that another one is in is ended by it, some 50 ms later if it waits, when it next waits if not (but not
+ * sparclCommShrink, which has its own deadlines). Over mpi, where another thread is in no call, by its next one. */
 SPARCL_API sparclResult_t sparclCommAbort(sparclComm_t comm);
 
 /* After a failure: a new communicator of the ranks that live, in their old order, with the old one's config. Collective over these:

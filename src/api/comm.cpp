@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <thread>
 
 #include "collectives/start/link_measurement.hpp"
 #include "collectives/start/node_discovery.hpp"
@@ -303,6 +305,18 @@ Status write_report(const collectives::CallReport& report, sparclReport_t* into)
 
 }  // namespace sparcl::api
 
+namespace {
+
+constexpr int kMostAbortNaps = 100;  // milliseconds
+
+Status abort(sparclComm& comm) {
+  comm.trail.event("CommAbort", Code::kSuccess);
+  comm.abort_pending("sparclCommAbort was called");
+  return Status();
+}
+
+}  // namespace
+
 extern "C" {
 
 sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config) {
@@ -390,16 +404,24 @@ sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank) {
 }
 
 sparclResult_t sparclCommAbort(sparclComm_t comm) {
-  return guarded_for_any(comm, [&](const Entry& entry) -> Status {
+  return guarded([&]() -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommAbort: comm is NULL");
-    if (entry.is_taken()) {
-      comm->engine.ask_to_end();
-      return Status();
+    {
+      const Entry entry(comm, Entry::Purpose::kQuestion);
+      if (entry.is_open()) return abort(*comm);
+      if (!entry.is_taken()) return entry.refusal();
     }
-    SPARCL_RETURN_IF_ERROR(entry.refusal());
-    comm->trail.event("CommAbort", Code::kSuccess);
-    comm->abort_pending("sparclCommAbort was called");
-    return Status();
+    // Another thread's: the call that it is in sees this, or, where it is in none, the call is made here. But not over MPI, of
+    // which threads other than that one may know nothing.
+    comm->engine.ask_to_end();
+    if (comm->transport->name() == "mpi") return Status();
+    for (int i = 0; i < kMostAbortNaps; ++i) {
+      if (comm->engine.told_health() != Code::kSuccess) return Status();
+      const Entry entry(comm, Entry::Purpose::kEnd);
+      if (entry.is_open()) return abort(*comm);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return Status();  // it is at work: its next wait ends
   });
 }
 

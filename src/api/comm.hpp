@@ -24,6 +24,7 @@ struct sparclComm {
 
   int pid;                                   // whose it is: a child of fork() has a copy
   std::atomic<const void*> inside{nullptr};  // the thread that is in a call (Entry)
+  std::atomic<const void*> caller{nullptr};  // that of the last call; nullptr: there was none
   std::uint64_t id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
   std::unique_ptr<sparcl::Transport> transport;
   std::unique_ptr<sparcl::WorkerPool> workers;  // where there is more than one thread

@@ -24,10 +24,14 @@ constexpr double kDeclineSeconds = 2;
 
 Status check_arguments(int nranks, int rank, const sparclConfig_t* config) {
   if (nranks < 1) return Status(Code::kInvalidArgument, fmt::format("nranks is {}, must be at least 1", nranks));
+  if (nranks > sparcl::kMaxRanks) {
+    return Status(Code::kInvalidArgument, fmt::format("nranks is {}, must be at most {}", nranks, sparcl::kMaxRanks));
+  }
   if (rank < 0 || rank >= nranks) {
     return Status(Code::kInvalidArgument, fmt::format("rank {} of {}: ranks are 0 to nranks - 1", rank, nranks));
   }
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_config(config));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::heartbeat_of(config).status());
   return sparcl::api::choose_transport(sparcl::api::StartedBy::kUniqueId, config).status();
 }
 

@@ -2,27 +2,37 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "src/api/comm.hpp"
 
 namespace sparcl::api {
 namespace {
 
 thread_local const char this_thread = 0;  // its address is another one in each
+constexpr int kMostNaps = 2000;           // milliseconds
 
 }  // namespace
 
-Entry::Entry(sparclComm_t comm) noexcept : comm_(comm) {
+Entry::Entry(sparclComm_t comm, Purpose purpose) noexcept : comm_(comm) {
   if (comm == nullptr) return;
-  if (comm->pid != ::getpid()) {
-    kind_ = Kind::kForeign;
-    return;
+  kind_ = comm->pid != ::getpid() ? Kind::kForeign : enter(purpose);
+  // Another thread ends the communicator by sparclCommAbort: that is soon over, and then what this call is told.
+  for (int i = 0; i < kMostNaps && purpose == Purpose::kCall && is_taken() && comm->engine.is_asked_to_end(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    kind_ = enter(purpose);
   }
+  if (is_open() && purpose == Purpose::kCall) comm->caller.store(&this_thread, std::memory_order_relaxed);
+}
+
+Entry::Kind Entry::enter(Purpose purpose) const {
+  const void* const caller = comm_->caller.load(std::memory_order_relaxed);
+  if (purpose == Purpose::kQuestion && caller != nullptr && caller != &this_thread) return Kind::kTaken;
   const void* inside = nullptr;
-  if (comm->inside.compare_exchange_strong(inside, &this_thread, std::memory_order_acquire, std::memory_order_relaxed)) {
-    kind_ = Kind::kFirst;
-  } else if (inside != &this_thread) {
-    kind_ = Kind::kTaken;
-  }
+  if (comm_->inside.compare_exchange_strong(inside, &this_thread, std::memory_order_acquire, std::memory_order_relaxed))
+    return Kind::kFirst;
+  return inside == &this_thread ? Kind::kAgain : Kind::kTaken;
 }
 
 Entry::~Entry() {

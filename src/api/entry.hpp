@@ -8,14 +8,18 @@ namespace sparcl::api {
 
 class Entry {
  public:
+  // kCall: of those that one thread at a time makes. kQuestion: of those that any thread may make at any time: it gets in where it
+  // is the thread of the last call, and no other one is in. kEnd: of sparclCommAbort, by any thread where no other one is in.
+  enum class Purpose : unsigned char { kCall, kQuestion, kEnd };
+
   // comm may be nullptr: then there is nothing to enter. A thread that is in already goes in again.
-  explicit Entry(sparclComm_t comm) noexcept;
+  explicit Entry(sparclComm_t comm, Purpose purpose = Purpose::kCall) noexcept;
   ~Entry();
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
 
   bool is_open() const { return kind_ == Kind::kFirst || kind_ == Kind::kAgain; }
-  // Another thread is in: of the communicator only what is said to be any thread's may be touched.
+  // The communicator is another thread's: only what is said to be any thread's may be touched.
   bool is_taken() const { return kind_ == Kind::kTaken; }
   Status refusal() const;  // InvalidUsage, unless it is open
   // The communicator is about to go.
@@ -23,6 +27,8 @@ class Entry {
 
  private:
   enum class Kind : unsigned char { kFirst, kAgain, kTaken, kForeign };
+
+  Kind enter(Purpose purpose) const;
 
   sparclComm_t comm_;
   Kind kind_ = Kind::kAgain;

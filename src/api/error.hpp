@@ -39,10 +39,11 @@ sparclResult_t guarded(sparclComm_t comm, Function&& function) noexcept {
   }
 }
 
-// The same for a function of an Entry that any thread may call: while another one is in comm its text is this thread's alone.
+// The same for a function of an Entry that any thread may call at any time (Entry::kQuestion): where comm is another one's its text
+// is this thread's alone.
 template <class Function>
 sparclResult_t guarded_for_any(sparclComm_t comm, Function&& function) noexcept {
-  const Entry entry(comm);
+  const Entry entry(comm, Entry::Purpose::kQuestion);
   return guarded(nullptr, [&]() -> sparclResult_t { return report_error(entry.is_open() ? comm : nullptr, function(entry)); });
 }
 

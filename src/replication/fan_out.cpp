@@ -100,7 +100,8 @@ std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now)
     if (other == id || !replica.passes_on || !has_it || is_slow(replica) || now < replica.leaf_until) continue;
     const bool is_far = !are_neighbours(replica, own->second);
     if (is_far && (is_needed_here || uploads(other) >= most_uploads())) continue;
-    if (!is_far && other > id && replica.parent == kPublisher) continue;  // that one will be placed
+    // That one will be placed.
+    if (!is_far && other > id && replica.parent == kPublisher && own->second.passes_on) continue;
     const std::optional<int> steps = depth(other, id);
     if (!steps || (best && std::pair(is_far, *steps) >= least)) continue;
     best = other;

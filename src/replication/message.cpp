@@ -117,16 +117,24 @@ std::vector<std::byte> serialise(const Welcome& welcome) {
   out.write(welcome.newest);
   out.write(welcome.silence_ms);
   write_text(out, welcome.name);
-  write_text(out, welcome.memory.name);
-  out.write_bytes(welcome.memory.token);
+  write_flag(out, welcome.memory.has_value());
+  if (welcome.memory) {
+    out.write(welcome.memory->pid);
+    out.write(welcome.memory->descriptor);
+    out.write_bytes(welcome.memory->token);
+  }
   return out.take();
 }
 
 Result<Welcome> parse_welcome(std::span<const std::byte> bytes) {
   return parse<Welcome>(bytes, "a welcome", [](ByteReader& in, Welcome& welcome) {
-    return in.read(welcome.protocol) && read_text(in, welcome.model_id) && in.read(welcome.epoch) && in.read(welcome.newest) &&
-           in.read(welcome.silence_ms) && read_text(in, welcome.name) && read_text(in, welcome.memory.name) &&
-           read_array(in, welcome.memory.token);
+    bool has_memory = false;
+    if (!in.read(welcome.protocol) || !read_text(in, welcome.model_id) || !in.read(welcome.epoch) || !in.read(welcome.newest) ||
+        !in.read(welcome.silence_ms) || !read_text(in, welcome.name) || !read_flag(in, has_memory))
+      return false;
+    if (!has_memory) return true;
+    MemoryInvitation& memory = welcome.memory.emplace();
+    return in.read(memory.pid) && in.read(memory.descriptor) && read_array(in, memory.token);
   });
 }
 
@@ -189,18 +197,19 @@ Result<ChunkHead> parse_chunk_head(std::span<const std::byte> bytes) {
                           [](ByteReader& in, ChunkHead& chunk) { return in.read(chunk.version) && in.read(chunk.first_byte); });
 }
 
-std::array<std::byte, kPieceBytes> serialise(const Piece& piece) {
-  std::array<std::byte, kPieceBytes> bytes{};
-  store_le(bytes.data(), piece.version);
-  store_le(bytes.data() + 8, piece.first_byte);
-  store_le(bytes.data() + 16, piece.bytes);
-  return bytes;
+std::vector<std::byte> serialise(const Piece& piece) {
+  ByteWriter out;
+  out.write(piece.version);
+  out.write(piece.first_byte);
+  out.write(piece.bytes);
+  out.write(piece.descriptor);
+  return out.take();
 }
 
 Result<Piece> parse_piece(std::span<const std::byte> bytes) {
   return parse<Piece>(bytes, "a piece", [](ByteReader& in, Piece& piece) {
-    return in.read(piece.version) && in.read(piece.first_byte) && in.read(piece.bytes) && piece.bytes > 0 &&
-           piece.bytes <= kMaxPieceBytes;
+    return in.read(piece.version) && in.read(piece.first_byte) && in.read(piece.bytes) && in.read(piece.descriptor) &&
+           piece.bytes > 0 && piece.bytes <= kMaxPieceBytes && piece.descriptor >= 0;
   });
 }
 

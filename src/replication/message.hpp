@@ -43,8 +43,9 @@ enum class MessageType : std::uint8_t {
   kParent = 16,    // publisher: take updates from another replica from now on, or from here again
   kOrphan = 17,    // subscriber: it takes them from the publisher again, and why
   kAnnounce = 18,  // publisher: there is this version, for one that takes it from another replica
-  kPiece = 19,     // publisher: some of its bytes, in memory that has come beside
-  kTaken = 20,     // subscriber: it has taken a piece
+  kShares = 19,    // subscriber: it can reach the other side's memory
+  kPiece = 20,     // publisher: some of its bytes, as memory that it has made
+  kTaken = 21,     // subscriber: it has taken a piece
 };
 
 struct MessageHead {
@@ -82,10 +83,11 @@ struct Hello {
   std::string name;                // "host h1, pid 4711"
 };
 
-// Where one that comes from the same machine gets updates as memory.
+// To one that comes from the same machine: sealed memory that holds these bytes. Who can reach it gets updates as memory, too.
 using MemoryToken = std::array<std::byte, 16>;
 struct MemoryInvitation {
-  std::string name;  // of a local socket; empty: nowhere
+  std::int64_t pid = 0;
+  std::int32_t descriptor = -1;
   MemoryToken token{};
 };
 
@@ -96,7 +98,7 @@ struct Welcome {
   std::uint64_t newest = 0;
   std::uint32_t silence_ms = 0;
   std::string name;
-  MemoryInvitation memory;
+  std::optional<MemoryInvitation> memory;
 };
 
 struct Refusal {
@@ -126,12 +128,12 @@ struct ChunkHead {  // the bytes follow
   std::uint64_t first_byte = 0;
 };
 
-constexpr std::size_t kPieceBytes = 20;
 constexpr std::size_t kMaxPieceBytes = Staging::kSegmentBytes;  // of the memory
-struct Piece {                                                  // the bytes are a file in memory of this size
+struct Piece {
   std::uint64_t version = 0;
   std::uint64_t first_byte = 0;
-  std::uint32_t bytes = 0;
+  std::uint32_t bytes = 0;       // of the memory
+  std::int32_t descriptor = -1;  // of the process that said welcome
 };
 
 struct CommitNote {
@@ -186,7 +188,7 @@ std::vector<std::byte> serialise(const Refusal& refusal);
 std::vector<std::byte> serialise(const Offer& offer);
 std::vector<std::byte> serialise(const Request& request);
 std::array<std::byte, kChunkHeadBytes> serialise(const ChunkHead& chunk);
-std::array<std::byte, kPieceBytes> serialise(const Piece& piece);
+std::vector<std::byte> serialise(const Piece& piece);
 std::vector<std::byte> serialise(const CommitNote& note);
 std::vector<std::byte> serialise(const Ack& ack);
 std::vector<std::byte> serialise(const Nack& nack);

@@ -22,15 +22,9 @@ Server::Server(Socket listener, const SessionContext& context) : listener_(std::
 void Server::add_entries(std::vector<pollfd>& entries, double now) const {
   entries.push_back({now >= accept_from_ ? listener_.fd() : -1, POLLIN, 0});
   for (const auto& session : sessions_) entries.push_back({session->fd(), session->events(), 0});
-  memory_.add_entries(entries);
 }
 
 void Server::step(std::span<const pollfd> entries, double now) {
-  memory_.step(now, [&](std::uint64_t id, Socket socket) {
-    for (const auto& session : sessions_) {
-      if (session->id() == id) session->share_memory(std::move(socket));
-    }
-  });
   const std::size_t known = std::min(sessions_.size(), entries.size() - 1);  // accept_all appends
   for (std::size_t i = 0; i < known; ++i) {
     if (entries[1 + i].revents != 0) sessions_[i]->step(now);
@@ -38,15 +32,10 @@ void Server::step(std::span<const pollfd> entries, double now) {
   if (entries[0].revents != 0) accept_all(now);
   relieve(now);
   for (const auto& session : sessions_) session->tick(now);
-  let_go_of_those_over();
-}
-
-void Server::let_go_of_those_over() {
   for (const auto& session : sessions_) {
-    if (!session->is_over()) continue;
-    if (context_.fan_out != nullptr) context_.fan_out->leave(session->id());
-    memory_.forget(session->id());
+    if (session->is_over() && context_.fan_out != nullptr) context_.fan_out->leave(session->id());
   }
+  memory_.forget_old(now);
   std::erase_if(sessions_, [](const auto& session) { return session->is_over(); });
 }
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/replication/memory_port.hpp"
+#include "src/replication/memory_pieces.hpp"
 #include "src/replication/session.hpp"
 
 namespace sparcl::replication {
@@ -38,11 +38,10 @@ class Server {
   void accept_all(double now);
   bool make_room(double now);
   void relieve(double now);
-  void let_go_of_those_over();
 
   Socket listener_;
   const SessionContext& context_;
-  MemoryPort memory_;
+  MemoryPieces memory_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::uint64_t last_id_ = 0;
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before

@@ -7,7 +7,6 @@
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/codec/wire.hpp"
-#include "src/transport/nearby_socket.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -18,7 +17,7 @@ constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
 constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
 constexpr std::size_t kQueuedBytes = std::size_t{2} << 20;   // of a replica that does not take them; heuristic
 constexpr std::size_t kLeastPiece = std::size_t{256} << 10;  // fewer bytes go over the connection; heuristic
-constexpr int kMostPiecesOut = 4;                            // that a replica has not taken
+constexpr std::size_t kMostPiecesOut = 4;                    // that a replica has not taken
 constexpr int kMessagesAtOnce = 32;                          // then the others have their turn
 constexpr double kStalledSeconds = 1;                        // without any progress of an update
 constexpr int kMostRefusals = 3;                             // of updates, one after the other
@@ -32,8 +31,8 @@ std::string quoted(const std::string& text) { return text.empty() ? "(none)" : "
 
 }  // namespace
 
-Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, MemoryPort& memory,
-                 double now)
+Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context,
+                 MemoryPieces& memory, double now)
     : context_(context),
       link_(std::move(socket)),
       from_(from),
@@ -42,7 +41,7 @@ Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id
       born_(now),
       heard_(now),
       spoke_(now),
-      memory_port_(memory) {}
+      memory_(memory) {}
 
 const char* Session::state() const {
   if (phase_ == Phase::kStranger) return "connecting";
@@ -188,9 +187,13 @@ Status Session::handle(double now) {
     case MessageType::kAck:
       if (!is_replica) break;
       return take_ack(now);
+    case MessageType::kShares:
+      if (!is_replica || !was_invited_) break;
+      shares_memory_ = true;
+      return {};
     case MessageType::kTaken:
-      if (!is_replica || pieces_out_ == 0) break;
-      --pieces_out_;
+      if (!is_replica || pieces_out_.empty()) break;
+      pieces_out_.pop_front();
       return {};
     case MessageType::kNack:
       if (!is_replica) break;
@@ -240,11 +243,12 @@ Status Session::take_hello() {
   // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
   has_confirmed_ = context_.store->newest() && *held_ == *context_.store->newest();
   phase_ = Phase::kReplica;
-  const bool is_near = hello->shares_memory && memory_port_.is_open() && is_neighbour();
+  const bool is_near = hello->shares_memory && memory_.invitation() && is_neighbour();
   join(*hello, is_near);
   const std::uint64_t newest = context_.store->newest() ? context_.store->newest()->version : 0;
   Welcome welcome{kProtocolVersion, context_.model_id, context_.epoch, newest, to_ms(context_.silence_s), context_.name, {}};
-  if (is_near) welcome.memory = memory_port_.invite(id_);
+  if (is_near) welcome.memory = memory_.invitation();
+  was_invited_ = is_near;
   link_.queue(MessageType::kWelcome, welcome);
   log_info("replication: replica {} has come with version {}, the newest is {}", replica_, tip_.version, newest);
   return {};
@@ -401,23 +405,22 @@ void Session::offer_next(double now) {
 
 // As memory: a whole segment, or the end. 0: what comes next goes over the connection.
 std::size_t Session::next_piece() const {
-  if (!memory_.is_open() || next_byte_ % kMaxPieceBytes != 0) return 0;
+  if (!shares_memory_ || next_byte_ % kMaxPieceBytes != 0) return 0;
   const std::uint64_t count = std::min<std::uint64_t>(kMaxPieceBytes, update_->commit.stream_bytes - next_byte_);
   return count < kLeastPiece ? 0 : static_cast<std::size_t>(count);
 }
 
 // False: memory is shared no more.
 bool Session::pass(std::size_t count, double now) {
-  const Piece piece{update_->commit.version, next_byte_, static_cast<std::uint32_t>(count)};
-  const Result<const SealedMemory*> memory = memory_port_.piece(update_, next_byte_, count, now);
-  if (!memory.ok() || send_nearby(memory_, serialise(piece), (*memory)->descriptor()).kind != Moved::Kind::kBytes) {
-    log_debug("replication: {}: memory is shared no more: {}", replica_,
-              memory.ok() ? "it is not taken" : memory.status().message());
-    memory_.close();
+  Result<SealedMemoryRef> memory = memory_.piece(update_, next_byte_, count, now);
+  if (!memory.ok()) {
+    log_debug("replication: {}: memory is shared no more: {}", replica_, memory.status().message());
+    shares_memory_ = false;
     return false;
   }
+  const Piece piece{update_->commit.version, next_byte_, static_cast<std::uint32_t>(count), (*memory)->descriptor()};
   link_.queue(MessageType::kPiece, piece);
-  ++pieces_out_;
+  pieces_out_.push_back(std::move(*memory));
   bytes_shared_ += count;
   next_byte_ += count;
   return true;
@@ -429,7 +432,7 @@ void Session::send_ready(double now) {
   while (next_byte_ < ready && link_.queued_bytes() < kQueuedBytes) {
     SPARCL_FAILPOINT("publisher.sending");
     if (const std::size_t piece = next_piece(); piece > 0) {
-      if (next_byte_ + piece > ready || pieces_out_ >= kMostPiecesOut) return;
+      if (next_byte_ + piece > ready || pieces_out_.size() >= kMostPiecesOut) return;
       if (pass(piece, now)) continue;
     }
     const std::uint64_t left_in_chunk = chunk - next_byte_ % chunk;

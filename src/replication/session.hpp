@@ -10,12 +10,13 @@
 // At most kMostAhead updates are under way that the replica does not hold yet: one that does not come to apply them costs no more.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "src/replication/fan_out.hpp"
-#include "src/replication/memory_port.hpp"
+#include "src/replication/memory_pieces.hpp"
 #include "src/replication/message_link.hpp"
 #include "src/replication/update_store.hpp"
 
@@ -45,7 +46,7 @@ struct SessionContext {
 class Session {
  public:
   // from: nothing where it is not known. id: from 1, of this server's sessions. memory: for replicas of this machine; outlives it.
-  Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, MemoryPort& memory,
+  Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, MemoryPieces& memory,
           double now);
 
   int fd() const { return link_.fd(); }
@@ -63,8 +64,6 @@ class Session {
   void drop(Status why);
   // The store has something new, or more of what is on its way.
   void publish(double now);
-  // Memory can be passed to it from now on.
-  void share_memory(Socket socket) { memory_ = std::move(socket); }
   // It is to take its updates from here again.
   void call_back();
   // Of no use after all; sessions that send it end.
@@ -129,9 +128,10 @@ class Session {
   std::uint64_t refused_ = 0;  // updates, by it
   int refused_in_a_row_ = 0;
 
-  MemoryPort& memory_port_;
-  Socket memory_;       // open: pieces go over it
-  int pieces_out_ = 0;  // that it has not taken
+  MemoryPieces& memory_;
+  bool was_invited_ = false;
+  bool shares_memory_ = false;              // pieces can be sent
+  std::deque<SealedMemoryRef> pieces_out_;  // that it has not taken: they must stay reachable
   std::uint64_t bytes_shared_ = 0;
 
   std::optional<NetAddress> serves_at_;

@@ -2,21 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "src/base/log.hpp"
-#include "src/transport/nearby_socket.hpp"
+#include "src/base/segment_pool.hpp"
 #include "src/transport/sealed_memory.hpp"
 
 namespace sparcl::replication {
 namespace {
 
 constexpr int kMessagesAtOnce = 32;  // then the clock is looked at
+// Of an update: a process has only so many mappings (vm.max_map_count), of which each piece takes one. Heuristic.
+constexpr std::uint64_t kMostMappedBytes = std::uint64_t{32} << 30;
 
 }  // namespace
 
 void Upstream::connect(Socket socket, std::string address, double now) {
   send_at_once(socket);
   link_ = MessageLink(std::move(socket));
-  memory_.close();
+  memory_pid_ = 0;
   if (address != address_) name_.clear();
   address_ = std::move(address);
   was_refused_ = false;
@@ -26,7 +31,7 @@ void Upstream::connect(Socket socket, std::string address, double now) {
 
 void Upstream::close() {
   link_ = MessageLink();
-  memory_.close();
+  memory_pid_ = 0;
   phase_ = Phase::kApart;
 }
 
@@ -141,34 +146,37 @@ Status Upstream::take_welcome() {
   name_ = fmt::format("{} ({})", welcome->name, address_);
   phase_ = Phase::kReady;
   SPARCL_RETURN_IF_ERROR(owner_.take_welcome(*this, *welcome));
-  if (!welcome->memory.name.empty() && !memory_failed_) open_memory(welcome->memory);
+  if (welcome->memory && !memory_failed_ && !is_apart()) try_memory(*welcome->memory);
   return {};
 }
 
-// Where it cannot be reached after all everything comes over the connection.
-void Upstream::open_memory(const MemoryInvitation& invitation) {
-  Result<Socket> socket = connect_nearby(invitation.name);
-  if (!socket.ok()) return log_debug("replication: {}: no memory is shared: {}", who(), socket.status().message());
-  if (send_nearby(*socket, invitation.token, -1).kind == Moved::Kind::kBytes) memory_ = std::move(*socket);
+// Where it cannot be reached after all (another user, another container) everything comes over the connection.
+void Upstream::try_memory(const MemoryInvitation& invitation) {
+  const Result<SealedMemory> proof = SealedMemory::of_process(invitation.pid, invitation.descriptor, invitation.token.size());
+  const Result<Buffer> bytes = proof.ok() ? proof->map() : Result<Buffer>(proof.status());
+  if (!bytes.ok()) return log_debug("replication: {}: no memory is shared: {}", who(), bytes.status().message());
+  if (!std::ranges::equal(bytes->bytes(), invitation.token)) return;  // another process of that number
+  memory_pid_ = invitation.pid;
+  link_.queue(MessageType::kShares, std::span<const std::byte>());
 }
 
-// The memory was sent before this message, so that it is there.
 Status Upstream::take_piece(double now) {
   const Result<Piece> piece = parse_piece(link_.content());
   if (!piece.ok()) return piece.status();
+  if (memory_pid_ == 0) return Status(Code::kCorrupt, "a piece of memory came, and none is shared");
   memory_failed_ = true;  // unless all goes well
-  std::array<std::byte, kPieceBytes> note{};
-  NearbyMessage came = receive_nearby(memory_, note);
-  if (came.moved.kind != Moved::Kind::kBytes || !came.descriptor.is_open() || note != serialise(*piece)) {
-    return Status(Code::kCorrupt, "a piece of memory was said to come, and did not");
-  }
-  const Result<SealedMemory> memory = SealedMemory::adopt(std::move(came.descriptor), piece->bytes);
+  const Result<SealedMemory> memory = SealedMemory::of_process(memory_pid_, piece->descriptor, piece->bytes);
   if (!memory.ok()) return memory.status();
-  Result<Buffer> mapped = memory->map();
-  if (!mapped.ok()) return mapped.status();
+  Result<Buffer> bytes = memory->map();
+  if (!bytes.ok()) return bytes.status();
   memory_failed_ = false;
+  if (piece->first_byte >= kMostMappedBytes) {
+    const Buffer copy = take_segment().slice(0, bytes->size());
+    std::memcpy(copy.data(), bytes->data(), bytes->size());
+    bytes = copy;
+  }
   link_.queue(MessageType::kTaken, std::span<const std::byte>());
-  return owner_.take_memory(*this, *piece, std::move(*mapped), now);
+  return owner_.take_memory(*this, *piece, std::move(*bytes), now);
 }
 
 }  // namespace sparcl::replication

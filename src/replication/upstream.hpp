@@ -65,14 +65,14 @@ class Upstream {
   void read_messages(double now);
   Status handle(double now);
   Status take_welcome();
-  void open_memory(const MemoryInvitation& invitation);
+  void try_memory(const MemoryInvitation& invitation);
   Status take_piece(double now);
 
   UpstreamOwner& owner_;
   const char* what_;
   double silence_s_;
   MessageLink link_;
-  Socket memory_;  // pieces come over it
+  std::int64_t memory_pid_ = 0;  // whose memory can be reached; 0: nobody's
   bool memory_failed_ = false;
   Phase phase_ = Phase::kApart;
   std::string address_;

@@ -81,13 +81,14 @@ void expect_exact(const std::vector<std::byte>& bytes, Parse&& parse) {
 TEST(Message, PartsOfMessagesAreNone) {
   expect_exact(serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 1, 9, 4711, true, "host"}),
                [](const auto& bytes) { return parse_hello(bytes); });
-  expect_exact(serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host", {"socket", {}}}),
+  expect_exact(serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host", MemoryInvitation{4, 5, {}}}),
                [](const auto& bytes) { return parse_welcome(bytes); });
   expect_exact(serialise(Refusal{Code::kMismatch, "why"}), [](const auto& bytes) { return parse_refusal(bytes); });
   expect_exact(serialise(Offer{some_commit(), CommitSignature{}}), [](const auto& bytes) { return parse_offer(bytes); });
   expect_exact(serialise(Request{{1, 2}, 3}), [](const auto& bytes) { return parse_request(bytes); });
-  const std::array<std::byte, kPieceBytes> piece = serialise(Piece{1, 2, 3});
-  expect_exact({piece.begin(), piece.end()}, [](const auto& bytes) { return parse_piece(bytes); });
+  expect_exact(serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host", {}}),
+               [](const auto& bytes) { return parse_welcome(bytes); });
+  expect_exact(serialise(Piece{1, 2, 3, 4}), [](const auto& bytes) { return parse_piece(bytes); });
   expect_exact(serialise(CommitNote{{1, 2}}), [](const auto& bytes) { return parse_commit_note(bytes); });
   expect_exact(serialise(Ack{AckStage::kHeld, {1, {2, 3}}}), [](const auto& bytes) { return parse_ack(bytes); });
   expect_exact(serialise(Nack{{1, 2}, Code::kWrongBase, true, "why"}), [](const auto& bytes) { return parse_nack(bytes); });
@@ -101,9 +102,10 @@ TEST(Message, PartsOfMessagesAreNone) {
 }
 
 TEST(Message, APieceIsNeitherEmptyNorLargerThanASegment) {
-  EXPECT_FALSE(parse_piece(serialise(Piece{1, 2, 0})).ok());
-  EXPECT_TRUE(parse_piece(serialise(Piece{1, 2, kMaxPieceBytes})).ok());
-  EXPECT_FALSE(parse_piece(serialise(Piece{1, 2, kMaxPieceBytes + 1})).ok());
+  EXPECT_FALSE(parse_piece(serialise(Piece{1, 2, 0, 3})).ok());
+  EXPECT_TRUE(parse_piece(serialise(Piece{1, 2, kMaxPieceBytes, 3})).ok());
+  EXPECT_FALSE(parse_piece(serialise(Piece{1, 2, kMaxPieceBytes + 1, 3})).ok());
+  EXPECT_FALSE(parse_piece(serialise(Piece{1, 2, 3, -1})).ok());
 }
 
 TEST(Message, TextsAreCutWhenWritten) {

@@ -1,7 +1,6 @@
 // Updates that reach replicas of the publisher's machine as memory, and what rogues make of it.
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/codec/wire.hpp"
-#include "src/transport/nearby_socket.hpp"
+#include "src/transport/sealed_memory.hpp"
 #include "tests/replication/replica_pair.hpp"
 
 namespace sparcl::replication {
@@ -107,26 +106,9 @@ TEST(SharedMemory, LeavesNoDescriptorBehind) {
 
 // --- to a replica ---
 
-// A publisher that invites to share memory.
-class RogueMemory {
- public:
-  RogueMemory() : name_(fmt::format("sparcl-test-{}", ::getpid())), listener_(std::move(*listen_nearby(name_, 4))) {}
-  MemoryInvitation invitation() const { return {name_, {}}; }
-  const Socket& guest() {
-    pollfd entry{listener_.fd(), POLLIN, 0};
-    poll_until(std::span(&entry, 1), monotonic_seconds() + RawPeer::kPatience);
-    if (std::optional<Socket> socket = accept_nearby(listener_)) guest_ = std::move(*socket);
-    return guest_;
-  }
-
- private:
-  std::string name_;
-  Socket listener_;
-  Socket guest_;
-};
-
-Socket memory_of(std::size_t bytes, int seals) {
-  Socket file(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+// A file in memory that is named as a publisher's are.
+Socket memory_of(std::size_t bytes, int seals, const char* name = "sparcl-sealed") {
+  Socket file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(::ftruncate(file.fd(), static_cast<off_t>(bytes)), 0);
   EXPECT_EQ(::fcntl(file.fd(), F_ADD_SEALS, seals), 0);
   return file;
@@ -135,104 +117,113 @@ Socket memory_of(std::size_t bytes, int seals) {
 constexpr std::uint32_t kBytes = 1000;
 constexpr int kSealed = F_SEAL_WRITE | F_SEAL_SHRINK;
 
-// What a replica makes of a piece that `play` sends; afterwards it comes again, and takes the update over the connection.
-template <class Play>
-void expect_refused(const char* what, Play&& play) {
+// A publisher that invites to share memory, and offers an update that is none.
+class RogueMemory {
+ public:
+  explicit RogueMemory(const SmallModel& copy) : replica_(open_replica(copy, port_.address())) {
+    peer_.emplace(port_.accept(&hello_));
+    EXPECT_TRUE(hello_.shares_memory);
+    peer_->say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", invitation()});
+    EXPECT_EQ(peer_->hear(), MessageType::kShares);
+    Commit commit;
+    commit.model_id = kModelId;
+    commit.epoch = commit.version = 1;
+    commit.schema_hash = hello_.schema_hash;
+    commit.base_hash = hello_.held.hash;
+    commit.target_hash = {1, 1};
+    commit.stream_bytes = kBytes;
+    peer_->say(MessageType::kOffer, Offer{commit, {}});
+    EXPECT_EQ(peer_->hear(), MessageType::kRequest);
+  }
+  Subscriber& replica() { return *replica_; }
+  void send(const Piece& piece) { peer_->say(MessageType::kPiece, piece); }
+  bool is_dropped() { return peer_->is_dropped(); }
+  // It comes again.
+  Hello next_hello() {
+    Hello hello;
+    const RawPeer again = port_.accept(&hello);
+    return hello;
+  }
+
+ private:
+  MemoryInvitation invitation() const { return {::getpid(), proof_.descriptor(), token_}; }
+
+  MemoryToken token_{};
+  SealedMemory proof_ = std::move(*SealedMemory::copy_of(token_));
+  RawPublisher port_;
+  std::unique_ptr<Subscriber> replica_;
+  Hello hello_;
+  std::optional<RawPeer> peer_;
+};
+
+// Nothing of it is applied, and the replica takes no memory after that.
+void expect_refused(const char* what, const Socket& file, std::uint32_t bytes = kBytes) {
   SmallModel copy(1);
   const Hash128 before = copy.hash();
-  RawPublisher publisher;
-  RogueMemory memory;
-  const auto replica = open_replica(copy, publisher.address());
-  Hello hello;
-  RawPeer peer = publisher.accept(&hello);
-  EXPECT_TRUE(hello.shares_memory) << what;
-  peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", memory.invitation()});
-  const Socket& guest = memory.guest();
-  MemoryToken token;
-  pollfd entry{guest.fd(), POLLIN, 0};
-  poll_until(std::span(&entry, 1), monotonic_seconds() + RawPeer::kPatience);
-  EXPECT_EQ(receive_nearby(guest, token).moved.kind, Moved::Kind::kBytes) << what;
-  Commit commit;
-  commit.model_id = kModelId;
-  commit.epoch = commit.version = 1;
-  commit.schema_hash = hello.schema_hash;
-  commit.base_hash = hello.held.hash;
-  commit.target_hash = {1, 1};
-  commit.stream_bytes = kBytes;
-  peer.say(MessageType::kOffer, Offer{commit, {}});
-  ASSERT_EQ(peer.hear(), MessageType::kRequest) << what;
-  play(peer, guest);
-  EXPECT_TRUE(peer.is_dropped()) << what;
-  RawPeer again = publisher.accept(&hello);
+  RogueMemory rogue(copy);
+  rogue.send({1, 0, bytes, file.fd()});
+  EXPECT_TRUE(rogue.is_dropped()) << what;
+  const Hello hello = rogue.next_hello();
   EXPECT_FALSE(hello.shares_memory) << what;
   EXPECT_EQ(hello.held.hash, before) << what;
 }
 
 TEST(SharedMemory, AReplicaTakesOnlyWhatNobodyCanChange) {
-  const Piece piece{1, 0, kBytes};
-  const auto pass = [&](RawPeer& peer, const Socket& guest, const Socket& file, const Piece& said) {
-    EXPECT_EQ(send_nearby(guest, serialise(piece), file.fd()).kind, Moved::Kind::kBytes);
-    peer.say(MessageType::kPiece, said);
-  };
-  expect_refused("not sealed", [&](RawPeer& peer, const Socket& guest) { pass(peer, guest, memory_of(kBytes, 0), piece); });
-  expect_refused("may shrink",
-                 [&](RawPeer& peer, const Socket& guest) { pass(peer, guest, memory_of(kBytes, F_SEAL_WRITE), piece); });
-  expect_refused("too small",
-                 [&](RawPeer& peer, const Socket& guest) { pass(peer, guest, memory_of(kBytes - 1, kSealed), piece); });
-  expect_refused("too large", [&](RawPeer& peer, const Socket& guest) { pass(peer, guest, memory_of(1UL << 40, kSealed), piece); });
-  expect_refused("a device", [&](RawPeer& peer, const Socket& guest) {
-    pass(peer, guest, Socket(::open("/dev/zero", O_RDONLY | O_CLOEXEC)), piece);
-  });
-  expect_refused("no descriptor", [&](RawPeer& peer, const Socket& guest) { pass(peer, guest, Socket(), piece); });
-  expect_refused("another piece than was said", [&](RawPeer& peer, const Socket& guest) {
-    pass(peer, guest, memory_of(kBytes, kSealed), Piece{1, 0, kBytes - 1});
-  });
-  expect_refused("nothing beside", [&](RawPeer& peer, const Socket&) { peer.say(MessageType::kPiece, piece); });
+  expect_refused("not sealed", memory_of(kBytes, 0));
+  expect_refused("may shrink", memory_of(kBytes, F_SEAL_WRITE));
+  expect_refused("may be written through a mapping", memory_of(kBytes, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK));
+  expect_refused("too small", memory_of(kBytes - 1, kSealed));
+  expect_refused("too large", memory_of(1UL << 40, kSealed));
+  expect_refused("another's", memory_of(kBytes, kSealed, "another"));
+  expect_refused("a device", Socket(::open("/dev/zero", O_RDONLY | O_CLOEXEC)));
+  expect_refused("nothing", Socket(1'000'000));
 }
 
-// A file in memory may have holes without end: nothing is mapped before its size was looked at.
 TEST(SharedMemory, PiecesOutOfPlaceEndTheConnection) {
-  for (const Piece& piece : {Piece{2, 0, kBytes}, Piece{1, 500, kBytes}, Piece{1, 0, 100}, Piece{1, 0, kBytes + 1}}) {
+  for (const Piece& piece : {Piece{2, 0, kBytes, 0}, Piece{1, 500, kBytes, 0}, Piece{1, 0, 100, 0}, Piece{1, 0, kBytes + 1, 0}}) {
+    SmallModel copy(1);
+    RogueMemory rogue(copy);
+    const Socket file = memory_of(piece.bytes, kSealed);
+    rogue.send({piece.version, piece.first_byte, piece.bytes, file.fd()});
+    EXPECT_TRUE(rogue.is_dropped());
+    EXPECT_EQ(rogue.replica().next(0.1).status().code(), Code::kCorrupt);
+  }
+}
+
+// Another process of that number, or none; or one whose memory holds something else.
+TEST(SharedMemory, WhoCannotReachItTakesBytesOverTheConnection) {
+  MemoryToken token{};
+  const SealedMemory proof = std::move(*SealedMemory::copy_of(token));
+  token[0] = std::byte{1};
+  for (const MemoryInvitation& invitation : {MemoryInvitation{::getpid(), proof.descriptor(), token}, MemoryInvitation{1, 1, {}},
+                                             MemoryInvitation{-1, 3, {}}, MemoryInvitation{::getpid(), -1, {}}}) {
     SmallModel copy(1);
     RawPublisher publisher;
-    RogueMemory memory;
     const auto replica = open_replica(copy, publisher.address());
     Hello hello;
     RawPeer peer = publisher.accept(&hello);
-    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", memory.invitation()});
-    const Socket& guest = memory.guest();
+    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "alone", invitation});
     Commit commit;
     commit.model_id = kModelId;
     commit.epoch = commit.version = 1;
     commit.schema_hash = hello.schema_hash;
-    commit.base_hash = hello.held.hash;
-    commit.target_hash = {1, 1};
-    commit.stream_bytes = kBytes;
+    commit.base_hash = commit.target_hash = hello.held.hash;  // a label
     peer.say(MessageType::kOffer, Offer{commit, {}});
-    ASSERT_EQ(peer.hear(), MessageType::kRequest);
-    ASSERT_EQ(send_nearby(guest, serialise(piece), memory_of(piece.bytes, kSealed).fd()).kind, Moved::Kind::kBytes);
-    peer.say(MessageType::kPiece, piece);
-    EXPECT_TRUE(peer.is_dropped());
-    EXPECT_EQ(replica->next(0.1).status().code(), Code::kCorrupt);
+    ASSERT_EQ(peer.hear(), MessageType::kRequest);  // and not that it shares
+    peer.say(MessageType::kCommit, CommitNote{{0, 1}});
+    EXPECT_TRUE(replica->next(20).ok());
   }
 }
 
-TEST(SharedMemory, WhereItCannotBeReachedBytesComeOverTheConnection) {
+TEST(SharedMemory, APieceWithoutAnInvitationEndsTheConnection) {
   SmallModel copy(1);
   RawPublisher publisher;
   const auto replica = open_replica(copy, publisher.address());
-  Hello hello;
-  RawPeer peer = publisher.accept(&hello);
-  peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "alone", {"sparcl-test-nobody", {}}});
-  Commit commit;
-  commit.model_id = kModelId;
-  commit.epoch = commit.version = 1;
-  commit.schema_hash = hello.schema_hash;
-  commit.base_hash = commit.target_hash = hello.held.hash;  // a label
-  peer.say(MessageType::kOffer, Offer{commit, {}});
-  ASSERT_EQ(peer.hear(), MessageType::kRequest);
-  peer.say(MessageType::kCommit, CommitNote{{0, 1}});
-  EXPECT_TRUE(replica->next(20).ok());
+  RawPeer peer = publisher.accept();
+  peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", {}});
+  const Socket file = memory_of(kBytes, kSealed);
+  peer.say(MessageType::kPiece, Piece{1, 0, kBytes, file.fd()});
+  EXPECT_TRUE(peer.is_dropped());
 }
 
 // --- to a publisher ---
@@ -244,57 +235,32 @@ class RawReplica {
     peer_.say(MessageType::kHello,
               Hello{kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, true, "a test"});
     EXPECT_EQ(peer_.hear(), MessageType::kWelcome);
-    welcome_ = *parse_welcome(peer_.link().content());
-    EXPECT_FALSE(welcome_.memory.name.empty());
+    const Result<Welcome> welcome = parse_welcome(peer_.link().content());
+    EXPECT_TRUE(welcome.ok() && welcome->memory);
   }
   RawPeer& peer() { return peer_; }
-  const MemoryInvitation& invitation() const { return welcome_.memory; }
-  Socket come(const MemoryToken& token) {
-    Socket socket = std::move(*connect_nearby(invitation().name));
-    EXPECT_EQ(send_nearby(socket, token, -1).kind, Moved::Kind::kBytes);
-    return socket;
-  }
+  void share() { say(MessageType::kShares); }
+  void take() { say(MessageType::kTaken); }
+  // Asks for the update that is offered; its bytes.
   std::uint64_t ask() {
     EXPECT_EQ(peer_.hear(), MessageType::kOffer);
     const Offer offer = *parse_offer(peer_.link().content());
     peer_.say(MessageType::kRequest, Request{{offer.commit.base_version, offer.commit.version}, 0});
     return offer.commit.stream_bytes;
   }
+  Piece hear_piece() {
+    EXPECT_EQ(peer_.hear(), MessageType::kPiece);
+    const Result<Piece> piece = parse_piece(peer_.link().content());
+    return piece.ok() ? *piece : Piece{};
+  }
 
  private:
+  void say(MessageType type) {
+    peer_.link().queue(type, std::span<const std::byte>());
+    (void)peer_.link().flush();
+  }
   RawPeer peer_;
-  Welcome welcome_;
 };
-
-bool ends(const Socket& socket) {
-  const double until = monotonic_seconds() + RawPeer::kPatience;
-  pollfd entry{socket.fd(), POLLIN, 0};
-  MemoryToken text;
-  poll_until(std::span(&entry, 1), until);
-  return receive_nearby(socket, text).moved.kind == Moved::Kind::kClosed;
-}
-
-TEST(SharedMemory, OnlyWhoWasInvitedIsLetIn) {
-  SmallModel source(0, kLarge);
-  const auto publisher = open_publisher(source);
-  ASSERT_TRUE(publisher->publish(1).ok());
-  RawReplica replica(*publisher, source);
-  MemoryToken wrong = replica.invitation().token;
-  wrong[3] ^= std::byte{1};
-  EXPECT_TRUE(ends(replica.come(wrong)));
-  const Socket first = replica.come(replica.invitation().token);
-  EXPECT_TRUE(ends(replica.come(replica.invitation().token)));  // once
-  // Strangers that say nothing are as many as they like, and the door stays open for others.
-  std::vector<Socket> silent;
-  for (int i = 0; i < 20; ++i) silent.push_back(std::move(*connect_nearby(replica.invitation().name)));
-  EXPECT_TRUE(ends(silent.front()));
-  const int before = open_descriptors();
-  EXPECT_LT(before, 200);
-  SmallModel copy(1, kLarge);
-  const auto other = open_replica(copy, publisher->address());
-  ASSERT_TRUE(other->next(20).ok());
-  EXPECT_EQ(copy.hash(), source.hash());
-}
 
 TEST(SharedMemory, WhoTakesNothingIsSentFourPieces) {
   constexpr std::uint64_t kElements = 30'000'000;  // 60 MB: 15 pieces
@@ -302,39 +268,51 @@ TEST(SharedMemory, WhoTakesNothingIsSentFourPieces) {
   const auto publisher = open_publisher(source);
   ASSERT_TRUE(publisher->publish(1).ok());
   RawReplica replica(*publisher, source);
-  const Socket memory = replica.come(replica.invitation().token);
-  usleep(200'000);  // it is let in
+  replica.share();
   const std::uint64_t bytes = replica.ask();
   ASSERT_GT(bytes, 8 * kMaxPieceBytes);
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(replica.peer().hear(), MessageType::kPiece);
+  for (int i = 0; i < 4; ++i) {
+    const Piece piece = replica.hear_piece();
+    EXPECT_TRUE(SealedMemory::of_process(::getpid(), piece.descriptor, piece.bytes).ok());
+  }
   EXPECT_EQ(replica.peer().hear(0.3), std::nullopt);
-  replica.peer().link().queue(MessageType::kTaken, std::span<const std::byte>());
-  (void)replica.peer().link().flush();
-  EXPECT_EQ(replica.peer().hear(), MessageType::kPiece);
-  for (int i = 0; i < 5; ++i) replica.peer().link().queue(MessageType::kTaken, std::span<const std::byte>());
-  (void)replica.peer().link().flush();  // one more than there were, by then or later
-  for (int i = 0; i < 20; ++i) replica.peer().link().queue(MessageType::kTaken, std::span<const std::byte>());
-  (void)replica.peer().link().flush();
+  replica.take();
+  (void)replica.hear_piece();
+  for (int i = 0; i < 100; ++i) replica.take();  // more than there are
   EXPECT_TRUE(replica.peer().is_dropped());
 }
 
-// The rest of an update comes over the connection when a replica lets go of the memory.
-TEST(SharedMemory, AReplicaMayLetGoOfIt) {
-  constexpr std::uint64_t kElements = 30'000'000;
-  SmallModel source(0, kElements);
+// What was copied stays in memory as long as who had it says: an update is copied twice at most.
+TEST(SharedMemory, WhoComesAgainAndAgainGetsNoMoreMemory) {
+  SmallModel source(0, kLarge);
   const auto publisher = open_publisher(source);
   ASSERT_TRUE(publisher->publish(1).ok());
-  RawReplica replica(*publisher, source);
-  Socket memory = replica.come(replica.invitation().token);
-  usleep(200'000);
-  replica.ask();
-  EXPECT_EQ(replica.peer().hear(), MessageType::kPiece);
-  memory.close();
-  replica.peer().link().queue(MessageType::kTaken, std::span<const std::byte>());
-  (void)replica.peer().link().flush();
-  std::optional<MessageType> said = replica.peer().hear();
-  while (said == MessageType::kPiece) said = replica.peer().hear();
-  EXPECT_EQ(said, MessageType::kChunk);
+  int with_pieces = 0, with_chunks = 0;
+  for (int i = 0; i < 5; ++i) {
+    RawReplica replica(*publisher, source);
+    replica.share();
+    replica.ask();
+    const std::optional<MessageType> said = replica.peer().hear();
+    with_pieces += said == MessageType::kPiece ? 1 : 0;
+    with_chunks += said == MessageType::kChunk ? 1 : 0;
+    usleep(700'000);  // the piece is forgotten
+  }
+  EXPECT_EQ(with_pieces, 2);
+  EXPECT_EQ(with_chunks, 3);
+}
+
+TEST(SharedMemory, WhoWasNotInvitedCannotShare) {
+  SmallModel source;
+  const auto publisher = open_publisher(source, false);
+  ASSERT_TRUE(publisher->publish(1).ok());
+  RawPeer peer = RawPeer::connect(publisher->address());
+  const HeldVersion held{0, {7, 7}};
+  peer.say(MessageType::kHello,
+           Hello{kProtocolVersion, "m", source.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, true, "a test"});
+  EXPECT_EQ(peer.hear(), MessageType::kWelcome);
+  peer.link().queue(MessageType::kShares, std::span<const std::byte>());
+  (void)peer.link().flush();
+  EXPECT_TRUE(peer.is_dropped());
 }
 
 }  // namespace

@@ -20,14 +20,12 @@ std::vector<std::byte> some_bytes(std::size_t count) {
   return bytes;
 }
 
-Socket duplicate(int descriptor) { return Socket(::dup(descriptor)); }
-
 TEST(SealedMemory, HoldsACopyThatNobodyCanChange) {
   for (const std::size_t count : {1UL, 4096UL, 100'001UL}) {
     const std::vector<std::byte> bytes = some_bytes(count);
     const Result<SealedMemory> made = SealedMemory::copy_of(bytes);
     ASSERT_TRUE(made.ok()) << made.status().message();
-    const Result<SealedMemory> taken = SealedMemory::adopt(duplicate(made->descriptor()), count);
+    const Result<SealedMemory> taken = SealedMemory::of_process(::getpid(), made->descriptor(), count);
     ASSERT_TRUE(taken.ok()) << taken.status().message();
     const Result<Buffer> mapped = taken->map();
     ASSERT_TRUE(mapped.ok()) << mapped.status().message();
@@ -51,26 +49,26 @@ TEST(SealedMemory, StaysWithItsBufferWhenAllElseIsGone) {
 
 TEST(SealedMemory, WhatCanStillBeChangedIsRefused) {
   for (const int seals : {0, F_SEAL_WRITE, F_SEAL_SHRINK, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK}) {
-    Socket file(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    Socket file(::memfd_create("sparcl-sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(::ftruncate(file.fd(), 100), 0);
     ASSERT_EQ(::fcntl(file.fd(), F_ADD_SEALS, seals), 0);
-    const Result<SealedMemory> taken = SealedMemory::adopt(std::move(file), 100);
+    const Result<SealedMemory> taken = SealedMemory::of_process(::getpid(), file.fd(), 100);
     EXPECT_EQ(taken.status().code(), Code::kCorrupt) << seals;
     EXPECT_THAT(std::string(taken.status().message()), HasSubstr("not sealed"));
   }
 }
 
 TEST(SealedMemory, WhatIsNoMemoryOrHasAnotherSizeIsRefused) {
-  int ends[2];
-  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  const Socket writer(ends[1]);
-  EXPECT_EQ(SealedMemory::adopt(Socket(ends[0]), 100).status().code(), Code::kCorrupt);
-  EXPECT_EQ(SealedMemory::adopt(Socket(::open("/dev/zero", O_RDONLY | O_CLOEXEC)), 100).status().code(), Code::kCorrupt);
-  EXPECT_EQ(SealedMemory::adopt(Socket(), 100).status().code(), Code::kCorrupt);
+  const Socket zero(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(SealedMemory::of_process(::getpid(), zero.fd(), 100).status().code(), Code::kCorrupt);
+  const Socket others(::memfd_create("another", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(SealedMemory::of_process(::getpid(), others.fd(), 0).status().code(), Code::kCorrupt);
+  EXPECT_EQ(SealedMemory::of_process(::getpid(), 1'000'000, 100).status().code(), Code::kSystemError);
+  EXPECT_EQ(SealedMemory::of_process(-1, 3, 100).status().code(), Code::kSystemError);
   const Result<SealedMemory> made = SealedMemory::copy_of(some_bytes(100));
   ASSERT_TRUE(made.ok());
   for (const std::size_t wrong : {0UL, 99UL, 101UL, 1UL << 40}) {
-    EXPECT_EQ(SealedMemory::adopt(duplicate(made->descriptor()), wrong).status().code(), Code::kCorrupt) << wrong;
+    EXPECT_EQ(SealedMemory::of_process(::getpid(), made->descriptor(), wrong).status().code(), Code::kCorrupt) << wrong;
   }
 }
 

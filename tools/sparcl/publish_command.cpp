@@ -8,6 +8,7 @@
 #include "src/transport/host_port.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/metrics.hpp"
 #include "tools/sparcl/signals.hpp"
 #include "tools/sparcl/version_publisher.hpp"
 #include "tools/sparcl/watched_folder.hpp"
@@ -25,6 +26,7 @@ struct PublishOptions {
   double interval_s = 0;
   int replicas = -1;  // that hold the last version, and then it ends; -1: it does not
   std::uint64_t first_version = 1;
+  std::string metrics;  // HOST:PORT; empty: none
 };
 
 // Before anything is published: a fault in the last file shall not be found after hours.
@@ -98,6 +100,14 @@ Status run_publish(PublishOptions options, bool as_json) {
   if (!listener.ok()) return listener.status();
   VersionPublisher publisher(std::move(*listener), options.publisher, options.first_version, as_json);
   SPARCL_RETURN_IF_ERROR(print(as_json, {{"address", publisher.address()}}, fmt::format("listening on {}\n", publisher.address())));
+  std::unique_ptr<MetricsPage> page;  // it asks the publisher: it ends first
+  if (!options.metrics.empty()) {
+    Result<std::unique_ptr<MetricsPage>> opened =
+        MetricsPage::open(options.metrics, [&] { return publisher_metrics(Json::parse(publisher.status(), nullptr, false)); });
+    if (!opened.ok()) return opened.status();
+    page = std::move(*opened);
+    print_note(fmt::format("metrics at {}", page->address()));
+  }
   return options.folder.empty() ? publish_files(publisher, options) : publish_folder(publisher, options);
 }
 
@@ -132,6 +142,9 @@ void add_publish(CLI::App& app, Invocation& invocation) {
   app.add_option("--exit-when-acked", options->replicas, "end once so many replicas hold the last version, and no file is left")
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--metrics", options->metrics, "figures for Prometheus at http://HOST:PORT/metrics")
+      ->type_name("HOST:PORT")
+      ->check(listen_fault, "", "");
   app.add_option("--first-version", options->first_version, "the first file's number")
       ->type_name("N")
       ->check(CLI::Range(1ULL, 1ULL << 62));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "src/transport/host_port.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/metrics.hpp"
 #include "tools/sparcl/published_model.hpp"
 #include "tools/sparcl/replica_file.hpp"
 #include "tools/sparcl/shell_command.hpp"
@@ -35,7 +37,45 @@ struct SubscribeOptions {
   std::string command;
   std::uint64_t until = 0;
   double timeout_s = kMostSeconds;
+  std::string metrics;  // HOST:PORT; empty: none
 };
+
+// Of this process's life, for threads that ask.
+struct SwapCounts {
+  std::atomic<std::uint64_t> swaps{0}, changed{0}, bytes{0};
+  std::atomic<double> pause_s{0}, last_pause_s{0};
+
+  void add(const replication::Subscriber::Swap& swap) {
+    ++swaps;
+    changed += swap.changed;
+    bytes += swap.stream_bytes;
+    pause_s = pause_s + swap.pause_s;
+    last_pause_s = swap.pause_s;
+  }
+};
+
+std::vector<Metric> subscriber_metrics(const replication::Subscriber& subscriber, const SwapCounts& counts) {
+  const auto one = [](const char* name, const char* help, Metric::Kind kind, double value) {
+    return Metric{name, help, kind, {{{}, value}}};
+  };
+  constexpr Metric::Kind kGauge = Metric::Kind::kGauge, kCounter = Metric::Kind::kCounter;
+  const replication::Subscriber::Versions versions = subscriber.versions();
+  const Status trouble = subscriber.trouble();
+  return {
+      one("sparcl_subscriber_version", "Version that is held.", kGauge, static_cast<double>(versions.held)),
+      one("sparcl_subscriber_newest_version", "Newest version that the publisher has told of.", kGauge,
+          static_cast<double>(versions.newest)),
+      one("sparcl_subscriber_swaps_total", "Times that a newer version was applied.", kCounter, static_cast<double>(counts.swaps)),
+      one("sparcl_subscriber_changed_elements_total", "Elements that these changed.", kCounter,
+          static_cast<double>(counts.changed)),
+      one("sparcl_subscriber_update_bytes_total", "Bytes of their updates.", kCounter, static_cast<double>(counts.bytes)),
+      one("sparcl_subscriber_pause_seconds_total", "Time that applying took.", kCounter, counts.pause_s),
+      one("sparcl_subscriber_last_pause_seconds", "The last one's.", kGauge, counts.last_pause_s),
+      Metric{"sparcl_subscriber_trouble",
+             "1 while something keeps versions from coming.",
+             kGauge,
+             {{{{"code", code_name(trouble.code())}}, trouble.ok() ? 0.0 : 1.0}}}};
+}
 
 // Nothing where a stop was asked for.
 Result<std::optional<replication::ModelReply>> wait_for_model(const SubscribeOptions& options) {
@@ -111,8 +151,8 @@ class TroubleTeller {
 class Keeper {
  public:
   Keeper(const SubscribeOptions& options, replication::Subscriber& subscriber, const ModelMemory& memory, ReplicaFile& file,
-         bool as_json)
-      : options_(options), subscriber_(subscriber), memory_(memory), file_(file), as_json_(as_json) {}
+         SwapCounts& counts, bool as_json)
+      : options_(options), subscriber_(subscriber), memory_(memory), file_(file), counts_(counts), as_json_(as_json) {}
 
   // Until a stop is asked for, the file holds the version that was wanted, or nothing more can come.
   Status run() {
@@ -120,6 +160,7 @@ class Keeper {
       const Result<replication::Subscriber::Swap> swap = subscriber_.next(kLookSeconds);
       const double now = monotonic_seconds();
       if (swap.ok()) arrived_.add(*swap);
+      if (swap.ok()) counts_.add(*swap);
       const Status trouble = subscriber_.trouble();
       if (trouble.code() == Code::kUnauthorized || trouble.code() == Code::kMismatch) return trouble;
       teller_.tell(trouble, now);
@@ -157,6 +198,7 @@ class Keeper {
   replication::Subscriber& subscriber_;
   const ModelMemory& memory_;
   ReplicaFile& file_;
+  SwapCounts& counts_;
   bool as_json_;
   Arrived arrived_;
   TroubleTeller teller_;
@@ -196,7 +238,16 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
   const Result<std::unique_ptr<replication::Subscriber>> subscriber =
       replication::Subscriber::create((*memory)->view(), options.address, options.subscriber);
   if (!subscriber.ok()) return subscriber.status();
-  return Keeper(options, **subscriber, **memory, *file, as_json).run();
+  SwapCounts counts;
+  std::unique_ptr<MetricsPage> page;  // it asks the subscriber: it ends first
+  if (!options.metrics.empty()) {
+    Result<std::unique_ptr<MetricsPage>> opened =
+        MetricsPage::open(options.metrics, [&] { return subscriber_metrics(**subscriber, counts); });
+    if (!opened.ok()) return opened.status();
+    page = std::move(*opened);
+    print_note(fmt::format("metrics at {}", page->address()));
+  }
+  return Keeper(options, **subscriber, **memory, *file, counts, as_json).run();
 }
 
 std::string address_fault(const std::string& text) {
@@ -228,6 +279,9 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
          "--exec", options->command,
          "run by /bin/sh each time FILE has come to a version, with SUBSCRIBED_VERSION and SUBSCRIBED_FILE in its environment")
       ->type_name("CMD");
+  app.add_option("--metrics", options->metrics, "figures for Prometheus at http://HOST:PORT/metrics, once the model is known")
+      ->type_name("HOST:PORT")
+      ->check(address_fault, "", "");
   app.add_option("--timeout", options->timeout_s,
                  "give up where no publisher has answered for so long at the start (default: never)")
       ->type_name("SECONDS")

@@ -28,6 +28,7 @@ Status VersionPublisher::begin(const model::Checkpoint& first) {
   Result<std::unique_ptr<replication::Publisher>> publisher =
       replication::Publisher::create(memory_->view(), options_, std::move(listener_));
   if (!publisher.ok()) return publisher.status();
+  const std::lock_guard lock(beginning_);
   publisher_ = std::move(*publisher);
   return {};
 }
@@ -63,6 +64,11 @@ Status VersionPublisher::start_serving() {
   if (is_serving_ || publisher_ == nullptr) return {};
   is_serving_ = true;
   return publisher_->start_serving();
+}
+
+std::string VersionPublisher::status() const {
+  const std::lock_guard lock(beginning_);
+  return publisher_ != nullptr ? publisher_->status() : "{}";
 }
 
 bool VersionPublisher::is_held_by(int replicas) const { return version_ != 0 && publisher_->count(version_).holding >= replicas; }

@@ -2,6 +2,7 @@
 // Publishes checkpoints in files, one version each.
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "src/replication/publisher.hpp"
@@ -26,6 +27,7 @@ class VersionPublisher {
 
   std::uint64_t version() const { return version_; }  // the newest; 0: none
   bool is_held_by(int replicas) const;                // the newest, by so many; never before there is one
+  std::string status() const;                         // Publisher's; "{}" before the first version. From any thread
 
  private:
   Status begin(const model::Checkpoint& first);
@@ -38,6 +40,7 @@ class VersionPublisher {
   bool is_serving_ = false;
   std::uint64_t version_ = 0;
   std::unique_ptr<ModelMemory> memory_;
+  mutable std::mutex beginning_;                       // guards the pointer below while other threads may ask for the status
   std::unique_ptr<replication::Publisher> publisher_;  // it reads the memory: it ends first
 };
 

@@ -1,12 +1,15 @@
 #include "src/transport/ucx/ucx_transport.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <set>
+#include <sstream>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -40,9 +43,13 @@ ucs_memory_type_t memory_type(const Buffer& buffer) {
 // UCX tells which lanes an endpoint has only once it has chosen them.
 bool may_share_memory() { return ucx_may_use({"all", "shm", "sm", "mm", "posix", "sysv", "xpmem", "cma", "knem"}); }
 
+// In one order, as UCX cares for none.
 std::string own_lanes() {
-  const char* lanes = std::getenv("UCX_TLS");
-  return lanes != nullptr ? lanes : "all";  // UCX opens nothing with an empty one
+  const char* text = std::getenv("UCX_TLS");
+  std::istringstream all(text != nullptr ? text : "all");  // UCX opens nothing with an empty one
+  std::set<std::string> lanes;
+  for (std::string each; std::getline(all, each, ',');) lanes.insert(each.starts_with('^') ? each.substr(1) : each);
+  return fmt::format("{}{}", text != nullptr && *text == '^' ? "^" : "", fmt::join(lanes, ","));
 }
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

@@ -1,0 +1,49 @@
+#include "tools/sparcl/metrics.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+double number_at(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+std::string text_at(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Metric one(std::string name, std::string help, double value) {
+  return {std::move(name), std::move(help), Metric::Kind::kGauge, {{{}, value}}};
+}
+
+}  // namespace
+
+std::vector<Metric> publisher_metrics(const Json& report) {
+  if (!report.is_object()) return {};
+  const Json replicas = report.value("replicas", Json::array());
+  std::vector<Metric> metrics{
+      one("sparcl_publisher_version", "Newest published version.", number_at(report, "version")),
+      one("sparcl_publisher_kept_updates", "Updates kept for replicas that are behind.", number_at(report, "kept_updates")),
+      one("sparcl_publisher_kept_bytes", "Bytes of these updates.", number_at(report, "kept_bytes")),
+      one("sparcl_publisher_replicas", "Replicas that are connected.", static_cast<double>(replicas.size()))};
+  const auto add_each = [&](const char* name, const char* help, Metric::Kind kind, const char* key) {
+    Metric metric{name, help, kind, {}};
+    for (const Json& each : replicas) metric.samples.push_back({{{"replica", text_at(each, "name")}}, number_at(each, key)});
+    metrics.push_back(std::move(metric));
+  };
+  constexpr Metric::Kind kGauge = Metric::Kind::kGauge, kCounter = Metric::Kind::kCounter;
+  add_each("sparcl_replica_version", "Version that the replica holds.", kGauge, "version");
+  add_each("sparcl_replica_lag_versions", "Versions from there to the newest.", kGauge, "lag");
+  add_each("sparcl_replica_sent_bytes_total", "Bytes sent to it over its connection.", kCounter, "bytes_sent");
+  add_each("sparcl_replica_shared_bytes_total", "Bytes of updates given to it as shared memory.", kCounter, "bytes_shared");
+  add_each("sparcl_replica_refused_updates_total", "Updates that it has refused.", kCounter, "refused");
+  Metric state{"sparcl_replica_state", "1 for the state that the replica is in.", kGauge, {}};
+  for (const Json& each : replicas) {
+    state.samples.push_back({{{"replica", text_at(each, "name")}, {"state", text_at(each, "state")}}, 1});
+  }
+  metrics.push_back(std::move(state));
+  return metrics;
+}
+
+}  // namespace sparcl::tool
