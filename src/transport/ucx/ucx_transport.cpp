@@ -415,7 +415,8 @@ Transport::PeerEnd UcxTransport::end_of(int peer) {
 void UcxTransport::idle(std::uint64_t turns, double until_seconds) {
   constexpr double kLongestYield = 0.1;  // seconds; 30,000 turns over TCP, where nobody else runs
   const std::uint64_t spins = crowded_ ? 4 : 2'000;
-  const std::uint64_t yields = crowded_ ? 40 : 30'000;
+  // Few where others want the core: since Linux 6.18 each costs its thread a slice of what is due to it (40 a wait: no faster).
+  const std::uint64_t yields = crowded_ ? 4 : 30'000;
   if (turns > 1 && turns < spins) return;
   const double time = now();
   if (turns <= 1) {
