@@ -85,6 +85,15 @@ bool mpi_is_finalized() {
 }  // namespace
 
 Result<std::unique_ptr<MpiTransport>> MpiTransport::create(MPI_Comm comm, const MpiOptions& options) {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (!initialized || mpi_is_finalized()) {
+    return Status(Code::kInvalidUsage, "MPI must be initialised, and not finalised, before a communicator is made from it");
+  }
+  if (comm == MPI_COMM_NULL) return Status(Code::kInvalidArgument, "the MPI communicator is MPI_COMM_NULL");
+  int is_inter = 0;
+  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter"));
+  if (is_inter) return Status(Code::kInvalidArgument, "the MPI communicator joins two groups: merge it (MPI_Intercomm_merge) first");
   if (options.piece_bytes < 1 || options.piece_bytes > INT_MAX || options.eager_bytes > INT_MAX - HeadFormat::kTrailerBytes) {
     return Status(Code::kInvalidArgument,
                   fmt::format("messages cannot be cut after {} bytes into pieces of {}: MPI counts up to {}", options.eager_bytes,
