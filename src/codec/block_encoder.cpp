@@ -45,7 +45,7 @@ void CodedBlocks::clear() {
 
 BlockEncoder::BlockEncoder(const EncoderInput& input)
     : input_(input),
-      scan_(input.map, input.base, input.target, input.hints, input.kernels),
+      scan_(input.map, input.hints, input.kernels),
       forward_(input.map, input.options.bring_forward, input.kernels, !input.options.bring_forward.empty()),
       classes_(input.kernels),
       group_(input.kernels) {
@@ -76,20 +76,25 @@ void BlockEncoder::open(Part& part, std::uint64_t index) {
   if (!part.changes.fresh) part.changes.make_room();
 }
 
-void BlockEncoder::set_views(Part& part, std::uint64_t index) {
+BlockShape BlockEncoder::set_place(Part& part, std::uint64_t index) const {
   part.index = index;
   const DataType datatype = input_.map.block(index, part.pieces);
-  part.changes.target = {shape_of(datatype, part.pieces), part.pieces, input_.target};
+  return shape_of(datatype, part.pieces);
+}
+
+void BlockEncoder::set_views(Part& part, std::uint64_t index) {
+  const BlockShape shape = set_place(part, index);
+  part.changes.target = part.target = part.target_input.read(input_.target, shape, part.pieces);
   part.changes.fresh = !input_.has_whole_base && lacks_base(part);
+  if (!part.changes.fresh) part.base = part.base_input.read(input_.base, shape, part.pieces);
   part.changes.count = 0;
   // Only where the receiver can tell a wrong base from its own target, and where all of the block's old values are known.
   part.changes.may_need_base = input_.options.with_state_hash && input_.has_whole_base && !part.changes.fresh;
-  if (part.changes.may_need_base) part.changes.base = view(part, input_.base);
+  if (part.changes.may_need_base) part.changes.base = part.base;
 }
 
 bool BlockEncoder::lacks_base(const Part& part) const {
-  return std::any_of(part.pieces.begin(), part.pieces.end(),
-                     [&](const Piece& piece) { return input_.base[piece.array] == nullptr; });
+  return std::any_of(part.pieces.begin(), part.pieces.end(), [&](const Piece& piece) { return !input_.base.has(piece.array); });
 }
 
 Status BlockEncoder::encode_block(std::uint64_t index) {
@@ -97,7 +102,7 @@ Status BlockEncoder::encode_block(std::uint64_t index) {
   open(part, index);
   BlockChanges& changes = part.changes;
   if (!changes.fresh) {
-    SPARCL_RETURN_IF_ERROR(scan_.scan(changes.shape().datatype, part.pieces,
+    SPARCL_RETURN_IF_ERROR(scan_.scan(part.base, part.target, part.pieces,
                                       {changes.positions.data(), changes.old_values.data(), changes.new_values.data()},
                                       changes.count));
     if (input_.selects() && changes.count > 0) changes.count = select(part, changes.count);
@@ -125,7 +130,7 @@ std::size_t BlockEncoder::select(Part& part, std::size_t found) {
   const bool is_target = count == found && !changes.lossy.active() && input_.hints.empty();
   if (is_target || (count < shape.elements / kRuledPart && input_.options.mode == nullptr)) return count;
   ruled_block_.resize(shape.bytes());
-  copy_block(view(part, input_.base), ruled_block_.data());
+  copy_block(part.base, ruled_block_.data());
   ruled_array_ = ruled_block_.data();
   ruled_piece_ = {0, 0, shape.elements, 0};
   const WritableBlockView ruled{shape, {&ruled_piece_, 1}, {&ruled_array_, 1}};
@@ -146,7 +151,7 @@ void BlockEncoder::encode_superblock(const CodingUnit& unit) {
   for (std::size_t i = 0; i < part_count; ++i) {
     Part& part = parts_[i];
     BlockChanges& changes = part.changes;
-    changes.count = classes_.scan(view(part, input_.base), view(part, input_.target),
+    changes.count = classes_.scan(part.base, part.target, part.pieces,
                                   {changes.positions.data(), changes.old_values.data(), changes.new_values.data()});
     add_to_whole(part);
   }
@@ -197,9 +202,9 @@ void BlockEncoder::add_classes(const CodingUnit& unit, std::size_t bytes) {
 void BlockEncoder::add_to_whole(const Part& part) {
   if (!input_.options.with_state_hash) return;
   if (!input_.has_whole_base) {
-    coded_.whole_sum = coded_.whole_sum + hash_block(view(part, input_.target), part.index);
+    coded_.whole_sum = coded_.whole_sum + hash_block(part.target, part.index);
   } else if (!input_.options.base_hash) {
-    coded_.whole_sum = coded_.whole_sum + hash_block(view(part, input_.base), part.index);
+    coded_.whole_sum = coded_.whole_sum + hash_block(part.base, part.index);
   }
 }
 
@@ -237,7 +242,7 @@ void BlockEncoder::add_block(Part& part) {
   block.last = part.index + 1;
   block.mode = &mode;
   block.bytes = part.choice.bytes + (mode.whole ? 0 : kOldCheckBytes);
-  block.is_target = mode.in_place && changes.target.arrays.data() == input_.target.data();
+  block.is_target = mode.in_place && changes.target.arrays.data() == input_.target.arrays.data();
   block.elements = mode.whole ? changes.shape().elements : changes.count;
   block.changed = changes.fresh ? changes.shape().elements : changes.count;
   if (!changes.fresh) block.hashes = hash_changes(part);
@@ -301,8 +306,8 @@ void BlockEncoder::write_group(std::size_t bytes) {
   store_le(payload + bytes, old_check_of(block.hashes.old_values));
   if (!forward_.active()) return;
   for (const GroupEncoder::Part& grouped : group_.parts()) {
-    set_views(grouped_part_, grouped.index);
-    bring_forward(grouped_part_, group_.positions(grouped), group_.old_values(grouped), group_.new_values(grouped));
+    const BlockShape shape = set_place(grouped_part_, grouped.index);
+    bring_forward(grouped_part_, shape, group_.positions(grouped), group_.old_values(grouped), group_.new_values(grouped));
   }
 }
 
@@ -329,7 +334,7 @@ std::byte* BlockEncoder::add_payload(const CodedBlock& block) {
 // Of what the receiver will see of them: the changed elements, or all of the block.
 kernels::ChangeHashes BlockEncoder::hash_changes(const Part& part) {
   if (!part.choice.mode->whole) return hash_listed(part);
-  return {hash_block(view(part, input_.base), part.index), hash_block(part.changes.target, part.index)};
+  return {hash_block(part.base, part.index), hash_block(part.changes.target, part.index)};
 }
 
 kernels::ChangeHashes BlockEncoder::hash_listed(const Part& part) const {
@@ -346,13 +351,13 @@ void BlockEncoder::bring_forward(const Part& part) {
   const BlockChanges& changes = part.changes;
   if (!forward_.active() || changes.count == 0) return;
   const std::size_t value_bytes = changes.count * changes.shape().element_bytes();
-  bring_forward(part, {changes.positions.data(), changes.count}, {changes.old_values.data(), value_bytes},
+  bring_forward(part, changes.shape(), {changes.positions.data(), changes.count}, {changes.old_values.data(), value_bytes},
                 {changes.new_values.data(), value_bytes});
 }
 
-void BlockEncoder::bring_forward(const Part& part, Positions positions, std::span<const std::byte> old_values,
+void BlockEncoder::bring_forward(const Part& part, BlockShape shape, Positions positions, std::span<const std::byte> old_values,
                                  std::span<const std::byte> new_values) {
-  forward_.write(part.index, {part.changes.shape(), part.pieces, input_.options.bring_forward}, positions, old_values, new_values);
+  forward_.write(part.index, {shape, part.pieces, input_.options.bring_forward}, positions, old_values, new_values);
 }
 
 }  // namespace sparcl::codec

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "src/codec/array_source.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/change_scan.hpp"
 #include "src/codec/class_encoder.hpp"
@@ -21,8 +22,8 @@ namespace sparcl::codec {
 // What all workers see.
 struct EncoderInput {
   const BlockMap& map;
-  std::vector<const std::byte*> base;
-  std::vector<const std::byte*> target;
+  ArrayInput base;
+  ArrayInput target;
   EncodeOptions options;
   std::vector<const ChangedHint*> hints;
   const kernels::KernelSet& kernels;
@@ -84,6 +85,10 @@ class BlockEncoder {
   struct Part {  // a block at work
     std::uint64_t index = 0;
     std::vector<Piece> pieces;
+    BlockView base;  // unless it is fresh
+    BlockView target;
+    BlockInput base_input;  // what these are views of
+    BlockInput target_input;
     BlockChanges changes;
     ModeChoice choice{nullptr, kCannot};
   };
@@ -98,6 +103,7 @@ class BlockEncoder {
   void write_group(std::size_t bytes);
   void restore(const GroupEncoder::Part& grouped);
   void open(Part& part, std::uint64_t index);
+  BlockShape set_place(Part& part, std::uint64_t index) const;
   void set_views(Part& part, std::uint64_t index);
   std::size_t select(Part& part, std::size_t found);
   void add_to_whole(const Part& part);
@@ -109,12 +115,9 @@ class BlockEncoder {
   kernels::ChangeHashes hash_listed(const Part& part) const;
   Hash128 hash_block(const BlockView& view, std::uint64_t index);
   void bring_forward(const Part& part);
-  void bring_forward(const Part& part, Positions positions, std::span<const std::byte> old_values,
+  void bring_forward(const Part& part, BlockShape shape, Positions positions, std::span<const std::byte> old_values,
                      std::span<const std::byte> new_values);
   bool lacks_base(const Part& part) const;
-  static BlockView view(const Part& part, std::span<const std::byte* const> arrays) {
-    return {part.changes.shape(), part.pieces, arrays};
-  }
 
   const EncoderInput& input_;
   ChangeScan scan_;

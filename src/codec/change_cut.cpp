@@ -1,4 +1,3 @@
-#include "src/base/float_environment.hpp"
 #include "src/codec/change_cut.hpp"
 
 #include <fmt/format.h>
@@ -6,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "src/base/float_environment.hpp"
 #include "src/codec/change_scan.hpp"
 #include "src/codec/scratch.hpp"
 #include "src/codec/top_k.hpp"
@@ -21,7 +21,7 @@ constexpr int kTrials = 10;
 template <class Visit>
 Status for_each_change(const EncodeInput& input, Visit visit) {
   const FloatEnvironment exact;
-  ChangeScan scan(input.map, input.base, input.target, input.options.hints, input.kernels);
+  ChangeScan scan(input.map, input.options.hints, input.kernels);
   SPARCL_RETURN_IF_ERROR(scan.check());
   std::vector<Piece> pieces;
   std::vector<std::uint16_t> positions(kBlockElements + kernels::kPositionSlack);
@@ -30,7 +30,9 @@ Status for_each_change(const EncodeInput& input, Visit visit) {
   for (std::uint64_t block = 0; block < input.map.block_count(); ++block) {
     const DataType type = input.map.block(block, pieces);
     FoundChanges changes{block, type, pieces, positions.data(), olds.data(), news.data(), 0};
-    SPARCL_RETURN_IF_ERROR(scan.scan(type, pieces, {positions.data(), olds.data(), news.data()}, changes.count));
+    const BlockShape shape = shape_of(type, pieces);
+    SPARCL_RETURN_IF_ERROR(scan.scan({shape, pieces, input.base}, {shape, pieces, input.target}, pieces,
+                                     {positions.data(), olds.data(), news.data()}, changes.count));
     if (input.options.rule != nullptr) changes.count = input.options.rule->keep(changes);
     const std::size_t width = element_bytes(type);
     for (std::size_t i = 0; i < changes.count; ++i)
@@ -155,10 +157,11 @@ Result<ChangeCut> cut_to_bytes(const EncodeInput& input, std::uint64_t bytes) {
   if (!above.ok()) return above.status();
   if (above->bytes <= bytes) return above->cut;
   for (int i = 0; i < kTrials && fits->bytes < bytes - bytes / 50 && above->k - fits->k > 1; ++i) {
-    // Between the two by interpolation, a little on the safe side and never at the ends: more changes cost fewer bytes each, so that
-    // a straight line leads below.
+    // Between the two by interpolation, a little on the safe side and never at the ends: more changes cost fewer bytes each, so
+    // that a straight line leads below.
     const double share = static_cast<double>(bytes - fits->bytes) / static_cast<double>(above->bytes - fits->bytes);
-    const double guess = static_cast<double>(fits->k) + std::clamp(share * 0.995, 0.02, 0.98) * static_cast<double>(above->k - fits->k);
+    const double guess =
+        static_cast<double>(fits->k) + std::clamp(share * 0.995, 0.02, 0.98) * static_cast<double>(above->k - fits->k);
     const std::uint64_t k = std::clamp(static_cast<std::uint64_t>(guess), fits->k + 1, above->k - 1);
     Result<Trial> next = attempt(k);
     if (!next.ok()) return next.status();

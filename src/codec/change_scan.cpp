@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstring>
 
+#include "src/codec/array_source.hpp"
+
 namespace sparcl::codec {
 namespace {
 
@@ -14,6 +16,15 @@ Status bad_hint(std::uint32_t array, std::string_view what) {
 }
 
 }  // namespace
+
+// A piece's elements, from its first one on.
+struct ChangeScan::PieceBytes {
+  const Piece& piece;
+  std::size_t width;
+  const std::byte* base;
+  const std::byte* target;
+  std::uint64_t end;  // of the elements of its array that lie behind both
+};
 
 Status ChangeScan::check() const {
   if (hints_.empty()) return {};
@@ -36,33 +47,37 @@ Status ChangeScan::check() const {
   return {};
 }
 
-Status ChangeScan::scan(DataType datatype, std::span<const Piece> pieces, const ChangeOutput& out, std::size_t& count) {
+Status ChangeScan::scan(const BlockView& base, const BlockView& target, std::span<const Piece> pieces, const ChangeOutput& out,
+                        std::size_t& count) {
   count = 0;
-  const std::size_t width = element_bytes(datatype);
+  const std::size_t width = target.shape.element_bytes();
+  const bool in_place = base.pieces.data() == pieces.data() && target.pieces.data() == pieces.data();
   for (const Piece& piece : pieces) {
     const ChangedHint* hint = hints_.empty() ? nullptr : hints_[piece.array];
+    const std::uint64_t end = in_place ? map_.arrays()[piece.array].count : piece.first + piece.count;
+    const PieceBytes bytes{piece, width, data_of(base, pieces, piece), data_of(target, pieces, piece), end};
     if (hint == nullptr) {
-      count += compare(width, piece, piece.first, piece.count, out.after(count, width));
+      count += compare(bytes, piece.first, piece.count, out.after(count, width));
     } else if (hint->block_elements > 0) {
-      count += scan_blocks(width, piece, *hint, out.after(count, width));
+      count += scan_blocks(bytes, *hint, out.after(count, width));
     } else {
       std::size_t found = 0;
-      SPARCL_RETURN_IF_ERROR(scan_indices(width, piece, *hint, out.after(count, width), found));
+      SPARCL_RETURN_IF_ERROR(scan_indices(bytes, *hint, out.after(count, width), found));
       count += found;
     }
   }
   return {};
 }
 
-std::size_t ChangeScan::compare(std::size_t width, const Piece& piece, std::uint64_t first, std::uint64_t count,
-                                const ChangeOutput& out) const {
-  auto* diff = kernels_.elements[static_cast<std::size_t>(std::countr_zero(width))].diff_values;
-  const auto offset = static_cast<std::uint32_t>(piece.offset + (first - piece.first));
-  return diff(base_[piece.array] + first * width, target_[piece.array] + first * width, count, offset, out.positions,
-              out.old_values, out.new_values);
+std::size_t ChangeScan::compare(const PieceBytes& bytes, std::uint64_t first, std::uint64_t count, const ChangeOutput& out) const {
+  auto* diff = kernels_.elements[static_cast<std::size_t>(std::countr_zero(bytes.width))].diff_values;
+  const std::uint64_t skipped = first - bytes.piece.first;
+  return diff(bytes.base + skipped * bytes.width, bytes.target + skipped * bytes.width, count,
+              static_cast<std::uint32_t>(bytes.piece.offset + skipped), out.positions, out.old_values, out.new_values);
 }
 
-std::size_t ChangeScan::scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out) const {
+std::size_t ChangeScan::scan_blocks(const PieceBytes& bytes, const ChangedHint& hint, const ChangeOutput& out) const {
+  const Piece& piece = bytes.piece;
   const std::uint64_t end = piece.first + piece.count;
   std::size_t found = 0;
   for (std::uint64_t bit = piece.first / hint.block_elements; bit * hint.block_elements < end; ++bit) {
@@ -70,7 +85,7 @@ std::size_t ChangeScan::scan_blocks(std::size_t width, const Piece& piece, const
     const std::uint64_t first = std::max(piece.first, bit * hint.block_elements);
     // Written without (bit + 1) * block_elements, which may pass 2^64.
     const std::uint64_t last = end - bit * hint.block_elements <= hint.block_elements ? end : (bit + 1) * hint.block_elements;
-    found += compare(width, piece, first, last - first, out.after(found, width));
+    found += compare(bytes, first, last - first, out.after(found, bytes.width));
   }
   return found;
 }
@@ -78,15 +93,14 @@ std::size_t ChangeScan::scan_blocks(std::size_t width, const Piece& piece, const
 // Those of the piece that differ; stops at one that does not ascend. The elements lie far apart, in memory that is not in a cache:
 // they are asked for some changes ahead.
 template <class T>
-std::size_t ChangeScan::take_indices(const Piece& piece, std::span<const std::uint64_t> indices, const ChangeOutput& out) {
+std::size_t ChangeScan::take_indices(const PieceBytes& bytes, std::span<const std::uint64_t> indices, const ChangeOutput& out) {
   constexpr std::size_t kAhead = 96;
+  const Piece& piece = bytes.piece;
   const std::uint64_t end = piece.first + piece.count;
-  const std::uint64_t last = map_.arrays()[piece.array].count - 1;
-  const std::byte* base = base_[piece.array];
-  const std::byte* target = target_[piece.array];
-  const auto load = [](const std::byte* array, std::uint64_t index) {
+  const std::uint64_t last = bytes.end - 1;
+  const auto load = [&piece](const std::byte* first, std::uint64_t index) {
     T value;
-    std::memcpy(&value, array + index * sizeof value, sizeof value);
+    std::memcpy(&value, first + (index - piece.first) * sizeof value, sizeof value);
     return value;
   };
   std::size_t found = 0;
@@ -94,10 +108,10 @@ std::size_t ChangeScan::take_indices(const Piece& piece, std::span<const std::ui
   for (; next_ < indices.size() && indices[next_] < end && indices[next_] >= least; ++next_) {
     const std::uint64_t index = indices[next_];
     const std::uint64_t ahead = std::min(indices[std::min(next_ + kAhead, indices.size() - 1)], last);
-    __builtin_prefetch(base + ahead * sizeof(T), 0, 2);
-    __builtin_prefetch(target + ahead * sizeof(T), 0, 2);
-    const T old_value = load(base, index);
-    const T new_value = load(target, index);
+    __builtin_prefetch(bytes.base + (ahead - piece.first) * sizeof(T), 0, 2);
+    __builtin_prefetch(bytes.target + (ahead - piece.first) * sizeof(T), 0, 2);
+    const T old_value = load(bytes.base, index);
+    const T new_value = load(bytes.target, index);
     const ChangeOutput at = out.after(found, sizeof(T));
     *at.positions = static_cast<std::uint16_t>(piece.offset + (index - piece.first));
     std::memcpy(at.old_values, &old_value, sizeof(T));
@@ -108,25 +122,25 @@ std::size_t ChangeScan::take_indices(const Piece& piece, std::span<const std::ui
   return found;
 }
 
-Status ChangeScan::scan_indices(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out,
-                                std::size_t& found) {
+Status ChangeScan::scan_indices(const PieceBytes& bytes, const ChangedHint& hint, const ChangeOutput& out, std::size_t& found) {
+  const Piece& piece = bytes.piece;
   if (array_ != piece.array || piece.first == 0) {
     array_ = piece.array;
     next_ = 0;
   }
   const std::uint64_t end = piece.first + piece.count;
-  switch (width) {
+  switch (bytes.width) {
     case 1:
-      found = take_indices<std::uint8_t>(piece, hint.indices, out);
+      found = take_indices<std::uint8_t>(bytes, hint.indices, out);
       break;
     case 2:
-      found = take_indices<std::uint16_t>(piece, hint.indices, out);
+      found = take_indices<std::uint16_t>(bytes, hint.indices, out);
       break;
     case 4:
-      found = take_indices<std::uint32_t>(piece, hint.indices, out);
+      found = take_indices<std::uint32_t>(bytes, hint.indices, out);
       break;
     default:
-      found = take_indices<std::uint64_t>(piece, hint.indices, out);
+      found = take_indices<std::uint64_t>(bytes, hint.indices, out);
       break;
   }
   if (next_ < hint.indices.size() && hint.indices[next_] < end) {

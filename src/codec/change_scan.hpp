@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
+#include "src/codec/block_view.hpp"
 #include "src/codec/update.hpp"
 
 namespace sparcl::codec {
@@ -23,27 +24,25 @@ struct ChangeOutput {
 // Visit blocks in ascending order: the scan keeps its place in each list of indices.
 class ChangeScan {
  public:
-  ChangeScan(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
-             std::span<const ChangedHint* const> hints, const kernels::KernelSet& kernels)
-      : map_(map), base_(base), target_(target), hints_(hints), kernels_(kernels) {}
+  ChangeScan(const BlockMap& map, std::span<const ChangedHint* const> hints, const kernels::KernelSet& kernels)
+      : map_(map), hints_(hints), kernels_(kernels) {}
 
   // Are the hints well-formed, as far as can be seen without walking through them?
   Status check() const;
 
-  // Writes what differs, and how many elements. Every piece has a base.
-  Status scan(DataType datatype, std::span<const Piece> pieces, const ChangeOutput& out, std::size_t& count);
+  // Writes what differs, and how many elements. The views are of the block that these pieces of the map are.
+  Status scan(const BlockView& base, const BlockView& target, std::span<const Piece> pieces, const ChangeOutput& out,
+              std::size_t& count);
 
  private:
-  std::size_t compare(std::size_t width, const Piece& piece, std::uint64_t first, std::uint64_t count,
-                      const ChangeOutput& out) const;
-  std::size_t scan_blocks(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out) const;
+  struct PieceBytes;
+  std::size_t compare(const PieceBytes& bytes, std::uint64_t first, std::uint64_t count, const ChangeOutput& out) const;
+  std::size_t scan_blocks(const PieceBytes& bytes, const ChangedHint& hint, const ChangeOutput& out) const;
   template <class T>
-  std::size_t take_indices(const Piece& piece, std::span<const std::uint64_t> indices, const ChangeOutput& out);
-  Status scan_indices(std::size_t width, const Piece& piece, const ChangedHint& hint, const ChangeOutput& out, std::size_t& found);
+  std::size_t take_indices(const PieceBytes& bytes, std::span<const std::uint64_t> indices, const ChangeOutput& out);
+  Status scan_indices(const PieceBytes& bytes, const ChangedHint& hint, const ChangeOutput& out, std::size_t& found);
 
   const BlockMap& map_;
-  std::span<const std::byte* const> base_;
-  std::span<const std::byte* const> target_;
   std::span<const ChangedHint* const> hints_;
   const kernels::KernelSet& kernels_;
   std::uint32_t array_ = 0;  // whose list of indices next_ is in

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "src/base/bytes.hpp"
+#include "src/codec/array_source.hpp"
 
 namespace sparcl::codec {
 namespace {
@@ -39,12 +40,13 @@ void ClassEncoder::begin(const ClassTable& table, std::uint32_t elements) {
   scanned_count_ = 0;
 }
 
-std::size_t ClassEncoder::scan(const BlockView& base, const BlockView& target, const ChangeOutput& out) {
+std::size_t ClassEncoder::scan(const BlockView& base, const BlockView& target, std::span<const Piece> pieces,
+                               const ChangeOutput& out) {
   std::size_t count = 0;
-  for (const Piece& piece : target.pieces) {
+  for (const Piece& piece : pieces) {
     const ChangeOutput at = out.after(count, sizeof(std::uint16_t));
-    count += kernels_.classes.diff(base.data(piece), target.data(piece), piece.count, piece.offset, table_->cut, class_elements_,
-                                   class_steps_.data(), at.positions, at.old_values, at.new_values);
+    count += kernels_.classes.diff(data_of(base, pieces, piece), data_of(target, pieces, piece), piece.count, piece.offset,
+                                   table_->cut, class_elements_, class_steps_.data(), at.positions, at.old_values, at.new_values);
   }
   scanned_[scanned_count_++] = {out.old_values, out.new_values, count};
   return count;

@@ -22,7 +22,7 @@ class ClassEncoder {
   // A superblock of so many elements. The table outlives the last call for it.
   void begin(const ClassTable& table, std::uint32_t elements);
   // Its blocks, in order: writes the changes of one as ChangeScan does; they stay valid until write(). Returns how many.
-  std::size_t scan(const BlockView& base, const BlockView& target, const ChangeOutput& out);
+  std::size_t scan(const BlockView& base, const BlockView& target, std::span<const Piece> pieces, const ChangeOutput& out);
   // Exact bytes of the content, at least one change given; 0 without. Then no more scan().
   std::size_t plan();
   void write(std::byte* out);

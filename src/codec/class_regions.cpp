@@ -18,14 +18,18 @@ std::uint64_t mix(std::uint64_t z) {
 }
 
 // Adds elements [first, first + count) of a block.
-void add_chunk(ClassSample& sample, std::span<const Piece> pieces, std::span<const std::byte* const> base,
-               std::span<const std::byte* const> target, std::uint32_t first, std::uint32_t count) {
+void add_chunk(ClassSample& sample, std::span<const Piece> pieces, const ArrayInput& base, const ArrayInput& target,
+               std::uint32_t first, std::uint32_t count) {
+  constexpr std::size_t kWidth = sizeof(std::uint16_t);
+  std::vector<std::byte> old_values;
+  std::vector<std::byte> new_values;
   for (const Piece& piece : pieces) {
     const std::uint32_t begin = std::max(first, piece.offset);
     const std::uint32_t end = std::min(first + count, piece.offset + piece.count);
-    if (begin >= end || base[piece.array] == nullptr) continue;
-    const std::size_t at = (piece.first + (begin - piece.offset)) * sizeof(std::uint16_t);
-    sample.add(base[piece.array] + at, target[piece.array] + at, end - begin);
+    if (begin >= end || !base.has(piece.array)) continue;
+    const std::uint64_t at = piece.first + (begin - piece.offset);
+    sample.add(base.read(piece.array, at, end - begin, kWidth, old_values),
+               target.read(piece.array, at, end - begin, kWidth, new_values), end - begin);
   }
 }
 

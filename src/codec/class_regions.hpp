@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/codec/class_choice.hpp"
 #include "src/codec/superblock.hpp"
@@ -24,7 +25,7 @@ class ClassRegions {
                                                                      // can have different tables. Heuristic
 
   // `always`: a table even where one class alone is estimated to be as good.
-  ClassRegions(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target, bool always)
+  ClassRegions(const BlockMap& map, const ArrayInput& base, const ArrayInput& target, bool always)
       : map_(map), base_(base), target_(target), always_(always) {}
 
   // The table for a superblock; ask in ascending order. nullptr: classes gain nothing there. Every array there has a base. Valid
@@ -36,8 +37,8 @@ class ClassRegions {
   ClassSample take_sample(const BlockMap::BlockRun& run, std::uint64_t first, std::uint64_t last) const;
 
   const BlockMap& map_;
-  std::span<const std::byte* const> base_;
-  std::span<const std::byte* const> target_;
+  const ArrayInput& base_;
+  const ArrayInput& target_;
   bool always_;
   std::uint64_t region_end_ = 0;    // the first block after it
   std::deque<RegionTable> tables_;  // all so far: what is being coded points to them

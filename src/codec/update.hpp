@@ -21,6 +21,7 @@ class WorkerPool;
 
 namespace sparcl::codec {
 
+class ArraySource;
 struct BlockMode;
 class ChangeRule;
 
@@ -107,6 +108,9 @@ struct EncodeOptions {
   LinkTime link;              // a block of which so much changed that its changes would take longer than all of it travels whole
   // Threads that share the work; nullptr: the caller's alone. The bytes are the same. Not with hints.
   WorkerPool* workers = nullptr;
+  // Of the arrays that are nullptr in `base` or `target`, which are then there, too. They outlive the encoder.
+  const ArraySource* base_source = nullptr;
+  const ArraySource* target_source = nullptr;
   const BlockMode* mode = nullptr;  // see block_mode.hpp: every block that can be in this mode is; nullptr: the cheapest each
 };
 
@@ -119,7 +123,7 @@ struct EncodeStats {
   Hash128 target_hash;
 };
 
-// Writes one update. base[i] is nullptr where array i has no base: it is then sent whole.
+// Writes one update. base[i] is nullptr where array i has no base (and options no source of it): it is then sent whole.
 // All arrays must stay as they are until finished(); map, kernels and what the options point to outlive the encoder.
 class UpdateEncoder {
  public:

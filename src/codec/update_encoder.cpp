@@ -21,16 +21,13 @@ namespace {
 constexpr std::uint64_t kRegionBlocks = ClassRegions::kRegionBlocks;
 
 EncoderInput input_of(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
-                     const EncodeOptions& options, const kernels::KernelSet& kernels) {
-  EncoderInput input{map,
-                    {base.begin(), base.end()},
-                    {target.begin(), target.end()},
-                    options,
-                    {options.hints.begin(), options.hints.end()},
-                    kernels,
-                    true};
+                      const EncodeOptions& options, const kernels::KernelSet& kernels) {
+  EncoderInput input{
+      map,     {{base.begin(), base.end()}, options.base_source}, {{target.begin(), target.end()}, options.target_source},
+      options, {options.hints.begin(), options.hints.end()},      kernels,
+      true};
   for (std::size_t i = 0; i < base.size() && i < map.arrays().size(); ++i) {
-    input.has_whole_base = input.has_whole_base && (base[i] != nullptr || map.arrays()[i].count == 0);
+    input.has_whole_base = input.has_whole_base && (input.base.has(static_cast<std::uint32_t>(i)) || map.arrays()[i].count == 0);
   }
   return input;
 }
@@ -84,12 +81,12 @@ struct UpdateEncoder::Impl {
 };
 
 Status UpdateEncoder::Impl::check() const {
-  if (input.base.size() != input.map.arrays().size() || input.target.size() != input.map.arrays().size()) {
-    return Status(Code::kInvalidArgument, fmt::format("{} base and {} target arrays for {} in the map", input.base.size(),
-                                                      input.target.size(), input.map.arrays().size()));
+  if (input.base.arrays.size() != input.map.arrays().size() || input.target.arrays.size() != input.map.arrays().size()) {
+    return Status(Code::kInvalidArgument, fmt::format("{} base and {} target arrays for {} in the map", input.base.arrays.size(),
+                                                      input.target.arrays.size(), input.map.arrays().size()));
   }
-  for (std::size_t i = 0; i < input.target.size(); ++i) {
-    if (input.target[i] == nullptr && input.map.arrays()[i].count > 0)
+  for (std::uint32_t i = 0; i < input.target.arrays.size(); ++i) {
+    if (!input.target.has(i) && input.map.arrays()[i].count > 0)
       return Status(Code::kInvalidArgument, fmt::format("target array {} is NULL", i));
   }
   if (input.options.attachment.size() > kMaxAttachmentBytes) {
@@ -201,7 +198,7 @@ void UpdateEncoder::Impl::write_block(const CodedBlock& block, const std::byte* 
   std::byte* out = frame.begin_block(block.mode->id, block.index - written_block, block.bytes, sink);
   if (block.is_target) {
     const DataType datatype = input.map.block(block.index, pieces);
-    copy_block({shape_of(datatype, pieces), pieces, input.target}, out);
+    copy_block({shape_of(datatype, pieces), pieces, input.target.arrays}, out);
   } else {
     std::memcpy(out, payload, block.bytes);
   }

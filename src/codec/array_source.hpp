@@ -1,0 +1,50 @@
+#pragma once
+// Where an encoder reads the elements of its arrays.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/codec/block_view.hpp"
+
+namespace sparcl::codec {
+
+// Elements that do not lie in memory as they are coded: a cast of wider ones, the state of an earlier version.
+class ArraySource {
+ public:
+  virtual ~ArraySource() = default;
+  // Writes elements [first, first + count) of an array, in the map's type. By several threads at once.
+  virtual void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const = 0;
+};
+
+// Arrays in memory; those that are nullptr come from the source, if there is one.
+struct ArrayInput {
+  std::vector<const std::byte*> arrays;
+  const ArraySource* source = nullptr;
+
+  bool has(std::uint32_t array) const { return arrays[array] != nullptr || source != nullptr; }
+  // Elements that has(), where they lie, or made into `scratch`.
+  const std::byte* read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::size_t width,
+                        std::vector<std::byte>& scratch) const;
+};
+
+// One block of such arrays.
+class BlockInput {
+ public:
+  // Where it lies, or made here. Valid until the next read(); input and pieces outlive it. Every piece has() its array.
+  BlockView read(const ArrayInput& input, BlockShape shape, std::span<const Piece> pieces);
+
+ private:
+  std::vector<std::byte> made_;
+  const std::byte* array_ = nullptr;
+  Piece piece_{};
+};
+
+// Of a view that may be made: the elements of a piece of the map's.
+inline const std::byte* data_of(const BlockView& view, std::span<const Piece> pieces, const Piece& piece) {
+  if (view.pieces.data() == pieces.data()) return view.data(piece);
+  return view.data(view.pieces.front()) + piece.offset * view.shape.element_bytes();
+}
+
+}  // namespace sparcl::codec
