@@ -44,6 +44,30 @@ void narrow_bfloat16(const std::byte* accumulators, std::size_t count, std::byte
   }
 }
 
+// As above; below the least normal number by a sum in which the last bit is the type's last bit.
+template <unsigned kExponentBits, unsigned kMantissaBits, bool kHasInfinity>
+void narrow_float8(const std::byte* accumulators, std::size_t count, std::byte* values) {
+  constexpr unsigned kShift = 23 - kMantissaBits;
+  constexpr std::uint32_t kBias = (1U << (kExponentBits - 1)) - 1;
+  constexpr std::uint32_t kRebias = (127 - kBias) << 23;
+  constexpr std::uint32_t kLeastNormal = (127 - kBias + 1) << 23;
+  constexpr std::uint32_t kUnits = (127 - kBias + 1 - kMantissaBits + 23) << 23;
+  constexpr std::uint32_t kInfinity = ((1U << kExponentBits) - 1) << kMantissaBits;
+  constexpr std::uint32_t kTooLarge = kHasInfinity ? kInfinity : 0x7e;  // without infinity the largest number
+  constexpr std::uint32_t kNan = kHasInfinity ? kInfinity | (1U << (kMantissaBits - 1)) : 0x7f;
+  const float* HWY_RESTRICT in = reinterpret_cast<const float*>(accumulators);
+  std::uint8_t* HWY_RESTRICT out = reinterpret_cast<std::uint8_t*>(values);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(in[i]);
+    const std::uint32_t size = bits & 0x7fffffff;
+    const std::uint32_t normal = (size - kRebias + (1U << (kShift - 1)) - 1 + ((size >> kShift) & 1)) >> kShift;
+    const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + std::bit_cast<float>(kUnits)) - kUnits;
+    const std::uint32_t rounded = size < kLeastNormal ? small : normal;
+    const std::uint32_t number = (rounded > kTooLarge ? kTooLarge : rounded) | ((bits >> 24) & 0x80);
+    out[i] = static_cast<std::uint8_t>(size > 0x7f800000 ? kNan : number);
+  }
+}
+
 #if HWY_TARGET != HWY_SSE4 && HWY_TARGET != HWY_SSSE3  // Highway 1.0.3 truncates there
 
 void widen_float16(const std::byte* values, std::size_t count, std::byte* accumulators) {
@@ -137,6 +161,8 @@ ReduceTable reduces() {
   }
   table[static_cast<std::size_t>(DataType::kBfloat16)].widen = widen_bfloat16;
   table[static_cast<std::size_t>(DataType::kBfloat16)].narrow = narrow_bfloat16;
+  table[static_cast<std::size_t>(DataType::kFloat8e4m3)].narrow = narrow_float8<4, 3, false>;
+  table[static_cast<std::size_t>(DataType::kFloat8e5m2)].narrow = narrow_float8<5, 2, true>;
 #if HWY_TARGET != HWY_SSE4 && HWY_TARGET != HWY_SSSE3
   table[static_cast<std::size_t>(DataType::kFloat16)].widen = widen_float16;
   table[static_cast<std::size_t>(DataType::kFloat16)].narrow = narrow_float16;

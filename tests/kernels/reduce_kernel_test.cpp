@@ -133,6 +133,30 @@ TEST_P(ReduceKernelsTest, EverySmallFloatIsReadAndWrittenAsTheReferenceDoes) {
   }
 }
 
+// Floats strewn over all patterns, and the neighbours of each float of 8 bits and of each middle between two.
+TEST_P(ReduceKernelsTest, FloatsAreRoundedAsTheReferenceDoes) {
+  const FloatEnvironment ieee;
+  std::vector<float> floats;
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 4099) {
+    floats.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  for (std::uint32_t top = 0; top < (1U << 12); ++top) {
+    for (std::uint32_t near = 0; near < 3; ++near) floats.push_back(std::bit_cast<float>((top << 20) + near - 1));
+  }
+  std::vector<Lane> accumulators(floats.size() * sizeof(float) / sizeof(Lane) + 1);
+  std::memcpy(accumulators.data(), floats.data(), floats.size() * sizeof(float));
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2}) {
+    const std::size_t width = element_bytes(type);
+    std::vector<std::byte> own(floats.size() * width), expected(own.size());
+    body().reduce_of(type).narrow(accumulators.data()->bytes, floats.size(), own.data());
+    reference().reduce_of(type).narrow(accumulators.data()->bytes, floats.size(), expected.data());
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      ASSERT_EQ(std::memcmp(own.data() + i * width, expected.data() + i * width, width), 0)
+          << info(type).name << " of " << floats[i] << " " << std::bit_cast<std::uint32_t>(floats[i]);
+    }
+  }
+}
+
 TEST_P(ReduceKernelsTest, AgreesWithTheReference) {
   const FloatEnvironment ieee;
   std::mt19937_64 random(23);
