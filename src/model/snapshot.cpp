@@ -1,11 +1,10 @@
 #include "src/model/snapshot.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
-
-#include <fmt/format.h>
 
 namespace sparcl::model {
 namespace {
@@ -23,7 +22,7 @@ std::size_t array_bytes(const codec::ArraySpec& array) {
 
 void Snapshot::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
-Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> arrays) {
+Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> arrays, const codec::ArraySource* source) {
   const auto specs = map.arrays();
   if (arrays_.empty()) {
     arrays_.reserve(specs.size());
@@ -32,7 +31,8 @@ Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> ar
     const std::size_t bytes = round_up(total + 1, total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment);
     auto* memory = static_cast<std::byte*>(std::aligned_alloc(total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment, bytes));
     if (memory == nullptr) {
-      return Status(Code::kOutOfMemory, fmt::format("no memory for the root's snapshot of {} bytes (one copy of the model)", total));
+      return Status(Code::kOutOfMemory,
+                    fmt::format("no memory for the root's snapshot of {} bytes (one copy of the model)", total));
     }
     if (total >= kHugePageBytes) (void)madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: small pages work, too
     storage_.reset(memory);
@@ -42,7 +42,12 @@ Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> ar
     }
   }
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (array_bytes(specs[i]) > 0) std::memcpy(arrays_[i], arrays[i], array_bytes(specs[i]));
+    if (array_bytes(specs[i]) == 0) continue;
+    if (arrays[i] != nullptr) {
+      std::memcpy(arrays_[i], arrays[i], array_bytes(specs[i]));
+    } else {
+      source->read(static_cast<std::uint32_t>(i), 0, specs[i].count, arrays_[i]);
+    }
   }
   return Status();
 }

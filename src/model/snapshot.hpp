@@ -1,5 +1,6 @@
 #pragma once
-// A copy of a state's arrays: what the ranks have confirmed to hold. Large, read from end to end at each update: so on huge pages where they exist.
+// A copy of a state's arrays: what the ranks have confirmed to hold. Large, read from end to end at each update: so on huge pages
+// where they exist.
 
 #include <cstddef>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
+#include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
 
 namespace sparcl::model {
@@ -19,8 +21,8 @@ class Snapshot {
     storage_.reset();
   }
 
-  // Copies all arrays; keeps the old memory where it fits.
-  Status take(const codec::BlockMap& map, std::span<std::byte* const> arrays);
+  // Copies all arrays, those that are nullptr from the source; keeps the old memory where it fits.
+  Status take(const codec::BlockMap& map, std::span<std::byte* const> arrays, const codec::ArraySource* source = nullptr);
 
   std::span<std::byte* const> arrays() const { return arrays_; }
 

@@ -187,6 +187,7 @@ Result<std::shared_ptr<Update>> Publisher::encode(std::uint64_t version, std::sp
   options.with_state_hash = true;
   options.base_hash = base.hash;
   options.hints = hints;
+  options.target_source = state_.source;
   options.bring_forward = snapshot_.arrays();
   options.allow_classes = hints.empty();
   options.workers = hints.empty() ? state_.workers : nullptr;
@@ -216,8 +217,8 @@ Result<std::shared_ptr<Update>> Publisher::encode(std::uint64_t version, std::sp
 }
 
 Result<UpdateRef> Publisher::first_version(std::uint64_t version) {
-  SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays));
-  return make_label({version, state_.hash()});
+  SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays, state_.source));
+  return make_label({version, state_.hash_of(snapshot_.arrays())});
 }
 
 Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {

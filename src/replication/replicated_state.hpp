@@ -7,6 +7,7 @@
 
 #include "kernels/kernel_set.hpp"
 #include "src/base/checksum.hpp"
+#include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/codec/block_place.hpp"
 #include "src/codec/update.hpp"
@@ -23,13 +24,18 @@ struct ReplicatedState {
   Hash128 schema_hash;
   std::span<const std::byte> schema;  // its bytes, as model::serialise() writes them; a publisher's
   std::span<std::byte* const> arrays;
-  codec::ArrayName array_name;  // for errors; may be empty
+  const codec::ArraySource* source = nullptr;  // of arrays that are nullptr: a publisher's alone
+  codec::ArrayName array_name;                 // for errors; may be empty
   const kernels::KernelSet* kernels = nullptr;
   bool verify_all = false;        // a replica hashes all that it holds at each update, not only what changes
   WorkerPool* workers = nullptr;  // shares the work of coding; may be nullptr
 
   std::vector<const std::byte*> readable() const { return {arrays.begin(), arrays.end()}; }
-  Hash128 hash() const { return codec::state_hash(*map, readable(), schema_hash, *kernels); }
+  // Of arrays of this map that lie in memory.
+  Hash128 hash_of(std::span<std::byte* const> held) const {
+    return codec::state_hash(*map, std::vector<const std::byte*>(held.begin(), held.end()), schema_hash, *kernels);
+  }
+  Hash128 hash() const { return hash_of(arrays); }
 };
 
 }  // namespace sparcl::replication

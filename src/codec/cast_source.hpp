@@ -1,0 +1,31 @@
+#pragma once
+// Arrays that are float32 masters, rounded to the type that travels while they are read.
+
+#include <vector>
+
+#include "kernels/kernel_set.hpp"
+#include "src/codec/array_source.hpp"
+#include "src/codec/block_map.hpp"
+
+namespace sparcl::codec {
+
+// float16, bfloat16 and the floats of 8 bits.
+bool can_be_cast_to(DataType type);
+
+class CastSource final : public ArraySource {
+ public:
+  // masters: one an array of the map; nullptr where it lies in memory as it is. Both outlive the source, as the kernels do.
+  CastSource(const BlockMap& map, std::vector<const float*> masters, const kernels::KernelSet& kernels)
+      : map_(map), masters_(std::move(masters)), kernels_(kernels) {}
+
+  // To nearest, ties to even; NaN is the type's quiet NaN; what is too large is infinite, in float8e4m3, which has none, the
+  // largest number.
+  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override;
+
+ private:
+  const BlockMap& map_;
+  std::vector<const float*> masters_;
+  const kernels::KernelSet& kernels_;
+};
+
+}  // namespace sparcl::codec
