@@ -228,9 +228,18 @@ SPARCL_API sparclResult_t sparclStateCreate(sparclState_t* state);
 SPARCL_API sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
                                          const uint64_t* shape);
 
+/* Appends a slice of a tensor: of the tensor `name` of this shape, in each dimension d the indices begin[d] to begin[d] + extent[d] - 1
+ * (0 of them are allowed, too). data: the slice alone, row-major, product(extent) elements. Several slices of one tensor may be added, each
+ * once, and overlapping in the tensor if need be, but not in memory; a tensor is added whole or in slices. In all calls a slice is a tensor
+ * of the shape `extent`. A state with slices is a rank's part of a model: a replica of it (sparclSubscriberCreate) gets its slices only from a
+ * publisher of whole tensors. Begin 0 and extent = shape is sparclStateAdd. Errors as sparclStateAdd's; a slice that reaches out of the
+ * tensor is sparclInvalidArgument. */
+SPARCL_API sparclResult_t sparclStateAddSlice(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
+                                              const uint64_t* shape, const uint64_t* begin, const uint64_t* extent);
+
 /* Optional, on the root, before sparclBroadcastUpdate: what changed since the last one, so that nothing else is read. A promise of
  * the caller's: a change that is not named is not sent. indices: nnz element numbers of the tensor, strictly ascending, copied.
- * Holds for the next update only. */
+ * Holds for the next update only. Of a slice, its own elements are meant; a tensor with several slices has no marks (sparclInvalidUsage). */
 SPARCL_API sparclResult_t sparclStateMarkIndices(sparclState_t state, const char* name, const uint64_t* indices, size_t nnz);
 
 /* The same as a dirty bitmap: bit i (of word i/64, low bit first) says that elements [i*block, (i+1)*block) may have changed.
@@ -287,7 +296,8 @@ typedef struct {
 SPARCL_API sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
                                                   sparclStream_t stream, const sparclUpdateOptions_t* options);
 
-/* On the root: a tensor that does not train (trainable 0) is neither read nor sent by updates that have a base. */
+/* On the root: a tensor that does not train (trainable 0) is neither read nor sent by updates that have a base. Here and
+ * below a name means all slices of the tensor. */
 SPARCL_API sparclResult_t sparclStateSetTrainable(sparclState_t state, const char* name, int trainable);
 
 /* Tensors of higher priority (default 0) come first in an update, of equals the one that was added first. Before the state's first

@@ -134,6 +134,25 @@ class State {
     check(sparclStateAdd(get(), name.c_str(), data, datatype, static_cast<int>(shape.size()), shape.data()));
   }
 
+  // A slice of the tensor of this shape: `extent` indices from `begin` on in each dimension; data: the slice alone.
+  template <class T>
+  void add_slice(const std::string& name, std::span<T> data, std::initializer_list<std::uint64_t> shape,
+                 std::initializer_list<std::uint64_t> begin, std::initializer_list<std::uint64_t> extent) {
+    std::uint64_t count = 1;
+    for (const std::uint64_t dimension : extent) count *= dimension;
+    if (count != data.size()) throw Error(sparclInvalidArgument, "State::add_slice: '" + name + "': the extent's product is not the span's length");
+    add_slice(name, data.data(), data_type<T>(), std::vector<std::uint64_t>(shape), std::vector<std::uint64_t>(begin),
+              std::vector<std::uint64_t>(extent));
+  }
+  void add_slice(const std::string& name, void* data, sparclDataType_t datatype, const std::vector<std::uint64_t>& shape,
+                 const std::vector<std::uint64_t>& begin, const std::vector<std::uint64_t>& extent) {
+    if (begin.size() != shape.size() || extent.size() != shape.size()) {
+      throw Error(sparclInvalidArgument, "State::add_slice: '" + name + "': shape, begin and extent differ in their dimensions");
+    }
+    check(sparclStateAddSlice(get(), name.c_str(), data, datatype, static_cast<int>(shape.size()), shape.data(), begin.data(),
+                              extent.data()));
+  }
+
   void mark_indices(const std::string& name, std::span<const std::uint64_t> indices) {
     check(sparclStateMarkIndices(get(), name.c_str(), indices.data(), indices.size()));
   }

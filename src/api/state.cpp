@@ -21,10 +21,9 @@ namespace {
 
 constexpr int kMostDimensions = 64;  // what frameworks have at most
 
-// "'layer.bias' float32[2, 3]"
+// "'layer.bias' float32 [2, 3]"
 std::string describe_tensor(const sparcl::model::TensorSchema& tensor) {
-  return fmt::format("{} {}[{}]", sparcl::model::in_quotes(tensor.name),
-                     sparcl::find_data_type(static_cast<int>(tensor.datatype))->name, fmt::join(tensor.shape, ", "));
+  return fmt::format("{} {}", sparcl::model::in_quotes(tensor.name), sparcl::model::describe_kind(tensor));
 }
 
 // Brings the tensors into the order of their priorities.
@@ -88,6 +87,14 @@ Result<std::size_t> sparclState::find(const char* name) const {
   return Status(Code::kInvalidArgument, fmt::format("the state has no tensor '{}'", name));
 }
 
+std::vector<std::size_t> sparclState::named(const char* name) const {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    if (schema[i].name == name) found.push_back(i);
+  }
+  return found;
+}
+
 namespace {
 
 // The number of a tensor that may be changed now: a broadcast in flight reads what belongs to it.
@@ -104,6 +111,12 @@ Result<std::size_t> find_idle(sparclState_t state, const char* name, const char*
 Result<Marks*> open_marks(sparclState_t state, const char* name, const char* function) {
   const Result<std::size_t> tensor = find_idle(state, name, function);
   if (!tensor.ok()) return tensor.status();
+  if (const std::size_t slices = state->named(name).size(); slices > 1) {
+    return Status(Code::kInvalidUsage,
+                  fmt::format("{}: '{}' has {} slices in this state, so that a number does not say which element: leave the marks "
+                              "out, and all of it is compared",
+                              function, name, slices));
+  }
   state->marks.resize(state->schema.size());
   return &state->marks[*tensor];
 }
@@ -154,25 +167,54 @@ Status check_overlap(const sparclState& state, const sparcl::model::TensorSchema
     const std::uint64_t other_bytes =
         sparcl::model::element_count(state.schema[i]).value() * sparcl::element_bytes(state.schema[i].datatype);
     if (begin < other + other_bytes && other < begin + bytes) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("sparclStateAdd: '{}' shares memory with '{}': add tied weights once, under one name", tensor.name,
-                                state.schema[i].name));
+      return Status(Code::kInvalidArgument, fmt::format("'{}' shares memory with '{}': add tied weights once, under one name",
+                                                        tensor.name, state.schema[i].name));
     }
   }
   return Status();
 }
 
 Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSchema& tensor, const void* data) {
-  if (state.map)
-    return Status(Code::kInvalidUsage, fmt::format("sparclStateAdd: '{}' comes after the state's first use", tensor.name));
-  if (state.find(tensor.name.c_str()).ok()) {
-    return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: the state already has a tensor '{}'", tensor.name));
+  if (state.map) return Status(Code::kInvalidUsage, fmt::format("'{}' comes after the state's first use", tensor.name));
+  for (const std::size_t other : state.named(tensor.name.c_str())) {
+    if (!tensor.slice && !state.schema[other].slice) {
+      return Status(Code::kInvalidArgument, fmt::format("the state already has a tensor '{}'", tensor.name));
+    }
+    SPARCL_RETURN_IF_ERROR(sparcl::model::check_beside(tensor, state.schema[other]));
   }
+  SPARCL_RETURN_IF_ERROR(sparcl::model::check_slice(tensor));
   const Result<std::uint64_t> count = sparcl::model::element_count(tensor);
-  if (!count.ok()) return count.status().with_prefix("sparclStateAdd: ");
-  if (*count > 0 && data == nullptr)
-    return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: data of '{}' is NULL", tensor.name));
+  if (!count.ok()) return count.status();
+  if (*count > 0 && data == nullptr) return Status(Code::kInvalidArgument, fmt::format("data of '{}' is NULL", tensor.name));
   return check_overlap(state, tensor, static_cast<const std::byte*>(data), *count * sparcl::element_bytes(tensor.datatype));
+}
+
+Status check_dimensions(const char* name, int ndim, const uint64_t* values, const char* which) {
+  if (ndim > kMostDimensions) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("'{}': ndim is {}: a tensor has at most {} dimensions", name, ndim, kMostDimensions));
+  }
+  if (ndim >= 0 && (ndim == 0 || values != nullptr)) return Status();
+  return Status(Code::kInvalidArgument, fmt::format("'{}': ndim is {}, {} {}", name, ndim, which, values ? "given" : "NULL"));
+}
+
+Result<sparcl::model::TensorSchema> read_tensor(const char* name, sparclDataType_t datatype, int ndim, const uint64_t* shape) {
+  if (name == nullptr) return Status(Code::kInvalidArgument, "name is NULL");
+  SPARCL_RETURN_IF_ERROR(sparcl::model::check_tensor_name(name));
+  const sparcl::DataTypeInfo* type = sparcl::find_data_type(static_cast<int>(datatype));
+  if (type == nullptr) {
+    return Status(Code::kInvalidArgument, fmt::format("'{}': {} is no data type", name, static_cast<int>(datatype)));
+  }
+  SPARCL_RETURN_IF_ERROR(check_dimensions(name, ndim, shape, "shape"));
+  return sparcl::model::TensorSchema{name, type->type, std::vector<std::uint64_t>(shape, shape + ndim)};
+}
+
+Status add_tensor(sparclState_t state, sparcl::model::TensorSchema tensor, void* data) {
+  if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
+  SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, data));
+  state->schema.push_back(std::move(tensor));
+  state->data.push_back(static_cast<std::byte*>(data));
+  return Status();
 }
 
 }  // namespace
@@ -190,27 +232,26 @@ sparclResult_t sparclStateCreate(sparclState_t* state) {
 sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
                               const uint64_t* shape) {
   return guarded([&]() -> Status {
-    if (state == nullptr) return Status(Code::kInvalidArgument, "sparclStateAdd: state is NULL");
-    if (name == nullptr) return Status(Code::kInvalidArgument, "sparclStateAdd: name is NULL");
-    SPARCL_RETURN_IF_ERROR(sparcl::model::check_tensor_name(name).with_prefix("sparclStateAdd: "));
-    const sparcl::DataTypeInfo* type = sparcl::find_data_type(static_cast<int>(datatype));
-    if (type == nullptr) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("sparclStateAdd: '{}': {} is no data type", name, static_cast<int>(datatype)));
+    Result<sparcl::model::TensorSchema> tensor = read_tensor(name, datatype, ndim, shape);
+    const Status status = tensor.ok() ? add_tensor(state, std::move(*tensor), data) : tensor.status();
+    return status.with_prefix("sparclStateAdd: ");
+  });
+}
+
+sparclResult_t sparclStateAddSlice(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
+                                   const uint64_t* shape, const uint64_t* begin, const uint64_t* extent) {
+  return guarded([&]() -> Status {
+    Result<sparcl::model::TensorSchema> tensor = read_tensor(name, datatype, ndim, shape);
+    Status status = tensor.status();
+    if (status.ok()) status = check_dimensions(name, ndim, begin, "begin");
+    if (status.ok()) status = check_dimensions(name, ndim, extent, "extent");
+    if (status.ok()) {
+      sparcl::model::TensorSlice slice{{begin, begin + ndim}, {extent, extent + ndim}};
+      const bool is_whole = slice.extent == tensor->shape && std::count(begin, begin + ndim, 0U) == ndim;
+      if (!is_whole) tensor->slice = std::move(slice);
+      status = add_tensor(state, std::move(*tensor), data);
     }
-    if (ndim > kMostDimensions) {
-      return Status(Code::kInvalidArgument, fmt::format("sparclStateAdd: '{}': ndim is {}: a tensor has at most {} dimensions",
-                                                        name, ndim, kMostDimensions));
-    }
-    if (ndim < 0 || (ndim > 0 && shape == nullptr)) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("sparclStateAdd: '{}': ndim is {}, shape {}", name, ndim, shape ? "given" : "NULL"));
-    }
-    sparcl::model::TensorSchema tensor{name, type->type, std::vector<std::uint64_t>(shape, shape + ndim)};
-    SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, data));
-    state->schema.push_back(std::move(tensor));
-    state->data.push_back(static_cast<std::byte*>(data));
-    return Status();
+    return status.with_prefix("sparclStateAddSlice: ");
   });
 }
 
@@ -241,7 +282,7 @@ sparclResult_t sparclStateSetTrainable(sparclState_t state, const char* name, in
   return guarded([&]() -> Status {
     const Result<std::size_t> tensor = find_idle(state, name, "sparclStateSetTrainable");
     if (!tensor.ok()) return tensor.status();
-    state->role(*tensor).trainable = trainable != 0;
+    for (const std::size_t each : state->named(name)) state->role(each).trainable = trainable != 0;
     return Status();
   });
 }
@@ -253,7 +294,7 @@ sparclResult_t sparclStateSetPriority(sparclState_t state, const char* name, int
     if (state->map) {
       return Status(Code::kInvalidUsage, fmt::format("sparclStateSetPriority: '{}' comes after the state's first use", name));
     }
-    state->role(*tensor).priority = priority;
+    for (const std::size_t each : state->named(name)) state->role(each).priority = priority;
     return Status();
   });
 }

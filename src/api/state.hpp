@@ -60,5 +60,6 @@ struct sparclState {
   // if that is so of all. Valid until the state changes.
   std::vector<const sparcl::codec::ChangedHint*> hints() const;
   sparcl::api::TensorRole& role(std::size_t tensor);
-  sparcl::Result<std::size_t> find(const char* name) const;
+  sparcl::Result<std::size_t> find(const char* name) const;  // the first of this name
+  std::vector<std::size_t> named(const char* name) const;    // its slices, or the tensor
 };

@@ -1,8 +1,10 @@
 #include "src/model/schema.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <tuple>
 
 #include "src/base/bytes.hpp"
 #include "src/model/text.hpp"
@@ -11,9 +13,19 @@ namespace sparcl::model {
 namespace {
 
 constexpr std::uint64_t kLimit = std::uint64_t{1} << 63;
+constexpr std::uint8_t kSliceFlag = 0x80;              // beside the data type
 constexpr std::uint64_t kSchemaSeed = 0x616d65686373;  // "schema": apart from other uses of the same hash
 
 Status damaged(std::string_view what) { return Status(Code::kCorrupt, fmt::format("a serialised schema is damaged: {}", what)); }
+
+bool read_dimensions(ByteReader& reader, std::uint64_t rank, std::vector<std::uint64_t>& dimensions) {
+  if (rank > reader.remaining()) return false;  // a dimension takes a byte at least
+  dimensions.resize(rank);
+  for (std::uint64_t& dimension : dimensions) {
+    if (!reader.read_varint(dimension)) return false;
+  }
+  return true;
+}
 
 Status read_tensor(ByteReader& reader, TensorSchema& tensor) {
   std::uint64_t length = 0;
@@ -22,35 +34,39 @@ Status read_tensor(ByteReader& reader, TensorSchema& tensor) {
   std::uint64_t rank = 0;
   if (!reader.read_varint(length) || !reader.read_bytes(length, name)) return damaged("a name ends early");
   tensor.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-  if (!reader.read(type) || find_data_type(type) == nullptr) return damaged("a data type is missing or unknown");
+  if (!reader.read(type)) return damaged("a data type is missing or unknown");
+  const bool is_slice = (type & kSliceFlag) != 0;
+  type &= static_cast<std::uint8_t>(~kSliceFlag);
+  if (find_data_type(type) == nullptr) return damaged("a data type is missing or unknown");
   tensor.datatype = static_cast<DataType>(type);
-  if (!reader.read_varint(rank) || rank > reader.remaining())
-    return damaged("a shape ends early");  // a dimension takes a byte at least
-  tensor.shape.resize(rank);
-  for (std::uint64_t& dimension : tensor.shape) {
-    if (!reader.read_varint(dimension)) return damaged("a shape ends early");
-  }
+  if (!reader.read_varint(rank)) return damaged("a shape ends early");
+  if (!read_dimensions(reader, rank, tensor.shape)) return damaged("a shape ends early");
+  if (!is_slice) return {};
+  TensorSlice& slice = tensor.slice.emplace();
+  if (!read_dimensions(reader, rank, slice.begin) || !read_dimensions(reader, rank, slice.extent))
+    return damaged("a slice ends early");
   return {};
 }
 
 Status refuse_duplicates(const Schema& schema) {
-  std::vector<std::string_view> names;
-  names.reserve(schema.size());
-  for (const TensorSchema& tensor : schema) names.push_back(tensor.name);
-  std::sort(names.begin(), names.end());  // not a hash table: hostile names could make one quadratic
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice == names.end()) return {};
-  return Status(Code::kInvalidArgument, fmt::format("tensor {} is named twice: names must be unique", in_quotes(*twice)));
+  std::vector<const TensorSchema*> sorted;
+  sorted.reserve(schema.size());
+  for (const TensorSchema& tensor : schema) sorted.push_back(&tensor);
+  // Not a hash table: hostile names could make one quadratic.
+  std::sort(sorted.begin(), sorted.end(), [](const TensorSchema* a, const TensorSchema* b) {
+    if (a->name != b->name || !a->slice || !b->slice) return a->name < b->name;
+    return std::tie(a->slice->begin, a->slice->extent) < std::tie(b->slice->begin, b->slice->extent);
+  });
+  for (std::size_t i = 1; i < sorted.size(); ++i) SPARCL_RETURN_IF_ERROR(check_beside(*sorted[i], *sorted[i - 1]));
+  return {};
 }
 
-}  // namespace
-
-Result<std::uint64_t> element_count(const TensorSchema& tensor) {
+Result<std::uint64_t> product(const TensorSchema& tensor, const std::vector<std::uint64_t>& shape) {
   // A zero anywhere makes the tensor empty, whatever the other dimensions are.
-  if (std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end()) return std::uint64_t{0};
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return std::uint64_t{0};
   const std::uint64_t most = (kLimit - 1) / element_bytes(tensor.datatype);
   std::uint64_t count = 1;
-  for (const std::uint64_t dimension : tensor.shape) {
+  for (const std::uint64_t dimension : shape) {
     if (dimension > most / count) {
       return Status(Code::kInvalidArgument,
                     fmt::format("tensor {}: the shape's product passes 2^63 bytes", in_quotes(tensor.name)));
@@ -60,15 +76,61 @@ Result<std::uint64_t> element_count(const TensorSchema& tensor) {
   return count;
 }
 
+}  // namespace
+
+Result<std::uint64_t> element_count(const TensorSchema& tensor) { return product(tensor, tensor.held_shape()); }
+
+Status check_slice(const TensorSchema& tensor) {
+  if (!tensor.slice) return {};
+  const TensorSlice& slice = *tensor.slice;
+  const Result<std::uint64_t> whole = product(tensor, tensor.shape);
+  if (!whole.ok()) return whole.status();
+  bool is_inside = slice.begin.size() == tensor.shape.size() && slice.extent.size() == tensor.shape.size();
+  for (std::size_t i = 0; is_inside && i < tensor.shape.size(); ++i) {
+    is_inside = slice.begin[i] <= tensor.shape[i] && slice.extent[i] <= tensor.shape[i] - slice.begin[i];
+  }
+  if (is_inside) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("tensor {}: the slice of [{}] elements at [{}] does not lie inside [{}]", in_quotes(tensor.name),
+                            fmt::join(slice.extent, ", "), fmt::join(slice.begin, ", "), fmt::join(tensor.shape, ", ")));
+}
+
+Status check_beside(const TensorSchema& tensor, const TensorSchema& other) {
+  if (tensor.name != other.name) return {};
+  const std::string name = in_quotes(tensor.name);
+  if (!tensor.slice && !other.slice) {
+    return Status(Code::kInvalidArgument, fmt::format("tensor {} is named twice: names must be unique", name));
+  }
+  if (!tensor.slice || !other.slice) {
+    return Status(Code::kInvalidArgument, fmt::format("tensor {} is there whole and as a slice: one of the two is enough", name));
+  }
+  if (tensor.datatype != other.datatype || tensor.shape != other.shape) {
+    return Status(Code::kInvalidArgument, fmt::format("two slices of tensor {} are of different tensors: {} and {}", name,
+                                                      describe_kind(tensor), describe_kind(other)));
+  }
+  if (*tensor.slice != *other.slice) return {};
+  return Status(Code::kInvalidArgument, fmt::format("tensor {}: the slice {} is named twice", name, describe_kind(tensor)));
+}
+
+std::string describe_kind(const TensorSchema& tensor) {
+  const std::string held = fmt::format("{} [{}]", info(tensor.datatype).name, fmt::join(tensor.held_shape(), ", "));
+  if (!tensor.slice) return held;
+  return fmt::format("{} at [{}] of [{}]", held, fmt::join(tensor.slice->begin, ", "), fmt::join(tensor.shape, ", "));
+}
+
 std::vector<std::byte> serialise(const Schema& schema) {
   ByteWriter writer;
   writer.write_varint(schema.size());
   for (const TensorSchema& tensor : schema) {
     writer.write_varint(tensor.name.size());
     writer.write_bytes(std::as_bytes(std::span(tensor.name)));
-    writer.write(static_cast<std::uint8_t>(tensor.datatype));
+    const auto type = static_cast<std::uint8_t>(tensor.datatype);
+    writer.write(tensor.slice ? static_cast<std::uint8_t>(type | kSliceFlag) : type);
     writer.write_varint(tensor.shape.size());
     for (const std::uint64_t dimension : tensor.shape) writer.write_varint(dimension);
+    if (!tensor.slice) continue;
+    for (const std::uint64_t dimension : tensor.slice->begin) writer.write_varint(dimension);
+    for (const std::uint64_t dimension : tensor.slice->extent) writer.write_varint(dimension);
   }
   return writer.take();
 }
@@ -96,6 +158,7 @@ Status validate(const Schema& schema) {
   std::uint64_t total_bytes = 0;
   for (const TensorSchema& tensor : schema) {
     SPARCL_RETURN_IF_ERROR(check_tensor_name(tensor.name));
+    SPARCL_RETURN_IF_ERROR(check_slice(tensor));
     const Result<std::uint64_t> count = element_count(tensor);
     if (!count.ok()) return count.status();
     total_bytes += *count * element_bytes(tensor.datatype);

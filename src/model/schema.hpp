@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,21 +15,41 @@
 
 namespace sparcl::model {
 
+// A part of a tensor: in each dimension `extent` indices from `begin` on.
+struct TensorSlice {
+  std::vector<std::uint64_t> begin;
+  std::vector<std::uint64_t> extent;
+
+  friend bool operator==(const TensorSlice&, const TensorSlice&) = default;
+};
+
 struct TensorSchema {
   std::string name;
   DataType datatype = DataType::kUint8;
-  std::vector<std::uint64_t> shape;  // row-major; {} is a scalar
+  std::vector<std::uint64_t> shape;    // row-major; {} is a scalar
+  std::optional<TensorSlice> slice{};  // all that is held of it; nothing: it is held whole
 
+  // Of what is held.
+  const std::vector<std::uint64_t>& held_shape() const { return slice ? slice->extent : shape; }
   friend bool operator==(const TensorSchema&, const TensorSchema&) = default;
 };
 
-// The product of the shape; an error if elements or bytes pass 2^63.
+// The product of the held shape; an error if elements or bytes pass 2^63.
 Result<std::uint64_t> element_count(const TensorSchema& tensor);
+
+// As many dimensions as the tensor, and inside of it.
+Status check_slice(const TensorSchema& tensor);
+// Whether both may stand in one schema: other names, or two slices of one tensor that differ.
+Status check_beside(const TensorSchema& tensor, const TensorSchema& other);
+
+// "float32 [8, 4]"; of a slice "float32 [2, 4] at [6, 0] of [8, 4]".
+std::string describe_kind(const TensorSchema& tensor);
 
 using Schema = std::vector<TensorSchema>;
 
 // The canonical bytes of a schema: equal schemas and no others have equal bytes. Per tensor: name, type, shape, each with its
-// length.
+// length; of a slice its place,
+// too.
 std::vector<std::byte> serialise(const Schema& schema);
 
 // The inverse, for hostile bytes: an error unless they are exactly what serialise() writes for a valid schema.
@@ -37,7 +58,8 @@ Result<Schema> parse_schema(std::span<const std::byte> bytes);
 // What a tensor may be called: valid UTF-8, at least a byte of it.
 Status check_tensor_name(std::string_view name);
 
-// Names are fit and unique, no shape overflows, and neither does the sum of the bytes.
+// Names are fit and unique but for those of slices, which lie inside their tensors, no shape overflows, and neither does the sum of
+// the bytes.
 Status validate(const Schema& schema);
 
 // Of names, types, shapes and their order: two schemas are equal if and only if (to 2^-128) their hashes are.

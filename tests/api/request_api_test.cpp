@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
@@ -252,6 +253,70 @@ TEST(StateApi, RefusesWhatCannotBeATensor) {
   EXPECT_EQ(sparclStateHash(state, hash), sparclSuccess);
   EXPECT_EQ(sparclStateAdd(state, "late", data, sparclFloat32, 1, shape), sparclInvalidUsage);
   EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
+}
+
+TEST(StateApi, SlicesAreTensorsOfTheirExtents) {
+  sparclState_t state = nullptr;
+  ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
+  float fused[12] = {}, other[4] = {}, whole[4] = {};
+  const std::uint64_t shape[] = {6, 4}, extent[] = {1, 4}, nothing[] = {0, 4}, beyond[] = {6, 1}, far[] = {~std::uint64_t{0}, 0};
+  const auto add = [&](const char* name, void* data, const std::uint64_t(&begin)[2], const std::uint64_t(&of)[2]) {
+    return sparclStateAddSlice(state, name, data, sparclFloat32, 2, shape, begin, of);
+  };
+  EXPECT_EQ(add("qkv", fused, {0, 0}, extent), sparclSuccess);
+  EXPECT_EQ(add("qkv", fused + 4, {2, 0}, extent), sparclSuccess);
+  EXPECT_EQ(add("qkv", fused + 8, {4, 0}, extent), sparclSuccess);
+  EXPECT_EQ(add("empty", nullptr, {6, 0}, nothing), sparclSuccess);
+  EXPECT_EQ(add("qkv", other, {2, 0}, extent), sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("sparclStateAddSlice: tensor 'qkv': the slice float32 [1, 4] at [2, 0] of"));
+  EXPECT_EQ(add("qkv", fused, {1, 0}, extent), sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("shares memory"));
+  EXPECT_EQ(add("qkv", other, {0, 0}, shape), sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("whole and as a slice"));
+  EXPECT_EQ(sparclStateAdd(state, "qkv", other, sparclFloat32, 2, shape), sparclInvalidArgument);
+  EXPECT_EQ(add("x", other, {0, 1}, extent), sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("the slice of [1, 4] elements at [0, 1] does not lie inside [6, 4]"));
+  EXPECT_EQ(add("x", other, {1, 0}, beyond), sparclInvalidArgument);
+  EXPECT_EQ(add("x", other, {~std::uint64_t{0}, 0}, extent), sparclInvalidArgument);
+  EXPECT_EQ(add("x", other, {1, 0}, far), sparclInvalidArgument);
+  EXPECT_EQ(add("x", nullptr, {0, 0}, extent), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAddSlice(state, "x", other, sparclFloat32, 2, shape, nullptr, extent), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAddSlice(state, "x", other, sparclFloat32, 2, shape, extent, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAddSlice(nullptr, "x", other, sparclFloat32, 2, shape, extent, extent), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAddSlice(state, "scalar", whole, sparclFloat32, 0, nullptr, nullptr, nullptr), sparclSuccess);
+
+  const std::uint64_t marked[] = {3};
+  EXPECT_EQ(sparclStateMarkIndices(state, "qkv", marked, 1), sparclInvalidUsage);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("sparclStateMarkIndices: 'qkv' has 3 slices"));
+  EXPECT_EQ(sparclStateMarkBlocks(state, "qkv", marked, 1), sparclInvalidUsage);
+  EXPECT_EQ(add("one", other, {3, 0}, extent), sparclSuccess);
+  EXPECT_EQ(sparclStateMarkIndices(state, "one", marked, 1), sparclSuccess);
+  const std::uint64_t outside[] = {4};
+  EXPECT_EQ(sparclStateMarkIndices(state, "one", outside, 1), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateSetTrainable(state, "qkv", 0), sparclSuccess);
+  EXPECT_EQ(sparclStateSetPriority(state, "qkv", 3), sparclSuccess);
+  std::uint8_t hash[16];
+  EXPECT_EQ(sparclStateHash(state, hash), sparclSuccess);
+  EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
+}
+
+// The slice that is all of a tensor is the tensor.
+TEST(StateApi, AWholeSliceIsTheTensor) {
+  float one[8] = {}, other[8] = {};
+  const std::uint64_t shape[] = {2, 4}, begin[] = {0, 0}, half[] = {1, 4};
+  std::uint8_t hashes[3][16];
+  for (int i = 0; i < 3; ++i) {
+    sparclState_t state = nullptr;
+    ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
+    const sparclResult_t added =
+        i == 0 ? sparclStateAdd(state, "x", one, sparclFloat32, 2, shape)
+               : sparclStateAddSlice(state, "x", other, sparclFloat32, 2, shape, begin, i == 1 ? shape : half);
+    EXPECT_EQ(added, sparclSuccess);
+    EXPECT_EQ(sparclStateHash(state, hashes[i]), sparclSuccess);
+    EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
+  }
+  EXPECT_EQ(std::memcmp(hashes[0], hashes[1], 16), 0);
+  EXPECT_NE(std::memcmp(hashes[0], hashes[2], 16), 0);
 }
 
 // Nothing is touched of what there is: its bytes would be more than any address space has.

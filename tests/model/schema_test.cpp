@@ -107,6 +107,69 @@ TEST(Schema, ValidatesNamesAndSizes) {
   EXPECT_TRUE(validate({{"x", DataType::kUint8, {half}}, {"y", DataType::kUint8, {half - 1}}}).ok());
 }
 
+Schema sliced() {
+  return {{"qkv", DataType::kBfloat16, {6, 4}, TensorSlice{{0, 0}, {1, 4}}},
+          {"qkv", DataType::kBfloat16, {6, 4}, TensorSlice{{2, 0}, {1, 4}}},
+          {"columns", DataType::kFloat32, {300, 1000}, TensorSlice{{0, 500}, {300, 500}}},
+          {"bias", DataType::kFloat32, {7}},
+          {"none", DataType::kInt8, {5, 5}, TensorSlice{{5, 0}, {0, 5}}}};
+}
+
+TEST(Schema, SlicesHaveTheirOwnBytesAndOthersTheirOldOnes) {
+  const Result<Schema> parsed = parse_schema(serialise(sliced()));
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  EXPECT_EQ(*parsed, sliced());
+  EXPECT_EQ(*element_count(sliced()[2]), 150'000U);
+  EXPECT_EQ(*element_count(sliced()[4]), 0U);
+  EXPECT_EQ(to_hex(schema_hash(example())), "30eca6ad198176ec1d3412a90cd46558");  // as before there were slices
+  Schema changed = sliced();
+  changed[2].slice->begin[1] = 400;
+  EXPECT_NE(schema_hash(changed), schema_hash(sliced()));
+  changed = sliced();
+  changed[2].slice.reset();
+  EXPECT_NE(schema_hash(changed), schema_hash(sliced()));
+}
+
+TEST(Schema, SlicesLieInsideTheirTensors) {
+  const auto says = [](std::vector<std::uint64_t> shape, TensorSlice slice) {
+    return std::string(validate({{"x", DataType::kFloat32, std::move(shape), std::move(slice)}}).message());
+  };
+  EXPECT_EQ(says({4, 4}, {{0, 2}, {4, 2}}), "");
+  EXPECT_EQ(says({4, 4}, {{4, 4}, {0, 0}}), "");
+  EXPECT_THAT(says({4, 4}, {{0, 2}, {4, 3}}), HasSubstr("does not lie inside [4, 4]"));
+  EXPECT_THAT(says({4, 4}, {{5, 0}, {0, 4}}), HasSubstr("does not lie inside"));
+  EXPECT_THAT(says({4, 4}, {{0, ~0ull}, {4, 2}}), HasSubstr("does not lie inside"));  // the sum wraps
+  EXPECT_THAT(says({4, 4}, {{0, 2}, {4, ~0ull}}), HasSubstr("does not lie inside"));
+  EXPECT_THAT(says({4, 4}, {{0}, {4}}), HasSubstr("does not lie inside"));
+  EXPECT_THAT(says({4}, {{0, 0}, {4, 1}}), HasSubstr("does not lie inside"));
+  EXPECT_THAT(says({1ull << 40, 1ull << 40}, {{0, 0}, {1, 1}}), HasSubstr("passes 2^63"));
+}
+
+TEST(Schema, ATensorIsThereWholeOrInDifferentSlices) {
+  const TensorSchema whole{"x", DataType::kFloat32, {4}}, low{"x", DataType::kFloat32, {4}, TensorSlice{{0}, {2}}};
+  TensorSchema other = low;
+  EXPECT_THAT(validate({whole, low}).message(), HasSubstr("whole and as a slice"));
+  EXPECT_THAT(validate({low, whole}).message(), HasSubstr("whole and as a slice"));
+  EXPECT_THAT(validate({low, {"y", DataType::kFloat32, {4}}, other}).message(), HasSubstr("twice"));
+  other.slice->begin[0] = 1;
+  EXPECT_TRUE(validate({low, other}).ok());  // they overlap
+  other.shape[0] = 5;
+  EXPECT_THAT(validate({low, other}).message(), HasSubstr("different tensors"));
+}
+
+TEST(Schema, RefusesEveryCutAndFlippedBitOfSlices) {
+  const std::vector<std::byte> good = serialise(sliced());
+  for (std::size_t length = 0; length < good.size(); ++length) {
+    EXPECT_FALSE(parse_schema(std::span(good).first(length)).ok()) << length;
+  }
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::vector<std::byte> bytes = good;
+    bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+    const Result<Schema> parsed = parse_schema(bytes);
+    EXPECT_TRUE(!parsed.ok() || (serialise(*parsed) == bytes && validate(*parsed).ok())) << bit;
+  }
+}
+
 TEST(Text, KnowsUtf8) {
   for (const char* good :
        {"", "plain", "gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"}) {
