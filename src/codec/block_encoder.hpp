@@ -78,8 +78,8 @@ class BlockEncoder {
   Status encode(const CodingUnit& unit);
   CodedBlocks& coded() { return coded_; }
   Status check_hints() const { return scan_.check(); }
-  // The update was accepted: what options.bring_forward has brought to the target stays there.
-  void keep_forward() { forward_.keep(); }
+  // What has written to options.bring_forward.
+  EarlyWriter& forward() { return forward_; }
 
  private:
   struct Part {  // a block at work

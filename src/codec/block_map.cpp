@@ -39,6 +39,14 @@ BlockMap::BlockRun BlockMap::run_of(std::uint64_t index) const {
   return {run.datatype, run.first_block, blocks_of(run.element_count), run.element_count};
 }
 
+BlockMap::Place BlockMap::place_of(std::uint32_t array, std::uint64_t element) const {
+  const Run& run = *(std::upper_bound(runs_.begin(), runs_.end(), array,
+                                      [](std::uint32_t which, const Run& each) { return which < each.first_array; }) -
+                     1);
+  const std::uint64_t at = array_start_[array] + element;
+  return {run.first_block + at / kBlockElements, static_cast<std::uint32_t>(at % kBlockElements)};
+}
+
 DataType BlockMap::block(std::uint64_t index, std::vector<Piece>& pieces) const {
   pieces.clear();
   const Run* run = &find_run(index);

@@ -50,6 +50,13 @@ class BlockMap {
   };
   BlockRun run_of(std::uint64_t index) const;
 
+  // Where an element of an array lies.
+  struct Place {
+    std::uint64_t block;
+    std::uint32_t offset;
+  };
+  Place place_of(std::uint32_t array, std::uint64_t element) const;
+
   // Fills `pieces` (cleared first) with block `index` < block_count() in order; returns its data type.
   DataType block(std::uint64_t index, std::vector<Piece>& pieces) const;
 

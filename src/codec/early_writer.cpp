@@ -34,13 +34,28 @@ void EarlyWriter::write(std::uint64_t index, const WritableBlockView& view, Posi
   SPARCL_FAILPOINT("update.early_write");
 }
 
+void EarlyWriter::add_to(ChangeLog& log) const {
+  std::size_t bytes = 0;
+  for (const Replaced& block : log_) bytes += ChangeLog::bytes_of(block.count, width_of(block.index));
+  log.reserve(log_.size(), bytes);
+  for (const Replaced& block : log_) {
+    const std::size_t width = width_of(block.index);
+    log.add(block.index, width, positions_of(block, width), {block.values, block.count * width});
+  }
+}
+
+std::size_t EarlyWriter::width_of(std::uint64_t index) const { return element_bytes(map_.run_of(index).datatype); }
+
+Positions EarlyWriter::positions_of(const Replaced& block, std::size_t width) {
+  const std::size_t values_bytes = (block.count * width + 1) & ~std::size_t{1};
+  return {reinterpret_cast<const std::uint16_t*>(block.values + values_bytes), block.count};
+}
+
 void EarlyWriter::take_back() {
   for (const Replaced& block : log_) {  // blocks are disjoint: any order will do
     const DataType datatype = map_.block(block.index, pieces_);
     const WritableBlockView view{shape_of(datatype, pieces_), pieces_, held_};
-    const std::size_t values_bytes = (block.count * element_bytes(datatype) + 1) & ~std::size_t{1};
-    const Positions positions(reinterpret_cast<const std::uint16_t*>(block.values + values_bytes), block.count);
-    scatter(kernels_, view, positions, block.values);
+    scatter(kernels_, view, positions_of(block, element_bytes(datatype)), block.values);
   }
   log_.clear();
 }

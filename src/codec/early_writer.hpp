@@ -9,6 +9,7 @@
 #include "src/base/segment_pool.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/codec/block_view.hpp"
+#include "src/codec/change_log.hpp"
 
 namespace sparcl::codec {
 
@@ -34,6 +35,9 @@ class EarlyWriter {
     active_ = false;
   }
 
+  // What was replaced so far.
+  void add_to(ChangeLog& log) const;
+
   // The update is approved: what is written stays.
   void keep() { log_.clear(); }
 
@@ -45,6 +49,8 @@ class EarlyWriter {
   };
 
   std::byte* room(std::size_t bytes);
+  std::size_t width_of(std::uint64_t index) const;
+  static Positions positions_of(const Replaced& block, std::size_t width);
   void take_back();
 
   const BlockMap& map_;

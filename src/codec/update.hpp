@@ -22,6 +22,7 @@ class WorkerPool;
 namespace sparcl::codec {
 
 class ArraySource;
+class ChangeLog;
 struct BlockMode;
 class ChangeRule;
 
@@ -135,6 +136,8 @@ class UpdateEncoder {
   // stream.
   Status step(std::uint64_t budget_elements, ByteSink& sink);
   bool finished() const;
+  // What it has replaced in options.bring_forward.
+  ChangeLog replaced() const;
   // The update was accepted: what options.bring_forward has brought to the target stays there.
   void keep_forward();
   const EncodeStats& stats() const;

@@ -256,8 +256,15 @@ Status UpdateEncoder::step(std::uint64_t budget_elements, ByteSink& sink) {
   return impl_->error;
 }
 
+ChangeLog UpdateEncoder::replaced() const {
+  ChangeLog log;
+  for (const auto& worker : impl_->workers) worker->forward().add_to(log);
+  log.finish();
+  return log;
+}
+
 void UpdateEncoder::keep_forward() {
-  for (const auto& worker : impl_->workers) worker->keep_forward();
+  for (const auto& worker : impl_->workers) worker->forward().keep();
 }
 bool UpdateEncoder::finished() const { return impl_->finished; }
 const EncodeStats& UpdateEncoder::stats() const { return impl_->stats; }
