@@ -237,6 +237,14 @@ SPARCL_API sparclResult_t sparclStateAdd(sparclState_t state, const char* name, 
 SPARCL_API sparclResult_t sparclStateAddSlice(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
                                               const uint64_t* shape, const uint64_t* begin, const uint64_t* extent);
 
+/* Appends a tensor of a float type of 16 or 8 bits that is a float32 master, rounded: what a mixed-precision optimiser steps, while what
+ * travels is what is served. For publishers: each sparclPublish rounds on the way (to nearest, ties to even; a NaN is the type's quiet
+ * NaN; what is too large is infinite, in float8e4m3 the largest number), and no second copy is made of the rounded tensor but the
+ * publisher's own. Replicas add it by sparclStateAdd. master: product(shape) elements; may be added under several names and types.
+ * Errors as sparclStateAdd's; calls that need the tensor in memory refuse the state (sparclUnsupported). */
+SPARCL_API sparclResult_t sparclStateAddMaster(sparclState_t state, const char* name, const float* master, sparclDataType_t datatype,
+                                               int ndim, const uint64_t* shape);
+
 /* Optional, on the root, before sparclBroadcastUpdate: what changed since the last one, so that nothing else is read. A promise of
  * the caller's: a change that is not named is not sent. indices: nnz element numbers of the tensor, strictly ascending, copied.
  * Holds for the next update only. Of a slice, its own elements are meant; a tensor with several slices has no marks (sparclInvalidUsage). */
@@ -538,7 +546,7 @@ typedef struct {
 #define SPARCL_PUBLISHER_OPTIONS_INITIALIZER \
   { sizeof(sparclPublisherOptions_t), 0, 0, 0, 0, 0 }
 
-/* Takes a port and serves replicas until it is destroyed. Keeps one copy of the state's bytes. options may be NULL. */
+/* Takes a port and serves replicas until it is destroyed. Keeps one copy of the state's bytes, as they travel. options may be NULL. */
 SPARCL_API sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t state,
                                                 const sparclPublisherOptions_t* options);
 

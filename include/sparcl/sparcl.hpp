@@ -153,6 +153,11 @@ class State {
                               extent.data()));
   }
 
+  // A tensor that is rounded from its float32 master each time it is published.
+  void add_master(const std::string& name, const float* master, sparclDataType_t datatype, const std::vector<std::uint64_t>& shape) {
+    check(sparclStateAddMaster(get(), name.c_str(), master, datatype, static_cast<int>(shape.size()), shape.data()));
+  }
+
   void mark_indices(const std::string& name, std::span<const std::uint64_t> indices) {
     check(sparclStateMarkIndices(get(), name.c_str(), indices.data(), indices.size()));
   }

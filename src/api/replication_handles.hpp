@@ -8,6 +8,7 @@
 #include "sparcl/sparcl.h"
 #include "src/api/state.hpp"
 #include "src/base/worker_pool.hpp"
+#include "src/codec/cast_source.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/subscriber.hpp"
@@ -31,6 +32,7 @@ class AttachedState {
   sparclState& state_;
   std::vector<std::byte> schema_;
   std::unique_ptr<WorkerPool> workers_;  // where there is more than one thread
+  std::unique_ptr<codec::CastSource> masters_;
   replication::ReplicatedState view_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "src/api/call_checks.hpp"
 #include "src/api/error.hpp"
+#include "src/codec/cast_source.hpp"
 #include "src/model/text.hpp"
 
 using sparcl::Code;
@@ -39,6 +40,7 @@ void sort_by_priority(sparclState& state) {
   };
   reorder(state.schema);
   reorder(state.data);
+  if (!state.masters.empty()) reorder(state.masters);
   reorder(state.roles);
   if (state.marks.empty()) return;
   state.marks.resize(state.schema.size());
@@ -47,8 +49,18 @@ void sort_by_priority(sparclState& state) {
 
 }  // namespace
 
+Status sparclState::check_in_memory() const {
+  const auto master = std::ranges::find_if(masters, [](const float* each) { return each != nullptr; });
+  if (master == masters.end()) return Status();
+  const std::string& name = schema[static_cast<std::size_t>(master - masters.begin())].name;
+  return Status(Code::kUnsupported,
+                fmt::format("{} is rounded from its master when it is published: such a state has a publisher, and nothing else",
+                            sparcl::model::in_quotes(name)));
+}
+
 void sparclState::freeze() {
   if (map) return;
+  masters.resize(masters.empty() ? 0 : schema.size());
   roles.resize(roles.empty() ? 0 : schema.size());
   if (!roles.empty()) sort_by_priority(*this);
   std::vector<sparcl::codec::ArraySpec> arrays;
@@ -72,6 +84,7 @@ std::vector<const sparcl::codec::ChangedHint*> sparclState::hints() const {
     if (is_marked) hints[i] = &marks[i].hint;
     if (i < roles.size() && !roles[i].trainable) hints[i] = &kNothing;
   }
+  if (std::ranges::all_of(hints, [](const auto* hint) { return hint == nullptr; })) hints.clear();
   return hints;
 }
 
@@ -163,6 +176,7 @@ Status check_overlap(const sparclState& state, const sparcl::model::TensorSchema
                      std::uint64_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   for (std::size_t i = 0; i < state.schema.size(); ++i) {
+    if (state.data[i] == nullptr) continue;
     const auto other = reinterpret_cast<std::uintptr_t>(state.data[i]);
     const std::uint64_t other_bytes =
         sparcl::model::element_count(state.schema[i]).value() * sparcl::element_bytes(state.schema[i].datatype);
@@ -174,7 +188,7 @@ Status check_overlap(const sparclState& state, const sparcl::model::TensorSchema
   return Status();
 }
 
-Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSchema& tensor, const void* data) {
+Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSchema& tensor, const void* data, const char* what) {
   if (state.map) return Status(Code::kInvalidUsage, fmt::format("'{}' comes after the state's first use", tensor.name));
   for (const std::size_t other : state.named(tensor.name.c_str())) {
     if (!tensor.slice && !state.schema[other].slice) {
@@ -185,7 +199,12 @@ Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSch
   SPARCL_RETURN_IF_ERROR(sparcl::model::check_slice(tensor));
   const Result<std::uint64_t> count = sparcl::model::element_count(tensor);
   if (!count.ok()) return count.status();
-  if (*count > 0 && data == nullptr) return Status(Code::kInvalidArgument, fmt::format("data of '{}' is NULL", tensor.name));
+  if (*count > 0 && data == nullptr) return Status(Code::kInvalidArgument, fmt::format("{} of '{}' is NULL", what, tensor.name));
+  return Status();
+}
+
+Status check_memory(const sparclState& state, const sparcl::model::TensorSchema& tensor, const void* data) {
+  const Result<std::uint64_t> count = sparcl::model::element_count(tensor);
   return check_overlap(state, tensor, static_cast<const std::byte*>(data), *count * sparcl::element_bytes(tensor.datatype));
 }
 
@@ -211,9 +230,25 @@ Result<sparcl::model::TensorSchema> read_tensor(const char* name, sparclDataType
 
 Status add_tensor(sparclState_t state, sparcl::model::TensorSchema tensor, void* data) {
   if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
-  SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, data));
+  SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, data, "data"));
+  SPARCL_RETURN_IF_ERROR(check_memory(*state, tensor, data));
   state->schema.push_back(std::move(tensor));
   state->data.push_back(static_cast<std::byte*>(data));
+  return Status();
+}
+
+Status add_master(sparclState_t state, sparcl::model::TensorSchema tensor, const float* master) {
+  if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
+  if (!sparcl::codec::can_be_cast_to(tensor.datatype)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("'{}' is to be {}: a master can be published as float16, bfloat16, float8e4m3 or float8e5m2",
+                              tensor.name, sparcl::find_data_type(static_cast<int>(tensor.datatype))->name));
+  }
+  SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, master, "master"));
+  state->masters.resize(state->schema.size());
+  state->schema.push_back(std::move(tensor));
+  state->data.push_back(nullptr);
+  state->masters.push_back(master);
   return Status();
 }
 
@@ -252,6 +287,15 @@ sparclResult_t sparclStateAddSlice(sparclState_t state, const char* name, void* 
       status = add_tensor(state, std::move(*tensor), data);
     }
     return status.with_prefix("sparclStateAddSlice: ");
+  });
+}
+
+sparclResult_t sparclStateAddMaster(sparclState_t state, const char* name, const float* master, sparclDataType_t datatype, int ndim,
+                                    const uint64_t* shape) {
+  return guarded([&]() -> Status {
+    Result<sparcl::model::TensorSchema> tensor = read_tensor(name, datatype, ndim, shape);
+    const Status status = tensor.ok() ? add_master(state, std::move(*tensor), master) : tensor.status();
+    return status.with_prefix("sparclStateAddMaster: ");
   });
 }
 
@@ -313,6 +357,7 @@ sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
     if (state == nullptr) return Status(Code::kInvalidArgument, "sparclStateHash: state is NULL");
     if (hash == nullptr) return Status(Code::kInvalidArgument, "sparclStateHash: hash is NULL");
     if (state->in_flight) return Status(Code::kInvalidUsage, "sparclStateHash: a broadcast of this state is in flight");
+    SPARCL_RETURN_IF_ERROR(state->check_in_memory().with_prefix("sparclStateHash: "));
     state->freeze();
     const std::vector<const std::byte*> arrays(state->data.begin(), state->data.end());
     const auto bytes = sparcl::to_bytes(sparcl::codec::state_hash(*state->map, arrays, state->schema_hash));

@@ -37,6 +37,7 @@ struct TensorRole {
 struct sparclState {
   sparcl::model::Schema schema;
   std::vector<std::byte*> data;
+  std::vector<const float*> masters;  // empty, or one a tensor: what it is rounded from where `data` is nullptr
   std::vector<sparcl::api::Marks> marks;
   std::vector<sparcl::api::TensorRole> roles;  // empty, or one a tensor
 
@@ -56,6 +57,8 @@ struct sparclState {
   std::uint64_t confirmed_comm = 0;  // whose ranks hold the snapshot; 0: nobody's
 
   void freeze();
+  // Unsupported, with a name, where a tensor is made of its master each time it is published.
+  sparcl::Status check_in_memory() const;
   // What the caller has marked, and nothing of tensors that do not train: one a tensor, nullptr where all is to be compared; empty
   // if that is so of all. Valid until the state changes.
   std::vector<const sparcl::codec::ChangedHint*> hints() const;
