@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace sparcl::replication {
+namespace {
+
+constexpr std::size_t kLeastComposed = 3;  // updates; heuristic
+constexpr std::uint64_t kLeastPart = 64;   // of all bytes: less is sent sooner than composed; heuristic
+constexpr std::uint64_t kWayBackPart = 4;  // of all bytes, at most
+constexpr std::size_t kMostComposed = 8;
+constexpr std::uint64_t kComposedPart = 4;  // of all bytes, at most
+
+}  // namespace
 
 void UpdateStore::begin(UpdateRef label) {
   clear();
@@ -11,30 +20,29 @@ void UpdateStore::begin(UpdateRef label) {
   label_ = std::move(label);
 }
 
-void UpdateStore::add(UpdateRef delta, UpdateRef label) {
+void UpdateStore::add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced) {
   bytes_ += delta->commit.stream_bytes;
   newest_ = label->target();
   label_ = std::move(label);
   chain_.push_back(std::move(delta));
+  if (replaced != nullptr) way_back_bytes_ += replaced->bytes();
+  way_back_.push_back(std::move(replaced));
   trim();
 }
 
 void UpdateStore::pass_on(UpdateRef update) {
   newest_ = update->target();
   if (update->commit.is_anchor) {
-    chain_.clear();
-    bytes_ = 0;
+    while (!chain_.empty()) drop_first();
     anchor_ = std::move(update);
     return;
   }
   if (anchor_ != nullptr && anchor_->commit.stream_bytes > limits_.bytes) anchor_ = nullptr;
   const std::uint64_t bytes = update->commit.stream_bytes;
-  while (!chain_.empty() && (chain_.size() >= limits_.updates || bytes_ + bytes > limits_.bytes)) {
-    bytes_ -= chain_.front()->commit.stream_bytes;
-    chain_.pop_front();
-  }
+  while (!chain_.empty() && (chain_.size() >= limits_.updates || bytes_ + bytes > limits_.bytes)) drop_first();
   bytes_ += bytes;
   chain_.push_back(std::move(update));
+  way_back_.push_back(nullptr);
 }
 
 void UpdateStore::take_back(const UpdateRef& update) {
@@ -42,30 +50,38 @@ void UpdateStore::take_back(const UpdateRef& update) {
   if (!chain_.empty() && chain_.back() == update) {
     bytes_ -= update->commit.stream_bytes;
     chain_.pop_back();
+    way_back_.pop_back();
   }
   newest_ = update->base();
 }
 
 void UpdateStore::clear() {
-  chain_.clear();
-  bytes_ = 0;
+  while (!chain_.empty()) drop_first();
+  composed_.clear();
   anchor_ = label_ = nullptr;
   newest_.reset();
 }
 
 void UpdateStore::keep_incoming_only() {
-  while (!chain_.empty() && chain_.front()->missing_bytes == 0) {
-    bytes_ -= chain_.front()->commit.stream_bytes;
-    chain_.pop_front();
-  }
+  while (!chain_.empty() && chain_.front()->missing_bytes == 0) drop_first();
   if (anchor_ != nullptr && anchor_->missing_bytes == 0) anchor_ = nullptr;
 }
 
+void UpdateStore::drop_first() {
+  bytes_ -= chain_.front()->commit.stream_bytes;
+  if (way_back_.front() != nullptr) way_back_bytes_ -= way_back_.front()->bytes();
+  chain_.pop_front();
+  way_back_.pop_front();
+}
+
 void UpdateStore::trim() {
-  while (!chain_.empty() && (chain_.size() > limits_.updates || bytes_ > limits_.bytes)) {
-    bytes_ -= chain_.front()->commit.stream_bytes;
-    chain_.pop_front();
+  while (!chain_.empty() && (chain_.size() > limits_.updates || bytes_ > limits_.bytes)) drop_first();
+  for (ChangeLogRef& each : way_back_) {  // the oldest first
+    if (way_back_bytes_ <= limits_.bytes / kWayBackPart) break;
+    if (each != nullptr) way_back_bytes_ -= each->bytes();
+    each = nullptr;
   }
+  trim_composed();
   // An anchor is of use as long as the chain leads on from it.
   if (anchor_ == nullptr || anchor_->target() == *newest_) return;
   for (const UpdateRef& each : chain_) {
@@ -80,28 +96,83 @@ std::uint64_t UpdateStore::bytes_since(std::size_t first) const {
   return bytes;
 }
 
+// Where the chain has a state, from the end, as one may have come back.
+std::size_t UpdateStore::find_base(const Hash128& hash) const {
+  std::size_t i = chain_.size();
+  while (i > 0 && chain_[i - 1]->commit.base_hash != hash) --i;
+  return i > 0 ? i - 1 : chain_.size();
+}
+
+const UpdateStore::Composed* UpdateStore::find_composed(const Hash128& base) const {
+  const auto found = std::ranges::find(composed_, base, &Composed::base);
+  return found == composed_.end() ? nullptr : &*found;
+}
+
+std::vector<ChangeLogRef> UpdateStore::way_back(const HeldVersion& held) const {
+  const auto first = static_cast<std::ptrdiff_t>(find_base(held.hash));
+  std::vector<ChangeLogRef> logs(way_back_.begin() + first, way_back_.end());
+  if (std::ranges::count(logs, nullptr) > 0) logs.clear();
+  return logs;
+}
+
+void UpdateStore::keep_composed(const HeldVersion& held, UpdateRef composed) {
+  std::erase_if(composed_, [&](const Composed& each) { return each.base == held.hash; });
+  composed_.push_back({held.hash, std::move(composed)});
+  trim_composed();
+}
+
+// Of use as long as its base is in the chain, and the chain leads on from its target.
+void UpdateStore::trim_composed() {
+  std::erase_if(composed_, [&](const Composed& each) {
+    if (find_base(each.base) == chain_.size()) return true;
+    return each.update != nullptr && each.update->target() != *newest_ &&
+           find_base(each.update->commit.target_hash) == chain_.size();
+  });
+  std::uint64_t bytes = 0;
+  for (const Composed& each : composed_) bytes += each.update != nullptr ? each.update->commit.stream_bytes : 0;
+  while (composed_.size() > kMostComposed || (!composed_.empty() && bytes > limits_.bytes / kComposedPart)) {
+    bytes -= composed_.front().update != nullptr ? composed_.front().update->commit.stream_bytes : 0;
+    composed_.pop_front();
+  }
+}
+
+// The least that leads from here to the newest version.
+UpdateStore::Step UpdateStore::step_in_chain(std::size_t first) const {
+  const Composed* composed = find_composed(chain_[first]->commit.base_hash);
+  Step step{chain_[first], false, false};
+  std::uint64_t least = bytes_since(first);
+  if (composed != nullptr && composed->update != nullptr) {
+    const HeldVersion target = composed->update->target();
+    const std::uint64_t bytes =
+        composed->update->commit.stream_bytes + (target == *newest_ ? 0 : bytes_since(find_base(target.hash)));
+    if (bytes < least) step.update = composed->update;
+    least = std::min(least, bytes);
+  }
+  if (anchor_is_less_than(first, least)) return {anchor_, false, false};
+  const bool is_long = chain_.size() - first >= kLeastComposed && bytes_since(first) >= limits_.bytes / kLeastPart;
+  step.may_be_composed = composed == nullptr && is_long && way_back_[first] != nullptr;
+  return step;
+}
+
 UpdateStore::Step UpdateStore::step_from(const HeldVersion& held) const {
   if (!newest_ || held == *newest_) return {};
   if (held.hash == newest_->hash && label_ != nullptr) return {label_, false};
-  // By the hash: the number is a label. From the end, as a state may have come back.
-  for (std::size_t i = chain_.size(); i-- > 0;) {
-    if (chain_[i]->commit.base_hash != held.hash) continue;
-    return anchor_is_less_than(i) ? Step{anchor_, false} : Step{chain_[i], false};
-  }
+  // By the hash: the number is a label.
+  if (const std::size_t first = find_base(held.hash); first < chain_.size()) return step_in_chain(first);
   // A larger number is of an earlier publisher's; or, in a replica, of what is still to come here.
   const bool is_past = held.version >= newest_->version;
   if (label_ == nullptr && is_past && !has_newest_anchor()) return {};
   return step_by_anchor(is_past ? 0 : held.version);
 }
 
-bool UpdateStore::anchor_is_less_than(std::size_t first) const {
+bool UpdateStore::anchor_is_less_than(std::size_t first, std::uint64_t bytes) const {
   if (anchor_ == nullptr) return false;
   std::size_t next = chain_.size();  // the first after it
   if (!has_newest_anchor()) {
     while (next > first && chain_[next - 1]->base() != anchor_->target()) --next;
     if (next-- == first) return false;  // it leads to where the chain has been already
   }
-  return next > first && anchor_->commit.stream_bytes + bytes_since(next) < bytes_since(first);
+  return next > first && anchor_->commit.stream_bytes + bytes_since(next) < bytes;
 }
 
 UpdateStore::Step UpdateStore::step_by_anchor(std::uint64_t after) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/staging.hpp"
+#include "src/codec/change_log.hpp"
 #include "src/replication/commit.hpp"
 #include "src/replication/message.hpp"
 
@@ -28,6 +29,7 @@ struct Update {
   UpdateName name() const { return {commit.base_version, commit.version}; }
 };
 using UpdateRef = std::shared_ptr<const Update>;
+using ChangeLogRef = std::shared_ptr<const codec::ChangeLog>;
 
 class UpdateStore {
  public:
@@ -39,8 +41,8 @@ class UpdateStore {
 
   // The first version: no update leads to it but an anchor. label: empty, of a replica that holds these bytes already.
   void begin(UpdateRef label);
-  // `delta` leads from the newest version to that of `label`.
-  void add(UpdateRef delta, UpdateRef label);
+  // `delta` leads from the newest version to that of `label`; replaced: the way back (codec::EarlierState), if it is known.
+  void add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced = nullptr);
   // Of the newest version, when it was made. Dropped again when the chain since then is longer than a new one would be.
   void keep_anchor(UpdateRef anchor) { anchor_ = std::move(anchor); }
 
@@ -55,13 +57,21 @@ class UpdateStore {
 
   const std::optional<HeldVersion>& newest() const { return newest_; }
 
-  // The next update on the way from `held` to the newest version: a delta, the label where only the number differs, or an anchor.
-  // needs_anchor: none is kept, and only a new one leads there. From what is newer than all that is kept here: nothing, so far.
+  // The next update on the way from `held` to the newest version: a delta, one composed of several, the label where only the number
+  // differs, or an anchor. needs_anchor: none is kept, and only a new one leads there. may_be_composed: one update for the rest of
+  // the chain would be less, maybe (way_back()). From what is newer than all that is kept here: nothing, so far.
   struct Step {
     UpdateRef update;
     bool needs_anchor = false;
+    bool may_be_composed = false;
   };
   Step step_from(const HeldVersion& held) const;
+  // From the newest version to `held`, whose hash alone counts: what each update since then has replaced, in their order. Empty
+  // where that is not known.
+  std::vector<ChangeLogRef> way_back(const HeldVersion& held) const;
+  // Of all updates since `held`. nullptr: it is none that would be worth it.
+  void keep_composed(const HeldVersion& held, UpdateRef composed);
+
   // By an anchor of a version after this one; needs_anchor: only if there can be one.
   Step step_by_anchor(std::uint64_t after) const;
   // The versions after this one, as far as they are known here, in any order.
@@ -73,12 +83,25 @@ class UpdateStore {
   std::uint64_t bytes() const { return bytes_; }
 
  private:
+  struct Composed {
+    Hash128 base;
+    UpdateRef update;  // or nullptr
+  };
+
+  std::size_t find_base(const Hash128& hash) const;
   std::uint64_t bytes_since(std::size_t first) const;
-  bool anchor_is_less_than(std::size_t first) const;  // than the chain from there
+  bool anchor_is_less_than(std::size_t first, std::uint64_t bytes) const;  // than a way from there that has so many
+  Step step_in_chain(std::size_t first) const;
+  const Composed* find_composed(const Hash128& base) const;
+  void drop_first();
   void trim();
+  void trim_composed();
 
   Limits limits_;
-  std::deque<UpdateRef> chain_;  // each from the target of the one before
+  std::deque<UpdateRef> chain_;        // each from the target of the one before
+  std::deque<ChangeLogRef> way_back_;  // of each of them; nullptr: not known, or dropped
+  std::uint64_t way_back_bytes_ = 0;
+  std::deque<Composed> composed_;  // each from a base in the chain
   std::uint64_t bytes_ = 0;
   std::optional<HeldVersion> newest_;
   UpdateRef label_;

@@ -90,5 +90,85 @@ TEST(UpdateStore, AReplicaPassesLabelsOn) {
   EXPECT_EQ(store.step_from({3, state(2).hash}).update, nullptr);
 }
 
+// A log of about so many bytes.
+ChangeLogRef log_of(std::size_t bytes) {
+  auto log = std::make_shared<codec::ChangeLog>();
+  const std::vector<std::uint16_t> positions(bytes / 4);
+  const std::vector<std::byte> values(bytes / 2);
+  log->add(0, 2, positions, values);
+  log->finish();
+  return log;
+}
+
+// As publish(), with the ways back.
+void publish_with_logs(UpdateStore& store, std::uint64_t last, std::uint64_t bytes, std::size_t log_bytes = 8) {
+  store.begin(label(1));
+  for (std::uint64_t version = 2; version <= last; ++version) {
+    store.add(update(version - 1, version, bytes), label(version), log_of(log_bytes));
+  }
+}
+
+TEST(UpdateStore, LongWaysMayBeComposed) {
+  UpdateStore store({64, 10000});
+  publish_with_logs(store, 6, 100);
+  EXPECT_TRUE(store.step_from(state(1)).may_be_composed);
+  EXPECT_TRUE(store.step_from(state(3)).may_be_composed);
+  EXPECT_FALSE(store.step_from(state(4)).may_be_composed);  // two updates
+  EXPECT_EQ(store.way_back(state(2)).size(), 4U);
+  EXPECT_TRUE(store.way_back({9, {9, 9}}).empty());
+
+  UpdateStore small({64, 100000});
+  publish_with_logs(small, 6, 100);
+  EXPECT_FALSE(small.step_from(state(1)).may_be_composed);  // few bytes
+
+  UpdateStore unknown({64, 10000});
+  publish(unknown, 6, 100);
+  EXPECT_FALSE(unknown.step_from(state(1)).may_be_composed);
+  EXPECT_TRUE(unknown.way_back(state(1)).empty());
+}
+
+TEST(UpdateStore, TheLeastOfChainComposedAndAnchorIsTaken) {
+  UpdateStore store({64, 10000});
+  publish_with_logs(store, 6, 100);
+  store.keep_composed(state(1), update(1, 6, 300));
+  EXPECT_EQ(store.step_from(state(1)).update->commit.version, 6U);
+  EXPECT_FALSE(store.step_from(state(1)).may_be_composed);
+  EXPECT_EQ(store.step_from(state(2)).update->commit.version, 3U);
+  // Versions come after it: the chain leads on from its target.
+  store.add(update(6, 7, 100), label(7), log_of(8));
+  EXPECT_EQ(store.step_from(state(1)).update->commit.version, 6U);
+  store.keep_anchor(update(0, 7, 350, true));
+  EXPECT_TRUE(store.step_from(state(1)).update->commit.is_anchor);  // 350 < 300 + 100 < 600
+  // None that is worth it: by the chain, and nobody tries again.
+  store.keep_composed(state(3), nullptr);
+  EXPECT_FALSE(store.step_from(state(3)).may_be_composed);
+  EXPECT_TRUE(store.step_from(state(3)).update->commit.is_anchor);  // 350 < 400
+  EXPECT_EQ(store.step_from(state(4)).update->commit.version, 5U);
+  store.keep_composed(state(4), update(4, 7, 310));
+  EXPECT_EQ(store.step_from(state(4)).update->commit.version, 5U);  // 300 by the chain
+}
+
+TEST(UpdateStore, WhatIsComposedGoesWithItsBase) {
+  UpdateStore store({5, 10000});
+  publish_with_logs(store, 6, 100);
+  store.keep_composed(state(1), update(1, 6, 10));
+  store.add(update(6, 7, 100), label(7), log_of(8));  // 1 to 2 is dropped
+  EXPECT_TRUE(store.step_from(state(1)).needs_anchor);
+  EXPECT_EQ(store.way_back(state(2)).size(), 5U);
+}
+
+TEST(UpdateStore, WaysBackAndWhatIsComposedAreBounded) {
+  UpdateStore store({64, 8000});
+  publish_with_logs(store, 11, 200, 400);  // ten logs of 400 bytes and more; 2,000 are allowed
+  EXPECT_TRUE(store.way_back(state(1)).empty());
+  EXPECT_FALSE(store.step_from(state(1)).may_be_composed);
+  EXPECT_EQ(store.way_back(state(8)).size(), 3U);
+  EXPECT_TRUE(store.step_from(state(8)).may_be_composed);
+  store.keep_composed(state(1), update(1, 11, 1500));
+  store.keep_composed(state(2), update(2, 11, 1500));
+  EXPECT_EQ(store.step_from(state(1)).update->commit.version, 2U);  // dropped for the second
+  EXPECT_EQ(store.step_from(state(2)).update->commit.version, 11U);
+}
+
 }  // namespace
 }  // namespace sparcl::replication
