@@ -597,8 +597,8 @@ SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, do
 /* held: 0 before the first; newest: as far as the publisher has said. Either may be NULL. From any thread. */
 SPARCL_API sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held, uint64_t* newest);
 
-/* sparclSubscriberNext goes up to this version and no further; 0: as far as it can. A version before the held one:
- * sparclInvalidUsage. From any thread. */
+/* sparclSubscriberNext goes up to this version and no further; 0: as far as it can. Where several steps may come as one update, set it
+ * before they come: right after sparclSubscriberCreate. A version before the held one: sparclInvalidUsage. From any thread. */
 SPARCL_API sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version);
 
 SPARCL_API sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber);

@@ -72,7 +72,7 @@ Result<MessageHead> parse_head(std::span<const std::byte> bytes) {
     return Status(Code::kCorrupt, "the head of a message is damaged (CRC32C)");
   }
   const auto type = load_le<std::uint32_t>(bytes.data() + 4);
-  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kTaken)) {
+  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kPin)) {
     return Status(Code::kCorrupt,
                   fmt::format("a message of type {}, which protocol version {} does not have", type, kProtocolVersion));
   }
@@ -98,6 +98,7 @@ std::vector<std::byte> serialise(const Hello& hello) {
   out.write(hello.port);
   write_flag(out, hello.shares_memory);
   write_text(out, hello.name);
+  out.write(hello.pin);
   return out.take();
 }
 
@@ -105,7 +106,8 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   return parse<Hello>(bytes, "a hello", [](ByteReader& in, Hello& hello) {
     return in.read(hello.protocol) && read_text(in, hello.model_id) && read_hash(in, hello.schema_hash) &&
            in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
-           in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) && read_text(in, hello.name);
+           in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) && read_text(in, hello.name) &&
+           in.read(hello.pin);
   });
 }
 
@@ -262,6 +264,16 @@ std::vector<std::byte> serialise(const Alive& alive) {
 
 Result<Alive> parse_alive(std::span<const std::byte> bytes) {
   return parse<Alive>(bytes, "a sign of life", [](ByteReader& in, Alive& alive) { return in.read(alive.version); });
+}
+
+std::vector<std::byte> serialise(const Pin& pin) {
+  ByteWriter out;
+  out.write(pin.version);
+  return out.take();
+}
+
+Result<Pin> parse_pin(std::span<const std::byte> bytes) {
+  return parse<Pin>(bytes, "a pin", [](ByteReader& in, Pin& pin) { return in.read(pin.version); });
 }
 
 std::vector<std::byte> serialise(const ModelReply& model) {

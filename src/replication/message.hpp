@@ -46,6 +46,7 @@ enum class MessageType : std::uint8_t {
   kShares = 19,    // subscriber: it can reach the other side's memory
   kPiece = 20,     // publisher: some of its bytes, as memory that it has made
   kTaken = 21,     // subscriber: it has taken a piece
+  kPin = 22,       // subscriber: where it will stop
 };
 
 struct MessageHead {
@@ -81,6 +82,7 @@ struct Hello {
   std::uint16_t port = 0;          // where others can take updates from it; 0: nowhere
   bool shares_memory = false;      // with others of its machine
   std::string name;                // "host h1, pid 4711"
+  std::uint64_t pin = 0;           // as of a PIN
 };
 
 // To one that comes from the same machine: sealed memory that holds these bytes. Who can reach it gets updates as memory, too.
@@ -157,6 +159,10 @@ struct Alive {
   std::uint64_t version = 0;  // publisher: the newest; subscriber: the held one
 };
 
+struct Pin {
+  std::uint64_t version = 0;  // it applies none beyond this one; 0: all
+};
+
 struct Parent {
   std::uint32_t number = 0;           // of these messages, to this replica
   std::optional<NetAddress> address;  // nothing: the publisher
@@ -193,6 +199,7 @@ std::vector<std::byte> serialise(const CommitNote& note);
 std::vector<std::byte> serialise(const Ack& ack);
 std::vector<std::byte> serialise(const Nack& nack);
 std::vector<std::byte> serialise(const Alive& alive);
+std::vector<std::byte> serialise(const Pin& pin);
 std::vector<std::byte> serialise(const ModelReply& model);
 std::vector<std::byte> serialise(const Parent& parent);
 std::vector<std::byte> serialise(const Orphan& orphan);
@@ -210,6 +217,7 @@ Result<CommitNote> parse_commit_note(std::span<const std::byte> bytes);
 Result<Ack> parse_ack(std::span<const std::byte> bytes);
 Result<Nack> parse_nack(std::span<const std::byte> bytes);
 Result<Alive> parse_alive(std::span<const std::byte> bytes);
+Result<Pin> parse_pin(std::span<const std::byte> bytes);
 Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes);
 Result<Parent> parse_parent(std::span<const std::byte> bytes);
 Result<Orphan> parse_orphan(std::span<const std::byte> bytes);

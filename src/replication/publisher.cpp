@@ -10,6 +10,7 @@
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
+#include "src/codec/earlier_state.hpp"
 #include "src/codec/staging_sink.hpp"
 #include "src/replication/process_name.hpp"
 
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
 constexpr double kMostFanOut = 1 << 20;
+constexpr double kMostDistinct = 0.9;        // of several updates' changes: composing them would spare less; heuristic
+constexpr std::uint64_t kMostReplaced = 16;  // of the elements one: what more replaces is not kept; heuristic
 
 // Later lives of a publisher have larger ones.
 std::uint64_t epoch_now() {
@@ -71,6 +74,9 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.fan_out = &fan_out_;
   context_.find_session = [this](std::uint64_t id) { return server_->find(id); };
   context_.request_anchor = [this] { anchor_is_wanted_ = true; };
+  context_.request_composed = [this](const HeldVersion& base) {
+    if (!composed_is_wanted_) composed_is_wanted_ = base;
+  };
   context_.status_report = [this] { return status_locked(); };
 }
 
@@ -110,7 +116,7 @@ void Publisher::serve(const ServiceThread::Stop& stop) {
       const double now = monotonic_seconds();
       entries.assign({{stop.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}});
       server_->add_entries(entries, now);
-      until = anchor_maker_ != nullptr ? now : server_->next_tick(now);
+      until = maker_ != nullptr ? now : server_->next_tick(now);
     }
     poll_until(entries, until);
     const std::lock_guard lock(mutex_);
@@ -120,36 +126,93 @@ void Publisher::serve(const ServiceThread::Stop& stop) {
       server_->publish(now);
     }
     server_->step(std::span(entries).subspan(2), now);
-    move_anchor_on();
+    make_on();
     changed_.notify_all();
   }
   const std::lock_guard lock(mutex_);
   server_->leave();
 }
 
-// One piece of it, then the replicas have their turn.
-void Publisher::move_anchor_on() {
-  if (anchor_maker_ == nullptr) {
-    if (!anchor_is_wanted_ || is_encoding_ || !store_.newest() || store_.has_newest_anchor()) return;
-    Commit commit;
-    commit.model_id = options_.model_id;
-    commit.epoch = context_.epoch;
-    commit.version = store_.newest()->version;
-    commit.schema_hash = state_.schema_hash;
-    anchor_maker_ = std::make_unique<AnchorMaker>(state_, snapshot_.arrays(), std::move(commit), key_.has_value());
+// A piece of an update that a replica waits for, then the replicas have their turn.
+void Publisher::make_on() {
+  if (maker_ == nullptr) {
+    if (is_encoding_ || !store_.newest()) return;
+    if (anchor_is_wanted_ && !store_.has_newest_anchor()) {
+      maker_ = begin_anchor();
+    } else if (composed_is_wanted_) {
+      maker_ = begin_composed();
+    }
+    if (maker_ == nullptr) return;
   }
-  const Result<bool> whole = anchor_maker_->step();
+  const Result<bool> whole = maker_->step();
   if (whole.ok() && !*whole) return;
+  const std::unique_ptr<UpdateMaker> done = std::move(maker_);
+  const bool is_anchor = done->commit().is_anchor;
   Status status = whole.status();
   if (whole.ok()) {
-    const std::shared_ptr<Update> anchor = anchor_maker_->take();
-    status = seal(*anchor, anchor_maker_->digest());
-    if (status.ok()) store_.keep_anchor(anchor);
+    status = keep_made(done->take(), done->digest());
   }
-  if (!status.ok()) log_error("replication: no anchor could be made: {}", status.message());
-  anchor_maker_ = nullptr;
-  anchor_is_wanted_ = false;
+  if (!status.ok()) log_error("replication: no {} could be made: {}", is_anchor ? "anchor" : "composed update", status.message());
+  if (is_anchor) anchor_is_wanted_ = false;
+  if (!is_anchor && !status.ok()) store_.keep_composed(*composed_is_wanted_, nullptr);
+  if (!is_anchor) composed_is_wanted_.reset();
   server_->publish(monotonic_seconds());
+}
+
+Commit Publisher::commit_of(const HeldVersion& base, std::uint64_t version) const {
+  Commit commit;
+  commit.model_id = options_.model_id;
+  commit.epoch = context_.epoch;
+  commit.base_version = base.version;
+  commit.version = version;
+  commit.schema_hash = state_.schema_hash;
+  commit.base_hash = base.hash;
+  return commit;
+}
+
+std::unique_ptr<UpdateMaker> Publisher::begin_anchor() {
+  return std::make_unique<UpdateMaker>(state_, snapshot_.arrays(), commit_of({}, store_.newest()->version), nullptr,
+                                       key_.has_value());
+}
+
+// Nothing if it would not be worth it, and the replicas have been told.
+std::unique_ptr<UpdateMaker> Publisher::begin_composed() {
+  const HeldVersion base = *composed_is_wanted_;
+  std::vector<ChangeLogRef> logs = store_.way_back(base);
+  if (logs.empty() || codec::distinct_part(logs, state_.map->block_count()) > kMostDistinct) {
+    give_composed_up();
+    server_->publish(monotonic_seconds());
+    return nullptr;
+  }
+  auto source = std::make_unique<codec::EarlierState>(*state_.map, snapshot_.arrays(), std::move(logs), *state_.kernels);
+  return std::make_unique<UpdateMaker>(state_, snapshot_.arrays(), commit_of(base, store_.newest()->version), std::move(source),
+                                       key_.has_value());
+}
+
+// Those who wait for it take one update after the other.
+void Publisher::give_composed_up() {
+  if (!composed_is_wanted_) return;
+  maker_ = nullptr;
+  store_.keep_composed(*composed_is_wanted_, nullptr);
+  composed_is_wanted_.reset();
+}
+
+Status Publisher::keep_made(std::shared_ptr<Update> made, StreamDigest& digest) {
+  if (made->target() != *store_.newest()) {
+    return Status(Code::kInternalError,
+                  fmt::format("it leads to the state {}, not to version {}'s, {}", to_hex(made->commit.target_hash),
+                              store_.newest()->version, to_hex(store_.newest()->hash)));
+  }
+  SPARCL_RETURN_IF_ERROR(seal(*made, digest));
+  if (made->commit.is_anchor) {
+    store_.keep_anchor(std::move(made));
+  } else {
+    log_debug("replication: versions {} to {} as one update of {} bytes", made->commit.base_version, made->commit.version,
+              made->commit.stream_bytes);
+    const HeldVersion base = made->base();
+    store_.keep_composed(base, std::move(made));
+  }
+  return {};
 }
 
 Status Publisher::seal(Update& update, StreamDigest& digested) const {
@@ -166,18 +229,15 @@ Status Publisher::seal(Update& update, StreamDigest& digested) const {
 Result<UpdateRef> Publisher::make_label(const HeldVersion& held) const {
   auto label = std::make_shared<Update>();
   Commit& commit = label->commit;
-  commit.model_id = options_.model_id;
-  commit.epoch = context_.epoch;
-  commit.version = held.version;
-  commit.schema_hash = state_.schema_hash;
-  commit.base_hash = commit.target_hash = held.hash;
+  commit = commit_of({0, held.hash}, held.version);
+  commit.target_hash = held.hash;
   commit.elements = state_.map->element_count();
   StreamDigest nothing;
   SPARCL_RETURN_IF_ERROR(seal(*label, nothing));
   return UpdateRef(std::move(label));
 }
 
-Result<std::shared_ptr<Update>> Publisher::encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
+Result<Publisher::Encoded> Publisher::encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
   auto update = std::make_shared<Update>();
   const HeldVersion base = *store_.newest();  // publish() alone changes it
   codec::EncodeOptions options;
@@ -200,20 +260,17 @@ Result<std::shared_ptr<Update>> Publisher::encode(std::uint64_t version, std::sp
     SPARCL_FAILPOINT("publisher.encoding");
   }
   Commit& commit = update->commit;
-  commit.model_id = options_.model_id;
-  commit.epoch = context_.epoch;
-  commit.base_version = base.version;
-  commit.version = version;
-  commit.schema_hash = state_.schema_hash;
-  commit.base_hash = base.hash;
+  commit = commit_of(base, version);
   commit.target_hash = encoder.stats().target_hash;
   commit.elements = encoder.stats().elements;
   commit.changed = encoder.stats().changed;
   commit.stream_bytes = sink.written_bytes();
   StreamDigest digest;
   SPARCL_RETURN_IF_ERROR(seal(*update, digest));
+  ChangeLogRef replaced;
+  if (commit.changed <= commit.elements / kMostReplaced) replaced = std::make_shared<codec::ChangeLog>(encoder.replaced());
   encoder.keep_forward();
-  return update;
+  return Encoded{std::move(update), std::move(replaced)};
 }
 
 Result<UpdateRef> Publisher::first_version(std::uint64_t version) {
@@ -226,9 +283,10 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   const double begin = monotonic_seconds();
   bool is_first = false;
   {
-    // The snapshot is what the anchor is made of.
+    // The snapshot is what an anchor is made of. A composed update is no reason to wait.
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return anchor_maker_ == nullptr; });
+    changed_.wait(lock, [&] { return maker_ == nullptr || !maker_->commit().is_anchor; });
+    give_composed_up();
     is_first = !store_.newest();
     if (!is_first && version <= store_.newest()->version) {
       return Status(Code::kInvalidArgument,
@@ -238,18 +296,18 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   }
   PublishReport report;
   Status status;
-  std::shared_ptr<Update> delta;
+  Encoded delta;
   UpdateRef label;
   if (is_first) {
     Result<UpdateRef> made = first_version(version);
     status = made.status();
     if (made.ok()) label = *made;
   } else {
-    Result<std::shared_ptr<Update>> made = encode(version, hints);
+    Result<Encoded> made = encode(version, hints);
     status = made.status();
     if (made.ok()) {
-      delta = *made;
-      Result<UpdateRef> named = make_label(delta->target());
+      delta = std::move(*made);
+      Result<UpdateRef> named = make_label(delta.update->target());
       status = named.status();
       if (named.ok()) label = *named;
     }
@@ -259,10 +317,10 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
     is_encoding_ = false;
     if (!status.ok()) return status;
     report.hash = label->commit.target_hash;
-    report.changed = is_first ? label->commit.elements : delta->commit.changed;
-    report.stream_bytes = is_first ? 0 : delta->commit.stream_bytes;
+    report.changed = is_first ? label->commit.elements : delta.update->commit.changed;
+    report.stream_bytes = is_first ? 0 : delta.update->commit.stream_bytes;
     if (is_first) store_.begin(std::move(label));
-    if (!is_first) store_.add(std::move(delta), std::move(label));
+    if (!is_first) store_.add(std::move(delta.update), std::move(label), std::move(delta.replaced));
   }
   wake_.wake();
   report.seconds = monotonic_seconds() - begin;

@@ -9,11 +9,11 @@
 #include <string>
 
 #include "src/model/snapshot.hpp"
-#include "src/replication/anchor_maker.hpp"
 #include "src/replication/listener.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
 #include "src/replication/signing_key.hpp"
+#include "src/replication/update_maker.hpp"
 #include "src/transport/service_thread.hpp"
 
 namespace sparcl::replication {
@@ -79,9 +79,18 @@ class Publisher {
   Publisher(const ReplicatedState& state, const PublisherOptions& options);
   Status open(Listener listener);
   void serve(const ServiceThread::Stop& stop);
-  void move_anchor_on();
+  void make_on();
+  std::unique_ptr<UpdateMaker> begin_anchor();
+  std::unique_ptr<UpdateMaker> begin_composed();
+  Status keep_made(std::shared_ptr<Update> made, StreamDigest& digest);
+  void give_composed_up();
   Result<UpdateRef> first_version(std::uint64_t version);
-  Result<std::shared_ptr<Update>> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
+  struct Encoded {
+    std::shared_ptr<Update> update;
+    ChangeLogRef replaced;  // nullptr: too much of it
+  };
+  Result<Encoded> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
+  Commit commit_of(const HeldVersion& base, std::uint64_t version) const;
   Status seal(Update& update, StreamDigest& digested) const;  // digested: of as many bytes as the caller has had time for
   Result<UpdateRef> make_label(const HeldVersion& held) const;
   Status wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what);
@@ -99,13 +108,14 @@ class Publisher {
 
   // Guards all below. The thread holds it but while it waits for the network.
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // what replicas hold, or the anchor is made
+  std::condition_variable changed_;  // what replicas hold, or an update is made
   UpdateStore store_;
   FanOut fan_out_;
-  model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when no anchor is being made of it
-  std::unique_ptr<AnchorMaker> anchor_maker_;
+  model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when no update is being made of it
+  std::unique_ptr<UpdateMaker> maker_;
   bool anchor_is_wanted_ = false;
-  bool is_encoding_ = false;  // publish() is at the snapshot
+  std::optional<HeldVersion> composed_is_wanted_;  // of all updates since then
+  bool is_encoding_ = false;                       // publish() is at the snapshot
   std::unique_ptr<Server> server_;
 
   ServiceThread thread_;  // last: it ends first

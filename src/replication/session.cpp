@@ -48,6 +48,7 @@ const char* Session::state() const {
   if (phase_ != Phase::kReplica) return "leaving";
   if (update_ != nullptr) return is_requested_ ? "receiving" : "offered";
   if (needs_anchor_) return "waits for an anchor";
+  if (awaits_composed_) return "waits for a composed update";
   if (context_.store->newest() && held_ && *held_ == *context_.store->newest()) return "current";
   return ahead_ > 0 ? "staged" : "behind";
 }
@@ -198,6 +199,9 @@ Status Session::handle(double now) {
     case MessageType::kNack:
       if (!is_replica) break;
       return take_nack();
+    case MessageType::kPin:
+      if (!is_replica) break;
+      return take_pin(now);
     case MessageType::kOrphan:
       if (!is_replica || context_.fan_out == nullptr) break;
       return take_orphan(now);
@@ -240,6 +244,7 @@ Status Session::take_hello() {
   tip_ = hello->tip;
   held_ = hello->held;
   ahead_ = hello->ahead;
+  pin_ = hello->pin;
   // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
   has_confirmed_ = context_.store->newest() && *held_ == *context_.store->newest();
   phase_ = Phase::kReplica;
@@ -343,6 +348,14 @@ Status Session::take_nack() {
   return {};
 }
 
+Status Session::take_pin(double now) {
+  const Result<Pin> pin = parse_pin(link_.content());
+  if (!pin.ok()) return pin.status();
+  pin_ = pin->version;
+  offer_next(now);
+  return {};
+}
+
 // One that is at most a step behind may take that step, and those after it, from another replica. One that needs an anchor may take
 // it from a replica that is being sent it.
 bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
@@ -351,7 +364,7 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
   std::uint64_t anchor = next.needs_anchor ? newest : 0;
   if (next.update != nullptr) {
     const Commit& commit = next.update->commit;
-    if (commit.stream_bytes == 0) return false;  // the publisher alone has labels
+    if (commit.stream_bytes == 0 || next.is_composed) return false;  // the publisher alone has such ones
     if (commit.is_anchor) anchor = commit.version;
     if (!commit.is_anchor && commit.version != newest) return false;
   }
@@ -372,7 +385,7 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
 }
 
 UpdateStore::Step Session::next_step() const {
-  if (!needs_anchor_ || !context_.store->newest()) return context_.store->step_from(tip_);
+  if (!needs_anchor_ || !context_.store->newest()) return context_.store->step_from(tip_, pin_ == 0 ? UINT64_MAX : pin_);
   // What it was sent here it does not take again. Another publisher's number may be anything.
   const bool is_ours = has_confirmed_ || tip_.version < context_.store->newest()->version;
   return context_.store->step_by_anchor(is_ours ? tip_.version : 0);
@@ -394,7 +407,9 @@ void Session::offer_next(double now) {
     if (needs_anchor_) context_.request_anchor();
     return;
   }
+  awaits_composed_ = next.may_be_composed && context_.request_composed;
   if (next.update == nullptr) return;
+  if (awaits_composed_) return context_.request_composed(next.update->base());
   needs_anchor_ = false;
   update_ = next.update;
   is_requested_ = false;

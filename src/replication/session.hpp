@@ -37,9 +37,11 @@ struct SessionContext {
   std::size_t most_replicas = SIZE_MAX;
   bool shares_memory = false;  // with replicas of this machine
   const UpdateStore* store = nullptr;
-  FanOut* fan_out = nullptr;                   // a publisher's
-  std::function<void()> request_anchor;        // one is needed that the store does not have: it will be made. Empty: it will not
-  std::function<std::string()> status_report;  // JSON, for who asks
+  FanOut* fan_out = nullptr;             // a publisher's
+  std::function<void()> request_anchor;  // one is needed that the store does not have: it will be made. Empty: it will not
+  // One update from `base` to the newest version might be less than those between them. Empty: it will not be made.
+  std::function<void(const HeldVersion& base)> request_composed;
+  std::function<std::string()> status_report;                    // JSON, for who asks
   std::function<const Session*(std::uint64_t id)> find_session;  // a publisher's
 };
 
@@ -90,6 +92,7 @@ class Session {
   Status take_request(double now);
   Status take_ack(double now);
   Status take_nack();
+  Status take_pin(double now);
   Status take_orphan(double now);
   void join(const Hello& hello, bool is_near);
   bool is_neighbour() const;
@@ -125,6 +128,8 @@ class Session {
   double progress_at_ = 0;  // of update_
   int ahead_ = 0;           // updates that it was sent whole and does not hold yet
   bool needs_anchor_ = false;
+  bool awaits_composed_ = false;
+  std::uint64_t pin_ = 0;      // it will stop there; 0: nowhere
   std::uint64_t refused_ = 0;  // updates, by it
   int refused_in_a_row_ = 0;
 

@@ -158,6 +158,7 @@ Status Subscriber::pin(std::uint64_t version) {
   }
   pin_ = version;
   came_.notify_all();
+  wake_.wake();
   return {};
 }
 
@@ -224,6 +225,7 @@ void Subscriber::move_on(std::span<const pollfd> entries, double now) {
   publisher_.step(entries[0].revents, now);
   parent_.step(entries[1].revents, now);
   acknowledge();
+  say_pin();
   relay_.step(entries.subspan(2), now);
   tick(now);
 }
@@ -244,6 +246,7 @@ void Subscriber::tick(double now) {
 Hello Subscriber::hello() {
   if (const Result<NetAddress> own = publisher_.own_address(); options_.passes_on && own.ok()) relay_.open(*own);
   said_held_ = held_;
+  said_pin_ = pin_;
   return {kProtocolVersion,
           options_.model_id,
           state_.schema_hash,
@@ -254,7 +257,8 @@ Hello Subscriber::hello() {
           to_ms(options_.silence_s),
           relay_.port(),
           options_.shares_memory && publisher_.shares_memory() && parent_.shares_memory(),
-          process_name()};
+          process_name(),
+          pin_};
 }
 
 // What has come stays: the rest of an update is asked for when the publisher is back, or of it where a parent fails.
@@ -534,6 +538,12 @@ void Subscriber::check_on() {
     return refuse(first.update().name(), std::move(status), true);
   }
   if (!staged_.empty() && staged_.front()->is_checked()) came_.notify_all();
+}
+
+void Subscriber::say_pin() {
+  if (!publisher_.is_ready() || said_pin_ == pin_) return;
+  publisher_.link().queue(MessageType::kPin, Pin{pin_});
+  said_pin_ = pin_;
 }
 
 void Subscriber::acknowledge() {

@@ -103,6 +103,7 @@ class Subscriber final : private UpstreamOwner {
   bool has_checks() const;
   void check_on();
   void acknowledge();
+  void say_pin();
   HeldVersion tip() const;
   bool may_swap() const;
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
@@ -124,6 +125,7 @@ class Subscriber final : private UpstreamOwner {
   std::uint64_t epoch_ = 0;  // of what is held
   std::uint64_t newest_ = 0;
   std::uint64_t pin_ = 0;
+  std::uint64_t said_pin_ = 0;                        // to this publisher
   std::deque<std::unique_ptr<StagedUpdate>> staged_;  // whole ones, each from the target of the one before
   std::unique_ptr<StagedUpdate> incoming_;            // from the last of these
   bool is_requested_ = false;

@@ -137,28 +137,29 @@ void UpdateStore::trim_composed() {
 }
 
 // The least that leads from here to the newest version.
-UpdateStore::Step UpdateStore::step_in_chain(std::size_t first) const {
+UpdateStore::Step UpdateStore::step_in_chain(std::size_t first, std::uint64_t up_to) const {
   const Composed* composed = find_composed(chain_[first]->commit.base_hash);
-  Step step{chain_[first], false, false};
+  Step step{chain_[first]};
+  if (up_to < newest_->version) return step;
   std::uint64_t least = bytes_since(first);
   if (composed != nullptr && composed->update != nullptr) {
     const HeldVersion target = composed->update->target();
     const std::uint64_t bytes =
         composed->update->commit.stream_bytes + (target == *newest_ ? 0 : bytes_since(find_base(target.hash)));
-    if (bytes < least) step.update = composed->update;
+    if (bytes < least) step = {composed->update, false, false, true};
     least = std::min(least, bytes);
   }
-  if (anchor_is_less_than(first, least)) return {anchor_, false, false};
+  if (anchor_is_less_than(first, least)) return {anchor_};
   const bool is_long = chain_.size() - first >= kLeastComposed && bytes_since(first) >= limits_.bytes / kLeastPart;
   step.may_be_composed = composed == nullptr && is_long && way_back_[first] != nullptr;
   return step;
 }
 
-UpdateStore::Step UpdateStore::step_from(const HeldVersion& held) const {
+UpdateStore::Step UpdateStore::step_from(const HeldVersion& held, std::uint64_t up_to) const {
   if (!newest_ || held == *newest_) return {};
-  if (held.hash == newest_->hash && label_ != nullptr) return {label_, false};
+  if (held.hash == newest_->hash && label_ != nullptr) return {label_};
   // By the hash: the number is a label.
-  if (const std::size_t first = find_base(held.hash); first < chain_.size()) return step_in_chain(first);
+  if (const std::size_t first = find_base(held.hash); first < chain_.size()) return step_in_chain(first, up_to);
   // A larger number is of an earlier publisher's; or, in a replica, of what is still to come here.
   const bool is_past = held.version >= newest_->version;
   if (label_ == nullptr && is_past && !has_newest_anchor()) return {};
@@ -177,7 +178,7 @@ bool UpdateStore::anchor_is_less_than(std::size_t first, std::uint64_t bytes) co
 
 UpdateStore::Step UpdateStore::step_by_anchor(std::uint64_t after) const {
   if (!newest_) return {};
-  if (anchor_ != nullptr && anchor_->commit.version > after) return {anchor_, false};
+  if (anchor_ != nullptr && anchor_->commit.version > after) return {anchor_};
   return {nullptr, newest_->version > after};
 }
 

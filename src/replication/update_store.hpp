@@ -60,12 +60,14 @@ class UpdateStore {
   // The next update on the way from `held` to the newest version: a delta, one composed of several, the label where only the number
   // differs, or an anchor. needs_anchor: none is kept, and only a new one leads there. may_be_composed: one update for the rest of
   // the chain would be less, maybe (way_back()). From what is newer than all that is kept here: nothing, so far.
+  // up_to: where that is in the chain, only the chain itself leads beyond it.
   struct Step {
     UpdateRef update;
     bool needs_anchor = false;
     bool may_be_composed = false;
+    bool is_composed = false;
   };
-  Step step_from(const HeldVersion& held) const;
+  Step step_from(const HeldVersion& held, std::uint64_t up_to = UINT64_MAX) const;
   // From the newest version to `held`, whose hash alone counts: what each update since then has replaced, in their order. Empty
   // where that is not known.
   std::vector<ChangeLogRef> way_back(const HeldVersion& held) const;
@@ -91,7 +93,7 @@ class UpdateStore {
   std::size_t find_base(const Hash128& hash) const;
   std::uint64_t bytes_since(std::size_t first) const;
   bool anchor_is_less_than(std::size_t first, std::uint64_t bytes) const;  // than a way from there that has so many
-  Step step_in_chain(std::size_t first) const;
+  Step step_in_chain(std::size_t first, std::uint64_t up_to) const;
   const Composed* find_composed(const Hash128& base) const;
   void drop_first();
   void trim();

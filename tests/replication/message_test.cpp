@@ -79,7 +79,7 @@ void expect_exact(const std::vector<std::byte>& bytes, Parse&& parse) {
 }
 
 TEST(Message, PartsOfMessagesAreNone) {
-  expect_exact(serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 1, 9, 4711, true, "host"}),
+  expect_exact(serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 1, 9, 4711, true, "host", 12}),
                [](const auto& bytes) { return parse_hello(bytes); });
   expect_exact(serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host", MemoryInvitation{4, 5, {}}}),
                [](const auto& bytes) { return parse_welcome(bytes); });
@@ -99,6 +99,7 @@ TEST(Message, PartsOfMessagesAreNone) {
   expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}), [](const auto& bytes) { return parse_orphan(bytes); });
   expect_exact(serialise(Announce{{1, {2, 3}}}), [](const auto& bytes) { return parse_announce(bytes); });
   expect_exact(serialise(Alive{1}), [](const auto& bytes) { return parse_alive(bytes); });
+  expect_exact(serialise(Pin{3}), [](const auto& bytes) { return parse_pin(bytes); });
 }
 
 TEST(Message, APieceIsNeitherEmptyNorLargerThanASegment) {

@@ -34,9 +34,11 @@ class SmallModel {
     return view;
   }
   Hash128 hash() const { return view().hash(); }
-  void step(std::uint64_t seed, int changes = 2000) {
+  void step(std::uint64_t seed, int changes = 2000) { step(seed, changes, weights_.size()); }
+  // Of the first `among` elements.
+  void step(std::uint64_t seed, int changes, std::size_t among) {
     std::mt19937_64 random(seed);
-    for (int i = 0; i < changes; ++i) ++weights_[random() % weights_.size()];
+    for (int i = 0; i < changes; ++i) ++weights_[random() % among];
     bias_[random() % bias_.size()] += 1.0F;
   }
 

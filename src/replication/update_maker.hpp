@@ -1,5 +1,6 @@
 #pragma once
-// Codes all bytes of a version piece by piece, beside the serving of replicas.
+// Codes an update to the newest version piece by piece, beside the serving of replicas: an anchor, or one that is composed of
+// several.
 
 #include <memory>
 
@@ -10,23 +11,27 @@
 
 namespace sparcl::replication {
 
-class AnchorMaker {
+class UpdateMaker {
  public:
-  // `arrays` hold the version until the end.
-  AnchorMaker(const ReplicatedState& state, std::span<std::byte* const> arrays, Commit commit, bool is_signed);
+  // `arrays` hold the version until the end. commit: of it all but what the coding tells. base: all arrays of the version that
+  // commit names as such; nullptr: an anchor.
+  UpdateMaker(const ReplicatedState& state, std::span<std::byte* const> arrays, Commit commit,
+              std::unique_ptr<const codec::ArraySource> base, bool is_signed);
 
   // Some milliseconds of work. True when it is whole.
   Result<bool> step();
   // Then once: the update, not signed yet.
   std::shared_ptr<Update> take();
   StreamDigest& digest() { return digest_; }
+  const Commit& commit() const { return update_->commit; }
 
  private:
   std::shared_ptr<Update> update_ = std::make_shared<Update>();
   codec::StagingSink sink_;
   StreamDigest digest_;
   bool is_signed_;
-  std::vector<const std::byte*> base_;
+  std::unique_ptr<const codec::ArraySource> base_;
+  std::vector<const std::byte*> none_;
   std::vector<const std::byte*> target_;
   std::unique_ptr<codec::UpdateEncoder> encoder_;
 };

@@ -1,0 +1,48 @@
+#include "src/replication/update_maker.hpp"
+
+#include <utility>
+
+namespace sparcl::replication {
+namespace {
+
+constexpr std::uint64_t kStepElements = std::uint64_t{4} << 20;  // some milliseconds; heuristic
+
+}  // namespace
+
+UpdateMaker::UpdateMaker(const ReplicatedState& state, std::span<std::byte* const> arrays, Commit commit,
+                         std::unique_ptr<const codec::ArraySource> base, bool is_signed)
+    : sink_(update_->bytes),
+      is_signed_(is_signed),
+      base_(std::move(base)),
+      none_(arrays.size(), nullptr),
+      target_(arrays.begin(), arrays.end()) {
+  commit.is_anchor = base_ == nullptr;
+  update_->commit = std::move(commit);
+  codec::EncodeOptions options;
+  options.base_version = update_->commit.base_version;
+  options.target_version = update_->commit.version;
+  options.schema_hash = state.schema_hash;
+  options.with_state_hash = true;
+  if (base_ != nullptr) options.base_hash = update_->commit.base_hash;
+  options.base_source = base_.get();
+  options.allow_classes = base_ != nullptr;
+  options.workers = state.workers;
+  encoder_ = std::make_unique<codec::UpdateEncoder>(*state.map, none_, target_, options, *state.kernels);
+}
+
+Result<bool> UpdateMaker::step() {
+  SPARCL_RETURN_IF_ERROR(encoder_->step(kStepElements, sink_));
+  if (is_signed_) digest_.advance(update_->bytes, sink_.written_bytes());
+  return encoder_->finished();
+}
+
+std::shared_ptr<Update> UpdateMaker::take() {
+  Commit& commit = update_->commit;
+  commit.elements = encoder_->stats().elements;
+  commit.changed = encoder_->stats().changed;
+  commit.stream_bytes = sink_.written_bytes();
+  commit.target_hash = encoder_->stats().target_hash;
+  return std::move(update_);
+}
+
+}  // namespace sparcl::replication
