@@ -233,7 +233,7 @@ void Subscriber::move_on(std::span<const pollfd> entries, double now) {
 void Subscriber::tick(double now) {
   publisher_.tick(held_.version, now);
   parent_.tick(held_.version, now);
-  leave_whose_versions_are_unknown(now);
+  leave_whose_versions_are_unknown();
   if (!has_parent_ || tip().version == newest_) return;  // more than the newest: of an earlier publisher's
   const double since = parent_.is_ready() ? parent_.heard() : parent_since_;
   if (now - since > kParentPatience) {
@@ -269,6 +269,7 @@ void Subscriber::parted(Upstream& from, const Status& why, double now) {
     log_warn("replication: {}", why.message());
     retry_s_ = kLastRetry;
   }
+  forget_doubted();
   trouble_ = why;
   retry_at_ = now + retry_s_;
   retry_s_ = std::min(2 * retry_s_, kLastRetry);
@@ -350,15 +351,16 @@ Status Subscriber::take_announce() {
   return {};
 }
 
-// Of what a parent has sent, only what the publisher has announced is applied. That comes by itself, and soon.
-void Subscriber::leave_whose_versions_are_unknown(double now) {
+// Of what a parent has sent, only what the publisher has announced is applied. That comes by itself, and soon; a publisher that is
+// not heard any more says nothing against it.
+void Subscriber::leave_whose_versions_are_unknown() {
   const auto settle = [&](StagedUpdate& update) {
     const bool is_announced = std::find(announced_.begin(), announced_.end(), update.update().target()) != announced_.end();
     if (update.doubted_since && is_announced) {
       update.doubted_since.reset();
       came_.notify_all();
     }
-    return update.doubted_since && now - *update.doubted_since > kParentPatience;
+    return update.doubted_since && publisher_.heard() - *update.doubted_since > kParentPatience;
   };
   const StagedUpdate* rogue = nullptr;
   for (const auto& each : staged_) {
@@ -367,6 +369,16 @@ void Subscriber::leave_whose_versions_are_unknown(double now) {
   if (incoming_ != nullptr && settle(*incoming_) && rogue == nullptr) rogue = incoming_.get();
   if (rogue == nullptr) return;
   refuse(rogue->update().name(), Status(Code::kUnauthorized, "the publisher has announced no such version"), true);
+}
+
+// Without the publisher nobody will vouch for it. What has come of the next update stays: the publisher's offer will do so.
+void Subscriber::forget_doubted() {
+  const auto is_doubted = [](const auto& each) { return each->doubted_since.has_value(); };
+  const auto first = std::find_if(staged_.begin(), staged_.end(), is_doubted);
+  if (first == staged_.end()) return;
+  staged_.erase(first, staged_.end());
+  incoming_ = nullptr;
+  relay_.start_over();
 }
 
 Status Subscriber::take_parent(double now) {

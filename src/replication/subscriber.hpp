@@ -94,7 +94,8 @@ class Subscriber final : private UpstreamOwner {
   Status take_commit();
   Status take_parent(double now);
   Status take_announce();
-  void leave_whose_versions_are_unknown(double now);
+  void leave_whose_versions_are_unknown();
+  void forget_doubted();
   void leave_parent(const Status& why, double now);
   void come_back(const Status& why, double now);
   Upstream& source() { return has_parent_ ? parent_ : publisher_; }

@@ -282,6 +282,67 @@ TEST(Relay, WhatAParentMakesUpIsNotApplied) {
   group.expect_current();
 }
 
+// All bytes of the newest version, as a replica of `model` is sent them.
+struct Anchor {
+  Offer offer;
+  Buffer bytes;
+};
+
+Anchor take_anchor(const std::string& address, const SmallModel& model) {
+  RawPeer source = RawPeer::connect(address);
+  source.say(MessageType::kHello, hello_of(model, 0));
+  EXPECT_EQ(source.hear(), MessageType::kWelcome);
+  EXPECT_EQ(source.hear(), MessageType::kOffer);
+  const Offer offer = *parse_offer(source.link().content());
+  EXPECT_TRUE(offer.commit.is_anchor);
+  source.say(MessageType::kRequest, Request{{0, offer.commit.version}, 0});
+  Buffer bytes = Buffer::allocate(offer.commit.stream_bytes);
+  const auto place = [&](const ChunkHead& chunk, std::size_t count) { return bytes.slice(chunk.first_byte, count); };
+  while (source.hear(RawPeer::kPatience, place) == MessageType::kChunk) {
+  }
+  return {offer, bytes};
+}
+
+// A replica whose cable is cut between its parent's bytes and the publisher's word for them.
+TEST(Relay, WhatNobodyCouldVouchForIsForgottenWithoutAnError) {
+  SmallModel source(99), copy;
+  PublisherOptions options;
+  options.listen = kAnyPort;
+  options.model_id = kModelId;
+  const auto real = std::move(*Publisher::create(source.view(), options));
+  ASSERT_TRUE(real->publish(7).ok());
+  const Anchor anchor = take_anchor(real->address(), copy);
+
+  RawPublisher publisher, parent;
+  SubscriberOptions subscribing;
+  subscribing.model_id = kModelId;
+  const auto replica = std::move(*Subscriber::create(copy.view(), publisher.address(), subscribing));
+  RawPeer word = publisher.accept();
+  const Welcome welcome{kProtocolVersion, kModelId, anchor.offer.commit.epoch, 7, 5000, "the publisher", {}};
+  word.say(MessageType::kWelcome, welcome);
+  word.say(MessageType::kParent, Parent{1, resolve(*parse_host_port(parent.address()))->front(), "a parent"});
+  RawPeer child = parent.accept();
+  child.say(MessageType::kWelcome, welcome);
+  child.say(MessageType::kOffer, anchor.offer);
+  ASSERT_EQ(child.hear(), MessageType::kRequest);
+  child.link().queue_chunk({7, 0}, anchor.bytes);
+  child.say(MessageType::kCommit, CommitNote{{0, 7}});
+  ASSERT_EQ(child.hear(), MessageType::kAck);  // it has come whole
+  EXPECT_EQ(replica->next(1.2).status().code(), Code::kTimeout);
+  word = RawPeer(Socket());
+  Hello hello;
+  word = publisher.accept(&hello);
+  EXPECT_EQ(hello.tip, hello.held);
+  EXPECT_EQ(hello.ahead, 0);
+  word.say(MessageType::kWelcome, welcome);
+  word.say(MessageType::kOffer, anchor.offer);  // now the publisher says so
+  ASSERT_EQ(word.hear(), MessageType::kRequest);
+  word.link().queue_chunk({7, 0}, anchor.bytes);
+  word.say(MessageType::kCommit, CommitNote{{0, 7}});
+  EXPECT_TRUE(replica->next(RawPeer::kPatience).ok());
+  EXPECT_EQ(copy.hash(), source.hash());
+}
+
 // A sound update to weights that the publisher has never had.
 TEST(Relay, WeightsThatThePublisherDidNotAnnounceAreNotApplied) {
   Group group;
@@ -296,17 +357,7 @@ TEST(Relay, WeightsThatThePublisherDidNotAnnounceAreNotApplied) {
   options.model_id = kModelId;
   const auto rogue = std::move(*Publisher::create(evil.view(), options));
   ASSERT_TRUE(rogue->publish(1000).ok());
-  RawPeer source = RawPeer::connect(rogue->address());
-  source.say(MessageType::kHello, hello_of(group.source(), 0));
-  ASSERT_EQ(source.hear(), MessageType::kWelcome);
-  ASSERT_EQ(source.hear(), MessageType::kOffer);
-  Offer offer = *parse_offer(source.link().content());
-  ASSERT_TRUE(offer.commit.is_anchor);
-  source.say(MessageType::kRequest, Request{{0, 1000}, 0});
-  Buffer bytes = Buffer::allocate(offer.commit.stream_bytes);
-  const auto place = [&](const ChunkHead& chunk, std::size_t count) { return bytes.slice(chunk.first_byte, count); };
-  while (source.hear(RawPeer::kPatience, place) == MessageType::kChunk) {
-  }
+  const auto [offer, bytes] = take_anchor(rogue->address(), group.source());
 
   child.say(MessageType::kWelcome, parent.welcome());
   child.say(MessageType::kOffer, offer);
