@@ -4,16 +4,23 @@
 
 namespace sparcl::codec {
 
-Hash128 state_hash(const BlockMap& map, std::span<const std::byte* const> arrays, const Hash128& schema_hash,
-                   const kernels::KernelSet& kernels) {
-  Hash128 sum = schema_hash;
+Hash128 blocks_hash(const BlockMap& map, const ArrayInput& arrays, std::uint64_t first, std::uint64_t last,
+                    const kernels::KernelSet& kernels) {
+  Hash128 sum;
+  BlockInput input;
   std::vector<Piece> pieces;
   std::vector<std::byte> scratch;
-  for (std::uint64_t index = 0; index < map.block_count(); ++index) {
+  for (std::uint64_t index = first; index < last; ++index) {
     const DataType datatype = map.block(index, pieces);
-    sum = sum + block_hash(BlockView{shape_of(datatype, pieces), pieces, arrays}, index, kernels, scratch);
+    sum = sum + block_hash(input.read(arrays, shape_of(datatype, pieces), pieces), index, kernels, scratch);
   }
   return sum;
+}
+
+Hash128 state_hash(const BlockMap& map, std::span<const std::byte* const> arrays, const Hash128& schema_hash,
+                   const kernels::KernelSet& kernels) {
+  const ArrayInput input{{arrays.begin(), arrays.end()}};
+  return schema_hash + blocks_hash(map, input, 0, map.block_count(), kernels);
 }
 
 }  // namespace sparcl::codec

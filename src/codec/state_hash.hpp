@@ -7,6 +7,8 @@
 
 #include "kernels/kernel_set.hpp"
 #include "src/base/checksum.hpp"
+#include "src/codec/array_source.hpp"
+#include "src/codec/block_map.hpp"
 #include "src/codec/block_view.hpp"
 
 namespace sparcl::codec {
@@ -30,6 +32,10 @@ inline Hash128 block_hash(const BlockView& view, std::uint64_t block, const kern
   const std::span<const std::byte> bytes = whole_block(view, scratch);
   return placed(kernels.hash_words(bytes.data(), bytes.size()), block);
 }
+
+// What blocks [first, last) of a state contribute to its hash. Every array is there.
+Hash128 blocks_hash(const BlockMap& map, const ArrayInput& arrays, std::uint64_t first, std::uint64_t last,
+                    const kernels::KernelSet& kernels);
 
 // Some elements of a block, at its place.
 inline kernels::ChangeHashes changes_hash(const kernels::KernelSet& kernels, DataType datatype, Positions positions,

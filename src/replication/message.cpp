@@ -11,12 +11,6 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x31505253;  // "SRP1"
 
-std::size_t most_content_bytes(MessageType type) {
-  if (type == MessageType::kChunk) return kChunkHeadBytes + kMaxChunkBytes;
-  if (type == MessageType::kModelReply) return kMaxModelBytes;
-  return type == MessageType::kStatusReply ? kMaxReportBytes : kMaxMessageBytes;
-}
-
 // The fields must be all there is.
 template <class Message, class Read>
 Result<Message> parse(std::span<const std::byte> bytes, const char* what, Read&& read) {
@@ -54,6 +48,21 @@ double alive_period_s(double own_silence_s, std::uint32_t other_silence_ms) {
   return std::max(kPart * std::min(own_silence_s, other_silence_ms * 1e-3), kLeast);
 }
 
+std::size_t most_content_bytes(MessageType type) {
+  switch (type) {
+    case MessageType::kChunk:
+      return kChunkHeadBytes + kMaxChunkBytes;
+    case MessageType::kModelReply:
+      return kMaxModelBytes;
+    case MessageType::kSchema:
+      return kMaxSchemaBytes;
+    case MessageType::kStatusReply:
+      return kMaxReportBytes;
+    default:
+      return kMaxMessageBytes;
+  }
+}
+
 std::array<std::byte, kHeadBytes> serialise(const MessageHead& head) {
   std::array<std::byte, kHeadBytes> bytes{};
   store_le(bytes.data(), kMagic);
@@ -72,7 +81,7 @@ Result<MessageHead> parse_head(std::span<const std::byte> bytes) {
     return Status(Code::kCorrupt, "the head of a message is damaged (CRC32C)");
   }
   const auto type = load_le<std::uint32_t>(bytes.data() + 4);
-  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kPin)) {
+  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kSchema)) {
     return Status(Code::kCorrupt,
                   fmt::format("a message of type {}, which protocol version {} does not have", type, kProtocolVersion));
   }

@@ -20,6 +20,7 @@ constexpr std::uint16_t kProtocolVersion = 1;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;     // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;    // of a description of a model
+constexpr std::size_t kMaxSchemaBytes = std::size_t{8} << 20;    // of what a replica holds
 constexpr std::size_t kMaxReportBytes = std::size_t{1} << 20;    // of a status
 constexpr std::size_t kMaxMessageBytes = std::size_t{64} << 10;  // of any other message's content
 constexpr std::size_t kChunkHeadBytes = 16;
@@ -40,14 +41,18 @@ enum class MessageType : std::uint8_t {
   kStatusReply = 13,  // JSON
   kModelQuery = 14,   // anyone, instead of a hello: what is published here?
   kModelReply = 15,
-  kParent = 16,    // publisher: take updates from another replica from now on, or from here again
-  kOrphan = 17,    // subscriber: it takes them from the publisher again, and why
-  kAnnounce = 18,  // publisher: there is this version, for one that takes it from another replica
-  kShares = 19,    // subscriber: it can reach the other side's memory
-  kPiece = 20,     // publisher: some of its bytes, as memory that it has made
-  kTaken = 21,     // subscriber: it has taken a piece
-  kPin = 22,       // subscriber: where it will stop
+  kParent = 16,        // publisher: take updates from another replica from now on, or from here again
+  kOrphan = 17,        // subscriber: it takes them from the publisher again, and why
+  kAnnounce = 18,      // publisher: there is this version, for one that takes it from another replica
+  kShares = 19,        // subscriber: it can reach the other side's memory
+  kPiece = 20,         // publisher: some of its bytes, as memory that it has made
+  kTaken = 21,         // subscriber: it has taken a piece
+  kPin = 22,           // subscriber: where it will stop
+  kSchemaWanted = 23,  // publisher: it does not know these tensors
+  kSchema = 24,        // subscriber: what they are
 };
+
+std::size_t most_content_bytes(MessageType type);
 
 struct MessageHead {
   MessageType type = MessageType::kAlive;

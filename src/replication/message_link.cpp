@@ -40,7 +40,11 @@ MessageLink::Progress MessageLink::begin_content(const ChunkPlace& place) {
       return corrupt(Status(Code::kCorrupt, fmt::format("a chunk of {} bytes carries nothing", head_.content_bytes)));
     }
     if (!has_chunk_) return Progress::kMore;  // its head first
-    content_.resize(head_.content_bytes);     // at most kMaxMessageBytes
+    if (head_.content_bytes > kMaxMessageBytes && head_.type != allowed_) {
+      return corrupt(Status(Code::kCorrupt, fmt::format("a message of type {} with {} bytes, which nobody has asked for",
+                                                        static_cast<int>(head_.type), head_.content_bytes)));
+    }
+    content_.resize(head_.content_bytes);
     place_ = content_;
   } else {
     has_chunk_ = true;

@@ -32,6 +32,8 @@ class MessageLink {
   void close() { socket_.close(); }
   int connect_failure() const { return connect_error(socket_); }  // of start_connect(), once writable
 
+  // Messages larger than kMaxMessageBytes, but for chunks, are corrupt unless they are of this type: what was asked for.
+  void allow(MessageType large) { allowed_ = large; }
   // Reads on, as far as one message. After kMessage: type() and content(), or chunk() with its bytes at their place.
   Progress receive(const ChunkPlace& place);
   MessageType type() const { return head_.type; }
@@ -69,6 +71,7 @@ class MessageLink {
   Status why_;
 
   // Of the message that is coming in.
+  MessageType allowed_ = MessageType::kAlive;
   std::array<std::byte, kHeadBytes + kChunkHeadBytes> fixed_{};
   std::size_t fixed_bytes_ = 0;  // of these that are there
   bool has_head_ = false;

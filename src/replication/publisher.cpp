@@ -7,20 +7,17 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
-#include "src/codec/earlier_state.hpp"
-#include "src/codec/staging_sink.hpp"
+#include "src/model/model_hash.hpp"
 #include "src/replication/process_name.hpp"
 
 namespace sparcl::replication {
 namespace {
 
-constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
 constexpr double kMostFanOut = 1 << 20;
-constexpr double kMostDistinct = 0.9;        // of several updates' changes: composing them would spare less; heuristic
-constexpr std::uint64_t kMostReplaced = 16;  // of the elements one: what more replaces is not kept; heuristic
+constexpr std::size_t kMostFeeds = 256;   // different parts of the model
+constexpr double kIdleFeedSeconds = 300;  // without a replica
 
 // Later lives of a publisher have larger ones.
 std::uint64_t epoch_now() {
@@ -58,25 +55,19 @@ Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& stat
   return made;
 }
 
-Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options)
-    : state_(state),
-      options_(options),
-      store_({std::max<std::size_t>(options.queue, 1), state.map->byte_count()}),
-      fan_out_(options.fan_out) {
+Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options) : state_(state), options_(options) {
+  issuer_.model_id = options.model_id;
+  issuer_.epoch = epoch_now();
+  whole_ = std::make_shared<Feed>(issuer_, state_, Feed::Options{options.queue, options.fan_out});
   context_.model_id = options.model_id;
-  context_.schema_hash = state.schema_hash;
-  context_.epoch = epoch_now();
+  context_.epoch = issuer_.epoch;
   context_.model_reply = serialise(ModelReply{options.model_id, {state.schema.begin(), state.schema.end()}, options.description});
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.shares_memory = options.shares_memory;
-  context_.store = &store_;
-  context_.fan_out = &fan_out_;
   context_.find_session = [this](std::uint64_t id) { return server_->find(id); };
-  context_.request_anchor = [this] { anchor_is_wanted_ = true; };
-  context_.request_composed = [this](const HeldVersion& base) {
-    if (!composed_is_wanted_) composed_is_wanted_ = base;
-  };
+  context_.find_source = [this](const Hash128& schema_hash) { return find_source(schema_hash); };
+  context_.add_source = [this](std::span<const std::byte> schema) { return add_source(schema); };
   context_.status_report = [this] { return status_locked(); };
 }
 
@@ -84,7 +75,7 @@ Status Publisher::open(Listener listener) {
   if (!options_.key_path.empty()) {
     Result<SigningKey> key = SigningKey::load(options_.key_path);
     if (!key.ok()) return key.status();
-    key_ = std::move(*key);
+    issuer_.key = std::move(*key);
   }
   if (context_.model_reply.size() > kMaxModelBytes) {
     return Status(Code::kUnsupported, fmt::format("the list of tensors takes {} bytes; at most {} can be told to others",
@@ -116,7 +107,7 @@ void Publisher::serve(const ServiceThread::Stop& stop) {
       const double now = monotonic_seconds();
       entries.assign({{stop.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}});
       server_->add_entries(entries, now);
-      until = maker_ != nullptr ? now : server_->next_tick(now);
+      until = at_work_ != nullptr ? now : server_->next_tick(now);
     }
     poll_until(entries, until);
     const std::lock_guard lock(mutex_);
@@ -126,201 +117,129 @@ void Publisher::serve(const ServiceThread::Stop& stop) {
       server_->publish(now);
     }
     server_->step(std::span(entries).subspan(2), now);
-    make_on();
+    for (const FeedRef& feed : feeds()) server_->call_back(feed->fan_out().relieve(now));
+    work_on();
+    drop_idle_feeds(now);
     changed_.notify_all();
   }
   const std::lock_guard lock(mutex_);
   server_->leave();
 }
 
-// A piece of an update that a replica waits for, then the replicas have their turn.
-void Publisher::make_on() {
-  if (maker_ == nullptr) {
-    if (is_encoding_ || !store_.newest()) return;
-    if (anchor_is_wanted_ && !store_.has_newest_anchor()) {
-      maker_ = begin_anchor();
-    } else if (composed_is_wanted_) {
-      maker_ = begin_composed();
-    }
-    if (maker_ == nullptr) return;
+// A piece of what a replica waits for, then all have their turn.
+void Publisher::work_on() {
+  if (at_work_ == nullptr) {
+    if (is_encoding_ || !whole_->store().newest()) return;
+    const std::vector<FeedRef> all = feeds();
+    const auto next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_work(); });
+    if (next == all.end()) return;
+    at_work_ = *next;
+    at_work_->begin_work(whole_->store().newest()->version, snapshot_.arrays());
   }
-  const Result<bool> whole = maker_->step();
-  if (whole.ok() && !*whole) return;
-  const std::unique_ptr<UpdateMaker> done = std::move(maker_);
-  const bool is_anchor = done->commit().is_anchor;
-  Status status = whole.status();
-  if (whole.ok()) {
-    status = keep_made(done->take(), done->digest());
-  }
-  if (!status.ok()) log_error("replication: no {} could be made: {}", is_anchor ? "anchor" : "composed update", status.message());
-  if (is_anchor) anchor_is_wanted_ = false;
-  if (!is_anchor && !status.ok()) store_.keep_composed(*composed_is_wanted_, nullptr);
-  if (!is_anchor) composed_is_wanted_.reset();
+  if (at_work_->work()) return;
+  at_work_ = nullptr;
   server_->publish(monotonic_seconds());
 }
 
-Commit Publisher::commit_of(const HeldVersion& base, std::uint64_t version) const {
-  Commit commit;
-  commit.model_id = options_.model_id;
-  commit.epoch = context_.epoch;
-  commit.base_version = base.version;
-  commit.version = version;
-  commit.schema_hash = state_.schema_hash;
-  commit.base_hash = base.hash;
-  return commit;
+std::vector<Publisher::FeedRef> Publisher::feeds() const {
+  std::vector<FeedRef> all{whole_};
+  for (const Part& part : parts_) all.push_back(part.feed);
+  return all;
 }
 
-std::unique_ptr<UpdateMaker> Publisher::begin_anchor() {
-  return std::make_unique<UpdateMaker>(state_, snapshot_.arrays(), commit_of({}, store_.newest()->version), nullptr,
-                                       key_.has_value());
-}
-
-// Nothing if it would not be worth it, and the replicas have been told.
-std::unique_ptr<UpdateMaker> Publisher::begin_composed() {
-  const HeldVersion base = *composed_is_wanted_;
-  std::vector<ChangeLogRef> logs = store_.way_back(base);
-  if (logs.empty() || codec::distinct_part(logs, state_.map->block_count()) > kMostDistinct) {
-    give_composed_up();
-    server_->publish(monotonic_seconds());
-    return nullptr;
+UpdateSourceRef Publisher::find_source(const Hash128& schema_hash) const {
+  for (const FeedRef& feed : feeds()) {
+    if (feed->source().schema_hash == schema_hash) return UpdateSourceRef(feed, &feed->source());
   }
-  auto source = std::make_unique<codec::EarlierState>(*state_.map, snapshot_.arrays(), std::move(logs), *state_.kernels);
-  return std::make_unique<UpdateMaker>(state_, snapshot_.arrays(), commit_of(base, store_.newest()->version), std::move(source),
-                                       key_.has_value());
+  return nullptr;
 }
 
-// Those who wait for it take one update after the other.
-void Publisher::give_composed_up() {
-  if (!composed_is_wanted_) return;
-  maker_ = nullptr;
-  store_.keep_composed(*composed_is_wanted_, nullptr);
-  composed_is_wanted_.reset();
-}
-
-Status Publisher::keep_made(std::shared_ptr<Update> made, StreamDigest& digest) {
-  if (made->target() != *store_.newest()) {
-    return Status(Code::kInternalError,
-                  fmt::format("it leads to the state {}, not to version {}'s, {}", to_hex(made->commit.target_hash),
-                              store_.newest()->version, to_hex(store_.newest()->hash)));
+Result<UpdateSourceRef> Publisher::add_source(std::span<const std::byte> schema) {
+  if (held_.empty()) {
+    Result<model::Schema> held = model::parse_schema(state_.schema);
+    if (!held.ok()) return held.status();
+    held_ = std::move(*held);
   }
-  SPARCL_RETURN_IF_ERROR(seal(*made, digest));
-  if (made->commit.is_anchor) {
-    store_.keep_anchor(std::move(made));
-  } else {
-    log_debug("replication: versions {} to {} as one update of {} bytes", made->commit.base_version, made->commit.version,
-              made->commit.stream_bytes);
-    const HeldVersion base = made->base();
-    store_.keep_composed(base, std::move(made));
+  if (parts_.size() >= kMostFeeds) {
+    return Status(Code::kUnsupported, fmt::format("replicas hold {} different parts of the model already", kMostFeeds));
   }
-  return {};
+  Result<FeedRef> feed = Feed::of_parts(issuer_, state_, held_, schema, {options_.queue, options_.fan_out});
+  if (!feed.ok()) return feed.status().with_prefix("its tensors are not the publisher's: ");
+  if (UpdateSourceRef known = find_source((*feed)->source().schema_hash); known != nullptr) return known;
+  parts_.push_back({*feed, monotonic_seconds()});
+  log_info("replication: parts of {} of the model's {} bytes are served", (*feed)->tensor_bytes(), whole_->tensor_bytes());
+  return UpdateSourceRef(*feed, &(*feed)->source());
 }
 
-Status Publisher::seal(Update& update, StreamDigest& digested) const {
-  if (!key_) return {};
-  digested.advance(update.bytes, update.commit.stream_bytes);
-  Result<std::array<std::byte, 32>> digest = digested.finish();
-  if (!digest.ok()) return digest.status();
-  update.commit.stream_digest = *digest;
-  update.signature = CommitSignature{key_->public_key(), key_->sign(serialise(update.commit))};
-  return {};
-}
-
-// For a replica that has these bytes under another number, or none.
-Result<UpdateRef> Publisher::make_label(const HeldVersion& held) const {
-  auto label = std::make_shared<Update>();
-  Commit& commit = label->commit;
-  commit = commit_of({0, held.hash}, held.version);
-  commit.target_hash = held.hash;
-  commit.elements = state_.map->element_count();
-  StreamDigest nothing;
-  SPARCL_RETURN_IF_ERROR(seal(*label, nothing));
-  return UpdateRef(std::move(label));
-}
-
-Result<Publisher::Encoded> Publisher::encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
-  auto update = std::make_shared<Update>();
-  const HeldVersion base = *store_.newest();  // publish() alone changes it
-  codec::EncodeOptions options;
-  options.base_version = base.version;
-  options.target_version = version;
-  options.schema_hash = state_.schema_hash;
-  options.with_state_hash = true;
-  options.base_hash = base.hash;
-  options.hints = hints;
-  options.target_source = state_.source;
-  options.bring_forward = snapshot_.arrays();
-  options.allow_classes = hints.empty();
-  options.workers = hints.empty() ? state_.workers : nullptr;
-  const std::vector<const std::byte*> from(snapshot_.arrays().begin(), snapshot_.arrays().end());
-  const std::vector<const std::byte*> to = state_.readable();
-  codec::StagingSink sink(update->bytes);
-  codec::UpdateEncoder encoder(*state_.map, from, to, options, *state_.kernels);
-  while (!encoder.finished()) {
-    SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, sink));
-    SPARCL_FAILPOINT("publisher.encoding");
+void Publisher::drop_idle_feeds(double now) {
+  if (is_encoding_) return;
+  for (Part& part : parts_) {
+    if (part.feed.use_count() > 1) part.used_at = now;
   }
-  Commit& commit = update->commit;
-  commit = commit_of(base, version);
-  commit.target_hash = encoder.stats().target_hash;
-  commit.elements = encoder.stats().elements;
-  commit.changed = encoder.stats().changed;
-  commit.stream_bytes = sink.written_bytes();
-  StreamDigest digest;
-  SPARCL_RETURN_IF_ERROR(seal(*update, digest));
-  ChangeLogRef replaced;
-  if (commit.changed <= commit.elements / kMostReplaced) replaced = std::make_shared<codec::ChangeLog>(encoder.replaced());
-  encoder.keep_forward();
-  return Encoded{std::move(update), std::move(replaced)};
+  std::erase_if(parts_, [&](const Part& part) { return now - part.used_at > kIdleFeedSeconds; });
 }
 
-Result<UpdateRef> Publisher::first_version(std::uint64_t version) {
+Result<Edition> Publisher::encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
+  if (!snapshot_.empty()) return whole_->encode(version, snapshot_.arrays(), {state_.readable(), state_.source}, hints);
   SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays, state_.source));
-  return make_label({version, state_.hash_of(snapshot_.arrays())});
+  Result<Edition> first = whole_->first_edition(version, snapshot_.arrays());
+  if (!first.ok()) snapshot_.clear();
+  return first;
+}
+
+// Where it fails the replicas of that part start over.
+void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced) {
+  Result<Edition> edition = part.next_edition(version, snapshot_.arrays(), replaced);
+  const std::lock_guard lock(mutex_);
+  if (edition.ok()) {
+    part.add(std::move(*edition));
+  } else {
+    log_error("replication: version {} of {} bytes of the model: {}", version, part.tensor_bytes(), edition.status().message());
+    part.start_over();
+  }
+  wake_.wake();
 }
 
 Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
   const std::lock_guard one(publishing_);
   const double begin = monotonic_seconds();
-  bool is_first = false;
   {
-    // The snapshot is what an anchor is made of. A composed update is no reason to wait.
+    // The snapshot is what an anchor is made of. Nothing else is a reason to wait.
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return maker_ == nullptr || !maker_->commit().is_anchor; });
-    give_composed_up();
-    is_first = !store_.newest();
-    if (!is_first && version <= store_.newest()->version) {
+    changed_.wait(lock, [&] { return at_work_ == nullptr || !at_work_->makes_anchor(); });
+    const std::optional<HeldVersion>& newest = whole_->store().newest();
+    if (newest && version <= newest->version) {
       return Status(Code::kInvalidArgument,
-                    fmt::format("version {} does not come after version {}, the newest", version, store_.newest()->version));
+                    fmt::format("version {} does not come after version {}, the newest", version, newest->version));
     }
+    at_work_ = nullptr;
+    for (const FeedRef& feed : feeds()) feed->give_up();
     is_encoding_ = true;
   }
+  Result<Edition> edition = encode(version, hints);
+  if (!edition.ok()) {
+    const std::lock_guard lock(mutex_);
+    is_encoding_ = false;
+    return edition.status();
+  }
   PublishReport report;
-  Status status;
-  Encoded delta;
-  UpdateRef label;
-  if (is_first) {
-    Result<UpdateRef> made = first_version(version);
-    status = made.status();
-    if (made.ok()) label = *made;
-  } else {
-    Result<Encoded> made = encode(version, hints);
-    status = made.status();
-    if (made.ok()) {
-      delta = std::move(*made);
-      Result<UpdateRef> named = make_label(delta.update->target());
-      status = named.status();
-      if (named.ok()) label = *named;
-    }
+  report.hash = edition->label->commit.target_hash;
+  report.changed = edition->delta == nullptr ? edition->label->commit.elements : edition->delta->commit.changed;
+  report.stream_bytes = edition->delta == nullptr ? 0 : edition->delta->commit.stream_bytes;
+  const ChangeLogRef replaced = edition->replaced;
+  std::vector<FeedRef> all;
+  {
+    const std::lock_guard lock(mutex_);
+    whole_->add(std::move(*edition));
+    all = feeds();
+  }
+  wake_.wake();
+  for (const FeedRef& feed : all) {
+    if (feed != whole_) publish_part(*feed, version, replaced);
   }
   {
     const std::lock_guard lock(mutex_);
     is_encoding_ = false;
-    if (!status.ok()) return status;
-    report.hash = label->commit.target_hash;
-    report.changed = is_first ? label->commit.elements : delta.update->commit.changed;
-    report.stream_bytes = is_first ? 0 : delta.update->commit.stream_bytes;
-    if (is_first) store_.begin(std::move(label));
-    if (!is_first) store_.add(std::move(delta.update), std::move(label), std::move(delta.replaced));
   }
   wake_.wake();
   report.seconds = monotonic_seconds() - begin;
@@ -374,17 +293,20 @@ std::string Publisher::status_locked() const {
   report["publisher"] = context_.name;
   report["model_id"] = options_.model_id;
   report["address"] = address_;
-  const std::uint64_t newest = store_.newest() ? store_.newest()->version : 0;
+  const std::uint64_t newest = whole_->store().newest() ? whole_->store().newest()->version : 0;
   report["version"] = newest;
-  report["hash"] = store_.newest() ? to_hex(store_.newest()->hash) : "";
-  report["signed"] = key_.has_value();
-  report["kept_updates"] = store_.updates();
-  report["kept_bytes"] = store_.bytes();
+  report["hash"] = whole_->store().newest() ? to_hex(whole_->store().newest()->hash) : "";
+  report["signed"] = issuer_.key.has_value();
+  report["tensor_bytes"] = whole_->tensor_bytes();
+  report["kept_updates"] = whole_->store().updates();
+  std::uint64_t kept_bytes = 0;
+  for (const FeedRef& feed : feeds()) kept_bytes += feed->store().bytes();
+  report["kept_bytes"] = kept_bytes;
   report["replicas"] = nlohmann::ordered_json::array();
   for (const auto& session : server_->sessions()) {
     if (session->is_stranger() || session->is_over()) continue;
     const std::uint64_t held = session->held() ? session->held()->version : 0;
-    const Session* from = server_->find(fan_out_.parent(session->id()));
+    const Session* from = server_->find(session->source()->fan_out->parent(session->id()));
     report["replicas"].push_back({{"name", session->replica()},
                                   {"version", held},
                                   {"lag", newest > held ? newest - held : 0},

@@ -8,12 +8,12 @@
 #include <optional>
 #include <string>
 
+#include "src/model/schema.hpp"
 #include "src/model/snapshot.hpp"
+#include "src/replication/feed.hpp"
 #include "src/replication/listener.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
-#include "src/replication/signing_key.hpp"
-#include "src/replication/update_maker.hpp"
 #include "src/transport/service_thread.hpp"
 
 namespace sparcl::replication {
@@ -79,27 +79,19 @@ class Publisher {
   Publisher(const ReplicatedState& state, const PublisherOptions& options);
   Status open(Listener listener);
   void serve(const ServiceThread::Stop& stop);
-  void make_on();
-  std::unique_ptr<UpdateMaker> begin_anchor();
-  std::unique_ptr<UpdateMaker> begin_composed();
-  Status keep_made(std::shared_ptr<Update> made, StreamDigest& digest);
-  void give_composed_up();
-  Result<UpdateRef> first_version(std::uint64_t version);
-  struct Encoded {
-    std::shared_ptr<Update> update;
-    ChangeLogRef replaced;  // nullptr: too much of it
-  };
-  Result<Encoded> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
-  Commit commit_of(const HeldVersion& base, std::uint64_t version) const;
-  Status seal(Update& update, StreamDigest& digested) const;  // digested: of as many bytes as the caller has had time for
-  Result<UpdateRef> make_label(const HeldVersion& held) const;
+  void work_on();
+  void drop_idle_feeds(double now);
+  UpdateSourceRef find_source(const Hash128& schema_hash) const;
+  Result<UpdateSourceRef> add_source(std::span<const std::byte> schema);
+  Result<Edition> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
+  void publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced);
   Status wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what);
   Count count_locked(std::uint64_t version) const;
   std::string status_locked() const;
 
   ReplicatedState state_;
   PublisherOptions options_;
-  std::optional<SigningKey> key_;
+  Issuer issuer_;
   std::string address_;
   SessionContext context_;
   WakeEvent wake_;
@@ -109,13 +101,18 @@ class Publisher {
   // Guards all below. The thread holds it but while it waits for the network.
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // what replicas hold, or an update is made
-  UpdateStore store_;
-  FanOut fan_out_;
-  model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when no update is being made of it
-  std::unique_ptr<UpdateMaker> maker_;
-  bool anchor_is_wanted_ = false;
-  std::optional<HeldVersion> composed_is_wanted_;  // of all updates since then
-  bool is_encoding_ = false;                       // publish() is at the snapshot
+  using FeedRef = std::shared_ptr<Feed>;
+  struct Part {
+    FeedRef feed;
+    double used_at;
+  };
+  std::vector<FeedRef> feeds() const;
+  FeedRef whole_;
+  std::vector<Part> parts_;   // of replicas that hold less
+  model::Schema held_;        // once a part is asked for
+  model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when nothing is being made of it
+  FeedRef at_work_;           // of which something is being made of the snapshot
+  bool is_encoding_ = false;  // publish() is at the snapshot
   std::unique_ptr<Server> server_;
 
   ServiceThread thread_;  // last: it ends first

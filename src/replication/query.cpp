@@ -61,6 +61,7 @@ Result<std::vector<std::byte>> ask(const std::string& address, MessageType quest
   const std::string prefix = fmt::format("publisher {}: ", address);
   Result<MessageLink> link = connect_to(*where, deadline);
   if (!link.ok()) return link.status().with_prefix(prefix);
+  link->allow(answer);
   link->queue(question, std::span<const std::byte>());
   Result<std::vector<std::byte>> content = hear(*link, answer, deadline);
   return content.ok() ? content : Result<std::vector<std::byte>>(content.status().with_prefix(prefix));

@@ -19,13 +19,14 @@ constexpr std::size_t kMostChildren = 256;  // descriptors are the host program'
 Relay::Relay(std::string model_id, const Hash128& schema_hash, double silence_s, bool shares_memory, std::uint64_t keep_bytes)
     : store_({kKeptUpdates, keep_bytes}) {
   context_.model_id = std::move(model_id);
-  context_.schema_hash = schema_hash;
+  source_->schema_hash = schema_hash;
+  source_->store = &store_;
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = silence_s;
   context_.alive_s = kAlivePeriod;
   context_.most_replicas = kMostChildren;
   context_.shares_memory = shares_memory;
-  context_.store = &store_;
+  context_.find_source = [this](const Hash128& wanted) { return wanted == source_->schema_hash ? source_ : nullptr; };
   context_.status_report = [this] { return report(); };
 }
 

@@ -39,6 +39,7 @@ class Relay {
   std::string report() const;
 
   UpdateStore store_;
+  std::shared_ptr<UpdateSource> source_ = std::make_shared<UpdateSource>();
   SessionContext context_;
   NetAddress address_;
   std::unique_ptr<Server> server_;

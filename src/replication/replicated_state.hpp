@@ -22,7 +22,7 @@ namespace sparcl::replication {
 struct ReplicatedState {
   const codec::BlockMap* map = nullptr;
   Hash128 schema_hash;
-  std::span<const std::byte> schema;  // its bytes, as model::serialise() writes them; a publisher's
+  std::span<const std::byte> schema;  // its bytes, as model::serialise() writes them
   std::span<std::byte* const> arrays;
   const codec::ArraySource* source = nullptr;  // of arrays that are nullptr: a publisher's alone
   codec::ArrayName array_name;                 // for errors; may be empty

@@ -30,21 +30,17 @@ void Server::step(std::span<const pollfd> entries, double now) {
     if (entries[1 + i].revents != 0) sessions_[i]->step(now);
   }
   if (entries[0].revents != 0) accept_all(now);
-  relieve(now);
   for (const auto& session : sessions_) session->tick(now);
   for (const auto& session : sessions_) {
-    if (session->is_over() && context_.fan_out != nullptr) context_.fan_out->leave(session->id());
+    if (session->is_over()) session->give_up_place();
   }
   memory_.forget_old(now);
   std::erase_if(sessions_, [](const auto& session) { return session->is_over(); });
 }
 
-void Server::relieve(double now) {
-  if (context_.fan_out == nullptr) return;
-  for (const FanOut::Id id : context_.fan_out->relieve(now)) {
-    for (const auto& session : sessions_) {
-      if (session->id() == id) session->call_back();
-    }
+void Server::call_back(std::span<const std::uint64_t> ids) {
+  for (const auto& session : sessions_) {
+    if (std::find(ids.begin(), ids.end(), session->id()) != ids.end()) session->call_back();
   }
 }
 

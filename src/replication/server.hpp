@@ -27,6 +27,8 @@ class Server {
   // Of no use after all.
   void withdraw(const UpdateRef& update);
   const Session* find(std::uint64_t id) const;  // nullptr: it is over
+  // They are to take their updates from here again.
+  void call_back(std::span<const std::uint64_t> ids);
   // When step() is due, whatever comes.
   double next_tick(double now) const;
   void end_sessions();
@@ -37,7 +39,6 @@ class Server {
  private:
   void accept_all(double now);
   bool make_room(double now);
-  void relieve(double now);
 
   Socket listener_;
   const SessionContext& context_;

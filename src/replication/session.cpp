@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
@@ -49,7 +50,7 @@ const char* Session::state() const {
   if (update_ != nullptr) return is_requested_ ? "receiving" : "offered";
   if (needs_anchor_) return "waits for an anchor";
   if (awaits_composed_) return "waits for a composed update";
-  if (context_.store->newest() && held_ && *held_ == *context_.store->newest()) return "current";
+  if (store().newest() && held_ && *held_ == *store().newest()) return "current";
   return ahead_ > 0 ? "staged" : "behind";
 }
 
@@ -82,11 +83,11 @@ void Session::tick(double now) {
   if (now - heard_ > context_.silence_s) {
     return drop(Status(Code::kTimeout, fmt::format("silent for {:g} s: it is stopped, or its link is cut", context_.silence_s)));
   }
-  if (update_ != nullptr && context_.fan_out != nullptr && now - progress_at_ > kStalledSeconds) {
-    context_.fan_out->held_up(id_, update_->commit.version, progress_at_);
+  if (update_ != nullptr && fan_out() != nullptr && now - progress_at_ > kStalledSeconds) {
+    fan_out()->held_up(id_, update_->commit.version, progress_at_);
   }
   if (now - spoke_ > alive_period_s_) {
-    link_.queue(MessageType::kAlive, Alive{context_.store->newest() ? context_.store->newest()->version : 0});
+    link_.queue(MessageType::kAlive, Alive{store().newest() ? store().newest()->version : 0});
     step(now);
   }
 }
@@ -99,9 +100,9 @@ void Session::publish(double now) {
 
 // What it may believe of its parent.
 void Session::announce() {
-  if (!is_placed_ || !context_.store->newest() || link_.queued_bytes() >= kQueuedBytes) return;
-  for (const HeldVersion& each : context_.store->versions_after(announced_)) link_.queue(MessageType::kAnnounce, Announce{each});
-  announced_ = context_.store->newest()->version;
+  if (!is_placed_ || !store().newest() || link_.queued_bytes() >= kQueuedBytes) return;
+  for (const HeldVersion& each : store().versions_after(announced_)) link_.queue(MessageType::kAnnounce, Announce{each});
+  announced_ = store().newest()->version;
 }
 
 void Session::call_back() {
@@ -129,6 +130,10 @@ void Session::drop(Status why) {
   if (phase_ == Phase::kStranger && !why.ok()) log_debug("replication: {}: {}", replica_, why.message());
   phase_ = Phase::kOver;
   link_.close();
+}
+
+void Session::give_up_place() {
+  if (source_ != nullptr && fan_out() != nullptr) fan_out()->leave(id_);
 }
 
 void Session::refuse(Status why) {
@@ -167,8 +172,11 @@ Status Session::handle(double now) {
   std::string report;
   switch (link_.type()) {
     case MessageType::kHello:
-      if (is_replica) break;
+      if (is_replica || hello_) break;
       return take_hello();
+    case MessageType::kSchema:
+      if (!hello_) break;
+      return take_schema();
     case MessageType::kStatusQuery:
       if (is_replica) break;
       report = context_.status_report();
@@ -203,7 +211,7 @@ Status Session::handle(double now) {
       if (!is_replica) break;
       return take_pin(now);
     case MessageType::kOrphan:
-      if (!is_replica || context_.fan_out == nullptr) break;
+      if (!is_replica || fan_out() == nullptr) break;
       return take_orphan(now);
     case MessageType::kAlive:
       if (!is_replica) break;
@@ -237,20 +245,40 @@ Status Session::take_hello() {
     return Status(Code::kMismatch,
                   fmt::format("it wants the model {}, this publisher has {}", quoted(hello->model_id), quoted(context_.model_id)));
   }
-  if (hello->schema_hash != context_.schema_hash) {
-    return Status(Code::kMismatch, "its list of tensors (names, types, shapes, order) is not the publisher's");
+  source_ = context_.find_source(hello->schema_hash);
+  if (source_ != nullptr) return enter(*hello);
+  if (!context_.add_source) {
+    return Status(Code::kMismatch, "its list of tensors (names, types, shapes, order) is not this replica's");
   }
-  alive_period_s_ = std::min(alive_period_s(context_.silence_s, hello->silence_ms), context_.alive_s);
-  tip_ = hello->tip;
-  held_ = hello->held;
-  ahead_ = hello->ahead;
-  pin_ = hello->pin;
+  hello_ = *hello;
+  link_.allow(MessageType::kSchema);
+  link_.queue(MessageType::kSchemaWanted, std::span<const std::byte>());
+  return {};
+}
+
+Status Session::take_schema() {
+  Result<UpdateSourceRef> source = context_.add_source(link_.content());
+  if (!source.ok()) return source.status();
+  if ((*source)->schema_hash != hello_->schema_hash) {
+    return Status(Code::kCorrupt, "its list of tensors is not the one that its hello has the hash of");
+  }
+  source_ = std::move(*source);
+  const Hello hello = *std::exchange(hello_, std::nullopt);
+  return enter(hello);
+}
+
+Status Session::enter(const Hello& hello) {
+  alive_period_s_ = std::min(alive_period_s(context_.silence_s, hello.silence_ms), context_.alive_s);
+  tip_ = hello.tip;
+  held_ = hello.held;
+  ahead_ = hello.ahead;
+  pin_ = hello.pin;
   // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
-  has_confirmed_ = context_.store->newest() && *held_ == *context_.store->newest();
+  has_confirmed_ = store().newest() && *held_ == *store().newest();
   phase_ = Phase::kReplica;
-  const bool is_near = hello->shares_memory && memory_.invitation() && is_neighbour();
-  join(*hello, is_near);
-  const std::uint64_t newest = context_.store->newest() ? context_.store->newest()->version : 0;
+  const bool is_near = hello.shares_memory && memory_.invitation() && is_neighbour();
+  join(hello, is_near);
+  const std::uint64_t newest = store().newest() ? store().newest()->version : 0;
   Welcome welcome{kProtocolVersion, context_.model_id, context_.epoch, newest, to_ms(context_.silence_s), context_.name, {}};
   if (is_near) welcome.memory = memory_.invitation();
   was_invited_ = is_near;
@@ -270,8 +298,8 @@ void Session::join(const Hello& hello, bool is_near) {
     serves_at_ = from_;
     serves_at_->port = hello.port;
   }
-  if (context_.fan_out == nullptr || is_near) return;
-  context_.fan_out->join(id_, serves_at_.has_value(), hello.shares_memory ? from_ : std::nullopt);
+  if (fan_out() == nullptr || is_near) return;
+  fan_out()->join(id_, serves_at_.has_value(), hello.shares_memory ? from_ : std::nullopt);
 }
 
 Status Session::take_request(double now) {
@@ -287,9 +315,9 @@ Status Session::take_request(double now) {
   is_requested_ = true;
   progress_at_ = now;
   next_byte_ = request->first_byte;
-  if (context_.fan_out != nullptr) {
+  if (fan_out() != nullptr) {
     const Commit& commit = update_->commit;
-    context_.fan_out->begin(id_, commit.version, commit.stream_bytes - next_byte_, commit.is_anchor, now);
+    fan_out()->begin(id_, commit.version, commit.stream_bytes - next_byte_, commit.is_anchor, now);
   }
   return {};
 }
@@ -298,8 +326,8 @@ Status Session::take_ack(double now) {
   const Result<Ack> ack = parse_ack(link_.content());
   if (!ack.ok()) return ack.status();
   const bool is_held = ack->stage == AckStage::kHeld;
-  const bool is_ours = ack->held == tip_ || context_.store->knows(ack->held);
-  const bool may_be_ours = context_.store->newest() && ack->held.version <= context_.store->newest()->version;
+  const bool is_ours = ack->held == tip_ || store().knows(ack->held);
+  const bool may_be_ours = store().newest() && ack->held.version <= store().newest()->version;
   if (is_ours || (has_confirmed_ && may_be_ours)) staged_version_ = std::max(staged_version_, ack->held.version);
   if (is_placed_ && !is_held) {  // else it was counted when it was sent
     tip_ = ack->held;
@@ -311,9 +339,9 @@ Status Session::take_ack(double now) {
     refused_in_a_row_ = 0;
     ahead_ = *held_ == tip_ ? 0 : std::max(ahead_ - 1, 0);
   }
-  if (context_.fan_out != nullptr) {
-    context_.fan_out->staged(id_, staged_version_, now);
-    context_.fan_out->set_full(id_, ahead_ >= kMostAhead);
+  if (fan_out() != nullptr) {
+    fan_out()->staged(id_, staged_version_, now);
+    fan_out()->set_full(id_, ahead_ >= kMostAhead);
   }
   return {};
 }
@@ -326,7 +354,7 @@ Status Session::take_orphan(double now) {
   is_placed_ = false;
   tip_ = orphan->tip;
   ahead_ = orphan->ahead;
-  context_.fan_out->come_back(id_, blame_of(orphan->code), now);
+  fan_out()->come_back(id_, blame_of(orphan->code), now);
   return {};
 }
 
@@ -359,8 +387,8 @@ Status Session::take_pin(double now) {
 // One that is at most a step behind may take that step, and those after it, from another replica. One that needs an anchor may take
 // it from a replica that is being sent it.
 bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
-  if (context_.fan_out == nullptr || !context_.store->newest()) return false;
-  const std::uint64_t newest = context_.store->newest()->version;
+  if (fan_out() == nullptr || !store().newest()) return false;
+  const std::uint64_t newest = store().newest()->version;
   std::uint64_t anchor = next.needs_anchor ? newest : 0;
   if (next.update != nullptr) {
     const Commit& commit = next.update->commit;
@@ -368,11 +396,11 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
     if (commit.is_anchor) anchor = commit.version;
     if (!commit.is_anchor && commit.version != newest) return false;
   }
-  const std::optional<FanOut::Id> parent = context_.fan_out->place(id_, anchor, now);
+  const std::optional<FanOut::Id> parent = fan_out()->place(id_, anchor, now);
   if (!parent) return false;
   const Session* other = context_.find_session(*parent);
   if (other == nullptr || !other->serves_at()) {
-    context_.fan_out->come_back(id_, FanOut::Blame::kNobody, now);
+    fan_out()->come_back(id_, FanOut::Blame::kNobody, now);
     return false;
   }
   is_placed_ = true;
@@ -385,31 +413,30 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
 }
 
 UpdateStore::Step Session::next_step() const {
-  if (!needs_anchor_ || !context_.store->newest()) return context_.store->step_from(tip_, pin_ == 0 ? UINT64_MAX : pin_);
+  if (!needs_anchor_ || !store().newest()) return store().step_from(tip_, pin_ == 0 ? UINT64_MAX : pin_);
   // What it was sent here it does not take again. Another publisher's number may be anything.
-  const bool is_ours = has_confirmed_ || tip_.version < context_.store->newest()->version;
-  return context_.store->step_by_anchor(is_ours ? tip_.version : 0);
+  const bool is_ours = has_confirmed_ || tip_.version < store().newest()->version;
+  return store().step_by_anchor(is_ours ? tip_.version : 0);
 }
 
 void Session::offer_next(double now) {
   if (is_placed_ || update_ != nullptr) return;
   if (ahead_ >= kMostAhead) {
-    if (context_.fan_out != nullptr && context_.store->newest())
-      context_.fan_out->held_up(id_, context_.store->newest()->version, now);
+    if (fan_out() != nullptr && store().newest()) fan_out()->held_up(id_, store().newest()->version, now);
     return;
   }
   if (link_.queued_bytes() >= kQueuedBytes) return;  // it does not read
   const UpdateStore::Step next = next_step();
   if (is_placed_elsewhere(next, now)) return;
   if (next.needs_anchor) {
-    needs_anchor_ = context_.store->newest().has_value();
-    if (!context_.request_anchor) return end_without_way();
-    if (needs_anchor_) context_.request_anchor();
+    needs_anchor_ = store().newest().has_value();
+    if (!source_->request_anchor) return end_without_way();
+    if (needs_anchor_) source_->request_anchor();
     return;
   }
-  awaits_composed_ = next.may_be_composed && context_.request_composed;
+  awaits_composed_ = next.may_be_composed && source_->request_composed;
   if (next.update == nullptr) return;
-  if (awaits_composed_) return context_.request_composed(next.update->base());
+  if (awaits_composed_) return source_->request_composed(next.update->base());
   needs_anchor_ = false;
   update_ = next.update;
   is_requested_ = false;
@@ -466,7 +493,7 @@ void Session::send_on(double now) {
   ++ahead_;
   update_ = nullptr;
   is_requested_ = false;
-  if (context_.fan_out != nullptr) context_.fan_out->sent(id_, now);
+  if (fan_out() != nullptr) fan_out()->sent(id_, now);
   offer_next(now);
 }
 

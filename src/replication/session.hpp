@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -24,10 +25,20 @@ namespace sparcl::replication {
 
 class Session;
 
+// What a replica is brought on by: updates of its list of tensors.
+struct UpdateSource {
+  Hash128 schema_hash;
+  const UpdateStore* store = nullptr;
+  FanOut* fan_out = nullptr;             // a publisher's
+  std::function<void()> request_anchor;  // one is needed that the store does not have: it will be made. Empty: it will not
+  // One update from `base` to the newest version might be less than those between them. Empty: it will not be made.
+  std::function<void(const HeldVersion& base)> request_composed;
+};
+using UpdateSourceRef = std::shared_ptr<const UpdateSource>;
+
 // What all sessions of a publisher, or of a replica that passes on, share.
 struct SessionContext {
   std::string model_id;
-  Hash128 schema_hash;
   std::uint64_t epoch = 0;
   std::vector<std::byte> model_reply;  // what is published, serialised; empty: not told here
   std::string name;                    // of this process: "host h1, pid 4711"
@@ -36,11 +47,10 @@ struct SessionContext {
   double alive_s = 1e9;                // between two signs of life, at most
   std::size_t most_replicas = SIZE_MAX;
   bool shares_memory = false;  // with replicas of this machine
-  const UpdateStore* store = nullptr;
-  FanOut* fan_out = nullptr;             // a publisher's
-  std::function<void()> request_anchor;  // one is needed that the store does not have: it will be made. Empty: it will not
-  // One update from `base` to the newest version might be less than those between them. Empty: it will not be made.
-  std::function<void(const HeldVersion& base)> request_composed;
+  // For replicas with these tensors; nullptr: there is none.
+  std::function<UpdateSourceRef(const Hash128& schema_hash)> find_source;
+  // For replicas with parts of them; an error says why they are none. Empty: there is none but those that are found.
+  std::function<Result<UpdateSourceRef>(std::span<const std::byte> schema)> add_source;
   std::function<std::string()> status_report;                    // JSON, for who asks
   std::function<const Session*(std::uint64_t id)> find_session;  // a publisher's
 };
@@ -55,6 +65,8 @@ class Session {
   short events() const;
   bool is_over() const { return phase_ == Phase::kOver; }
   bool is_stranger() const { return phase_ == Phase::kStranger; }
+  bool is_replica() const { return phase_ == Phase::kReplica; }
+  const UpdateSourceRef& source() const { return source_; }  // nullptr: of a stranger
   double born() const { return born_; }
   std::uint64_t id() const { return id_; }
 
@@ -64,6 +76,7 @@ class Session {
   void tick(double now);
   void leave();  // says goodbye
   void drop(Status why);
+  void give_up_place();  // in the plan of who takes from whom
   // The store has something new, or more of what is on its way.
   void publish(double now);
   // It is to take its updates from here again.
@@ -89,6 +102,8 @@ class Session {
   void read(double now);
   Status handle(double now);
   Status take_hello();
+  Status take_schema();
+  Status enter(const Hello& hello);
   Status take_request(double now);
   Status take_ack(double now);
   Status take_nack();
@@ -107,9 +122,14 @@ class Session {
   void refuse(Status why);
   void end_without_way();
 
+  const UpdateStore& store() const { return *source_->store; }
+  FanOut* fan_out() const { return source_->fan_out; }
+
   const SessionContext& context_;
+  UpdateSourceRef source_;
   MessageLink link_;
   Phase phase_ = Phase::kStranger;
+  std::optional<Hello> hello_;  // of a stranger whose tensors are asked for
   std::optional<NetAddress> from_;
   std::uint64_t id_;
   std::string replica_;

@@ -81,6 +81,7 @@ class Subscriber final : private UpstreamOwner {
 
   // What the upstreams hear.
   Hello hello() override;
+  std::span<const std::byte> schema() const override { return state_.schema; }
   Status take_welcome(Upstream& from, const Welcome& welcome) override;
   Status take(Upstream& from, double now) override;
   Status take_memory(Upstream& from, const Piece& piece, Buffer memory, double now) override;

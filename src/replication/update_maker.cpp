@@ -9,13 +9,13 @@ constexpr std::uint64_t kStepElements = std::uint64_t{4} << 20;  // some millise
 
 }  // namespace
 
-UpdateMaker::UpdateMaker(const ReplicatedState& state, std::span<std::byte* const> arrays, Commit commit,
-                         std::unique_ptr<const codec::ArraySource> base, bool is_signed)
+UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::shared_ptr<const codec::ArraySource> base, Commit commit,
+                         bool is_signed)
     : sink_(update_->bytes),
       is_signed_(is_signed),
+      target_(std::move(target)),
       base_(std::move(base)),
-      none_(arrays.size(), nullptr),
-      target_(arrays.begin(), arrays.end()) {
+      none_(target_.pointers.size(), nullptr) {
   commit.is_anchor = base_ == nullptr;
   update_->commit = std::move(commit);
   codec::EncodeOptions options;
@@ -25,9 +25,10 @@ UpdateMaker::UpdateMaker(const ReplicatedState& state, std::span<std::byte* cons
   options.with_state_hash = true;
   if (base_ != nullptr) options.base_hash = update_->commit.base_hash;
   options.base_source = base_.get();
+  options.target_source = target_.source.get();
   options.allow_classes = base_ != nullptr;
   options.workers = state.workers;
-  encoder_ = std::make_unique<codec::UpdateEncoder>(*state.map, none_, target_, options, *state.kernels);
+  encoder_ = std::make_unique<codec::UpdateEncoder>(*state.map, none_, target_.pointers, options, *state.kernels);
 }
 
 Result<bool> UpdateMaker::step() {

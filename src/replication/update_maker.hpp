@@ -13,10 +13,17 @@ namespace sparcl::replication {
 
 class UpdateMaker {
  public:
-  // `arrays` hold the version until the end. commit: of it all but what the coding tells. base: all arrays of the version that
-  // commit names as such; nullptr: an anchor.
-  UpdateMaker(const ReplicatedState& state, std::span<std::byte* const> arrays, Commit commit,
-              std::unique_ptr<const codec::ArraySource> base, bool is_signed);
+  // Those that are nullptr come from the source.
+  struct Arrays {
+    std::vector<const std::byte*> pointers;
+    std::shared_ptr<const codec::ArraySource> source;
+
+    codec::ArrayInput input() const { return {pointers, source.get()}; }
+  };
+  // target: holds the version until the end. base: all arrays of the version that the commit names as such; nullptr: an anchor.
+  // commit: all of it but what the coding tells.
+  UpdateMaker(const ReplicatedState& state, Arrays target, std::shared_ptr<const codec::ArraySource> base, Commit commit,
+              bool is_signed);
 
   // Some milliseconds of work. True when it is whole.
   Result<bool> step();
@@ -30,9 +37,9 @@ class UpdateMaker {
   codec::StagingSink sink_;
   StreamDigest digest_;
   bool is_signed_;
-  std::unique_ptr<const codec::ArraySource> base_;
+  Arrays target_;
+  std::shared_ptr<const codec::ArraySource> base_;
   std::vector<const std::byte*> none_;
-  std::vector<const std::byte*> target_;
   std::unique_ptr<codec::UpdateEncoder> encoder_;
 };
 

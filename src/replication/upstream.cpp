@@ -113,6 +113,9 @@ Status Upstream::handle(double now) {
     case MessageType::kWelcome:
       if (is_ready()) break;
       return take_welcome();
+    case MessageType::kSchemaWanted:
+      if (is_ready()) break;
+      return tell_schema();
     case MessageType::kRefusal: {
       const Result<Refusal> refusal = parse_refusal(link_.content());
       if (!refusal.ok()) return refusal.status();
@@ -137,6 +140,17 @@ Status Upstream::handle(double now) {
       return owner_.take(*this, now);
   }
   return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here", static_cast<int>(link_.type())));
+}
+
+Status Upstream::tell_schema() {
+  const std::span<const std::byte> schema = owner_.schema();
+  if (schema.empty() || schema.size() > kMaxSchemaBytes) {
+    return Status(Code::kMismatch,
+                  fmt::format("these tensors are not the publisher's, and their list has {} bytes: at most {} can be told",
+                              schema.size(), kMaxSchemaBytes));
+  }
+  link_.queue(MessageType::kSchema, schema);
+  return {};
 }
 
 Status Upstream::take_welcome() {

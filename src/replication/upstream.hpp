@@ -13,6 +13,7 @@ class Upstream;
 class UpstreamOwner {
  public:
   virtual Hello hello() = 0;
+  virtual std::span<const std::byte> schema() const = 0;  // whose hash the hello has, as model::serialise() writes it
   virtual Status take_welcome(Upstream& from, const Welcome& welcome) = 0;
   // Any message after that but signs of life and farewells. An error ends the connection: the other side is told.
   virtual Status take(Upstream& from, double now) = 0;
@@ -65,6 +66,7 @@ class Upstream {
   void read_messages(double now);
   Status handle(double now);
   Status take_welcome();
+  Status tell_schema();
   void try_memory(const MemoryInvitation& invitation);
   Status take_piece(double now);
 

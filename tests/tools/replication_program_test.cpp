@@ -255,8 +255,8 @@ TEST(ReplicationProgram, TellsThePublishersReplicas) {
   EXPECT_EQ(report["replicas"][0]["lag"], 0);
   EXPECT_GT(report["replicas"][0]["bytes_sent"], 0);
   const ProgramRun text = run_program({"status", publisher.address()});
-  EXPECT_THAT(text.out,
-              AllOf(HasSubstr("model large, version 1, hash "), HasSubstr("replica "), HasSubstr("lag"), HasSubstr("current  publisher\n")));
+  EXPECT_THAT(text.out, AllOf(HasSubstr("model large, version 1, hash "), HasSubstr("replica "), HasSubstr("lag"),
+                              HasSubstr("current  publisher\n")));
   const std::string address = publisher.address();
   publisher.end_by(SIGKILL);
   const ProgramRun gone = run_program({"status", address});
@@ -332,6 +332,65 @@ TEST(ReplicationProgram, RefusesFilesOfDifferentTensorsBeforeItPublishes) {
   EXPECT_EQ(refused.out, "");
   EXPECT_THAT(refused.err, HasSubstr((training / "other") +
                                      ": tensor 'embed' is BF16 [250, 280], expected is BF16 [280, 250], as in " + files[0]));
+}
+
+// A worker of a sharded model: part of each matrix, and not all tensors.
+TEST(ReplicationProgram, KeepsPartsOfTheModel) {
+  Training training;
+  training.write(1);
+  BackgroundProgram publisher(publish({"--watch", training.watched()}));
+  const std::vector<std::string> parts{"--tensors", "embed|head",  "--tensors", "^norm$",
+                                       "--slice",   "embed:0:1/4", "--slice",   "head:1:6/7"};
+  {
+    BackgroundProgram subscriber(subscribe(publisher.address(), training / "out", parts));
+    ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
+    EXPECT_EQ(subscriber.version(1)["source"], "anchor");
+    subscriber.end_by(SIGKILL);
+  }
+  training.write(2);
+  ASSERT_FALSE(publisher.version(2).is_null()) << publisher.err();
+  std::vector<std::string> more = parts;
+  more.insert(more.end(), {"--until", "2"});
+  BackgroundProgram again(subscribe(publisher.address(), training / "out", more));
+  ASSERT_EQ(again.exit_code(), 0) << again.err();
+  EXPECT_EQ(again.version(2)["source"], "delta");
+  EXPECT_LT(again.version(2)["bytes"].get<double>(), 0.1 * again.version(2)["bytes_dense"].get<double>());
+
+  const auto whole = model::Checkpoint::open(training.path(2));
+  const auto held = model::Checkpoint::open(training / "out");
+  ASSERT_TRUE(whole.ok() && held.ok());
+  const model::Schema expected{
+      {"embed", DataType::kBfloat16, {70, 250}}, {"norm", DataType::kBfloat16, {400}}, {"head", DataType::kFloat32, {100, 10}}};
+  ASSERT_EQ(held->schema().size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    std::size_t source = 0, part = 0;
+    while (whole->schema()[source].name != expected[i].name) ++source;
+    while (held->schema()[part].name != expected[i].name) ++part;
+    ASSERT_EQ(held->schema()[part], expected[i]);
+    const auto from = whole->bytes(source);
+    const auto to = held->bytes(part);
+    if (expected[i].name == "embed") {
+      EXPECT_TRUE(std::ranges::equal(to, from.subspan(70 * 250 * 2, to.size())));
+    } else if (expected[i].name == "norm") {
+      EXPECT_TRUE(std::ranges::equal(to, from));
+    } else {
+      for (std::size_t row = 0; row < 100; ++row) {
+        EXPECT_TRUE(std::ranges::equal(to.subspan(row * 40, 40), from.subspan(row * 280 + 240, 40))) << row;
+      }
+    }
+  }
+  for (const auto& [choice, says] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--tensors", "gate"}, "--tensors gate: no tensor has such a name"},
+           {{"--tensors", "("}, "'(' is no regular expression"},
+           {{"--slice", "embed:0:4/4"}, "'embed:0:4/4' is no slice"},
+           {{"--slice", "embed:0"}, "'embed:0' is no slice"},
+           {{"--slice", "embed:2:0/4"}, "it has no dimension 2"},
+           {{"--slice", "head:1:0/4"}, "its dimension 1 cannot be cut into 4 equal parts"},
+           {{"--tensors", "norm", "--slice", "embed:0:0/4"}, "no chosen tensor has such a name"}}) {
+    const ProgramRun run = run_program(subscribe(publisher.address(), training / "other", choice));
+    EXPECT_NE(run.exit_code, 0);
+    EXPECT_THAT(run.err, ::testing::HasSubstr(says));
+  }
 }
 
 TEST(ReplicationProgram, FailsWith1AndWrongUsageWith2) {

@@ -10,6 +10,7 @@
 #include "src/base/settings.hpp"
 #include "src/model/model_hash.hpp"
 #include "src/model/text.hpp"
+#include "tools/sparcl/part_choice.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -90,7 +91,7 @@ Result<std::unique_ptr<ModelMemory>> ModelMemory::create(const model::Schema& sc
 }
 
 Status ModelMemory::read(const model::Checkpoint& checkpoint) {
-  const Result<std::vector<std::size_t>> places = find_tensors(schema_, checkpoint);
+  const Result<std::vector<std::size_t>> places = find_tensors(as_tensors(schema_), checkpoint);
   if (!places.ok()) return places.status();
   for (std::size_t i = 0; i < schema_.size(); ++i) {
     const std::span<const std::byte> bytes = checkpoint.bytes((*places)[i]);

@@ -19,7 +19,8 @@ class ModelMemory {
   ModelMemory(const ModelMemory&) = delete;
   ModelMemory& operator=(const ModelMemory&) = delete;
 
-  // Takes over all bytes. Tensors are found by their names; Mismatch, with nothing written, names the file and the tensor.
+  // Takes over all bytes. Tensors are found by their names, slices as tensors of their own; Mismatch, with nothing written, names
+  // the file and the tensor.
   Status read(const model::Checkpoint& checkpoint);
 
   const model::Schema& schema() const { return schema_; }

@@ -41,13 +41,22 @@ Result<std::vector<std::byte>> describe_layout(const model::Layout& layout) {
   return model::serialise(attachment);
 }
 
-Result<PublishedModel> read_published_model(const replication::ModelReply& reply) {
+Result<PublishedModel> read_published_model(const replication::ModelReply& reply, const PartChoice& choice) {
   PublishedModel published;
   published.model_id = reply.model_id;
   Result<model::Schema> schema = model::parse_schema(reply.schema);
   if (!schema.ok()) return schema.status().with_prefix("the publisher's list of tensors: ");
   published.schema = std::move(*schema);
+  if (!choice.is_all()) {
+    Result<model::Schema> chosen = choose_parts(published.schema, choice);
+    if (!chosen.ok()) return chosen.status();
+    published.schema = std::move(*chosen);
+  }
   SPARCL_RETURN_IF_ERROR(check_size(published.schema));
+  if (!choice.is_all()) {
+    published.layout = model::single_file_layout(as_tensors(published.schema), {});
+    return published;
+  }
   if (reply.description.empty()) {
     published.layout = model::single_file_layout(published.schema, {});
     return published;

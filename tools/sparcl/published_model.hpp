@@ -6,6 +6,7 @@
 
 #include "src/model/file_layout.hpp"
 #include "src/replication/message.hpp"
+#include "tools/sparcl/part_choice.hpp"
 
 namespace sparcl::tool {
 
@@ -18,7 +19,8 @@ struct PublishedModel {
 // A layout as PublisherOptions.description carries it: an attachment (docs/delta-file.md) whose base is a file without tensors.
 Result<std::vector<std::byte>> describe_layout(const model::Layout& layout);
 
-// For a hostile answer: what this accepts can be held in this machine's memory, and written.
-Result<PublishedModel> read_published_model(const replication::ModelReply& reply);
+// For a hostile answer: what this accepts can be held in this machine's memory, and written. Of it what is chosen: a part is
+// written as one file.
+Result<PublishedModel> read_published_model(const replication::ModelReply& reply, const PartChoice& choice = {});
 
 }  // namespace sparcl::tool

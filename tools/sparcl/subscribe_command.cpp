@@ -34,6 +34,7 @@ struct SubscribeOptions {
   std::optional<std::string> model_id;
   std::string address;
   std::string output;
+  PartChoice parts;
   std::string command;
   std::uint64_t until = 0;
   double timeout_s = kMostSeconds;
@@ -220,7 +221,7 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
   const Result<std::optional<replication::ModelReply>> reply = wait_for_model(options);
   if (!reply.ok()) return reply.status();
   if (!*reply) return {};
-  const Result<PublishedModel> published = read_published_model(**reply);
+  const Result<PublishedModel> published = read_published_model(**reply, options.parts);
   if (!published.ok()) return published.status().with_prefix(fmt::format("publisher {}: ", options.address));
   if (options.model_id && *options.model_id != published->model_id) {
     return Status(Code::kMismatch, fmt::format("publisher {}: it has the model {}, asked for is {}", options.address,
@@ -270,6 +271,15 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->required()
       ->type_name("FILE");
   app.add_option("--model-id", options->model_id, "refuse a publisher of another model")->type_name("ID");
+  app.add_option("--tensors", options->parts.tensors,
+                 "keep only tensors whose names match this regular expression; may be given more than once")
+      ->type_name("REGEX")
+      ->take_all();
+  app.add_option("--slice", options->parts.slices,
+                 "of tensors that match, keep part INDEX (from 0) of PARTS equal ones along dimension DIM; may be given more than "
+                 "once. FILE has it as a tensor, and only parts travel")
+      ->type_name("REGEX:DIM:INDEX/PARTS")
+      ->take_all();
   app.add_option("--trust", options->subscriber.trust_path, "public keys, a line each: what none of them has signed is refused")
       ->type_name("KEYFILE");
   app.add_option("--until", options->until, "end once FILE holds this version, or a later one")

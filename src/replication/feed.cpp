@@ -1,0 +1,263 @@
+#include "src/replication/feed.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/failpoint.hpp"
+#include "src/base/log.hpp"
+#include "src/codec/earlier_state.hpp"
+#include "src/codec/staging_sink.hpp"
+#include "src/codec/state_hash.hpp"
+#include "src/model/model_hash.hpp"
+#include "src/model/slice_source.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
+constexpr std::uint64_t kHashedBlocks = 256;  // some milliseconds; heuristic
+constexpr double kMostDistinct = 0.9;         // of several updates' changes: composing them would spare less; heuristic
+constexpr std::uint64_t kMostReplaced = 4;    // of the elements one: what more replaces is not kept; heuristic
+
+}  // namespace
+
+Status Issuer::seal(Update& update, StreamDigest& digested) const {
+  if (!key) return {};
+  digested.advance(update.bytes, update.commit.stream_bytes);
+  Result<std::array<std::byte, 32>> digest = digested.finish();
+  if (!digest.ok()) return digest.status();
+  update.commit.stream_digest = *digest;
+  update.signature = CommitSignature{key->public_key(), key->sign(serialise(update.commit))};
+  return {};
+}
+
+Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, const Options& options)
+    : Feed(issuer, whole, nullptr, whole.schema_hash, {}, options) {}
+
+Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map, const Hash128& schema_hash,
+           std::vector<model::PlacedSlice> places, const Options& options)
+    : issuer_(issuer),
+      whole_map_(*whole.map),
+      own_map_(std::move(map)),
+      map_(own_map_ != nullptr ? own_map_.get() : whole.map),
+      places_(std::move(places)),
+      state_(whole),
+      store_({std::max<std::size_t>(options.queue, 1), map_->byte_count()}),
+      fan_out_(options.fan_out) {
+  state_.map = map_;
+  state_.schema_hash = schema_hash;
+  state_.schema = {};
+  state_.arrays = {};
+  state_.source = nullptr;
+  source_.schema_hash = schema_hash;
+  source_.store = &store_;
+  source_.fan_out = &fan_out_;
+  source_.request_anchor = [this] { anchor_is_wanted_ = true; };
+  source_.request_composed = [this](const HeldVersion& base) {
+    if (!composed_is_wanted_) composed_is_wanted_ = base;
+  };
+}
+
+Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
+                                             std::span<const std::byte> schema, const Options& options) {
+  const Result<model::Schema> parts = model::parse_schema(schema);
+  if (!parts.ok()) return parts.status();
+  Result<std::vector<model::PlacedSlice>> places = model::place_slices(*parts, held);
+  if (!places.ok()) return places.status();
+  auto map = std::make_unique<codec::BlockMap>(model::make_block_map(*parts));
+  return std::shared_ptr<Feed>(new Feed(issuer, whole, std::move(map), model::schema_hash(*parts), std::move(*places), options));
+}
+
+Commit Feed::commit_of(const HeldVersion& base, std::uint64_t version) const {
+  Commit commit;
+  commit.model_id = issuer_.model_id;
+  commit.epoch = issuer_.epoch;
+  commit.base_version = base.version;
+  commit.version = version;
+  commit.schema_hash = state_.schema_hash;
+  commit.base_hash = base.hash;
+  return commit;
+}
+
+Result<UpdateRef> Feed::make_label(const HeldVersion& held) const {
+  auto label = std::make_shared<Update>();
+  Commit& commit = label->commit;
+  commit = commit_of({0, held.hash}, held.version);
+  commit.target_hash = held.hash;
+  commit.elements = map_->element_count();
+  StreamDigest nothing;
+  SPARCL_RETURN_IF_ERROR(issuer_.seal(*label, nothing));
+  return UpdateRef(std::move(label));
+}
+
+UpdateMaker::Arrays Feed::newest(Tensors tensors) const {
+  std::vector<const std::byte*> all(tensors.begin(), tensors.end());
+  if (is_whole()) return {std::move(all), nullptr};
+  auto slices = std::make_shared<model::SliceSource>(places_, *map_, std::move(all));
+  std::vector<const std::byte*> pointers = slices->pointers();
+  return {std::move(pointers), std::move(slices)};
+}
+
+std::shared_ptr<const codec::ArraySource> Feed::earlier(Tensors tensors, std::vector<ChangeLogRef> replaced) const {
+  auto whole = std::make_shared<codec::EarlierState>(whole_map_, tensors, std::move(replaced), *state_.kernels);
+  if (is_whole()) return whole;
+  return std::make_shared<model::SliceSource>(places_, *map_, std::vector<const std::byte*>(tensors.size(), nullptr),
+                                              std::move(whole));
+}
+
+// --- what publish() does ---
+
+Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from, const codec::ArrayInput& to,
+                           codec::EncodeOptions options) const {
+  const HeldVersion base = *store_.newest();  // publish() alone changes it
+  options.base_version = base.version;
+  options.target_version = version;
+  options.schema_hash = state_.schema_hash;
+  options.with_state_hash = true;
+  options.base_hash = base.hash;
+  options.base_source = from.source;
+  options.target_source = to.source;
+  options.allow_classes = options.hints.empty();
+  options.workers = options.hints.empty() ? state_.workers : nullptr;
+  Edition edition;
+  edition.delta = std::make_shared<Update>();
+  codec::StagingSink sink(edition.delta->bytes);
+  codec::UpdateEncoder encoder(*map_, from.arrays, to.arrays, options, *state_.kernels);
+  while (!encoder.finished()) {
+    SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, sink));
+    SPARCL_FAILPOINT("publisher.encoding");
+  }
+  Commit& commit = edition.delta->commit;
+  commit = commit_of(base, version);
+  commit.target_hash = encoder.stats().target_hash;
+  commit.elements = encoder.stats().elements;
+  commit.changed = encoder.stats().changed;
+  commit.stream_bytes = sink.written_bytes();
+  StreamDigest digest;
+  SPARCL_RETURN_IF_ERROR(issuer_.seal(*edition.delta, digest));
+  Result<UpdateRef> label = make_label(edition.delta->target());
+  if (!label.ok()) return label.status();
+  edition.label = std::move(*label);
+  if (options.bring_forward.empty()) return edition;
+  if (commit.changed <= commit.elements / kMostReplaced) {
+    edition.replaced = std::make_shared<codec::ChangeLog>(encoder.replaced());
+  }
+  encoder.keep_forward();
+  return edition;
+}
+
+Result<Edition> Feed::encode(std::uint64_t version, Tensors before, const codec::ArrayInput& to,
+                             std::span<const codec::ChangedHint* const> hints) const {
+  codec::EncodeOptions options;
+  options.hints = hints;
+  options.bring_forward = before;
+  return code(version, {{before.begin(), before.end()}}, to, options);
+}
+
+Result<Edition> Feed::first_edition(std::uint64_t version, Tensors tensors) const {
+  const UpdateMaker::Arrays arrays = newest(tensors);
+  const Hash128 sum = codec::blocks_hash(*map_, arrays.input(), 0, map_->block_count(), *state_.kernels);
+  Result<UpdateRef> label = make_label({version, state_.schema_hash + sum});
+  if (!label.ok()) return label.status();
+  return Edition{nullptr, std::move(*label), nullptr};
+}
+
+Result<Edition> Feed::next_edition(std::uint64_t version, Tensors tensors, const ChangeLogRef& replaced) const {
+  if (!store_.newest() || replaced == nullptr) return first_edition(version, tensors);
+  const UpdateMaker::Arrays to = newest(tensors);
+  const std::shared_ptr<const codec::ArraySource> from = earlier(tensors, {replaced});
+  Result<Edition> edition =
+      code(version, {std::vector<const std::byte*>(map_->arrays().size(), nullptr), from.get()}, to.input(), {});
+  if (edition.ok()) edition->replaced = replaced;
+  return edition;
+}
+
+void Feed::add(Edition edition) {
+  if (edition.delta == nullptr) return store_.begin(std::move(edition.label));
+  store_.add(std::move(edition.delta), std::move(edition.label), std::move(edition.replaced));
+}
+
+void Feed::start_over() { store_.clear(); }
+
+// --- what is made beside the serving of replicas ---
+
+bool Feed::wants_work() const {
+  return !store_.newest() || (anchor_is_wanted_ && !store_.has_newest_anchor()) || composed_is_wanted_;
+}
+
+void Feed::begin_work(std::uint64_t version, Tensors tensors) {
+  if (!store_.newest()) {
+    UpdateMaker::Arrays arrays = newest(tensors);
+    hashing_ = Hashing{version, arrays.input(), arrays.source, 0, state_.schema_hash};
+  } else if (anchor_is_wanted_ && !store_.has_newest_anchor()) {
+    maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), nullptr, commit_of({}, store_.newest()->version),
+                                           issuer_.key.has_value());
+  } else {
+    begin_composed(tensors);
+  }
+}
+
+// Not if it would not be worth it.
+void Feed::begin_composed(Tensors tensors) {
+  const HeldVersion base = *composed_is_wanted_;
+  std::vector<ChangeLogRef> logs = store_.way_back(base);
+  if (logs.empty() || codec::distinct_part(logs, whole_map_.block_count()) > kMostDistinct) return give_up();
+  maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), earlier(tensors, std::move(logs)),
+                                         commit_of(base, store_.newest()->version), issuer_.key.has_value());
+}
+
+bool Feed::work() {
+  if (hashing_) hash_on();
+  if (maker_ == nullptr) return hashing_.has_value();
+  const Result<bool> whole = maker_->step();
+  if (whole.ok() && !*whole) return true;
+  const std::unique_ptr<UpdateMaker> done = std::move(maker_);
+  const bool is_anchor = done->commit().is_anchor;
+  const Status status = whole.ok() ? keep_made(done->take(), done->digest()) : whole.status();
+  if (!status.ok()) log_error("replication: no {} could be made: {}", is_anchor ? "anchor" : "composed update", status.message());
+  if (is_anchor) anchor_is_wanted_ = false;
+  if (!is_anchor && !status.ok()) give_up();
+  if (!is_anchor) composed_is_wanted_.reset();
+  return false;
+}
+
+void Feed::hash_on() {
+  const std::uint64_t end = std::min(hashing_->next_block + kHashedBlocks, map_->block_count());
+  hashing_->sum = hashing_->sum + codec::blocks_hash(*map_, hashing_->arrays, hashing_->next_block, end, *state_.kernels);
+  hashing_->next_block = end;
+  if (end < map_->block_count()) return;
+  Result<UpdateRef> label = make_label({hashing_->version, hashing_->sum});
+  hashing_.reset();
+  if (!label.ok()) return log_error("replication: no replica can be served: {}", label.status().message());
+  store_.begin(std::move(*label));
+}
+
+Status Feed::keep_made(std::shared_ptr<Update> made, StreamDigest& digest) {
+  const HeldVersion base = made->base();
+  if (made->target() != *store_.newest()) {
+    return Status(Code::kInternalError,
+                  fmt::format("it leads to the state {}, not to version {}'s, {}", to_hex(made->commit.target_hash),
+                              store_.newest()->version, to_hex(store_.newest()->hash)));
+  }
+  SPARCL_RETURN_IF_ERROR(issuer_.seal(*made, digest));
+  if (made->commit.is_anchor) {
+    store_.keep_anchor(std::move(made));
+    return {};
+  }
+  log_debug("replication: versions {} to {} as one update of {} bytes", base.version, made->commit.version,
+            made->commit.stream_bytes);
+  store_.keep_composed(base, std::move(made));
+  return {};
+}
+
+// Those who wait for a composed update take one after the other.
+void Feed::give_up() {
+  hashing_.reset();
+  if (!composed_is_wanted_) return;
+  maker_ = nullptr;
+  store_.keep_composed(*composed_is_wanted_, nullptr);
+  composed_is_wanted_.reset();
+}
+
+}  // namespace sparcl::replication

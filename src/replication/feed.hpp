@@ -1,0 +1,123 @@
+#pragma once
+// What the replicas of one list of tensors are served from: all tensors of a publisher, or parts of them. A feed keeps updates,
+// plans who takes from whom, and makes anchors and composed updates. It has no copy of any tensor: all is read from the publisher's
+// snapshot.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/model/slice_place.hpp"
+#include "src/replication/fan_out.hpp"
+#include "src/replication/replicated_state.hpp"
+#include "src/replication/session.hpp"
+#include "src/replication/signing_key.hpp"
+#include "src/replication/update_maker.hpp"
+#include "src/replication/update_store.hpp"
+
+namespace sparcl::replication {
+
+// In whose name versions are published.
+struct Issuer {
+  std::string model_id;
+  std::uint64_t epoch = 0;
+  std::optional<SigningKey> key;
+
+  // digested: of as many bytes as the caller has had time for.
+  Status seal(Update& update, StreamDigest& digested) const;
+};
+
+// A version as it goes out.
+struct Edition {
+  std::shared_ptr<Update> delta;  // from the version before; nullptr: there is none
+  UpdateRef label;                // for those who have the bytes
+  ChangeLogRef replaced;          // the way back, in the publisher's snapshot; nullptr: not known
+};
+
+class Feed {
+ public:
+  struct Options {
+    std::size_t queue = 64;  // updates kept
+    int fan_out = 0;
+  };
+  using Tensors = std::span<std::byte* const>;  // of the snapshot: all tensors of the newest version
+
+  // Of all tensors. issuer and what `whole` points to outlive the feed.
+  Feed(const Issuer& issuer, const ReplicatedState& whole, const Options& options);
+  // Of the tensors and slices of `schema`. Mismatch names the first that is not inside of `held`, the whole's.
+  static Result<std::shared_ptr<Feed>> of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
+                                                std::span<const std::byte> schema, const Options& options);
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+
+  const UpdateSource& source() const { return source_; }
+  const UpdateStore& store() const { return store_; }
+  FanOut& fan_out() { return fan_out_; }
+  std::uint64_t tensor_bytes() const { return map_->byte_count(); }
+
+  // --- what publish() does, beside the serving of replicas; add() is not ---
+
+  // Of the whole: `to` becomes `version`, and `before`, the newest one, is brought forward to it.
+  Result<Edition> encode(std::uint64_t version, Tensors before, const codec::ArrayInput& to,
+                         std::span<const codec::ChangedHint* const> hints) const;
+  // Without a version before. newest: after that.
+  Result<Edition> first_edition(std::uint64_t version, Tensors newest) const;
+  // Of parts, once the whole has been brought forward.
+  Result<Edition> next_edition(std::uint64_t version, Tensors newest, const ChangeLogRef& replaced) const;
+  void add(Edition edition);
+  // It has no version that leads on: those that take from it get an anchor.
+  void start_over();
+
+  // --- what is made of the newest version beside the serving of replicas ---
+
+  bool wants_work() const;
+  // The feed's first version may be `version`, the whole's.
+  void begin_work(std::uint64_t version, Tensors newest);
+  // Some milliseconds of it. False: it is done, as well as it can be.
+  bool work();
+  bool makes_anchor() const { return maker_ != nullptr && maker_->commit().is_anchor; }
+  // The snapshot changes: nothing that is made from it but anchors can be ended, or begun.
+  void give_up();
+
+ private:
+  struct Hashing {
+    std::uint64_t version = 0;
+    codec::ArrayInput arrays;
+    std::shared_ptr<const codec::ArraySource> source;
+    std::uint64_t next_block = 0;
+    Hash128 sum;
+  };
+
+  Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map, const Hash128& schema_hash,
+       std::vector<model::PlacedSlice> places, const Options& options);
+
+  bool is_whole() const { return own_map_ == nullptr; }
+  Commit commit_of(const HeldVersion& base, std::uint64_t version) const;
+  Result<UpdateRef> make_label(const HeldVersion& held) const;
+  // Of this feed's arrays.
+  UpdateMaker::Arrays newest(Tensors tensors) const;
+  std::shared_ptr<const codec::ArraySource> earlier(Tensors tensors, std::vector<ChangeLogRef> replaced) const;
+  Result<Edition> code(std::uint64_t version, const codec::ArrayInput& from, const codec::ArrayInput& to,
+                       codec::EncodeOptions options) const;
+  void begin_composed(Tensors newest);
+  void hash_on();
+  Status keep_made(std::shared_ptr<Update> made, StreamDigest& digest);
+
+  const Issuer& issuer_;
+  const codec::BlockMap& whole_map_;
+  std::unique_ptr<codec::BlockMap> own_map_;  // of parts
+  const codec::BlockMap* map_;
+  std::vector<model::PlacedSlice> places_;  // of parts
+  ReplicatedState state_;                   // its arrays are elsewhere
+  UpdateStore store_;
+  FanOut fan_out_;
+  UpdateSource source_;
+
+  bool anchor_is_wanted_ = false;
+  std::optional<HeldVersion> composed_is_wanted_;  // of all updates since then
+  std::optional<Hashing> hashing_;
+  std::unique_ptr<UpdateMaker> maker_;
+};
+
+}  // namespace sparcl::replication
