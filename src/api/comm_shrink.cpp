@@ -35,11 +35,12 @@ Status check_shrink(const sparclComm& comm) {
   if (!comm.shrunk.ok()) return comm.shrunk;
   if (!comm.transport->capabilities().has_successors) {
     const bool is_ucx = comm.transport->name() == "ucx";
-    return Status(
-        Code::kUnsupported,
-        is_ucx ? "without heartbeats nobody knows who survived: SPARCL_HEARTBEAT=on (or config.heartbeat) on all ranks"
-               : fmt::format("transport {} cannot go on with the survivors: SPARCL_TRANSPORT=ucx can, with SPARCL_HEARTBEAT=on",
-                             comm.transport->name()));
+    return Status(Code::kUnsupported,
+                  is_ucx ? "without heartbeats nobody knows who survived: SPARCL_HEARTBEAT=on (or config.heartbeat) on all ranks"
+                         : fmt::format("transport {} cannot go on with the survivors: ucx can, with SPARCL_HEARTBEAT=on "
+                                       "(sparclCommInitMpi with SPARCL_TRANSPORT=ucx, "
+                                       "or sparclCommInitRank, also from threads)",
+                                       comm.transport->name()));
   }
   if (comm.engine.health().ok() && !comm.pending.empty()) {
     return Status(Code::kInvalidUsage, "requests are in flight: wait for them, or give them up with sparclCommAbort");

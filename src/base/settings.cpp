@@ -96,7 +96,7 @@ constexpr std::array kRows{
     SettingRow{"SHARED_MEMORY", SettingType::kChoice, "on|off", "on",
                "whether a publisher and replicas of one machine, or those of another, share the bytes of updates as memory"},
     SettingRow{"LIVENESS_S", SettingType::kSeconds, "", "5",
-               "seconds without an answer after which a rank that is waited for counts as stopped or cut off"},
+               "seconds without an answer within which a rank that is waited for counts as stopped or cut off: up to two pings earlier"},
 };
 
 const SettingRow& row_of(std::string_view name) {

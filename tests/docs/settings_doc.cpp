@@ -17,7 +17,7 @@ std::string accepts(const sparcl::SettingRow& row) {
       return text + "`";
     }
     case sparcl::SettingType::kSeconds: return "seconds";
-    case sparcl::SettingType::kCount: return "a count";
+    case sparcl::SettingType::kCount: return "a number";
     case sparcl::SettingType::kText: return "text";
   }
   return "";

@@ -3,10 +3,13 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/start/link_measurement.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/settings.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/work_memory.hpp"
+#include "src/transport/liveness/heartbeat.hpp"
+#include "src/transport/network_interfaces.hpp"
 #include "src/transport/ucx/ucx_check.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -132,6 +135,14 @@ Status check_all_settings() {
   std::string wrong;
   for (const SettingRow& row : setting_rows()) {
     if (const Status bad = check_setting(row); !bad.ok()) wrong += (wrong.empty() ? "" : "; ") + bad.message();
+  }
+  if (!wrong.empty()) return Status(Code::kInvalidArgument, wrong);
+  // Those that must fit others, the machine or a file.
+  const std::string cost = setting("LINK_COST").text;
+  const bool is_file = cost != "measure" && cost != "guess";
+  for (const Status& bad : {heartbeat_options({}).status(), threads_setting().status(), own_addresses().status(),
+                            is_file ? collectives::read_link_cost(cost).status() : Status()}) {
+    if (!bad.ok()) wrong += (wrong.empty() ? "" : "; ") + bad.message();
   }
   return wrong.empty() ? Status() : Status(Code::kInvalidArgument, wrong);
 }

@@ -90,16 +90,6 @@ Json trail_json(const flight::FileHead& head, const TrailSnapshot& trail, std::u
           {"operations", operations}};
 }
 
-Json head_json(const Snapshot& snapshot) {
-  return {{"pid", snapshot.head.pid},
-          {"program", text_of(snapshot.head.program)},
-          {"host", text_of(snapshot.head.host)},
-          {"version", text_of(snapshot.head.version)},
-          {"process", flight::life_name(snapshot.life)},
-          {"system_state", std::string(1, snapshot.system_state)},
-          {"recorded_since", flight::wall_seconds(snapshot.head, snapshot.head.monotonic_ns)}};
-}
-
 // Times of a process that is no more are counted to its last sign of life, not to now.
 std::uint64_t seen_until(const Snapshot& snapshot, std::uint64_t now_ns) {
   if (snapshot.life != flight::Life::kDead) return now_ns;
@@ -112,6 +102,17 @@ std::uint64_t seen_until(const Snapshot& snapshot, std::uint64_t now_ns) {
   return std::min(last, now_ns);
 }
 
+Json head_json(const Snapshot& snapshot, std::uint64_t now_ns) {
+  return {{"pid", snapshot.head.pid},
+          {"program", text_of(snapshot.head.program)},
+          {"host", text_of(snapshot.head.host)},
+          {"version", text_of(snapshot.head.version)},
+          {"process", flight::life_name(snapshot.life)},
+          {"system_state", std::string(1, snapshot.system_state)},
+          {"recorded_since", flight::wall_seconds(snapshot.head, snapshot.head.monotonic_ns)},
+          {"recorded_until", flight::wall_seconds(snapshot.head, now_ns)}};
+}
+
 std::string life_text(const Snapshot& snapshot) {
   switch (snapshot.life) {
     case flight::Life::kRunning:
@@ -119,7 +120,8 @@ std::string life_text(const Snapshot& snapshot) {
     case flight::Life::kStopped:
       return "is STOPPED (by a signal or a debugger)";
     case flight::Life::kDead:
-      return "is DEAD: this is what it was doing";
+      return "is DEAD: this is what it was doing at its last sign of life, " +
+             date(flight::wall_seconds(snapshot.head, seen_until(snapshot, UINT64_MAX))) + ", to which all times are counted";
     case flight::Life::kUnknown:
       break;
   }
@@ -162,7 +164,7 @@ std::string process_text(const Snapshot& snapshot, std::uint64_t now_ns) {
 
 Json process_json(const Snapshot& snapshot, std::uint64_t now_ns) {
   now_ns = seen_until(snapshot, now_ns);
-  Json json = head_json(snapshot);
+  Json json = head_json(snapshot, now_ns);
   Json comms = Json::array();
   for (const TrailSnapshot& trail : snapshot.trails) comms.push_back(trail_json(snapshot.head, trail, now_ns));
   json["comms"] = comms;
@@ -192,12 +194,21 @@ std::string process_line(const Snapshot& snapshot, std::uint64_t now_ns) {
 
 Json process_summary(const Snapshot& snapshot, std::uint64_t now_ns) {
   now_ns = seen_until(snapshot, now_ns);
-  Json json = head_json(snapshot);
+  Json json = head_json(snapshot, now_ns);
   json["comms"] = snapshot.trails.size();
   const TrailSnapshot* trail = nullptr;
   const Record* record = longest_running(snapshot, &trail);
   json["rank"] = record != nullptr ? Json(trail->head.rank) : Json(nullptr);
   json["running"] = record != nullptr ? record_json(snapshot.head, *record, now_ns) : Json(nullptr);
+  Json last = Json::array();
+  for (const TrailSnapshot& each : snapshot.trails) {
+    if (each.head.state == flight::TrailState::kDestroyed || each.records.count == 0) continue;
+    last.push_back({{"comm", each.head.comm},
+                    {"rank", each.head.rank},
+                    {"size", each.head.size},
+                    {"record", record_json(snapshot.head, each.records.records[each.records.count - 1], now_ns)}});
+  }
+  json["last"] = last;
   return json;
 }
 

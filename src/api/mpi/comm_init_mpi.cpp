@@ -17,6 +17,24 @@ sparclResult_t failed(sparclResult_t result, MPI_Comm mpi, const std::string& wh
   return sparclInternalReportError(result, ("rank " + std::to_string(rank) + ": sparclCommInitMpi: " + what).c_str());
 }
 
+// A rank cannot take part: the first of them tells the others why.
+sparclResult_t refused(sparclResult_t mine, MPI_Comm mpi, int by) {
+  struct {
+    int result;
+    char text[1020];
+  } told = {};
+  int rank = 0;
+  MPI_Comm_rank(mpi, &rank);
+  if (rank == by) {
+    told.result = mine;
+    const std::string text = sparclGetLastError(nullptr);
+    text.copy(told.text, sizeof told.text - 1);
+  }
+  if (MPI_Bcast(&told, sizeof told, MPI_BYTE, by, mpi) != MPI_SUCCESS) return failed(sparclSystemError, mpi, "MPI_Bcast failed");
+  if (mine != sparclSuccess) return failed(mine, mpi);
+  return failed(static_cast<sparclResult_t>(told.result), mpi, "rank " + std::to_string(by) + " cannot take part: " + told.text);
+}
+
 // MPI brings the ranks together, UCX moves their bytes.
 sparclResult_t init_over_ucx(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
   int rank = 0;
@@ -48,26 +66,30 @@ sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* 
   if (mine == sparclSuccess) mine = sparclInternalChooseForMpi(config, &uses_ucx);
   sparcl::MpiOptions options;
   if (mine == sparclSuccess) mine = sparclInternalHeartbeat(config, &options.heartbeat);
-  const int has_heart = options.heartbeat ? 1 : 0;
+  const bool has_heart = options.heartbeat.has_value();
+  int rank = 0, size = 0;
+  MPI_Comm_rank(mpi, &rank);
+  MPI_Comm_size(mpi, &size);
+  // Of each group of ranks the first: the larger, the earlier; 0: there is none.
+  const auto place = [&](bool is_in_it) { return is_in_it ? size - rank : 0; };
   struct {
-    int result, ucx, not_ucx, heart, no_heart;
-  } own = {mine, uses_ucx, 1 - uses_ucx, has_heart, 1 - has_heart}, worst = {};
-  if (MPI_Allreduce(&own, &worst, 5, MPI_INT, MPI_MAX, mpi) != MPI_SUCCESS) {
+    int refused, ucx, not_ucx, heart, no_heart;
+  } own = {place(mine != sparclSuccess), place(uses_ucx != 0), place(uses_ucx == 0), place(has_heart), place(!has_heart)},
+    first = {};
+  if (MPI_Allreduce(&own, &first, 5, MPI_INT, MPI_MAX, mpi) != MPI_SUCCESS) {
     return failed(sparclSystemError, mpi, "MPI_Allreduce failed");
   }
-  if (mine != sparclSuccess) return failed(mine, mpi);
-  if (worst.result != sparclSuccess) {
-    return failed(static_cast<sparclResult_t>(worst.result), mpi,
-                  "another rank refused its config, its SPARCL_ settings or its arguments");
-  }
-  if (worst.ucx != 0 && worst.not_ucx != 0) {
+  if (first.refused != 0) return refused(mine, mpi, size - first.refused);
+  if (first.ucx != 0 && first.not_ucx != 0) {
     return failed(sparclMismatch, mpi,
-                  "some ranks ask for transport ucx, others for mpi: give all of them the same SPARCL_TRANSPORT and "
-                  "config.transport");
+                  "rank " + std::to_string(size - first.ucx) + " asks for transport ucx, rank " +
+                      std::to_string(size - first.not_ucx) +
+                      " for mpi: give all ranks the same SPARCL_TRANSPORT and config.transport");
   }
-  if (worst.heart != 0 && worst.no_heart != 0) {
+  if (first.heart != 0 && first.no_heart != 0) {
     return failed(sparclMismatch, mpi,
-                  "some ranks have heartbeats, others have none: set SPARCL_HEARTBEAT (config.heartbeat) alike on all ranks");
+                  "rank " + std::to_string(size - first.heart) + " has heartbeats, rank " + std::to_string(size - first.no_heart) +
+                      " has none: set SPARCL_HEARTBEAT (config.heartbeat) alike on all ranks");
   }
   if (uses_ucx != 0) {
     const sparclResult_t made = init_over_ucx(comm, mpi, config);

@@ -16,16 +16,19 @@ constexpr double kRetrySeconds = 0.2;
 class Candidate {
  public:
   Candidate(const UniqueId& id, const NetAddress& address, double first_try)
-      : id_(&id), address_(address), next_try_(first_try), failure_("not tried yet") {}
+      : id_(&id), address_(address), next_try_(first_try), failure_() {}
 
   const NetAddress& address() const { return address_; }
   bool is_idle() const { return phase_ == Phase::kIdle; }
+  bool is_tried() const { return !is_idle() || !failure_.empty(); }
   bool is_hopeless() const { return is_idle() && hopeless_; }
   double next_try() const { return next_try_; }
   pollfd entry() const {
     return {is_idle() ? -1 : line_.socket().fd(), static_cast<short>(phase_ == Phase::kConnecting ? POLLOUT : POLLIN), 0};
   }
-  std::string text() const { return fmt::format("{} ({})", to_text(address_), is_idle() ? failure_ : "no answer"); }
+  std::string text() const {
+    return fmt::format("{} ({})", to_text(address_), is_idle() ? (is_tried() ? failure_ : "not tried yet") : "no answer");
+  }
 
   void start(double now) {
     Result<Socket> socket = start_connect(address_);
@@ -116,6 +119,10 @@ Result<FoundRoot> find_root(const UniqueId& id, int nranks, double deadline, con
   while (true) {
     const double now = monotonic_seconds();
     const bool all_refused = std::all_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.is_hopeless(); });
+    const bool is_tried = std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.is_tried(); });
+    if (now >= give_up && !is_tried) {
+      return Status(Code::kTimeout, "the timeout was over before the process that made the unique id could be asked");
+    }
     if (now >= give_up || (all_refused && now >= begin + options.refused_s)) return nobody(candidates);
     double next = give_up;
     for (Candidate& candidate : candidates) {

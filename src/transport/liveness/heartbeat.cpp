@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
@@ -39,7 +40,8 @@ Result<std::optional<HeartbeatOptions>> heartbeat_options(std::optional<bool> is
   }
   SPARCL_RETURN_IF_ERROR(options.check_silence(*silence_s, "SPARCL_LIVENESS_S"));
   options.set_silence(*silence_s);
-  if (options.silence_s > *silence_s) {
+  static std::atomic_flag is_told;
+  if (options.silence_s > *silence_s * (1 + 1e-9) && !is_told.test_and_set()) {  // 3 * 0.2 is more than 0.6
     log_warn("SPARCL_LIVENESS_S={:g} is less than three pings (SPARCL_HEARTBEAT_MS={:g}): a silent rank is given up after {:g} s",
              *silence_s, *period_ms, options.silence_s);
   }
