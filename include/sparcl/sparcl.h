@@ -240,7 +240,8 @@ SPARCL_API sparclResult_t sparclStateAddSlice(sparclState_t state, const char* n
 /* Appends a tensor of a float type of 16 or 8 bits that is a float32 master, rounded: what a mixed-precision optimiser steps, while what
  * travels is what is served. For publishers: each sparclPublish rounds on the way (to nearest, ties to even; a NaN is the type's quiet
  * NaN; what is too large is infinite, in float8e4m3 the largest number), and no second copy is made of the rounded tensor but the
- * publisher's own. Replicas add it by sparclStateAdd. master: product(shape) elements; may be added under several names and types.
+ * publisher's own. Replicas add it by sparclStateAdd. What is marked (sparclStateMark...) saves the
+ * comparison, not the rounding. master: product(shape) elements; may be added under several names and types.
  * Errors as sparclStateAdd's; calls that need the tensor in memory refuse the state (sparclUnsupported). */
 SPARCL_API sparclResult_t sparclStateAddMaster(sparclState_t state, const char* name, const float* master, sparclDataType_t datatype,
                                                int ndim, const uint64_t* shape);

@@ -26,12 +26,12 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state)
   made->schema_ = model::serialise(state->schema);
   made->view_.schema = made->schema_;
   made->view_.arrays = state->data;
+  made->view_.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
   if (!state->masters.empty()) {
-    made->masters_ = std::make_unique<codec::CastSource>(*state->map, state->masters, kernels::cpu_kernels());
+    made->masters_ = std::make_unique<codec::CastSource>(*state->map, state->masters, *made->view_.kernels);
     made->view_.source = made->masters_.get();
   }
   made->view_.array_name = [state](std::uint32_t array) { return model::in_quotes(state->schema[array].name); };
-  made->view_.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
   made->view_.verify_all = *verify == "full";  // what changes is checked always
   made->view_.workers = made->workers_.get();
   return made;

@@ -54,7 +54,8 @@ Status refuse_duplicates(const Schema& schema) {
   for (const TensorSchema& tensor : schema) sorted.push_back(&tensor);
   // Not a hash table: hostile names could make one quadratic.
   std::sort(sorted.begin(), sorted.end(), [](const TensorSchema* a, const TensorSchema* b) {
-    if (a->name != b->name || !a->slice || !b->slice) return a->name < b->name;
+    if (a->name != b->name) return a->name < b->name;
+    if (!a->slice || !b->slice) return !a->slice && b->slice.has_value();
     return std::tie(a->slice->begin, a->slice->extent) < std::tie(b->slice->begin, b->slice->extent);
   });
   for (std::size_t i = 1; i < sorted.size(); ++i) SPARCL_RETURN_IF_ERROR(check_beside(*sorted[i], *sorted[i - 1]));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
@@ -186,7 +187,7 @@ bool Feed::wants_work() const {
   return !store_.newest() || (anchor_is_wanted_ && !store_.has_newest_anchor()) || composed_is_wanted_;
 }
 
-void Feed::begin_work(std::uint64_t version, Tensors tensors) {
+void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
   if (!store_.newest()) {
     UpdateMaker::Arrays arrays = newest(tensors);
     hashing_ = Hashing{version, arrays.input(), arrays.source, 0, state_.schema_hash};
@@ -196,6 +197,8 @@ void Feed::begin_work(std::uint64_t version, Tensors tensors) {
   } else {
     begin_composed(tensors);
   }
+} catch (const std::exception& error) {
+  fail(error.what());
 }
 
 // Not if it would not be worth it.
@@ -207,7 +210,7 @@ void Feed::begin_composed(Tensors tensors) {
                                          commit_of(base, store_.newest()->version), issuer_.key.has_value());
 }
 
-bool Feed::work() {
+bool Feed::work() try {
   if (hashing_) hash_on();
   if (maker_ == nullptr) return hashing_.has_value();
   const Result<bool> whole = maker_->step();
@@ -220,6 +223,18 @@ bool Feed::work() {
   if (!is_anchor && !status.ok()) give_up();
   if (!is_anchor) composed_is_wanted_.reset();
   return false;
+} catch (const std::exception& error) {
+  fail(error.what());
+  return false;
+}
+
+// For want of memory, as likely as not: those who wait will ask again.
+void Feed::fail(const char* why) {
+  log_error("replication: nothing can be made of the newest version: {}", why);
+  const bool made_anchor = makes_anchor();
+  maker_ = nullptr;
+  if (made_anchor) anchor_is_wanted_ = false;
+  give_up();
 }
 
 void Feed::hash_on() {

@@ -102,6 +102,7 @@ class Feed {
                        codec::EncodeOptions options) const;
   void begin_composed(Tensors newest);
   void hash_on();
+  void fail(const char* why);
   Status keep_made(std::shared_ptr<Update> made, StreamDigest& digest);
 
   const Issuer& issuer_;

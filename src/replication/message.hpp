@@ -16,7 +16,7 @@
 
 namespace sparcl::replication {
 
-constexpr std::uint16_t kProtocolVersion = 1;
+constexpr std::uint16_t kProtocolVersion = 2;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;     // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;    // of a description of a model

@@ -179,6 +179,15 @@ void Publisher::drop_idle_feeds(double now) {
   std::erase_if(parts_, [&](const Part& part) { return now - part.used_at > kIdleFeedSeconds; });
 }
 
+// However publish() ends.
+Publisher::EncodingEnd::~EncodingEnd() {
+  {
+    const std::lock_guard lock(publisher_.mutex_);
+    publisher_.is_encoding_ = false;
+  }
+  publisher_.wake_.wake();
+}
+
 Result<Edition> Publisher::encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
   if (!snapshot_.empty()) return whole_->encode(version, snapshot_.arrays(), {state_.readable(), state_.source}, hints);
   SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays, state_.source));
@@ -189,7 +198,11 @@ Result<Edition> Publisher::encode(std::uint64_t version, std::span<const codec::
 
 // Where it fails the replicas of that part start over.
 void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced) {
-  Result<Edition> edition = part.next_edition(version, snapshot_.arrays(), replaced);
+  Result<Edition> edition = Status(Code::kOutOfMemory, "no memory");
+  try {
+    edition = part.next_edition(version, snapshot_.arrays(), replaced);
+  } catch (const std::bad_alloc&) {
+  }
   const std::lock_guard lock(mutex_);
   if (edition.ok()) {
     part.add(std::move(*edition));
@@ -216,12 +229,9 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
     for (const FeedRef& feed : feeds()) feed->give_up();
     is_encoding_ = true;
   }
+  const EncodingEnd end(*this);
   Result<Edition> edition = encode(version, hints);
-  if (!edition.ok()) {
-    const std::lock_guard lock(mutex_);
-    is_encoding_ = false;
-    return edition.status();
-  }
+  if (!edition.ok()) return edition.status();
   PublishReport report;
   report.hash = edition->label->commit.target_hash;
   report.changed = edition->delta == nullptr ? edition->label->commit.elements : edition->delta->commit.changed;
@@ -237,11 +247,6 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   for (const FeedRef& feed : all) {
     if (feed != whole_) publish_part(*feed, version, replaced);
   }
-  {
-    const std::lock_guard lock(mutex_);
-    is_encoding_ = false;
-  }
-  wake_.wake();
   report.seconds = monotonic_seconds() - begin;
   return report;
 }

@@ -79,6 +79,17 @@ class Publisher {
   Publisher(const ReplicatedState& state, const PublisherOptions& options);
   Status open(Listener listener);
   void serve(const ServiceThread::Stop& stop);
+  class EncodingEnd {
+   public:
+    explicit EncodingEnd(Publisher& publisher) : publisher_(publisher) {}
+    ~EncodingEnd();
+    EncodingEnd(const EncodingEnd&) = delete;
+    EncodingEnd& operator=(const EncodingEnd&) = delete;
+
+   private:
+    Publisher& publisher_;
+  };
+
   void work_on();
   void drop_idle_feeds(double now);
   UpdateSourceRef find_source(const Hash128& schema_hash) const;

@@ -4,7 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <exception>
 #include <system_error>
+
+#include "src/base/log.hpp"
 
 namespace sparcl {
 namespace {
@@ -34,7 +37,14 @@ Status ServiceThread::start(const char* what, std::function<void(const Stop&)> b
   stop.asked_ = &asked_;
   try {
     const SignalsBlocked blocked;
-    thread_ = std::thread([body = std::move(body), stop] { body(stop); });
+    thread_ = std::thread([body = std::move(body), stop, what] {
+      try {
+        body(stop);
+      } catch (const std::exception& error) {
+        // The program goes on: whoever waits for this thread's work has a deadline.
+        log_error("the thread of {} ends: {}", what, error.what());
+      }
+    });
   } catch (const std::system_error& error) {
     return Status(Code::kSystemError, fmt::format("no thread for {}: {}", what, error.what()));
   }

@@ -30,7 +30,7 @@ class ServiceThread {
   ServiceThread(const ServiceThread&) = delete;
   ServiceThread& operator=(const ServiceThread&) = delete;
 
-  // Once. `what` is named in the error.
+  // Once. `what`, a literal, is named in errors. An exception ends the thread, with a message in the log.
   Status start(const char* what, std::function<void(const Stop&)> body);
 
   // Waits for its end. False in a child of fork(): whatever the thread uses may be in any state, and must not be destroyed.

@@ -58,7 +58,11 @@ Result<PublishedModel> read_published_model(const replication::ModelReply& reply
     return published;
   }
   if (reply.description.empty()) {
-    published.layout = model::single_file_layout(published.schema, {});
+    const model::Schema tensors = as_tensors(published.schema);
+    if (const Status fit = model::validate(tensors); !fit.ok()) {
+      return Status(Code::kUnsupported, fmt::format("no file can have what is published: {}", fit.message()));
+    }
+    published.layout = model::single_file_layout(tensors, {});
     return published;
   }
   Result<model::Layout> layout = read_description(reply.description);

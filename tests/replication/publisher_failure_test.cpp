@@ -1,0 +1,47 @@
+// A publisher that runs out of memory in the middle of a version.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "tests/replication/replica_pair.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+const std::string kModelId("m");
+const std::string kAnyPort("127.0.0.1:0");
+
+// The second version cannot be coded; a replica that then comes needs an anchor of the first, and later gets the third.
+int publish_out_of_memory() {
+  SmallModel source, copy(7);
+  PublisherOptions options;
+  options.listen = kAnyPort;
+  options.model_id = kModelId;
+  const auto publisher = std::move(*Publisher::create(source.view(), options));
+  if (!publisher->publish(1).ok()) return 1;
+  const Hash128 first = source.hash();
+  source.step(1);
+  try {
+    (void)publisher->publish(2);
+    return 2;
+  } catch (const std::bad_alloc&) {
+  }
+  SubscriberOptions subscribing;
+  subscribing.model_id = kModelId;
+  const auto replica = std::move(*Subscriber::create(copy.view(), publisher->address(), subscribing));
+  if (!replica->next(20).ok() || copy.hash() != first) return 3;
+  if (!publisher->publish(3).ok()) return 4;
+  return replica->next(20).ok() && copy.hash() == source.hash() ? 0 : 5;
+}
+
+TEST(PublisherFailure, AVersionThatCannotBeCodedHarmsNoOther) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ::setenv("SPARCL_TEST_FAILPOINT", "publisher.encoding:1:throw", 1);
+  EXPECT_EXIT(std::exit(publish_out_of_memory()), ::testing::ExitedWithCode(0), "");
+  ::unsetenv("SPARCL_TEST_FAILPOINT");
+}
+
+}  // namespace
+}  // namespace sparcl::replication
