@@ -599,7 +599,9 @@ SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, do
 SPARCL_API sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held, uint64_t* newest);
 
 /* sparclSubscriberNext goes up to this version and no further; 0: as far as it can. Where several steps may come as one update, set it
- * before they come: right after sparclSubscriberCreate. A version before the held one: sparclInvalidUsage. From any thread. */
+ * before they come: right after sparclSubscriberCreate. The version before, where what the updates since
+ * then have replaced is still there: the next sparclSubscriberNext goes back to it, without the network. Any other before the held one:
+ * sparclInvalidUsage, which says why. From any thread. */
 SPARCL_API sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version);
 
 SPARCL_API sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -147,6 +148,7 @@ void BlockDecoder::check_pending(const Slot* next) {
   const bool changes = !lists || slot.block.count > 0;
   if (changes && (input_.verify != Verify::kOff || early_.active())) {
     const BlockCheck::Compared compared = check_.add_changed(slot.index, view(slot), slot.block, accesses_of(next));
+    if (replaced_budget_ != nullptr) keep(slot, compared);
     if (slot.is_part) part_hash_ = part_hash_ + compared.held_hash;
     const bool is_base = holds_base(slot, compared);
     if (lists && !is_base && !findings_.odd_block) findings_.odd_block = slot.index;
@@ -161,6 +163,33 @@ void BlockDecoder::check_pending(const Slot* next) {
     check_.add_unchanged(slot.index, view(slot));
   }
   if (slot.is_part && slot.is_last) end_parts(slot);
+}
+
+namespace {
+
+Positions first_positions(std::size_t count) {
+  static const auto all = [] {
+    std::vector<std::uint16_t> positions(kBlockElements);
+    std::iota(positions.begin(), positions.end(), std::uint16_t{0});
+    return positions;
+  }();
+  return Positions(all).first(count);
+}
+
+}  // namespace
+
+void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) {
+  const bool is_known = input_.verify == Verify::kFull || !slot.block.fresh;  // else nobody has looked at what it replaces
+  if (!is_known) replaced_budget_->spend_all();
+  if (replaced_budget_->is_spent()) return void(replaced_ = {});
+  const std::size_t before = replaced_.bytes();
+  const BlockShape shape = view(slot).shape;
+  if (slot.block.kind == DecodedKind::kWhole) {
+    replaced_.add(slot.index, shape.element_bytes(), first_positions(shape.elements), whole_block(view(slot), replaced_block_));
+  } else {
+    replaced_.add(slot.index, shape.element_bytes(), slot.block.changed(), compared.held_values);
+  }
+  replaced_budget_->spend(replaced_.bytes() - before);
 }
 
 // Of classes and of a group only all blocks together have a check: the last one tells, and what was written of the others is taken

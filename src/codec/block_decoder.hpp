@@ -3,15 +3,18 @@
 // other, so that several workers can be at it.
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/base/staging.hpp"
 #include "src/codec/block_check.hpp"
 #include "src/codec/block_mode.hpp"
+#include "src/codec/change_log.hpp"
 #include "src/codec/class_decoder.hpp"
 #include "src/codec/early_writer.hpp"
 #include "src/codec/group_decoder.hpp"
@@ -42,6 +45,16 @@ struct DecodeInput {
   ArrayName array_name;
 };
 
+// For what all workers keep of the values that an update replaces.
+struct ReplacedBudget {
+  std::uint64_t most_bytes = 0;  // 0: nothing is kept
+  std::atomic<std::uint64_t> used_bytes = 0;
+
+  bool is_spent() const { return used_bytes > most_bytes; }
+  void spend(std::uint64_t bytes) { used_bytes += bytes; }
+  void spend_all() { used_bytes = most_bytes + 1; }
+};
+
 class BlockDecoder {
  public:
   BlockDecoder(const DecodeInput& input, Writing writing)
@@ -70,6 +83,10 @@ class BlockDecoder {
 
   EarlyWriter& early() { return early_; }
 
+  // What check() finds held at the elements that change, while the budget lasts. It outlives the decoder.
+  void keep_replaced(ReplacedBudget& budget) { replaced_budget_ = &budget; }
+  const ChangeLog& replaced() const { return replaced_; }
+
  private:
   // A block that has been decoded and whose lines are on their way from memory; used one block later.
   struct Slot {
@@ -92,6 +109,7 @@ class BlockDecoder {
   void load_grouped(const BlockEntry& entry, Slot& slot);
   void check_behind(Slot& slot);
   void check_pending(const Slot* next);
+  void keep(const Slot& slot, const BlockCheck::Compared& compared);
   void add_unchanged(std::uint64_t first, std::uint64_t last);
   bool holds_base(const Slot& slot, const BlockCheck::Compared& compared) const;
   void end_parts(const Slot& slot);
@@ -109,6 +127,9 @@ class BlockDecoder {
   ClassDecoder classes_;
   GroupDecoder group_;
   EarlyWriter early_;
+  ReplacedBudget* replaced_budget_ = nullptr;
+  ChangeLog replaced_;
+  std::vector<std::byte> replaced_block_;  // one that comes whole
   Findings findings_;
 
   Hash128 part_hash_;  // of the held values of the parts so far

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/codec/state_hash.hpp"
+
 namespace sparcl::codec {
 
 void ChangeLog::reserve(std::size_t blocks, std::size_t bytes) {
@@ -18,6 +20,41 @@ void ChangeLog::add(std::uint64_t index, std::size_t width, Positions positions,
   std::memcpy(bytes_.data() + at + value_bytes, positions.data(), positions.size_bytes());
   entries_.push_back({index, at, static_cast<std::uint32_t>(positions.size()), static_cast<std::uint32_t>(value_bytes)});
   changes_ += positions.size();
+}
+
+void ChangeLog::append(const ChangeLog& others) {
+  const std::size_t at = bytes_.size();
+  bytes_.insert(bytes_.end(), others.bytes_.begin(), others.bytes_.end());
+  for (Entry entry : others.entries_) {
+    entry.at += at;
+    entries_.push_back(entry);
+  }
+  changes_ += others.changes_;
+}
+
+void ChangeLog::make_room(const BlockMap& map, Room& room) const {
+  std::size_t most = room.values.size();
+  for (const Entry& entry : entries_) {
+    (void)map.block(entry.index, room.pieces);
+    most = std::max<std::size_t>(most, entry.value_bytes);
+  }
+  room.values.resize(most);
+}
+
+Hash128 ChangeLog::exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room) {
+  Hash128 added;
+  for (const Entry& entry : entries_) {
+    const DataType datatype = map.block(entry.index, room.pieces);
+    const WritableBlockView view{shape_of(datatype, room.pieces), room.pieces, held};
+    const Positions positions = block_of(entry).positions;
+    std::byte* values = bytes_.data() + entry.at;
+    gather(kernels, view, positions, room.values.data());
+    scatter(kernels, view, positions, values);
+    const kernels::ChangeHashes hashes = changes_hash(kernels, datatype, positions, room.values.data(), values, entry.index);
+    added = added + hashes.new_values - hashes.old_values;
+    std::memcpy(values, room.values.data(), positions.size() * element_bytes(datatype));
+  }
+  return added;
 }
 
 void ChangeLog::finish() { std::ranges::sort(entries_, {}, &Entry::index); }

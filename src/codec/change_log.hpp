@@ -5,6 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "kernels/kernel_set.hpp"
+#include "src/base/checksum.hpp"
+#include "src/codec/block_map.hpp"
 #include "src/codec/block_view.hpp"
 
 namespace sparcl::codec {
@@ -23,8 +26,19 @@ class ChangeLog {
     return padded(changes * width) + changes * sizeof(std::uint16_t);
   }
   void add(std::uint64_t index, std::size_t width, Positions positions, std::span<const std::byte> old_values);
+  // Of other blocks.
+  void append(const ChangeLog& others);
   // After the last one: brings the blocks into their order.
   void finish();
+
+  // After finish(). Writes the old values to where they were, and keeps what they replace in their stead: a second exchange takes
+  // the first one back. The result is what that adds to the state's hash. Allocates nothing after make_room().
+  struct Room {
+    std::vector<Piece> pieces;
+    std::vector<std::byte> values;
+  };
+  void make_room(const BlockMap& map, Room& room) const;
+  Hash128 exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
 
   std::size_t bytes() const { return bytes_.size() + entries_.size() * sizeof(Entry); }
   std::uint64_t changes() const { return changes_; }

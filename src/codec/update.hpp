@@ -172,6 +172,11 @@ class UpdateDecoder {
   // out.
   void track(const Hash128& held_hash);
 
+  // Before the first advance(), not with Verify::kOff: what is held at the elements that change is kept as it is checked, up to so
+  // many bytes. take_replaced() gives it after apply(): nothing where it were more, or nothing was written.
+  void keep_replaced(std::uint64_t most_bytes);
+  std::optional<ChangeLog> take_replaced();
+
   // The stream's first `available` bytes lie in `staging`. Checks up to `budget_blocks` more complete blocks: CRC32C of the chunks,
   // structure, and by `verify` the base. Sets `more` if complete blocks remain. Errors (Corrupt, WrongBase, Mismatch for a schema)
   // are sticky.

@@ -72,6 +72,7 @@ struct UpdateDecoder::Impl {
   FrameReader frame;
   BaseCheck check;
   WorkerPool* pool = nullptr;
+  ReplacedBudget replaced_budget;  // outlives the workers
   std::vector<std::unique_ptr<BlockDecoder>> workers;
   std::vector<Status> statuses;  // of each
 
@@ -240,24 +241,22 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
   if (schema != expected_schema) {
     return Status(
         Code::kMismatch,
-        fmt::format(
-            "the update is for a state of {} arrays and {} elements with schema {}; held are {} and {} with schema {}",
-            arrays, elements, to_hex(schema), input.map.arrays().size(), input.map.element_count(), to_hex(expected_schema)));
+        fmt::format("the update is for a state of {} arrays and {} elements with schema {}; held are {} and {} with schema {}",
+                    arrays, elements, to_hex(schema), input.map.arrays().size(), input.map.element_count(),
+                    to_hex(expected_schema)));
   }
   if (load_le<std::uint64_t>(at + 32) != layout_hash(input.map) || elements != input.map.element_count() ||
       arrays != input.map.arrays().size()) {
     return Status(Code::kMismatch,
-                  fmt::format("the update is for {} arrays and {} elements of other types or sizes than the {} and {} held",
-                              arrays, elements, input.map.arrays().size(), input.map.element_count()));
+                  fmt::format("the update is for {} arrays and {} elements of other types or sizes than the {} and {} held", arrays,
+                              elements, input.map.arrays().size(), input.map.element_count()));
   }
   if (input.verify == Verify::kFull && (header.flags & kFlagTargetHash) == 0) {
-    return Status(
-        Code::kUnsupported,
-        "the update carries no state hash, so a full check is not possible: encode it with one, or verify `touched`");
+    return Status(Code::kUnsupported,
+                  "the update carries no state hash, so a full check is not possible: encode it with one, or verify `touched`");
   }
   if (input.verify == Verify::kTouched && (header.flags & kFlagNoDigests) != 0) {
-    return Status(Code::kUnsupported,
-                  "the update was composed without its base, so it carries state hashes only: verify `full`");
+    return Status(Code::kUnsupported, "the update was composed without its base, so it carries state hashes only: verify `full`");
   }
   return {};
 }
@@ -337,9 +336,8 @@ Status UpdateDecoder::Impl::add_group(const Staging& staging, BlockEntry& entry)
 Status UpdateDecoder::Impl::read_chunk_end(const std::byte* at) {
   const std::size_t first_entry = std::exchange(chunk_entries, entries.size());
   if (!fits_held && input.verify == Verify::kOff) {
-    return placed(
-        Status(Code::kWrongBase, "what is held is not the base: changes that are found by its old values are not there"),
-        entries[first_entry].index, entries.back().index);
+    return placed(Status(Code::kWrongBase, "what is held is not the base: changes that are found by its old values are not there"),
+                  entries[first_entry].index, entries.back().index);
   }
   if (input.verify == Verify::kOff) return {};
   Status status = check.end_chunk({load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)});
@@ -446,7 +444,21 @@ void UpdateDecoder::set_workers(WorkerPool& pool) {
   impl_->pool = &pool;
   while (impl_->workers.size() < pool.size())
     impl_->workers.push_back(std::make_unique<BlockDecoder>(impl_->input, impl_->writing));
+  if (impl_->replaced_budget.most_bytes > 0) keep_replaced(impl_->replaced_budget.most_bytes);
   impl_->statuses.resize(pool.size());
+}
+
+void UpdateDecoder::keep_replaced(std::uint64_t most_bytes) {
+  impl_->replaced_budget.most_bytes = most_bytes;
+  for (const auto& worker : impl_->workers) worker->keep_replaced(impl_->replaced_budget);
+}
+
+std::optional<ChangeLog> UpdateDecoder::take_replaced() {
+  if (impl_->replaced_budget.most_bytes == 0 || impl_->replaced_budget.is_spent() || already_applied()) return {};
+  ChangeLog all;
+  for (const auto& worker : impl_->workers) all.append(worker->replaced());
+  all.finish();
+  return all;
 }
 
 void UpdateDecoder::track(const Hash128& held_hash) { impl_->check.track(held_hash); }

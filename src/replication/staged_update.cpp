@@ -7,7 +7,8 @@
 
 namespace sparcl::replication {
 
-StagedUpdate::StagedUpdate(Commit commit, std::optional<CommitSignature> signature) {
+StagedUpdate::StagedUpdate(Commit commit, std::optional<CommitSignature> signature, std::uint64_t most_replaced_bytes)
+    : most_replaced_bytes_(commit.is_anchor ? 0 : most_replaced_bytes) {
   update_->commit = std::move(commit);
   update_->signature = signature;
   update_->missing_bytes = update_->commit.stream_bytes;
@@ -58,6 +59,7 @@ Status StagedUpdate::check(const ReplicatedState& state, const HeldVersion& held
     if (state.array_name) decoder_->set_array_name(state.array_name);
     if (state.workers != nullptr) decoder_->set_workers(*state.workers);
     if (!commit().is_anchor) decoder_->track(held.hash);
+    if (most_replaced_bytes_ > 0) decoder_->keep_replaced(most_replaced_bytes_);
   }
   seen_bytes_ = received_bytes();
   SPARCL_RETURN_IF_ERROR(decoder_->advance(update_->bytes, seen_bytes_, budget_blocks, more));
@@ -79,10 +81,16 @@ Status StagedUpdate::finish() {
 }
 
 Status StagedUpdate::apply() {
-  if (decoder_ == nullptr) return {};
+  if (decoder_ == nullptr) {  // a label
+    replaced_.emplace();
+    return {};
+  }
   Status status = decoder_->apply(update_->bytes);
+  replaced_ = decoder_->take_replaced();
   decoder_ = nullptr;
   return status;
 }
+
+std::optional<codec::ChangeLog> StagedUpdate::take_replaced() { return std::exchange(replaced_, std::nullopt); }
 
 }  // namespace sparcl::replication

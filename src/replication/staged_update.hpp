@@ -12,7 +12,8 @@ namespace sparcl::replication {
 
 class StagedUpdate {
  public:
-  StagedUpdate(Commit commit, std::optional<CommitSignature> signature);
+  // most_replaced_bytes: that are kept of the values that it replaces, unless it is an anchor.
+  StagedUpdate(Commit commit, std::optional<CommitSignature> signature, std::uint64_t most_replaced_bytes = 0);
 
   const Commit& commit() const { return update_->commit; }
   const Update& update() const { return *update_; }
@@ -39,6 +40,8 @@ class StagedUpdate {
   // All bytes are there and every check has passed: apply() will not fail.
   bool is_checked() const { return is_checked_; }
   Status apply();
+  // After apply(), once: nothing where they were not kept.
+  std::optional<codec::ChangeLog> take_replaced();
 
  private:
   Status finish();
@@ -46,6 +49,8 @@ class StagedUpdate {
   std::shared_ptr<Update> update_ = std::make_shared<Update>();
   StreamDigest digest_;
   std::unique_ptr<codec::UpdateDecoder> decoder_;
+  std::uint64_t most_replaced_bytes_;
+  std::optional<codec::ChangeLog> replaced_;
   std::uint64_t seen_bytes_ = 0;  // by check()
   bool more_ = false;
   bool is_checked_ = false;

@@ -24,6 +24,7 @@ constexpr double kParentPatience =
 constexpr std::size_t kMostAnnounced = 4096;
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
 constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic
+constexpr std::uint64_t kWayBackPart = 4;    // and what they have replaced; heuristic
 
 // What an update of this state can be at most: all of it, with room for what frames it. More is a lie.
 std::uint64_t most_stream_bytes(const codec::BlockMap& map) {
@@ -69,6 +70,7 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
 Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options)
     : state_(state),
       options_(options),
+      way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kWayBackPart, 1) : 0),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
       relay_(options.model_id, state.schema_hash, options.silence_s, options.shares_memory, state.map->byte_count() / kKeptPart),
@@ -78,27 +80,29 @@ Subscriber::~Subscriber() { (void)thread_.stop(); }
 
 // --- what users call ---
 
-bool Subscriber::may_swap() const {
-  if (staged_.empty() || !staged_.front()->is_checked() || staged_.front()->doubted_since) return false;
-  return pin_ == 0 || staged_.front()->commit().version <= pin_;
+bool Subscriber::may_lead_on(const StagedUpdate& update) const {
+  return back_ == Back::kNo && !update.doubted_since && (pin_ == 0 || update.commit().version <= pin_);
 }
+
+bool Subscriber::may_swap() const { return !staged_.empty() && staged_.front()->is_checked() && may_lead_on(*staged_.front()); }
 
 Result<Subscriber::Swap> Subscriber::next(double seconds) {
   const std::lock_guard one(using_);
   std::unique_lock lock(mutex_);
   const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
   Swap swap;
-  if (came_.wait_for(lock, limit, [&] { return may_swap(); })) {
+  if (came_.wait_for(lock, limit, [&] { return back_ == Back::kWanted || may_swap(); })) {
     Status status;
-    // What came after it is checked here: its base is held only now.
-    const auto leads_on = [&] {
-      return !staged_.empty() && !staged_.front()->doubted_since && (pin_ == 0 || staged_.front()->commit().version <= pin_);
-    };
-    while (status.ok() && leads_on()) status = swap_front(lock, swap);
+    if (back_ == Back::kWanted) {
+      status = go_back(lock, swap);
+    } else {
+      // What came after it is checked here: its base is held only now.
+      while (status.ok() && !staged_.empty() && may_lead_on(*staged_.front())) status = swap_front(lock, swap);
+    }
     wake_.wake();
     if (!status.ok() && swap.updates == 0) return status;
   }
-  if (swap.updates > 0) {
+  if (swap.updates > 0 || swap.went_back) {
     lock.unlock();
     if (options_.on_swap) options_.on_swap(swap.version);
     return swap;
@@ -129,6 +133,8 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
     refuse(name, status, true);
     return status;
   }
+  if (swap.updates == 0 && holds_published_) way_back_.begin(held_, epoch_);
+  way_back_.add(front.take_replaced());
   held_ = front.update().target();
   epoch_ = front.commit().epoch;
   holds_published_ = has_news_ = true;
@@ -145,6 +151,39 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   return {};
 }
 
+// An error leaves the arrays as they were. Nothing that has come leads on from there: it is asked for again.
+Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
+  back_ = Back::kNo;
+  const HeldVersion held = held_;
+  is_going_back_ = true;
+  lock.unlock();
+  const double begin = monotonic_seconds();
+  Status status = way_back_.go(state_, held);
+  swap.pause_s = monotonic_seconds() - begin;
+  lock.lock();
+  is_going_back_ = false;
+  if (!status.ok()) {
+    log_error("replication: {}", status.message());
+    if (status.code() == Code::kCorrupt) way_back_.lose("what the tensors hold was found damaged");
+    return status;
+  }
+  held_ = *way_back_.to();
+  least_epoch_ = std::max(least_epoch_, epoch_);
+  epoch_ = way_back_.epoch();
+  if (pin_ == held_.version) back_ = Back::kThere;
+  swap.version = held_.version;
+  swap.hash = held_.hash;
+  swap.changed = way_back_.elements();
+  swap.went_back = true;
+  way_back_.lose("it has gone back already");
+  staged_.clear();
+  incoming_ = nullptr;
+  is_requested_ = has_news_ = false;
+  is_elsewhere_ = true;
+  trouble_ = {};
+  return {};
+}
+
 Subscriber::Versions Subscriber::versions() const {
   const std::lock_guard lock(mutex_);
   return {holds_published_ ? held_.version : 0, newest_};
@@ -152,9 +191,18 @@ Subscriber::Versions Subscriber::versions() const {
 
 Status Subscriber::pin(std::uint64_t version) {
   const std::lock_guard lock(mutex_);
-  if (version != 0 && holds_published_ && version < held_.version) {
+  const bool is_held = holds_published_ && version == held_.version;
+  if (version != 0 && !is_held && way_back_.to() && version == way_back_.to()->version && !is_applying_) {
+    back_ = Back::kWanted;
+  } else if (version != 0 && holds_published_ && version < held_.version) {
+    const std::string back = is_applying_ ? "and is going on to a newer one"
+                             : way_back_.to()
+                                 ? fmt::format("and can go back to version {} alone, which it held before", way_back_.to()->version)
+                                 : fmt::format("and there is no way back: {}", way_back_.why());
     return Status(Code::kInvalidUsage,
-                  fmt::format("version {} is past: this replica holds version {} already", version, held_.version));
+                  fmt::format("version {} is past: this replica holds version {} already, {}", version, held_.version, back));
+  } else if (back_ != Back::kThere || !is_held) {
+    back_ = Back::kNo;
   }
   pin_ = version;
   came_.notify_all();
@@ -199,6 +247,7 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
     const std::lock_guard lock(mutex_);
     if (entries[1].revents != 0) wake_.drain();
     const double now = monotonic_seconds();
+    if (is_elsewhere_) begin_anew(now);
     // Bytes first, as others may wait for them; but not for ever.
     if (is_quiet || now - checked_at_ > kLongestUnchecked) {
       check_on();
@@ -210,6 +259,18 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
   publisher_.leave();
   parent_.leave();
   relay_.close();
+}
+
+// What all others know of this replica is wrong: those that take from it, who find others, and the publisher.
+void Subscriber::begin_anew(double now) {
+  is_elsewhere_ = false;
+  relay_.start_over();
+  relay_.close();
+  parent_.leave();
+  publisher_.leave();
+  has_parent_ = is_requested_ = false;
+  retry_at_ = now;
+  retry_s_ = kFirstRetry;
 }
 
 void Subscriber::look_for_publisher(double now) {
@@ -416,7 +477,7 @@ Status Subscriber::check_offer(const Offer& offer) const {
   }
   const std::uint64_t epoch = staged_.empty() ? epoch_ : staged_.back()->commit().epoch;
   const HeldVersion last = tip();
-  if (commit.epoch < epoch) {
+  if (commit.epoch < std::max(epoch, least_epoch_)) {
     return Status(Code::kUnauthorized,
                   fmt::format("the commit of version {} is of an earlier publisher, which was replaced since", commit.version));
   }
@@ -438,7 +499,7 @@ Status Subscriber::take_offer(double now) {
   const bool is_resumed = incoming_ != nullptr && incoming_->commit() == offer->commit;
   if (!is_resumed) {
     if (incoming_ != nullptr) relay_.withdraw(incoming_->shared());
-    incoming_ = std::make_unique<StagedUpdate>(std::move(offer->commit), offer->signature);
+    incoming_ = std::make_unique<StagedUpdate>(std::move(offer->commit), offer->signature, way_back_.most_bytes());
     if (!incoming_->commit().is_anchor && incoming_->commit().base_hash != tip().hash) {
       const std::string text =
           fmt::format("it is for the state {}, held is {}", to_hex(incoming_->commit().base_hash), to_hex(tip().hash));
@@ -536,7 +597,7 @@ void Subscriber::refuse(const UpdateName& update, Status why, bool wants_anchor)
 }
 
 bool Subscriber::has_checks() const {
-  if (is_applying_) return false;
+  if (is_applying_ || is_going_back_) return false;
   const StagedUpdate* first = staged_.empty() ? (is_requested_ ? incoming_.get() : nullptr) : staged_.front().get();
   return first != nullptr && first->has_checks();
 }

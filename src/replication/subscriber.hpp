@@ -19,17 +19,19 @@
 #include "src/replication/staged_update.hpp"
 #include "src/replication/trusted_keys.hpp"
 #include "src/replication/upstream.hpp"
+#include "src/replication/way_back.hpp"
 #include "src/transport/host_port.hpp"
 #include "src/transport/service_thread.hpp"
 
 namespace sparcl::replication {
 
 struct SubscriberOptions {
-  std::string model_id;       // the publisher's
-  std::string trust_path;     // of public keys; then only what one of them has signed is applied. "": anything that is sound
-  double silence_s = 5;       // after which the publisher counts as stopped or cut off
-  bool passes_on = true;      // to other replicas, at a port of its own
-  bool shares_memory = true;  // with the publisher and replicas of its machine
+  std::string model_id;        // the publisher's
+  std::string trust_path;      // of public keys; then only what one of them has signed is applied. "": anything that is sound
+  double silence_s = 5;        // after which the publisher counts as stopped or cut off
+  bool passes_on = true;       // to other replicas, at a port of its own
+  bool shares_memory = true;   // with the publisher and replicas of its machine
+  bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and as much again while updates wait
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
 
   Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY, SPARCL_SHARED_MEMORY
@@ -52,7 +54,8 @@ class Subscriber final : private UpstreamOwner {
     std::uint64_t stream_bytes = 0;  // of the updates that led here
     int updates = 0;
     bool by_anchor = false;
-    double pause_s = 0;  // in which the arrays were neither the old nor the new version
+    bool went_back = false;  // to the version before
+    double pause_s = 0;      // in which the arrays were neither the old nor the new version
   };
   // The newest version that has come whole: applied when this returns. Timeout: there is none yet; where updates were refused or
   // the publisher cannot be reached the error is that one.
@@ -64,7 +67,8 @@ class Subscriber final : private UpstreamOwner {
   };
   Versions versions() const;
 
-  // next() goes up to this version and no further; 0: as far as it can.
+  // next() goes up to this version and no further; 0: as far as it can. The version before, where the values that led away from it
+  // are still there: next() goes back to it.
   Status pin(std::uint64_t version);
 
   // Why nothing comes; ok where there is only nothing new.
@@ -108,7 +112,10 @@ class Subscriber final : private UpstreamOwner {
   void say_pin();
   HeldVersion tip() const;
   bool may_swap() const;
+  bool may_lead_on(const StagedUpdate& update) const;
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
+  Status go_back(std::unique_lock<std::mutex>& lock, Swap& swap);
+  void begin_anew(double now);
 
   ReplicatedState state_;
   SubscriberOptions options_;
@@ -119,21 +126,28 @@ class Subscriber final : private UpstreamOwner {
 
   std::mutex using_;  // one next() at a time; taken before mutex_
 
-  // Guards all below. While is_applying_ is set the arrays and the first of staged_ are next()'s alone, without it.
+  // Guards all below. While is_applying_ is set the arrays and the first of staged_ are next()'s alone, without it; while
+  // is_going_back_ is, the arrays and what way_back_ has kept.
   mutable std::mutex mutex_;
   std::condition_variable came_;
   HeldVersion held_;
   bool holds_published_ = false;
-  std::uint64_t epoch_ = 0;  // of what is held
+  std::uint64_t epoch_ = 0;        // of what is held
+  std::uint64_t least_epoch_ = 0;  // that is listened to: that of what was held, where this replica went back
   std::uint64_t newest_ = 0;
   std::uint64_t pin_ = 0;
-  std::uint64_t said_pin_ = 0;                        // to this publisher
+  std::uint64_t said_pin_ = 0;  // to this publisher
+  enum class Back : std::uint8_t { kNo, kWanted, kThere };
+  Back back_ = Back::kNo;  // the pin is on the version before; it is held again
+  WayBack way_back_;
   std::deque<std::unique_ptr<StagedUpdate>> staged_;  // whole ones, each from the target of the one before
   std::unique_ptr<StagedUpdate> incoming_;            // from the last of these
   bool is_requested_ = false;
   bool is_applying_ = false;
-  bool has_news_ = false;  // to be acknowledged: what is held
-  Status trouble_;         // why nothing comes
+  bool is_going_back_ = false;
+  bool is_elsewhere_ = false;  // than what all others know: they are to be told by a new hello
+  bool has_news_ = false;      // to be acknowledged: what is held
+  Status trouble_;             // why nothing comes
   Upstream publisher_;
   Upstream parent_;
   bool has_parent_ = false;            // updates come from it

@@ -222,10 +222,33 @@ TEST(Replication, APinnedReplicaStays) {
   replica.follow(2);
   EXPECT_EQ(replica.model.hash(), published[2]);
   EXPECT_EQ(replica.next(0.3), sparclTimeout);
-  EXPECT_EQ(sparclSubscriberPin(replica.get(), 1), sparclInvalidUsage);
   ASSERT_EQ(sparclSubscriberPin(replica.get(), 0), sparclSuccess);
   replica.follow(4);
+  EXPECT_EQ(sparclSubscriberPin(replica.get(), 1), sparclInvalidUsage);  // it is too far back
   EXPECT_TRUE(replica.model.same_as(source));
+}
+
+TEST(Replication, AReplicaGoesBackToTheVersionBefore) {
+  Model source;
+  Publisher publisher(source);
+  Replica replica(publisher.address());
+  publisher.publish(1);
+  replica.follow(1);
+  const auto first = replica.model.hash();
+  source.step(2);
+  publisher.publish(2);
+  replica.follow(2);
+  EXPECT_NE(replica.model.hash(), first);
+  ASSERT_EQ(sparclSubscriberPin(replica.get(), 1), sparclSuccess);
+  std::uint64_t version = 0;
+  ASSERT_EQ(replica.next(20, &version), sparclSuccess) << sparclGetLastError(nullptr);
+  EXPECT_EQ(version, 1U);
+  EXPECT_EQ(replica.model.hash(), first);
+  EXPECT_EQ(replica.swapped, (std::vector<std::uint64_t>{1, 2, 1}));
+  EXPECT_EQ(replica.next(0.1), sparclTimeout);
+  ASSERT_EQ(sparclSubscriberPin(replica.get(), 0), sparclSuccess);
+  replica.follow(2);
+  EXPECT_EQ(replica.model.hash(), source.hash());
 }
 
 TEST(Replication, ReplicasOutliveTheirPublisher) {

@@ -42,6 +42,8 @@ class SmallModel {
     bias_[random() % bias_.size()] += 1.0F;
   }
 
+  void poke(std::size_t i, std::uint16_t bits) { weights_[i] = bits; }
+
  private:
   std::vector<std::uint16_t> weights_;
   std::vector<float> bias_;

@@ -1,0 +1,65 @@
+#include "src/replication/way_back.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+#include <utility>
+
+namespace sparcl::replication {
+
+WayBack::WayBack(std::uint64_t most_bytes)
+    : most_bytes_(most_bytes),
+      why_(most_bytes > 0 ? "it has held no other published version" : "what updates replace is not kept") {}
+
+void WayBack::begin(const HeldVersion& from, std::uint64_t epoch) {
+  lose(why_);
+  if (most_bytes_ == 0) return;
+  to_ = from;
+  epoch_ = epoch;
+}
+
+void WayBack::add(std::optional<codec::ChangeLog> replaced) {
+  if (!to_) return;
+  if (replaced) bytes_ += replaced->bytes();
+  if (!replaced || bytes_ > most_bytes_) {
+    return lose(
+        fmt::format("the values that led away from version {} were not kept: they are all bytes of the model, or more than "
+                    "a quarter of them",
+                    to_->version));
+  }
+  replaced_.push_back(std::move(*replaced));
+}
+
+void WayBack::lose(std::string why) {
+  to_.reset();
+  why_ = std::move(why);
+  bytes_ = 0;
+  replaced_.clear();
+}
+
+std::uint64_t WayBack::elements() const {
+  std::uint64_t count = 0;
+  for (const codec::ChangeLog& each : replaced_) count += each.changes();
+  return count;
+}
+
+Status WayBack::go(const ReplicatedState& state, const HeldVersion& held) {
+  codec::ChangeLog::Room room;
+  try {
+    for (const codec::ChangeLog& each : replaced_) each.make_room(*state.map, room);
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kOutOfMemory, fmt::format("no memory to go back to version {}", to_->version));
+  }
+  Hash128 hash = held.hash;
+  const auto exchange = [&](codec::ChangeLog& log) { return log.exchange(*state.map, state.arrays, *state.kernels, room); };
+  for (std::size_t i = replaced_.size(); i-- > 0;) hash = hash + exchange(replaced_[i]);
+  if (hash == to_->hash) return {};
+  for (codec::ChangeLog& each : replaced_) (void)exchange(each);
+  return Status(
+      Code::kCorrupt,
+      fmt::format("the way back to version {} leads to the state {} instead of {}: the tensors do not hold version {} any "
+                  "more (their memory is damaged, or the program wrote to them); they are as they were",
+                  to_->version, to_hex(hash), to_hex(to_->hash), held.version));
+}
+
+}  // namespace sparcl::replication

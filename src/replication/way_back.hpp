@@ -1,0 +1,47 @@
+#pragma once
+// The way back from what a replica holds to what it held before the last next(): the values that its updates have replaced. One
+// step, and no network; dropped where it would take too much memory.
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "src/codec/change_log.hpp"
+#include "src/replication/message.hpp"
+#include "src/replication/replicated_state.hpp"
+
+namespace sparcl::replication {
+
+class WayBack {
+ public:
+  // most_bytes: 0 keeps nothing.
+  explicit WayBack(std::uint64_t most_bytes);
+
+  std::uint64_t most_bytes() const { return most_bytes_; }
+  // Where it leads, and the epoch of that; nothing where there is none: then why() says why.
+  const std::optional<HeldVersion>& to() const { return to_; }
+  std::uint64_t epoch() const { return epoch_; }
+  const std::string& why() const { return why_; }
+
+  // Updates lead on from here.
+  void begin(const HeldVersion& from, std::uint64_t epoch);
+  // One of them was applied. replaced: nothing where its values were not kept.
+  void add(std::optional<codec::ChangeLog> replaced);
+  void lose(std::string why);
+
+  // The arrays, which hold the state `held`, hold that of to() again. Corrupt: they did not hold `held`, and are as they were, as
+  // they are where memory runs out.
+  Status go(const ReplicatedState& state, const HeldVersion& held);
+  std::uint64_t elements() const;
+
+ private:
+  std::uint64_t most_bytes_;
+  std::optional<HeldVersion> to_;
+  std::uint64_t epoch_ = 0;
+  std::string why_;
+  std::uint64_t bytes_ = 0;
+  std::deque<codec::ChangeLog> replaced_;  // by one update after the other
+};
+
+}  // namespace sparcl::replication
