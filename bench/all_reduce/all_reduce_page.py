@@ -52,7 +52,7 @@ def goals(rows):
 def choice(rows):
     by_case = collections.defaultdict(dict)
     for row in rows:
-        by_case[row["ranks"], row["density"], row["overlap"]][row["asked"]] = row
+        by_case[row["ranks"], row["density"], row["overlap"]][row["algo"]] = row
     cells, within, well_chosen = [], 0, 0
     for case, by_name in by_case.items():
         if len(by_name) < 4:
@@ -66,7 +66,7 @@ def choice(rows):
                      + [f"{by_name[name]['time_us_median']:.0f}" for name in ("auto", "gather", "doubling", "split")])
     head = ["ranks", "density", "overlap", "auto took", "fastest", "auto / fastest", "auto us", "gather", "doubling", "split"]
     return (f"Within 10 % of the fastest: {within} of {len(cells)} cases; {well_chosen} if what was chosen counts as where it was forced "
-            "(each case's runs follow each other, the automatic one first).\n\n" + table(head, cells))
+            "(in each case they are timed in turn in one run, seven calls of each in a row).\n\n" + table(head, cells))
 
 
 def dense(rows):

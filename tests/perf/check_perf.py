@@ -45,6 +45,12 @@ def main():
     table = run(launcher + program + ["--no-dense"])
     assert table.stdout.splitlines()[-1].split()[-5:-1] == ["-"] * 4, table.stdout
     operation = program[program.index("--op") + 1]
+    names = ["auto", "chain" if "broadcast" in operation else "split" if operation == "allreduce_sparse" else "direct"]
+    several = run(launcher + program + ["--json", "--no-dense", "--algo", ",".join(names)])
+    assert several.returncode == 0, several.stderr
+    rows = [json.loads(line) for line in several.stdout.splitlines() if line.startswith("{")]
+    assert [row["algo"] for row in rows] == names * 3, several.stdout
+    assert all(row["wrong"] == 0 for row in rows) and rows[1]["algorithm"] == names[1], several.stdout
     refuse(launcher + [program[0], "--op", "no such operation"], "--op")
     refuse(launcher + program + ["--algo", "no such algorithm"], "--algo", operation)
     refuse(launcher + program + ["--algo", "gather" if "broadcast" in operation else "chain"], "--algo", operation)

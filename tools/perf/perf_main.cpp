@@ -51,6 +51,7 @@ std::uint64_t over_ranks(std::uint64_t mine, MPI_Op op) {
 }
 
 struct Row {
+  std::string asked;  // algorithm
   std::uint64_t count = 0;
   std::uint64_t bytes_dense = 0;
   std::uint64_t bytes_wire = 0;  // of the busiest rank, the larger direction
@@ -73,37 +74,71 @@ void time_in_a_row(int calls, const Call& call) {
   for (int i = 0; i < calls; ++i) call(true);
 }
 
-Row measure(const OperationRow& row, const Options& options, std::uint64_t count, Comm& comm) {
-  const std::unique_ptr<Operation> operation = row.make(options, count, comm);
-  Row result;
-  result.count = count;
-  result.bytes_dense = count * element_type(options.dtype).bytes;
+// One algorithm, with a communicator of its own.
+struct Contender {
+  std::string asked;
+  Comm comm;
+};
+
+std::vector<Contender> make_contenders(const Options& options) {
+  std::vector<Contender> made;
+  for (const std::string& asked : options.algorithms) {
+    const char* setting = algorithms_of(options).setting;
+    const char* given = std::getenv(setting);
+    const std::string before = given != nullptr ? given : "";
+    if (asked != "auto" || options.algorithms.size() > 1) setenv(setting, asked.c_str(), 1);
+    made.push_back({asked, Comm::mpi(MPI_COMM_WORLD)});
+    before.empty() ? unsetenv(setting) : setenv(setting, before.c_str(), 1);
+  }
+  return made;
+}
+
+// A row of each.
+std::vector<Row> measure(const OperationRow& row, const Options& options, std::uint64_t count, std::vector<Contender>& contenders) {
+  std::vector<Row> rows(contenders.size());
+  std::vector<std::unique_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    operations.push_back(row.make(options, count, contenders[i].comm));
+    rows[i].asked = contenders[i].asked;
+    rows[i].count = count;
+    rows[i].bytes_dense = count * element_type(options.dtype).bytes;
+  }
   const auto dense = [&](bool in_pieces, Times& times) {
-    return [&operation, in_pieces, &times](bool counts) {
-      const double seconds = timed([&] { operation->dense(in_pieces); });
+    return [&operations, in_pieces, &times](bool counts) {
+      const double seconds = timed([&] { operations.front()->dense(in_pieces); });
       if (counts) times.add(seconds);
     };
   };
-  const auto ours = [&](bool counts) {
-    operation->reset();
-    const double seconds = timed([&] { operation->call(comm); }), exchange = last_of(comm.report().seconds_exchange);
-    if (!counts) return;
-    result.ours.add(seconds);
-    result.exchange.add(exchange);
+  const auto ours = [&](std::size_t i) {
+    return [&, i](bool counts) {
+      operations[i]->reset();
+      Comm& comm = contenders[i].comm;
+      const double seconds = timed([&] { operations[i]->call(comm); }), exchange = last_of(comm.report().seconds_exchange);
+      if (!counts) return;
+      rows[i].ours.add(seconds);
+      rows[i].exchange.add(exchange);
+    };
   };
-  for (int i = 1; i < options.warmup; ++i) ours(false);
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    for (int done = 1; done < options.warmup; ++done) ours(i)(false);
+  }
   for (int done = 0; done < options.iterations; done += kInARow) {
     const int calls = std::min(kInARow, options.iterations - done);
-    if (options.dense && comm.size() > 1) {  // alone there is nothing that a dense call would send
-      time_in_a_row(calls, dense(false, result.dense));
-      time_in_a_row(calls, dense(true, result.best));
+    if (options.dense && contenders.front().comm.size() > 1) {  // alone there is nothing that a dense call would send
+      time_in_a_row(calls, dense(false, rows.front().dense));
+      time_in_a_row(calls, dense(true, rows.front().best));
     }
-    time_in_a_row(calls, ours);
+    for (std::size_t i = 0; i < contenders.size(); ++i) time_in_a_row(calls, ours(i));
   }
-  result.wrong = over_ranks(operation->wrong(), MPI_SUM);
-  result.report = comm.report();
-  result.bytes_wire = over_ranks(std::max(result.report.bytes_sent, result.report.bytes_received), MPI_MAX);
-  return result;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    Row& result = rows[i];
+    result.dense = rows.front().dense;
+    result.best = rows.front().best;
+    result.wrong = over_ranks(operations[i]->wrong(), MPI_SUM);
+    result.report = contenders[i].comm.report();
+    result.bytes_wire = over_ranks(std::max(result.report.bytes_sent, result.report.bytes_received), MPI_MAX);
+  }
+  return rows;
 }
 
 nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
@@ -131,7 +166,7 @@ nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
           {"speedup_best", if_dense(row.dense_best() / row.ours.median())},
           {"wrong", row.wrong},
           {"mode", options.is_top_k() ? nlohmann::json(options.mode) : nlohmann::json()},
-          {"algo", options.algorithm}};
+          {"algo", row.asked}};
 }
 
 // What the operation was told besides the size.
@@ -140,7 +175,8 @@ std::string describe(const Options& options) {
   if (options.is_top_k()) text += fmt::format(", mode {}, values on the wire {}", options.mode, options.wire);
   if (options.op == "allreduce_sparse") text += fmt::format(", overlap {:g}", options.overlap);
   if (options.redraw) text += ", a mask drawn for each call";
-  if (options.algorithm != "auto") text += fmt::format(", by {}", options.algorithm);
+  if (options.algorithms.size() > 1) text += fmt::format(", in turn by {}", fmt::join(options.algorithms, ", "));
+  if (options.algorithms.size() == 1 && options.algorithms[0] != "auto") text += fmt::format(", by {}", options.algorithms[0]);
   return text;
 }
 
@@ -168,20 +204,21 @@ void print(const Row& row) {
 // Whether all results were right.
 bool run(const Options& options, int rank, int ranks) {
   const OperationRow& row = find_operation(options.op);
-  if (options.algorithm != "auto") setenv(algorithms_of(options).setting, options.algorithm.c_str(), 1);
-  Comm comm = Comm::mpi(MPI_COMM_WORLD);
+  std::vector<Contender> contenders = make_contenders(options);
   if (rank == 0 && !options.json) print_head(options, ranks);
   std::uint64_t wrong = 0;
   const std::size_t width = element_type(options.dtype).bytes;
   for (double bytes = static_cast<double>(options.least_bytes); bytes <= static_cast<double>(options.most_bytes) * 1.0001;
        bytes *= options.factor) {
-    const Row result = measure(row, options, std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes) / width), comm);
-    wrong += result.wrong;
-    if (rank != 0) continue;
-    if (options.json) {
-      std::cout << to_json(options, result, ranks).dump() << std::endl;
-    } else {
-      print(result);
+    const std::uint64_t count = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes) / width);
+    for (const Row& result : measure(row, options, count, contenders)) {
+      wrong += result.wrong;
+      if (rank != 0) continue;
+      if (options.json) {
+        std::cout << to_json(options, result, ranks).dump() << std::endl;
+      } else {
+        print(result);
+      }
     }
   }
   return wrong == 0;
@@ -198,10 +235,12 @@ void check_options(const Options& options, const CLI::App& app) {
     }
   }
   const std::vector<std::string> names = algorithms_of(options).names;
-  if (options.algorithm == "auto" || std::find(names.begin(), names.end(), options.algorithm) != names.end()) return;
-  const std::string mode = options.is_top_k() ? " in mode " + options.mode : "";
-  throw CLI::ValidationError(
-      "--algo", fmt::format("{} is none of {}{}, which has auto, {}", options.algorithm, options.op, mode, fmt::join(names, ", ")));
+  for (const std::string& asked : options.algorithms) {
+    if (asked == "auto" || std::find(names.begin(), names.end(), asked) != names.end()) continue;
+    const std::string mode = options.is_top_k() ? " in mode " + options.mode : "";
+    throw CLI::ValidationError(
+        "--algo", fmt::format("{} is none of {}{}, which has auto, {}", asked, options.op, mode, fmt::join(names, ", ")));
+  }
 }
 
 Options parse(int argc, char** argv, int& exit_code, bool speaks) {
@@ -223,9 +262,11 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option(
-         "--algo", options.algorithm,
+         "--algo", options.algorithms,
          "forces an algorithm, as SPARCL_ALGO_... does: direct, owner (allreduce_masked, allreduce_topk in mode union), gather, "
-         "doubling, split, two_level (other all-reduces), chain, binary_tree, binomial_tree (broadcasts)")
+         "doubling, split, two_level (other all-reduces), chain, binary_tree, binomial_tree (broadcasts). Several, with commas "
+         "between them, are measured in turn")
+      ->delimiter(',')
       ->capture_default_str();
   app.add_option("--iters", options.iterations, "timed calls of a size")->check(CLI::Range(1, 1'000'000))->capture_default_str();
   app.add_option("--warmup", options.warmup, "calls of ours before them; one of each kind always")

@@ -21,7 +21,7 @@ struct Options {
   std::string dtype = "float32";
   double density = 0.01;
   double overlap = 0;
-  std::string algorithm = "auto";
+  std::vector<std::string> algorithms{"auto"};  // each is measured, in turn
   int iterations = 21;
   int warmup = 3;
   bool redraw = false;         // a masked call draws its mask anew, too
