@@ -494,6 +494,12 @@ Status Subscriber::take_offer(double now) {
   Result<Offer> offer = parse_offer(link.content());
   if (!offer.ok()) return offer.status();
   SPARCL_RETURN_IF_ERROR(check_offer(*offer).with_prefix("an update is refused: "));
+  if (offer->signature && !trusted_ && !std::exchange(has_told_of_signatures_, true)) {
+    log_info(
+        "replication: what {} publishes is signed, and nobody's signature is asked for here: name its public key to trust it "
+        "alone (options.trust_path, --trust)",
+        publisher_.who());
+  }
   hear_of(source(), offer->commit.version);
   is_requested_ = false;
   const bool is_resumed = incoming_ != nullptr && incoming_->commit() == offer->commit;

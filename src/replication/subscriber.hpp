@@ -147,7 +147,8 @@ class Subscriber final : private UpstreamOwner {
   bool is_going_back_ = false;
   bool is_elsewhere_ = false;  // than what all others know: they are to be told by a new hello
   bool has_news_ = false;      // to be acknowledged: what is held
-  Status trouble_;             // why nothing comes
+  bool has_told_of_signatures_ = false;
+  Status trouble_;  // why nothing comes
   Upstream publisher_;
   Upstream parent_;
   bool has_parent_ = false;            // updates come from it

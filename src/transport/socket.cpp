@@ -32,6 +32,13 @@ Moved moved(ssize_t count) {
   return {Moved::Kind::kClosed, 0, errno};
 }
 
+// What its user can do about it.
+const char* remedy_of_bind(int error) {
+  if (error == EADDRINUSE) return ": another process listens there; give another port, or 0 for any that is free";
+  if (error == EADDRNOTAVAIL) return ": no interface of this host that is up has this address";
+  return error == EACCES ? ": ports below 1024 are for privileged users; give another one" : "";
+}
+
 }  // namespace
 
 void Socket::close() {
@@ -97,7 +104,11 @@ Result<Socket> listen_at(const NetAddress& address, int backlog) {
   // asked for it. Not before bind() where the kernel chooses: it would give two processes the same port.
   if (address.port != 0) setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const SocketAddress where = to_socket_address(address);
-  if (::bind(socket.fd(), where.get(), where.bytes) != 0) return failed("bind()", address);
+  if (::bind(socket.fd(), where.get(), where.bytes) != 0) {
+    const char* remedy = remedy_of_bind(errno);
+    const Status status = failed("bind()", address);
+    return Status(status.code(), status.message() + remedy);
+  }
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::listen(socket.fd(), backlog) != 0) return failed("listen()", address);
   return socket;
