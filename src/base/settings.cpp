@@ -91,12 +91,17 @@ constexpr std::array kRows{
     SettingRow{"FAN_OUT", SettingType::kCount, "", "0",
                "replicas that a publisher, and each replica, sends updates to; 0: the publisher to one of each 32, and these in "
                "chains"},
+    SettingRow{
+        "SWEEP_S", SettingType::kCount, "", "300",
+        "seconds between two looks of a replica at all that it holds: damaged memory is found, and all bytes are asked for; 0: it "
+        "never looks"},
     SettingRow{"RELAY", SettingType::kChoice, "on|off", "on",
                "whether a replica passes updates on to others, at a port of its own"},
     SettingRow{"SHARED_MEMORY", SettingType::kChoice, "on|off", "on",
                "whether a publisher and replicas of one machine, or those of another, share the bytes of updates as memory"},
-    SettingRow{"LIVENESS_S", SettingType::kSeconds, "", "5",
-               "seconds without an answer within which a rank that is waited for counts as stopped or cut off: up to two pings earlier"},
+    SettingRow{
+        "LIVENESS_S", SettingType::kSeconds, "", "5",
+        "seconds without an answer within which a rank that is waited for counts as stopped or cut off: up to two pings earlier"},
 };
 
 const SettingRow& row_of(std::string_view name) {

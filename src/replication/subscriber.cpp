@@ -42,6 +42,9 @@ Status SubscriberOptions::take_settings() {
   if (!memory.ok()) return memory.status();
   silence_s = *silence;
   shares_memory = *memory == "on";
+  const Result<double> sweep = setting_number("SWEEP_S");
+  if (!sweep.ok()) return sweep.status();
+  sweep_s = *sweep;
   passes_on = *relay == "on";
   return {};
 }
@@ -71,6 +74,7 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
     : state_(state),
       options_(options),
       way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kWayBackPart, 1) : 0),
+      sweep_(options.sweep_s),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
       relay_(options.model_id, state.schema_hash, options.silence_s, options.shares_memory, state.map->byte_count() / kKeptPart),
@@ -91,7 +95,8 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
   std::unique_lock lock(mutex_);
   const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
   Swap swap;
-  if (came_.wait_for(lock, limit, [&] { return back_ == Back::kWanted || may_swap(); })) {
+  if (came_.wait_for(lock, limit, [&] { return !damage_.ok() || back_ == Back::kWanted || may_swap(); })) {
+    if (!damage_.ok()) return std::exchange(damage_, Status());
     Status status;
     if (back_ == Back::kWanted) {
       status = go_back(lock, swap);
@@ -242,6 +247,7 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
       until = now + kTickSeconds;
       if (publisher_.is_apart()) until = std::min(until, retry_at_);
       if (has_checks()) until = now;
+      if (may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
     }
     const bool is_quiet = poll_until(entries, until) == 0;
     const std::lock_guard lock(mutex_);
@@ -254,6 +260,7 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
       checked_at_ = now;
     }
     move_on(std::span(entries).subspan(2), now);
+    sweep_on(now);
   }
   const std::lock_guard lock(mutex_);
   publisher_.leave();
@@ -271,6 +278,25 @@ void Subscriber::begin_anew(double now) {
   has_parent_ = is_requested_ = false;
   retry_at_ = now;
   retry_s_ = kFirstRetry;
+}
+
+bool Subscriber::may_sweep() const { return holds_published_ && !is_applying_ && !is_going_back_ && !has_checks(); }
+
+// What is found damaged is no version: all of it is asked for.
+void Subscriber::sweep_on(double now) {
+  if (!may_sweep() || now < sweep_.due()) return;
+  damage_ = sweep_.step(state_, held_, now);
+  if (damage_.ok()) return;
+  log_error("replication: {}", damage_.message());
+  way_back_.lose("what the tensors held was found damaged");
+  held_ = {0, sweep_.found()};
+  holds_published_ = false;
+  least_epoch_ = std::max(least_epoch_, epoch_);
+  back_ = Back::kNo;
+  staged_.clear();
+  incoming_ = nullptr;
+  is_elsewhere_ = true;
+  came_.notify_all();
 }
 
 void Subscriber::look_for_publisher(double now) {

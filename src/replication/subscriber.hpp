@@ -17,6 +17,7 @@
 #include "src/replication/relay.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/staged_update.hpp"
+#include "src/replication/state_sweep.hpp"
 #include "src/replication/trusted_keys.hpp"
 #include "src/replication/upstream.hpp"
 #include "src/replication/way_back.hpp"
@@ -34,7 +35,9 @@ struct SubscriberOptions {
   bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and as much again while updates wait
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
 
-  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY, SPARCL_SHARED_MEMORY
+  double sweep_s = 300;  // between two looks at all that is held; 0: none
+
+  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY, SPARCL_SHARED_MEMORY, SPARCL_SWEEP_S
 };
 
 class Subscriber final : private UpstreamOwner {
@@ -116,6 +119,8 @@ class Subscriber final : private UpstreamOwner {
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
   Status go_back(std::unique_lock<std::mutex>& lock, Swap& swap);
   void begin_anew(double now);
+  bool may_sweep() const;
+  void sweep_on(double now);
 
   ReplicatedState state_;
   SubscriberOptions options_;
@@ -140,6 +145,8 @@ class Subscriber final : private UpstreamOwner {
   enum class Back : std::uint8_t { kNo, kWanted, kThere };
   Back back_ = Back::kNo;  // the pin is on the version before; it is held again
   WayBack way_back_;
+  StateSweep sweep_;
+  Status damage_;                                     // that it has found, and next() has not said yet
   std::deque<std::unique_ptr<StagedUpdate>> staged_;  // whole ones, each from the target of the one before
   std::unique_ptr<StagedUpdate> incoming_;            // from the last of these
   bool is_requested_ = false;

@@ -1,0 +1,31 @@
+#pragma once
+// Looks at all that a replica holds now and then, piece by piece beside its other work: memory that was damaged, or written to by
+// the program, is found before a version is served from it for ever.
+
+#include "src/replication/message.hpp"
+#include "src/replication/replicated_state.hpp"
+
+namespace sparcl::replication {
+
+class StateSweep {
+ public:
+  // period_s: between two passes; 0: none.
+  explicit StateSweep(double period_s) : period_s_(period_s) {}
+
+  // When step() has something to do, if a version is held.
+  double due() const { return due_; }
+  // A millisecond of a pass, which begins anew where another version is held than the one that it began with. The arrays stay as
+  // they are meanwhile. Corrupt, at the end of a pass: they do not hold `held`, but found().
+  Status step(const ReplicatedState& state, const HeldVersion& held, double now);
+  const Hash128& found() const { return found_; }
+
+ private:
+  double period_s_;
+  double due_ = 0;  // 0: no version was seen yet
+  HeldVersion of_;
+  bool is_begun_ = false;
+  std::uint64_t next_block_ = 0;
+  Hash128 found_;
+};
+
+}  // namespace sparcl::replication
