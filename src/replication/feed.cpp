@@ -52,6 +52,7 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   state_.arrays = {};
   state_.source = nullptr;
   source_.schema_hash = schema_hash;
+  source_.tensor_bytes = map_->byte_count();
   source_.store = &store_;
   source_.fan_out = &fan_out_;
   source_.request_anchor = [this] { anchor_is_wanted_ = true; };

@@ -161,6 +161,9 @@ Result<UpdateSourceRef> Publisher::add_source(std::span<const std::byte> schema)
     held_ = std::move(*held);
   }
   if (parts_.size() >= kMostFeeds) {
+    std::erase_if(parts_, [](const Part& part) { return part.feed.use_count() == 1; });  // nobody's
+  }
+  if (parts_.size() >= kMostFeeds) {
     return Status(Code::kUnsupported, fmt::format("replicas hold {} different parts of the model already", kMostFeeds));
   }
   Result<FeedRef> feed = Feed::of_parts(issuer_, state_, held_, schema, {options_.queue, options_.fan_out});
@@ -189,11 +192,11 @@ Publisher::EncodingEnd::~EncodingEnd() {
 }
 
 Result<Edition> Publisher::encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
-  if (!snapshot_.empty()) return whole_->encode(version, snapshot_.arrays(), {state_.readable(), state_.source}, hints);
+  if (whole_->store().newest()) {  // publish() alone changes that
+    return whole_->encode(version, snapshot_.arrays(), {state_.readable(), state_.source}, hints);
+  }
   SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays, state_.source));
-  Result<Edition> first = whole_->first_edition(version, snapshot_.arrays());
-  if (!first.ok()) snapshot_.clear();
-  return first;
+  return whole_->first_edition(version, snapshot_.arrays());
 }
 
 // Where it fails the replicas of that part start over.
@@ -316,6 +319,7 @@ std::string Publisher::status_locked() const {
                                   {"version", held},
                                   {"lag", newest > held ? newest - held : 0},
                                   {"staged", session->staged_version()},
+                                  {"tensor_bytes", session->source()->tensor_bytes},
                                   {"bytes_sent", session->bytes_sent()},
                                   {"bytes_shared", session->bytes_shared()},
                                   {"refused", session->refused()},

@@ -28,6 +28,7 @@ class Session;
 // What a replica is brought on by: updates of its list of tensors.
 struct UpdateSource {
   Hash128 schema_hash;
+  std::uint64_t tensor_bytes = 0;
   const UpdateStore* store = nullptr;
   FanOut* fan_out = nullptr;             // a publisher's
   std::function<void()> request_anchor;  // one is needed that the store does not have: it will be made. Empty: it will not
