@@ -240,9 +240,9 @@ SPARCL_API sparclResult_t sparclStateAddSlice(sparclState_t state, const char* n
 /* Appends a tensor of a float type of 16 or 8 bits that is a float32 master, rounded: what a mixed-precision optimiser steps, while what
  * travels is what is served. For publishers: each sparclPublish rounds on the way (to nearest, ties to even; a NaN is the type's quiet
  * NaN; what is too large is infinite, in float8e4m3 the largest number), and no second copy is made of the rounded tensor but the
- * publisher's own. Replicas add it by sparclStateAdd. What is marked (sparclStateMark...) saves the
- * comparison, not the rounding. master: product(shape) elements; may be added under several names and types.
- * Errors as sparclStateAdd's; calls that need the tensor in memory refuse the state (sparclUnsupported). */
+ * publisher's own. Marks (sparclStateMark..., sparclStateSetTrainable) save the comparison of a master, not its rounding. Replicas add it by
+ * sparclStateAdd. master: product(shape) elements; may be added under several names and types. Errors as sparclStateAdd's; calls that need
+ * the tensor in memory refuse the state (sparclUnsupported). */
 SPARCL_API sparclResult_t sparclStateAddMaster(sparclState_t state, const char* name, const float* master, sparclDataType_t datatype,
                                                int ndim, const uint64_t* shape);
 
@@ -592,16 +592,17 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
 /* The newest version that has come whole and passed every check: the tensors hold it on return. Only here they are written; after an
  * error they hold what they held. sparclTimeout: none has come within so many seconds. Other errors say why none comes
  * (sparclRemoteError: the publisher is not there, sparclUnauthorized: what comes is not signed by a trusted key, sparclMismatch: it
- * is another model, sparclCorrupt: the tensors do not hold any more what was applied, and all bytes are asked for): the subscriber goes on trying, so call again. version may be NULL. */
+ * is another model, sparclCorrupt: the tensors do not hold any more what was applied, and all bytes are asked for): the subscriber goes
+ * on trying, so call again. version may be NULL. */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version);
 
 /* held: 0 before the first; newest: as far as the publisher has said. Either may be NULL. From any thread. */
 SPARCL_API sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held, uint64_t* newest);
 
 /* sparclSubscriberNext goes up to this version and no further; 0: as far as it can. Where several steps may come as one update, set it
- * before they come: right after sparclSubscriberCreate. The version before, where what the updates since
- * then have replaced is still there: the next sparclSubscriberNext goes back to it, without the network. Any other before the held one:
- * sparclInvalidUsage, which says why. From any thread. */
+ * before they come: right after sparclSubscriberCreate. The version before, where what the updates since then have replaced is still
+ * there: the next sparclSubscriberNext goes back to it, without the network. Any other before the held one: sparclInvalidUsage, which
+ * says why. From any thread. */
 SPARCL_API sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version);
 
 SPARCL_API sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber);

@@ -16,6 +16,15 @@ namespace {
 
 Status corrupt(std::string_view what) { return Status(Code::kCorrupt, std::string(what)); }
 
+Positions first_positions(std::size_t count) {
+  static const auto all = [] {
+    std::vector<std::uint16_t> positions(kBlockElements);
+    std::iota(positions.begin(), positions.end(), std::uint16_t{0});
+    return positions;
+  }();
+  return Positions(all).first(count);
+}
+
 }  // namespace
 
 Status BlockDecoder::check(const Staging& staging, BlockEntry& entry) {
@@ -164,19 +173,6 @@ void BlockDecoder::check_pending(const Slot* next) {
   }
   if (slot.is_part && slot.is_last) end_parts(slot);
 }
-
-namespace {
-
-Positions first_positions(std::size_t count) {
-  static const auto all = [] {
-    std::vector<std::uint16_t> positions(kBlockElements);
-    std::iota(positions.begin(), positions.end(), std::uint16_t{0});
-    return positions;
-  }();
-  return Positions(all).first(count);
-}
-
-}  // namespace
 
 void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) {
   const bool is_known = input_.verify == Verify::kFull || !slot.block.fresh;  // else nobody has looked at what it replaces

@@ -171,15 +171,27 @@ void FanOut::held_up(Id id, std::uint64_t version, double now) {
   if (const auto found = replicas_.find(id); found != replicas_.end()) make_due(found->second, version, now);
 }
 
+// Those below it that could take more. Others are full themselves: what those below them wait for comes no sooner.
+void FanOut::leave_alone(Id id, double now, std::vector<Id>& moved) {
+  for (auto& [other, child] : replicas_) {
+    if (child.parent != id) continue;
+    if (!child.is_full) {
+      moved.push_back(other);
+      continue;
+    }
+    const std::size_t before = moved.size();
+    leave_alone(other, now, moved);
+    if (moved.size() > before) child.leaf_until = now + kLeafFor;
+  }
+}
+
 std::vector<FanOut::Id> FanOut::relieve(double now) {
   std::vector<Id> moved;
   for (auto& [id, replica] : replicas_) {
     const bool is_late = replica.staged < replica.due && now - replica.due_since >= kSlow;
     if ((!is_late && !is_slow(replica)) || now - replica.relieved_at < kSlow) continue;
     const std::size_t before = moved.size();
-    for (const auto& [other, child] : replicas_) {
-      if (child.parent == id && !child.is_full) moved.push_back(other);
-    }
+    leave_alone(id, now, moved);
     // It may be its parent's fault: that one has it, or says so.
     if (is_late && !replica.is_full && replicas_.contains(replica.parent)) moved.push_back(id);
     if (moved.size() == before) continue;

@@ -85,6 +85,7 @@ class FanOut {
   int most_uploads() const { return degree_ > 0 ? degree_ : 1; }
   // Steps up to the publisher; nothing where the way leads over `below`, or to nobody.
   std::optional<int> depth(Id id, Id below) const;
+  void leave_alone(Id id, double now, std::vector<Id>& moved);
   static void make_due(Replica& replica, std::uint64_t version, double since);
   void measure(Replica& replica, double now);
 

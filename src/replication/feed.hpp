@@ -77,7 +77,7 @@ class Feed {
   // Some milliseconds of it. False: it is done, as well as it can be.
   bool work();
   bool makes_anchor() const { return maker_ != nullptr && maker_->commit().is_anchor; }
-  // The snapshot changes: nothing that is made from it but anchors can be ended, or begun.
+  // The snapshot is about to change: what is being made of it, but an anchor, is made no more.
   void give_up();
 
  private:

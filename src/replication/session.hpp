@@ -66,7 +66,6 @@ class Session {
   short events() const;
   bool is_over() const { return phase_ == Phase::kOver; }
   bool is_stranger() const { return phase_ == Phase::kStranger; }
-  bool is_replica() const { return phase_ == Phase::kReplica; }
   const UpdateSourceRef& source() const { return source_; }  // nullptr: of a stranger
   double born() const { return born_; }
   std::uint64_t id() const { return id_; }

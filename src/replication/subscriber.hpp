@@ -80,6 +80,8 @@ class Subscriber final : private UpstreamOwner {
   std::string publisher() const;  // "host h1, pid 4711 (10.0.0.7:4711)"; empty before the first connection
 
  private:
+  static constexpr double kFirstRetry = 0.05;  // seconds until the publisher is looked for again; twice as long each time
+
   Subscriber(const ReplicatedState& state, const SubscriberOptions& options);
   void serve(const ServiceThread::Stop& stop);
   void look_for_publisher(double now);

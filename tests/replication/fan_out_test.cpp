@@ -117,6 +117,17 @@ TEST(FanOut, WhoTakesNoMoreIsNotMoved) {
   EXPECT_EQ(plan.relieve(12), std::vector<Id>{2});
 }
 
+// 1 and 2 do not come to apply what they have: 3, behind both, must not wait for that.
+TEST(FanOut, BehindSeveralWhoTakeNoMoreOthersAreMoved) {
+  FanOut plan = chain(3);
+  plan.set_full(1, true);
+  plan.set_full(2, true);
+  plan.held_up(1, 5, 10);
+  EXPECT_EQ(plan.relieve(12), std::vector<Id>{3});
+  plan.come_back(3, FanOut::Blame::kNobody, 12.1);
+  EXPECT_FALSE(plan.place(3, 0, 12.2));  // nobody takes from those two for a while
+}
+
 TEST(FanOut, OneThatIsTooFarBehindForAParentDoesNotSpoilItsName) {
   FanOut plan = chain(2);
   plan.come_back(2, FanOut::Blame::kReplica, 0);
