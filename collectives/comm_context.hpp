@@ -41,6 +41,7 @@ struct CommContext {
   std::shared_ptr<BufferPool> buffers = std::make_shared<BufferPool>();
   std::shared_ptr<NodeWindow> window;  // what ranks on this machine read of this one; nullptr: nothing
   NodeMap node_map;
+  double crowding = 1;  // ranks of this machine for each of its cores, at least 1; its own figure, not all ranks'
   const kernels::KernelSet* kernels = nullptr;
   codec::Verify verify = codec::Verify::kTouched;
   std::string broadcast_algorithm = "auto";

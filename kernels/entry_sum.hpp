@@ -11,6 +11,9 @@
 
 namespace sparcl::kernels {
 
+// Whether indices[i] < indices[i + 1] for all of them.
+using AscendKernel = bool(const std::uint64_t* indices, std::size_t count);
+
 // positions[i] = indices[i] modulo 65536
 using LowerIndicesKernel = void(const std::uint64_t* indices, std::size_t count, std::uint16_t* positions);
 
@@ -83,6 +86,7 @@ struct SparseSumKernels {  // for one data type and operation
 };
 
 struct EntryKernels {
+  AscendKernel* ascend;
   LowerIndicesKernel* lower_indices;
   MarkIndicesKernel* mark_indices;
   CountMarksKernel* count_marks;

@@ -52,12 +52,6 @@ void set_bits(const std::uint16_t* positions, std::size_t count, std::uint32_t f
 
 }  // namespace
 
-bool ascends(std::span<const std::uint64_t> indices) {
-  bool fails = false;  // no early end: so it is done with vectors
-  for (std::size_t i = 1; i < indices.size(); ++i) fails |= indices[i - 1] >= indices[i];
-  return !fails;
-}
-
 std::size_t count_below(std::span<const std::uint64_t> indices, std::uint64_t end) {
   std::size_t step = 16;
   while (step < indices.size() && indices[step - 1] < end) step *= 2;

@@ -56,9 +56,6 @@ std::uint64_t part_bytes(const std::byte* head);
 // As many bytes as the part of so many entries can have at most.
 std::uint64_t most_part_bytes(const BlockRun& run, std::uint64_t entries, std::size_t value_bytes);
 
-// Whether they ascend strictly.
-bool ascends(std::span<const std::uint64_t> indices);
-
 // How many of the ascending `indices` are below `end`: near the front, where `indices` begins.
 std::size_t count_below(std::span<const std::uint64_t> indices, std::uint64_t end);
 

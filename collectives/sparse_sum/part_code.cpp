@@ -16,8 +16,9 @@ constexpr std::uint64_t kMostSpan = std::uint64_t{1} << 31;
 constexpr std::uint64_t kAsTheyAre = 0, kScaled = 1;
 constexpr std::size_t kLeastPartBytes = 256;  // shorter parts are not worth it
 
-bool are_listable(std::span<const std::uint64_t> indices, const BlockRun& run) {
-  return ascends(indices) && (indices.empty() || indices.back() < run.end_index() - run.first_index());
+bool are_listable(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices, const BlockRun& run) {
+  return kernels.entries.ascend(indices.data(), indices.size()) &&
+         (indices.empty() || indices.back() < run.end_index() - run.first_index());
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ std::optional<Buffer> PartCoder::code(BufferSource& buffers, std::span<const std
   const std::optional<PartView> view = PartView::read(kernels_, part, shape.run, shape.value_bytes);
   if (!view) return std::nullopt;
   list_indices(*view, shape.run);
-  if (!are_listable(indices_, shape.run)) return std::nullopt;  // sums of untrusted parts may have them in any order
+  if (!are_listable(kernels_, indices_, shape.run)) return std::nullopt;  // sums of untrusted parts may have them in any order
   write_lists();
   const std::size_t lists_bytes = coded_.size() - kPartHeadBytes;
   const bool is_scaled =

@@ -37,7 +37,7 @@ Status SortedEntries::take(std::span<const std::uint64_t> indices, const std::by
   values_ = values;
   has_duplicates_ = false;
   if (indices.empty()) return Status();
-  if (!ascends(indices)) return sort(indices, values, count, kind, kernels);
+  if (!kernels.entries.ascend(indices.data(), indices.size())) return sort(indices, values, count, kind, kernels);
   return indices.back() < count ? Status() : check_below(indices, count);
 }
 

@@ -14,18 +14,15 @@ namespace {
 
 constexpr std::uint8_t kAgreement = 0;
 constexpr const char* kCallName = "sparclAllReduceSparse: ";
-constexpr double kCachedBytes = 4 << 20;  // larger outputs will not be found in a cache. Heuristic
+constexpr double kCachedBytes = 12 << 20;  // what all ranks of a core write beyond this will not be found in a cache. Heuristic
 
 // Writes to the caller's arrays: as parts come, where all is known to fit; else when all is there.
 class OutputArrays final : public SparseResult {
  public:
-  OutputArrays(SparseAllReduceCall& call, const kernels::KernelSet& kernels, bool surely_fits, double expected_entries)
-      : call_(call),
-        kernels_(kernels),
-        width_(element_bytes(call.kind.datatype)),
-        surely_fits_(surely_fits),
-        output_(expected_entries * static_cast<double>(width_ + sizeof(std::uint64_t)) > kCachedBytes ? kernels::Output::kStreamed
-                                                                                                      : kernels::Output::kCached) {
+  OutputArrays(const CommContext& comm, SparseAllReduceCall& call, bool surely_fits, double expected_entries)
+      : call_(call), kernels_(*comm.kernels), width_(element_bytes(call.kind.datatype)), surely_fits_(surely_fits) {
+    const double written = expected_entries * static_cast<double>(width_ + sizeof(std::uint64_t)) * comm.crowding;
+    output_ = written > kCachedBytes ? kernels::Output::kStreamed : kernels::Output::kCached;
     call_.out_nnz = 0;
   }
 
@@ -133,7 +130,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   if (sum.in == PartValues::kAccumulators && !entries.has_duplicates()) entries.widen(call.kind.datatype, *comm.kernels);
   const SumShape shape = sum_shape(comm, call.count, extents, part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
                                    part_value_bytes(*comm.kernels, call.kind.datatype, PartValues::kAccumulators));
-  OutputArrays output(call, *comm.kernels, union_fits(extents, call.count, ranks), shape.union_of(ranks));
+  OutputArrays output(comm, call, union_fits(extents, call.count, ranks), shape.union_of(ranks));
   sum.indices = entries.indices();
   sum.values = entries.values();
   sum.count = call.count;

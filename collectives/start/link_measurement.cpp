@@ -1,7 +1,6 @@
 #include "collectives/start/link_measurement.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -149,17 +148,6 @@ double entry_seconds(Transport& transport, const kernels::KernelSet& kernels) {
   return least;
 }
 
-// Ranks of this machine for each of its cores, 1 at least: messages were measured while all ranks worked, entries in a moment.
-double crowding(const CommContext& comm) {
-  const Transport& transport = comm.engine->transport();
-  int here = 1;
-  for (int peer = 0; peer < transport.size(); ++peer) {
-    const bool is_near = comm.window != nullptr ? comm.window->is_shared_with(peer) : transport.capabilities().single_node;
-    here += peer != transport.rank() && is_near ? 1 : 0;
-  }
-  return std::max(1.0, here / static_cast<double>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
-}
-
 constexpr std::array kFigures{&LinkCost::round_s, &LinkCost::alpha_s, &LinkCost::beta_s_per_byte, &LinkCost::entry_s};
 constexpr std::array<const char*, kFigures.size()> kNames{"round_s", "message_s", "byte_s", "entry_s"};
 constexpr std::array kLeast{1e-7, 1e-8, 1e-12, 1e-10};  // a simulated clock may stand still
@@ -178,7 +166,8 @@ Task measure(const CommContext& comm, Channel channel, LinkCost& own) {
   // A message more is less than a round: where ranks wait for a core both are mostly that, and the difference would be, too.
   own.alpha_s = std::min((more - own.round_s) / (kMessages - 1), own.round_s / 4);
   own.beta_s_per_byte = (large - few) / (kMessages * kLargeBytes);
-  own.entry_s = entry_seconds(comm.engine->transport(), *comm.kernels) * crowding(comm);
+  // Messages were measured while all ranks worked, entries in a moment.
+  own.entry_s = entry_seconds(comm.engine->transport(), *comm.kernels) * comm.crowding;
   co_return Status();
 }
 

@@ -1,5 +1,8 @@
 #include "collectives/start/node_discovery.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstring>
 
 #include "collectives/start/small_gather.hpp"
@@ -26,8 +29,23 @@ NodeMap node_map(std::span<const Neighbours> by_rank) {
   return map.nodes.size() > 1 && map.ranks_per_node() > 1 ? map : NodeMap{};
 }
 
+namespace {
+
+double crowding_of(const CommContext& comm) {
+  const Transport& transport = comm.engine->transport();
+  int here = 1;
+  for (int peer = 0; peer < transport.size(); ++peer) {
+    const bool is_near = comm.window != nullptr ? comm.window->is_shared_with(peer) : transport.capabilities().single_node;
+    here += peer != transport.rank() && is_near ? 1 : 0;
+  }
+  return std::max(1.0, here / static_cast<double>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
+}
+
+}  // namespace
+
 Task find_nodes(CommContext& comm, Channel channel) {
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
+  comm.crowding = crowding_of(comm);
   Neighbours own{static_cast<std::uint32_t>(rank), 0};
   for (int peer = ranks; peer-- > 0;) {
     if (peer != rank && (comm.window == nullptr || !comm.window->is_shared_with(peer))) continue;

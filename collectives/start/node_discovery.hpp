@@ -17,7 +17,7 @@ struct Neighbours {
 // No nodes where sharing does not divide the ranks into groups of the same size.
 NodeMap node_map(std::span<const Neighbours> by_rank);
 
-// All ranks take part. Sets comm.node_map.
+// All ranks take part. Sets comm.node_map and comm.crowding.
 Task find_nodes(CommContext& comm, Channel channel);
 
 }  // namespace sparcl::collectives

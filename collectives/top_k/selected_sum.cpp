@@ -10,9 +10,18 @@
 namespace sparcl::collectives {
 namespace {
 
+constexpr std::uint64_t kFrame = 65536;  // elements that a position tells apart
+
 Support support_of(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices) {
   Support support(kernels);
-  for (const std::uint64_t index : indices) support.append(index);
+  std::vector<std::uint16_t> positions(kFrame);
+  while (!indices.empty()) {
+    const std::uint64_t base = indices.front() / kFrame * kFrame;
+    const std::size_t count = count_below(indices, base + kFrame);
+    kernels.entries.lower_indices(indices.data(), count, positions.data());
+    support.append(base, positions.data(), count);
+    indices = indices.subspan(count);
+  }
   return support;
 }
 
@@ -143,7 +152,8 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
   comm.learned_top_k->share = static_cast<std::uint16_t>(std::lround(shape.share_of(collected.support.size()) * kWholeUnion));
   if (call.mode == TopKMode::kGlobal) keep_largest(plan, collected);
   if (call.feedback != nullptr) {
-    const SentEntries own = kept_entries(plan, selected, sent, collected.support);
+    const SentEntries own = call.mode == TopKMode::kGlobal ? kept_entries(plan, selected, sent, collected.support)
+                                                           : SentEntries{support_of(plan.kernels, selected.indices), sent, {}};
     if (keeps_sent(call)) subtract_sent(plan.kernels, plan.wire, own.support, own.sent.data(), call.feedback->residual());
     std::vector<std::byte> decoded(own.support.size() * plan.accumulator_bytes());
     widen_from_wire(plan.kernels, plan.wire, own.sent.data(), own.support.size(), decoded.data());

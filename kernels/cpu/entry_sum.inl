@@ -21,6 +21,13 @@ constexpr bool kKnowsByValue = kIsFloat<T>&& kOp == ReduceOp::kSum;
 template <class T>
 constexpr std::size_t kWindowElements = kWindowBytes / sizeof(T);
 
+// No early end: so it is done with vectors.
+bool ascend(const std::uint64_t* indices, std::size_t count) {
+  std::uint64_t fails = 0;
+  for (std::size_t i = 1; i < count; ++i) fails |= indices[i - 1] >= indices[i] ? 1 : 0;
+  return fails == 0;
+}
+
 void lower_indices(const std::uint64_t* indices, std::size_t count, std::uint16_t* positions) {
   for (std::size_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(indices[i]);
 }
@@ -31,11 +38,14 @@ void mark_indices(const std::uint64_t* indices, std::size_t count, std::size_t e
     std::memset(marks, 0xff, elements / 8);
     return;
   }
+  constexpr std::size_t kAhead = 64;  // indices; heuristic
+  const std::size_t mask = elements - 1;
   std::memset(marks, 0, elements / 8);
   std::uint64_t word = 0;
   std::size_t at = 0;  // of the word
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t position = indices[i] % elements;
+    __builtin_prefetch(indices + i + kAhead);
+    const std::size_t position = indices[i] & mask;
     if (position / 64 != at) {
       std::memcpy(marks + 8 * at, &word, sizeof word);
       word = 0;
@@ -510,6 +520,7 @@ void take_sums(EntryKernels& kernels, DataType type) {
 
 EntryKernels entries() {
   EntryKernels kernels = reference_entries();
+  kernels.ascend = ascend;
   kernels.lower_indices = lower_indices;
   kernels.mark_indices = mark_indices;
   kernels.count_marks = count_marks;

@@ -14,6 +14,13 @@ using ref::combined;
 using ref::load;
 using ref::store;
 
+bool ascend(const std::uint64_t* indices, std::size_t count) {
+  for (std::size_t i = 1; i < count; ++i) {
+    if (indices[i - 1] >= indices[i]) return false;
+  }
+  return true;
+}
+
 void lower_indices(const std::uint64_t* indices, std::size_t count, std::uint16_t* positions) {
   for (std::size_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(indices[i]);
 }
@@ -137,7 +144,7 @@ constexpr std::array<SparseSumKernels, kReduceOps> kSums{kSum<T, ReduceOp::kSum>
 }  // namespace
 
 EntryKernels reference_entries() {
-  EntryKernels kernels{lower_indices, mark_indices, count_marks, raise_positions, copy_bytes, {}};
+  EntryKernels kernels{ascend, lower_indices, mark_indices, count_marks, raise_positions, copy_bytes, {}};
   const auto set = [&](DataType type, const auto& sums) { kernels.sums[static_cast<std::size_t>(type)] = sums; };
   set(DataType::kInt8, kSums<std::int8_t>);
   set(DataType::kUint8, kSums<std::uint8_t>);

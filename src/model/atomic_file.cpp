@@ -1,6 +1,7 @@
 #include "src/model/atomic_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,8 +9,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "src/model/mapped_file.hpp"
 
@@ -35,15 +34,10 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
   if (exists && !S_ISREG(about.st_mode)) {
     return Status(Code::kInvalidArgument, fmt::format("{}: it is there, and no regular file: give another output", path));
   }
-  int fd = -1;
-  TemporaryPath temporary = TemporaryPath::beside(path);
-  while ((fd = ::open(temporary.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0 && errno == EEXIST) {
-    temporary.release();  // left by a killed process of the same id, or somebody else's
-    temporary = TemporaryPath::beside(path);
-  }
-  if (fd < 0) return system_error(path, "cannot be created");
-  AtomicFile file(path, std::move(temporary), fd);
-  if (exists && ::fchmod(fd, about.st_mode & 0777) != 0) return system_error(path, "its permissions cannot be kept");
+  std::optional<TemporaryPath::File> made = TemporaryPath::create_file(path, 0666);
+  if (!made) return system_error(path, "cannot be created");
+  AtomicFile file(path, std::move(made->path), made->fd);
+  if (exists && ::fchmod(made->fd, about.st_mode & 0777) != 0) return system_error(path, "its permissions cannot be kept");
   return file;
 }
 

@@ -1,10 +1,10 @@
 #include "src/model/checkpoint.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
-
-#include <fmt/format.h>
 
 #include "src/base/bytes.hpp"
 #include "src/model/shard_index.hpp"
@@ -40,7 +40,8 @@ Result<std::string_view> header_text(std::span<const std::byte> file, const std:
   return as_text(file.subspan(kHeaderLengthBytes, length));
 }
 
-// Where shard `name` of `folder` really lies. Names are plain (file_layout.cpp); a symbolic link is its owner's wish: model caches are full of them.
+// Where shard `name` of `folder` really lies. Names are plain (file_layout.cpp); a symbolic link is its owner's wish: model caches
+// are full of them.
 Result<std::string> shard_path(const std::string& folder, const std::string& name) {
   std::error_code error;
   const fs::path real = fs::canonical(fs::path(folder) / name, error);

@@ -1,8 +1,8 @@
 #include "src/model/checkpoint_writer.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "src/base/bytes.hpp"
 #include "src/model/atomic_file.hpp"
@@ -56,7 +56,8 @@ Status write_folder(const std::string& path, const Layout& layout, std::span<con
   }
   for (const SideFile& file : side_files) {
     if (!is_side_file(file.name)) {
-      return Status(Code::kInvalidArgument, fmt::format("{}: {} is no name for a file beside the shards", path, in_quotes(file.name)));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}: {} is no name for a file beside the shards", path, in_quotes(file.name)));
     }
     SPARCL_RETURN_IF_ERROR(folder->make_room_for(file.name));
     SPARCL_RETURN_IF_ERROR(write_bytes(folder->inside(file.name), file.content));

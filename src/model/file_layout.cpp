@@ -1,9 +1,9 @@
 #include "src/model/file_layout.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
-
-#include <fmt/format.h>
 
 #include "src/model/shard_index.hpp"
 #include "src/model/text.hpp"

@@ -1,8 +1,8 @@
 #include "src/model/layout_change.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "src/base/bytes.hpp"
 

@@ -1,6 +1,7 @@
 #include "src/model/mapped_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,8 +9,6 @@
 #include <cerrno>
 #include <system_error>
 #include <utility>
-
-#include <fmt/format.h>
 
 namespace sparcl::model {
 

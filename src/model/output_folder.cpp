@@ -1,6 +1,7 @@
 #include "src/model/output_folder.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -8,8 +9,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "src/model/atomic_file.hpp"
 #include "src/model/mapped_file.hpp"
@@ -71,13 +70,9 @@ Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout&
     if (error) return failed(path, "cannot be examined", error);
     SPARCL_RETURN_IF_ERROR(refuse_what_would_be_lost(place, written, replaced));
   }
-  TemporaryPath temporary = TemporaryPath::beside(place);
-  while (!fs::create_directory(temporary.path(), error)) {
-    temporary.release();  // what is there is not ours
-    if (error) return failed(path, "cannot be created", error);
-    temporary = TemporaryPath::beside(place);
-  }
-  OutputFolder folder(std::move(place), std::move(temporary), exists);
+  std::optional<TemporaryPath> temporary = TemporaryPath::create_folder(place, error);
+  if (!temporary) return failed(path, "cannot be created", error);
+  OutputFolder folder(std::move(place), std::move(*temporary), exists);
   if (exists) {
     fs::permissions(folder.temporary_.path(), fs::status(folder.path_, error).permissions(), error);
     if (error) return failed(path, "its permissions cannot be kept", error);

@@ -1,10 +1,10 @@
 #include "src/model/safetensors_header.hpp"
 
-#include <algorithm>
-#include <numeric>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "src/model/header_handler.hpp"
 #include "src/model/text.hpp"

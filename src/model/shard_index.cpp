@@ -1,8 +1,8 @@
 #include "src/model/shard_index.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/model/file_layout.hpp"

@@ -1,15 +1,26 @@
 #pragma once
 // Names of unfinished output: removed when it is given up, also by a signal.
 
+#include <sys/types.h>
+
+#include <mutex>
+#include <optional>
 #include <string>
+#include <system_error>
 
 namespace sparcl::model {
 
-// A file or folder that is removed, with all it holds, unless release() comes first.
+// A file or folder that is removed, with all it holds, unless release() comes first. While it is there it is locked (flock), so
+// that others can tell it from what a killed process has left.
 class TemporaryPath {
  public:
   // A name in the folder of `path` that no other TemporaryPath of this process has; nothing is created.
   static TemporaryPath beside(const std::string& path);
+  // The same, and it is created: an empty file, open for writing, whose descriptor is the caller's; or a folder. Nothing: errno or
+  // `error` says why.
+  struct File;
+  static std::optional<File> create_file(const std::string& path, mode_t mode);
+  static std::optional<TemporaryPath> create_folder(const std::string& path, std::error_code& error);
 
   TemporaryPath(TemporaryPath&& other) noexcept;
   TemporaryPath& operator=(TemporaryPath&& other) noexcept;
@@ -24,9 +35,19 @@ class TemporaryPath {
   explicit TemporaryPath(std::string path);
 
   std::string path_;  // empty: nothing to remove
+  int lock_ = -1;     // a descriptor of the folder
 };
 
-// For a process that a signal is about to end. Not safe inside a signal handler: call it from a thread that waits for signals.
-void remove_temporary_paths();
+struct TemporaryPath::File {
+  TemporaryPath path;
+  int fd = -1;
+};
+
+// For a process that a signal is about to end: none is created while the lock is held. Not safe inside a signal handler: call it
+// from a thread that waits for signals.
+[[nodiscard]] std::unique_lock<std::mutex> remove_temporary_paths();
+
+// Removes what processes that were killed have left in the folder of `path`, where it was to become `path`. Returns how many.
+int remove_leftovers(const std::string& path);
 
 }  // namespace sparcl::model

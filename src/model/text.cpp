@@ -1,8 +1,8 @@
 #include "src/model/text.hpp"
 
-#include <cstddef>
-
 #include <fmt/format.h>
+
+#include <cstddef>
 
 namespace sparcl::model {
 namespace {

@@ -26,20 +26,16 @@ bool write_all(int fd, std::string_view text) {
 
 Result<NewKeyFile> NewKeyFile::write(const std::string& path, std::string_view text, bool private_to_owner) {
   const mode_t mode = private_to_owner ? 0600 : 0644;
-  int fd = -1;
-  model::TemporaryPath temporary = model::TemporaryPath::beside(path);
-  while ((fd = ::open(temporary.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)) < 0 && errno == EEXIST) {
-    temporary.release();  // left by a killed process of the same id, or somebody else's
-    temporary = model::TemporaryPath::beside(path);
-  }
-  if (fd < 0) return model::system_error(path, "cannot be created");
+  std::optional<model::TemporaryPath::File> made = model::TemporaryPath::create_file(path, mode);
+  if (!made) return model::system_error(path, "cannot be created");
+  const int fd = made->fd;
   Status status;
   if (private_to_owner && ::fchmod(fd, mode) != 0) status = model::system_error(path, "its mode cannot be set to 0600");
   if (status.ok() && !write_all(fd, text)) status = model::system_error(path, "cannot be written");
   if (status.ok() && ::fsync(fd) != 0) status = model::system_error(path, "cannot be brought to the disk");
   if (::close(fd) != 0 && status.ok()) status = model::system_error(path, "cannot be closed");
   if (!status.ok()) return status;
-  return NewKeyFile(path, std::move(temporary));
+  return NewKeyFile(path, std::move(made->path));
 }
 
 Status NewKeyFile::appear() {

@@ -221,6 +221,24 @@ TEST_P(SparseSumKernelsTest, MarkedEntriesSumAsThoseWithPositions) {
   }
 }
 
+TEST_P(SparseSumKernelsTest, WhatAscendsIsKnown) {
+  for (const std::size_t count :
+       {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{64}, std::size_t{1001}}) {
+    std::vector<std::uint64_t> indices;
+    for (std::uint64_t i = 0; i < count; ++i) indices.push_back((i << 40) + 5);
+    if (count > 0) indices.back() = UINT64_MAX;
+    EXPECT_TRUE(body().entries.ascend(indices.data(), count)) << count;
+    for (std::size_t i = 1; i < count; ++i) {
+      const std::uint64_t kept = indices[i];
+      indices[i] = indices[i - 1];
+      EXPECT_FALSE(body().entries.ascend(indices.data(), count)) << i << " of " << count;
+      indices[i] = kept;
+    }
+    if (count > 1) std::swap(indices.front(), indices.back());
+    EXPECT_EQ(body().entries.ascend(indices.data(), count), count < 2) << count;
+  }
+}
+
 TEST_P(SparseSumKernelsTest, IndicesBecomeMarks) {
   std::mt19937_64 random(9);
   for (const std::size_t elements : {std::size_t{64}, std::size_t{4096}, std::size_t{65536}}) {

@@ -150,7 +150,7 @@ TEST(AtomicFile, UnfinishedOutputCanBeRemovedFromOutside) {
   ASSERT_TRUE(unfinished.ok() && finished.ok());
   ASSERT_TRUE(finished->commit().ok());
   EXPECT_EQ(folder.count(), 2u);
-  remove_temporary_paths();
+  (void)remove_temporary_paths();
   EXPECT_EQ(folder.count(), 1u);
   EXPECT_TRUE(fs::exists(folder / "finished"));
   EXPECT_EQ(unfinished->commit().code(), Code::kSystemError);

@@ -54,12 +54,12 @@ def main():
     refuse(launcher + [program[0], "--op", "no such operation"], "--op")
     refuse(launcher + program + ["--algo", "no such algorithm"], "--algo", operation)
     refuse(launcher + program + ["--algo", "gather" if "broadcast" in operation else "chain"], "--algo", operation)
-    own = {"allreduce_masked": ["--redraw"], "allreduce_sparse": ["--overlap", "1"], "allreduce_topk": ["--mode", "global"]}
+    own = {"allreduce_masked": ["--redraw"], "allreduce_sparse": ["--overlap", "1"], "allreduce_topk": ["--mode", "global", "--overlap", "0.5"]}
     for other, option in own.items():
-        if other != operation:
+        if other != operation and not (operation == "allreduce_topk" and option[0] == "--overlap"):
             refuse(launcher + program + option, option[0], other, operation)
     head = run(launcher + program + own.get(operation, [])).stdout
-    for word in {"allreduce_masked": ["mask"], "allreduce_sparse": ["overlap 1"], "allreduce_topk": ["mode global", "exact"]}.get(operation, []):
+    for word in {"allreduce_masked": ["mask"], "allreduce_sparse": ["overlap 1"], "allreduce_topk": ["mode global", "exact", "overlap 0.5"]}.get(operation, []):
         assert word in head.splitlines()[0], head
 
 

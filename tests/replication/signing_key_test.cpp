@@ -120,7 +120,7 @@ TEST(SigningKey, LeavesNothingWhereItCannotSave) {
 TEST(SigningKey, ASignalTakesNothingThatIsSaved) {
   const TempFolder folder;
   ASSERT_TRUE(made().save(folder / "key").ok());
-  model::remove_temporary_paths();  // as before the end by a signal
+  (void)model::remove_temporary_paths();  // as before the end by a signal
   EXPECT_EQ(folder.count(), 2u);
 }
 

@@ -18,7 +18,8 @@ class MaskedOperation final : public Operation {
         receive_(send_.size()),
         dense_(send_.size()),
         mask_(Mask::random(count, options.density, 1)) {
-    for (std::uint64_t i = 0; i < count; ++i) put(type_, send_.data(), i, value_of(comm.rank(), i));
+    const int rank = comm.rank();
+    for (std::uint64_t i = 0; i < count; ++i) put(type_, send_.data(), i, value_of(rank, i));
   }
 
   void reset() override { std::fill(receive_.begin(), receive_.end(), kUntouched); }

@@ -59,6 +59,7 @@ struct Row {
   Report report = SPARCL_REPORT_INITIALIZER;
   Times ours, dense, best;
   Times exchange;  // of ours, without selecting and converting what the caller holds
+  Times select;    // and this
 
   bool has_dense() const { return !dense.empty(); }
   double dense_best() const { return std::min(dense.median(), best.median()); }
@@ -113,10 +114,12 @@ std::vector<Row> measure(const OperationRow& row, const Options& options, std::u
     return [&, i](bool counts) {
       operations[i]->reset();
       Comm& comm = contenders[i].comm;
-      const double seconds = timed([&] { operations[i]->call(comm); }), exchange = last_of(comm.report().seconds_exchange);
+      const double seconds = timed([&] { operations[i]->call(comm); }), exchange = last_of(comm.report().seconds_exchange),
+                   select = last_of(comm.report().seconds_select);
       if (!counts) return;
       rows[i].ours.add(seconds);
       rows[i].exchange.add(exchange);
+      rows[i].select.add(select);
     };
   };
   for (std::size_t i = 0; i < contenders.size(); ++i) {
@@ -160,6 +163,7 @@ nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
           {"time_us_median", row.ours.median() * 1e6},
           {"time_us_p99", row.ours.at(0.99) * 1e6},
           {"exchange_time_us_median", row.exchange.median() * 1e6},
+          {"select_time_us_median", row.select.median() * 1e6},
           {"dense_time_us_median", if_dense(row.dense.median() * 1e6)},
           {"dense_best_time_us_median", if_dense(row.dense_best() * 1e6)},
           {"speedup", if_dense(row.dense.median() / row.ours.median())},
@@ -173,7 +177,7 @@ nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
 std::string describe(const Options& options) {
   std::string text = fmt::format("{}, density {:g}", options.dtype, options.density);
   if (options.is_top_k()) text += fmt::format(", mode {}, values on the wire {}", options.mode, options.wire);
-  if (options.op == "allreduce_sparse") text += fmt::format(", overlap {:g}", options.overlap);
+  if (options.op == "allreduce_sparse" || options.is_top_k()) text += fmt::format(", overlap {:g}", options.overlap);
   if (options.redraw) text += ", a mask drawn for each call";
   if (options.algorithms.size() > 1) text += fmt::format(", in turn by {}", fmt::join(options.algorithms, ", "));
   if (options.algorithms.size() == 1 && options.algorithms[0] != "auto") text += fmt::format(", by {}", options.algorithms[0]);
@@ -228,9 +232,11 @@ bool run(const Options& options, int rank, int ranks) {
 void check_options(const Options& options, const CLI::App& app) {
   if (options.least_bytes == 0) throw CLI::ValidationError("-b must be at least one byte");
   if (options.least_bytes > options.most_bytes) throw CLI::ValidationError("-b is larger than -e");
+  const std::vector<const char*>& own = find_operation(options.op).own_options;
   for (const OperationRow& row : operation_table()) {
     for (const char* option : row.own_options) {
-      if (options.op != row.name && app.count(option) > 0)
+      const bool is_own = std::any_of(own.begin(), own.end(), [&](const char* each) { return std::string_view(each) == option; });
+      if (!is_own && app.count(option) > 0)
         throw CLI::ValidationError(option, fmt::format("belongs to --op {}, not to {}", row.name, options.op));
     }
   }
@@ -258,7 +264,7 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   app.add_option("--density", options.density, "share of the elements that are sent")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--overlap", options.overlap, "allreduce_sparse: share of each rank's elements that all have")
+  app.add_option("--overlap", options.overlap, "allreduce_sparse, allreduce_topk: share of each rank's elements that all have")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option(

@@ -45,7 +45,7 @@ std::vector<std::string> element_type_names() {
 const std::vector<OperationRow>& operation_table() {
   static const std::vector<OperationRow> table{{"allreduce_masked", {"--redraw"}, make_all_reduce_masked},
                                                {"allreduce_sparse", {"--overlap"}, make_all_reduce_sparse},
-                                               {"allreduce_topk", {"--mode", "--wire"}, make_all_reduce_top_k},
+                                               {"allreduce_topk", {"--overlap", "--mode", "--wire"}, make_all_reduce_top_k},
                                                {"broadcast_delta", {}, make_broadcast_delta},
                                                {"broadcast_sparse", {}, make_broadcast_sparse}};
   return table;

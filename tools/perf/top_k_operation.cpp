@@ -15,6 +15,7 @@ class TopKOperation final : public Operation {
         k_(static_cast<std::uint64_t>(options.density * static_cast<double>(count))),
         ranks_(comm.size()),
         rank_(comm.rank()),
+        shared_(static_cast<std::uint64_t>(options.overlap * kShares)),
         feedback_(count, type_.type),
         send_(count * type_.bytes),
         receive_(send_.size()),
@@ -51,9 +52,13 @@ class TopKOperation final : public Operation {
   }
 
  private:
-  // Whole numbers with a long tail: few are large.
-  static int gradient(int rank, std::uint64_t element) {
-    const std::uint64_t mixed = (element + 1) * 0x9E3779B97F4A7C15 + static_cast<std::uint64_t>(rank + 1) * 0xD2E7470EE14C6C93;
+  static constexpr std::uint64_t kShares = 1 << 16;
+
+  // Whole numbers with a long tail: few are large. Of --overlap of the elements, all ranks have the same one.
+  int gradient(int rank, std::uint64_t element) const {
+    const bool is_shared = (element + 1) * 0xA0761D6478BD642F >> 48 < shared_;
+    const std::uint64_t seed = is_shared ? 0 : static_cast<std::uint64_t>(rank) + 1;
+    const std::uint64_t mixed = (element + 1) * 0x9E3779B97F4A7C15 + seed * 0xD2E7470EE14C6C93;
     const std::uint64_t bits = (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9 >> 20;
     const int size = 1 + static_cast<int>(bits % 97) * static_cast<int>(bits / 97 % 101);
     return (bits >> 40 & 1) != 0 ? size : -size;
@@ -62,6 +67,7 @@ class TopKOperation final : public Operation {
   ElementType type_;
   std::uint64_t count_, k_;
   int ranks_, rank_;
+  std::uint64_t shared_;  // of kShares
   Feedback feedback_;
   sparclTopKOptions_t options_ = SPARCL_TOPK_OPTIONS_INITIALIZER;
   std::vector<std::byte> send_, receive_, dense_;

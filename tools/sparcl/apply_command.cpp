@@ -1,8 +1,8 @@
+#include <fmt/format.h>
+
 #include <chrono>
 #include <filesystem>
 #include <memory>
-
-#include <fmt/format.h>
 
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -35,7 +35,8 @@ Status run(const Options& options, bool as_json) {
   SPARCL_RETURN_IF_ERROR(check_kinds(options));
   std::error_code error;
   if (std::filesystem::equivalent(options.output, options.delta, error)) {
-    return Status(Code::kInvalidArgument, fmt::format("{}: the result would overwrite the delta: give another output", options.output));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: the result would overwrite the delta: give another output", options.output));
   }
   const auto begin = std::chrono::steady_clock::now();
   const Result<Delta> delta = read_delta(options.delta);

@@ -139,10 +139,9 @@ Status write_folder(const std::string& path, std::span<const model::TensorFile> 
         fmt::format("{}: tensors of several types make a folder of files in this layout, and this exists: give another output",
                     path));
   }
-  model::TemporaryPath folder = model::TemporaryPath::beside(path);
-  if (!fs::create_directory(folder.path(), error)) {
-    return Status(Code::kSystemError, fmt::format("{}: cannot be created: {}", folder.path(), error.message()));
-  }
+  std::optional<model::TemporaryPath> made = model::TemporaryPath::create_folder(path, error);
+  if (!made) return Status(Code::kSystemError, fmt::format("{}: cannot be created: {}", path, error.message()));
+  model::TemporaryPath folder = std::move(*made);
   for (const model::TensorFile& file : files)
     SPARCL_RETURN_IF_ERROR(write_file(folder.path() + "/" + file.name, file, zstd_level, bytes));
   Result<model::AtomicFile> done = model::AtomicFile::create(folder.path() + "/DONE");

@@ -103,8 +103,8 @@ Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
   }
   // So that no small delta can ask for much memory.
   if (fresh_bytes / kMostExpansion > delta.bytes) {
-    return Status(Code::kCorrupt,
-                  fmt::format("{}: its new tensors have {} bytes, more than {} bytes can hold", delta.path, fresh_bytes, delta.bytes));
+    return Status(Code::kCorrupt, fmt::format("{}: its new tensors have {} bytes, more than {} bytes can hold", delta.path,
+                                              fresh_bytes, delta.bytes));
   }
   Result<ZeroMemory> fresh = ZeroMemory::allocate(fresh_bytes + 1);  // + 1: an empty tensor has an address, too
   if (!fresh.ok()) return fresh.status();

@@ -1,10 +1,9 @@
 #include "tools/sparcl/progress.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
-
-#include <fmt/format.h>
 
 namespace sparcl::tool {
 namespace {

@@ -69,7 +69,8 @@ std::string publisher_text(const Json& report) {
   std::vector<Row> rows{{"replica", "version", "lag", "sent", "refused", "state", "from"}};
   for (const Json& replica : report["replicas"]) {
     rows.push_back({text_at(replica, "name"), std::to_string(number_at(replica, "version")),
-                    std::to_string(number_at(replica, "lag")), human_bytes(number_at(replica, "bytes_sent") + number_at(replica, "bytes_shared")),
+                    std::to_string(number_at(replica, "lag")),
+                    human_bytes(number_at(replica, "bytes_sent") + number_at(replica, "bytes_shared")),
                     std::to_string(number_at(replica, "refused")), text_at(replica, "state"), text_at(replica, "from")});
   }
   return text + table(rows);

@@ -4,7 +4,9 @@
 
 #include <filesystem>
 
+#include "src/base/log.hpp"
 #include "src/model/checkpoint_writer.hpp"
+#include "src/model/temporary_path.hpp"
 
 namespace sparcl::tool {
 
@@ -21,6 +23,10 @@ Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layo
                   fmt::format("{}: the publisher's checkpoint is a {}, and this is {}: give another output", path,
                               layout.is_folder ? "folder of shards" : "file", layout.is_folder ? "no folder" : "no file"));
   }
+  const fs::path named = path.ends_with('/') ? fs::path(path).parent_path() : fs::path(path);
+  const fs::path whole = fs::is_directory(path, error) ? fs::canonical(path, error) : named;
+  if (const int left = model::remove_leftovers(whole.string()); left > 0)
+    log_info("{}: {} that a killed process had begun beside it {} removed", path, left, left == 1 ? "was" : "were");
   return ReplicaFile(path, layout);
 }
 

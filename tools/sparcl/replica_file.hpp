@@ -11,7 +11,7 @@ namespace sparcl::tool {
 
 class ReplicaFile {
  public:
-  // InvalidArgument: this layout cannot be written there.
+  // InvalidArgument: this layout cannot be written there. What killed processes have left beside it is removed.
   static Result<ReplicaFile> open(const std::string& path, const model::Layout& layout);
 
   // Where it is a checkpoint with the tensors of `memory`, its bytes go there, so that only what is missing travels. The reason

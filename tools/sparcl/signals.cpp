@@ -42,7 +42,7 @@ void wait_for_signal(sigset_t signals) {
   do {
     if (::sigwait(&signals, &number) != 0) return;
   } while (ask_for_stop());
-  model::remove_temporary_paths();
+  const auto nothing_new = model::remove_temporary_paths();
   std::signal(number, SIG_DFL);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   ::raise(number);

@@ -1,6 +1,6 @@
-#include <memory>
-
 #include <fmt/format.h>
+
+#include <memory>
 
 #include "src/model/checkpoint.hpp"
 #include "tools/sparcl/command.hpp"
