@@ -575,7 +575,7 @@ SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);
 typedef struct {
   size_t size;            /* of this struct: set by SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER */
   const char* trust_path; /* public keys; then only what one of them signed is applied. NULL: anything that is sound */
-  int double_buffer;      /* 0; else sparclUnsupported so far */
+  int double_buffer;      /* not 0: a second set of the tensors is kept, for sparclSubscriberTensor */
   void (*on_swap)(uint64_t version, void* arg); /* inside sparclSubscriberNext, which it must not call, once the tensors hold it; or NULL */
   void* arg;
   const char* model_id; /* the publisher's; NULL: "" */
@@ -595,6 +595,14 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
  * is another model, sparclCorrupt: the tensors do not hold any more what was applied, and all bytes are asked for): the subscriber goes
  * on trying, so call again. version may be NULL. */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version);
+
+/* Where the i-th tensor of the state (from 0, in the order of adding) lies as the version that is held; to be read only. With
+ * options.double_buffer a version is made beside the one that is read, at the cost of a second set of the tensors in memory, and
+ * sparclSubscriberNext then shows it at once: what was given before stays as it is through one such call that gives a version, until the
+ * next one begins, so that others may read during it. Which of the two sets that is changes each time: ask after each call. The state's
+ * own tensors are one of them, and state calls that read them see one version or the other. Without the option: the state's own tensor,
+ * always. data: valid until the subscriber is destroyed. From any thread. */
+SPARCL_API sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, size_t i, const void** data);
 
 /* held: 0 before the first; newest: as far as the publisher has said. Either may be NULL. From any thread. */
 SPARCL_API sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held, uint64_t* newest);

@@ -337,6 +337,7 @@ class Subscriber {
     std::string model_id = {};
     std::string trust_path = {};                           // empty: signatures are not asked for
     std::function<void(std::uint64_t version)> on_swap = {};  // inside next(); must not throw
+    bool double_buffer = false;                               // tensor() stays as it is while next() works
   };
   Subscriber(const State& state, const std::string& address) : Subscriber(state, address, Options()) {}
   Subscriber(const State& state, const std::string& address, Options options)
@@ -344,6 +345,7 @@ class Subscriber {
     sparclSubscriberOptions_t given = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
     given.model_id = options.model_id.c_str();
     given.trust_path = options.trust_path.empty() ? nullptr : options.trust_path.c_str();
+    given.double_buffer = options.double_buffer ? 1 : 0;
     if (*on_swap_) {
       given.on_swap = [](std::uint64_t version, void* arg) { (*static_cast<std::function<void(std::uint64_t)>*>(arg))(version); };
       given.arg = on_swap_.get();
@@ -360,6 +362,12 @@ class Subscriber {
     if (result == sparclTimeout) return {};
     check(result);
     return version;
+  }
+  // Where tensor i of the version that is held lies; sparclSubscriberTensor says for how long.
+  const void* tensor(std::size_t i) const {
+    const void* data = nullptr;
+    check(sparclSubscriberTensor(get(), i, &data));
+    return data;
   }
   std::uint64_t held() const {
     std::uint64_t held = 0;

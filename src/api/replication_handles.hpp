@@ -48,4 +48,5 @@ struct sparclPublisher {
 struct sparclSubscriber {
   std::unique_ptr<sparcl::api::AttachedState> attached;
   std::unique_ptr<sparcl::replication::Subscriber> subscriber;
+  bool has_buffers = false;  // the state's tensors are one of two sets
 };

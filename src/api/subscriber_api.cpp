@@ -20,12 +20,8 @@ namespace {
 Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_t* given) {
   sparclSubscriberOptions_t all = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
-  if (all.double_buffer != 0) {
-    return Status(Code::kUnsupported,
-                  "options.double_buffer: updates are staged compressed and applied in place; a second buffer is not "
-                  "there yet: set it to 0");
-  }
   SubscriberOptions options;
+  options.double_buffer = all.double_buffer != 0;
   if (all.model_id != nullptr) options.model_id = all.model_id;
   if (all.trust_path != nullptr) options.trust_path = all.trust_path;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
@@ -46,6 +42,7 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
   Result<std::unique_ptr<Subscriber>> opened = Subscriber::create(made->attached->view(), address, *options);
   if (!opened.ok()) return opened.status();
   made->subscriber = std::move(*opened);
+  made->has_buffers = options->double_buffer;
   *subscriber = made.release();
   return {};
 }
@@ -55,8 +52,22 @@ Status next(sparclSubscriber_t subscriber, double seconds, std::uint64_t* versio
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
   const Result<Subscriber::Swap> swap = subscriber->subscriber->next(seconds);
   if (!swap.ok()) return swap.status();
-  subscriber->attached->state().version = swap->version;
+  if (!subscriber->has_buffers) subscriber->attached->state().version = swap->version;
   if (version != nullptr) *version = swap->version;
+  return {};
+}
+
+Status tensor(sparclSubscriber_t subscriber, std::size_t i, const void** data) {
+  if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
+  if (data == nullptr) return Status(Code::kInvalidArgument, "data is NULL");
+  const std::size_t tensors = subscriber->attached->state().data.size();
+  if (i >= tensors) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("tensor {} is asked for, and the state has {}: they count from 0, in the order "
+                              "in which they were added",
+                              i, tensors));
+  }
+  *data = subscriber->subscriber->array(i);
   return {};
 }
 
@@ -81,6 +92,10 @@ sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* 
     if (newest != nullptr) *newest = versions.newest;
     return {};
   });
+}
+
+sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, size_t i, const void** data) {
+  return guarded([&] { return tensor(subscriber, i, data).with_prefix("sparclSubscriberTensor: "); });
 }
 
 sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version) {

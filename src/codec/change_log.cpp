@@ -57,6 +57,16 @@ Hash128 ChangeLog::exchange(const BlockMap& map, std::span<std::byte* const> hel
   return added;
 }
 
+void ChangeLog::copy(const BlockMap& map, std::span<std::byte* const> from, std::span<std::byte* const> to,
+                     const kernels::KernelSet& kernels, Room& room) const {
+  for (const Entry& entry : entries_) {
+    const DataType datatype = map.block(entry.index, room.pieces);
+    const Positions positions = block_of(entry).positions;
+    gather(kernels, WritableBlockView{shape_of(datatype, room.pieces), room.pieces, from}, positions, room.values.data());
+    scatter(kernels, WritableBlockView{shape_of(datatype, room.pieces), room.pieces, to}, positions, room.values.data());
+  }
+}
+
 void ChangeLog::finish() { std::ranges::sort(entries_, {}, &Entry::index); }
 
 ChangeLog::Block ChangeLog::block_of(const Entry& entry) const {

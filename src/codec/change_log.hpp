@@ -40,6 +40,10 @@ class ChangeLog {
   void make_room(const BlockMap& map, Room& room) const;
   Hash128 exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
 
+  // After make_room(): the elements that were replaced, as `from` has them, go to where they lie in `to`.
+  void copy(const BlockMap& map, std::span<std::byte* const> from, std::span<std::byte* const> to,
+            const kernels::KernelSet& kernels, Room& room) const;
+
   std::size_t bytes() const { return bytes_.size() + entries_.size() * sizeof(Entry); }
   std::uint64_t changes() const { return changes_; }
   std::size_t size() const { return entries_.size(); }

@@ -194,6 +194,9 @@ class UpdateDecoder {
   // After finish(): the state hash of the target, where the update names it.
   std::optional<Hash128> target_hash() const;
 
+  // Before apply(): it writes into these arrays instead, which hold the same.
+  void write_to(std::span<std::byte* const> arrays);
+
   // After finish(): writes the update into the held arrays. Cannot fail for a checked update but by a bug or damaged memory
   // (InternalError).
   Status apply(const Staging& staging);

@@ -463,6 +463,8 @@ std::optional<ChangeLog> UpdateDecoder::take_replaced() {
 
 void UpdateDecoder::track(const Hash128& held_hash) { impl_->check.track(held_hash); }
 
+void UpdateDecoder::write_to(std::span<std::byte* const> arrays) { impl_->input.held.assign(arrays.begin(), arrays.end()); }
+
 Status UpdateDecoder::apply(const Staging& staging) {
   if (!impl_->finished) return Status(Code::kInvalidUsage, "apply() before finish() has approved the update");
   return impl_->apply(staging);

@@ -80,11 +80,12 @@ Status StagedUpdate::finish() {
   return {};
 }
 
-Status StagedUpdate::apply() {
+Status StagedUpdate::apply(std::span<std::byte* const> arrays) {
   if (decoder_ == nullptr) {  // a label
     replaced_.emplace();
     return {};
   }
+  if (!arrays.empty()) decoder_->write_to(arrays);
   Status status = decoder_->apply(update_->bytes);
   replaced_ = decoder_->take_replaced();
   decoder_ = nullptr;

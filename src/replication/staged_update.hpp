@@ -39,7 +39,8 @@ class StagedUpdate {
   bool has_checks() const { return !is_checked_ && (more_ || received_bytes() > seen_bytes_ || commit().stream_bytes == 0); }
   // All bytes are there and every check has passed: apply() will not fail.
   bool is_checked() const { return is_checked_; }
-  Status apply();
+  // arrays: where it is written instead, which hold the same; none: where it was checked.
+  Status apply(std::span<std::byte* const> arrays = {});
   // After apply(), once: nothing where they were not kept.
   std::optional<codec::ChangeLog> take_replaced();
 

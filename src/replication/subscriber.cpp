@@ -48,6 +48,12 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
   const Result<HostPort> where = parse_host_port(address);
   if (!where.ok()) return where.status();
   std::unique_ptr<Subscriber> made(new Subscriber(state, options));
+  if (options.double_buffer) {
+    Result<std::unique_ptr<BufferPair>> buffers = BufferPair::create(*state.map, state.arrays);
+    if (!buffers.ok()) return buffers.status();
+    made->buffers_ = std::move(*buffers);
+    made->state_.arrays = made->buffers_->front();
+  }
   made->where_ = *where;
   made->address_ = address;
   if (!options.trust_path.empty()) {
@@ -97,6 +103,7 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     } else {
       // What came after it is checked here: its base is held only now.
       while (status.ok() && !staged_.empty() && may_lead_on(*staged_.front())) status = swap_front(lock, swap);
+      if (swap.updates > 0) show_written();
     }
     wake_.wake();
     if (!status.ok() && swap.updates == 0) return status;
@@ -111,24 +118,41 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
                                             pin_ != 0 ? fmt::format("; this replica is pinned to version {}", pin_) : ""));
 }
 
+// The state that is written now, before the first update of a next() or after it. Without the lock.
+ReplicatedState Subscriber::begin_writing(bool is_first) {
+  if (buffers_ == nullptr) return state_;
+  if (is_first) buffers_->catch_up(state_, way_back_);
+  ReplicatedState written = state_;
+  written.arrays = buffers_->back();
+  return written;
+}
+
+void Subscriber::show_written() {
+  if (buffers_ == nullptr) return;
+  buffers_->exchange();
+  state_.arrays = buffers_->front();
+}
+
 // Applies the first of what is staged. An error leaves the arrays as they were; it is then gone, and what came after it.
 Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   is_applying_ = true;
   StagedUpdate& front = *staged_.front();
   const HeldVersion held = held_;
   lock.unlock();
+  const ReplicatedState written = begin_writing(swap.updates == 0);
   Status status;
-  for (bool more = true; status.ok() && more;) status = front.check(state_, held, UINT64_MAX, more);
+  for (bool more = true; status.ok() && more;) status = front.check(written, held, UINT64_MAX, more);
   const double begin = monotonic_seconds();
   if (status.ok()) {
     SPARCL_FAILPOINT("subscriber.applying");
-    status = front.apply();
+    status = front.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
   }
-  swap.pause_s += monotonic_seconds() - begin;
+  if (buffers_ == nullptr) swap.pause_s += monotonic_seconds() - begin;
   lock.lock();
   is_applying_ = false;
   const UpdateName name = front.update().name();
   if (!status.ok()) {
+    if (buffers_ != nullptr) buffers_->doubt();
     refuse(name, status, true);
     return status;
   }
@@ -156,16 +180,19 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
   const HeldVersion held = held_;
   is_going_back_ = true;
   lock.unlock();
+  const ReplicatedState written = begin_writing(true);
   const double begin = monotonic_seconds();
-  Status status = way_back_.go(state_, held);
-  swap.pause_s = monotonic_seconds() - begin;
+  Status status = way_back_.go(written, held);
+  if (buffers_ == nullptr) swap.pause_s = monotonic_seconds() - begin;
   lock.lock();
   is_going_back_ = false;
   if (!status.ok()) {
     log_error("replication: {}", status.message());
+    if (buffers_ != nullptr) buffers_->doubt();
     if (status.code() == Code::kCorrupt) way_back_.lose("what the tensors hold was found damaged");
     return status;
   }
+  show_written();
   held_ = *way_back_.to();
   least_epoch_ = std::max(least_epoch_, epoch_);
   epoch_ = way_back_.epoch();
@@ -186,6 +213,11 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
 Subscriber::Versions Subscriber::versions() const {
   const std::lock_guard lock(mutex_);
   return {holds_published_ ? held_.version : 0, newest_};
+}
+
+const std::byte* Subscriber::array(std::size_t i) const {
+  const std::lock_guard lock(mutex_);
+  return state_.arrays[i];
 }
 
 Status Subscriber::pin(std::uint64_t version) {

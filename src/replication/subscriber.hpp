@@ -1,5 +1,6 @@
 #pragma once
-// A replica: its arrays hold exactly one published version at any time, and are written only inside next(). A thread of its own
+// A replica: its arrays hold exactly one published version at any time, and are written only inside next(); with two sets of them
+// those that are read are never written. A thread of its own
 // keeps the connections, takes updates in, passes them on to other replicas and checks them meanwhile.
 //
 // The connection to the publisher is always kept: it says from whom to take updates, and hears what is held. They come from there,
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "src/replication/buffer_pair.hpp"
 #include "src/replication/relay.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/staged_update.hpp"
@@ -33,6 +35,7 @@ struct SubscriberOptions {
   bool passes_on = true;       // to other replicas, at a port of its own
   bool shares_memory = true;   // with the publisher and replicas of its machine
   bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and as much again while updates wait
+  bool double_buffer = false;  // what was held stays as it is while next() works, and until it is called again
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
 
   double sweep_s = 300;  // between two looks at all that is held; 0: none
@@ -58,7 +61,7 @@ class Subscriber final : private UpstreamOwner {
     int updates = 0;
     bool by_anchor = false;
     bool went_back = false;  // to the version before
-    double pause_s = 0;      // in which the arrays were neither the old nor the new version
+    double pause_s = 0;      // in which the arrays were neither the old nor the new version; 0 with two sets of them
   };
   // The newest version that has come whole: applied when this returns. Timeout: there is none yet; where updates were refused or
   // the publisher cannot be reached the error is that one.
@@ -73,6 +76,9 @@ class Subscriber final : private UpstreamOwner {
   // next() goes up to this version and no further; 0: as far as it can. The version before, where the values that led away from it
   // are still there: next() goes back to it.
   Status pin(std::uint64_t version);
+
+  // Where array i of the version that is held lies. With two sets of arrays: not written to before the next but one next().
+  const std::byte* array(std::size_t i) const;
 
   // Why nothing comes; ok where there is only nothing new.
   Status trouble() const;
@@ -119,12 +125,15 @@ class Subscriber final : private UpstreamOwner {
   bool may_swap() const;
   bool may_lead_on(const StagedUpdate& update) const;
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
+  ReplicatedState begin_writing(bool is_first);
+  void show_written();
   Status go_back(std::unique_lock<std::mutex>& lock, Swap& swap);
   void begin_anew(double now);
   bool may_sweep() const;
   void sweep_on(double now);
 
-  ReplicatedState state_;
+  ReplicatedState state_;  // its arrays are the front ones, where there are two sets
+  std::unique_ptr<BufferPair> buffers_;
   SubscriberOptions options_;
   std::optional<TrustedKeys> trusted_;
   HostPort where_;
@@ -133,8 +142,8 @@ class Subscriber final : private UpstreamOwner {
 
   std::mutex using_;  // one next() at a time; taken before mutex_
 
-  // Guards all below. While is_applying_ is set the arrays and the first of staged_ are next()'s alone, without it; while
-  // is_going_back_ is, the arrays and what way_back_ has kept.
+  // Guards all below. While is_applying_ is set the arrays, the first of staged_ and what way_back_ has kept are next()'s alone,
+  // without it; while is_going_back_ is, the arrays and what way_back_ has kept.
   mutable std::mutex mutex_;
   std::condition_variable came_;
   HeldVersion held_;

@@ -43,6 +43,18 @@ std::uint64_t WayBack::elements() const {
   return count;
 }
 
+bool WayBack::copy(const ReplicatedState& state, std::span<std::byte* const> from, std::span<std::byte* const> to) const {
+  if (!to_) return false;
+  codec::ChangeLog::Room room;
+  try {
+    for (const codec::ChangeLog& each : replaced_) each.make_room(*state.map, room);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  for (const codec::ChangeLog& each : replaced_) each.copy(*state.map, from, to, *state.kernels, room);
+  return true;
+}
+
 Status WayBack::go(const ReplicatedState& state, const HeldVersion& held) {
   codec::ChangeLog::Room room;
   try {

@@ -35,6 +35,10 @@ class WayBack {
   Status go(const ReplicatedState& state, const HeldVersion& held);
   std::uint64_t elements() const;
 
+  // What has changed since to(), as `from` has it, goes to where it lies in `to`. False, and nothing was written: that is not
+  // known.
+  bool copy(const ReplicatedState& state, std::span<std::byte* const> from, std::span<std::byte* const> to) const;
+
  private:
   std::uint64_t most_bytes_;
   std::optional<HeldVersion> to_;

@@ -50,6 +50,7 @@ class Model {
     bias_[random() % bias_.size()] += 1.0F;
     scale_[random() % 3] ^= 1;
   }
+  const std::vector<std::uint16_t>& weights() const { return weights_; }
   bool same_as(const Model& other) const {
     return weights_ == other.weights_ && scale_ == other.scale_ &&
            std::memcmp(bias_.data(), other.bias_.data(), bias_.size() * sizeof(float)) == 0;
@@ -251,6 +252,39 @@ TEST(Replication, AReplicaGoesBackToTheVersionBefore) {
   EXPECT_EQ(replica.model.hash(), source.hash());
 }
 
+TEST(Replication, WithTwoBuffersTheVersionBeforeStays) {
+  Model source;
+  Publisher publisher(source);
+  Model copy(300'000, 7);
+  sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+  options.double_buffer = 1;
+  options.model_id = "test";
+  sparclSubscriber_t subscriber = nullptr;
+  ASSERT_EQ(sparclSubscriberCreate(&subscriber, copy.state(), publisher.address().c_str(), &options), sparclSuccess)
+      << sparclGetLastError(nullptr);
+  constexpr std::size_t kBytes = 300'000 * 2;
+  std::vector<std::byte> before(kBytes);
+  for (std::uint64_t version = 1; version < 6; ++version) {
+    const void *shown = nullptr, *next = nullptr;
+    ASSERT_EQ(sparclSubscriberTensor(subscriber, 0, &shown), sparclSuccess);
+    std::memcpy(before.data(), shown, kBytes);
+    source.step(version);
+    publisher.publish(version);
+    std::uint64_t held = 0;
+    while (held < version) ASSERT_EQ(sparclSubscriberNext(subscriber, 20, &held), sparclSuccess) << sparclGetLastError(nullptr);
+    ASSERT_EQ(sparclSubscriberTensor(subscriber, 0, &next), sparclSuccess);
+    EXPECT_NE(shown, next);
+    EXPECT_EQ(std::memcmp(shown, before.data(), kBytes), 0);
+    EXPECT_EQ(std::memcmp(next, source.weights().data(), kBytes), 0);
+  }
+  const void* nothing = nullptr;
+  EXPECT_EQ(sparclSubscriberTensor(subscriber, 3, &nothing), sparclInvalidArgument);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("the state has 3"), std::string::npos) << sparclGetLastError(nullptr);
+  EXPECT_EQ(sparclSubscriberTensor(subscriber, 0, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclSubscriberTensor(nullptr, 0, &nothing), sparclInvalidArgument);
+  EXPECT_EQ(sparclSubscriberDestroy(subscriber), sparclSuccess);
+}
+
 TEST(Replication, ReplicasOutliveTheirPublisher) {
   Model source;
   Replica* replica = nullptr;
@@ -312,7 +346,7 @@ TEST(Replication, ByTheCppInterface) {
   copy.add("weights", std::span(served), {5000});
   sparcl::Publisher publisher(source, {.listen = "127.0.0.1:0"});
   std::vector<std::uint64_t> swapped;
-  sparcl::Subscriber subscriber(copy, publisher.address(), {.on_swap = [&](std::uint64_t version) { swapped.push_back(version); }});
+  sparcl::Subscriber subscriber(copy, publisher.address(), {.on_swap = [&](std::uint64_t version) { swapped.push_back(version); }, .double_buffer = true});
   for (std::uint64_t version = 1; version <= 3; ++version) {
     trained[version] = 1.5F;
     publisher.publish(version);
