@@ -592,8 +592,8 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
 /* The newest version that has come whole and passed every check: the tensors hold it on return. Only here they are written; after an
  * error they hold what they held. sparclTimeout: none has come within so many seconds. Other errors say why none comes
  * (sparclRemoteError: the publisher is not there, sparclUnauthorized: what comes is not signed by a trusted key, sparclMismatch: it
- * is another model, sparclCorrupt: the tensors do not hold any more what was applied, and all bytes are asked for): the subscriber goes
- * on trying, so call again. version may be NULL. */
+ * is another model, sparclCorrupt: the tensors do not hold any more what was applied, and the blocks that are damaged are asked for):
+ * the subscriber goes on trying, so call again. version may be NULL. */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version);
 
 /* Where the i-th tensor of the state (from 0, in the order of adding) lies as the version that is held; to be read only. With

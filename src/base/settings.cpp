@@ -93,8 +93,8 @@ constexpr std::array kRows{
                "chains"},
     SettingRow{
         "SWEEP_S", SettingType::kCount, "", "300",
-        "seconds between two looks of a replica at all that it holds: damaged memory is found, and all bytes are asked for; 0: it "
-        "never looks"},
+        "seconds between two looks of a replica at all that it holds: damaged memory is found, and the blocks that are damaged are "
+        "asked for; 0: it never looks"},
     SettingRow{"RELAY", SettingType::kChoice, "on|off", "on",
                "whether a replica passes updates on to others, at a port of its own"},
     SettingRow{"SHARED_MEMORY", SettingType::kChoice, "on|off", "on",

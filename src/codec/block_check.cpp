@@ -16,7 +16,7 @@ void BlockSums::add(const BlockSums& other) {
 BlockCheck::Compared BlockCheck::add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block,
                                              const kernels::Upcoming& next) {
   Compared compared = read(held, block, next);
-  if (verify_ == Verify::kOff || (block.fresh && verify_ != Verify::kFull)) return compared;
+  if (verify_ == Verify::kOff || (block.fresh && verify_ != Verify::kFull && !hashes_fresh_)) return compared;
   const kernels::ChangeHashes hashes = hash(index, held, block, compared);
   compared.held_hash = hashes.old_values;
   sums_.change = sums_.change + hashes.new_values - hashes.old_values;

@@ -38,6 +38,8 @@ class BlockCheck {
     std::span<const std::byte> new_values;   // what the update makes of them
   };
   Compared add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block, const kernels::Upcoming& next);
+  // kTouched: what fresh blocks replace counts, too, as the update names its base by a hash.
+  void hash_fresh() { hashes_fresh_ = true; }
   // kFull: one that the update leaves alone.
   void add_unchanged(std::uint64_t index, const BlockView& held);
   void add_classes(bool fits) {
@@ -53,6 +55,7 @@ class BlockCheck {
   kernels::ChangeHashes hash(std::uint64_t index, const BlockView& held, const DecodedBlock& block, const Compared& compared);
 
   Verify verify_;
+  bool hashes_fresh_ = false;
   const kernels::KernelSet& kernels_;
   BlockSums sums_;
   std::vector<std::byte> held_values_;

@@ -68,6 +68,8 @@ class BlockDecoder {
   Status check(const Staging& staging, BlockEntry& entry);
   void flush() { check_pending(nullptr); }
 
+  void hash_fresh() { check_.hash_fresh(); }
+
   // What was found since the last call.
   struct Findings {
     BlockSums sums;

@@ -63,7 +63,7 @@ void BlockEncoder::prepare(Part& part) const {
 Status BlockEncoder::encode(const CodingUnit& unit) {
   if (unit.table != nullptr) {
     encode_superblock(unit);
-  } else {
+  } else if (!input_.leaves_out(unit.first)) {
     SPARCL_RETURN_IF_ERROR(encode_block(unit.first));
   }
   if (unit.ends_region) end_group();
@@ -200,7 +200,7 @@ void BlockEncoder::add_classes(const CodingUnit& unit, std::size_t bytes) {
 
 // Of the state: changes are added where they are coded.
 void BlockEncoder::add_to_whole(const Part& part) {
-  if (!input_.options.with_state_hash) return;
+  if (!input_.options.with_state_hash || input_.is_of_some_blocks()) return;
   if (!input_.has_whole_base) {
     coded_.whole_sum = coded_.whole_sum + hash_block(part.target, part.index);
   } else if (!input_.options.base_hash) {

@@ -29,6 +29,12 @@ struct EncoderInput {
   const kernels::KernelSet& kernels;
   bool has_whole_base = true;
 
+  bool is_of_some_blocks() const { return !options.only_blocks.empty(); }
+  bool leaves_out(std::uint64_t block) const {
+    return is_of_some_blocks() && (options.only_blocks[block / 64] >> (block % 64) & 1) == 0;
+  }
+  // Does the update name the state that it is from?
+  bool says_base() const { return options.with_state_hash && (has_whole_base || is_of_some_blocks()); }
   // Is what is sent of a block not all that differs? Hints may leave changes unnamed.
   bool selects() const { return !hints.empty() || ((options.rule != nullptr || options.values.is_lossy()) && has_whole_base); }
   // Only where the receiver can tell a wrong base from its own target: it cannot by the changes alone, which it needs its base to

@@ -37,6 +37,10 @@ inline Hash128 block_hash(const BlockView& view, std::uint64_t block, const kern
 Hash128 blocks_hash(const BlockMap& map, const ArrayInput& arrays, std::uint64_t first, std::uint64_t last,
                     const kernels::KernelSet& kernels);
 
+// The same of each of them: added to `hashes`.
+void add_block_hashes(const BlockMap& map, const ArrayInput& arrays, std::uint64_t first, std::uint64_t last,
+                      const kernels::KernelSet& kernels, std::vector<Hash128>& hashes);
+
 // Some elements of a block, at its place.
 inline kernels::ChangeHashes changes_hash(const kernels::KernelSet& kernels, DataType datatype, Positions positions,
                                           const std::byte* old_values, const std::byte* new_values, std::uint64_t block) {

@@ -90,10 +90,15 @@ struct LinkTime {
 struct EncodeOptions {
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
-  Hash128 schema_hash;                        // of names, types and shapes: the model layer's
-  bool with_state_hash = false;               // of base and target, in the update's end
-  std::optional<Hash128> base_hash;           // with_state_hash: where the caller knows it, no more is read than without a hash;
-                                              // else all of the base is hashed on the way
+  Hash128 schema_hash;               // of names, types and shapes: the model layer's
+  bool with_state_hash = false;      // of base and target, in the update's end
+  std::optional<Hash128> base_hash;  // with_state_hash: where the caller knows it, no more is read than without a hash;
+                                     // else all of the base is hashed on the way
+  // Of some blocks (bit i of word i/64, low bit first), for one who holds these arrays but there: they travel whole, the others are
+  // not read, and are said to stay. No array has a base then, and base_hash, of what that one holds, and target_hash are the
+  // caller's word. Empty: of all.
+  std::span<const std::uint64_t> only_blocks;
+  std::optional<Hash128> target_hash;
   std::span<const ChangedHint* const> hints;  // empty, or one an array
   std::span<const std::byte> attachment;      // opaque bytes that travel with the update (the model layer's: a changed schema,
                                               // metadata); at most kMaxAttachmentBytes

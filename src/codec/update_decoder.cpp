@@ -238,6 +238,9 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
     if ((header.flags & kFlags) != kFlags) return corrupt("an update without digests has no state hashes either");
     check.expect_no_digests();
   }
+  if ((header.flags & kFlagBaseHash) != 0) {
+    for (const auto& worker : workers) worker->hash_fresh();
+  }
   if (schema != expected_schema) {
     return Status(
         Code::kMismatch,

@@ -48,6 +48,7 @@ struct UpdateEncoder::Impl {
   }
 
   Status check() const;
+  Status check_blocks() const;
   Status step(std::uint64_t budget_elements, ByteSink& sink);
   Status start(ByteSink& sink);
   Status encode_some(ByteSink& sink);
@@ -93,13 +94,29 @@ Status UpdateEncoder::Impl::check() const {
     return Status(Code::kInvalidArgument, fmt::format("an attachment of {} bytes: at most {} travel with an update",
                                                       input.options.attachment.size(), kMaxAttachmentBytes));
   }
+  SPARCL_RETURN_IF_ERROR(check_blocks());
   return workers.front()->check_hints();
+}
+
+Status UpdateEncoder::Impl::check_blocks() const {
+  const EncodeOptions& options = input.options;
+  if (!input.is_of_some_blocks()) return {};
+  if (options.only_blocks.size() * 64 < input.map.block_count()) {
+    return Status(Code::kInvalidArgument, fmt::format("only_blocks has {} bits: the arrays have {} blocks",
+                                                      options.only_blocks.size() * 64, input.map.block_count()));
+  }
+  const bool has_base =
+      input.base.source != nullptr || std::ranges::count(input.base.arrays, nullptr) < std::ssize(input.base.arrays);
+  if (!options.with_state_hash || !options.base_hash || !options.target_hash || has_base) {
+    return Status(Code::kInvalidArgument, "an update of some blocks has no base but its hash, and names that and its target's");
+  }
+  return {};
 }
 
 Status UpdateEncoder::Impl::start(ByteSink& sink) {
   SPARCL_RETURN_IF_ERROR(check());
   std::uint32_t flags = 0;
-  if (input.options.with_state_hash) flags = kFlagTargetHash | (input.has_whole_base ? kFlagBaseHash : 0);
+  if (input.options.with_state_hash) flags = kFlagTargetHash | (input.says_base() ? kFlagBaseHash : 0);
   const UpdateHeader header{input.options.base_version,
                             input.options.target_version,
                             input.options.schema_hash,
@@ -218,9 +235,14 @@ void UpdateEncoder::Impl::end(ByteSink& sink) {
   content.write(stats.changed);
   if (input.options.with_state_hash) {
     stats.target_hash = input.options.schema_hash + whole_sum;
-    if (input.has_whole_base) {
+    if (input.is_of_some_blocks()) {
+      stats.base_hash = *input.options.base_hash;
+      stats.target_hash = *input.options.target_hash;
+    } else if (input.has_whole_base) {
       stats.base_hash = input.options.base_hash.value_or(stats.target_hash);
       stats.target_hash = stats.base_hash + change_sum;
+    }
+    if (input.says_base()) {
       content.write(stats.base_hash.low);
       content.write(stats.base_hash.high);
     }

@@ -26,6 +26,11 @@ struct Commit {
   std::uint64_t stream_bytes = 0;             // of the update (docs/wire-format.md)
   std::array<std::byte, 32> stream_digest{};  // SHA-256 of these bytes; zeros in a commit that is not signed
 
+  // Some blocks, whole, for one whose memory was damaged: it holds base_hash, which is no version.
+  bool is_repair() const { return !is_anchor && base_version == 0 && stream_bytes > 0; }
+  // It is from no version: what it replaces is worth nothing, and all that is held is to be hashed.
+  bool has_no_base() const { return is_anchor || is_repair(); }
+
   friend bool operator==(const Commit&, const Commit&) = default;
 };
 

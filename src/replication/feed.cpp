@@ -19,7 +19,10 @@ namespace {
 constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
 constexpr std::uint64_t kHashedBlocks = 256;  // some milliseconds; heuristic
 constexpr double kMostDistinct = 0.9;         // of several updates' changes: composing them would spare less; heuristic
-constexpr std::uint64_t kMostReplaced = 4;    // of the elements one: what more replaces is not kept; heuristic
+constexpr int kMostAttempts = 3;              // at a repair that new versions interrupt: then all bytes are sent; heuristic
+constexpr std::uint64_t kRepairsPart =
+    2;  // of all bytes, which repairs may have: then all bytes are sent, which all share; heuristic
+constexpr std::uint64_t kMostReplaced = 4;  // of the elements one: what more replaces is not kept; heuristic
 
 }  // namespace
 
@@ -59,6 +62,8 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   source_.request_composed = [this](const HeldVersion& base) {
     if (!composed_is_wanted_) composed_is_wanted_ = base;
   };
+  source_.block_count = map_->block_count();
+  source_.request_repair = [this](const RepairRef& repair) { repairs_.push_back(repair); };
 }
 
 Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
@@ -195,8 +200,10 @@ void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
   } else if (anchor_is_wanted_ && !store_.has_newest_anchor()) {
     maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), nullptr, commit_of({}, store_.newest()->version),
                                            issuer_.key.has_value());
-  } else {
+  } else if (composed_is_wanted_) {
     begin_composed(tensors);
+  } else {
+    begin_repair(tensors);
   }
 } catch (const std::exception& error) {
   fail(error.what());
@@ -211,8 +218,67 @@ void Feed::begin_composed(Tensors tensors) {
                                          commit_of(base, store_.newest()->version), issuer_.key.has_value());
 }
 
+// Of the version that the replica held: what was published since then leads on from there. Else of the newest one.
+void Feed::begin_repair(Tensors tensors) {
+  const RepairRef repair = repairs_.front().lock();
+  if (repair == nullptr) return repairs_.pop_front();
+  if (++repair->attempts > kMostAttempts || repair_bytes() > map_->byte_count() / kRepairsPart) {
+    repair->is_over = true;
+    return repairs_.pop_front();
+  }
+  HeldVersion target = *store_.newest();
+  std::vector<ChangeLogRef> logs;
+  if (repair->wanted.hash != target.hash) logs = store_.way_back(repair->wanted);
+  if (!logs.empty()) target = *store_.find(repair->wanted.hash);
+  UpdateMaker::Arrays arrays;
+  if (logs.empty()) {
+    arrays = newest(tensors);
+  } else {
+    arrays = {std::vector<const std::byte*>(map_->arrays().size(), nullptr), earlier(tensors, std::move(logs))};
+  }
+  Commit commit = commit_of({0, repair->held_hash}, target.version);
+  commit.target_hash = target.hash;
+  repairer_ = std::make_unique<RepairMaker>(state_, std::move(arrays), repair, std::move(commit), issuer_.key.has_value());
+  repairs_.pop_front();  // now: memory may have run out before
+}
+
+// Of those that are still being sent: each is one replica's alone.
+std::uint64_t Feed::repair_bytes() {
+  std::erase_if(made_repairs_, [](const auto& each) { return each.expired(); });
+  std::uint64_t bytes = 0;
+  for (const auto& each : made_repairs_) bytes += each.lock()->commit.stream_bytes;
+  return bytes;
+}
+
+void Feed::repair_on() {
+  if (repairer_->repair().use_count() == 1) return repairer_.reset();  // its session is over
+  const RepairRef repair = repairer_->repair();
+  const Result<bool> over = repairer_->step();
+  if (over.ok() && !*over) return;
+  Status status = over.status();
+  std::shared_ptr<Update> made = over.ok() ? repairer_->take() : nullptr;
+  if (made != nullptr) status = issuer_.seal(*made, repairer_->digest());
+  if (!status.ok()) log_error("replication: a damaged replica is sent all bytes: {}", status.message());
+  if (status.ok() && made != nullptr) {
+    made_repairs_.push_back(made);
+    repair->update = std::move(made);
+  }
+  repair->is_over = true;
+  repairer_ = nullptr;
+}
+
+// The version that it was made of lies elsewhere now.
+void Feed::put_repair_off() {
+  if (repairer_ != nullptr) repairs_.push_front(repairer_->repair());
+  repairer_ = nullptr;
+}
+
 bool Feed::work() try {
   if (hashing_) hash_on();
+  if (repairer_ != nullptr) {
+    repair_on();
+    return repairer_ != nullptr;
+  }
   if (maker_ == nullptr) return hashing_.has_value();
   const Result<bool> whole = maker_->step();
   if (whole.ok() && !*whole) return true;
@@ -270,6 +336,7 @@ Status Feed::keep_made(std::shared_ptr<Update> made, StreamDigest& digest) {
 // Those who wait for a composed update take one after the other.
 void Feed::give_up() {
   hashing_.reset();
+  put_repair_off();
   if (!composed_is_wanted_) return;
   maker_ = nullptr;
   store_.keep_composed(*composed_is_wanted_, nullptr);

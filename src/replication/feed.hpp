@@ -1,8 +1,9 @@
 #pragma once
 // What the replicas of one list of tensors are served from: all tensors of a publisher, or parts of them. A feed keeps updates,
-// plans who takes from whom, and makes anchors and composed updates. It has no copy of any tensor: all is read from the publisher's
-// snapshot.
+// plans who takes from whom, and makes anchors, composed updates and repairs. It has no copy of any tensor: all is read from the
+// publisher's snapshot.
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "src/model/slice_place.hpp"
 #include "src/replication/fan_out.hpp"
+#include "src/replication/repair.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/session.hpp"
 #include "src/replication/signing_key.hpp"
@@ -72,6 +74,8 @@ class Feed {
   // --- what is made of the newest version beside the serving of replicas ---
 
   bool wants_work() const;
+  // Of a damaged replica: after all that others wait for.
+  bool wants_repair() const { return store_.newest() && !repairs_.empty(); }
   // The feed's first version may be `version`, the whole's.
   void begin_work(std::uint64_t version, Tensors newest);
   // Some milliseconds of it. False: it is done, as well as it can be.
@@ -101,6 +105,10 @@ class Feed {
   Result<Edition> code(std::uint64_t version, const codec::ArrayInput& from, const codec::ArrayInput& to,
                        codec::EncodeOptions options) const;
   void begin_composed(Tensors newest);
+  void begin_repair(Tensors newest);
+  void repair_on();
+  std::uint64_t repair_bytes();
+  void put_repair_off();
   void hash_on();
   void fail(const char* why);
   Status keep_made(std::shared_ptr<Update> made, StreamDigest& digest);
@@ -119,6 +127,9 @@ class Feed {
   std::optional<HeldVersion> composed_is_wanted_;  // of all updates since then
   std::optional<Hashing> hashing_;
   std::unique_ptr<UpdateMaker> maker_;
+  std::deque<std::weak_ptr<Repair>> repairs_;  // that are wanted: their sessions'
+  std::unique_ptr<RepairMaker> repairer_;
+  std::vector<std::weak_ptr<const Update>> made_repairs_;
 };
 
 }  // namespace sparcl::replication

@@ -56,6 +56,8 @@ std::size_t most_content_bytes(MessageType type) {
       return kMaxModelBytes;
     case MessageType::kSchema:
       return kMaxSchemaBytes;
+    case MessageType::kDamage:
+      return kMaxDamageBytes;
     case MessageType::kStatusReply:
       return kMaxReportBytes;
     default:
@@ -81,7 +83,7 @@ Result<MessageHead> parse_head(std::span<const std::byte> bytes) {
     return Status(Code::kCorrupt, "the head of a message is damaged (CRC32C)");
   }
   const auto type = load_le<std::uint32_t>(bytes.data() + 4);
-  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kSchema)) {
+  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kDamage)) {
     return Status(Code::kCorrupt,
                   fmt::format("a message of type {}, which protocol version {} does not have", type, kProtocolVersion));
   }
@@ -108,6 +110,7 @@ std::vector<std::byte> serialise(const Hello& hello) {
   write_flag(out, hello.shares_memory);
   write_text(out, hello.name);
   out.write(hello.pin);
+  write_flag(out, hello.damaged);
   return out.take();
 }
 
@@ -116,7 +119,7 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
     return in.read(hello.protocol) && read_text(in, hello.model_id) && read_hash(in, hello.schema_hash) &&
            in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
            in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) && read_text(in, hello.name) &&
-           in.read(hello.pin);
+           in.read(hello.pin) && read_flag(in, hello.damaged);
   });
 }
 
@@ -332,6 +335,22 @@ std::vector<std::byte> serialise(const Announce& announce) {
 Result<Announce> parse_announce(std::span<const std::byte> bytes) {
   return parse<Announce>(bytes, "an announcement",
                          [](ByteReader& in, Announce& announce) { return read_held(in, announce.version); });
+}
+
+std::vector<std::byte> serialise(const Damage& damage) {
+  ByteWriter out;
+  write_held(out, damage.version);
+  for (const Hash128& each : damage.block_hashes) write_hash(out, each);
+  return out.take();
+}
+
+// All the rest are hashes.
+Result<Damage> parse_damage(std::span<const std::byte> bytes) {
+  return parse<Damage>(bytes, "a list of damaged blocks", [](ByteReader& in, Damage& damage) {
+    if (!read_held(in, damage.version)) return false;
+    damage.block_hashes.resize(in.remaining() / sizeof(Hash128));
+    return std::ranges::all_of(damage.block_hashes, [&](Hash128& each) { return read_hash(in, each); });
+  });
 }
 
 std::vector<std::byte> serialise(const Orphan& orphan) {

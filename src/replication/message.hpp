@@ -16,11 +16,12 @@
 
 namespace sparcl::replication {
 
-constexpr std::uint16_t kProtocolVersion = 2;
+constexpr std::uint16_t kProtocolVersion = 3;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;     // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;    // of a description of a model
 constexpr std::size_t kMaxSchemaBytes = std::size_t{8} << 20;    // of what a replica holds
+constexpr std::size_t kMaxDamageBytes = std::size_t{32} << 20;   // of what a damaged replica holds: 2 Mi blocks
 constexpr std::size_t kMaxReportBytes = std::size_t{1} << 20;    // of a status
 constexpr std::size_t kMaxMessageBytes = std::size_t{64} << 10;  // of any other message's content
 constexpr std::size_t kChunkHeadBytes = 16;
@@ -50,6 +51,7 @@ enum class MessageType : std::uint8_t {
   kPin = 22,           // subscriber: where it will stop
   kSchemaWanted = 23,  // publisher: it does not know these tensors
   kSchema = 24,        // subscriber: what they are
+  kDamage = 25,        // subscriber: what it holds, block by block
 };
 
 std::size_t most_content_bytes(MessageType type);
@@ -88,6 +90,7 @@ struct Hello {
   bool shares_memory = false;      // with others of its machine
   std::string name;                // "host h1, pid 4711"
   std::uint64_t pin = 0;           // as of a PIN
+  bool damaged = false;            // what it holds is nearly a version: a DAMAGE comes next
 };
 
 // To one that comes from the same machine: sealed memory that holds these bytes. Who can reach it gets updates as memory, too.
@@ -186,6 +189,13 @@ struct Announce {
   HeldVersion version;
 };
 
+// What a replica holds whose memory was damaged: blocks that are not those of a version can be sent alone.
+struct Damage {
+  HeldVersion version;                // that it held before
+  std::vector<Hash128> block_hashes;  // of what it holds now, of each block at its place (codec::add_block_hashes)
+};
+constexpr std::size_t kMaxDamagedBlocks = (kMaxDamageBytes - 24) / sizeof(Hash128);
+
 // What is published: for those who have no tensors of their own yet.
 struct ModelReply {
   std::string model_id;
@@ -209,6 +219,7 @@ std::vector<std::byte> serialise(const ModelReply& model);
 std::vector<std::byte> serialise(const Parent& parent);
 std::vector<std::byte> serialise(const Orphan& orphan);
 std::vector<std::byte> serialise(const Announce& announce);
+std::vector<std::byte> serialise(const Damage& damage);
 
 // Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else.
 Result<Hello> parse_hello(std::span<const std::byte> bytes);
@@ -227,5 +238,6 @@ Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes);
 Result<Parent> parse_parent(std::span<const std::byte> bytes);
 Result<Orphan> parse_orphan(std::span<const std::byte> bytes);
 Result<Announce> parse_announce(std::span<const std::byte> bytes);
+Result<Damage> parse_damage(std::span<const std::byte> bytes);
 
 }  // namespace sparcl::replication

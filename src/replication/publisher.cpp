@@ -131,7 +131,8 @@ void Publisher::work_on() {
   if (at_work_ == nullptr) {
     if (is_encoding_ || !whole_->store().newest()) return;
     const std::vector<FeedRef> all = feeds();
-    const auto next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_work(); });
+    auto next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_work(); });
+    if (next == all.end()) next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_repair(); });
     if (next == all.end()) return;
     at_work_ = *next;
     at_work_->begin_work(whole_->store().newest()->version, snapshot_.arrays());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "src/base/failpoint.hpp"
@@ -28,6 +29,10 @@ FanOut::Blame blame_of(Code why) {
   return why == Code::kWrongBase ? FanOut::Blame::kReplica : FanOut::Blame::kParent;  // too far behind for it
 }
 
+bool must_follow_damage(MessageType type) {
+  return type != MessageType::kDamage && type != MessageType::kBye && type != MessageType::kRefusal;
+}
+
 std::string quoted(const std::string& text) { return text.empty() ? "(none)" : "'" + text + "'"; }
 
 }  // namespace
@@ -48,6 +53,7 @@ const char* Session::state() const {
   if (phase_ == Phase::kStranger) return "connecting";
   if (phase_ != Phase::kReplica) return "leaving";
   if (update_ != nullptr) return is_requested_ ? "receiving" : "offered";
+  if (awaits_damage() || repair_ != nullptr) return "waits for a repair";
   if (needs_anchor_) return "waits for an anchor";
   if (awaits_composed_) return "waits for a composed update";
   if (store().newest() && held_ && *held_ == *store().newest()) return "current";
@@ -152,9 +158,11 @@ void Session::end_without_way() {
 
 void Session::read(double now) {
   const auto nowhere = [](const ChunkHead&, std::size_t) { return Buffer(); };
+  const std::uint64_t before = link_.bytes_received();
   for (int i = 0; i < kMessagesAtOnce && (phase_ == Phase::kStranger || phase_ == Phase::kReplica); ++i) {
     switch (link_.receive(nowhere)) {
       case MessageLink::Progress::kMore:
+        if (link_.bytes_received() > before) heard_ = now;  // a part of a message is a sign of life, too
         return;
       case MessageLink::Progress::kClosed:
       case MessageLink::Progress::kCorrupt:
@@ -170,6 +178,9 @@ void Session::read(double now) {
 Status Session::handle(double now) {
   const bool is_replica = phase_ == Phase::kReplica;
   std::string report;
+  if (is_replica && awaits_damage() && must_follow_damage(link_.type())) {
+    return Status(Code::kCorrupt, "it is damaged, by its hello, and does not say where");
+  }
   switch (link_.type()) {
     case MessageType::kHello:
       if (is_replica || hello_) break;
@@ -213,6 +224,9 @@ Status Session::handle(double now) {
     case MessageType::kOrphan:
       if (!is_replica || fan_out() == nullptr) break;
       return take_orphan(now);
+    case MessageType::kDamage:
+      if (!is_replica || !said_damaged_) break;
+      return take_damage();
     case MessageType::kAlive:
       if (!is_replica) break;
       return parse_alive(link_.content()).status();
@@ -273,6 +287,8 @@ Status Session::enter(const Hello& hello) {
   held_ = hello.held;
   ahead_ = hello.ahead;
   pin_ = hello.pin;
+  said_damaged_ = hello.damaged;
+  if (said_damaged_) link_.allow(MessageType::kDamage);
   // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
   has_confirmed_ = store().newest() && *held_ == *store().newest();
   phase_ = Phase::kReplica;
@@ -358,6 +374,28 @@ Status Session::take_orphan(double now) {
   return {};
 }
 
+// A replica that passes on has nothing to compare it with: it goes on as if there were none.
+Status Session::take_damage() {
+  said_damaged_ = false;
+  Result<Damage> damage = parse_damage(link_.content());
+  if (!damage.ok()) return damage.status();
+  if (!source_->request_repair) return {};
+  if (damage->block_hashes.size() != source_->block_count) {
+    return Status(Code::kCorrupt, fmt::format("it has hashes of {} blocks, its tensors have {}", damage->block_hashes.size(),
+                                              source_->block_count));
+  }
+  const auto sum = std::accumulate(damage->block_hashes.begin(), damage->block_hashes.end(), source_->schema_hash);
+  log_warn("replication: replica {} finds its memory damaged: it does not hold version {} any more", replica_,
+           damage->version.version);
+  if (sum != tip_.hash) return {};  // they are not of what it holds: it gets all bytes
+  repair_ = std::make_shared<Repair>();
+  repair_->wanted = damage->version;
+  repair_->held_hash = sum;
+  repair_->block_hashes = std::move(damage->block_hashes);
+  repair_is_asked_ = false;
+  return {};
+}
+
 Status Session::take_nack() {
   const Result<Nack> nack = parse_nack(link_.content());
   if (!nack.ok()) return nack.status();
@@ -369,6 +407,7 @@ Status Session::take_nack() {
   }
   // What was sent after it is of no use to it either.
   update_ = nullptr;
+  repair_ = nullptr;
   is_requested_ = false;
   ahead_ = 0;
   needs_anchor_ = needs_anchor_ || nack->wants_anchor;
@@ -420,13 +459,19 @@ UpdateStore::Step Session::next_step() const {
 }
 
 void Session::offer_next(double now) {
-  if (is_placed_ || update_ != nullptr) return;
+  if (is_placed_ || update_ != nullptr || awaits_damage()) return;
   if (ahead_ >= kMostAhead) {
     if (fan_out() != nullptr && store().newest()) fan_out()->held_up(id_, store().newest()->version, now);
     return;
   }
   if (link_.queued_bytes() >= kQueuedBytes) return;  // it does not read
   const UpdateStore::Step next = next_step();
+  if (repair_ != nullptr && next.brings_all()) {
+    if (!std::exchange(repair_is_asked_, true)) source_->request_repair(repair_);
+    if (!repair_->is_over) return;
+    const UpdateRef made = std::exchange(repair_, nullptr)->update;
+    if (made != nullptr && store().knows(made->target())) return offer(made, now);
+  }
   if (is_placed_elsewhere(next, now)) return;
   if (next.needs_anchor) {
     needs_anchor_ = store().newest().has_value();
@@ -437,8 +482,13 @@ void Session::offer_next(double now) {
   awaits_composed_ = next.may_be_composed && source_->request_composed;
   if (next.update == nullptr) return;
   if (awaits_composed_) return source_->request_composed(next.update->base());
+  offer(next.update, now);
+}
+
+void Session::offer(UpdateRef update, double now) {
   needs_anchor_ = false;
-  update_ = next.update;
+  update_ = std::move(update);
+  repair_ = nullptr;
   is_requested_ = false;
   progress_at_ = now;
   link_.queue(MessageType::kOffer, Offer{update_->commit, update_->signature});

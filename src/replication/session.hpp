@@ -5,7 +5,8 @@
 //   stranger ── hello ──► replica ── bye, silence, corrupt ──► over
 //                           │  idle ── offer ──► offered ── request ──► sending ── commit ──► idle
 //                           │   │                    └──── nack ─────► idle, by an anchor
-//                           │   └── parent ──► takes from another replica ── orphan ──► idle
+//                           │   ├── parent ──► takes from another replica ── orphan ──► idle
+//                           │   └── damage ──► waits for a repair, or an anchor ──► idle
 //
 // At most kMostAhead updates are under way that the replica does not hold yet: one that does not come to apply them costs no more.
 
@@ -19,6 +20,7 @@
 #include "src/replication/fan_out.hpp"
 #include "src/replication/memory_pieces.hpp"
 #include "src/replication/message_link.hpp"
+#include "src/replication/repair.hpp"
 #include "src/replication/update_store.hpp"
 
 namespace sparcl::replication {
@@ -34,6 +36,9 @@ struct UpdateSource {
   std::function<void()> request_anchor;  // one is needed that the store does not have: it will be made. Empty: it will not
   // One update from `base` to the newest version might be less than those between them. Empty: it will not be made.
   std::function<void(const HeldVersion& base)> request_composed;
+  // Blocks of a replica that are not those of a version: it is made known in the repair. Empty: it will not be made.
+  std::function<void(const RepairRef& repair)> request_repair;
+  std::uint64_t block_count = 0;  // of these tensors, where repairs are made
 };
 using UpdateSourceRef = std::shared_ptr<const UpdateSource>;
 
@@ -109,12 +114,15 @@ class Session {
   Status take_nack();
   Status take_pin(double now);
   Status take_orphan(double now);
+  Status take_damage();
+  bool awaits_damage() const { return said_damaged_ && source_->request_repair; }
   void join(const Hello& hello, bool is_near);
   bool is_neighbour() const;
   void announce();
   bool is_placed_elsewhere(const UpdateStore::Step& next, double now);
   UpdateStore::Step next_step() const;
   void offer_next(double now);
+  void offer(UpdateRef update, double now);
   void send_on(double now);
   void send_ready(double now);
   std::size_t next_piece() const;
@@ -149,6 +157,9 @@ class Session {
   int ahead_ = 0;           // updates that it was sent whole and does not hold yet
   bool needs_anchor_ = false;
   bool awaits_composed_ = false;
+  bool said_damaged_ = false;  // a DAMAGE is to come, before anything else
+  RepairRef repair_;           // that it waits for where it would need all bytes
+  bool repair_is_asked_ = false;
   std::uint64_t pin_ = 0;      // it will stop there; 0: nowhere
   std::uint64_t refused_ = 0;  // updates, by it
   int refused_in_a_row_ = 0;

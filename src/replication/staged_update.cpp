@@ -8,7 +8,7 @@
 namespace sparcl::replication {
 
 StagedUpdate::StagedUpdate(Commit commit, std::optional<CommitSignature> signature, std::uint64_t most_replaced_bytes)
-    : most_replaced_bytes_(commit.is_anchor ? 0 : most_replaced_bytes) {
+    : most_replaced_bytes_(commit.has_no_base() ? 0 : most_replaced_bytes) {
   update_->commit = std::move(commit);
   update_->signature = signature;
   update_->missing_bytes = update_->commit.stream_bytes;
@@ -54,7 +54,7 @@ Status StagedUpdate::check(const ReplicatedState& state, const HeldVersion& held
   }
   if (decoder_ == nullptr) {
     decoder_ = std::make_unique<codec::UpdateDecoder>(
-        *state.map, state.arrays, commit().is_anchor || state.verify_all ? codec::Verify::kFull : codec::Verify::kTouched,
+        *state.map, state.arrays, commit().has_no_base() || state.verify_all ? codec::Verify::kFull : codec::Verify::kTouched,
         state.schema_hash, *state.kernels);
     if (state.array_name) decoder_->set_array_name(state.array_name);
     if (state.workers != nullptr) decoder_->set_workers(*state.workers);

@@ -12,7 +12,7 @@ namespace sparcl::replication {
 
 class StagedUpdate {
  public:
-  // most_replaced_bytes: that are kept of the values that it replaces, unless it is an anchor.
+  // most_replaced_bytes: that are kept of the values that it replaces, unless it is an anchor or a repair.
   StagedUpdate(Commit commit, std::optional<CommitSignature> signature, std::uint64_t most_replaced_bytes = 0);
 
   const Commit& commit() const { return update_->commit; }

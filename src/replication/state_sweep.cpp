@@ -29,16 +29,23 @@ Status StateSweep::step(const ReplicatedState& state, const HeldVersion& held, d
     of_ = held;
     next_block_ = 0;
     found_ = state.schema_hash;
+    block_hashes_.clear();
     is_begun_ = true;
   }
   const std::uint64_t end = std::min(next_block_ + kBlocksAtOnce, state.map->block_count());
-  found_ = found_ + codec::blocks_hash(*state.map, {state.readable()}, next_block_, end, *state.kernels);
+  const std::size_t before = block_hashes_.size();
+  codec::add_block_hashes(*state.map, {state.readable()}, next_block_, end, *state.kernels, block_hashes_);
+  for (std::size_t i = before; i < block_hashes_.size(); ++i) found_ = found_ + block_hashes_[i];
+  if (state.map->block_count() > kMaxDamagedBlocks) block_hashes_.clear();
   next_block_ = end;
   due_ = now + kRestSeconds;
   if (end < state.map->block_count()) return {};
   is_begun_ = false;
   due_ = now + period_s_;
-  if (found_ == held.hash) return {};
+  if (found_ == held.hash) {
+    block_hashes_ = {};
+    return {};
+  }
   return Status(Code::kCorrupt,
                 fmt::format("the tensors do not hold version {} any more: their hash is {} instead of {} (their memory is damaged, "
                             "or the program wrote to them)",

@@ -18,6 +18,9 @@ class StateSweep {
   // they are meanwhile. Corrupt, at the end of a pass: they do not hold `held`, but found().
   Status step(const ReplicatedState& state, const HeldVersion& held, double now);
   const Hash128& found() const { return found_; }
+  // Then, until the next pass: of each block of what is held, and what should be held. None where they are too many to be told.
+  const std::vector<Hash128>& block_hashes() const { return block_hashes_; }
+  const HeldVersion& wanted() const { return of_; }
 
  private:
   double period_s_;
@@ -26,6 +29,7 @@ class StateSweep {
   bool is_begun_ = false;
   std::uint64_t next_block_ = 0;
   Hash128 found_;
+  std::vector<Hash128> block_hashes_;
 };
 
 }  // namespace sparcl::replication

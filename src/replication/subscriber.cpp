@@ -167,6 +167,11 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   swap.changed += front.commit().changed;
   swap.stream_bytes += front.commit().stream_bytes;
   swap.by_anchor = swap.by_anchor || front.commit().is_anchor;
+  if (front.commit().is_repair()) {
+    swap.by_repair = true;
+    log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew", held_.version,
+             front.commit().changed, front.commit().elements);
+  }
   ++swap.updates;
   trouble_ = {};
   staged_.pop_front();
@@ -308,7 +313,7 @@ void Subscriber::begin_anew(double now) {
 
 bool Subscriber::may_sweep() const { return holds_published_ && !is_applying_ && !is_going_back_ && !has_checks(); }
 
-// What is found damaged is no version: all of it is asked for.
+// What is found damaged is no version: the blocks that are not are asked for, or all of it.
 void Subscriber::sweep_on(double now) {
   if (!may_sweep() || now < sweep_.due()) return;
   damage_ = sweep_.step(state_, held_, now);
@@ -323,6 +328,11 @@ void Subscriber::sweep_on(double now) {
   incoming_ = nullptr;
   is_elsewhere_ = true;
   came_.notify_all();
+}
+
+// What it holds is what the sweep has found, and no update is to come after it.
+bool Subscriber::can_be_repaired() const {
+  return !holds_published_ && staged_.empty() && !sweep_.block_hashes().empty() && held_.hash == sweep_.found();
 }
 
 void Subscriber::look_for_publisher(double now) {
@@ -356,7 +366,10 @@ void Subscriber::tick(double now) {
   }
 }
 
-Hello Subscriber::hello() {
+Hello Subscriber::hello(const Upstream& to) {
+  const bool is_damaged = &to == &publisher_ && can_be_repaired();
+  if (&to == &publisher_) said_damage_.clear();
+  if (is_damaged) said_damage_ = serialise(Damage{sweep_.wanted(), sweep_.block_hashes()});
   if (const Result<NetAddress> own = publisher_.own_address(); options_.passes_on && own.ok()) relay_.open(*own);
   said_held_ = held_;
   said_pin_ = pin_;
@@ -371,7 +384,8 @@ Hello Subscriber::hello() {
           relay_.port(),
           options_.shares_memory && publisher_.shares_memory() && parent_.shares_memory(),
           process_name(),
-          pin_};
+          pin_,
+          is_damaged};
 }
 
 // What has come stays: the rest of an update is asked for when the publisher is back, or of it where a parent fails.
@@ -417,6 +431,9 @@ Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
   if (&from == &parent_) {
     if (held_ != said_held_) parent_.link().queue(MessageType::kAck, Ack{AckStage::kHeld, held_});  // applied since the hello
     return {};
+  }
+  if (!said_damage_.empty()) {
+    publisher_.link().queue(MessageType::kDamage, std::span<const std::byte>(std::exchange(said_damage_, {})));
   }
   // The publisher knows nothing of a parent that it may have given before.
   parent_.close();

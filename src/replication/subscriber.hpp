@@ -60,6 +60,7 @@ class Subscriber final : private UpstreamOwner {
     std::uint64_t stream_bytes = 0;  // of the updates that led here
     int updates = 0;
     bool by_anchor = false;
+    bool by_repair = false;  // of blocks that were damaged: `changed` counts their elements
     bool went_back = false;  // to the version before
     double pause_s = 0;      // in which the arrays were neither the old nor the new version; 0 with two sets of them
   };
@@ -95,7 +96,7 @@ class Subscriber final : private UpstreamOwner {
   void tick(double now);
 
   // What the upstreams hear.
-  Hello hello() override;
+  Hello hello(const Upstream& to) override;
   std::span<const std::byte> schema() const override { return state_.schema; }
   Status take_welcome(Upstream& from, const Welcome& welcome) override;
   Status take(Upstream& from, double now) override;
@@ -131,6 +132,7 @@ class Subscriber final : private UpstreamOwner {
   void begin_anew(double now);
   bool may_sweep() const;
   void sweep_on(double now);
+  bool can_be_repaired() const;
 
   ReplicatedState state_;  // its arrays are the front ones, where there are two sets
   std::unique_ptr<BufferPair> buffers_;
@@ -158,6 +160,7 @@ class Subscriber final : private UpstreamOwner {
   WayBack way_back_;
   StateSweep sweep_;
   Status damage_;                                     // that it has found, and next() has not said yet
+  std::vector<std::byte> said_damage_;                // a DAMAGE, which a hello has promised
   std::deque<std::unique_ptr<StagedUpdate>> staged_;  // whole ones, each from the target of the one before
   std::unique_ptr<StagedUpdate> incoming_;            // from the last of these
   bool is_requested_ = false;

@@ -17,16 +17,34 @@ UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::share
       base_(std::move(base)),
       none_(target_.pointers.size(), nullptr) {
   commit.is_anchor = base_ == nullptr;
-  update_->commit = std::move(commit);
   codec::EncodeOptions options;
+  if (base_ != nullptr) options.base_hash = commit.base_hash;
+  options.base_source = base_.get();
+  options.allow_classes = base_ != nullptr;
+  begin(state, std::move(commit), options);
+}
+
+UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::vector<std::uint64_t> blocks, Commit commit,
+                         bool is_signed)
+    : sink_(update_->bytes),
+      is_signed_(is_signed),
+      target_(std::move(target)),
+      blocks_(std::move(blocks)),
+      none_(target_.pointers.size(), nullptr) {
+  codec::EncodeOptions options;
+  options.only_blocks = blocks_;
+  options.base_hash = commit.base_hash;
+  options.target_hash = commit.target_hash;
+  begin(state, std::move(commit), options);
+}
+
+void UpdateMaker::begin(const ReplicatedState& state, Commit commit, codec::EncodeOptions options) {
+  update_->commit = std::move(commit);
   options.base_version = update_->commit.base_version;
   options.target_version = update_->commit.version;
   options.schema_hash = state.schema_hash;
   options.with_state_hash = true;
-  if (base_ != nullptr) options.base_hash = update_->commit.base_hash;
-  options.base_source = base_.get();
   options.target_source = target_.source.get();
-  options.allow_classes = base_ != nullptr;
   options.workers = state.workers;
   encoder_ = std::make_unique<codec::UpdateEncoder>(*state.map, none_, target_.pointers, options, *state.kernels);
 }

@@ -1,6 +1,5 @@
 #pragma once
-// Codes an update to the newest version piece by piece, beside the serving of replicas: an anchor, or one that is composed of
-// several.
+// Codes an update piece by piece, beside the serving of replicas: an anchor, one that is composed of several, or some blocks.
 
 #include <memory>
 
@@ -24,6 +23,8 @@ class UpdateMaker {
   // commit: all of it but what the coding tells.
   UpdateMaker(const ReplicatedState& state, Arrays target, std::shared_ptr<const codec::ArraySource> base, Commit commit,
               bool is_signed);
+  // Those blocks of the target alone (bit i of word i/64), for one that holds commit.base_hash: it then holds commit.target_hash.
+  UpdateMaker(const ReplicatedState& state, Arrays target, std::vector<std::uint64_t> blocks, Commit commit, bool is_signed);
 
   // Some milliseconds of work. True when it is whole.
   Result<bool> step();
@@ -33,12 +34,15 @@ class UpdateMaker {
   const Commit& commit() const { return update_->commit; }
 
  private:
+  void begin(const ReplicatedState& state, Commit commit, codec::EncodeOptions options);
+
   std::shared_ptr<Update> update_ = std::make_shared<Update>();
   codec::StagingSink sink_;
   StreamDigest digest_;
   bool is_signed_;
   Arrays target_;
   std::shared_ptr<const codec::ArraySource> base_;
+  std::vector<std::uint64_t> blocks_;  // empty: all
   std::vector<const std::byte*> none_;
   std::unique_ptr<codec::UpdateEncoder> encoder_;
 };

@@ -115,6 +115,12 @@ std::vector<ChangeLogRef> UpdateStore::way_back(const HeldVersion& held) const {
   return logs;
 }
 
+std::optional<HeldVersion> UpdateStore::find(const Hash128& hash) const {
+  if (newest_ && newest_->hash == hash) return newest_;
+  const std::size_t first = find_base(hash);
+  return first < chain_.size() ? std::optional(chain_[first]->base()) : std::nullopt;
+}
+
 void UpdateStore::keep_composed(const HeldVersion& held, UpdateRef composed) {
   std::erase_if(composed_, [&](const Composed& each) { return each.base == held.hash; });
   composed_.push_back({held.hash, std::move(composed)});

@@ -66,11 +66,15 @@ class UpdateStore {
     bool needs_anchor = false;
     bool may_be_composed = false;
     bool is_composed = false;
+
+    bool brings_all() const { return needs_anchor || (update != nullptr && update->commit.is_anchor); }
   };
   Step step_from(const HeldVersion& held, std::uint64_t up_to = UINT64_MAX) const;
   // From the newest version to `held`, whose hash alone counts: what each update since then has replaced, in their order. Empty
   // where that is not known.
   std::vector<ChangeLogRef> way_back(const HeldVersion& held) const;
+  // The newest version, or one that the chain leads on from, with these bytes.
+  std::optional<HeldVersion> find(const Hash128& hash) const;
   // Of all updates since `held`. nullptr: it is none that would be worth it.
   void keep_composed(const HeldVersion& held, UpdateRef composed);
 

@@ -58,7 +58,7 @@ void Upstream::step(short events, double now) {
       return part(Status(Code::kRemoteError, fmt::format("no connection: {}", error_text(error))), now);
     }
     phase_ = Phase::kGreeting;
-    link_.queue(MessageType::kHello, owner_.hello());
+    link_.queue(MessageType::kHello, owner_.hello(*this));
     heard_ = now;
   }
   if ((phase_ == Phase::kGreeting || phase_ == Phase::kReady) && events != 0) read(now);

@@ -12,7 +12,7 @@ class Upstream;
 // Whose it is.
 class UpstreamOwner {
  public:
-  virtual Hello hello() = 0;
+  virtual Hello hello(const Upstream& to) = 0;
   virtual std::span<const std::byte> schema() const = 0;  // whose hash the hello has, as model::serialise() writes it
   virtual Status take_welcome(Upstream& from, const Welcome& welcome) = 0;
   // Any message after that but signs of life and farewells. An error ends the connection: the other side is told.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -79,7 +80,7 @@ void expect_exact(const std::vector<std::byte>& bytes, Parse&& parse) {
 }
 
 TEST(Message, PartsOfMessagesAreNone) {
-  expect_exact(serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 1, 9, 4711, true, "host", 12}),
+  expect_exact(serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 1, 9, 4711, true, "host", 12, true}),
                [](const auto& bytes) { return parse_hello(bytes); });
   expect_exact(serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host", MemoryInvitation{4, 5, {}}}),
                [](const auto& bytes) { return parse_welcome(bytes); });
@@ -99,6 +100,7 @@ TEST(Message, PartsOfMessagesAreNone) {
   expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}), [](const auto& bytes) { return parse_orphan(bytes); });
   expect_exact(serialise(Announce{{1, {2, 3}}}), [](const auto& bytes) { return parse_announce(bytes); });
   expect_exact(serialise(Alive{1}), [](const auto& bytes) { return parse_alive(bytes); });
+  expect_exact(serialise(Damage{{1, {2, 3}}, {}}), [](const auto& bytes) { return parse_damage(bytes); });
   expect_exact(serialise(Pin{3}), [](const auto& bytes) { return parse_pin(bytes); });
 }
 
@@ -107,6 +109,30 @@ TEST(Message, APieceIsNeitherEmptyNorLargerThanASegment) {
   EXPECT_TRUE(parse_piece(serialise(Piece{1, 2, kMaxPieceBytes, 3})).ok());
   EXPECT_FALSE(parse_piece(serialise(Piece{1, 2, kMaxPieceBytes + 1, 3})).ok());
   EXPECT_FALSE(parse_piece(serialise(Piece{1, 2, 3, -1})).ok());
+}
+
+TEST(Message, DamageHasWholeHashesOnly) {
+  const Damage damage{{1, {2, 3}}, {{4, 5}, {6, 7}, {8, 9}}};
+  const std::vector<std::byte> bytes = serialise(damage);
+  for (std::size_t count = 0; count <= bytes.size(); ++count) {
+    const Result<Damage> read = parse_damage(std::span(bytes).first(count));
+    ASSERT_EQ(read.ok(), count >= 24 && count % 16 == 8) << count;
+    if (read.ok()) {
+      EXPECT_EQ(read->version, damage.version);
+      const std::size_t hashes = (count - 24) / 16;
+      EXPECT_TRUE(std::ranges::equal(read->block_hashes, std::span(damage.block_hashes).first(hashes)));
+    }
+  }
+  EXPECT_EQ(24 + 16 * kMaxDamagedBlocks, kMaxDamageBytes - 8);
+  EXPECT_LE(serialise(Damage{{}, std::vector<Hash128>(kMaxDamagedBlocks)}).size(), most_content_bytes(MessageType::kDamage));
+}
+
+TEST(Message, HellosComeBack) {
+  const Result<Hello> read = parse_hello(
+      serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 1, 9, 4711, true, "host", 12, true}));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->pin, 12U);
+  EXPECT_TRUE(read->damaged);
 }
 
 TEST(Message, TextsAreCutWhenWritten) {
@@ -127,6 +153,7 @@ TEST(Message, NoiseIsNone) {
     (void)parse_ack(noise).ok();
     (void)parse_parent(noise).ok();
     (void)parse_orphan(noise).ok();
+    EXPECT_EQ(parse_damage(noise).ok(), noise.size() >= 24 && noise.size() % 16 == 8);
   }
 }
 

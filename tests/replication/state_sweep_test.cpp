@@ -40,13 +40,14 @@ TEST(StateSweep, DamagedTensorsAreNamedAndMadeGood) {
     EXPECT_EQ(swap.status().code(), Code::kCorrupt);
     EXPECT_THAT(std::string(swap.status().message()), HasSubstr("do not hold version"));
     EXPECT_EQ(replica->versions().held, 0U);
-    bool by_anchor = false;  // of that version, or of one that leads to it
+    bool by_repair = false;
     while (replica->versions().held < version - 1) {
       const auto healed = replica->next(20);
       ASSERT_TRUE(healed.ok()) << healed.status().message();
-      by_anchor = by_anchor || healed->by_anchor;
+      by_repair = by_repair || healed->by_repair;
+      EXPECT_FALSE(healed->by_anchor);
     }
-    EXPECT_TRUE(by_anchor);
+    EXPECT_TRUE(by_repair);
     EXPECT_EQ(copy.hash(), source.hash());
     source.step(version);
     ASSERT_TRUE(publisher->publish(version).ok());

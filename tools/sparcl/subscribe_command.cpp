@@ -103,6 +103,7 @@ struct Arrived {
   std::uint64_t bytes = 0;
   double pause_s = 0;
   bool by_anchor = false;
+  bool by_repair = false;
 
   void add(const replication::Subscriber::Swap& swap) {
     version = swap.version;
@@ -111,11 +112,12 @@ struct Arrived {
     bytes += swap.stream_bytes;
     pause_s += swap.pause_s;
     by_anchor = by_anchor || swap.by_anchor;
+    by_repair = by_repair || swap.by_repair;
   }
 };
 
 Status print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json) {
-  const char* source = arrived.by_anchor ? "anchor" : arrived.bytes > 0 ? "delta" : "label";
+  const char* source = arrived.by_anchor ? "anchor" : arrived.by_repair ? "repair" : arrived.bytes > 0 ? "delta" : "label";
   const Json json{{"version", arrived.version},
                   {"hash", to_hex(arrived.hash)},
                   {"changed", arrived.changed},
