@@ -3,7 +3,9 @@ include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sparcl)
 
 install(TARGETS sparcl EXPORT sparclTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/sparcl/sparcl.h include/sparcl/sparcl.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sparcl)
+install(FILES include/sparcl/sparcl.h include/sparcl/sparcl.hpp include/sparcl/sparcl_kokkos.hpp
+              kernels/kokkos/include/sparcl/kokkos_kernels.hpp
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sparcl)
 install(EXPORT sparclTargets NAMESPACE sparcl:: DESTINATION ${package_folder})
 
 # Who links sparcl::mpi must do so with the same MPI.
@@ -17,7 +19,8 @@ list(TRANSFORM MPI_C_LIBRARIES REPLACE ".*/" "" OUTPUT_VARIABLE SPARCL_MPI_LIBRA
 configure_package_config_file(cmake/sparclConfig.cmake.in ${PROJECT_BINARY_DIR}/sparclConfig.cmake INSTALL_DESTINATION ${package_folder})
 # Before 1.0 a new minor version may break callers.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/sparclConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/sparclConfig.cmake ${PROJECT_BINARY_DIR}/sparclConfigVersion.cmake DESTINATION ${package_folder})
+install(FILES ${PROJECT_BINARY_DIR}/sparclConfig.cmake ${PROJECT_BINARY_DIR}/sparclConfigVersion.cmake cmake/SparclKokkos.cmake
+        DESTINATION ${package_folder})
 
 # Relative to the .pc file, so that the tree can be moved.
 file(RELATIVE_PATH SPARCL_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 
-from layers import (BACKEND_HEADERS, BODIES, LAYERS, MAY_NAME_BODIES, README_FOLDERS, README_MAX_LINES, TOP_FOLDERS)
+from layers import (BACKEND_HEADERS, BODIES, INCLUDE_ROOTS, LAYERS, MAY_NAME_BODIES, README_FOLDERS, README_MAX_LINES, TOP_FOLDERS)
 
 SOURCES = (".c", ".cc", ".cpp", ".cu")
 HEADERS = (".h", ".hpp", ".cuh")
@@ -40,7 +40,7 @@ def resolve(root, path, included):
     """The path in the tree that an include names, or None. Programs and tests may also name files of their own folder so."""
     is_program = any(inside(path, top) for top in ["examples", *TOP_FOLDERS])
     own_folder = [os.path.dirname(path) + "/" + included] if is_program else []
-    for candidate in (included, "include/" + included, *own_folder):
+    for candidate in (*(top + included for top in INCLUDE_ROOTS), *own_folder):
         if os.path.isfile(os.path.join(root, candidate)):
             return candidate
     return None
