@@ -1,5 +1,9 @@
 #include "src/transport/bootstrap/root_peer.hpp"
 
+#include <unistd.h>
+
+#include "src/transport/network_interfaces.hpp"
+
 namespace sparcl {
 namespace {
 
@@ -62,6 +66,7 @@ std::optional<Join> RootPeer::receive(double now) {
   phase_ = Phase::kJoined;
   deadline_ = now + static_cast<double>(join->patience_ms) * 1e-3;
   rank_ = join->rank;
+  is_own_ = join->pid == static_cast<std::uint32_t>(::getpid()) && join->host == own_host_name();
   who_ = join->who();
   return *join;
 }

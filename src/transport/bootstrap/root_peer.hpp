@@ -25,7 +25,8 @@ class RootPeer {
 
   // Moves bytes. A join that came whole is handed over once, and the phase is then kJoined.
   std::optional<Join> step(double now);
-  int rank() const { return rank_; }                  // of a joined one
+  int rank() const { return rank_; }  // of a joined one
+  bool is_of_this_process() const { return is_own_; }
   const Status& refusal() const { return refusal_; }  // not ok: of a rank that cannot take part, and why
   const std::string& who() const { return who_; }
 
@@ -47,6 +48,7 @@ class RootPeer {
   ByteLine hello_;
   std::optional<RecordLine> records_;
   int rank_ = -1;
+  bool is_own_ = false;
   std::string who_;
   Status refusal_;
 };

@@ -176,7 +176,7 @@ void RootServer::give_table(double now) {
   if (!table.ok()) return fail(table.status(), now);
   const Result<RecordLine::Payload> payload = RecordLine::make_payload(RecordKind::kTable, std::move(*table));
   if (!payload.ok()) return fail(payload.status(), now);
-  for (const auto& peer : peers_) peer->answer(*payload, now);
+  answer_all(*payload, now);
   decide(Status(Code::kInvalidUsage,
                 fmt::format("the unique id has served a communicator of {} ranks: each communicator needs an id of its own",
                             roll_.nranks())),
@@ -186,9 +186,17 @@ void RootServer::give_table(double now) {
 void RootServer::fail(const Status& failure, double now) {
   if (decided_) return;
   log_debug("bootstrap: {}", failure.message());
-  const RecordLine::Payload payload = failure_payload(failure);
-  for (const auto& peer : peers_) peer->answer(payload, now);
+  answer_all(failure_payload(failure), now);
   decide(failure, now);
+}
+
+// The rank of this process last: it may end with its process at once, and take with it what the others were to be told.
+void RootServer::answer_all(const RecordLine::Payload& payload, double now) {
+  for (const bool own : {false, true}) {
+    for (const auto& peer : peers_) {
+      if (peer->is_of_this_process() == own) peer->answer(payload, now);
+    }
+  }
 }
 
 void RootServer::decide(Status for_latecomers, double now) {

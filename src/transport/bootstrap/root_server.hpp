@@ -48,6 +48,7 @@ class RootServer {
   void give_note(double now);
   void give_table(double now);
   void fail(const Status& failure, double now);
+  void answer_all(const RecordLine::Payload& payload, double now);
   void decide(Status for_latecomers, double now);
 
   Secret secret_;
