@@ -1,0 +1,92 @@
+#include <cub/device/device_radix_sort.cuh>
+
+#include "bench/cuda/bench_launches.hpp"
+
+namespace sparcl::bench {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr unsigned kBlocks = 4096;
+
+__device__ std::uint64_t mixed(std::uint64_t z) {
+  z *= 0x9e3779b97f4a7c15U;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31);
+}
+
+__device__ std::uint64_t first_of_thread() { return std::uint64_t{blockIdx.x} * kThreads + threadIdx.x; }
+__device__ std::uint64_t threads() { return std::uint64_t{gridDim.x} * kThreads; }
+
+__global__ void random_kernel(std::uint32_t* words, std::uint64_t count, std::uint64_t seed) {
+  for (std::uint64_t i = first_of_thread(); i < count; i += threads()) words[i] = static_cast<std::uint32_t>(mixed(i + seed));
+}
+
+__global__ void change_kernel(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t one_in) {
+  for (std::uint64_t i = first_of_thread(); i < count; i += threads()) {
+    to[i] = static_cast<std::uint16_t>(from[i] ^ (mixed(i) % one_in == 0 ? 1 : 0));
+  }
+}
+
+__global__ void normal_kernel(float* values, std::uint64_t count, std::uint64_t seed) {
+  for (std::uint64_t i = first_of_thread(); i < count; i += threads()) {
+    const std::uint64_t bits = mixed(i + seed);
+    const float radius = sqrtf(-2 * logf((static_cast<float>(bits >> 40) + 1) / 16777217.0F));
+    values[i] = radius * cosf(6.2831853F * static_cast<float>(bits & 0xffffff) / 16777216.0F);
+  }
+}
+
+__global__ void read_kernel(const uint4* a, const uint4* b, std::uint64_t count, std::uint32_t* sink) {
+  std::uint32_t sum = 0;
+  for (std::uint64_t i = first_of_thread(); i < count; i += threads()) {
+    const uint4 x = a[i], y = b[i];
+    sum ^= x.x ^ x.y ^ x.z ^ x.w ^ y.x ^ y.y ^ y.z ^ y.w;
+  }
+  if (sum == 0x12345) *sink = sum;  // so that nothing is left out
+}
+
+__global__ void add_kernel(const float4* values, float4* residual, std::uint64_t count) {
+  for (std::uint64_t i = first_of_thread(); i < count; i += threads()) {
+    const float4 x = values[i];
+    float4 y = residual[i];
+    y = {y.x + x.x, y.y + x.y, y.z + x.z, y.w + x.w};
+    residual[i] = y;
+  }
+}
+
+}  // namespace
+
+cudaError_t fill_random(std::uint32_t* words, std::uint64_t count, std::uint64_t seed, cudaStream_t stream) {
+  random_kernel<<<kBlocks, kThreads, 0, stream>>>(words, count, seed);
+  return cudaGetLastError();
+}
+
+cudaError_t copy_with_changes(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t one_in,
+                              cudaStream_t stream) {
+  change_kernel<<<kBlocks, kThreads, 0, stream>>>(from, to, count, one_in);
+  return cudaGetLastError();
+}
+
+cudaError_t fill_normal(float* values, std::uint64_t count, std::uint64_t seed, cudaStream_t stream) {
+  normal_kernel<<<kBlocks, kThreads, 0, stream>>>(values, count, seed);
+  return cudaGetLastError();
+}
+
+cudaError_t read_two(const void* a, const void* b, std::uint64_t bytes, std::uint32_t* sink, cudaStream_t stream) {
+  read_kernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<const uint4*>(a), static_cast<const uint4*>(b), bytes / 16, sink);
+  return cudaGetLastError();
+}
+
+cudaError_t add_to(const float* values, float* residual, std::uint64_t count, cudaStream_t stream) {
+  add_kernel<<<kBlocks, kThreads, 0, stream>>>(reinterpret_cast<const float4*>(values), reinterpret_cast<float4*>(residual),
+                                               count / 4);
+  return cudaGetLastError();
+}
+
+cudaError_t sort_pairs(void* workspace, std::size_t* bytes, const std::uint32_t* keys, std::uint32_t* sorted_keys,
+                       const std::uint32_t* indices, std::uint32_t* sorted_indices, std::uint64_t count, cudaStream_t stream) {
+  return cub::DeviceRadixSort::SortPairsDescending(workspace, *bytes, keys, sorted_keys, indices, sorted_indices, count, 0, 32,
+                                                   stream);
+}
+
+}  // namespace sparcl::bench

@@ -1,0 +1,26 @@
+#pragma once
+// What the bench compares with, and what makes its inputs: on the device.
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sparcl::bench {
+
+// Random bits; and a copy in which about one element of `one_in` has its lowest bit turned.
+cudaError_t fill_random(std::uint32_t* words, std::uint64_t count, std::uint64_t seed, cudaStream_t stream);
+cudaError_t copy_with_changes(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t one_in,
+                              cudaStream_t stream);
+// Normal numbers (Box-Muller): gradients have tails, and top-k lives on them.
+cudaError_t fill_normal(float* values, std::uint64_t count, std::uint64_t seed, cudaStream_t stream);
+
+// Floors: both arrays read once; residual += values.
+cudaError_t read_two(const void* a, const void* b, std::uint64_t bytes, std::uint32_t* sink, cudaStream_t stream);
+cudaError_t add_to(const float* values, float* residual, std::uint64_t count, cudaStream_t stream);
+
+// A peer of top-k: cub::DeviceRadixSort of all keys with their indices. workspace nullptr: says how many bytes it needs.
+cudaError_t sort_pairs(void* workspace, std::size_t* bytes, const std::uint32_t* keys, std::uint32_t* sorted_keys,
+                       const std::uint32_t* indices, std::uint32_t* sorted_indices, std::uint64_t count, cudaStream_t stream);
+
+}  // namespace sparcl::bench

@@ -1,0 +1,120 @@
+#include "kernels/cuda/device_kernels.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "kernels/cuda/cuda_status.hpp"
+#include "kernels/cuda/launchers.hpp"
+
+namespace sparcl::kernels::cuda {
+namespace {
+
+Status check_sizes(const char* call, std::uint64_t count, std::size_t element_bytes, std::size_t workspace_bytes,
+                   const Workspace& given) {
+  if (count > kMaxElements) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("CUDA: {} of {} elements: at most {} are taken at a time", call, count, kMaxElements));
+  }
+  if (!std::has_single_bit(element_bytes) || element_bytes > 8) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("CUDA: {} of elements of {} bytes: expected 1, 2, 4 or 8", call, element_bytes));
+  }
+  if (given.count < workspace_bytes) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("CUDA: {}: the workspace has {} bytes, {} are needed", call, given.count, workspace_bytes));
+  }
+  return Status();
+}
+
+std::optional<TopKType> top_k_type(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return TopKType::kFloat32;
+    case DataType::kFloat16:
+      return TopKType::kFloat16;
+    case DataType::kBfloat16:
+      return TopKType::kBfloat16;
+    case DataType::kFloat64:
+      return TopKType::kFloat64;
+    case DataType::kInt32:
+      return TopKType::kInt32;
+    case DataType::kInt64:
+      return TopKType::kInt64;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Twice what is expected to reach the guess: where more do, all elements are looked at.
+std::uint64_t candidate_capacity(std::uint64_t count, std::uint64_t k) {
+  return std::min(count, 2 * std::min(k, count) + 4 * kTileElements);
+}
+
+// The workspace of top-k: a state, samples, three states a tile, candidates.
+constexpr std::size_t kStateBytes = (sizeof(TopKState) + 15) / 16 * 16;
+
+}  // namespace
+
+std::size_t diff_workspace_bytes(std::uint64_t count) { return (tile_count(count) + 1) * sizeof(TileState); }
+
+Status diff(const void* base, const void* target, std::uint64_t count, std::size_t element_bytes, const DeviceChanges& changes,
+            std::uint64_t capacity, const Workspace& workspace, cudaStream_t stream) {
+  const std::size_t bytes = diff_workspace_bytes(count);
+  SPARCL_RETURN_IF_ERROR(check_sizes("diff", count, element_bytes, bytes, workspace));
+  if (count == 0) return status_of(cudaMemsetAsync(changes.block_starts, 0, sizeof(std::uint64_t), stream), "diff");
+  SPARCL_RETURN_IF_ERROR(status_of(cudaMemsetAsync(workspace.bytes, 0, bytes, stream), "diff: clearing its workspace"));
+  auto* const words = static_cast<TileState*>(workspace.bytes);
+  const DiffWork work{base, target, count, capacity, changes, words + 1, reinterpret_cast<std::uint32_t*>(words)};
+  return status_of(launch_diff(work, element_bytes, stream), "diff");
+}
+
+Status apply(const DeviceChanges& changes, void* array, std::uint64_t count, std::size_t element_bytes, DeviceChangeHashes* hashes,
+             std::uint64_t* refused, cudaStream_t stream) {
+  SPARCL_RETURN_IF_ERROR(check_sizes("apply", count, element_bytes, 0, {}));
+  SPARCL_RETURN_IF_ERROR(status_of(cudaMemsetAsync(refused, 0, sizeof *refused, stream), "apply"));
+  if (count == 0) return Status();
+  const ApplyWork work{changes, count, array, hashes, refused};
+  SPARCL_RETURN_IF_ERROR(status_of(launch_check(work, element_bytes, stream), "apply: checking the old values"));
+  return status_of(launch_apply(work, element_bytes, stream), "apply");
+}
+
+bool top_k_supports(DataType type) { return top_k_type(type).has_value(); }
+
+std::size_t top_k_workspace_bytes(std::uint64_t count, std::uint64_t k, DataType) {
+  return kStateBytes + (kSamples + 3 * tile_count(count) + 2 * candidate_capacity(count, k)) * sizeof(std::uint64_t);
+}
+
+Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaStream_t stream) {
+  const std::size_t bytes = top_k_workspace_bytes(call.count, call.k, type);
+  SPARCL_RETURN_IF_ERROR(check_sizes("top-k", call.count, element_bytes(type), bytes, workspace));
+  const std::optional<TopKType> kind = top_k_type(type);
+  if (!kind) return Status(Code::kUnsupported, fmt::format("CUDA: top-k of {}: it has no accumulators here", info(type).name));
+  SPARCL_RETURN_IF_ERROR(status_of(cudaMemsetAsync(call.found, 0, sizeof *call.found, stream), "top-k"));
+  if (call.count == 0) return Status();
+  const std::uint64_t tiles = tile_count(call.count), capacity = candidate_capacity(call.count, call.k);
+  auto* const words = reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(workspace.bytes) + kStateBytes);
+  std::uint64_t* const states = words + kSamples;
+  SPARCL_RETURN_IF_ERROR(status_of(cudaMemsetAsync(workspace.bytes, 0, kStateBytes, stream), "top-k: clearing its workspace"));
+  SPARCL_RETURN_IF_ERROR(
+      status_of(cudaMemsetAsync(states, 0, 3 * tiles * sizeof(TileState), stream), "top-k: clearing its workspace"));
+  const TopKWork work{call.values,
+                      call.residual,
+                      call.count,
+                      std::min(call.k, call.count),
+                      call.clear_sent,
+                      call.indices,
+                      call.taken,
+                      call.found,
+                      static_cast<TopKState*>(workspace.bytes),
+                      words,
+                      {states, states + tiles, states + 2 * tiles},
+                      capacity,
+                      states + 3 * tiles,
+                      states + 3 * tiles + capacity};
+  return status_of(launch_top_k(work, *kind, stream), "top-k");
+}
+
+}  // namespace sparcl::kernels::cuda

@@ -1,0 +1,49 @@
+#pragma once
+// The kernels on arrays in device memory. Each call enqueues on the stream, allocates nothing and waits for nothing; all pointers
+// are device memory of the stream's device, workspaces are aligned to 16 bytes and free again once the stream is through. Arrays
+// are aligned to their elements; full speed takes 16 bytes. Every result is that of kernels/ref, bit for bit.
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/device_work.hpp"
+#include "src/base/data_type.hpp"
+#include "src/base/status.hpp"
+
+namespace sparcl::kernels::cuda {
+
+struct Workspace {
+  void* bytes = nullptr;
+  std::size_t count = 0;
+};
+
+std::size_t diff_workspace_bytes(std::uint64_t count);
+
+// Where base and target differ, bit for bit (-0 differs from +0, a NaN equals itself), in one pass over both. The first `capacity`
+// changes are written; block_starts tells how many there are.
+Status diff(const void* base, const void* target, std::uint64_t count, std::size_t element_bytes, const DeviceChanges& changes,
+            std::uint64_t capacity, const Workspace& workspace, cudaStream_t stream);
+
+// Writes the new values, if every change's old value is what the array holds; else none. *refused (device memory): how many are
+// not. hashes: of block_count(count) blocks, what their changed positions held and hold; nullptr: none wanted. Positions are
+// trusted: they come from a decoder, or from diff.
+Status apply(const DeviceChanges& changes, void* array, std::uint64_t count, std::size_t element_bytes, DeviceChangeHashes* hashes,
+             std::uint64_t* refused, cudaStream_t stream);
+
+struct TopK {
+  const void* values;
+  void* residual = nullptr;  // accumulators (kernels/accumulate.hpp), on return acc; nullptr: no error feedback
+  std::uint64_t count = 0;
+  std::uint64_t k = 0;
+  bool clear_sent = false;  // what is taken leaves the residual
+  std::uint64_t* indices;   // room for k, ascending
+  void* taken = nullptr;    // their accumulators, room for k; nullptr: none wanted
+  std::uint64_t* found;     // one number: min(k, elements that are not 0)
+};
+
+bool top_k_supports(DataType type);
+std::size_t top_k_workspace_bytes(std::uint64_t count, std::uint64_t k, DataType type);
+
+// The exact k largest |acc|, NaN > infinity > finite, ties to the lower index (collectives/selection).
+Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaStream_t stream);
+
+}  // namespace sparcl::kernels::cuda

@@ -1,0 +1,88 @@
+#pragma once
+// What launches are given: plain structs of device pointers, which host and device code share. No CUDA in here.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sparcl::kernels::cuda {
+
+constexpr unsigned kThreads = 256;  // of every block
+// Elements of a tile, which one block takes at a time. Heuristic: its marks are 2 KiB of shared memory, and what it has read of two
+// arrays (64 KiB of bf16) is likely still in L2 when the values of what is taken are read again. A quarter of the codec's block.
+constexpr unsigned kTileElements = 16'384;
+constexpr std::uint64_t kBlockElements = 65'536;  // of the codec
+
+constexpr std::uint64_t tile_count(std::uint64_t elements) { return (elements + kTileElements - 1) / kTileElements; }
+constexpr std::uint64_t block_count(std::uint64_t elements) { return (elements + kBlockElements - 1) / kBlockElements; }
+// Grids have fewer than 2^31 blocks.
+constexpr std::uint64_t kMaxElements = std::uint64_t{0x7fffffff} * kTileElements;
+
+// What a tile says of itself, in one word that is written at once: a sum times 4, and whose it is (ordered_compaction.cuh).
+using TileState = std::uint64_t;
+
+// The changes of an array: they are numbered through, positions count from a codec's block's start. Change i of block b has the
+// number block_starts[b] + i.
+struct DeviceChanges {
+  std::uint16_t* positions;
+  void* old_values;             // elements
+  void* new_values;             // elements
+  std::uint64_t* block_starts;  // of block_count() + 1: the last is how many there are, also where there is room for fewer
+};
+
+struct DiffWork {
+  const void* base;
+  const void* target;
+  std::uint64_t count;
+  std::uint64_t capacity;  // of changes
+  DeviceChanges changes;
+  TileState* states;         // a word a tile, zeros
+  std::uint32_t* next_tile;  // zero
+};
+
+// The hash of a block's values at the changed positions, as if the rest were zeros: before and after (kernels/word_hash.hpp).
+struct DeviceChangeHashes {
+  std::uint64_t old_low, old_high, new_low, new_high;
+};
+
+struct ApplyWork {
+  DeviceChanges changes;
+  std::uint64_t count;  // of the array's elements
+  void* array;
+  DeviceChangeHashes* hashes;  // of block_count(); nullptr: none wanted
+  std::uint64_t* refused;      // changes whose old value is not the array's: of all blocks; where it is not 0 nothing is written
+};
+
+// Element types that top-k takes; the accumulators of the first three are float.
+enum class TopKType : std::uint8_t { kFloat32, kFloat16, kBfloat16, kFloat64, kInt32, kInt64 };
+
+constexpr std::uint64_t kSamples = 16'384;  // keys from which a threshold is guessed: its count is known to some percent
+
+struct TopKState {
+  std::uint64_t least;       // the guess: candidates have this magnitude key or more
+  std::uint64_t candidates;  // how many there are, also where there is room for fewer
+  std::uint64_t key;         // of the least one taken: its digits so far
+  std::uint64_t rest;        // of the elements with these digits so many are taken
+  std::uint32_t is_whole;    // the guess was wrong: all elements are looked at instead of the candidates
+  std::uint32_t next_tile[2];
+  std::uint64_t digits[256];
+};
+
+struct TopKWork {
+  const void* values;
+  void* residual;  // accumulators; nullptr: no error feedback
+  std::uint64_t count;
+  std::uint64_t k;
+  bool clear_sent;         // residual[i] = 0 for those taken
+  std::uint64_t* indices;  // room for k
+  void* taken;             // accumulators, room for k; nullptr: none wanted
+  std::uint64_t* found;    // min(k, elements that are not 0)
+  // The workspace.
+  TopKState* state;
+  std::uint64_t* samples;  // kSamples keys
+  TileState* states[3];    // of candidates, of what is above the least one taken, of those like it
+  std::uint64_t capacity;  // of candidates
+  std::uint64_t* candidate_indices;
+  std::uint64_t* candidate_keys;
+};
+
+}  // namespace sparcl::kernels::cuda

@@ -1,0 +1,21 @@
+#pragma once
+// The launches, apart from what checks arguments: nvcc compiles them, and they include nothing but block routines. Each enqueues on
+// the stream and gives CUDA's error as it is.
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/device_work.hpp"
+
+namespace sparcl::kernels::cuda {
+
+// element_bytes: 1, 2, 4, 8. The array is not empty.
+cudaError_t launch_diff(const DiffWork& work, std::size_t element_bytes, cudaStream_t stream);
+
+// *work.refused: how many changes have another old value than the array; added to what is there.
+cudaError_t launch_check(const ApplyWork& work, std::size_t element_bytes, cudaStream_t stream);
+cudaError_t launch_apply(const ApplyWork& work, std::size_t element_bytes, cudaStream_t stream);
+
+// The workspace's states, and *work.found, are zeros.
+cudaError_t launch_top_k(const TopKWork& work, TopKType type, cudaStream_t stream);
+
+}  // namespace sparcl::kernels::cuda

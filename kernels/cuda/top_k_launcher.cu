@@ -1,0 +1,77 @@
+#include "kernels/cuda/launchers.hpp"
+#include "kernels/cuda/top_k_steps.cuh"
+
+namespace sparcl::kernels::cuda {
+namespace {
+
+template <TopKType kType>
+__global__ void __launch_bounds__(kThreads) sample_kernel(TopKWork work) {
+  sample_keys<kType>(work);
+}
+
+template <TopKType kType>
+__global__ void __launch_bounds__(kThreads) guess_kernel(TopKWork work) {
+  __shared__ DigitShared shared;
+  guess_threshold<kType>(shared, work);
+}
+
+template <TopKType kType>
+__global__ void __launch_bounds__(kThreads) candidates_kernel(TopKWork work) {
+  __shared__ CompactionShared shared;
+  take_candidates<kType>(shared, work);
+}
+
+__global__ void __launch_bounds__(kThreads) begin_kernel(TopKWork work) { begin_select(work); }
+
+template <TopKType kType>
+__global__ void __launch_bounds__(kThreads) count_kernel(TopKWork work, int shift) {
+  __shared__ DigitShared shared;
+  count_digits<kType>(shared, work, shift);
+}
+
+__global__ void __launch_bounds__(kThreads) choose_kernel(TopKWork work, int shift) { choose_digit(work, shift); }
+
+template <TopKType kType>
+__global__ void __launch_bounds__(kThreads) cut_kernel(TopKWork work) {
+  __shared__ CompactionShared shared;
+  cut<kType>(shared, work);
+}
+
+template <TopKType kType>
+cudaError_t launch(const TopKWork& work, cudaStream_t stream) {
+  const auto tiles = static_cast<unsigned>(tile_count(work.count));
+  // Heuristic: enough blocks to fill a device, each with work of some size where all elements are looked at.
+  const unsigned blocks = tiles < 1024 ? tiles : 1024;
+  sample_kernel<kType><<<kSamples / kThreads, kThreads, 0, stream>>>(work);
+  guess_kernel<kType><<<1, kThreads, 0, stream>>>(work);
+  candidates_kernel<kType><<<tiles, kThreads, 0, stream>>>(work);
+  begin_kernel<<<1, kThreads, 0, stream>>>(work);
+  for (int shift = 8 * static_cast<int>(sizeof(typename Elements<kType>::Accumulator)) - 8; shift >= 0; shift -= 8) {
+    count_kernel<kType><<<blocks, kThreads, 0, stream>>>(work, shift);
+    choose_kernel<<<1, kThreads, 0, stream>>>(work, shift);
+  }
+  cut_kernel<kType><<<tiles, kThreads, 0, stream>>>(work);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t launch_top_k(const TopKWork& work, TopKType type, cudaStream_t stream) {
+  switch (type) {
+    case TopKType::kFloat32:
+      return launch<TopKType::kFloat32>(work, stream);
+    case TopKType::kFloat16:
+      return launch<TopKType::kFloat16>(work, stream);
+    case TopKType::kBfloat16:
+      return launch<TopKType::kBfloat16>(work, stream);
+    case TopKType::kFloat64:
+      return launch<TopKType::kFloat64>(work, stream);
+    case TopKType::kInt32:
+      return launch<TopKType::kInt32>(work, stream);
+    case TopKType::kInt64:
+      return launch<TopKType::kInt64>(work, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace sparcl::kernels::cuda
