@@ -2,15 +2,13 @@
 # looked for. The library itself needs none: these headers hold all of it. Part of the installed package, too.
 if(NOT TARGET Kokkos::kokkos)
   find_package(Kokkos QUIET CONFIG)
-  if(TARGET Kokkos::kokkos)
-    # Debian's (of Trilinos 13) names a folder that does not exist.
-    get_target_property(SPARCL_KOKKOS_FOLDERS Kokkos::kokkos INTERFACE_INCLUDE_DIRECTORIES)
-    find_path(SPARCL_KOKKOS_INCLUDE_DIR Kokkos_Core.hpp HINTS ${SPARCL_KOKKOS_FOLDERS} PATH_SUFFIXES trilinos)
-    mark_as_advanced(SPARCL_KOKKOS_INCLUDE_DIR)
-    list(GET SPARCL_KOKKOS_FOLDERS 0 SPARCL_KOKKOS_FOLDER)
-    if(SPARCL_KOKKOS_INCLUDE_DIR AND NOT SPARCL_KOKKOS_FOLDER MATCHES "^\\$<" AND NOT EXISTS ${SPARCL_KOKKOS_FOLDER})
-      set_target_properties(Kokkos::kokkos PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${SPARCL_KOKKOS_INCLUDE_DIR})
-    endif()
+endif()
+if(TARGET trilinos_kokkoscore)  # Debian's, of Trilinos 13: its Kokkos::kokkos names a folder that does not exist
+  get_target_property(SPARCL_KOKKOS_FOLDER Kokkos::kokkos INTERFACE_INCLUDE_DIRECTORIES)
+  find_path(SPARCL_KOKKOS_INCLUDE_DIR Kokkos_Core.hpp PATH_SUFFIXES trilinos)
+  mark_as_advanced(SPARCL_KOKKOS_INCLUDE_DIR)
+  if(SPARCL_KOKKOS_INCLUDE_DIR AND NOT EXISTS "${SPARCL_KOKKOS_FOLDER}")
+    set_target_properties(Kokkos::kokkos PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${SPARCL_KOKKOS_INCLUDE_DIR})
   endif()
 endif()
 if(TARGET Kokkos::kokkos AND NOT TARGET sparcl::kokkos)

@@ -3,7 +3,10 @@
 import json
 import sys
 
-import matplotlib
+try:
+    import matplotlib
+except ImportError:
+    sys.exit("plots need matplotlib (Debian: apt-get install python3-matplotlib, for /usr/bin/python3)")
 
 matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402  (after the choice of the backend)

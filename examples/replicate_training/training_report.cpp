@@ -117,7 +117,7 @@ void TrainingReport::finish(const std::vector<RankSummary>& summaries, int sampl
   summaries_ = summaries;
   sample_ = sample;
   print_totals();
-  fmt::print("\nrank  held-out loss  received kB  hash of the weights it holds\n");
+  fmt::print("\nrank  held-out loss  received kB  hash of the weights it holds   (loss: each rank on sequences of its own)\n");
   for (std::size_t rank = 0; rank < summaries.size(); ++rank) {
     fmt::print("{:>4}  {:>13.4f}  {:>11}  {}{}\n", rank, summaries[rank].held_out_loss, kilobytes(summaries[rank].bytes_received),
                hex(summaries[rank].hash), rank == 0 ? "  (trainer)" : "");

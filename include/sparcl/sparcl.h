@@ -165,6 +165,11 @@ SPARCL_API sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank);
  * sparclCommShrink, which has its own deadlines). Over mpi, where another thread is in no call, by its next one. */
 SPARCL_API sparclResult_t sparclCommAbort(sparclComm_t comm);
 
+/* Takes part in the call that the other ranks make next with a refusal of this rank's own: they get sparclInvalidArgument, and
+ * "rank r refused: " and `why`; so does this one. For interfaces over this one, which find out before they call that they cannot: else
+ * the others would wait. why: text, NULL for none. */
+SPARCL_API sparclResult_t sparclCommRefuse(sparclComm_t comm, const char* why);
+
 /* After a failure: a new communicator of the ranks that live, in their old order, with the old one's config. Collective over these:
  * each calls it once on the failed communicator (after sparclCommAbort, too), which is then only good for sparclCommDestroy. All of them
  * get the same ranks, whoever dies meanwhile; a rank that dies right after it is the next call's failure.

@@ -517,18 +517,22 @@ class Comm {
   }
 
   // Of a vector of `count` elements; the union comes back in out_values and out_indices, which are as long as it then. What they can
-  // hold is their length, on each rank; the union is at most count, and at most all ranks' entries together.
+  // hold is their capacity(), on each rank, so that they may be used again and again: the union is at most count, and at most all
+  // ranks' entries together. Where it is more it is sparclTruncated, and the report's nnz_out says how much room it takes.
   template <class T>
   Report all_reduce_sparse(std::span<const T> values, std::span<const std::uint64_t> indices, std::size_t count,
                            std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, sparclRedOp_t op = sparclSum) {
     if (values.size() != indices.size()) refuse("all_reduce_sparse: values and indices differ in length");
-    const std::size_t capacity = std::min(out_values.size(), out_indices.size());
+    const std::size_t capacity = std::min(out_values.capacity(), out_indices.capacity());
+    const std::size_t values_before = out_values.size(), indices_before = out_indices.size();
+    out_values.resize(std::max(capacity, values_before));
+    out_indices.resize(std::max(capacity, indices_before));
     std::size_t nnz = 0;
     const sparclResult_t result = sparclAllReduceSparse(values.data(), indices.data(), values.size(), count, out_values.data(),
                                                         out_indices.data(), &nnz, capacity, data_type<T>(), op, get(), nullptr);
+    out_values.resize(result == sparclSuccess ? nnz : values_before);
+    out_indices.resize(result == sparclSuccess ? nnz : indices_before);
     check(result, get());
-    out_values.resize(nnz);
-    out_indices.resize(nnz);
     return report();
   }
 
@@ -555,7 +559,7 @@ class Comm {
  private:
   // Takes part in the call that the other ranks make with a refusal, so that they get an error instead of waiting for this rank.
   [[noreturn]] void refuse(const char* text) {
-    (void)sparclBroadcastDelta(nullptr, nullptr, 1, sparclDataTypeForceInt, 0, get(), nullptr);
+    (void)sparclCommRefuse(get(), text);
     throw Error(sparclInvalidArgument, text);
   }
 

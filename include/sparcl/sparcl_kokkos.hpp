@@ -101,14 +101,16 @@ std::size_t all_reduce_sparse(const Space& space, Comm& comm, const Values& valu
   const detail::HostElements<Indices> at(space, indices);
   const detail::HostElements<OutValues> to(space, out_values, false);
   const detail::HostElements<OutIndices> to_at(space, out_indices, false);
-  const bool is_short = nnz > values.extent(0) || nnz > indices.extent(0);
+  if (nnz > values.extent(0) || nnz > indices.extent(0)) {  // the others get an error instead of waiting
+    const char* const why = "all_reduce_sparse: nnz is more than the views of values and indices have";
+    (void)sparclCommRefuse(comm.get(), why);
+    throw Error(sparclInvalidArgument, why);
+  }
   const std::size_t capacity = std::min(out_values.extent(0), out_indices.extent(0));
   std::size_t found = 0;
-  // A rank that cannot take part says so by what it gives: the others get an error instead of waiting.
-  const sparclResult_t result = sparclAllReduceSparse(
-      is_short ? nullptr : from.span().data(), is_short ? nullptr : at.span().data(), is_short ? 1 : nnz, count, to.span().data(),
-      to_at.span().data(), &found, capacity, data_type<Value>(), op, comm.get(), nullptr);
-  if (is_short) throw Error(sparclInvalidArgument, "all_reduce_sparse: nnz is more than the views of values and indices have");
+  const sparclResult_t result =
+      sparclAllReduceSparse(from.span().data(), at.span().data(), nnz, count, to.span().data(), to_at.span().data(), &found,
+                            capacity, data_type<Value>(), op, comm.get(), nullptr);
   check(result, comm.get());
   to.give_back(space);
   to_at.give_back(space);

@@ -77,6 +77,14 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
                 request);
 }
 
+// sparclCommRefuse: a call without an array.
+sparclResult_t start_refusal(const char* why, sparclComm_t comm) {
+  return launch(comm,
+                std::make_unique<DeltaCall>(Status(Code::kInvalidArgument, why), nullptr, nullptr, 0, DataType::kUint8, 0,
+                                            comm->writing(true)),
+                nullptr);
+}
+
 // sparclBroadcastUpdate: the tensors of a state; on the root with its snapshot.
 class StateCall final : public Call {
  public:
@@ -281,6 +289,10 @@ sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t
 using namespace sparcl::api;
 
 extern "C" {
+
+sparclResult_t sparclCommRefuse(sparclComm_t comm, const char* why) {
+  return start_call(__func__, comm, true, [&] { return start_refusal(why != nullptr ? why : "it gave no reason", comm); });
+}
 
 sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
                                     sparclComm_t comm, sparclStream_t stream) {

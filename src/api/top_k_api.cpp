@@ -75,8 +75,10 @@ Status check_options(const sparclTopKOptions_t& options, int datatype) {
     return Status(Code::kInvalidArgument,
                   fmt::format("options.algorithm = '{}': auto, gather, doubling, split or two_level", options.algorithm));
   }
-  if (options.reserved != 0) return Status(Code::kInvalidArgument, fmt::format("options.reserved = {}: 0", options.reserved));
-  if (options.reserved2 != 0) return Status(Code::kInvalidArgument, fmt::format("options.reserved2 = {}: 0", options.reserved2));
+  if (options.reserved != 0)
+    return Status(Code::kInvalidArgument, fmt::format("options.reserved = {}: must be 0", options.reserved));
+  if (options.reserved2 != 0)
+    return Status(Code::kInvalidArgument, fmt::format("options.reserved2 = {}: must be 0", options.reserved2));
   return Status();
 }
 
@@ -168,7 +170,7 @@ sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_
                                      sparclRedOp_t op, sparclFeedback_t feedback, const sparclTopKOptions_t* options,
                                      sparclComm_t comm, sparclStream_t stream) {
   return start_call(__func__, comm, true, [&] {
-    return start_top_k("sparclAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, feedback, options}, comm, stream,
+    return start_top_k("sparclAllReduceTopKEx", {sendbuff, recvbuff, count, k, datatype, op, feedback, options}, comm, stream,
                        nullptr);
   });
 }
@@ -177,19 +179,25 @@ sparclResult_t sparclIAllReduceTopKEx(const void* sendbuff, void* recvbuff, size
                                       sparclRedOp_t op, sparclFeedback_t feedback, const sparclTopKOptions_t* options,
                                       sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&] {
-    return start_top_k("sparclIAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, feedback, options}, comm, nullptr,
+    return start_top_k("sparclIAllReduceTopKEx", {sendbuff, recvbuff, count, k, datatype, op, feedback, options}, comm, nullptr,
                        request);
   });
 }
 
 sparclResult_t sparclAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
                                    sparclRedOp_t op, sparclFeedback_t feedback, sparclComm_t comm, sparclStream_t stream) {
-  return sparclAllReduceTopKEx(sendbuff, recvbuff, count, k, datatype, op, feedback, nullptr, comm, stream);
+  return start_call(__func__, comm, true, [&] {
+    return start_top_k("sparclAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, feedback, nullptr}, comm, stream,
+                       nullptr);
+  });
 }
 
 sparclResult_t sparclIAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
                                     sparclRedOp_t op, sparclFeedback_t feedback, sparclComm_t comm, sparclRequest_t* request) {
-  return sparclIAllReduceTopKEx(sendbuff, recvbuff, count, k, datatype, op, feedback, nullptr, comm, request);
+  return start_call(__func__, comm, request != nullptr, [&] {
+    return start_top_k("sparclIAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, feedback, nullptr}, comm, nullptr,
+                       request);
+  });
 }
 
 }  // extern "C"

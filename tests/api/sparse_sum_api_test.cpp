@@ -164,6 +164,36 @@ TEST(AllReduceSparseApi, InCpp) {
       EXPECT_EQ(sums, (std::vector<double>{3, 2.5, 2.5}));
       EXPECT_EQ(where, (std::vector<std::uint64_t>{7, 10, 11}));
       EXPECT_EQ(report.nnz_out, 3U);
+      // What the vectors can hold is their capacity, whatever came back before.
+      const std::vector<std::uint64_t> apart{20 + rank, 30 + rank};
+      comm.all_reduce_sparse<double>(values, apart, 100, sums, where);
+      EXPECT_EQ(where, (std::vector<std::uint64_t>{20, 21, 30, 31}));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(AllReduceSparseApi, ARankThatCannotCallInCppTellsTheOthersWhy) {
+  std::vector<Comm> comms = Comm::local(3);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < comms.size(); ++rank) {
+    threads.emplace_back([rank, &comm = comms[rank]] {
+      const std::vector<double> values(rank == 1 ? 1 : 2);
+      const std::vector<std::uint64_t> indices{7, 10};
+      std::vector<double> sums(4, 5);
+      std::vector<std::uint64_t> where(4, 5);
+      try {
+        comm.all_reduce_sparse<double>(values, indices, 100, sums, where);
+        ADD_FAILURE() << "rank " << rank;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.result(), sparclInvalidArgument);
+        EXPECT_THAT(error.what(), HasSubstr("all_reduce_sparse: values and indices differ in length"));
+        EXPECT_EQ(std::string(error.what()).find("rank 1 (") != std::string::npos, rank != 1) << error.what();
+      }
+      EXPECT_EQ(sums, std::vector<double>(4, 5));
+      const std::vector<double> two{1, 1};
+      comm.all_reduce_sparse<double>(two, indices, 100, sums, where);
+      EXPECT_EQ(sums, (std::vector<double>{3, 3}));
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -31,7 +31,7 @@ int main() {
       "Written by `scripts/settings-doc` from the table in src/base/settings.cpp: change it there.\n\n"
       "Each setting is a variable of the environment. A field of `sparclConfig_t` that is not zero goes before the variable, and the\n"
       "variable before the default. `sparcl info` shows each value in force and where it comes from. A `SPARCL_` name that is not in this\n"
-      "table is warned of once; a value that does not parse is an error that names the variable.\n\n"
+      "table is warned of once (but `SPARCL_TRACE` and `SPARCL_TEST_...`, which the tests read); a value that does not parse is an error that names the variable.\n\n"
       "| variable | accepts | default | meaning |\n|---|---|---|---|\n");
   for (const sparcl::SettingRow& row : sparcl::setting_rows()) {
     fmt::print("| `SPARCL_{}` | {} | `{}` | {} |\n", row.name, accepts(row), row.fallback, row.meaning);
