@@ -154,9 +154,9 @@ SPARCL_API sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank);
 SPARCL_API sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error);
 
 /* The rank of this communicator whose end or silence is the error above, as told on every rank: it died, did not answer in time, left,
- * or called sparclCommAbort (on that rank, too; a late rank that the others gave up is told its own number, where their word still
- * reaches it). -1 while the communicator is usable, and where no rank is to blame. Where several fail it is the first that this rank
- * learned of; sparclCommShrink leaves out all that are dead. After a sparclTimeout ranks may differ: who waits for one that waits itself
+ * or called sparclCommAbort (on that rank, too; a late rank that the others gave up in a sparclTimeout is told its own number, where their
+ * word still reaches it; one that was stopped for so long that heartbeats gave it up, the number of the rank that says so). -1 while
+ * the communicator is usable, and where no rank is to blame. Where several fail it is the first that this rank learned of; sparclCommShrink leaves out all that are dead. After a sparclTimeout ranks may differ: who waits for one that waits itself
  * names that one. From any thread. */
 SPARCL_API sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank);
 
