@@ -15,7 +15,10 @@
  *  - A communicator is used by one thread at a time; what comes meanwhile from another one is refused with sparclInvalidUsage, but for
  *    sparclCommAbort, sparclCommGetAsyncError and sparclCommGetFailedRank. Requests move on inside sparcl calls only. Threads of
  *    the library's own: workers (SPARCL_THREADS), the heartbeat (SPARCL_HEARTBEAT), and what serves a unique id.
- *  - stream must be NULL for host buffers; device buffers are refused with sparclUnsupported until the CUDA kernels land.
+ *  - Arrays of blocking calls may be in device memory (CUDA): they are copied to the host behind what `stream` holds (NULL: the default
+ *    stream), and back, so that the call has done its part when it returns; a call that fails leaves them as they were. out_nnz there is
+ *    written where the call succeeds. Not there yet (sparclUnsupported): device memory in non-blocking calls and in states. stream must
+ *    be NULL where all arrays are the host's.
  *  - Destroy functions accept NULL.
  */
 #ifndef SPARCL_SPARCL_H_
@@ -156,8 +159,9 @@ SPARCL_API sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResul
 /* The rank of this communicator whose end or silence is the error above, as told on every rank: it died, did not answer in time, left,
  * or called sparclCommAbort (on that rank, too; a late rank that the others gave up in a sparclTimeout is told its own number, where their
  * word still reaches it; one that was stopped for so long that heartbeats gave it up, the number of the rank that says so). -1 while
- * the communicator is usable, and where no rank is to blame. Where several fail it is the first that this rank learned of; sparclCommShrink leaves out all that are dead. After a sparclTimeout ranks may differ: who waits for one that waits itself
- * names that one. From any thread. */
+ * the communicator is usable, and where no rank is to blame. Where several fail it is the first that this rank learned of;
+ * sparclCommShrink leaves out all that are dead. After a sparclTimeout ranks may differ: who waits for one that waits itself names that
+ * one. From any thread. */
 SPARCL_API sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank);
 
 /* Ends all pending calls on this rank with sparclRemoteError and tells the peers, without needing them. Later calls return that

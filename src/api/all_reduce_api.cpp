@@ -7,6 +7,7 @@
 #include "collectives/all_reduce/all_reduce.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
+#include "src/api/device_arrays.hpp"
 #include "src/api/feedback_handle.hpp"
 #include "src/api/mask_handle.hpp"
 
@@ -55,9 +56,8 @@ Status check_masked_feedback(const sparclFeedback* feedback, const void* send, s
   return check_feedback(*feedback, count, static_cast<DataType>(datatype));
 }
 
-Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype, int op, const sparclMask* mask,
-                    sparclStream_t stream) {
-  SPARCL_RETURN_IF_ERROR(first_error({check_type(datatype), check_reduction(op, datatype), check_stream(stream)}));
+Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype, int op, const sparclMask* mask) {
+  SPARCL_RETURN_IF_ERROR(first_error({check_type(datatype), check_reduction(op, datatype)}));
   SPARCL_RETURN_IF_ERROR(check_array("count", count, element_bytes(static_cast<DataType>(datatype))));
   if (mask == nullptr) return Status(Code::kInvalidArgument, "mask is NULL");
   if (mask->mask.count() != count) {
@@ -75,17 +75,21 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
                             sparclRequest_t* request) {
   sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
   const Status readable = read_sized(given, "options", options);
-  const Status wrong = first_error({readable, check_masked(send, receive, count, datatype, op, mask, stream)});
+  const Status wrong = first_error({readable, check_masked(send, receive, count, datatype, op, mask)});
   collectives::MaskedCall call;
   call.refusal = (wrong.ok() ? check_masked_feedback(options.feedback, send, count, datatype, op) : wrong)
                      .with_prefix(std::string(function) + ": ");
-  call.send = static_cast<const std::byte*>(send);
-  call.receive = static_cast<std::byte*>(receive);
+  DeviceArrays arrays(stream, request == nullptr);
   if (call.refusal.ok()) {
     call.datatype = static_cast<DataType>(datatype);
     call.reduction = reduction_of(op);
+    const std::size_t bytes = count * element_bytes(call.datatype);
+    call.send = static_cast<const std::byte*>(arrays.read("sendbuff", send, bytes));
+    call.receive = static_cast<std::byte*>(arrays.update("recvbuff", receive, bytes));
+    call.refusal = arrays.status().with_prefix(std::string(function) + ": ");
   }
-  return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, options.feedback), request);
+  return arrays.give_back(comm,
+                          launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, options.feedback), request));
 }
 
 }  // namespace

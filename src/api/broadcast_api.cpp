@@ -8,6 +8,7 @@
 
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
+#include "src/api/device_arrays.hpp"
 #include "src/api/error.hpp"
 #include "src/api/state.hpp"
 #include "src/api/update_selection.hpp"
@@ -59,9 +60,8 @@ class DeltaCall final : public Call {
   collectives::UpdateCall update_;
 };
 
-Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t count, int datatype, int root,
-                   sparclStream_t stream) {
-  SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype), check_stream(stream)}));
+Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t count, int datatype, int root) {
+  SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype)}));
   SPARCL_RETURN_IF_ERROR(check_array("count", count, element_bytes(static_cast<DataType>(datatype))));
   if (count > 0 && weights == nullptr) return Status(Code::kInvalidArgument, "weights is NULL");
   return Status();
@@ -69,12 +69,22 @@ Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t co
 
 sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count, sparclDataType_t datatype, int root,
                            sparclComm_t comm, sparclStream_t stream, sparclRequest_t* request) {
-  Status refusal = check_delta(*comm, weights, count, datatype, root, stream)
-                       .with_prefix(request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ");
-  return launch(comm,
-                std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
-                                            comm->writing(request == nullptr)),
-                request);
+  const char* const name = request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ";
+  Status refusal = check_delta(*comm, weights, count, datatype, root).with_prefix(name);
+  DeviceArrays arrays(stream, request == nullptr);
+  if (refusal.ok()) {
+    const std::size_t bytes = count * element_bytes(static_cast<DataType>(datatype));
+    const bool is_root = comm->transport->rank() == root;
+    if (is_root) base = arrays.read("base", base, bytes);
+    weights = is_root ? const_cast<void*>(arrays.read("weights", static_cast<const void*>(weights), bytes))
+                      : arrays.update("weights", weights, bytes);
+    refusal = arrays.status().with_prefix(name);
+  }
+  return arrays.give_back(
+      comm, launch(comm,
+                   std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
+                                               comm->writing(request == nullptr)),
+                   request));
 }
 
 // sparclCommRefuse: a call without an array.
@@ -259,8 +269,8 @@ class SparseCall final : public Call {
 };
 
 Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* indices, const size_t* nnz, size_t capacity,
-                    int datatype, int root, sparclStream_t stream) {
-  SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype), check_stream(stream)}));
+                    int datatype, int root) {
+  SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype)}));
   if (nnz == nullptr) return Status(Code::kInvalidArgument, "nnz is NULL");
   const size_t entries = comm.transport->rank() == root ? *nnz : capacity;
   if (entries > 0 && values == nullptr) return Status(Code::kInvalidArgument, "values is NULL");
@@ -271,16 +281,35 @@ Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* 
 sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
                             sparclComm_t comm, sparclStream_t stream, sparclRequest_t* request) {
   collectives::SparseCall call;
-  call.refusal = check_sparse(*comm, values, indices, nnz, capacity, datatype, root, stream)
-                     .with_prefix(request != nullptr ? "sparclIBroadcastSparse: " : "sparclBroadcastSparse: ");
+  const char* const name = request != nullptr ? "sparclIBroadcastSparse: " : "sparclBroadcastSparse: ";
+  const bool is_root = comm->transport->rank() == root;
+  DeviceArrays arrays(stream, request == nullptr);
+  nnz = is_root ? const_cast<size_t*>(arrays.read("nnz", static_cast<const size_t*>(nnz), sizeof(size_t)))
+                : arrays.write("nnz", nnz, sizeof(size_t));
+  call.refusal = arrays.status_so_far().with_prefix(name);
+  if (call.refusal.ok()) call.refusal = check_sparse(*comm, values, indices, nnz, capacity, datatype, root).with_prefix(name);
+  if (call.refusal.ok()) {
+    const std::size_t entries = is_root ? *nnz : capacity, width = element_bytes(static_cast<DataType>(datatype));
+    const std::size_t room = std::min(entries, static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(uint64_t));
+    values = is_root ? const_cast<void*>(arrays.read("values", static_cast<const void*>(values), room * width))
+                     : arrays.write("values", values, room * width);
+    indices = is_root
+                  ? const_cast<uint64_t*>(arrays.read("indices", static_cast<const uint64_t*>(indices), room * sizeof(uint64_t)))
+                  : arrays.write("indices", indices, room * sizeof(uint64_t));
+    call.refusal = arrays.status().with_prefix(name);
+  }
   call.root = root;
   call.datatype = static_cast<DataType>(datatype);
   call.values = static_cast<std::byte*>(values);
   call.indices = indices;
-  const bool is_root = comm->transport->rank() == root;
-  if (is_root && nnz != nullptr) call.nnz = *nnz;
+  if (is_root && call.refusal.ok()) call.nnz = *nnz;
   call.capacity = capacity;
-  return launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request);
+  const sparclResult_t result = launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request);
+  if (result == sparclSuccess && request == nullptr && !is_root) {
+    arrays.written(values, *nnz * element_bytes(static_cast<DataType>(datatype)));
+    arrays.written(indices, *nnz * sizeof(uint64_t));
+  }
+  return arrays.give_back(comm, result);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace sparcl::api {
 
 Status check_stream(sparclStream_t stream) {
   if (stream == nullptr) return Status();
-  return Status(Code::kUnsupported, "this build has no device kernels: pass host buffers and stream NULL");
+  return Status(Code::kUnsupported, "a state's tensors are in the host's memory: pass stream NULL");
 }
 
 Status check_type(int datatype) {

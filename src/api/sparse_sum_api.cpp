@@ -9,6 +9,7 @@
 #include "collectives/sparse_sum/sparse_all_reduce.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
+#include "src/api/device_arrays.hpp"
 
 namespace sparcl::api {
 namespace {
@@ -51,11 +52,15 @@ bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_by
   return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes && second < first + a_bytes;
 }
 
+// Room beyond all memory is no slip but "enough": entries are what is written.
+std::size_t room_of(const SparseSumArguments& given) {
+  return std::min({given.out_capacity, given.count, static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(uint64_t)});
+}
+
 Status check_outputs_apart(const SparseSumArguments& given) {
   const std::size_t width = element_bytes(static_cast<DataType>(given.datatype));
   constexpr std::size_t kIndex = sizeof(uint64_t);
-  // Room beyond all memory is no slip but "enough": entries are what is written.
-  const std::size_t room = std::min({given.out_capacity, given.count, static_cast<std::size_t>(PTRDIFF_MAX) / kIndex});
+  const std::size_t room = room_of(given);
   if (overlap(given.values, given.nnz * width, given.out_values, room * width) ||
       overlap(given.indices, given.nnz * kIndex, given.out_indices, room * kIndex)) {
     return Status(Code::kInvalidArgument, "the outputs overlap the inputs, which are read while outputs are written");
@@ -63,9 +68,8 @@ Status check_outputs_apart(const SparseSumArguments& given) {
   return Status();
 }
 
-Status check_sparse_sum(const SparseSumArguments& given, sparclStream_t stream) {
-  SPARCL_RETURN_IF_ERROR(
-      first_error({check_type(given.datatype), check_reduction(given.op, given.datatype), check_stream(stream)}));
+Status check_sparse_sum(const SparseSumArguments& given) {
+  SPARCL_RETURN_IF_ERROR(first_error({check_type(given.datatype), check_reduction(given.op, given.datatype)}));
   if (given.out_nnz == nullptr) return Status(Code::kInvalidArgument, "out_nnz is NULL");
   if (given.count > collectives::kMostSparseCount) {
     return Status(Code::kInvalidArgument, fmt::format("count is {}: indices are below 2^63", given.count));
@@ -84,17 +88,29 @@ Status check_sparse_sum(const SparseSumArguments& given, sparclStream_t stream) 
 sparclResult_t start_sparse_sum(const char* function, const SparseSumArguments& given, sparclComm_t comm, sparclStream_t stream,
                                 sparclRequest_t* request) {
   collectives::SparseAllReduceCall call;
-  call.refusal = check_sparse_sum(given, stream).with_prefix(std::string(function) + ": ");
+  call.refusal = check_sparse_sum(given).with_prefix(std::string(function) + ": ");
+  DeviceArrays arrays(stream, request == nullptr);
+  size_t* out_nnz = given.out_nnz;
   if (call.refusal.ok()) {
-    call.indices = {given.indices, given.nnz};
-    call.values = static_cast<const std::byte*>(given.values);
+    const std::size_t width = element_bytes(static_cast<DataType>(given.datatype)), room = room_of(given);
+    call.indices = {arrays.read("indices", given.indices, given.nnz * sizeof(uint64_t)), given.nnz};
+    call.values = static_cast<const std::byte*>(arrays.read("values", given.values, given.nnz * width));
     call.count = given.count;
     call.kind = {static_cast<DataType>(given.datatype), reduction_of(given.op), comm->context.determinism};
-    call.out_indices = given.out_indices;
-    call.out_values = static_cast<std::byte*>(given.out_values);
+    call.out_indices = arrays.write("out_indices", given.out_indices, room * sizeof(uint64_t));
+    call.out_values = static_cast<std::byte*>(arrays.write("out_values", given.out_values, room * width));
+    out_nnz = arrays.write("out_nnz", given.out_nnz, sizeof(size_t));
     call.out_capacity = given.out_capacity;
+    call.refusal = arrays.status().with_prefix(std::string(function) + ": ");
   }
-  return launch(comm, std::make_unique<SparseSumCall>(std::move(call), given.out_nnz), request);
+  const std::uint64_t* const out_indices = call.out_indices;
+  const std::byte* const out_values = call.out_values;
+  const sparclResult_t result = launch(comm, std::make_unique<SparseSumCall>(std::move(call), out_nnz), request);
+  if (result == sparclSuccess && request == nullptr) {
+    arrays.written(out_indices, *out_nnz * sizeof(uint64_t));
+    arrays.written(out_values, *out_nnz * element_bytes(static_cast<DataType>(given.datatype)));
+  }
+  return arrays.give_back(comm, result);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "src/api/call_checks.hpp"
 #include "src/api/error.hpp"
+#include "src/base/device_memory.hpp"
 #include "src/codec/cast_source.hpp"
 #include "src/model/text.hpp"
 
@@ -200,6 +201,10 @@ Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSch
   const Result<std::uint64_t> count = sparcl::model::element_count(tensor);
   if (!count.ok()) return count.status();
   if (*count > 0 && data == nullptr) return Status(Code::kInvalidArgument, fmt::format("{} of '{}' is NULL", what, tensor.name));
+  if (sparcl::space_of(data) == sparcl::MemorySpace::kDevice) {
+    return Status(Code::kUnsupported,
+                  fmt::format("{} of '{}' is device memory: give a state copies in the host's", what, tensor.name));
+  }
   return Status();
 }
 

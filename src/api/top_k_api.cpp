@@ -9,6 +9,7 @@
 #include "collectives/top_k/top_k_all_reduce.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
+#include "src/api/device_arrays.hpp"
 #include "src/api/feedback_handle.hpp"
 
 namespace sparcl::api {
@@ -116,9 +117,8 @@ std::vector<collectives::Selection::Part> parts_of(const sparclTopKOptions_t& op
   return parts;
 }
 
-Status check_top_k(const TopKArguments& given, const sparclComm& comm, sparclStream_t stream) {
-  SPARCL_RETURN_IF_ERROR(
-      first_error({check_type(given.datatype), check_reduction(given.op, given.datatype), check_stream(stream)}));
+Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
+  SPARCL_RETURN_IF_ERROR(first_error({check_type(given.datatype), check_reduction(given.op, given.datatype)}));
   if (given.op != sparclSum && given.op != sparclAvg) return Status(Code::kInvalidArgument, "op: sparclSum or sparclAvg");
   const auto type = static_cast<DataType>(given.datatype);
   if (!collectives::Selection::supports(type, *comm.context.kernels)) {
@@ -137,11 +137,14 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
   const Status readable = read_sized(given.options, "options", options);
   collectives::TopKCall call;
   call.refusal = first_error({readable, readable.ok() ? check_options(options, given.datatype) : readable,
-                              readable.ok() ? check_tensors(options, given.count) : readable, check_top_k(given, *comm, stream)})
+                              readable.ok() ? check_tensors(options, given.count) : readable, check_top_k(given, *comm)})
                      .with_prefix(std::string(function) + ": ");
+  DeviceArrays arrays(stream, request == nullptr);
   if (call.refusal.ok()) {
-    call.send = static_cast<const std::byte*>(given.send);
-    call.receive = static_cast<std::byte*>(given.receive);
+    const std::size_t bytes = given.count * element_bytes(static_cast<DataType>(given.datatype));
+    call.send = static_cast<const std::byte*>(arrays.read("sendbuff", given.send, bytes));
+    call.receive = static_cast<std::byte*>(arrays.update("recvbuff", given.receive, bytes));
+    call.refusal = arrays.status().with_prefix(std::string(function) + ": ");
     call.count = given.count;
     call.k = std::min(given.k, given.count);
     call.datatype = static_cast<DataType>(given.datatype);
@@ -156,7 +159,7 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
                                                                            : collectives::Determinism::kRuns;
     call.algorithm = options.algorithm != nullptr ? options.algorithm : comm->context.sparse_sum_algorithm;
   }
-  return launch(comm, std::make_unique<TopKRequest>(std::move(call), given.feedback), request);
+  return arrays.give_back(comm, launch(comm, std::make_unique<TopKRequest>(std::move(call), given.feedback), request));
 }
 
 }  // namespace

@@ -138,13 +138,13 @@ TEST(AllReduceTopKApi, BadArgumentsOfOneRankAreToldToAll) {
          options.tensor_count = 2;
          return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
        }},
-      {sparclInvalidArgument, "options.reserved = 3: 0",
+      {sparclInvalidArgument, "options.reserved = 3: must be 0",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.reserved = 3;
          return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
        }},
-      {sparclInvalidArgument, "options.reserved2 = -1: 0",
+      {sparclInvalidArgument, "options.reserved2 = -1: must be 0",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.reserved2 = -1;

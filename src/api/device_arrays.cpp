@@ -1,0 +1,56 @@
+#include "src/api/device_arrays.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "src/base/device_memory.hpp"
+
+namespace sparcl::api {
+
+Status DeviceArrays::status() const {
+  if (!status_.ok() || stream_ == nullptr || !copies_.empty()) return status_;
+  return Status(Code::kUnsupported, "a stream is for arrays in device memory: pass stream NULL with those of the host");
+}
+
+void* DeviceArrays::take(const char* name, void* array, std::size_t bytes, Use use) {
+  if (array == nullptr || bytes == 0 || !status_.ok() || space_of(array) != MemorySpace::kDevice) return array;
+  const auto same = std::ranges::find_if(copies_, [&](const Copy& copy) { return copy.array == array && copy.count == bytes; });
+  if (same != copies_.end()) {
+    same->is_written |= use != Use::kRead;
+    return same->bytes.get();
+  }
+  if (!is_blocking_) {
+    status_ =
+        Status(Code::kUnsupported, fmt::format("{} is device memory, which this call does not take: make the blocking call", name));
+    return array;
+  }
+  // Not filled: of room that is far more than it takes only what is touched becomes memory.
+  Copy copy{array, std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes]), bytes, use != Use::kRead};
+  if (copy.bytes == nullptr) {
+    status_ = Status(Code::kOutOfMemory, fmt::format("{}: no memory on the host for its {} bytes", name, bytes));
+    return array;
+  }
+  if (use != Use::kWrite)
+    status_ = copy_device_memory(copy.bytes.get(), array, bytes, stream_).with_prefix(std::string(name) + ": ");
+  copies_.push_back(std::move(copy));
+  return copies_.back().bytes.get();
+}
+
+void DeviceArrays::shorten(const void* copy, std::size_t bytes) {
+  for (Copy& each : copies_) {
+    if (each.bytes.get() == copy) each.count = std::min(each.count, bytes);
+  }
+}
+
+sparclResult_t DeviceArrays::give_back(sparclComm_t comm, sparclResult_t result) {
+  for (const Copy& copy : copies_) {
+    if (!copy.is_written || result != sparclSuccess) continue;
+    const Status status = copy_device_memory(copy.array, copy.bytes.get(), copy.count, stream_);
+    if (!status.ok()) return report_error(comm, status.with_prefix("the call was made, but its output did not reach the device: "));
+  }
+  return result;
+}
+
+}  // namespace sparcl::api

@@ -1,0 +1,63 @@
+#pragma once
+// The arrays of a blocking call, where the host can reach them: those in device memory as copies, taken and given back in the order
+// of the call's stream.
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "src/api/error.hpp"
+#include "src/base/status.hpp"
+
+namespace sparcl::api {
+
+class DeviceArrays {
+ public:
+  // is_blocking: else device memory is refused, as copies would have to outlive the call.
+  DeviceArrays(sparclStream_t stream, bool is_blocking) : stream_(stream), is_blocking_(is_blocking) {}
+
+  // What the call reads, writes after reading, and only writes. name: the parameter. Where it cannot be done the pointer comes back
+  // as it is, and status() says why. An array that is given twice is copied once.
+  template <class T>
+  const T* read(const char* name, const T* array, std::size_t bytes) {
+    return static_cast<const T*>(take(name, const_cast<void*>(static_cast<const void*>(array)), bytes, Use::kRead));
+  }
+  template <class T>
+  T* update(const char* name, T* array, std::size_t bytes) {
+    return static_cast<T*>(take(name, array, bytes, Use::kUpdate));
+  }
+  template <class T>
+  T* write(const char* name, T* array, std::size_t bytes) {
+    return static_cast<T*>(take(name, array, bytes, Use::kWrite));
+  }
+
+  // Why the call cannot be made, if so; status() after all arrays were named.
+  const Status& status_so_far() const { return status_; }
+  Status status() const;
+
+  // What the call has written goes where it belongs, unless it failed. limit: of bytes, for an array that has been written in part.
+  template <class T>
+  void written(const T* copy, std::size_t bytes) {
+    shorten(copy, bytes);
+  }
+  sparclResult_t give_back(sparclComm_t comm, sparclResult_t result);
+
+ private:
+  enum class Use { kRead, kUpdate, kWrite };
+  struct Copy {
+    void* array;
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t count;
+    bool is_written;
+  };
+
+  void* take(const char* name, void* array, std::size_t bytes, Use use);
+  void shorten(const void* copy, std::size_t bytes);
+
+  sparclStream_t stream_;
+  bool is_blocking_;
+  std::vector<Copy> copies_;
+  Status status_;
+};
+
+}  // namespace sparcl::api

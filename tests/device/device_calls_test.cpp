@@ -1,0 +1,185 @@
+// Calls on device memory give what they give on the host's. The driver is a stand-in whose memory the host cannot touch.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "sparcl/sparcl.h"
+#include "tests/api/thread_ranks.hpp"
+#include "tests/device/fake_driver.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr std::size_t kCount = 50'000;
+
+// An array on the device, and what is in it.
+template <class T>
+class OnDevice {
+ public:
+  explicit OnDevice(const std::vector<T>& values) : count_(values.size()), memory_(fake_device_memory(count_ * sizeof(T) + 1)) {
+    std::memcpy(memory_.bytes, values.data(), count_ * sizeof(T));
+  }
+  T* get() const { return static_cast<T*>(memory_.device); }
+  std::vector<T> read() const {
+    const T* const begin = static_cast<const T*>(memory_.bytes);
+    return {begin, begin + count_};
+  }
+
+ private:
+  std::size_t count_;
+  FakeDeviceMemory memory_;
+};
+
+std::vector<float> values_of(int rank) {
+  std::vector<float> values(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) values[i] = std::sin(static_cast<float>(i * static_cast<std::size_t>(rank + 3)));
+  return values;
+}
+
+sparclStream_t stream_of(int rank) { return reinterpret_cast<sparclStream_t>(static_cast<std::uintptr_t>(0x1000 * (rank + 1))); }
+
+TEST(DeviceCalls, MaskedSums) {
+  ThreadRanks party(3);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  const auto results = party.run([](int rank, sparclComm_t comm) {
+    sparclMask_t mask = nullptr;
+    EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, 0.1, 3), sparclSuccess);
+    std::vector<float> expected = values_of(9);
+    EXPECT_EQ(sparclAllReduceMasked(values_of(rank).data(), expected.data(), kCount, sparclFloat32, sparclSum, mask, comm, nullptr),
+              sparclSuccess);
+    const OnDevice<float> from(values_of(rank)), to(values_of(9)), both(values_of(rank));
+    const sparclResult_t apart =
+        sparclAllReduceMasked(from.get(), to.get(), kCount, sparclFloat32, sparclSum, mask, comm, stream_of(rank));
+    EXPECT_EQ(to.read(), expected);
+    EXPECT_EQ(from.read(), values_of(rank));
+    // In place, and from the device to the host.
+    EXPECT_EQ(sparclAllReduceMasked(both.get(), both.get(), kCount, sparclFloat32, sparclSum, mask, comm, nullptr), sparclSuccess);
+    std::vector<float> in_place = values_of(rank), on_host = values_of(9);
+    EXPECT_EQ(sparclAllReduceMasked(in_place.data(), in_place.data(), kCount, sparclFloat32, sparclSum, mask, comm, nullptr),
+              sparclSuccess);
+    EXPECT_EQ(both.read(), in_place);
+    EXPECT_EQ(sparclAllReduceMasked(from.get(), on_host.data(), kCount, sparclFloat32, sparclSum, mask, comm, nullptr),
+              sparclSuccess);
+    EXPECT_EQ(on_host, expected);
+    sparclMaskDestroy(mask);
+    return apart;
+  });
+  EXPECT_THAT(results, Each(sparclSuccess));
+  EXPECT_EQ(copies_in_stream(stream_of(2)), 3);  // both arrays to the host, and one back
+}
+
+TEST(DeviceCalls, TopKWithFeedback) {
+  ThreadRanks party(2);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  const auto results = party.run([](int rank, sparclComm_t comm) {
+    sparclFeedback_t ours = nullptr, theirs = nullptr;
+    EXPECT_EQ(sparclFeedbackCreate(&ours, kCount, sparclFloat32), sparclSuccess);
+    EXPECT_EQ(sparclFeedbackCreate(&theirs, kCount, sparclFloat32), sparclSuccess);
+    sparclResult_t result = sparclSuccess;
+    for (int step = 0; step < 3; ++step) {
+      const std::vector<float> sent = values_of(rank + step);
+      std::vector<float> expected(kCount);
+      EXPECT_EQ(sparclAllReduceTopK(sent.data(), expected.data(), kCount, 500, sparclFloat32, sparclSum, ours, comm, nullptr),
+                sparclSuccess);
+      const OnDevice<float> from(sent), to(std::vector<float>(kCount, 7));
+      result = sparclAllReduceTopK(from.get(), to.get(), kCount, 500, sparclFloat32, sparclSum, theirs, comm, stream_of(rank));
+      EXPECT_EQ(to.read(), expected);
+    }
+    sparclFeedbackDestroy(ours);
+    sparclFeedbackDestroy(theirs);
+    return result;
+  });
+  EXPECT_THAT(results, Each(sparclSuccess));
+}
+
+TEST(DeviceCalls, SparseSums) {
+  ThreadRanks party(3);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  const auto results = party.run([](int rank, sparclComm_t comm) {
+    const OnDevice<double> values({1.5, 2.5}), sums(std::vector<double>(5, -1));
+    const OnDevice<std::uint64_t> indices({7, 10 + static_cast<std::uint64_t>(rank)}), where(std::vector<std::uint64_t>(5, 99)),
+        nnz({77});
+    const sparclResult_t result =
+        sparclAllReduceSparse(values.get(), indices.get(), 2, kCount, sums.get(), where.get(),
+                              rank == 0 ? nnz.get() : static_cast<std::uint64_t*>(fake_device_memory(8).device), 5,
+                              sparclFloat64, sparclSum, comm, stream_of(rank));
+    EXPECT_EQ(sums.read(), (std::vector<double>{4.5, 2.5, 2.5, 2.5, -1}));
+    EXPECT_EQ(where.read(), (std::vector<std::uint64_t>{7, 10, 11, 12, 99}));
+    EXPECT_EQ(nnz.read()[0], rank == 0 ? 4U : 77U);
+    return result;
+  });
+  EXPECT_THAT(results, Each(sparclSuccess));
+}
+
+TEST(DeviceCalls, Broadcasts) {
+  ThreadRanks party(3);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  const auto results = party.run([](int rank, sparclComm_t comm) {
+    std::vector<float> target = values_of(0);
+    target[3] = 9;
+    target[kCount - 1] = -0.0F;
+    const OnDevice<float> weights(rank == 1 ? target : values_of(0)), base(values_of(0));
+    const sparclResult_t result = sparclBroadcastDelta(weights.get(), base.get(), kCount, sparclFloat32, 1, comm, stream_of(rank));
+    EXPECT_EQ(weights.read(), target);
+
+    const OnDevice<float> values(rank == 0 ? std::vector<float>{1, 2, 3, 4} : std::vector<float>(4, 8));
+    const OnDevice<std::uint64_t> indices(rank == 0 ? std::vector<std::uint64_t>{5, 6, 1'000'000'000'000, 0}
+                                                    : std::vector<std::uint64_t>(4, 8));
+    const OnDevice<std::size_t> nnz({rank == 0 ? std::size_t{3} : std::size_t{0}});
+    EXPECT_EQ(sparclBroadcastSparse(values.get(), indices.get(), nnz.get(), 4, sparclFloat32, 0, comm, nullptr), sparclSuccess);
+    EXPECT_EQ(nnz.read()[0], 3U);
+    EXPECT_EQ(values.read(), (std::vector<float>{1, 2, 3, rank == 0 ? 4.0F : 8.0F}));
+    return result;
+  });
+  EXPECT_THAT(results, Each(sparclSuccess));
+}
+
+// A rank whose copy fails takes part with its refusal; the others' arrays stay as they were.
+TEST(DeviceCalls, ACopyThatFailsIsAnErrorOnAllRanks) {
+  ThreadRanks party(2);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  std::vector<float> received(kCount, 5);
+  fail_copies_from(0);
+  const auto results = party.run([&](int rank, sparclComm_t comm) {
+    const OnDevice<float> from(values_of(rank));
+    if (rank == 1)
+      return sparclAllReduceTopK(from.get(), received.data(), kCount, 10, sparclFloat32, sparclSum, nullptr, comm, stream_of(rank));
+    std::vector<float> own(kCount);
+    return sparclAllReduceTopK(values_of(0).data(), own.data(), kCount, 10, sparclFloat32, sparclSum, nullptr, comm, nullptr);
+  });
+  fail_copies_from(-1);
+  EXPECT_THAT(results, Each(sparclUnhandledCudaError));
+  EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr("sendbuff: CUDA: a copy of device memory: an illegal memory access"));
+  EXPECT_EQ(received, std::vector<float>(kCount, 5));
+}
+
+TEST(DeviceCalls, WhatIsNotThereYetIsRefusedByName) {
+  ThreadRanks party(1);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  const OnDevice<float> array(values_of(0));
+  sparclRequest_t request = nullptr;
+  const sparclComm_t comm = party.comm(0);
+  EXPECT_EQ(party.run([&](int, sparclComm_t) {
+    const sparclResult_t started =
+        sparclIAllReduceTopK(array.get(), array.get(), kCount, 10, sparclFloat32, sparclSum, nullptr, comm, &request);
+    return started == sparclSuccess ? sparclWait(&request, nullptr) : started;
+  })[0],
+            sparclUnsupported);
+  EXPECT_THAT(sparclGetLastError(comm), HasSubstr("sendbuff is device memory"));
+  sparclState_t state = nullptr;
+  ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
+  const std::uint64_t shape = kCount;
+  EXPECT_EQ(sparclStateAdd(state, "layer", array.get(), sparclFloat32, 1, &shape), sparclUnsupported);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("'layer' is device memory"));
+  sparclStateDestroy(state);
+}
+
+}  // namespace
+}  // namespace sparcl::test
