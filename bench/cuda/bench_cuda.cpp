@@ -11,7 +11,7 @@
 
 #include "bench/cuda/bench_launches.hpp"
 #include "kernels/cuda/device_kernels.hpp"
-#include "tests/gpu/device_arrays.hpp"
+#include "tests/gpu/gpu_arrays.hpp"
 
 namespace sparcl::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "collectives/selection/selection.hpp"
-#include "tests/gpu/device_arrays.hpp"
+#include "tests/gpu/gpu_arrays.hpp"
 
 namespace sparcl::test {
 namespace {

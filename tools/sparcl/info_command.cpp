@@ -56,7 +56,7 @@ std::vector<Part> kernel_bodies() {
   };
   std::vector<Part> parts{{kernels::reference_kernels().name, true, reason(kernels::reference_kernels())}};
   for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) parts.push_back({set.name, true, reason(set)});
-  parts.push_back({"cuda", false, "no call of this version takes device memory (kernels: docs/results/gpu.md)"});
+  parts.push_back({"cuda", false, "calls take device memory by way of the host; no kernel runs on it yet (docs/results/gpu.md)"});
   parts.push_back({"kokkos", true, "in headers (sparcl/sparcl_kokkos.hpp): a program compiles them with its own Kokkos"});
   return parts;
 }
