@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <atomic>
 #include <cstdint>
@@ -31,12 +32,30 @@ void find(void* library, const char* name, Function*& into) {
   into = reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-// Only a process that has loaded the driver has device memory: this one loads none.
+// How many libraries the process has loaded so far.
+std::uint64_t libraries_loaded() {
+  std::uint64_t count = 0;
+  (void)::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* into) {
+        *static_cast<std::uint64_t*>(into) = info->dlpi_adds;
+        return 1;  // each has the same number
+      },
+      &count);
+  return count;
+}
+
+// Only a process that has loaded the driver has device memory: this one loads none. It is looked for again where a library came.
 const Driver* loaded_driver() {
   static std::atomic<const Driver*> known = nullptr;
   if (const Driver* driver = known.load(std::memory_order_acquire); driver != nullptr) return driver;
+  static std::atomic<std::uint64_t> looked_at = 0;
+  const std::uint64_t loaded = libraries_loaded();
+  if (loaded == looked_at.load(std::memory_order_relaxed)) return nullptr;
   void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return nullptr;
+  if (library == nullptr) {
+    looked_at.store(loaded, std::memory_order_relaxed);
+    return nullptr;
+  }
   static const Driver driver = [library] {
     Driver found;
     find(library, "cuPointerGetAttribute", found.pointer_attribute);
