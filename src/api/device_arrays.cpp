@@ -38,7 +38,7 @@ void* DeviceArrays::take(const char* name, void* array, std::size_t bytes, Use u
   return copies_.back().bytes.get();
 }
 
-void DeviceArrays::shorten(const void* copy, std::size_t bytes) {
+void DeviceArrays::written(const void* copy, std::size_t bytes) {
   for (Copy& each : copies_) {
     if (each.bytes.get() == copy) each.count = std::min(each.count, bytes);
   }

@@ -35,11 +35,9 @@ class DeviceArrays {
   const Status& status_so_far() const { return status_; }
   Status status() const;
 
-  // What the call has written goes where it belongs, unless it failed. limit: of bytes, for an array that has been written in part.
-  template <class T>
-  void written(const T* copy, std::size_t bytes) {
-    shorten(copy, bytes);
-  }
+  // How many bytes the call has written of what write() gave, where they are fewer than its room.
+  void written(const void* copy, std::size_t bytes);
+  // What was written goes where it belongs, unless the call failed: its result, or that of the copies.
   sparclResult_t give_back(sparclComm_t comm, sparclResult_t result);
 
  private:
@@ -52,7 +50,6 @@ class DeviceArrays {
   };
 
   void* take(const char* name, void* array, std::size_t bytes, Use use);
-  void shorten(const void* copy, std::size_t bytes);
 
   sparclStream_t stream_;
   bool is_blocking_;

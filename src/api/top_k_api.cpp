@@ -143,7 +143,7 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
   if (call.refusal.ok()) {
     const std::size_t bytes = given.count * element_bytes(static_cast<DataType>(given.datatype));
     call.send = static_cast<const std::byte*>(arrays.read("sendbuff", given.send, bytes));
-    call.receive = static_cast<std::byte*>(arrays.update("recvbuff", given.receive, bytes));
+    call.receive = static_cast<std::byte*>(arrays.write("recvbuff", given.receive, bytes));
     call.refusal = arrays.status().with_prefix(std::string(function) + ": ");
     call.count = given.count;
     call.k = std::min(given.k, given.count);

@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(Replicas, ReplicasOfAMachine, testing::Bool(),
                          [](const auto& each) { return each.param ? "ByMemory" : "InAChain"; });
 
 TEST_P(ReplicasOfAMachine, AreKilledStoppedAndStartedAgain) {
-  const Scale scale = long_tier() ? Scale{std::uint64_t{64} << 20, 200, 300} : Scale{std::uint64_t{1} << 20, 60, 40};
+  const Scale scale = long_tier() ? Scale{std::uint64_t{64} << 20, 200, 450} : Scale{std::uint64_t{1} << 20, 60, 40};
   const int kills_wanted = by_tier(12, 200);
   std::mt19937_64 random(first_seed());
   Service service(by_tier(4, 8), scale, first_seed());
@@ -207,7 +207,7 @@ TEST_P(ReplicasOfAMachine, AreKilledStoppedAndStartedAgain) {
   service.expect_all_reach_the_end();
   service.expect_published_versions_only();
   fmt::print("{} kills\n", kills);
-  EXPECT_GE(kills, by_tier(3, 50));
+  EXPECT_GE(kills, by_tier(3, 200));
   // Neither memory nor descriptors of the publisher grow with what has come and gone.
   std::vector<Json> sizes;
   for (const Json& each : service.said_by(service.publisher())) {
