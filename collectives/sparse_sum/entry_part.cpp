@@ -166,6 +166,7 @@ std::optional<PartView> PartView::read(const kernels::KernelSet& kernels, std::s
   for (view.at_ = 0; view.at_ < view.blocks_; ++view.at_) {
     const BlockHead head = view.head();
     if (head.block() < next_block || head.block() >= run.blocks || head.entries() > run.block_elements()) return std::nullopt;
+    if (head.is_bitmap() != is_better_as_bitmap(run, head.entries())) return std::nullopt;  // sums take room by that
     next_block = head.block() + 1;
     entries += head.entries();
     const std::size_t own_bytes = place_bytes(run, head);

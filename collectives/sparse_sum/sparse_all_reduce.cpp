@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -35,6 +36,9 @@ class OutputArrays final : public SparseResult {
     }
   }
 
+  // Whether all parts were of this sum: else some of it was not written.
+  bool is_whole() const { return is_whole_; }
+
   Status finish(const Extents& extents, const Transport& transport) {
     if (kept_entries_ > extents.least_capacity) {
       call_.out_nnz = kept_entries_;
@@ -56,14 +60,23 @@ class OutputArrays final : public SparseResult {
     BlockRun run;
   };
 
+  // A part comes from another rank: nothing goes behind the caller's arrays because of it.
   void write(PartView view, const BlockRun& run) {
     if (view.entries() == 0) return;
+    is_whole_ = is_whole_ && view.entries() <= call_.out_capacity - call_.out_nnz;
+    if (!is_whole_) return;
     kernels_.entries.copy_bytes(view.values(), view.entries() * width_, output_, call_.out_values + call_.out_nnz * width_);
     for (; !view.at_end(); view.next()) {
       const std::size_t count = view.block_entries();
       if (view.is_bitmap()) scratch_.resize(run.block_elements() + kernels::kEntrySlack);
-      kernels_.entries.raise_positions(view.positions(kernels_, scratch_.data()), count, run.base_of(view.block()), output_,
-                                       call_.out_indices + call_.out_nnz);
+      const std::uint16_t* const positions = view.positions(kernels_, scratch_.data());
+      const std::uint64_t base = run.base_of(view.block());
+      const bool may_be_outside = call_.count - base <= UINT16_MAX || base >= call_.count;
+      if (may_be_outside && !std::all_of(positions, positions + count, [&](std::uint16_t p) { return base + p < call_.count; })) {
+        is_whole_ = false;
+        return;
+      }
+      kernels_.entries.raise_positions(positions, count, base, output_, call_.out_indices + call_.out_nnz);
       call_.out_nnz += count;
     }
   }
@@ -75,6 +88,7 @@ class OutputArrays final : public SparseResult {
   kernels::Output output_;
   std::vector<Kept> kept_;
   std::uint64_t kept_entries_ = 0;
+  bool is_whole_ = true;
   std::vector<std::uint16_t> scratch_;
 };
 
@@ -143,6 +157,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;
   verdict = output.finish(extents, transport);
+  if (!output.is_whole()) co_return refuse_part(comm, kNoPeer);
   comm.learned_union->share = static_cast<std::uint16_t>(std::lround(shape.share_of(call.out_nnz) * kWholeUnion));
   SPARCL_FAILPOINT("allreduce.reduced");
 

@@ -1,5 +1,7 @@
 #include "collectives/sparse_sum/sparse_sum.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -57,7 +59,8 @@ SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Deter
     const double seconds = row.seconds(link, shape), scratch = row.scratch_bytes(link, shape);
     if (smallest.row == nullptr || scratch < smallest.row->scratch_bytes(link, shape)) smallest = {&row, seconds};
     if (scratch > static_cast<double>(shape.most_scratch_bytes)) continue;
-    if (best.row == nullptr || seconds < best.seconds) best = {&row, seconds};
+    // Where two are alike but for rounding, which differs between machines, all ranks take the first.
+    if (best.row == nullptr || seconds < best.seconds * (1 - 1e-9)) best = {&row, seconds};
   }
   return best.row != nullptr ? best : smallest;
 }
@@ -138,7 +141,14 @@ void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer&
 }
 
 Status refuse_part(const CommContext& comm, int peer) {
-  comm.engine->fail(Status(Code::kSystemError, "a message of a sparse sum is no part of it"), peer);
+  const std::string by = peer == kNoPeer ? "" : fmt::format(" of rank {} ({})", peer, comm.engine->transport().describe_peer(peer));
+  comm.engine->fail(
+      Status(
+          Code::kSystemError,
+          fmt::format(
+              "a message{} is no part of this sparse sum: do all ranks run the same version of sparcl, with memory that is sound?",
+              by)),
+      peer);
   return comm.engine->health();
 }
 

@@ -97,6 +97,7 @@ void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer&
 
 // Poisons the comm: `peer` sent what is no part.
 Status refuse_part(const CommContext& comm, int peer);
+constexpr int kNoPeer = -1;  // where it is not known whose part it was
 
 // What writing an entry of the result takes of what summing one does. Heuristic: bench_sparse_sum.
 constexpr double kTakeOfSum = 0.5;

@@ -148,7 +148,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
   const Status alive = co_await exchange;
   if (!alive.ok()) co_return alive;
 
-  if (!collected.is_inside) co_return refuse_part(comm, comm.engine->transport().rank() == 0 ? plan.ranks - 1 : 0);
+  if (!collected.is_inside) co_return refuse_part(comm, kNoPeer);
   comm.learned_top_k->share = static_cast<std::uint16_t>(std::lround(shape.share_of(collected.support.size()) * kWholeUnion));
   if (call.mode == TopKMode::kGlobal) keep_largest(plan, collected);
   if (call.feedback != nullptr) {

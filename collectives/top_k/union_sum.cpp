@@ -49,7 +49,7 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
     }
     parts.push_back(arrival.part.bytes());
   }
-  if (!all.unite(parts, run, call.count)) co_return refuse_part(comm, rank == 0 ? ranks - 1 : 0);
+  if (!all.unite(parts, run, call.count)) co_return refuse_part(comm, kNoPeer);
   Task departure = messages.wait_sent();
   co_return co_await departure;
 }

@@ -83,6 +83,7 @@ void raise_positions(const std::uint16_t* positions, std::size_t count, std::uin
       for (std::size_t j = 0; j < std::size(line); ++j) line[j] = base + load_one<std::uint16_t>(from + 2 * (i + j));
       for (std::size_t j = 0; j < std::size(line); j += hn::Lanes(d)) hn::Stream(hn::Load(d, line + j), d, indices + i + j);
     }
+    hwy::FlushStream();  // streamed stores wait for no other one: whoever is told of the output by a flag must see it
   }
   for (; i < count; ++i) indices[i] = base + load_one<std::uint16_t>(from + 2 * i);
 }
@@ -97,6 +98,7 @@ void copy_bytes(const std::byte* from, std::size_t bytes, Output output, std::by
       for (std::size_t j = i; j < i + kLineBytes; j += hn::Lanes(d))
         hn::Stream(hn::LoadU(d, reinterpret_cast<const std::uint8_t*>(from) + j), d, reinterpret_cast<std::uint8_t*>(to) + j);
     }
+    hwy::FlushStream();
   }
   if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
 }

@@ -16,9 +16,12 @@ constexpr int kStepsPerTest = 32;
 sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
   sparclComm& comm = *request->comm;
   std::erase(comm.pending, request.get());
-  const Status status = request->task.result();
-  // An exception inside the call: the peers know nothing of it.
-  if (!status.ok() && status.scope() == Scope::kComm) comm.engine.fail(status, comm.transport->rank());
+  Status status = request->task.result();
+  // An exception inside the call: the peers know nothing of it. What it leaves is a communicator that is of no use, and says so.
+  if (!status.ok() && status.scope() == Scope::kComm) {
+    comm.engine.fail(status, comm.transport->rank());
+    status = comm.engine.health();
+  }
   request->call->complete(status);
   comm.trail.end(request->number, status.code(), request->report.traffic.bytes_sent, request->report.traffic.bytes_received);
   comm.last_report = request->report;

@@ -60,12 +60,23 @@ std::size_t room_of(const SparseSumArguments& given) {
 Status check_outputs_apart(const SparseSumArguments& given) {
   const std::size_t width = element_bytes(static_cast<DataType>(given.datatype));
   constexpr std::size_t kIndex = sizeof(uint64_t);
-  const std::size_t room = room_of(given);
-  if (overlap(given.values, given.nnz * width, given.out_values, room * width) ||
-      overlap(given.indices, given.nnz * kIndex, given.out_indices, room * kIndex)) {
-    return Status(Code::kInvalidArgument, "the outputs overlap the inputs, which are read while outputs are written");
-  }
-  return Status();
+  const bool is_nominal = given.out_capacity > static_cast<std::size_t>(PTRDIFF_MAX) / kIndex;
+  const std::size_t room = is_nominal ? std::min(given.nnz, given.count) : room_of(given);
+  struct Array {
+    const char* name;
+    const void* begin;
+    std::size_t bytes;
+  };
+  const Array inputs[] = {{"values", given.values, given.nnz * width}, {"indices", given.indices, given.nnz * kIndex}};
+  const Array values{"out_values", given.out_values, room * width}, indices{"out_indices", given.out_indices, room * kIndex};
+  const auto check = [](const Array& a, const Array& b) {
+    if (!overlap(a.begin, a.bytes, b.begin, b.bytes)) return Status();
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{} overlaps {}: inputs are read while outputs are written, each into an array of its own", a.name, b.name));
+  };
+  return first_error({check(values, inputs[0]), check(values, inputs[1]), check(indices, inputs[0]), check(indices, inputs[1]),
+                      check(values, indices)});
 }
 
 Status check_sparse_sum(const SparseSumArguments& given) {

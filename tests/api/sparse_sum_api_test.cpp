@@ -132,6 +132,11 @@ TEST(AllReduceSparseApi, BadArgumentsOfOneRankAreToldToAll) {
        [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, 3, out_value, out_index, &nnz, 2, sparclFloat32, sparclSum, c, nullptr);
        }},
+      {"out_indices overlaps values: inputs are read while outputs are written",
+       [](sparclComm_t c) {
+         return sparclAllReduceSparse(&value, &index, 1, 10, out_value, reinterpret_cast<std::uint64_t*>(&value), &nnz, 2,
+                                      sparclFloat32, sparclSum, c, nullptr);
+       }},
       {"indices are below 2^63", [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, SIZE_MAX, out_value, out_index, &nnz, 2, sparclFloat32, sparclSum, c,
                                       nullptr);

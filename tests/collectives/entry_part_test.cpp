@@ -46,5 +46,24 @@ TEST(EntryPart, EntriesMayHaveNoValues) {
   EXPECT_EQ(indices_of(kernels, write_part(buffers, kernels, run, indices, nullptr, 0), run), indices);
 }
 
+// A bitmap of one entry: whoever sums takes room for positions then, and marks need more.
+TEST(EntryPart, ABitmapOfFewEntriesIsRefused) {
+  const kernels::KernelSet& kernels = kernels::cpu_kernels();
+  const BlockRun run{0, 1, 12};
+  BufferPool buffers;
+  std::vector<std::uint64_t> indices(run.most_positions() + 1);
+  for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = i;
+  const Buffer part = write_part(buffers, kernels, run, indices, nullptr, 0);
+  std::vector<std::byte> bytes(part.bytes().begin(), part.bytes().end());
+  ASSERT_TRUE(PartView::read(kernels, bytes, run, 0).has_value());
+  // One mark of all, and one entry less in the part's head and in the block's.
+  const std::uint64_t entries = indices.size() - 1;
+  std::memcpy(bytes.data() + 16, &entries, sizeof entries);
+  const BlockHead head = BlockHead::of(0, entries, true);
+  std::memcpy(bytes.data() + bytes.size() - sizeof head, &head, sizeof head);
+  bytes[kPartHeadBytes] &= std::byte{0xfe};
+  EXPECT_FALSE(PartView::read(kernels, bytes, run, 0).has_value());
+}
+
 }  // namespace
 }  // namespace sparcl::collectives

@@ -97,7 +97,7 @@ std::vector<MismatchRow> outputs() {
                 extras.values.assign(kSumUnion, 1);
                 a.send = a.values = extras.values.data();
               },
-              kBad, {"the outputs overlap the inputs"}),
+              kBad, {" overlaps "}),
       sum_row("capacity", [](Arguments& a, Extras&, int) { a.capacity = kSumUnion - 1; }, sparclTruncated,
               {"the sum has 30 entries, and rank ", ") has room for 29 only ("}),
       sum_row("no room",
