@@ -30,6 +30,8 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
     return Status(Code::kInvalidArgument,
                   fmt::format("options.queue = {}: expected 1 to {} versions, or 0 for 64", all.queue, kMostQueued));
   }
+  if (all.key_path != nullptr && *all.key_path == '\0')
+    return Status(Code::kInvalidArgument, "options.key_path is empty: give the key's file, or NULL to sign nothing");
   PublisherOptions options;
   options.listen = text_or_empty(all.listen);
   options.model_id = text_or_empty(all.model_id);

@@ -23,6 +23,9 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
   SubscriberOptions options;
   options.double_buffer = all.double_buffer != 0;
   if (all.model_id != nullptr) options.model_id = all.model_id;
+  if (all.trust_path != nullptr && *all.trust_path == '\0')  // an unset variable must not turn signatures off
+    return Status(Code::kInvalidArgument,
+                  "options.trust_path is empty: give the file of trusted keys, or NULL to ask for no signatures");
   if (all.trust_path != nullptr) options.trust_path = all.trust_path;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
   if (all.on_swap != nullptr) options.on_swap = [swap = all.on_swap, arg = all.arg](std::uint64_t version) { swap(version, arg); };

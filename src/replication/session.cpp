@@ -342,11 +342,12 @@ Status Session::take_ack(double now) {
   const Result<Ack> ack = parse_ack(link_.content());
   if (!ack.ok()) return ack.status();
   const bool is_held = ack->stage == AckStage::kHeld;
-  const bool is_ours = ack->held == tip_ || store().knows(ack->held);
+  const bool is_ours = (tip_is_ours_ && ack->held == tip_) || store().knows(ack->held);
   const bool may_be_ours = store().newest() && ack->held.version <= store().newest()->version;
   if (is_ours || (has_confirmed_ && may_be_ours)) staged_version_ = std::max(staged_version_, ack->held.version);
   if (is_placed_ && !is_held) {  // else it was counted when it was sent
     tip_ = ack->held;
+    tip_is_ours_ = true;
     ++ahead_;
   }
   if (is_held) {
@@ -368,6 +369,7 @@ Status Session::take_orphan(double now) {
   if (!is_placed_ || orphan->number != placements_) return {};  // it has been placed anew meanwhile
   if (orphan->code != Code::kSuccess) log_info("replication: replica {} comes back: {}", replica_, orphan->text);
   is_placed_ = false;
+  tip_is_ours_ = tip_is_ours_ || orphan->tip != tip_;
   tip_ = orphan->tip;
   ahead_ = orphan->ahead;
   fan_out()->come_back(id_, blame_of(orphan->code), now);
@@ -411,7 +413,10 @@ Status Session::take_nack() {
   is_requested_ = false;
   ahead_ = 0;
   needs_anchor_ = needs_anchor_ || nack->wants_anchor;
-  if (held_) tip_ = *held_;
+  if (held_) {
+    tip_ = *held_;
+    tip_is_ours_ = has_confirmed_;
+  }
   return {};
 }
 
@@ -540,6 +545,7 @@ void Session::send_on(double now) {
   if (next_byte_ < update_->commit.stream_bytes) return;
   link_.queue(MessageType::kCommit, CommitNote{update_->name()});
   tip_ = update_->target();
+  tip_is_ours_ = true;
   ++ahead_;
   update_ = nullptr;
   is_requested_ = false;

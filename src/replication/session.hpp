@@ -148,6 +148,7 @@ class Session {
 
   std::optional<HeldVersion> held_;  // by its own word
   bool has_confirmed_ = false;
+  bool tip_is_ours_ = false;  // it came of this publisher since the replica came; what it came with may be another's
   HeldVersion tip_;  // what it will hold once it has applied all that it was sent
   std::uint64_t staged_version_ = 0;
   UpdateRef update_;  // offered, or being sent

@@ -134,7 +134,11 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->check(listen_fault, "", "");
   app.add_option("--model-id", options->publisher.model_id, "a name: replicas that ask for another model are refused")
       ->type_name("ID");
-  app.add_option("--key", options->publisher.key_path, "of sparcl keygen: versions are signed")->type_name("FILE");
+  app.add_option("--key", options->publisher.key_path, "of sparcl keygen: versions are signed")
+      ->type_name("FILE")
+      ->check([](const std::string& name) {
+        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out" : "");
+      });
   app.add_option("--interval", options->interval_s, "between two given files; with 0, the default, replicas meet the last one only")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, kMostSeconds))

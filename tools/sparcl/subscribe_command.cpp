@@ -284,6 +284,9 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->type_name("REGEX:DIM:INDEX/PARTS")
       ->take_all();
   app.add_option("--trust", options->subscriber.trust_path, "public keys, a line each: what none of them has signed is refused")
+      ->check([](const std::string& name) {
+        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out" : "");
+      })
       ->type_name("KEYFILE");
   app.add_option("--until", options->until, "end once FILE holds this version, or a later one")
       ->type_name("VERSION")
