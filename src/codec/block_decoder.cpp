@@ -90,6 +90,7 @@ Status BlockDecoder::read_group(const Staging& staging, const BlockEntry& entry)
 void BlockDecoder::load_grouped(const BlockEntry& entry, Slot& slot) {
   const std::uint32_t in_group = group_.next_block();
   slot.index = entry.index + in_group;
+  slot.checked = {entry.index, entry.last - 1};
   slot.old_check = entry.old_check;
   slot.of_classes = false;
   slot.is_part = true;
@@ -111,6 +112,7 @@ Status BlockDecoder::read_classes(const Staging& staging, const BlockEntry& entr
 
 void BlockDecoder::load_part(const BlockEntry& entry, std::uint64_t index, Slot& slot) {
   slot.index = index;
+  slot.checked = {entry.index, entry.last - 1};
   slot.old_check = entry.old_check;
   slot.of_classes = slot.is_part = true;
   slot.is_last = index + 1 == entry.last;
@@ -122,6 +124,7 @@ void BlockDecoder::load_part(const BlockEntry& entry, std::uint64_t index, Slot&
 
 Status BlockDecoder::load(const Staging& staging, const BlockEntry& entry, Slot& slot) {
   slot.index = entry.index;
+  slot.checked = {entry.index, entry.index};
   slot.of_classes = slot.is_part = false;
   slot.old_check = entry.old_check;
   const DataType datatype = input_.map.block(entry.index, slot.pieces);
@@ -160,7 +163,7 @@ void BlockDecoder::check_pending(const Slot* next) {
     if (replaced_budget_ != nullptr) keep(slot, compared);
     if (slot.is_part) part_hash_ = part_hash_ + compared.held_hash;
     const bool is_base = holds_base(slot, compared);
-    if (lists && !is_base && !findings_.odd_block) findings_.odd_block = slot.index;
+    if (lists && !is_base && !findings_.odd_blocks) findings_.odd_blocks = slot.checked;
     if (early_.active() && lists) {
       if (is_base) {
         early_.write(slot.index, view(slot), slot.block.changed(), compared.held_values, compared.new_values);
@@ -198,7 +201,7 @@ void BlockDecoder::end_parts(const Slot& slot) {
   if (slot.of_classes) check_.add_classes(slot.fits);
   const bool is_base = slot.fits && (input_.verify == Verify::kOff || old_check_of(part_hash_) == slot.old_check);
   if (early_.active() && !is_base) early_.stop();
-  if (!is_base && !findings_.odd_block) findings_.odd_block = slot.index;
+  if (!is_base && !findings_.odd_blocks) findings_.odd_blocks = slot.checked;
   part_hash_ = {};
 }
 

@@ -23,6 +23,11 @@
 
 namespace sparcl::codec {
 
+struct BlockRange {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+};
+
 struct BlockEntry {  // where a block lies in the stream
   std::uint64_t index;
   std::uint64_t last;  // the block after it: some cover several
@@ -73,8 +78,8 @@ class BlockDecoder {
   // What was found since the last call.
   struct Findings {
     BlockSums sums;
-    std::uint64_t elements = 0;              // that the entries hold
-    std::optional<std::uint64_t> odd_block;  // the first whose old values are not the base's, as far as its short check tells
+    std::uint64_t elements = 0;            // that the entries hold
+    std::optional<BlockRange> odd_blocks;  // the first whose old values are not the base's, as far as their short check tells
   };
   Findings take_findings();
 
@@ -93,6 +98,7 @@ class BlockDecoder {
   // A block that has been decoded and whose lines are on their way from memory; used one block later.
   struct Slot {
     std::uint64_t index = 0;
+    BlockRange checked;  // the blocks whose old check it shares
     std::uint16_t old_check = 0;
     bool of_classes = false;  // its changes are found by what is held: one of the blocks of a superblock, or in mode coded
     bool is_part = false;     // one of several blocks that share an old check

@@ -82,12 +82,12 @@ struct UpdateDecoder::Impl {
   std::vector<BlockEntry> entries;
   std::size_t batch_begin = 0;  // entries [batch_begin, batch_end) wait for the workers
   std::size_t batch_end = 0;
-  bool table_is_used = true;               // the last one
-  bool fits_held = true;                   // Verify::kOff: all blocks of classes
-  std::uint64_t next_block = 0;            // the least index that the next block can have
-  std::uint64_t hashed_block = 0;          // kFull: all below are in the hashes
-  std::size_t chunk_entries = 0;           // those of the chunk begin here
-  std::optional<std::uint64_t> odd_block;  // the first whose old values are not the base's, as far as its short check tells
+  bool table_is_used = true;             // the last one
+  bool fits_held = true;                 // Verify::kOff: all blocks of classes
+  std::uint64_t next_block = 0;          // the least index that the next block can have
+  std::uint64_t hashed_block = 0;        // kFull: all below are in the hashes
+  std::size_t chunk_entries = 0;         // those of the chunk begin here
+  std::optional<BlockRange> odd_blocks;  // the first whose old values are not the base's, as far as their short check tells
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
   std::optional<Hash128> target_hash;
@@ -218,7 +218,7 @@ void UpdateDecoder::Impl::take_findings() {
     check.add(found.sums);
     fits_held = fits_held && found.sums.fits;
     coded_elements += found.elements;
-    if (found.odd_block && (!odd_block || *found.odd_block < *odd_block)) odd_block = found.odd_block;
+    if (found.odd_blocks && (!odd_blocks || found.odd_blocks->first < odd_blocks->first)) odd_blocks = found.odd_blocks;
     all_active = all_active && worker->early().active();
   }
   if (!all_active) stop_early();
@@ -346,13 +346,14 @@ Status UpdateDecoder::Impl::read_chunk_end(const std::byte* at) {
   Status status = check.end_chunk({load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)});
   if (check.needs_held_hash()) stop_early();
   if (!status.ok() && first_entry < entries.size()) return placed(status, entries[first_entry].index, entries.back().index);
-  if (input.verify == Verify::kTouched && !check.needs_held_hash()) odd_block.reset();  // a full check is over with the last chunk
+  if (input.verify == Verify::kTouched && !check.needs_held_hash()) odd_blocks.reset();  // a full check is over with the last chunk
   return status;
 }
 
-// A digest covers many blocks; the first whose own check fails is the place.
+// A digest covers many blocks; the first whose own check fails is the place, or the group that shares one.
 Status UpdateDecoder::Impl::placed(const Status& status, std::uint64_t first, std::uint64_t last) const {
-  const std::string where = describe_blocks(input.map, odd_block.value_or(first), odd_block.value_or(last), input.array_name);
+  const BlockRange at = odd_blocks.value_or(BlockRange{first, last});
+  const std::string where = describe_blocks(input.map, at.first, at.last, input.array_name);
   return Status(status.code(), fmt::format("{} (in {})", status.message(), where));
 }
 
@@ -381,7 +382,7 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   }
   if (input.verify != Verify::kOff) {
     const Status status = check.finish(said);
-    if (!status.ok()) return status.code() == Code::kWrongBase && odd_block ? placed(status, *odd_block, *odd_block) : status;
+    if (!status.ok()) return status.code() == Code::kWrongBase && odd_blocks ? placed(status, 0, 0) : status;
   }
   ended = true;
   return {};

@@ -98,6 +98,20 @@ TEST_F(BaseChecks, TheTextNamesTheTensor) {
   }
 }
 
+// Few changes a block: several blocks share a check, which says no more than that it is one of them.
+TEST_F(BaseChecks, TheTextNamesAllBlocksOfAGroup) {
+  base = random_state({{DataType::kBfloat16, 10 * 65536}}, 7);
+  target = changed_state(base, 0.0005, Change::kUlp, 8);
+  EncodeOptions options;
+  options.with_state_hash = true;
+  encoded = encode(base, target, options);
+  State held = base;
+  damage(held, changed_element(0));
+  for (const Verify verify : {Verify::kTouched, Verify::kFull}) {
+    EXPECT_THAT(verdict(held, verify).message(), testing::EndsWith("(in blocks 0 to 9)"));
+  }
+}
+
 TEST_F(BaseChecks, DamageElsewhereIsFoundByTheFullCheckAlone) {
   State held = base;
   damage(held, unchanged_element(123456));
