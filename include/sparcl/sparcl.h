@@ -548,7 +548,7 @@ SPARCL_API sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* r
 typedef struct {
   size_t size;          /* of this struct: set by SPARCL_PUBLISHER_OPTIONS_INITIALIZER */
   const char* listen;   /* "HOST:PORT"; NULL: a free port of all interfaces */
-  const char* model_id; /* replicas must name the same; NULL: "" */
+  const char* model_id; /* replicas must name the same: UTF-8 without control characters, at most 4,096 bytes; NULL: "" */
   const char* key_path; /* an Ed25519 key (`sparcl keygen`) that signs what is published; NULL: it is not signed */
   int queue;            /* versions kept for replicas that are behind, up to the bytes of the model; 0: 64 */
   int reserved;         /* 0 */
@@ -568,7 +568,9 @@ SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, ch
  * with the last version (what sparclStateMark... named, where it was used), and waits for no replica. */
 SPARCL_API sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version);
 
-/* Until `acks` replicas hold `version` or a later one, sparclTimeout after so many seconds. From any thread. */
+/* Until `acks` replicas hold `version` or a later one, or held it when they ended by sparclSubscriberDestroy; sparclTimeout after so many
+ * seconds. One that was lost does not count, and one that comes back, by the name of its process, counts by what it then holds. From any
+ * thread. */
 SPARCL_API sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version, int acks, double seconds);
 
 /* How many replicas are connected, and how many of them hold `version` or a later one. Either may be NULL. From any thread. */
@@ -600,9 +602,11 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
 
 /* The newest version that has come whole and passed every check: the tensors hold it on return. Only here they are written; after an
  * error they hold what they held. sparclTimeout: none has come within so many seconds. Other errors say why none comes
- * (sparclRemoteError: the publisher is not there, sparclUnauthorized: what comes is not signed by a trusted key, sparclMismatch: it
- * is another model, sparclCorrupt: the tensors do not hold any more what was applied, and the blocks that are damaged are asked for):
- * the subscriber goes on trying, so call again. version may be NULL. */
+ * (sparclRemoteError: the publisher is not there, sparclSystemError: nor is its host's address known, sparclUnauthorized: what comes is
+ * not signed by a trusted key, sparclMismatch: it is another model, sparclCorrupt: the tensors do not hold any more what was applied, and
+ * the blocks that are damaged are asked for; all that is held is looked at every SPARCL_SWEEP_S, 300 s by default): the subscriber goes on
+ * trying, so call again. Errors that waiting does not cure (sparclMismatch, sparclUnauthorized, sparclUnsupported) are said at once,
+ * after each try: once a second or so. version may be NULL. */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version);
 
 /* Where the i-th tensor of the state (from 0, in the order of adding) lies as the version that is held; to be read only. With

@@ -30,6 +30,7 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
     return Status(Code::kInvalidArgument,
                   fmt::format("options.queue = {}: expected 1 to {} versions, or 0 for 64", all.queue, kMostQueued));
   }
+  if (all.reserved != 0) return Status(Code::kInvalidArgument, fmt::format("options.reserved = {}: must be 0", all.reserved));
   if (all.key_path != nullptr && *all.key_path == '\0')
     return Status(Code::kInvalidArgument, "options.key_path is empty: give the key's file, or NULL to sign nothing");
   PublisherOptions options;
@@ -39,6 +40,13 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
   if (all.queue > 0) options.queue = static_cast<std::size_t>(all.queue);
   SPARCL_RETURN_IF_ERROR(options.take_settings());
   return options;
+}
+
+// Before anything else of it is touched: in a child of fork() a lock may be held by a thread that is not there.
+Status check(sparclPublisher_t publisher) {
+  if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
+  if (publisher->publisher->is_own_process()) return {};
+  return Status(Code::kInvalidUsage, "this publisher is another process's, of which this one is a child by fork(): make one here");
 }
 
 Status create(sparclPublisher_t* publisher, sparclState_t state, const sparclPublisherOptions_t* given) {
@@ -57,7 +65,7 @@ Status create(sparclPublisher_t* publisher, sparclState_t state, const sparclPub
 }
 
 Status publish(sparclPublisher_t publisher, std::uint64_t version) {
-  if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
+  SPARCL_RETURN_IF_ERROR(check(publisher));
   sparclState& state = publisher->attached->state();
   if (version == 0) return Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1");
   const Result<Publisher::PublishReport> report = publisher->publisher->publish(version, state.hints());
@@ -70,7 +78,7 @@ Status publish(sparclPublisher_t publisher, std::uint64_t version) {
 }
 
 Status report_last(sparclPublisher_t publisher, sparclReport_t* report) {
-  if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
+  SPARCL_RETURN_IF_ERROR(check(publisher));
   if (report == nullptr) return Status(Code::kInvalidArgument, "report is NULL");
   sparcl::collectives::CallReport full;
   const std::lock_guard lock(publisher->reporting);
@@ -84,7 +92,7 @@ Status report_last(sparclPublisher_t publisher, sparclReport_t* report) {
 }
 
 Status wait(sparclPublisher_t publisher, std::uint64_t version, int acks, double seconds) {
-  if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
+  SPARCL_RETURN_IF_ERROR(check(publisher));
   if (acks < 0) return Status(Code::kInvalidArgument, fmt::format("acks is {}", acks));
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
   return publisher->publisher->wait(version, acks, seconds);
@@ -110,8 +118,8 @@ sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t
 
 sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address, size_t capacity) {
   return guarded([&] {
-    const Status status = publisher == nullptr ? Status(Code::kInvalidArgument, "publisher is NULL")
-                                               : copy_text(publisher->publisher->address(), address, capacity, "address");
+    Status status = check(publisher);
+    if (status.ok()) status = copy_text(publisher->publisher->address(), address, capacity, "address");
     return status.with_prefix("sparclPublisherAddress: ");
   });
 }
@@ -126,7 +134,7 @@ sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version
 
 sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version, int* connected, int* holding) {
   return guarded([&]() -> Status {
-    if (publisher == nullptr) return Status(Code::kInvalidArgument, "sparclPublisherCount: publisher is NULL");
+    SPARCL_RETURN_IF_ERROR(check(publisher).with_prefix("sparclPublisherCount: "));
     const Publisher::Count count = publisher->publisher->count(version);
     if (connected != nullptr) *connected = count.connected;
     if (holding != nullptr) *holding = count.holding;
@@ -140,7 +148,7 @@ sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher, sparclRepo
 
 sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher) {
   return guarded([&]() -> Status {
-    delete publisher;
+    if (publisher == nullptr || publisher->publisher->is_own_process()) delete publisher;  // else it is its parent's
     return {};
   });
 }

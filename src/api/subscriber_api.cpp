@@ -32,6 +32,13 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
   return options;
 }
 
+// Before anything else of it is touched: in a child of fork() a lock may be held by a thread that is not there.
+Status check(sparclSubscriber_t subscriber) {
+  if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
+  if (subscriber->subscriber->is_own_process()) return {};
+  return Status(Code::kInvalidUsage, "this subscriber is another process's, of which this one is a child by fork(): make one here");
+}
+
 Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* address, const sparclSubscriberOptions_t* given) {
   if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
   if (address == nullptr) return Status(Code::kInvalidArgument, "address is NULL");
@@ -51,7 +58,7 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
 }
 
 Status next(sparclSubscriber_t subscriber, double seconds, std::uint64_t* version) {
-  if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
+  SPARCL_RETURN_IF_ERROR(check(subscriber));
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
   const Result<Subscriber::Swap> swap = subscriber->subscriber->next(seconds);
   if (!swap.ok()) return swap.status();
@@ -61,7 +68,7 @@ Status next(sparclSubscriber_t subscriber, double seconds, std::uint64_t* versio
 }
 
 Status tensor(sparclSubscriber_t subscriber, std::size_t i, const void** data) {
-  if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
+  SPARCL_RETURN_IF_ERROR(check(subscriber));
   if (data == nullptr) return Status(Code::kInvalidArgument, "data is NULL");
   const std::size_t tensors = subscriber->attached->state().data.size();
   if (i >= tensors) {
@@ -89,7 +96,7 @@ sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double second
 
 sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held, uint64_t* newest) {
   return guarded([&]() -> Status {
-    if (subscriber == nullptr) return Status(Code::kInvalidArgument, "sparclSubscriberVersion: subscriber is NULL");
+    SPARCL_RETURN_IF_ERROR(check(subscriber).with_prefix("sparclSubscriberVersion: "));
     const Subscriber::Versions versions = subscriber->subscriber->versions();
     if (held != nullptr) *held = versions.held;
     if (newest != nullptr) *newest = versions.newest;
@@ -103,14 +110,14 @@ sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, size_t i, c
 
 sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version) {
   return guarded([&]() -> Status {
-    if (subscriber == nullptr) return Status(Code::kInvalidArgument, "sparclSubscriberPin: subscriber is NULL");
+    SPARCL_RETURN_IF_ERROR(check(subscriber).with_prefix("sparclSubscriberPin: "));
     return subscriber->subscriber->pin(version).with_prefix("sparclSubscriberPin: ");
   });
 }
 
 sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber) {
   return guarded([&]() -> Status {
-    delete subscriber;
+    if (subscriber == nullptr || subscriber->subscriber->is_own_process()) delete subscriber;  // else it is its parent's
     return {};
   });
 }

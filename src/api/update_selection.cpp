@@ -51,6 +51,8 @@ std::unique_ptr<codec::ChangeRule> grid_rule(DataType grid, const codec::EncodeI
 Result<sparclUpdateOptions_t> read_options(const sparclUpdateOptions_t* given) {
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   if (const Status bad = read_sized(given, "options", options); !bad.ok()) return bad;
+  if (options.reserved != 0)
+    return Status(Code::kInvalidArgument, fmt::format("options.reserved = {}: must be 0", options.reserved));
   if (const Status bad = check_selection(options); !bad.ok()) return bad;
   if (const Status bad = check_values(options); !bad.ok()) return bad;
   return options;

@@ -11,6 +11,7 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/checksum.hpp"
+#include "src/model/text.hpp"
 
 namespace sparcl::replication {
 
@@ -23,11 +24,26 @@ inline void write_text(ByteWriter& out, std::string_view text) {
   out.write_bytes(std::as_bytes(std::span(text)));
 }
 
+// Fit for a log and a terminal: a question mark for each control byte, and for each byte that is no ASCII where it is not all
+// UTF-8.
+inline std::string to_printable(std::string_view text) {
+  std::string out(text);
+  const bool is_utf8 = model::is_utf8(text);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(out[i]);
+    const bool is_c1 = byte == 0xc2 && i + 1 < out.size() && static_cast<unsigned char>(out[i + 1]) < 0xa0;
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !is_utf8)) out[i] = '?';
+    if (is_c1) out[i] = out[i + 1] = '?';
+  }
+  return out;
+}
+
+// What others have written, as it can be shown.
 [[nodiscard]] inline bool read_text(ByteReader& bytes, std::string& text) {
   std::uint16_t count = 0;
   std::span<const std::byte> content;
   if (!bytes.read(count) || count > kMaxTextBytes || !bytes.read_bytes(count, content)) return false;
-  text.assign(reinterpret_cast<const char*>(content.data()), content.size());
+  text = to_printable({reinterpret_cast<const char*>(content.data()), content.size()});
   return true;
 }
 

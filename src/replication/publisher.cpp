@@ -10,6 +10,7 @@
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 #include "src/model/model_hash.hpp"
+#include "src/replication/model_id.hpp"
 #include "src/replication/process_name.hpp"
 
 namespace sparcl::replication {
@@ -18,6 +19,7 @@ namespace {
 constexpr double kMostFanOut = 1 << 20;
 constexpr std::size_t kMostFeeds = 256;   // different parts of the model
 constexpr double kIdleFeedSeconds = 300;  // without a replica
+constexpr std::size_t kMostFarewells = 4096;
 
 // Later lives of a publisher have larger ones.
 std::uint64_t epoch_now() {
@@ -50,6 +52,7 @@ Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& stat
 
 Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& state, const PublisherOptions& options,
                                                      Listener listener) {
+  SPARCL_RETURN_IF_ERROR(check_model_id(options.model_id));
   std::unique_ptr<Publisher> made(new Publisher(state, options));
   SPARCL_RETURN_IF_ERROR(made->open(std::move(listener)));
   return made;
@@ -69,6 +72,10 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.find_source = [this](const Hash128& schema_hash) { return find_source(schema_hash); };
   context_.add_source = [this](std::span<const std::byte> schema) { return add_source(schema); };
   context_.status_report = [this] { return status_locked(); };
+  context_.on_farewell = [this](const Session& session) { note_farewell(session); };
+  context_.on_arrival = [this](const Session& session) {
+    std::erase_if(farewells_, [&](const Farewell& each) { return each.process == session.process(); });
+  };
 }
 
 Status Publisher::open(Listener listener) {
@@ -255,8 +262,16 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   return report;
 }
 
+// What it held counts for those who wait for acknowledgements; what one held that was lost does not.
+void Publisher::note_farewell(const Session& session) {
+  if (!session.held() || !session.has_confirmed()) return;
+  farewells_.push_back({session.process(), session.held()->version});
+  if (farewells_.size() > kMostFarewells) farewells_.pop_front();
+}
+
 Publisher::Count Publisher::count_locked(std::uint64_t version) const {
   Count count;
+  count.left = static_cast<int>(std::ranges::count_if(farewells_, [&](const Farewell& each) { return each.version >= version; }));
   for (const auto& session : server_->sessions()) {
     if (session->is_stranger() || session->is_over()) continue;
     ++count.connected;
@@ -284,12 +299,13 @@ Status Publisher::wait_staged(std::uint64_t version, int replicas, double second
 
 Status Publisher::wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what) {
   std::unique_lock lock(mutex_);
-  const auto enough = [&] { return count_locked(version).*which >= replicas; };
+  const auto reached = [&](const Count& count) { return count.*which + count.left; };
+  const auto enough = [&] { return reached(count_locked(version)) >= replicas; };
   const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
   if (changed_.wait_for(lock, limit, enough)) return {};
   const Count now = count_locked(version);
-  return Status(Code::kTimeout, fmt::format("{} of {} replicas {} version {} after {:g} s; {} are connected", now.*which, replicas,
-                                            do_what, version, seconds, now.connected));
+  return Status(Code::kTimeout, fmt::format("{} of {} replicas {} version {} after {:g} s; {} are connected", reached(now),
+                                            replicas, do_what, version, seconds, now.connected));
 }
 
 std::string Publisher::status() const {

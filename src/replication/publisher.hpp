@@ -3,6 +3,7 @@
 // hold publish() up.
 
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -59,7 +60,7 @@ class Publisher {
   // hints: what has changed, where the caller knows (codec::EncodeOptions); trusted.
   Result<PublishReport> publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints = {});
 
-  // Until so many replicas hold `version` or a later one. Timeout says how many do.
+  // Until so many replicas hold `version` or a later one, or held it when they said goodbye. Timeout says how many do.
   Status wait(std::uint64_t version, int replicas, double seconds);
   // Until they have all its bytes, though they may not have applied them.
   Status wait_staged(std::uint64_t version, int replicas, double seconds);
@@ -69,8 +70,12 @@ class Publisher {
     int connected = 0;
     int holding = 0;
     int staged = 0;  // have all its bytes, or hold it
+    int left = 0;    // held it when they said goodbye, and have not come back
   };
   Count count(std::uint64_t version) const;
+
+  // False in a child of fork(), which must call nothing else.
+  bool is_own_process() const { return thread_.is_own_process(); }
 
   // JSON: each replica's version, lag, bytes, state.
   std::string status() const;
@@ -98,6 +103,7 @@ class Publisher {
   void publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced);
   Status wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what);
   Count count_locked(std::uint64_t version) const;
+  void note_farewell(const Session& session);
   std::string status_locked() const;
 
   ReplicatedState state_;
@@ -125,6 +131,11 @@ class Publisher {
   FeedRef at_work_;           // of which something is being made of the snapshot
   bool is_encoding_ = false;  // publish() is at the snapshot
   std::unique_ptr<Server> server_;
+  struct Farewell {
+    std::string process;
+    std::uint64_t version;
+  };
+  std::deque<Farewell> farewells_;
 
   ServiceThread thread_;  // last: it ends first
 };

@@ -43,6 +43,10 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
     switch (link.receive(nowhere)) {
       case MessageLink::Progress::kMessage:
         if (link.type() == answer) return std::vector<std::byte>(link.content().begin(), link.content().end());
+        if (link.type() == MessageType::kRefusal) {
+          const Result<Refusal> refusal = parse_refusal(link.content());
+          return refusal.ok() ? Status(refusal->code, refusal->text) : refusal.status();
+        }
         return Status(Code::kCorrupt, fmt::format("the answer is a message of type {}", static_cast<int>(link.type())));
       case MessageLink::Progress::kMore:
         break;

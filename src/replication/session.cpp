@@ -142,8 +142,16 @@ void Session::give_up_place() {
   if (source_ != nullptr && fan_out() != nullptr) fan_out()->leave(id_);
 }
 
+// Those who come again each second are not worth a line each time, whatever port they come from.
+void Session::warn(const std::string& text, Code why) {
+  NetAddress from = from_.value_or(NetAddress());
+  from.port = 0;
+  const std::uint64_t times = context_.warnings->count(fmt::format("{} {}", to_text(from), code_name(why)), monotonic_seconds());
+  if (times > 0) log_warn("replication: {}{}", text, times_text(times));
+}
+
 void Session::refuse(Status why) {
-  log_warn("replication: {} is refused: {}", replica_, why.message());
+  warn(fmt::format("{} is refused: {}", replica_, why.message()), why.code());
   link_.queue(MessageType::kRefusal, Refusal{why.code(), why.message()});
   phase_ = Phase::kLeaving;
 }
@@ -196,6 +204,7 @@ Status Session::handle(double now) {
       return {};
     case MessageType::kModelQuery:
       if (is_replica) break;
+      if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
       if (context_.model_reply.empty())
         return Status(Code::kUnsupported, "a replica does not tell what is published: ask the publisher");
       link_.queue(MessageType::kModelReply, std::span<const std::byte>(context_.model_reply));
@@ -233,11 +242,12 @@ Status Session::handle(double now) {
     case MessageType::kRefusal: {
       const Result<Refusal> refusal = parse_refusal(link_.content());
       if (!refusal.ok()) return refusal.status();
-      log_warn("replication: {} refuses what it is sent: {}", replica_, refusal->text);
+      warn(fmt::format("{} refuses what it is sent: {}", replica_, refusal->text), refusal->code);
       drop(Status());
       return {};
     }
     case MessageType::kBye:
+      if (is_replica && context_.on_farewell) context_.on_farewell(*this);
       drop(is_replica ? Status(Code::kRemoteError, "has left") : Status());
       return {};
     default:
@@ -249,7 +259,8 @@ Status Session::handle(double now) {
 Status Session::take_hello() {
   const Result<Hello> hello = parse_hello(link_.content());
   if (!hello.ok()) return hello.status();
-  replica_ = fmt::format("{} ({})", hello->name, replica_);
+  process_ = hello->name;
+  replica_ = fmt::format("{} ({})", process_, replica_);
   if (hello->protocol != kProtocolVersion || hello->wire_version != codec::kWireVersion) {
     return Status(Code::kUnsupported,
                   fmt::format("it speaks version {} of the protocol with updates of version {}, this publisher {} with {}",
@@ -259,6 +270,7 @@ Status Session::take_hello() {
     return Status(Code::kMismatch,
                   fmt::format("it wants the model {}, this publisher has {}", quoted(hello->model_id), quoted(context_.model_id)));
   }
+  if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
   source_ = context_.find_source(hello->schema_hash);
   if (source_ != nullptr) return enter(*hello);
   if (!context_.add_source) {
@@ -292,6 +304,7 @@ Status Session::enter(const Hello& hello) {
   // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
   has_confirmed_ = store().newest() && *held_ == *store().newest();
   phase_ = Phase::kReplica;
+  if (context_.on_arrival) context_.on_arrival(*this);
   const bool is_near = hello.shares_memory && memory_.invitation() && is_neighbour();
   join(hello, is_near);
   const std::uint64_t newest = store().newest() ? store().newest()->version : 0;
@@ -401,7 +414,7 @@ Status Session::take_damage() {
 Status Session::take_nack() {
   const Result<Nack> nack = parse_nack(link_.content());
   if (!nack.ok()) return nack.status();
-  log_warn("replication: replica {} refuses version {}: {}", replica_, nack->update.version, nack->text);
+  warn(fmt::format("replica {} refuses version {}: {}", replica_, nack->update.version, nack->text), nack->code);
   ++refused_;
   if (++refused_in_a_row_ > kMostRefusals) {
     return Status(nack->code,

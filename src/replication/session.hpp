@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 
+#include "src/base/repeated_messages.hpp"
 #include "src/replication/fan_out.hpp"
 #include "src/replication/memory_pieces.hpp"
 #include "src/replication/message_link.hpp"
@@ -59,6 +60,10 @@ struct SessionContext {
   std::function<Result<UpdateSourceRef>(std::span<const std::byte> schema)> add_source;
   std::function<std::string()> status_report;                    // JSON, for who asks
   std::function<const Session*(std::uint64_t id)> find_session;  // a publisher's
+  std::function<void(const Session& session)> on_arrival;        // of a replica; may be empty
+  std::function<void(const Session& session)> on_farewell;       // which it says by itself; may be empty
+  std::string closed;                                            // why there is nothing for replicas here; empty: there is
+  std::shared_ptr<RepeatedMessages> warnings = std::make_shared<RepeatedMessages>();
 };
 
 class Session {
@@ -92,6 +97,7 @@ class Session {
 
   // For the publisher's counts and the status report.
   const std::string& replica() const { return replica_; }  // its name, and where it comes from
+  const std::string& process() const { return process_; }  // its name alone
   const std::optional<HeldVersion>& held() const { return held_; }
   bool has_confirmed() const { return has_confirmed_; }  // that it holds a version of this publisher's
   std::uint64_t staged_version() const { return staged_version_; }
@@ -128,6 +134,7 @@ class Session {
   std::size_t next_piece() const;
   bool pass(std::size_t count, double now);
   void refuse(Status why);
+  void warn(const std::string& text, Code why);
   void end_without_way();
 
   const UpdateStore& store() const { return *source_->store; }
@@ -141,6 +148,7 @@ class Session {
   std::optional<NetAddress> from_;
   std::uint64_t id_;
   std::string replica_;
+  std::string process_;
   double born_;
   double heard_;
   double spoke_;
@@ -149,7 +157,7 @@ class Session {
   std::optional<HeldVersion> held_;  // by its own word
   bool has_confirmed_ = false;
   bool tip_is_ours_ = false;  // it came of this publisher since the replica came; what it came with may be another's
-  HeldVersion tip_;  // what it will hold once it has applied all that it was sent
+  HeldVersion tip_;           // what it will hold once it has applied all that it was sent
   std::uint64_t staged_version_ = 0;
   UpdateRef update_;  // offered, or being sent
   bool is_requested_ = false;

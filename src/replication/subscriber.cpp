@@ -10,6 +10,7 @@
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 #include "src/codec/wire.hpp"
+#include "src/replication/model_id.hpp"
 #include "src/replication/process_name.hpp"
 
 namespace sparcl::replication {
@@ -24,6 +25,11 @@ constexpr std::size_t kMostAnnounced = 4096;
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
 constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic
 constexpr std::uint64_t kWayBackPart = 4;    // and what they have replaced; heuristic
+
+// It lasts until somebody changes this replica, or the publisher.
+bool is_lasting(Code trouble) {
+  return trouble == Code::kMismatch || trouble == Code::kUnauthorized || trouble == Code::kUnsupported;
+}
 
 }  // namespace
 
@@ -47,6 +53,7 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
                                                        const SubscriberOptions& options) {
   const Result<HostPort> where = parse_host_port(address);
   if (!where.ok()) return where.status();
+  SPARCL_RETURN_IF_ERROR(check_model_id(options.model_id));
   std::unique_ptr<Subscriber> made(new Subscriber(state, options));
   if (options.double_buffer) {
     Result<std::unique_ptr<BufferPair>> buffers = BufferPair::create(*state.map, state.arrays);
@@ -95,7 +102,8 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
   std::unique_lock lock(mutex_);
   const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
   Swap swap;
-  if (came_.wait_for(lock, limit, [&] { return !damage_.ok() || back_ == Back::kWanted || may_swap(); })) {
+  const auto may_end = [&] { return !damage_.ok() || !lasting_.ok() || back_ == Back::kWanted || may_swap(); };
+  if (came_.wait_for(lock, limit, may_end)) {
     if (!damage_.ok()) return std::exchange(damage_, Status());
     Status status;
     if (back_ == Back::kWanted) {
@@ -106,7 +114,9 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
       if (swap.updates > 0) show_written();
     }
     wake_.wake();
+    const Status lasting = std::exchange(lasting_, Status());
     if (!status.ok() && swap.updates == 0) return status;
+    if (!lasting.ok() && swap.updates == 0 && !swap.went_back) return lasting;
   }
   if (swap.updates > 0 || swap.went_back) {
     lock.unlock();
@@ -173,7 +183,7 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
              front.commit().changed, front.commit().elements);
   }
   ++swap.updates;
-  trouble_ = {};
+  forget_trouble();
   staged_.pop_front();
   relay_.forget();
   return {};
@@ -211,7 +221,7 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
   incoming_ = nullptr;
   is_requested_ = has_news_ = false;
   is_elsewhere_ = true;
-  trouble_ = {};
+  forget_trouble();
   return {};
 }
 
@@ -294,6 +304,7 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
     sweep_on(now);
   }
   const std::lock_guard lock(mutex_);
+  acknowledge();
   publisher_.leave();
   parent_.leave();
   relay_.close();
@@ -393,11 +404,16 @@ void Subscriber::parted(Upstream& from, const Status& why, double now) {
   if (&from == &source()) is_requested_ = false;
   if (&from == &parent_) return leave_parent(why, now);
   if (from.was_refused()) {
-    log_warn("replication: {}", why.message());
+    const std::uint64_t times = warnings_.count(why.message(), now);
+    if (times > 0) log_warn("replication: {}{}", why.message(), times_text(times));
     retry_s_ = kLastRetry;
   }
   forget_doubted();
   trouble_ = why;
+  if (is_lasting(why.code())) {
+    lasting_ = why;
+    came_.notify_all();
+  }
   retry_at_ = now + retry_s_;
   retry_s_ = std::min(2 * retry_s_, kLastRetry);
   relay_.close();  // or two replicas might come to take from each other
@@ -442,7 +458,7 @@ Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
   announced_.clear();
   newest_ = welcome.newest;
   relay_.set_epoch(welcome.epoch);
-  trouble_ = {};
+  forget_trouble();
   has_news_ = holds_published_;
   log_info("replication: connected to {}, whose newest version is {}", publisher_.who(), newest_);
   return {};
@@ -539,8 +555,10 @@ void Subscriber::tell(const Ack& ack) {
 
 // It is of no use, and so is what came after it.
 void Subscriber::refuse(const UpdateName& update, Status why, bool wants_anchor) {
-  log_error("replication: version {} is refused: {}", update.version, why.message());
-  trouble_ = why.with_prefix(fmt::format("version {} is refused: ", update.version));
+  const Status told = why.with_prefix(fmt::format("version {} is refused: ", update.version));
+  const std::uint64_t times = warnings_.count(told.message(), monotonic_seconds());
+  if (times > 0) log_error("replication: {}{}", told.message(), times_text(times));
+  trouble_ = told;
   relay_.start_over();
   staged_.resize(std::min<std::size_t>(staged_.size(), is_applying_ ? 1 : 0));  // next() is at the first
   incoming_ = nullptr;
@@ -571,6 +589,8 @@ void Subscriber::say_pin() {
   publisher_.link().queue(MessageType::kPin, Pin{pin_});
   said_pin_ = pin_;
 }
+
+void Subscriber::forget_trouble() { trouble_ = lasting_ = {}; }
 
 void Subscriber::acknowledge() {
   if (publisher_.is_ready() && std::exchange(has_news_, false)) tell(Ack{AckStage::kHeld, held_});

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "src/base/repeated_messages.hpp"
 #include "src/replication/buffer_pair.hpp"
 #include "src/replication/relay.hpp"
 #include "src/replication/replicated_state.hpp"
@@ -65,7 +66,8 @@ class Subscriber final : private UpstreamOwner {
     double pause_s = 0;      // in which the arrays were neither the old nor the new version; 0 with two sets of them
   };
   // The newest version that has come whole: applied when this returns. Timeout: there is none yet; where updates were refused or
-  // the publisher cannot be reached the error is that one.
+  // the publisher cannot be reached the error is that one. What waiting does not cure (is_lasting) is said at once, and again when
+  // another try has failed.
   Result<Swap> next(double seconds);
 
   struct Versions {
@@ -80,6 +82,9 @@ class Subscriber final : private UpstreamOwner {
 
   // Where array i of the version that is held lies. With two sets of arrays: not written to before the next but one next().
   const std::byte* array(std::size_t i) const;
+
+  // False in a child of fork(), which must call nothing else.
+  bool is_own_process() const { return thread_.is_own_process(); }
 
   // Why nothing comes; ok where there is only nothing new.
   Status trouble() const;
@@ -121,6 +126,7 @@ class Subscriber final : private UpstreamOwner {
   bool has_checks() const;
   void check_on();
   void acknowledge();
+  void forget_trouble();
   void say_pin();
   HeldVersion tip() const;
   bool may_swap() const;
@@ -170,6 +176,8 @@ class Subscriber final : private UpstreamOwner {
   bool has_news_ = false;      // to be acknowledged: what is held
   bool has_told_of_signatures_ = false;
   Status trouble_;  // why nothing comes
+  Status lasting_;  // such a one that waiting does not cure, and next() has not said yet
+  RepeatedMessages warnings_;
   Upstream publisher_;
   Upstream parent_;
   bool has_parent_ = false;            // updates come from it

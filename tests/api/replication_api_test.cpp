@@ -1,6 +1,7 @@
 // A publisher and its replicas through the C interface, in one process: each has tensors, and threads, of its own.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -334,9 +335,71 @@ TEST(Replication, AnotherModelIsRefused) {
   Replica other_name(publisher.address(), "", 7, "other"), other_shape(publisher.address(), "", 7, "test", 200'000);
   for (Replica* each : {&other_name, &other_shape}) {
     const Hash before = each->model.hash();
-    EXPECT_EQ(each->next(1), sparclMismatch) << sparclGetLastError(nullptr);
+    EXPECT_EQ(each->next(1e6), sparclMismatch) << "waiting would not help: " << sparclGetLastError(nullptr);
+    EXPECT_EQ(each->next(1e6), sparclMismatch) << "the next try";
     EXPECT_EQ(each->model.hash(), before);
   }
+}
+
+TEST(Replication, OneThatSaysGoodbyeHasGivenItsAcknowledgement) {
+  Model source;
+  Publisher publisher(source);
+  publisher.publish(1);
+  {
+    Replica replica(publisher.address());
+    replica.follow(1);
+  }
+  EXPECT_EQ(sparclPublisherWait(publisher.get(), 1, 1, 20), sparclSuccess) << sparclGetLastError(nullptr);
+  int connected = -1, holding = -1;
+  EXPECT_EQ(sparclPublisherCount(publisher.get(), 1, &connected, &holding), sparclSuccess);
+  EXPECT_EQ(connected, 0);
+  EXPECT_EQ(holding, 0);
+  EXPECT_EQ(sparclPublisherWait(publisher.get(), 1, 2, 0.05), sparclTimeout);
+  source.step(1);
+  publisher.publish(2);
+  EXPECT_EQ(sparclPublisherWait(publisher.get(), 2, 1, 0.05), sparclTimeout) << "that is newer than what it held";
+  Replica replica(publisher.address());  // of the same process: it has come back
+  replica.follow(2);
+  EXPECT_EQ(sparclPublisherWait(publisher.get(), 1, 1, 20), sparclSuccess);
+  EXPECT_EQ(sparclPublisherWait(publisher.get(), 1, 2, 0.05), sparclTimeout);
+}
+
+// Its threads are not there, and its connections are its parent's.
+TEST(Replication, AChildOfForkMayOnlyDestroyItsCopies) {
+  Model source;
+  Publisher publisher(source);
+  Replica replica(publisher.address());
+  publisher.publish(1);
+  replica.follow(1);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(60);
+    char address[64];
+    std::uint64_t held = 0;
+    sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+    const sparclResult_t results[] = {sparclPublish(publisher.get(), 2),
+                                      sparclPublisherWait(publisher.get(), 1, 1, 1),
+                                      sparclPublisherCount(publisher.get(), 1, nullptr, nullptr),
+                                      sparclPublisherAddress(publisher.get(), address, sizeof address),
+                                      sparclPublisherLastReport(publisher.get(), &report),
+                                      sparclSubscriberNext(replica.get(), 1, nullptr),
+                                      sparclSubscriberVersion(replica.get(), &held, nullptr),
+                                      sparclSubscriberPin(replica.get(), 1)};
+    for (const sparclResult_t result : results) {
+      if (result != sparclInvalidUsage) ::_exit(1);
+    }
+    if (sparclSubscriberDestroy(replica.get()) != sparclSuccess || sparclPublisherDestroy(publisher.get()) != sparclSuccess)
+      ::_exit(2);
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  source.step(1);
+  publisher.publish(2);
+  replica.follow(2);
+  EXPECT_TRUE(replica.model.same_as(source));
 }
 
 TEST(Replication, ByTheCppInterface) {
@@ -406,6 +469,27 @@ TEST(Replication, BadArgumentsAreNamed) {
   options.key_path = "/nowhere/key";
   EXPECT_NE(sparclPublisherCreate(&publisher, source.state(), &options), sparclSuccess);
   EXPECT_TRUE(says("/nowhere/key")) << sparclGetLastError(nullptr);
+  options.key_path = "";  // an unset variable must not turn signatures off
+  EXPECT_EQ(sparclPublisherCreate(&publisher, source.state(), &options), sparclInvalidArgument);
+  EXPECT_TRUE(says("options.key_path")) << sparclGetLastError(nullptr);
+  options.key_path = nullptr;
+  const std::string long_id(5000, 'a');
+  for (const char* id : {long_id.c_str(), "broken \xff", "two\nlines"}) {
+    options.model_id = id;
+    EXPECT_EQ(sparclPublisherCreate(&publisher, source.state(), &options), sparclInvalidArgument);
+    EXPECT_TRUE(says("model id")) << sparclGetLastError(nullptr);
+    sparclSubscriberOptions_t subscribing = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+    subscribing.model_id = id;
+    EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &subscribing), sparclInvalidArgument);
+  }
+  options.model_id = nullptr;
+  options.reserved = 7;
+  EXPECT_EQ(sparclPublisherCreate(&publisher, source.state(), &options), sparclInvalidArgument);
+  EXPECT_TRUE(says("options.reserved = 7")) << sparclGetLastError(nullptr);
+  sparclSubscriberOptions_t trusting = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+  trusting.trust_path = "";
+  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting), sparclInvalidArgument);
+  EXPECT_TRUE(says("options.trust_path")) << sparclGetLastError(nullptr);
   EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), nullptr, nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "host:port", nullptr), sparclInvalidArgument);
 

@@ -46,6 +46,14 @@ TEST_F(WatchedFolderTest, FilesCountOnceTheyStandStillInTheOrderOfTheirNames) {
   EXPECT_FALSE(later.has_more);
 }
 
+TEST_F(WatchedFolderTest, AFolderOfSuchANameIsToldOnce) {
+  test::fs::create_directory(folder_ / "1.safetensors");
+  const WatchedFolder::Look first = look();
+  ASSERT_EQ(first.given_up.size(), 1u);
+  EXPECT_THAT(first.given_up[0].message(), HasSubstr("1.safetensors: it is no regular file"));
+  EXPECT_THAT(look().given_up, IsEmpty());
+}
+
 TEST_F(WatchedFolderTest, AFileThatIsReplacedIsANewOne) {
   write("1.safetensors");
   look();

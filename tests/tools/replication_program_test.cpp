@@ -84,7 +84,10 @@ TEST(ReplicationProgram, FollowsAWatchedFolderVersionByVersion) {
   Training training;
   BackgroundProgram publisher(publish({"--watch", training.watched()}));
   BackgroundProgram subscriber(subscribe(publisher.address(), training / "out"));
-  EXPECT_TRUE(subscriber.says("waiting: publisher " + publisher.address()));  // there is no file yet
+  EXPECT_TRUE(subscriber.says("waiting: publisher " + publisher.address() + ": nothing is published there yet"));
+  const ProgramRun empty = run_program({"status", publisher.address()});
+  EXPECT_EQ(empty.exit_code, 0) << empty.err;
+  EXPECT_THAT(empty.out, HasSubstr("nothing is published yet"));
   for (int step = 1; step <= 3; ++step) {
     training.write(step);
     const json line = subscriber.version(static_cast<std::uint64_t>(step));
@@ -237,6 +240,27 @@ TEST(ReplicationProgram, EndsOnceEnoughReplicasHoldTheLastVersion) {
   expect_same(training / "first", training.path(2));
   expect_same(training / "second", training.path(2));
   EXPECT_EQ(run_program({"publish", "--listen", "127.0.0.1:0", "--exit-when-acked", "0", training.path(1)}).exit_code, 0);
+}
+
+TEST(ReplicationProgram, AReplicaThatEndsWithTheLastVersionIsCounted) {
+  Training training;
+  std::vector<std::string> arguments = training.write_up_to(2);
+  arguments.insert(arguments.begin(), {"--exit-when-acked", "2"});
+  BackgroundProgram publisher(publish(arguments));
+  for (const char* name : {"first", "second"}) {
+    BackgroundProgram replica(subscribe(publisher.address(), training / name, {"--until", "2"}));
+    EXPECT_EQ(replica.exit_code(), 0) << replica.err();
+  }
+  EXPECT_EQ(publisher.exit_code(), 0) << publisher.err();
+}
+
+TEST(ReplicationProgram, WritesWhereALinkLeads) {
+  Training training;
+  BackgroundProgram publisher(publish(training.write_up_to(1)));
+  fs::create_symlink("real", training / "link");
+  EXPECT_EQ(run_program(subscribe(publisher.address(), training / "link", {"--until", "1"})).exit_code, 0);
+  EXPECT_TRUE(fs::is_symlink(training / "link"));
+  expect_same(training / "real", training.path(1));
 }
 
 TEST(ReplicationProgram, TellsThePublishersReplicas) {
@@ -410,6 +434,8 @@ TEST(ReplicationProgram, FailsWith1AndWrongUsageWith2) {
                                                     {"subscribe", "127.0.0.1:1"},
                                                     {"subscribe", "nowhere", "--out", training / "out"},
                                                     {"subscribe", "127.0.0.1:1", "--out", training / "out", "--until", "0"},
+                                                    {"publish", "--key", "", file},
+                                                    {"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", ""},
                                                     {"status", "127.0.0.1:"},
                                                     {"status", "127.0.0.1:1", "--remove"}};
   for (const std::vector<std::string>& arguments : wrong) {

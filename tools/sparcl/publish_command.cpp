@@ -91,6 +91,7 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
 Status run_publish(PublishOptions options, bool as_json) {
   stop_on_signals();
   if (!options.files.empty()) SPARCL_RETURN_IF_ERROR(check_files(options.files));
+  if (!options.folder.empty()) SPARCL_RETURN_IF_ERROR(WatchedFolder(options.folder, {}).look(monotonic_seconds()).status());
   SPARCL_RETURN_IF_ERROR(options.publisher.take_settings());
   if (!options.publisher.key_path.empty()) {
     const Result<replication::SigningKey> key = replication::SigningKey::load(options.publisher.key_path);
@@ -98,8 +99,10 @@ Status run_publish(PublishOptions options, bool as_json) {
   }
   Result<replication::Listener> listener = replication::Listener::open(options.publisher.listen);
   if (!listener.ok()) return listener.status();
-  VersionPublisher publisher(std::move(*listener), options.publisher, options.first_version, as_json);
-  SPARCL_RETURN_IF_ERROR(print(as_json, {{"address", publisher.address()}}, fmt::format("listening on {}\n", publisher.address())));
+  const Result<std::unique_ptr<VersionPublisher>> created =
+      VersionPublisher::create(std::move(*listener), options.publisher, options.first_version, as_json);
+  if (!created.ok()) return created.status();
+  VersionPublisher& publisher = **created;
   std::unique_ptr<MetricsPage> page;  // it asks the publisher: it ends first
   if (!options.metrics.empty()) {
     Result<std::unique_ptr<MetricsPage>> opened =
@@ -108,6 +111,7 @@ Status run_publish(PublishOptions options, bool as_json) {
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
   }
+  SPARCL_RETURN_IF_ERROR(print(as_json, {{"address", publisher.address()}}, fmt::format("listening on {}\n", publisher.address())));
   return options.folder.empty() ? publish_files(publisher, options) : publish_folder(publisher, options);
 }
 
@@ -143,7 +147,8 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, kMostSeconds))
       ->excludes(watch);
-  app.add_option("--exit-when-acked", options->replicas, "end once so many replicas hold the last version, and no file is left")
+  app.add_option("--exit-when-acked", options->replicas,
+                 "end once so many replicas hold the last version, or held it when they ended, and no file is left")
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--metrics", options->metrics, "figures for Prometheus at http://HOST:PORT/metrics")

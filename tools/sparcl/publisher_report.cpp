@@ -60,11 +60,15 @@ Result<Json> parse_publisher_report(const std::string& text) {
 std::string publisher_text(const Json& report) {
   const bool is_signed = report.value("signed", Json()) == Json(true);
   const std::string model_id = text_at(report, "model_id");
-  std::string text =
-      fmt::format("publisher {} on {}: {}version {}{}, hash {}; updates kept: {}, {}\n", text_at(report, "publisher"),
-                  text_at(report, "address"), model_id.empty() ? "" : fmt::format("model {}, ", model_id),
-                  number_at(report, "version"), is_signed ? ", signed" : "", text_at(report, "hash"),
-                  number_at(report, "kept_updates"), human_bytes(number_at(report, "kept_bytes")));
+  const std::string model = model_id.empty() ? "" : fmt::format("model {}, ", model_id);
+  const std::uint64_t version = number_at(report, "version");
+  const std::string newest =
+      version == 0
+          ? "nothing is published yet"
+          : fmt::format("version {}{}, hash {}; updates kept: {}, {}", version, is_signed ? ", signed" : "",
+                        text_at(report, "hash"), number_at(report, "kept_updates"), human_bytes(number_at(report, "kept_bytes")));
+  const std::string text =
+      fmt::format("publisher {} on {}: {}{}\n", text_at(report, "publisher"), text_at(report, "address"), model, newest);
   if (report["replicas"].empty()) return text + "no replica is connected\n";
   std::vector<Row> rows{{"replica", "version", "lag", "sent", "refused", "state", "from"}};
   for (const Json& replica : report["replicas"]) {

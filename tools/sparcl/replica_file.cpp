@@ -12,6 +12,18 @@ namespace sparcl::tool {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// What a link leads to is replaced, not the link; there may be nothing yet.
+fs::path where_links_lead(fs::path path) {
+  constexpr int kMostLinks = 40;  // as the kernel
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, error); ++i) path = path.parent_path() / fs::read_symlink(path, error);
+  return path;
+}
+
+}  // namespace
+
 Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layout& layout) {
   std::error_code error;
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
@@ -24,10 +36,10 @@ Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layo
                               layout.is_folder ? "folder of shards" : "file", layout.is_folder ? "no folder" : "no file"));
   }
   const fs::path named = path.ends_with('/') ? fs::path(path).parent_path() : fs::path(path);
-  const fs::path whole = fs::is_directory(path, error) ? fs::canonical(path, error) : named;
+  const fs::path whole = where_links_lead(named);
   if (const int left = model::remove_leftovers(whole.string()); left > 0)
     log_info("{}: {} that a killed process had begun beside it {} removed", path, left, left == 1 ? "was" : "were");
-  return ReplicaFile(path, layout);
+  return ReplicaFile(whole.string(), layout);
 }
 
 Status ReplicaFile::read_into(ModelMemory& memory) {

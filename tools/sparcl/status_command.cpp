@@ -56,9 +56,10 @@ std::string why_none(pid_t pid) {
   const bool exists = process_info(pid).exists;
   return fmt::format("process {} {}no flight record that user {} may read in {}", pid, exists ? "has " : "does not exist and left ",
                      ::geteuid(), fmt::join(flight::record_folders(), ", ")) +
-         (exists
-              ? ": it has made no communicator yet, has SPARCL_FLIGHT=off, or could not write there (SPARCL_DEBUG=debug says why)"
-              : ": it ended by itself, or its record has been removed");
+         (exists ? ": it has made no communicator yet, has SPARCL_FLIGHT=off, or could not write there (SPARCL_DEBUG=debug says "
+                   "why). A "
+                   "publisher is asked at its address: sparcl status HOST:PORT"
+                 : ": it ended by itself, or its record has been removed");
 }
 
 Status remove_records(const std::vector<flight::Snapshot>& snapshots, const std::vector<flight::RecordPath>& records) {

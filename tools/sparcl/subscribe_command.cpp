@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -86,12 +87,13 @@ Result<std::optional<replication::ModelReply>> wait_for_model(const SubscribeOpt
     const double left = deadline - monotonic_seconds();
     Result<replication::ModelReply> reply = replication::query_model(options.address, std::min(patience, std::max(left, 0.0)));
     if (reply.ok()) return std::optional(std::move(*reply));
-    if (monotonic_seconds() + kAskSeconds > deadline) {
+    if (monotonic_seconds() >= deadline) {
       return reply.status().with_prefix(fmt::format("no publisher has answered within {:g} s: ", options.timeout_s));
     }
     if (!is_told) print_note(fmt::format("waiting: {}", reply.status().message()));
     is_told = true;
-    if (wait_for_stop(kAskSeconds)) return std::optional<replication::ModelReply>();
+    if (wait_for_stop(std::min(kAskSeconds, std::max(deadline - monotonic_seconds(), 0.0))))
+      return std::optional<replication::ModelReply>();
   }
 }
 
@@ -101,6 +103,7 @@ struct Arrived {
   Hash128 hash;
   std::uint64_t changed = 0;
   std::uint64_t bytes = 0;
+  int updates = 0;
   double pause_s = 0;
   bool by_anchor = false;
   bool by_repair = false;
@@ -110,11 +113,18 @@ struct Arrived {
     hash = swap.hash;
     changed += swap.changed;
     bytes += swap.stream_bytes;
+    updates += swap.updates;
     pause_s += swap.pause_s;
     by_anchor = by_anchor || swap.by_anchor;
     by_repair = by_repair || swap.by_repair;
   }
 };
+
+// Several updates may change an element more than once.
+std::string changes_text(const Arrived& arrived, std::uint64_t elements) {
+  if (arrived.updates <= 1) return fmt::format("{} of {} elements changed", arrived.changed, elements);
+  return fmt::format("{} changes to {} elements in {} updates", arrived.changed, elements, arrived.updates);
+}
 
 Status print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json) {
   const char* source = arrived.by_anchor ? "anchor" : arrived.by_repair ? "repair" : arrived.bytes > 0 ? "delta" : "label";
@@ -123,11 +133,11 @@ Status print_line(const Arrived& arrived, const ModelMemory& memory, bool as_jso
                   {"changed", arrived.changed},
                   {"bytes", arrived.bytes},
                   {"bytes_dense", memory.byte_count()},
-                  {"pause_ms", arrived.pause_s * 1e3},
+                  {"pause_ms", std::round(arrived.pause_s * 1e6) / 1e3},
                   {"source", source}};
   return print(as_json, json,
-               fmt::format("version {}: {} of {} elements changed, {} of {} ({}), pause {:.3f} ms, {}\n", arrived.version,
-                           arrived.changed, memory.view().map->element_count(), human_bytes(arrived.bytes),
+               fmt::format("version {}: {}, {} of {} ({}), pause {:.3f} ms, {}\n", arrived.version,
+                           changes_text(arrived, memory.view().map->element_count()), human_bytes(arrived.bytes),
                            human_bytes(memory.byte_count()), source, arrived.pause_s * 1e3, to_hex(arrived.hash)));
 }
 

@@ -18,6 +18,17 @@ VersionPublisher::VersionPublisher(replication::Listener listener, replication::
       next_version_(first_version),
       as_json_(as_json) {}
 
+Result<std::unique_ptr<VersionPublisher>> VersionPublisher::create(replication::Listener listener,
+                                                                   replication::PublisherOptions options,
+                                                                   std::uint64_t first_version, bool as_json) {
+  std::unique_ptr<VersionPublisher> made(new VersionPublisher(std::move(listener), std::move(options), first_version, as_json));
+  Result<std::unique_ptr<replication::EmptyPublisher>> empty =
+      replication::EmptyPublisher::create(made->listener_, made->options_.model_id, made->options_.silence_s);
+  if (!empty.ok()) return empty.status();
+  made->empty_ = std::move(*empty);
+  return made;
+}
+
 Status VersionPublisher::begin(const model::Checkpoint& first) {
   Result<std::unique_ptr<ModelMemory>> memory = ModelMemory::create(first.schema());
   if (!memory.ok()) return memory.status();
@@ -63,14 +74,22 @@ Status VersionPublisher::publish(const std::string& path) {
 Status VersionPublisher::start_serving() {
   if (is_serving_ || publisher_ == nullptr) return {};
   is_serving_ = true;
+  {
+    const std::lock_guard lock(beginning_);
+    empty_ = nullptr;  // two at one port would each get a part of what comes
+  }
   return publisher_->start_serving();
 }
 
 std::string VersionPublisher::status() const {
   const std::lock_guard lock(beginning_);
-  return publisher_ != nullptr ? publisher_->status() : "{}";
+  return empty_ != nullptr ? empty_->status() : publisher_->status();
 }
 
-bool VersionPublisher::is_held_by(int replicas) const { return version_ != 0 && publisher_->count(version_).holding >= replicas; }
+bool VersionPublisher::is_held_by(int replicas) const {
+  if (version_ == 0) return false;
+  const replication::Publisher::Count count = publisher_->count(version_);
+  return count.holding + count.left >= replicas;
+}
 
 }  // namespace sparcl::tool

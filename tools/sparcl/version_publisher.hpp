@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "src/replication/empty_publisher.hpp"
 #include "src/replication/publisher.hpp"
 #include "tools/sparcl/model_memory.hpp"
 
@@ -12,9 +13,9 @@ namespace sparcl::tool {
 
 class VersionPublisher {
  public:
-  // first_version: the first checkpoint's.
-  VersionPublisher(replication::Listener listener, replication::PublisherOptions options, std::uint64_t first_version,
-                   bool as_json);
+  // first_version: the first checkpoint's. Until replicas are served all who ask are told that there is nothing yet.
+  static Result<std::unique_ptr<VersionPublisher>> create(replication::Listener listener, replication::PublisherOptions options,
+                                                          std::uint64_t first_version, bool as_json);
 
   const std::string& address() const { return address_; }
 
@@ -22,14 +23,16 @@ class VersionPublisher {
   // files are the model for what replicas write. InProgress: it has changed meanwhile. Nothing is then published.
   Status publish(const std::string& path);
 
-  // Replicas are served from here on; before it, and before the first version, they wait. Any number of times.
+  // Replicas are served from here on, once there is a version. Any number of times.
   Status start_serving();
 
   std::uint64_t version() const { return version_; }  // the newest; 0: none
   bool is_held_by(int replicas) const;                // the newest, by so many; never before there is one
-  std::string status() const;                         // Publisher's; "{}" before the first version. From any thread
+  std::string status() const;                         // Publisher's. From any thread
 
  private:
+  VersionPublisher(replication::Listener listener, replication::PublisherOptions options, std::uint64_t first_version,
+                   bool as_json);
   Status begin(const model::Checkpoint& first);
 
   replication::Listener listener_;
@@ -40,7 +43,8 @@ class VersionPublisher {
   bool is_serving_ = false;
   std::uint64_t version_ = 0;
   std::unique_ptr<ModelMemory> memory_;
-  mutable std::mutex beginning_;                       // guards the pointer below while other threads may ask for the status
+  mutable std::mutex beginning_;  // guards the pointers below while other threads may ask for the status
+  std::unique_ptr<replication::EmptyPublisher> empty_;
   std::unique_ptr<replication::Publisher> publisher_;  // it reads the memory: it ends first
 };
 

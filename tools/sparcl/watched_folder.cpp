@@ -24,13 +24,13 @@ Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) co
   for (fs::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     std::error_code ignored;
-    if (name.starts_with('.') || !name.ends_with(model::kShardSuffix) || !at->is_regular_file(ignored)) continue;
+    if (name.starts_with('.') || !name.ends_with(model::kShardSuffix)) continue;
     const std::string path = at->path().string();
     const std::optional<FileMark> mark = mark_of(path);
     if (!mark) continue;  // gone again
     const auto known = entries_.find(path);
     const bool is_same = known != entries_.end() && known->second.mark == *mark;
-    entries.emplace(path, is_same ? known->second : Entry{*mark, now, false});
+    entries.emplace(path, is_same ? known->second : Entry{*mark, now, at->is_regular_file(ignored), false});
   }
   if (!error) return {};
   return Status(Code::kSystemError, fmt::format("{}: the folder cannot be listed: {}", path_, error.message()));
@@ -44,6 +44,11 @@ Result<WatchedFolder::Look> WatchedFolder::look(double now) {
   for (auto& [path, entry] : entries_) {
     if (entry.is_done) continue;
     const double stood_s = now - entry.since;
+    if (!entry.is_file) {
+      entry.is_done = true;
+      found.given_up.push_back(Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path)));
+      continue;
+    }
     const Status opens = stood_s < times_.still_s ? Status(Code::kInProgress, "") : model::Checkpoint::open(path).status();
     if (!opens.ok() && stood_s < times_.patience_s) {
       found.has_more = true;

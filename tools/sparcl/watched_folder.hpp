@@ -43,6 +43,7 @@ class WatchedFolder {
   struct Entry {
     FileMark mark;
     double since = 0;
+    bool is_file = false;  // not a folder, a pipe
     bool is_done = false;
   };
   Status list(std::map<std::string, Entry>& entries, double now) const;

@@ -1,0 +1,52 @@
+#include "src/replication/empty_publisher.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "src/replication/process_name.hpp"
+
+namespace sparcl::replication {
+
+Result<std::unique_ptr<EmptyPublisher>> EmptyPublisher::create(const Listener& listener, const std::string& model_id,
+                                                               double silence_s) {
+  std::unique_ptr<EmptyPublisher> made(new EmptyPublisher(listener, model_id, silence_s));
+  Socket own(::fcntl(listener.socket.fd(), F_DUPFD_CLOEXEC, 0));
+  if (!own.is_open())
+    return Status(Code::kSystemError, fmt::format("no descriptor for {}: {}", listener.address, error_text(errno)));
+  made->server_ = std::make_unique<Server>(std::move(own), made->context_);
+  EmptyPublisher* it = made.get();
+  SPARCL_RETURN_IF_ERROR(made->thread_.start("a publisher", [it](const ServiceThread::Stop& stop) { it->serve(stop); }));
+  return made;
+}
+
+EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s) {
+  const nlohmann::ordered_json report{{"publisher", process_name()},
+                                      {"model_id", model_id},
+                                      {"address", listener.address},
+                                      {"version", 0},
+                                      {"hash", ""},
+                                      {"replicas", nlohmann::ordered_json::array()}};
+  status_ = report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  context_.model_id = model_id;
+  context_.name = process_name();
+  context_.silence_s = context_.handshake_s = silence_s;
+  context_.closed = "nothing is published there yet";
+  context_.status_report = [this] { return status_; };
+}
+
+void EmptyPublisher::serve(const ServiceThread::Stop& stop) {
+  std::vector<pollfd> entries;
+  while (!stop.is_asked()) {
+    const double now = monotonic_seconds();
+    entries.assign({{stop.fd(), POLLIN, 0}});
+    server_->add_entries(entries, now);
+    poll_until(entries, server_->next_tick(now));
+    server_->step(std::span(entries).subspan(1), monotonic_seconds());
+  }
+  server_->leave();
+}
+
+}  // namespace sparcl::replication

@@ -1,0 +1,34 @@
+#pragma once
+// Answers at a publisher's port as long as there is nothing to publish: whoever asks learns that, and does not wait for an answer.
+
+#include <memory>
+#include <string>
+
+#include "src/replication/listener.hpp"
+#include "src/replication/server.hpp"
+#include "src/transport/service_thread.hpp"
+
+namespace sparcl::replication {
+
+class EmptyPublisher {
+ public:
+  // listener stays the caller's; once this has ended another may take what comes there.
+  static Result<std::unique_ptr<EmptyPublisher>> create(const Listener& listener, const std::string& model_id, double silence_s);
+  ~EmptyPublisher() { (void)thread_.stop(); }
+  EmptyPublisher(const EmptyPublisher&) = delete;
+  EmptyPublisher& operator=(const EmptyPublisher&) = delete;
+
+  // As a publisher's, of version 0.
+  const std::string& status() const { return status_; }
+
+ private:
+  EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s);
+  void serve(const ServiceThread::Stop& stop);
+
+  std::string status_;
+  SessionContext context_;
+  std::unique_ptr<Server> server_;
+  ServiceThread thread_;  // last: it ends first
+};
+
+}  // namespace sparcl::replication
