@@ -533,6 +533,7 @@ bool Session::pass(std::size_t count, double now) {
   pieces_out_.push_back(std::move(*memory));
   bytes_shared_ += count;
   next_byte_ += count;
+  (void)link_.flush();  // it takes this one while the next is made; an error is met again
   return true;
 }
 

@@ -16,7 +16,8 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::uint64_t kBlocksAtOnce = 64;  // checked while the lock is held: a millisecond or so; heuristic
+constexpr std::uint64_t kBlocksAtOnce = 16;  // checked while the lock is held, and others wait for bytes: half a millisecond or so
+constexpr double kQuietSeconds = 0.0001;     // without a byte, then there is time for checks; both heuristic (bench_replication)
 constexpr double kLastRetry = 1;             // seconds
 constexpr double kTickSeconds = 0.1;
 constexpr double kParentPatience =
@@ -287,7 +288,7 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
       relay_.add_entries(entries, now);
       until = now + kTickSeconds;
       if (publisher_.is_apart()) until = std::min(until, retry_at_);
-      if (has_checks()) until = now;
+      if (has_checks()) until = is_requested_ ? now + kQuietSeconds : now;
       if (may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
     }
     const bool is_quiet = poll_until(entries, until) == 0;

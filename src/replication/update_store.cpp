@@ -75,7 +75,8 @@ void UpdateStore::drop_first() {
 }
 
 void UpdateStore::trim() {
-  while (!chain_.empty() && (chain_.size() > limits_.updates || bytes_ > limits_.bytes)) drop_first();
+  // The last one stays whatever it has: else what was just coded would be coded again, as an anchor.
+  while (chain_.size() > 1 && (chain_.size() > limits_.updates || bytes_ > limits_.bytes)) drop_first();
   for (ChangeLogRef& each : way_back_) {  // the oldest first
     if (way_back_bytes_ <= limits_.bytes / kWayBackPart) break;
     if (each != nullptr) way_back_bytes_ -= each->bytes();

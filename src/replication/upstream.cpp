@@ -190,6 +190,7 @@ Status Upstream::take_piece(double now) {
     bytes = copy;
   }
   link_.queue(MessageType::kTaken, std::span<const std::byte>());
+  (void)link_.flush();  // the other side waits for it; an error is met again
   return owner_.take_memory(*this, *piece, std::move(*bytes), now);
 }
 

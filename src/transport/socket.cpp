@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <system_error>
 
 namespace sparcl {
@@ -69,9 +69,10 @@ double monotonic_seconds() { return std::chrono::duration<double>(std::chrono::s
 int poll_until(std::span<pollfd> entries, double deadline) {
   while (true) {
     const double left = deadline - monotonic_seconds();
-    // Rounded up, so that the last millisecond is no busy loop; a minute at most, so that no number overflows.
-    const int wait_ms = left <= 0 ? 0 : static_cast<int>(std::ceil(std::min(left, 60.0) * 1e3));
-    const int ready = ::poll(entries.data(), entries.size(), wait_ms);
+    // A minute at most, so that no number overflows.
+    const auto wait_ns = static_cast<long>(std::clamp(left, 0.0, 60.0) * 1e9);
+    const timespec wait{wait_ns / 1'000'000'000, wait_ns % 1'000'000'000};
+    const int ready = ::ppoll(entries.data(), entries.size(), &wait, nullptr);
     if (ready > 0) return ready;
     if (ready < 0 && errno != EINTR) return 0;
     if (left <= 0) return 0;
