@@ -20,6 +20,7 @@ constexpr double kMostFanOut = 1 << 20;
 constexpr std::size_t kMostFeeds = 256;   // different parts of the model
 constexpr double kIdleFeedSeconds = 300;  // without a replica
 constexpr std::size_t kMostFarewells = 4096;
+constexpr std::size_t kMostReported = 1000;  // replicas: an answer has 1 MiB at most
 
 // Later lives of a publisher have larger ones.
 std::uint64_t epoch_now() {
@@ -327,9 +328,11 @@ std::string Publisher::status_locked() const {
   std::uint64_t kept_bytes = 0;
   for (const FeedRef& feed : feeds()) kept_bytes += feed->store().bytes();
   report["kept_bytes"] = kept_bytes;
+  report["replicas_connected"] = count_locked(0).connected;
   report["replicas"] = nlohmann::ordered_json::array();
   for (const auto& session : server_->sessions()) {
     if (session->is_stranger() || session->is_over()) continue;
+    if (report["replicas"].size() == kMostReported) break;
     const std::uint64_t held = session->held() ? session->held()->version : 0;
     const Session* from = server_->find(session->source()->fan_out->parent(session->id()));
     report["replicas"].push_back({{"name", session->replica()},

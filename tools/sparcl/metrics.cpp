@@ -1,5 +1,7 @@
 #include "tools/sparcl/metrics.hpp"
 
+#include <algorithm>
+
 namespace sparcl::tool {
 namespace {
 
@@ -26,7 +28,8 @@ std::vector<Metric> publisher_metrics(const Json& report) {
       one("sparcl_publisher_version", "Newest published version.", number_at(report, "version")),
       one("sparcl_publisher_kept_updates", "Updates kept for replicas that are behind.", number_at(report, "kept_updates")),
       one("sparcl_publisher_kept_bytes", "Bytes of these updates.", number_at(report, "kept_bytes")),
-      one("sparcl_publisher_replicas", "Replicas that are connected.", static_cast<double>(replicas.size()))};
+      one("sparcl_publisher_replicas", "Replicas that are connected.",
+          std::max(number_at(report, "replicas_connected"), static_cast<double>(replicas.size())))};
   const auto add_each = [&](const char* name, const char* help, Metric::Kind kind, const char* key) {
     Metric metric{name, help, kind, {}};
     for (const Json& each : replicas) metric.samples.push_back({{{"replica", text_at(each, "name")}}, number_at(each, key)});

@@ -77,7 +77,8 @@ std::string publisher_text(const Json& report) {
                     human_bytes(number_at(replica, "bytes_sent") + number_at(replica, "bytes_shared")),
                     std::to_string(number_at(replica, "refused")), text_at(replica, "state"), text_at(replica, "from")});
   }
-  return text + table(rows);
+  const std::uint64_t connected = number_at(report, "replicas_connected"), shown = report["replicas"].size();
+  return text + table(rows) + (connected > shown ? fmt::format("and {} more\n", connected - shown) : "");
 }
 
 }  // namespace sparcl::tool
