@@ -185,6 +185,12 @@ void Mask::write_indices(std::uint64_t* indices) const {
   });
 }
 
+Mask::Places Mask::places() const {
+  if (is_full_) return {.is_full = true, .parts = {}, .positions = {}, .runs = {}, .run_elements = 0};
+  if (kind_ == MaskKind::kBlocks) return {.is_full = false, .parts = {}, .positions = {}, .runs = runs_, .run_elements = block_};
+  return {.is_full = false, .parts = parts_, .positions = std::span(positions_).first(size_), .runs = {}, .run_elements = 0};
+}
+
 void Mask::pack(const std::byte* array, std::uint64_t first, std::uint64_t n, DataType type, const kernels::KernelSet& kernels,
                 std::byte* packed) const {
   const std::size_t bytes = element_bytes(type);

@@ -8,6 +8,7 @@
 
 #include "collectives/mask/mask_sketch.hpp"
 #include "kernels/kernel_set.hpp"
+#include "kernels/mask_access.hpp"
 #include "src/base/status.hpp"
 
 namespace sparcl::collectives {
@@ -31,6 +32,16 @@ class Mask {
   // The elements, ascending; room for size().
   void write_indices(std::uint64_t* indices) const;
 
+  // Where they lie, for those that take them elsewhere; until it is drawn anew. The parts lack their end (kernels/mask_access.hpp).
+  struct Places {
+    bool is_full = false;  // then there is nothing else
+    std::span<const kernels::MaskPart> parts;
+    std::span<const std::uint16_t> positions;
+    std::span<const std::uint64_t> runs;
+    std::uint64_t run_elements = 0;
+  };
+  Places places() const;
+
   // packed[i - first] = the value of the mask's element i, for i in [first, first + n), n elements of element_bytes() of `type`.
   void pack(const std::byte* array, std::uint64_t first, std::uint64_t n, DataType type, const kernels::KernelSet& kernels,
             std::byte* packed) const;
@@ -39,11 +50,7 @@ class Mask {
               std::byte* array) const;
 
  private:
-  // Positions of the mask in one coding block of the array; empty ones are left out.
-  struct Part {
-    std::uint64_t block;
-    std::uint64_t begin;  // of its first position, in positions_
-  };
+  using Part = kernels::MaskPart;  // empty ones are left out
   // [first, first + n) of the mask, cut where the array's blocks (or the mask's) end.
   template <class Visit>
   void for_parts(std::uint64_t first, std::uint64_t n, const Visit& visit) const;

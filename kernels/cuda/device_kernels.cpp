@@ -29,6 +29,14 @@ Status check_sizes(const char* call, std::uint64_t count, std::size_t element_by
   return Status();
 }
 
+Status check_mask(const char* call, const MaskPlaces& places, std::size_t element_bytes) {
+  SPARCL_RETURN_IF_ERROR(check_sizes(call, 0, element_bytes, 0, {}));
+  constexpr std::uint64_t kMostBlocks = 0x7fffffff;
+  if (mask_blocks(places) <= kMostBlocks) return Status();
+  return Status(Code::kInvalidArgument,
+                fmt::format("CUDA: {} of {} elements: a mask of so many blocks fits no launch", call, places.count));
+}
+
 std::optional<TopKType> top_k_type(DataType type) {
   switch (type) {
     case DataType::kFloat32:
@@ -115,6 +123,25 @@ Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaSt
                       states + 3 * tiles,
                       states + 3 * tiles + capacity};
   return status_of(launch_top_k(work, *kind, stream), "top-k");
+}
+
+Status gather_mask(const MaskPlaces& places, const void* array, std::size_t element_bytes, void* packed, void* stream) {
+  SPARCL_RETURN_IF_ERROR(check_mask("gather", places, element_bytes));
+  if (places.count == 0) return Status();
+  const MaskWork work{places, const_cast<void*>(array), packed};
+  return status_of(launch_gather_mask(work, element_bytes, static_cast<cudaStream_t>(stream)), "gather");
+}
+
+Status scatter_mask(const MaskPlaces& places, const void* packed, std::size_t element_bytes, void* array, void* stream) {
+  SPARCL_RETURN_IF_ERROR(check_mask("scatter", places, element_bytes));
+  if (places.count == 0) return Status();
+  const MaskWork work{places, array, const_cast<void*>(packed)};
+  return status_of(launch_scatter_mask(work, element_bytes, static_cast<cudaStream_t>(stream)), "scatter");
+}
+
+const DeviceKernelSet& cuda_kernels() {
+  static constexpr DeviceKernelSet kSet{"cuda", gather_mask, scatter_mask};
+  return kSet;
 }
 
 }  // namespace sparcl::kernels::cuda

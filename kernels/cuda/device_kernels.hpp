@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/device_work.hpp"
+#include "kernels/mask_access.hpp"
 #include "src/base/data_type.hpp"
 #include "src/base/status.hpp"
 
@@ -45,5 +46,11 @@ std::size_t top_k_workspace_bytes(std::uint64_t count, std::uint64_t k, DataType
 
 // The exact k largest |acc|, NaN > infinity > finite, ties to the lower index (collectives/selection).
 Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaStream_t stream);
+
+// As kernels/mask_access.hpp has them; the places are in device memory, too.
+MaskGatherKernel gather_mask;
+MaskScatterKernel scatter_mask;
+
+const DeviceKernelSet& cuda_kernels();
 
 }  // namespace sparcl::kernels::cuda

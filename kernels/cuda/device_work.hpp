@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/mask_access.hpp"
+
 namespace sparcl::kernels::cuda {
 
 constexpr unsigned kThreads = 256;  // of every block
@@ -51,6 +53,17 @@ struct ApplyWork {
   DeviceChangeHashes* hashes;  // of block_count(); nullptr: none wanted
   std::uint64_t* refused;      // changes whose old value is not the array's: of all blocks; where it is not 0 nothing is written
 };
+
+// Gather reads the array and writes what is packed, scatter the other way round.
+struct MaskWork {
+  MaskPlaces places;  // not empty
+  void* array;
+  void* packed;
+};
+// Blocks of threads that take it: parts of positions, or tiles of what is packed.
+constexpr std::uint64_t mask_blocks(const MaskPlaces& places) {
+  return places.run_elements == 0 ? places.part_count : tile_count(places.count);
+}
 
 // Element types that top-k takes; the accumulators of the first three are float.
 enum class TopKType : std::uint8_t { kFloat32, kFloat16, kBfloat16, kFloat64, kInt32, kInt64 };

@@ -15,6 +15,10 @@ cudaError_t launch_diff(const DiffWork& work, std::size_t element_bytes, cudaStr
 cudaError_t launch_check(const ApplyWork& work, std::size_t element_bytes, cudaStream_t stream);
 cudaError_t launch_apply(const ApplyWork& work, std::size_t element_bytes, cudaStream_t stream);
 
+// The mask is not empty.
+cudaError_t launch_gather_mask(const MaskWork& work, std::size_t element_bytes, cudaStream_t stream);
+cudaError_t launch_scatter_mask(const MaskWork& work, std::size_t element_bytes, cudaStream_t stream);
+
 // The workspace's states, and *work.found, are zeros.
 cudaError_t launch_top_k(const TopKWork& work, TopKType type, cudaStream_t stream);
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <random>
 
+#include "collectives/mask/mask.hpp"
 #include "collectives/selection/selection.hpp"
 #include "tests/gpu/gpu_arrays.hpp"
 
@@ -174,6 +175,59 @@ TYPED_TEST(DeviceTopK, IsTheSelectionOfTheCollectives) {
   }
 }
 
+template <class Word>
+class DeviceMask : public OnGpu {};
+TYPED_TEST_SUITE(DeviceMask, Words);
+
+template <class Word>
+void check_mask(const collectives::Mask& mask) {
+  SCOPED_TRACE(testing::Message() << mask.size() << " of " << mask.count());
+  std::mt19937_64 random(mask.size());
+  const std::size_t count = mask.count(), size = mask.size();
+  const auto filled = [&](std::size_t n) {
+    std::vector<Word> made(n);
+    for (Word& element : made) element = static_cast<Word>(random());
+    return made;
+  };
+  std::vector<Word> array = filled(count), packed = filled(size);
+  const std::vector<Word> new_ones = filled(size);
+  const DataType type = sizeof(Word) == 1   ? DataType::kUint8
+                        : sizeof(Word) == 2 ? DataType::kBfloat16
+                        : sizeof(Word) == 4 ? DataType::kFloat32
+                                            : DataType::kFloat64;
+  const kernels::KernelSet& reference = kernels::reference_kernels();
+  mask.pack(reinterpret_cast<const std::byte*>(array.data()), 0, mask.size(), type, reference,
+            reinterpret_cast<std::byte*>(packed.data()));
+  const collectives::Mask::Places places = mask.places();
+  if (places.is_full) return;  // such masks need no kernel
+  std::vector<kernels::MaskPart> with_end(places.parts.begin(), places.parts.end());
+  with_end.push_back({0, mask.size()});
+  const DeviceArray<kernels::MaskPart> parts(with_end);
+  const DeviceArray<std::uint16_t> positions(std::vector<std::uint16_t>(places.positions.begin(), places.positions.end()));
+  const DeviceArray<std::uint64_t> runs(std::vector<std::uint64_t>(places.runs.begin(), places.runs.end()));
+  const kernels::MaskPlaces on_device{.count = mask.size(),
+                                      .parts = parts.data(),
+                                      .part_count = places.parts.size(),
+                                      .positions = positions.data(),
+                                      .runs = runs.data(),
+                                      .run_elements = places.run_elements};
+  const DeviceArray<Word> device_array(array), taken(mask.size()), given(new_ones);
+  ASSERT_TRUE(gather_mask(on_device, device_array.data(), sizeof(Word), taken.data(), nullptr).ok());
+  EXPECT_TRUE(taken.read() == packed);
+  ASSERT_TRUE(scatter_mask(on_device, given.data(), sizeof(Word), device_array.data(), nullptr).ok());
+  mask.unpack(reinterpret_cast<const std::byte*>(new_ones.data()), 0, mask.size(), type, reference,
+              reinterpret_cast<std::byte*>(array.data()));
+  EXPECT_TRUE(device_array.read() == array);
+}
+
+TYPED_TEST(DeviceMask, IsWhatTheHostPacks) {
+  for (const std::uint64_t count : {2UL, 65'537UL, 20'000'003UL}) {
+    for (const double density : {0.0, 0.01, 0.5}) check_mask<TypeParam>(*collectives::Mask::random(count, density, 1));
+    for (const std::uint64_t block : {3UL, 64UL, 50'000UL})
+      check_mask<TypeParam>(*collectives::Mask::random_blocks(count, block, 0.5, 2));
+  }
+}
+
 // Arguments are checked before anything is asked of a GPU.
 TEST(DeviceKernels, SmallWorkspacesAndOddSizesAreRefused) {
   std::byte byte{};
@@ -183,6 +237,8 @@ TEST(DeviceKernels, SmallWorkspacesAndOddSizesAreRefused) {
   EXPECT_EQ(diff(nullptr, nullptr, 100, 3, {}, 0, {&byte, 1000}, nullptr).code(), Code::kInvalidArgument);
   EXPECT_EQ(top_k({}, DataType::kInt8, {&byte, 1 << 20}, nullptr).code(), Code::kUnsupported);
   EXPECT_FALSE(top_k_supports(DataType::kBool));
+  EXPECT_EQ(gather_mask({.count = 1}, nullptr, 3, nullptr, nullptr).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(scatter_mask({}, nullptr, 4, nullptr, nullptr).ok());  // of nothing nothing
 }
 
 }  // namespace
