@@ -68,3 +68,6 @@ if(SPARCL_CUDA)
   endif()
 endif()
 message(STATUS "sparcl: CUDA: ${SPARCL_WITH_CUDA}")
+# Ranges for profilers: headers that CUDA's toolkit brings along.
+find_path(SPARCL_NVTX_INCLUDE nvtx3/nvToolsExt.h HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
+mark_as_advanced(SPARCL_NVTX_INCLUDE)

@@ -21,6 +21,9 @@ target_link_libraries(sparcl PRIVATE ${SPARCL_LAYERS} fmt::fmt spdlog::spdlog hw
 if(SPARCL_WITH_UCX)
   target_link_libraries(sparcl PRIVATE sparcl_transport_ucx)
 endif()
+if(SPARCL_WITH_CUDA)
+  target_link_libraries(sparcl PRIVATE sparcl_kernels_cuda CUDA::cudart_static)
+endif()
 sparcl_shared_library(sparcl)
 
 if(SPARCL_KOKKOS)

@@ -48,6 +48,8 @@ constexpr std::array kRows{
         "2), and values in 8 bits with them; auto: where links take longer than coding does"},
     SettingRow{"NODE_WINDOW", SettingType::kChoice, "on|off", "on",
                "whether ranks on one machine read each other's messages where they lie, in shared memory; off: all are copied"},
+    SettingRow{"NCCL_LIBRARY", SettingType::kText, "", "libnccl.so.2",
+               "the library that sparclCommUseNccl loads, as dlopen takes it: a name, or a path"},
     SettingRow{
         "LINK_COST", SettingType::kText, "", "measure",
         "what messages cost, for the choice of algorithms: measured as ranks meet (some milliseconds); guess: by the transport; "

@@ -3,67 +3,216 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
+#include <utility>
 #include <vector>
 
+namespace sparcl::test {
+struct FakeGraph {
+  std::vector<std::function<void()>> work;
+};
+}  // namespace sparcl::test
+
 namespace {
+
+using sparcl::test::FakeGraph;
 
 struct Region {
   std::uintptr_t device;
   std::byte* bytes;
   std::size_t count;
-};
-struct Copy {
-  std::uintptr_t to, from;
-  std::size_t bytes;
-  const void* stream;
-  bool is_done;
+  int gpu;
+  bool is_own;  // cuMemAlloc's
 };
 
-std::mutex mutex;
-std::vector<Region> regions;
-std::vector<Copy> copies;
-int failing_from = -1;
-int context = 0;  // its address is the only one
+struct Stream {
+  std::deque<std::function<void()>> work;
+  std::uint64_t enqueued = 0, done = 0;
+  bool is_running = false;
+  std::shared_ptr<FakeGraph> graph;  // being captured
+  bool is_invalid = false;           // its capture
+};
+
+struct Event {
+  const void* stream = nullptr;
+  std::uint64_t at = 0;  // over when so much of the stream is done
+};
+
+// Never destroyed: a thread may still be in a stream's work when the process ends.
+struct World {
+  std::mutex mutex;
+  std::condition_variable moved;
+  std::vector<Region> regions;
+  std::map<const void*, Stream> streams;
+  std::vector<const void*> copies;  // the stream of each
+  int failing_from = -1;
+  int captures = 0;
+  int context = 0;  // its address is the only one
+};
+World& world() {
+  static World* const made = new World;
+  return *made;
+}
+
 thread_local int contexts_entered = 0;
+thread_local bool has_no_gpu = false;
+thread_local int capture_mode = 0;
+
+constexpr int kInvalidValue = 1, kInvalidContext = 201, kNotReady = 600, kIllegalAddress = 700, kCaptureUnsupported = 900;
 
 const Region* region_of(std::uintptr_t address) {
-  for (const Region& region : regions) {
+  for (const Region& region : world().regions) {
     if (address >= region.device && address < region.device + region.count) return &region;
   }
   return nullptr;
 }
 
-std::byte* reachable(std::uintptr_t address) {
-  const Region* const region = region_of(address);
-  return region != nullptr ? region->bytes + (address - region->device) : reinterpret_cast<std::byte*>(address);
+// Runs what the stream holds, on a thread of its own, as what it holds may wait for other streams. The mutex is held.
+void kick(const void* name) {
+  Stream& stream = world().streams[name];
+  if (stream.is_running || stream.work.empty()) return;
+  stream.is_running = true;
+  std::thread([&stream] {
+    World& all = world();
+    std::unique_lock lock(all.mutex);
+    while (!stream.work.empty()) {
+      const std::function<void()> work = std::move(stream.work.front());
+      stream.work.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+      ++stream.done;
+      all.moved.notify_all();
+    }
+    stream.is_running = false;
+    all.moved.notify_all();
+  }).detach();
 }
 
-constexpr int kInvalidValue = 1, kInvalidContext = 201, kIllegalAddress = 700;
+void put(const void* name, std::function<void()> work) {
+  Stream& stream = world().streams[name];
+  if (stream.graph != nullptr) {
+    stream.graph->work.push_back(std::move(work));
+    return;
+  }
+  stream.work.push_back(std::move(work));
+  ++stream.enqueued;
+}
+
+// What must not be done on a stream that is being captured.
+bool spoils_capture(const void* name) {
+  Stream& stream = world().streams[name];
+  if (stream.graph != nullptr) stream.is_invalid = true;
+  return stream.graph != nullptr;
+}
+// What must not be done while any is, but in relaxed mode.
+bool is_unsafe_now() {
+  if (world().captures == 0 || capture_mode == 2) return false;
+  for (auto& [name, stream] : world().streams) stream.is_invalid |= stream.graph != nullptr;
+  return true;
+}
+
+sparcl::test::FakeDeviceMemory map_memory(std::size_t bytes, int gpu, bool is_own) {
+  const int file = ::memfd_create("device", 0);
+  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) throw std::runtime_error("memfd_create");
+  void* const seen = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* const device = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, file, 0);
+  ::close(file);
+  if (seen == MAP_FAILED || device == MAP_FAILED) throw std::runtime_error("mmap");
+  const std::lock_guard lock(world().mutex);
+  world().regions.push_back({reinterpret_cast<std::uintptr_t>(device), static_cast<std::byte*>(seen), bytes, gpu, is_own});
+  return {device, seen};
+}
 
 }  // namespace
+
+namespace sparcl::test {
+
+FakeDeviceMemory fake_device_memory(std::size_t bytes, int gpu) { return map_memory(bytes, gpu, false); }
+
+void* reachable(const void* address) {
+  const std::lock_guard lock(world().mutex);
+  const auto number = reinterpret_cast<std::uintptr_t>(address);
+  const Region* const region = region_of(number);
+  return region != nullptr ? region->bytes + (number - region->device) : const_cast<void*>(address);
+}
+
+void fail_copies_from(int copy) {
+  const std::lock_guard lock(world().mutex);
+  world().failing_from = copy < 0 ? -1 : static_cast<int>(world().copies.size()) + copy;
+}
+
+int copies_made() {
+  const std::lock_guard lock(world().mutex);
+  return static_cast<int>(world().copies.size());
+}
+
+int copies_in_stream(const void* stream) {
+  const std::lock_guard lock(world().mutex);
+  return static_cast<int>(std::ranges::count(world().copies, stream));
+}
+
+void enqueue(const void* stream, std::function<void()> work) {
+  const std::lock_guard lock(world().mutex);
+  put(stream, std::move(work));
+}
+
+void begin_capture(const void* stream) {
+  const std::lock_guard lock(world().mutex);
+  world().streams[stream].graph = std::make_shared<FakeGraph>();
+  world().streams[stream].is_invalid = false;
+  ++world().captures;
+}
+
+std::shared_ptr<FakeGraph> end_capture(const void* stream) {
+  const std::lock_guard lock(world().mutex);
+  --world().captures;
+  std::shared_ptr<FakeGraph> graph = std::exchange(world().streams[stream].graph, nullptr);
+  return world().streams[stream].is_invalid ? nullptr : graph;
+}
+
+void launch(const FakeGraph& graph, const void* stream) {
+  for (const std::function<void()>& work : graph.work) enqueue(stream, work);
+}
+
+void forget_gpu(bool is_forgotten) { has_no_gpu = is_forgotten; }
+
+int allocations_alive() {
+  const std::lock_guard lock(world().mutex);
+  return static_cast<int>(std::ranges::count(world().regions, true, &Region::is_own));
+}
+
+}  // namespace sparcl::test
 
 #define FAKE extern "C" __attribute__((visibility("default")))
 
 FAKE int cuPointerGetAttribute(void* value, int attribute, unsigned long long pointer) {
-  const std::lock_guard lock(mutex);
-  if (region_of(pointer) == nullptr) return kInvalidValue;
+  const std::lock_guard lock(world().mutex);
+  const Region* const region = region_of(pointer);
+  if (region == nullptr) return kInvalidValue;
   if (attribute == 1)
-    *static_cast<void**>(value) = &context;
+    *static_cast<void**>(value) = &world().context;
   else if (attribute == 2)
     *static_cast<unsigned*>(value) = 2;
   else if (attribute == 8)
     *static_cast<int*>(value) = 0;
+  else if (attribute == 9)
+    *static_cast<int*>(value) = region->gpu;
   else
     return kInvalidValue;
   return 0;
 }
 
 FAKE int cuCtxPushCurrent_v2(void* entered) {
-  if (entered != &context) return kInvalidContext;
+  if (entered != &world().context) return kInvalidContext;
   ++contexts_entered;
   return 0;
 }
@@ -71,25 +220,135 @@ FAKE int cuCtxPushCurrent_v2(void* entered) {
 FAKE int cuCtxPopCurrent_v2(void** left) {
   if (contexts_entered == 0) return kInvalidContext;
   --contexts_entered;
-  *left = &context;
+  *left = &world().context;
+  return 0;
+}
+
+FAKE int cuCtxGetCurrent(void** current) {
+  *current = has_no_gpu && contexts_entered == 0 ? nullptr : &world().context;
+  return 0;
+}
+
+FAKE int cuCtxGetDevice(int* gpu) {
+  *gpu = 0;
   return 0;
 }
 
 FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, std::size_t bytes, void* stream) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(world().mutex);
   if (contexts_entered == 0) return kInvalidContext;
-  if (failing_from >= 0 && static_cast<int>(copies.size()) >= failing_from) return kIllegalAddress;
-  copies.push_back({to, from, bytes, stream, false});
+  if (spoils_capture(stream)) return kCaptureUnsupported;  // of memory that is not pinned
+  if (world().failing_from >= 0 && static_cast<int>(world().copies.size()) >= world().failing_from) return kIllegalAddress;
+  world().copies.push_back(stream);
+  put(stream, [to, from, bytes] {
+    std::memcpy(sparcl::test::reachable(reinterpret_cast<void*>(to)), sparcl::test::reachable(reinterpret_cast<void*>(from)),
+                bytes);
+  });
+  return 0;
+}
+
+FAKE int cuMemAlloc_v2(unsigned long long* pointer, std::size_t bytes) {
+  {
+    const std::lock_guard lock(world().mutex);
+    if (contexts_entered == 0) return kInvalidContext;
+    if (is_unsafe_now()) return kCaptureUnsupported;
+  }
+  if (bytes == 0) return kInvalidValue;
+  *pointer = reinterpret_cast<std::uintptr_t>(map_memory(bytes, 0, true).device);
+  return 0;
+}
+
+FAKE int cuMemFree_v2(unsigned long long pointer) {
+  const std::lock_guard lock(world().mutex);
+  if (contexts_entered == 0) return kInvalidContext;
+  if (is_unsafe_now()) return kCaptureUnsupported;
+  const auto found = std::ranges::find(world().regions, static_cast<std::uintptr_t>(pointer), &Region::device);
+  if (found == world().regions.end() || !found->is_own) return kInvalidValue;
+  ::munmap(found->bytes, found->count);
+  world().regions.erase(found);  // its addresses stay taken, and out of reach
+  return 0;
+}
+
+FAKE int cuStreamCreate(void** stream, unsigned) {
+  *stream = new int;
+  return 0;
+}
+
+FAKE int cuStreamDestroy_v2(void* stream) {
+  delete static_cast<int*>(stream);
   return 0;
 }
 
 FAKE int cuStreamSynchronize(void* stream) {
-  const std::lock_guard lock(mutex);
-  for (Copy& copy : copies) {
-    if (copy.stream != stream || copy.is_done) continue;
-    std::memcpy(reachable(copy.to), reachable(copy.from), copy.bytes);
-    copy.is_done = true;
-  }
+  std::unique_lock lock(world().mutex);
+  if (spoils_capture(stream)) return kCaptureUnsupported;
+  Stream& own = world().streams[stream];
+  const std::uint64_t until = own.enqueued;
+  kick(stream);
+  world().moved.wait(lock, [&] { return own.done >= until; });
+  return 0;
+}
+
+FAKE int cuStreamQuery(void* stream) {
+  const std::lock_guard lock(world().mutex);
+  if (spoils_capture(stream)) return kCaptureUnsupported;
+  kick(stream);
+  const Stream& own = world().streams[stream];
+  return own.done == own.enqueued ? 0 : kNotReady;
+}
+
+FAKE int cuStreamIsCapturing(void* stream, int* status) {
+  const std::lock_guard lock(world().mutex);
+  *status = world().streams[stream].graph != nullptr ? 1 : 0;
+  return 0;
+}
+
+FAKE int cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
+  return 0;
+}
+
+FAKE int cuEventCreate(void** event, unsigned) {
+  *event = new Event;
+  return 0;
+}
+
+FAKE int cuEventRecord(void* event, void* stream) {
+  const std::lock_guard lock(world().mutex);
+  if (spoils_capture(stream)) return kCaptureUnsupported;  // what the library does with events is not for captures
+  *static_cast<Event*>(event) = {stream, world().streams[stream].enqueued};
+  return 0;
+}
+
+FAKE int cuEventQuery(void* event) {
+  const std::lock_guard lock(world().mutex);
+  const Event& own = *static_cast<Event*>(event);
+  kick(own.stream);
+  return world().streams[own.stream].done >= own.at ? 0 : kNotReady;
+}
+
+FAKE int cuEventSynchronize(void* event) {
+  std::unique_lock lock(world().mutex);
+  const Event own = *static_cast<Event*>(event);
+  kick(own.stream);
+  world().moved.wait(lock, [&] { return world().streams[own.stream].done >= own.at; });
+  return 0;
+}
+
+FAKE int cuEventDestroy_v2(void* event) {
+  delete static_cast<Event*>(event);
+  return 0;
+}
+
+FAKE int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  const std::lock_guard lock(world().mutex);
+  if (spoils_capture(stream)) return kCaptureUnsupported;
+  const Event own = *static_cast<Event*>(event);
+  put(stream, [own] {
+    std::unique_lock inside(world().mutex);
+    kick(own.stream);
+    world().moved.wait(inside, [&] { return world().streams[own.stream].done >= own.at; });
+  });
   return 0;
 }
 
@@ -97,36 +356,3 @@ FAKE int cuGetErrorString(int error, const char** text) {
   *text = error == kIllegalAddress ? "an illegal memory access was encountered" : "an error of the fake driver";
   return 0;
 }
-
-namespace sparcl::test {
-
-FakeDeviceMemory fake_device_memory(std::size_t bytes) {
-  const int file = ::memfd_create("device", 0);
-  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) throw std::runtime_error("memfd_create");
-  void* const seen = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  void* const device = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, file, 0);
-  ::close(file);
-  if (seen == MAP_FAILED || device == MAP_FAILED) throw std::runtime_error("mmap");
-  const std::lock_guard lock(mutex);
-  regions.push_back({reinterpret_cast<std::uintptr_t>(device), static_cast<std::byte*>(seen), bytes});
-  return {device, seen};
-}
-
-void fail_copies_from(int copy) {
-  const std::lock_guard lock(mutex);
-  failing_from = copy < 0 ? -1 : static_cast<int>(copies.size()) + copy;
-}
-
-int copies_made() {
-  const std::lock_guard lock(mutex);
-  return static_cast<int>(copies.size());
-}
-
-int copies_in_stream(const void* stream) {
-  const std::lock_guard lock(mutex);
-  int count = 0;
-  for (const Copy& copy : copies) count += copy.stream == stream ? 1 : 0;
-  return count;
-}
-
-}  // namespace sparcl::test

@@ -1,8 +1,11 @@
 #pragma once
 // A stand-in for the CUDA driver, by the names that sparcl asks it for: its device memory cannot be touched by the host (a read or
-// write ends the process), and copies happen when their stream is waited for. What it cannot show is CUDA itself: tests/gpu does.
+// write ends the process, also after it was freed), and what a stream holds happens when somebody waits for it or asks. What it
+// cannot show is CUDA itself: tests/gpu does.
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 
 namespace sparcl::test {
 
@@ -11,12 +14,28 @@ struct FakeDeviceMemory {
   void* device;
   void* bytes;
 };
-FakeDeviceMemory fake_device_memory(std::size_t bytes);
+FakeDeviceMemory fake_device_memory(std::size_t bytes, int gpu = 0);
+// Where the test, and what stands in for kernels, reaches an address of device memory; others as they are.
+void* reachable(const void* address);
 
 // From now on copies fail from the n-th on; -1: none does.
 void fail_copies_from(int copy);
 // Copies so far; and those that were asked for in this stream.
 int copies_made();
 int copies_in_stream(const void* stream);
+
+// What a kernel does, in its stream's order.
+void enqueue(const void* stream, std::function<void()> work);
+
+// Graphs. What must not be done in a capture ends it with an error, as CUDA's default mode has it.
+struct FakeGraph;
+void begin_capture(const void* stream);
+std::shared_ptr<FakeGraph> end_capture(const void* stream);  // nullptr: something ended it
+void launch(const FakeGraph& graph, const void* stream);
+
+// This thread has chosen no GPU so far.
+void forget_gpu(bool is_forgotten);
+// Device memory of sparcl's own that lives.
+int allocations_alive();
 
 }  // namespace sparcl::test

@@ -36,6 +36,7 @@ BACKEND_HEADERS = [
     (r"ucp/.*", ["src/transport/ucx", "src/api/ucx", *TOP_FOLDERS]),
     (r"nccl\.h", ["src/transport/nccl", "src/api/nccl", *TOP_FOLDERS]),
     (r"(cuda|cub/|thrust/).*", ["kernels/cuda", "src/transport/nccl", "src/api/cuda", *TOP_FOLDERS]),
+    (r"nvtx3/.*", ["src/base/stage_range.cpp", *TOP_FOLDERS]),
     (r"sodium(\.h|/.*)", ["src/replication", *TOP_FOLDERS]),
     (r"Kokkos_.*", ["kernels/kokkos", "include/sparcl/sparcl_kokkos.hpp", "examples", *TOP_FOLDERS]),
 ]

@@ -1,0 +1,94 @@
+#pragma once
+// What calls in a stream's order take of a GPU: its context, memory, events, and whether a stream is being captured into a graph.
+// By the driver that the process has loaded (device_memory.hpp); where it has none, errors say so.
+
+#include <cstddef>
+#include <utility>
+
+#include "src/base/status.hpp"
+
+namespace sparcl {
+
+// The context of device memory (of a pool's, which has none: the thread's); and that of this thread's GPU.
+Result<void*> context_of(const void* pointer);
+Result<void*> current_context();
+// The number of the GPU.
+Result<int> device_of(const void* pointer);
+Result<int> current_device();
+
+// Inside a context while it lives. What is done there may be done while some stream is being captured.
+class DeviceScope {
+ public:
+  explicit DeviceScope(void* context);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
+  int capture_mode_ = 0;
+  bool has_mode_ = false;
+};
+
+// Memory of a context. Not to go while something enqueued uses it.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  static Result<DeviceBuffer> allocate(void* context, std::size_t bytes);
+  DeviceBuffer(DeviceBuffer&& other) noexcept { swap(other); }
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~DeviceBuffer();
+
+  void* data() const { return data_; }
+  std::size_t size_bytes() const { return bytes_; }
+
+ private:
+  void swap(DeviceBuffer& other) noexcept {
+    std::swap(context_, other.context_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+  void* context_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// A mark in a stream. Not for streams that are being captured.
+class DeviceEvent {
+ public:
+  DeviceEvent() = default;
+  // Behind what the stream holds now. Inside the stream's context.
+  static Result<DeviceEvent> record(void* context, void* stream);
+  DeviceEvent(DeviceEvent&& other) noexcept { swap(other); }
+  DeviceEvent& operator=(DeviceEvent&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~DeviceEvent();
+
+  bool is_over() const;  // also of none, and of one that cannot be asked any more
+  Status wait() const;
+  // What the stream gets from now on comes behind it.
+  Status order(void* stream) const;
+
+ private:
+  void swap(DeviceEvent& other) noexcept {
+    std::swap(context_, other.context_);
+    std::swap(event_, other.event_);
+  }
+  void* context_ = nullptr;
+  void* event_ = nullptr;
+};
+
+// Copies to device memory, at once, beside all streams.
+Status upload(void* context, void* to, const void* from, std::size_t bytes);
+
+// Both inside the stream's context.
+Result<bool> is_capturing(void* stream);
+Result<bool> is_idle(void* stream);
+
+}  // namespace sparcl
