@@ -19,6 +19,8 @@
 
 namespace sparcl::collectives {
 
+class DeviceCalls;
+
 struct Traffic {
   std::uint64_t stream_bytes = 0;  // of the whole stream, where there is one
   std::uint64_t bytes_sent = 0;
@@ -54,6 +56,7 @@ struct CommContext {
   std::shared_ptr<LastSumPlan> last_sum_plan = std::make_shared<LastSumPlan>();
   std::uint32_t fragment_bytes = 0;  // 0: by the cost model
   double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
+  DeviceCalls* device = nullptr;     // between the ranks' GPUs; nullptr: by way of the host
   WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone
 
   EntryCoding entry_coding = EntryCoding::kAuto;

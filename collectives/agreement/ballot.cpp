@@ -63,7 +63,9 @@ std::string_view verify_name(std::uint8_t verify) {
 // Settings as the ranks may have given them. The numbers came over the wire: any may stand here.
 std::string describe_settings(const CallFingerprint& a, const CallFingerprint& b) {
   std::string text;
-  if (a.algorithm != b.algorithm)
+  if (a.algorithm == kDeviceAlgorithm || b.algorithm == kDeviceAlgorithm)
+    text += a.algorithm == kDeviceAlgorithm ? ", arrays in device memory" : ", arrays in the host's memory";
+  else if (a.algorithm != b.algorithm)
     text += fmt::format(", {} {}", algorithm_setting(a.operation, a.algorithm), algorithm_name(a.operation, a.algorithm));
   if (a.fragment_log2 != b.fragment_log2)
     text += fmt::format(", SPARCL_FRAGMENT_BYTES {}", std::uint64_t{1} << (a.fragment_log2 % 64));

@@ -2,6 +2,7 @@
 // The sparse all-reduces: check, plan, agree, run.
 
 #include "collectives/all_reduce/dense.hpp"
+#include "collectives/device/device_masks.hpp"
 #include "collectives/mask/mask.hpp"
 #include "collectives/selection/feedback.hpp"
 #include "src/base/status.hpp"
@@ -16,8 +17,14 @@ struct MaskedCall {
   DataType datatype = DataType::kFloat32;
   Reduction reduction;
   const Mask* mask = nullptr;
-  Feedback* feedback = nullptr;  // of sums and means: what is summed is acc, and what is not sent stays
+  DeviceMasks* device_masks = nullptr;  // not nullptr: both arrays are in device memory, and the comm has calls between GPUs
+  void* stream = nullptr;               // then: whose order the call takes its place in
+  Feedback* feedback = nullptr;         // of sums and means: what is summed is acc, and what is not sent stays
 };
 Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report);
+
+// The two ways that it goes, once the ranks have agreed on the call (masked.cpp; masked_device.cpp).
+Task agree_on_mask(const CommContext& comm, std::uint32_t number, const MaskedCall& call, std::uint8_t algorithm, Status& verdict);
+Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report);
 
 }  // namespace sparcl::collectives

@@ -7,6 +7,7 @@
 #include "collectives/selection/residual.hpp"
 #include "collectives/selection/selection.hpp"
 #include "src/base/failpoint.hpp"
+#include "src/base/stage_range.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -63,34 +64,40 @@ class MaskedValues final : public DenseValues {
 
 }  // namespace
 
+Task agree_on_mask(const CommContext& comm, std::uint32_t number, const MaskedCall& call, std::uint8_t algorithm, Status& verdict) {
+  const StageRange range("sparcl: agree");
+  Engine& engine = *comm.engine;
+  const bool takes_part = call.refusal.ok();
+  CallFingerprint fingerprint;
+  fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
+  fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
+  fingerprint.reduction = call.reduction.is_mean ? kMeanReduction : static_cast<std::uint8_t>(call.reduction.op);
+  fingerprint.algorithm = algorithm;
+  fingerprint.count = takes_part ? call.mask->count() : 0;
+  fingerprint.detail = takes_part ? call.mask->identity() : 0;
+  const MaskSketch sketch = takes_part ? call.mask->sketch() : MaskSketch();
+  const Subject subject{.mask = &sketch};
+  Task agreement = agree(engine, {number, kAgreement}, fingerprint, call.refusal, verdict, subject);
+  Status alive = co_await agreement;
+  if (alive.ok() && !verdict.ok()) engine.transport().close({number, kAgreement});
+  co_return alive;
+}
+
 Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report) {
   Engine& engine = *comm.engine;
   if (!engine.health().ok()) co_return engine.health();
   Transport& transport = engine.transport();
   SPARCL_FAILPOINT("allreduce.begin");
   const double begin = transport.now();
-  const bool takes_part = call.refusal.ok();
-  const std::uint64_t entries = takes_part ? call.mask->size() : 0;
-  const std::uint64_t bytes = entries * (takes_part ? element_bytes(call.datatype) : 0);
+  const std::uint64_t entries = call.refusal.ok() ? call.mask->size() : 0;
+  const std::uint64_t bytes = entries * (call.refusal.ok() ? element_bytes(call.datatype) : 0);
   const DensePlan plan = plan_dense(comm.link(), transport.size(), bytes, comm.all_reduce_algorithm);
 
-  CallFingerprint fingerprint;
-  fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
-  fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
-  fingerprint.reduction = call.reduction.is_mean ? kMeanReduction : static_cast<std::uint8_t>(call.reduction.op);
-  fingerprint.algorithm = forced_dense_row(comm.all_reduce_algorithm);
-  fingerprint.count = takes_part ? call.mask->count() : 0;
-  fingerprint.detail = takes_part ? call.mask->identity() : 0;
-  const MaskSketch sketch = takes_part ? call.mask->sketch() : MaskSketch();
-  const Subject subject{.mask = &sketch};
   Status verdict;
-  Task agreement = agree(engine, {number, kAgreement}, fingerprint, call.refusal, verdict, subject);
+  Task agreement = agree_on_mask(comm, number, call, forced_dense_row(comm.all_reduce_algorithm), verdict);
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
-  if (!verdict.ok()) {
-    transport.close({number, kAgreement});
-    co_return verdict;
-  }
+  if (!verdict.ok()) co_return verdict;
   SPARCL_FAILPOINT("allreduce.agreed");
 
   MaskedValues values(call, *comm.kernels);

@@ -193,6 +193,37 @@ SPARCL_API sparclResult_t sparclCommShrink(sparclComm_t comm, sparclComm_t* surv
  * In a child of fork() it does nothing: the communicator stays its parent's, and the child's calls on it are sparclInvalidUsage. */
 SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
 
+/* ---- GPUs that talk over NCCL ----
+ * After this call the arrays of a blocking sparclAllReduceMasked that are in device memory (both of them, of types that NCCL sums: not
+ * of 8-bit floats, 16-bit integers, bool; without a feedback) are summed between the GPUs: gathered, ncclAllReduce, scattered, three
+ * things in the order of `stream`, of sizes that the mask alone decides. The call agrees with the other ranks, enqueues, and returns: sums
+ * are there when the stream is through, late errors come by sparclCommGetAsyncError and sparclCommStreamSynchronize. It may be captured
+ * into a CUDA graph, which then holds the mask as it was: what a later launch of the graph does nobody agrees on, so all ranks launch theirs,
+ * and destroy the graph before the communicator. All other calls go as before, by way of the host; on all ranks the arrays are of one
+ * kind (sparclMismatch).
+ * Sums of floats are the same bits on every rank, but not those of the host's way (its tree over ranks, in float32 for types of 16 bits): their
+ * order and rounding, and what -0 and NaN become, are NCCL's, and may change with its version, its settings and the machines. With
+ * sparclDeterminismCanonical (in the config, or SPARCL_DETERMINISM=canonical in the environment) calls go by way of the host. */
+typedef struct {
+  size_t size;           /* of this struct: set by SPARCL_NCCL_OPTIONS_INITIALIZER */
+  const void* unique_id; /* an ncclUniqueId, the same on all ranks; NULL: rank 0 makes one, and the communicator carries it */
+  void* comm;            /* an ncclComm_t of the same ranks in the same order, to be used: it stays the caller's, outlives this communicator,
+                            and is never aborted; NULL: one is made */
+} sparclNcclOptions_t;
+#define SPARCL_NCCL_OPTIONS_INITIALIZER \
+  { sizeof(sparclNcclOptions_t), NULL, NULL }
+
+/* Collective over comm, with this thread's GPU (cudaSetDevice); each rank has another one. Loads NCCL 2.14 or later
+ * (SPARCL_NCCL_LIBRARY). options may be NULL.
+ * Errors, on every rank, that leave comm as it was: sparclUnsupported (a rank has no NCCL, an old one, or a build without CUDA),
+ * sparclInvalidUsage (a thread without a GPU; a second time), sparclMismatch (different ways, ids or versions). Where NCCL itself fails to
+ * connect the ranks, comm is over. */
+SPARCL_API sparclResult_t sparclCommUseNccl(sparclComm_t comm, const sparclNcclOptions_t* options);
+
+/* After sparclCommUseNccl: waits until the stream is through, as cudaStreamSynchronize does, but looks after the other ranks meanwhile: a
+ * rank that has died, an error of NCCL's and the communicator's timeout end it, and what the stream holds (by ncclCommAbort). */
+SPARCL_API sparclResult_t sparclCommStreamSynchronize(sparclComm_t comm, sparclStream_t stream);
+
 /* What the last collective on this communicator did. bytes_*: of this rank, on the wire. */
 typedef struct {
   size_t size;           /* of this struct: set by SPARCL_REPORT_INITIALIZER */

@@ -6,6 +6,7 @@
 #include <bit>
 #include <optional>
 
+#include "kernels/cuda/cuda_kernel_set.hpp"
 #include "kernels/cuda/cuda_status.hpp"
 #include "kernels/cuda/launchers.hpp"
 

@@ -51,6 +51,4 @@ Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaSt
 MaskGatherKernel gather_mask;
 MaskScatterKernel scatter_mask;
 
-const DeviceKernelSet& cuda_kernels();
-
 }  // namespace sparcl::kernels::cuda

@@ -10,6 +10,8 @@
 #include "src/api/device_arrays.hpp"
 #include "src/api/feedback_handle.hpp"
 #include "src/api/mask_handle.hpp"
+#include "src/base/device_memory.hpp"
+#include "src/base/settings.hpp"
 
 namespace sparcl::api {
 namespace {
@@ -29,7 +31,8 @@ class MaskedCall final : public Call {
   }
   ~MaskedCall() override { let_go(); }
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
-    return collectives::all_reduce_masked(context, number, call_, report);
+    return call_.device_masks != nullptr ? collectives::all_reduce_masked_on_device(context, number, call_, report)
+                                         : collectives::all_reduce_masked(context, number, call_, report);
   }
   flight::CallNote note() const override {
     return {.operation = "AllReduceMasked", .count = count_, .datatype = static_cast<int>(call_.datatype)};
@@ -70,6 +73,26 @@ Status check_masked(const void* send, const void* receive, std::uint64_t count, 
   return Status();
 }
 
+// A call whose bits must be those of the host's goes by way of it.
+bool must_be_canonical(const sparclComm& comm) {
+  if (comm.config.determinism != sparclDeterminismDefault) return comm.config.determinism == sparclDeterminismCanonical;
+  const SettingValue given = setting("DETERMINISM");
+  return given.source == "environment" && given.text == "canonical";
+}
+
+bool goes_over_gpus(const sparclComm& comm, const void* send, const void* receive, DataType type, const sparclMask& mask) {
+  return comm.device != nullptr && mask.mask.size() > 0 && comm.device->engine().reduces(type) && !must_be_canonical(comm) &&
+         space_of(send) == MemorySpace::kDevice && space_of(receive) == MemorySpace::kDevice;
+}
+
+Status check_gpu(const sparclComm& comm, const char* name, const void* array) {
+  const Result<int> device = device_of(array);
+  if (!device.ok()) return device.status().with_prefix(std::string(name) + ": ");
+  if (*device == comm.device->gpu()) return Status();
+  return Status(Code::kInvalidArgument,
+                fmt::format("{} is in the memory of GPU {}, this communicator's is GPU {}", name, *device, comm.device->gpu()));
+}
+
 sparclResult_t start_masked(const char* function, const void* send, void* receive, std::uint64_t count, int datatype, int op,
                             sparclMask_t mask, const sparclMaskedOptions_t* given, sparclComm_t comm, sparclStream_t stream,
                             sparclRequest_t* request) {
@@ -84,6 +107,15 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
     call.datatype = static_cast<DataType>(datatype);
     call.reduction = reduction_of(op);
     const std::size_t bytes = count * element_bytes(call.datatype);
+    if (request == nullptr && options.feedback == nullptr && goes_over_gpus(*comm, send, receive, call.datatype, *mask)) {
+      call.send = static_cast<const std::byte*>(send);
+      call.receive = static_cast<std::byte*>(receive);
+      call.device_masks = &mask->on_devices;
+      call.stream = stream;
+      call.refusal = first_error({check_gpu(*comm, "sendbuff", send), check_gpu(*comm, "recvbuff", receive)})
+                         .with_prefix(std::string(function) + ": ");
+      return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, nullptr), nullptr);
+    }
     call.send = static_cast<const std::byte*>(arrays.read("sendbuff", send, bytes));
     call.receive = static_cast<std::byte*>(arrays.update("recvbuff", receive, bytes));
     call.refusal = arrays.status().with_prefix(std::string(function) + ": ");

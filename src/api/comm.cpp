@@ -312,6 +312,7 @@ constexpr int kMostAbortNaps = 100;  // milliseconds
 Status abort(sparclComm& comm) {
   comm.trail.event("CommAbort", Code::kSuccess);
   comm.abort_pending("sparclCommAbort was called");
+  comm.join_healths();
   return Status();
 }
 
@@ -383,6 +384,7 @@ sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error)
     }
     SPARCL_RETURN_IF_ERROR(entry.refusal());
     comm->engine.step();
+    comm->join_healths();
     *error = report_error(comm, comm->engine.health());
     return Status();
   });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/broadcast/broadcast.hpp"
+#include "collectives/device/device_calls.hpp"
 #include "collectives/engine/engine.hpp"
 #include "sparcl/sparcl.h"
 #include "src/base/flight/comm_trail.hpp"
@@ -31,6 +32,7 @@ struct sparclComm {
   sparcl::flight::CommTrail trail;
   sparcl::collectives::Engine engine;
   sparcl::collectives::CommContext context;
+  std::unique_ptr<sparcl::collectives::DeviceCalls> device;  // after sparclCommUseNccl
   std::string last_error;
   sparcl::collectives::CallReport last_report;
   std::vector<sparclRequest*> pending;
@@ -48,6 +50,10 @@ struct sparclComm {
   sparclResult_t finish(const sparcl::Status& status);
   // Ends all pending calls with an error and runs their tasks to the end.
   void abort_pending(const char* reason);
+  // The health of its messenger and of what streams hold become one.
+  void join_healths() {
+    if (device != nullptr) device->exchange_health(engine);
+  }
   // Ends the tasks of pending calls, as the comm is poisoned.
   void finish_pending();
 };

@@ -60,6 +60,7 @@ sparclResult_t sparclMaskSetStep(sparclMask_t mask, uint64_t step) {
   return guarded([&]() -> Status {
     if (Status bad = check_idle(mask); !bad.ok()) return bad.with_prefix("sparclMaskSetStep: ");
     mask->mask.set_step(step);
+    mask->on_devices.clear();
     return Status();
   });
 }

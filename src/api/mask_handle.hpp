@@ -4,11 +4,13 @@
 #include <atomic>
 #include <utility>
 
+#include "collectives/device/device_masks.hpp"
 #include "collectives/mask/mask.hpp"
 #include "sparcl/sparcl.h"
 
 struct sparclMask {
   explicit sparclMask(sparcl::collectives::Mask made) : mask(std::move(made)) {}
   sparcl::collectives::Mask mask;
+  sparcl::collectives::DeviceMasks on_devices;
   std::atomic<int> calls_in_flight{0};  // of all communicators: ranks that are threads may share a mask
 };

@@ -1,0 +1,139 @@
+#include "collectives/device/device_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "collectives/engine/engine.hpp"
+#include "src/base/stage_range.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+EngineOp engine_op(Reduction reduction) {
+  return reduction.is_mean ? EngineOp::kMean : static_cast<EngineOp>(static_cast<std::uint8_t>(reduction.op));
+}
+
+constexpr int kFarewellTurns = 5000;  // of a millisecond
+
+}  // namespace
+
+DeviceCalls::~DeviceCalls() {
+  for (int turn = 0; turn < kFarewellTurns; ++turn) {
+    while (!uses_.empty() && uses_.front().event.is_over()) uses_.pop_front();
+    if (uses_.empty()) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // Of a caller's own NCCL communicator nothing can be ended here: its memory stays.
+  if (engine_->abort()) {
+    for (const Use& use : uses_) (void)use.event.wait();
+  }
+}
+
+// One buffer for all calls: one on another stream waits for the last. A larger one does not wait for the old one's end.
+Status DeviceCalls::reserve_packed(std::size_t bytes, void* stream) {
+  while (!uses_.empty() && uses_.front().event.is_over()) uses_.pop_front();
+  if (packed_ == nullptr || packed_->size_bytes() < bytes) {
+    Result<DeviceBuffer> made = DeviceBuffer::allocate(context_, bytes);
+    if (!made.ok()) return made.status();
+    packed_ = std::make_shared<const DeviceBuffer>(std::move(*made));
+  } else if (!uses_.empty() && packed_stream_ != stream) {
+    SPARCL_RETURN_IF_ERROR(uses_.back().event.order(stream));
+  }
+  packed_stream_ = stream;
+  return Status();
+}
+
+Result<DeviceCalls::MaskedSum> DeviceCalls::prepare(const Mask& mask, DeviceMasks& copies, std::size_t element_bytes,
+                                                    void* stream) {
+  const DeviceScope inside(context_);
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  MaskedSum sum;
+  const Result<bool> captured = is_capturing(stream);
+  if (!captured.ok()) return captured.status();
+  sum.is_captured = *captured;
+  Result<std::shared_ptr<const DeviceMask>> copy = copies.get(mask, context_);
+  if (!copy.ok()) return copy.status();
+  sum.mask = std::move(*copy);
+  if (sum.mask->is_full) return sum;
+  const std::size_t bytes = mask.size() * element_bytes;
+  if (!sum.is_captured) {
+    SPARCL_RETURN_IF_ERROR(reserve_packed(bytes, stream).with_prefix("packed values: "));
+    sum.packed = packed_;
+    return sum;
+  }
+  Result<DeviceBuffer> packed = DeviceBuffer::allocate(context_, bytes);
+  if (!packed.ok()) return packed.status().with_prefix("packed values: ");
+  sum.packed = std::make_shared<const DeviceBuffer>(std::move(*packed));
+  captures_.push_back({sum.mask, sum.packed});
+  return sum;
+}
+
+Status DeviceCalls::enqueue(const MaskedSum& sum, const void* send, void* receive, DataType type, Reduction reduction,
+                            void* stream) {
+  const DeviceScope inside(context_);
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  const kernels::MaskPlaces& places = sum.mask->places;
+  const EngineOp op = engine_op(reduction);
+  if (sum.mask->is_full) {
+    SPARCL_RETURN_IF_ERROR(engine_->all_reduce(send, receive, places.count, type, op, stream));
+  } else {
+    const std::size_t bytes = element_bytes(type);
+    void* const packed = sum.packed->data();
+    {
+      const StageRange range("sparcl: gather");
+      SPARCL_RETURN_IF_ERROR(kernels_.gather_mask(places, send, bytes, packed, stream));
+    }
+    {
+      const StageRange range("sparcl: all-reduce of packed values");
+      SPARCL_RETURN_IF_ERROR(engine_->all_reduce(packed, packed, places.count, type, op, stream));
+    }
+    const StageRange range("sparcl: scatter");
+    SPARCL_RETURN_IF_ERROR(kernels_.scatter_mask(places, packed, bytes, receive, stream));
+  }
+  if (sum.is_captured) return Status();
+  Result<DeviceEvent> event = DeviceEvent::record(context_, stream);
+  if (!event.ok()) return event.status();
+  uses_.push_back({std::move(*event), {sum.mask, sum.packed}});
+  return Status();
+}
+
+void DeviceCalls::exchange_health(Engine& engine) {
+  if (engine.health().ok()) {
+    if (const Status found = engine_->health(); !found.ok()) engine.fail(found, -1);
+  }
+  if (!engine.health().ok()) (void)engine_->abort();
+}
+
+Status DeviceCalls::synchronize(Engine& engine, void* stream) {
+  const DeviceScope inside(context_);
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  if (const Result<bool> captured = is_capturing(stream); !captured.ok() || *captured) {
+    return captured.ok() ? Status(Code::kInvalidUsage, "the stream is being captured: there is nothing to wait for")
+                         : captured.status();
+  }
+  Transport& transport = engine.transport();
+  const double deadline = transport.now() + engine.timeout_s();
+  for (std::uint64_t turn = 0;; ++turn) {
+    const Result<bool> idle = is_idle(stream);
+    if (!idle.ok()) return idle.status();
+    exchange_health(engine);
+    if (*idle || !engine.health().ok()) return engine.health();
+    const double time = transport.now();
+    if (time > deadline) {
+      engine.fail(
+          Status(Code::kTimeout,
+                 fmt::format("a stream has not come to its end in {:g} s: a rank did not make the same calls, or its GPU does "
+                             "not come to them; a longer wait is SPARCL_TIMEOUT_S",
+                             engine.timeout_s())),
+          -1);
+      exchange_health(engine);
+      return engine.health();
+    }
+    if (!engine.step()) transport.idle(turn, std::min(deadline, time + 0.001));
+  }
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,68 @@
+#pragma once
+// The calls of a comm between its ranks' GPUs, in streams' order: what they hold there, and until when.
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "collectives/all_reduce/rank_tree.hpp"
+#include "collectives/device/device_masks.hpp"
+#include "kernels/mask_access.hpp"
+#include "src/base/device_stream.hpp"
+#include "src/transport/collective_engine.hpp"
+
+namespace sparcl::collectives {
+
+class Engine;
+
+class DeviceCalls {
+ public:
+  // context: of this rank's GPU, which `engine` uses.
+  DeviceCalls(std::unique_ptr<CollectiveEngine> engine, const kernels::DeviceKernelSet& kernels, void* context, int gpu)
+      : engine_(std::move(engine)), kernels_(kernels), context_(context), gpu_(gpu) {}
+  // Waits some seconds at most for what streams hold, then ends it.
+  ~DeviceCalls();
+
+  CollectiveEngine& engine() { return *engine_; }
+  int gpu() const { return gpu_; }  // its number
+
+  struct MaskedSum {
+    std::shared_ptr<const DeviceMask> mask;
+    std::shared_ptr<const DeviceBuffer> packed;  // nullptr: the mask is all of the array
+    bool is_captured = false;
+  };
+  // What a sum takes, before anything is enqueued or agreed on. A call that is captured gets memory that stays for its graph's
+  // sake.
+  Result<MaskedSum> prepare(const Mask& mask, DeviceMasks& copies, std::size_t element_bytes, void* stream);
+  // Gathers, sums, scatters: three things in the stream, whose sizes are the mask's alone.
+  Status enqueue(const MaskedSum& sum, const void* send, void* receive, DataType type, Reduction reduction, void* stream);
+
+  // Until the stream is through: looks after the comm meanwhile, and after timeout_s ends it. Its error is the comm's.
+  Status synchronize(Engine& engine, void* stream);
+  // What the GPU's side has found poisons the comm, and the comm's end ends what streams hold.
+  void exchange_health(Engine& engine);
+
+ private:
+  struct Held {
+    std::shared_ptr<const DeviceMask> mask;
+    std::shared_ptr<const DeviceBuffer> packed;
+  };
+  struct Use {  // until the event is over
+    DeviceEvent event;
+    Held held;
+  };
+
+  Status reserve_packed(std::size_t bytes, void* stream);
+
+  std::unique_ptr<CollectiveEngine> engine_;
+  const kernels::DeviceKernelSet& kernels_;
+  void* context_;
+  int gpu_;
+  std::shared_ptr<const DeviceBuffer> packed_;
+  void* packed_stream_ = nullptr;  // of its last use, which is the last of uses_
+  std::deque<Use> uses_;
+  std::vector<Held> captures_;  // for good: a graph may be launched at any time
+};
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,10 @@
+#pragma once
+// The kernels on CUDA's devices, for those that name no header of CUDA's.
+
+#include "kernels/mask_access.hpp"
+
+namespace sparcl::kernels::cuda {
+
+const DeviceKernelSet& cuda_kernels();
+
+}  // namespace sparcl::kernels::cuda
