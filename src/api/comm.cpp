@@ -51,6 +51,10 @@ sparclComm::sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s
 }
 
 sparclComm::~sparclComm() {
+  if (device != nullptr) {  // of a comm that is over, streams are not waited for
+    engine.step();
+    join_healths();
+  }
   if (pending.empty()) return;
   abort_pending("the communicator was destroyed with requests in flight");
   for (sparclRequest* request : std::exchange(pending, {})) {

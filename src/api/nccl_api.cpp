@@ -155,6 +155,7 @@ sparclResult_t sparclCommUseNccl(sparclComm_t comm, const sparclNcclOptions_t* o
 sparclResult_t sparclCommStreamSynchronize(sparclComm_t comm, sparclStream_t stream) {
   return guarded(comm, [&]() -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommStreamSynchronize: comm is NULL");
+    if (!comm->engine.health().ok()) return comm->engine.health();
     if (comm->device == nullptr)
       return Status(Code::kInvalidUsage, "sparclCommStreamSynchronize: this communicator uses no NCCL (sparclCommUseNccl)");
     return comm->device->synchronize(comm->engine, stream).with_prefix("sparclCommStreamSynchronize: ");
