@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "collectives/agreement/ballot.hpp"
+#include "src/base/stage_range.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -24,6 +25,7 @@ Status with_advice(const Status& verdict, const Ballot& ballot, int own_rank, co
 
 Task agree(Engine& engine, Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, Subject subject, int first,
            Extents* extents) {
+  const StageRange range("agree");
   const int rank = engine.transport().rank();
   const int size = engine.transport().size();
   Ballot ballot = cast((rank - first + size) % size, fingerprint, mine, subject);

@@ -1,5 +1,6 @@
 // All-reduce of the elements that a mask has (sparclAllReduceMasked): as all ranks know them, their values travel alone.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "collectives/agreement/agreement.hpp"
@@ -65,7 +66,6 @@ class MaskedValues final : public DenseValues {
 }  // namespace
 
 Task agree_on_mask(const CommContext& comm, std::uint32_t number, const MaskedCall& call, std::uint8_t algorithm, Status& verdict) {
-  const StageRange range("sparcl: agree");
   Engine& engine = *comm.engine;
   const bool takes_part = call.refusal.ok();
   CallFingerprint fingerprint;
@@ -104,11 +104,13 @@ Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const Mask
   values.accumulate();
   SPARCL_FAILPOINT("allreduce.selected");
   const double exchange_begin = transport.now();
+  std::optional<StageRange> range("exchange");
   const DenseCall dense{entries, call.datatype, call.reduction, &values, number};
   Task exchange = plan.row->run(comm, dense, report.traffic);
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;
   const double exchange_end = transport.now();
+  range.reset();
   values.settle();
   SPARCL_FAILPOINT("allreduce.reduced");
   report.algorithm = plan.row->name;

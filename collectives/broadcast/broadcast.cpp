@@ -1,11 +1,13 @@
 #include "collectives/broadcast/broadcast.hpp"
 
 #include <bit>
+#include <optional>
 #include <string>
 
 #include "collectives/call_names.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
+#include "src/base/stage_range.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -75,6 +77,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   SPARCL_FAILPOINT("broadcast.agreed");
 
   // Stream, then vote: the commit point.
+  std::optional<StageRange> range("exchange");
   const double exchange_begin = transport.now();
   Task streaming = sends ? stream.send_all(*call.source, outcome) : stream.receive_all(*call.target, outcome);
   alive = co_await streaming;
@@ -92,6 +95,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
     co_return with_way_out(verdict, call.fingerprint.operation);
   }
 
+  range.emplace("commit");
   SPARCL_FAILPOINT("broadcast.before_commit");
   Task drained = stream.drain();
   if (sends) {

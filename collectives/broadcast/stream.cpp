@@ -1,20 +1,22 @@
 #include "collectives/broadcast/stream.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "src/base/failpoint.hpp"
+#include "src/base/stage_range.hpp"
 #include "src/codec/staging_sink.hpp"
 
 namespace sparcl::collectives {
 namespace {
 
-// How far the root encodes before the ranks have agreed, and how many fragments it lets pile up unsent: bounds on its memory. Heuristic.
+// How far the root encodes before the ranks have agreed, and how many fragments it lets pile up unsent: bounds on its memory.
+// Heuristic.
 constexpr std::uint64_t kAheadBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kSendsInFlight = 64;
 
@@ -33,6 +35,7 @@ Status caught(Work&& work) {
 }  // namespace
 
 Status Stream::produce(StreamSource& source) {
+  const StageRange range("encode");
   codec::StagingSink sink(staging_, written_);
   const double begin = engine_.transport().now();
   Status status = caught([&] { return source.produce(sink); });
@@ -90,7 +93,8 @@ void Stream::post_receive() {
 
 void Stream::take_fragment(std::size_t count, Status& outcome) {
   if (ended_) {
-    if (count > 0 && outcome.ok()) outcome = Status(Code::kCorrupt, fmt::format("{} bytes follow the end of the update's stream", count));
+    if (count > 0 && outcome.ok())
+      outcome = Status(Code::kCorrupt, fmt::format("{} bytes follow the end of the update's stream", count));
     pass_on(0, 0);
     return;
   }

@@ -83,14 +83,14 @@ Status DeviceCalls::enqueue(const MaskedSum& sum, const void* send, void* receiv
     const std::size_t bytes = element_bytes(type);
     void* const packed = sum.packed->data();
     {
-      const StageRange range("sparcl: gather");
+      const StageRange range("gather");
       SPARCL_RETURN_IF_ERROR(kernels_.gather_mask(places, send, bytes, packed, stream));
     }
     {
-      const StageRange range("sparcl: all-reduce of packed values");
+      const StageRange range("exchange");
       SPARCL_RETURN_IF_ERROR(engine_->all_reduce(packed, packed, places.count, type, op, stream));
     }
-    const StageRange range("sparcl: scatter");
+    const StageRange range("scatter");
     SPARCL_RETURN_IF_ERROR(kernels_.scatter_mask(places, packed, bytes, receive, stream));
   }
   if (sum.is_captured) return Status();

@@ -9,6 +9,7 @@
 #include "collectives/agreement/agreement.hpp"
 #include "collectives/sparse_sum/sorted_entries.hpp"
 #include "src/base/failpoint.hpp"
+#include "src/base/stage_range.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -137,6 +138,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   }
   SPARCL_FAILPOINT("allreduce.agreed");
 
+  const StageRange range("exchange");
   const double exchange_begin = transport.now();
   SparseSumCall sum;
   sum.in =

@@ -7,6 +7,8 @@
 #include <bit>
 #include <cmath>
 
+#include "src/base/stage_range.hpp"
+
 namespace sparcl::collectives {
 namespace {
 
@@ -119,6 +121,7 @@ BlockRun whole_run(const CommContext& comm, const SparseSumCall& call) {
 
 Buffer pack_part(const CommContext& comm, const BlockRun& run, std::span<const std::uint64_t> indices, const std::byte* values,
                  std::size_t value_bytes, Traffic& traffic) {
+  const StageRange range("encode");
   const double begin = comm.engine->transport().now();
   Buffer part = write_part(comm.outgoing(), *comm.kernels, run, indices, values, value_bytes);
   traffic.produce_seconds += comm.engine->transport().now() - begin;
@@ -135,6 +138,7 @@ Buffer OwnParts::take(const BlockRun& run) {
 
 void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const PartView& view, const BlockRun& run,
                Traffic& traffic) {
+  const StageRange range("take");
   const double begin = comm.engine->transport().now();
   call.result->take(part, view, run);
   traffic.produce_seconds += comm.engine->transport().now() - begin;

@@ -1,10 +1,13 @@
 #include "collectives/top_k/top_k_all_reduce.hpp"
 
+#include <optional>
+
 #include "collectives/agreement/agreement.hpp"
 #include "collectives/all_reduce/dense.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
 #include "collectives/top_k/top_k_plan.hpp"
 #include "src/base/failpoint.hpp"
+#include "src/base/stage_range.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -81,6 +84,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   }
   SPARCL_FAILPOINT("allreduce.agreed");
 
+  std::optional<StageRange> range("select");
   const double select_begin = transport.now();
   const TopKPlan plan{*comm.kernels, call, wire_of(call), transport.size(), extents};
   Selection selection(call.datatype, *comm.kernels);
@@ -93,6 +97,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   report.traffic.produce_seconds = select_seconds;
   SPARCL_FAILPOINT("allreduce.selected");
 
+  range.emplace("exchange");
   const double exchange_begin = transport.now();
   Task exchange = call.mode == TopKMode::kUnion ? sum_at_union(comm, number, plan, selected, report)
                                                 : sum_selected(comm, number, plan, selected, report);

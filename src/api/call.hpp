@@ -2,9 +2,11 @@
 // A call in flight: its arguments, its coroutine, and what it writes for the user when it is over.
 
 #include <memory>
+#include <optional>
 
 #include "collectives/broadcast/broadcast.hpp"
 #include "src/api/comm.hpp"
+#include "src/base/stage_range.hpp"
 
 namespace sparcl::api {
 
@@ -25,6 +27,7 @@ struct sparclRequest {
   std::uint32_t number = 0;
   sparcl::collectives::CallReport report;
   sparcl::collectives::Task task;
+  std::optional<sparcl::StageRange> range;  // from its start until it is retired
 };
 
 namespace sparcl::api {

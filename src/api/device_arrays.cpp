@@ -6,6 +6,7 @@
 #include <new>
 
 #include "src/base/device_memory.hpp"
+#include "src/base/stage_range.hpp"
 
 namespace sparcl::api {
 
@@ -32,6 +33,7 @@ void* DeviceArrays::take(const char* name, void* array, std::size_t bytes, Use u
     status_ = Status(Code::kOutOfMemory, fmt::format("{}: no memory on the host for its {} bytes", name, bytes));
     return array;
   }
+  const StageRange range("copy from the device");
   if (use != Use::kWrite)
     status_ = copy_device_memory(copy.bytes.get(), array, bytes, stream_).with_prefix(std::string(name) + ": ");
   copies_.push_back(std::move(copy));
@@ -47,6 +49,7 @@ void DeviceArrays::written(const void* copy, std::size_t bytes) {
 sparclResult_t DeviceArrays::give_back(sparclComm_t comm, sparclResult_t result) {
   for (const Copy& copy : copies_) {
     if (!copy.is_written || result != sparclSuccess) continue;
+    const StageRange range("copy to the device");
     const Status status = copy_device_memory(copy.array, copy.bytes.get(), copy.count, stream_);
     if (!status.ok()) return report_error(comm, status.with_prefix("the call was made, but its output did not reach the device: "));
   }

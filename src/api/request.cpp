@@ -56,6 +56,7 @@ sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclReque
   comm->next_call = next_call_number(comm->next_call);
   made->task = made->call->run(comm->context, made->number, made->report);
   const flight::CallNote note = made->call->note();
+  made->range.emplace(note.operation);
   SPARCL_FAILPOINT("call.made");
   comm->pending.reserve(comm->pending.size() + 1);
   comm->engine.start(made->task);

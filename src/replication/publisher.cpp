@@ -9,6 +9,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
+#include "src/base/stage_range.hpp"
 #include "src/model/model_hash.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/replication/process_name.hpp"
@@ -227,6 +228,7 @@ void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogR
 
 Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
   const std::lock_guard one(publishing_);
+  const StageRange range("publish a version");
   const double begin = monotonic_seconds();
   {
     // The snapshot is what an anchor is made of. Nothing else is a reason to wait.

@@ -9,6 +9,7 @@
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
+#include "src/base/stage_range.hpp"
 #include "src/codec/wire.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/replication/process_name.hpp"
@@ -155,6 +156,7 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   for (bool more = true; status.ok() && more;) status = front.check(written, held, UINT64_MAX, more);
   const double begin = monotonic_seconds();
   if (status.ok()) {
+    const StageRange range("apply a version");
     SPARCL_FAILPOINT("subscriber.applying");
     status = front.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
   }

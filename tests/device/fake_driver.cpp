@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -354,5 +356,39 @@ FAKE int cuStreamWaitEvent(void* stream, void* event, unsigned) {
 
 FAKE int cuGetErrorString(int error, const char** text) {
   *text = error == kIllegalAddress ? "an illegal memory access was encountered" : "an error of the fake driver";
+  return 0;
+}
+
+// What programs ask to say what is there.
+
+FAKE int cuInit(unsigned) { return 0; }
+
+FAKE int cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return 0;
+}
+
+FAKE int cuDeviceGetCount(int* count) {
+  *count = std::getenv("FAKE_GPUS") != nullptr ? std::atoi(std::getenv("FAKE_GPUS")) : 1;
+  return 0;
+}
+
+FAKE int cuDeviceGet(int* device, int number) {
+  *device = number;
+  return 0;
+}
+
+FAKE int cuDeviceGetName(char* name, int length, int device) {
+  std::snprintf(name, static_cast<std::size_t>(length), "Fake GPU %d", device);
+  return 0;
+}
+
+FAKE int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
+  *bytes = std::size_t{3} << 30;
+  return 0;
+}
+
+FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == 75 ? 9 : 0;
   return 0;
 }

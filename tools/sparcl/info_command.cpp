@@ -5,10 +5,12 @@
 
 #include "collectives/start/link_measurement.hpp"
 #include "kernels/kernel_set.hpp"
+#include "src/base/device_list.hpp"
 #include "src/base/settings.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/work_memory.hpp"
 #include "src/transport/liveness/heartbeat.hpp"
+#include "src/transport/nccl/nccl_library.hpp"
 #include "src/transport/network_interfaces.hpp"
 #include "src/transport/ucx/ucx_check.hpp"
 #include "tools/sparcl/command.hpp"
@@ -37,17 +39,36 @@ Part ucx_transport() {
               (check.reason.empty() ? "" : "; " + check.reason)};
 }
 
-std::vector<Part> transports() {
+constexpr bool kWithCuda = SPARCL_WITH_CUDA != 0;
+constexpr const char* kWithoutCuda = "left out of this build: SPARCL_CUDA=OFF, or no nvcc was found";
+
+// All of it must be there: the first that is not is told, with NCCL's version where it has one.
+Part nccl_engine(const DeviceList& gpus) {
+  const Result<const NcclLibrary*> nccl = load_nccl();
+  if (!nccl.ok()) return {"nccl", false, nccl.status().message()};
+  const std::string found = fmt::format("NCCL {} ({})", nccl_version_text((*nccl)->version), (*nccl)->path);
+  if (!kWithCuda) return {"nccl", false, fmt::format("{}, but CUDA's kernels are {}", found, kWithoutCuda)};
+  if (!gpus.why_none.empty()) return {"nccl", false, fmt::format("{}, but {}", found, gpus.why_none)};
+  return {"nccl", true, found + ": masked sums between GPUs, beside a communicator's transport (sparclCommUseNccl)"};
+}
+
+std::vector<Part> transports(const DeviceList& gpus) {
   constexpr bool kWithMpi = SPARCL_WITH_MPI != 0;
   return {{"loopback", true, "ranks are threads of one process (sparclCommInitLocal)"},
           {"mpi", kWithMpi,
            kWithMpi ? "built: programs that link libsparcl_mpi use it (sparclCommInitMpi); this program needs none"
                     : "left out of this build: SPARCL_MPI=OFF, or no MPI was found"},
           ucx_transport(),
-          {"nccl", false, "not in this version"}};
+          nccl_engine(gpus)};
 }
 
-std::vector<Part> kernel_bodies() {
+Part cuda_kernels(const DeviceList& gpus) {
+  if (!kWithCuda) return {"cuda", false, kWithoutCuda};
+  if (!gpus.why_none.empty()) return {"cuda", false, gpus.why_none};
+  return {"cuda", true, "built (sm_80, sm_90 and later): masks over NCCL; other calls take device memory by way of the host"};
+}
+
+std::vector<Part> kernel_bodies(const DeviceList& gpus) {
   const Result<const kernels::KernelSet*> chosen = chosen_kernels();
   const auto reason = [&](const kernels::KernelSet& set) {
     if (!chosen.ok()) return std::string("this machine can run it, but SPARCL_KERNELS has no valid value");
@@ -56,7 +77,7 @@ std::vector<Part> kernel_bodies() {
   };
   std::vector<Part> parts{{kernels::reference_kernels().name, true, reason(kernels::reference_kernels())}};
   for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) parts.push_back({set.name, true, reason(set)});
-  parts.push_back({"cuda", false, "calls take device memory by way of the host; no kernel runs on it yet (docs/results/gpu.md)"});
+  parts.push_back(cuda_kernels(gpus));
   parts.push_back({"kokkos", true, "in headers (sparcl/sparcl_kokkos.hpp): a program compiles them with its own Kokkos"});
   return parts;
 }
@@ -70,6 +91,33 @@ Json parts_json(const std::vector<Part>& parts) {
 std::string parts_text(std::string_view title, const std::vector<Part>& parts) {
   std::string out = fmt::format("\n{}\n", title);
   for (const Part& part : parts) out += fmt::format("  {:<14} {:<4} {}\n", part.name, part.usable ? "yes" : "no", part.reason);
+  return out;
+}
+
+Json gpus_json(const DeviceList& gpus) {
+  Json devices = Json::array();
+  for (const DeviceEntry& gpu : gpus.devices) {
+    devices.push_back({{"name", gpu.name},
+                       {"memory_bytes", gpu.memory_bytes},
+                       {"compute_capability", fmt::format("{}.{}", gpu.capability_major, gpu.capability_minor)}});
+  }
+  const Result<const NcclLibrary*> nccl = load_nccl();
+  return {{"driver", gpus.driver_version != 0 ? Json(driver_version_text(gpus.driver_version)) : Json()},
+          {"nccl", nccl.ok() ? Json(nccl_version_text((*nccl)->version)) : Json()},
+          {"built_with_cuda", kWithCuda},
+          {"reason", gpus.why_none},
+          {"devices", devices}};
+}
+
+std::string gpus_text(const DeviceList& gpus) {
+  const std::string driver = gpus.driver_version != 0 ? ", driver of CUDA " + driver_version_text(gpus.driver_version) : "";
+  if (!gpus.why_none.empty()) return fmt::format("\nGPUs{}\n  none: {}\n", driver, gpus.why_none);
+  std::string out = fmt::format("\nGPUs{}\n", driver);
+  for (std::size_t i = 0; i < gpus.devices.size(); ++i) {
+    const DeviceEntry& gpu = gpus.devices[i];
+    out += fmt::format("  {:<3} {}, {} MiB, compute capability {}.{}\n", i, gpu.name, gpu.memory_bytes >> 20, gpu.capability_major,
+                       gpu.capability_minor);
+  }
   return out;
 }
 
@@ -150,13 +198,12 @@ Status check_all_settings() {
 Status run(Invocation& invocation) {
   const bool as_json = invocation.json;
   const Status settings = check_all_settings();
-  const std::vector<Part> all_transports = transports();
-  const std::vector<Part> all_kernels = kernel_bodies();
-  Json json{{"version", SPARCL_VERSION},
-            {"transports", parts_json(all_transports)},
-            {"kernels", parts_json(all_kernels)},
-            {"threads", threads_json()},
-            {"settings", settings_json()}};
+  const DeviceList gpus = list_devices();
+  const std::vector<Part> all_transports = transports(gpus);
+  const std::vector<Part> all_kernels = kernel_bodies(gpus);
+  Json json{{"version", SPARCL_VERSION},          {"transports", parts_json(all_transports)},
+            {"kernels", parts_json(all_kernels)}, {"gpus", gpus_json(gpus)},
+            {"threads", threads_json()},          {"settings", settings_json()}};
   if (!settings.ok()) {
     json.update({{"ok", false},
                  {"error", code_name(settings.code())},
@@ -164,8 +211,8 @@ Status run(Invocation& invocation) {
                  {"exit_code", exit_code(settings.code())}});
   }
   SPARCL_RETURN_IF_ERROR(print(as_json, json,
-                               fmt::format("sparcl {}\n{}{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports),
-                                           parts_text("kernels", all_kernels), threads_text(), settings_text())));
+                               fmt::format("sparcl {}\n{}{}{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports),
+                                           parts_text("kernels", all_kernels), gpus_text(gpus), threads_text(), settings_text())));
   invocation.json = false;  // its one line holds the error, too
   return settings;
 }
