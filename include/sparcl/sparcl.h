@@ -15,7 +15,7 @@
  *  - A communicator is used by one thread at a time; what comes meanwhile from another one is refused with sparclInvalidUsage, but for
  *    sparclCommAbort, sparclCommGetAsyncError and sparclCommGetFailedRank. Requests move on inside sparcl calls only. Threads of
  *    the library's own: workers (SPARCL_THREADS), the heartbeat (SPARCL_HEARTBEAT), and what serves a unique id.
- *  - Arrays of blocking calls may be in device memory (CUDA): they are copied to the host behind what `stream` holds (NULL: the default
+ *  - Arrays of blocking calls may be in device memory (CUDA). Where GPUs do not talk to each other (sparclCommUseNccl) they are copied to the host behind what `stream` holds (NULL: the default
  *    stream), and back, so that the call has done its part when it returns; a call that fails leaves them as they were. out_nnz there is
  *    written where the call succeeds. Not there yet (sparclUnsupported): device memory in non-blocking calls and in states. stream must
  *    be NULL where all arrays are the host's.
@@ -396,7 +396,7 @@ SPARCL_API sparclResult_t sparclMaskDestroy(sparclMask_t mask);
 /* All-reduce of the elements that the mask has; collective over comm.
  *  sendbuff: count elements, only read. recvbuff: as many, of which those in the mask are written with the sum (or what op says) over
  *  all ranks, the others are left as they were; it may be sendbuff. count: that of the mask.
- * The same bits on every rank and in every run: ranks are combined in one tree, whatever the algorithm (SPARCL_ALGO_ALLREDUCE) and
+ * The same bits on every rank and in every run (over NCCL: see sparclCommUseNccl): ranks are combined in one tree, whatever the algorithm (SPARCL_ALGO_ALLREDUCE) and
  * the order of arrival; -0 counts as +0, a NaN has one pattern, floats of 8 and 16 bits are summed in float32 and rounded once.
  * After an error that ends the communicator recvbuff may hold some of the result. */
 SPARCL_API sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,

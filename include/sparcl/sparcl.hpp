@@ -553,6 +553,11 @@ class Comm {
     return report;
   }
 
+  // With this thread's GPU; all_reduce_masked of arrays in device memory then goes between the GPUs. See sparclCommUseNccl.
+  void use_nccl(const sparclNcclOptions_t* options = nullptr) { check(sparclCommUseNccl(get(), options), get()); }
+  // As cudaStreamSynchronize, for streams that hold such calls: an error or a dead rank ends the wait.
+  void synchronize(sparclStream_t stream) { check(sparclCommStreamSynchronize(get(), stream), get()); }
+
   void abort() { check(sparclCommAbort(get()), get()); }
   sparclComm_t get() const { return handle_.get(); }
 
