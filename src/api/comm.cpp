@@ -52,7 +52,7 @@ sparclComm::sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s
 
 sparclComm::~sparclComm() {
   if (device != nullptr) {  // of a comm that is over, streams are not waited for
-    engine.step();
+    if (engine.health().ok()) engine.step();
     join_healths();
   }
   if (pending.empty()) return;

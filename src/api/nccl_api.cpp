@@ -73,7 +73,7 @@ Status look_around(const sparclComm& comm, const sparclNcclOptions_t* given, Own
   if (offer.way == Way::kGivenComm) {
     // Also finds out that it is of these ranks.
     return NcclEngine::wrap(*own.nccl, static_cast<NcclLibrary::Comm>(own.options.comm), comm.transport->rank(),
-                            comm.transport->size(), comm.engine.timeout_s())
+                            comm.transport->size(), own.gpu, comm.engine.timeout_s())
         .status();
   }
   return Status();
@@ -127,7 +127,7 @@ Status use_nccl(sparclComm& comm, const sparclNcclOptions_t* options) {
   const double timeout_s = comm.engine.timeout_s();
   Result<std::unique_ptr<NcclEngine>> made =
       offer.way == Way::kGivenComm
-          ? NcclEngine::wrap(*own.nccl, static_cast<NcclLibrary::Comm>(own.options.comm), rank, size, timeout_s)
+          ? NcclEngine::wrap(*own.nccl, static_cast<NcclLibrary::Comm>(own.options.comm), rank, size, own.gpu, timeout_s)
           : NcclEngine::create(*own.nccl, offers[0].id, rank, size, timeout_s, [&] {
               comm.engine.step();
               return comm.engine.health();

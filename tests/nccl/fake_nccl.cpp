@@ -172,6 +172,12 @@ void meet(ncclComm* comm, const std::string& call, const void* send, void* recei
     step.is_broken = true;
 }
 
+// GPU 0, but where the test wants another.
+int wanted_gpu(ncclComm* comm) {
+  const std::lock_guard lock(world().mutex);
+  return counted("ncclCommCuDevice", comm->rank);
+}
+
 int begun(const char* function, ncclComm* comm) {
   if (comm->is_aborted) return kInvalidUsage;
   if (comm->pending_polls > 0) return kInvalidUsage;  // the last call is not through
@@ -235,6 +241,11 @@ FAKE int ncclCommCount(ncclComm* comm, int* count) {
 
 FAKE int ncclCommUserRank(ncclComm* comm, int* rank) {
   *rank = comm->rank;
+  return kSuccess;
+}
+
+FAKE int ncclCommCuDevice(ncclComm* comm, int* device) {
+  *device = wanted_gpu(comm);
   return kSuccess;
 }
 

@@ -139,6 +139,9 @@ TEST_F(NcclFailure, ACallersCommunicatorStaysTheCallers) {
     };
     EXPECT_THAT(wrap(true), Each(sparclInvalidArgument));
     EXPECT_THAT(last_error(party, 1), HasSubstr("rank 0: the NCCL communicator has this rank as 1 of 2"));
+    fail_nccl("ncclCommCuDevice", 1, 3);
+    EXPECT_THAT(wrap(false), Each(sparclInvalidArgument));
+    EXPECT_THAT(last_error(party, 0), HasSubstr("rank 1: the NCCL communicator is of GPU 3, this thread's is GPU 0"));
     EXPECT_THAT(wrap(false), Each(sparclSuccess)) << last_error(party, 0);
     EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
       const Sum sum(rank);

@@ -58,6 +58,7 @@ SAME(get_unique_id, ncclGetUniqueId);
 SAME(init_rank, ncclCommInitRankConfig);
 SAME(count, ncclCommCount);
 SAME(user_rank, ncclCommUserRank);
+SAME(device, ncclCommCuDevice);
 SAME(async_error, ncclCommGetAsyncError);
 SAME(finalize, ncclCommFinalize);
 SAME(destroy, ncclCommDestroy);

@@ -51,11 +51,18 @@ Result<std::unique_ptr<NcclEngine>> NcclEngine::create(const NcclLibrary& nccl, 
   return ready;
 }
 
-Result<std::unique_ptr<NcclEngine>> NcclEngine::wrap(const NcclLibrary& nccl, NcclLibrary::Comm comm, int rank, int size,
+Result<std::unique_ptr<NcclEngine>> NcclEngine::wrap(const NcclLibrary& nccl, NcclLibrary::Comm comm, int rank, int size, int gpu,
                                                      double timeout_s) {
-  int its_rank = -1, its_size = 0;
+  int its_rank = -1, its_size = 0, its_gpu = -1;
   SPARCL_RETURN_IF_ERROR(nccl.status_of(nccl.count(comm, &its_size), "ncclCommCount", nullptr));
   SPARCL_RETURN_IF_ERROR(nccl.status_of(nccl.user_rank(comm, &its_rank), "ncclCommUserRank", nullptr));
+  SPARCL_RETURN_IF_ERROR(nccl.status_of(nccl.device(comm, &its_gpu), "ncclCommCuDevice", nullptr));
+  if (its_gpu != gpu) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("the NCCL communicator is of GPU {}, this thread's is GPU {}: choose its GPU by "
+                              "cudaSetDevice before the call",
+                              its_gpu, gpu));
+  }
   if (its_rank != rank || its_size != size) {
     return Status(
         Code::kInvalidArgument,

@@ -17,8 +17,8 @@ class NcclEngine final : public CollectiveEngine {
   // it, and what NCCL does on the host in later calls, may take. on_wait: called again and again meanwhile; its error ends it.
   static Result<std::unique_ptr<NcclEngine>> create(const NcclLibrary& nccl, const NcclId& id, int rank, int size, double timeout_s,
                                                     const std::function<Status()>& on_wait);
-  // An ncclComm_t of these ranks, which stays the caller's.
-  static Result<std::unique_ptr<NcclEngine>> wrap(const NcclLibrary& nccl, NcclLibrary::Comm comm, int rank, int size,
+  // An ncclComm_t of these ranks and this GPU, which stays the caller's.
+  static Result<std::unique_ptr<NcclEngine>> wrap(const NcclLibrary& nccl, NcclLibrary::Comm comm, int rank, int size, int gpu,
                                                   double timeout_s);
   // Waits some seconds at most for peers that do not end theirs.
   ~NcclEngine() override;

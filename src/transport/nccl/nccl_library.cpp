@@ -63,6 +63,7 @@ Result<NcclLibrary> open(const std::string& path) {
   finder.find("ncclCommInitRankConfig", made.init_rank);
   finder.find("ncclCommCount", made.count);
   finder.find("ncclCommUserRank", made.user_rank);
+  finder.find("ncclCommCuDevice", made.device);
   finder.find("ncclCommGetAsyncError", made.async_error);
   finder.find("ncclCommFinalize", made.finalize);
   finder.find("ncclCommDestroy", made.destroy);

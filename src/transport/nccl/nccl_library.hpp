@@ -33,6 +33,7 @@ struct NcclLibrary {
   Result_t (*init_rank)(Comm* comm, int ranks, NcclId id, int rank, NcclConfig* config) = nullptr;
   Result_t (*count)(Comm comm, int* count) = nullptr;
   Result_t (*user_rank)(Comm comm, int* rank) = nullptr;
+  Result_t (*device)(Comm comm, int* device) = nullptr;
   Result_t (*async_error)(Comm comm, Result_t* error) = nullptr;
   Result_t (*finalize)(Comm comm) = nullptr;
   Result_t (*destroy)(Comm comm) = nullptr;

@@ -1,0 +1,165 @@
+// Masked sums over NCCL on GPUs: one rank for each of the machine's GPUs (NCCL refuses two on one), against the host's way.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sparcl/sparcl.h"
+#include "tests/api/thread_ranks.hpp"
+#include "tests/gpu/gpu_arrays.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using testing::Each;
+
+constexpr std::size_t kCount = 1'000'003;
+
+// Sums of them are exact in any order.
+template <class T>
+std::vector<T> values_of(int rank, int step) {
+  std::vector<T> values(kCount);
+  for (std::size_t i = 0; i < kCount; ++i)
+    values[i] = static_cast<T>((i * static_cast<std::size_t>(rank + 3) + static_cast<std::size_t>(step)) % 13);
+  return values;
+}
+
+class NcclOnGpus : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
+    int gpus = 0;
+    must(cudaGetDeviceCount(&gpus));
+    party_ = std::make_unique<ThreadRanks>(std::min(gpus, 8));
+    const auto results = party_->run([](int rank, sparclComm_t comm) {
+      must(cudaSetDevice(rank));
+      must(cudaFree(nullptr));
+      return sparclCommUseNccl(comm, nullptr);
+    });
+    const std::string text = sparclGetLastError(party_->comm(0));
+    if (results[0] == sparclUnsupported) GTEST_SKIP() << "skipped: " << text;
+    ASSERT_THAT(results, Each(sparclSuccess)) << text;
+  }
+
+  template <class Program>
+  void run(Program program) {
+    EXPECT_THAT(party_->run([&](int rank, sparclComm_t comm) {
+      must(cudaSetDevice(rank));
+      cudaStream_t stream = nullptr;
+      must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      const sparclResult_t result = program(rank, comm, stream);
+      must(cudaStreamDestroy(stream));
+      return result;
+    }),
+                Each(sparclSuccess))
+        << sparclGetLastError(party_->comm(0));
+  }
+
+  std::unique_ptr<ThreadRanks> party_;
+};
+
+std::vector<sparclMask_t> masks() {
+  std::vector<sparclMask_t> made(4, nullptr);
+  EXPECT_EQ(sparclMaskCreateRandom(&made[0], kCount, 0.01, 3), sparclSuccess);
+  EXPECT_EQ(sparclMaskCreateRandom(&made[1], kCount, 1, 3), sparclSuccess);
+  EXPECT_EQ(sparclMaskCreateBlocks(&made[2], kCount, 100, 0.3, 3), sparclSuccess);
+  const std::uint64_t index = kCount - 1;
+  EXPECT_EQ(sparclMaskCreateIndices(&made[3], &index, 1, kCount), sparclSuccess);
+  return made;
+}
+
+template <class T>
+sparclResult_t compare(int rank, sparclComm_t comm, cudaStream_t stream, sparclDataType_t type) {
+  for (const sparclMask_t mask : masks()) {
+    for (const sparclRedOp_t op : {sparclSum, sparclMax, sparclMin}) {
+      std::vector<T> expected = values_of<T>(9, 1);
+      EXPECT_EQ(sparclAllReduceMasked(values_of<T>(rank, 0).data(), expected.data(), kCount, type, op, mask, comm, nullptr),
+                sparclSuccess);
+      const DeviceArray<T> from(values_of<T>(rank, 0)), to(values_of<T>(9, 1));
+      must(cudaDeviceSynchronize());
+      sparclResult_t result = sparclAllReduceMasked(from.data(), to.data(), kCount, type, op, mask, comm, stream);
+      if (result == sparclSuccess) result = sparclCommStreamSynchronize(comm, stream);
+      if (result != sparclSuccess) return result;
+      sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+      EXPECT_EQ(sparclCommLastReport(comm, &report), sparclSuccess);
+      EXPECT_STREQ(report.algorithm, "nccl");
+      EXPECT_TRUE(to.read() == expected) << "type " << type << ", op " << op;
+    }
+    EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess);
+  }
+  return sparclSuccess;
+}
+
+TEST_F(NcclOnGpus, MaskedSumsAreThoseOfTheHost) {
+  run([](int rank, sparclComm_t comm, cudaStream_t stream) {
+    std::vector<sparclResult_t> results{
+        compare<float>(rank, comm, stream, sparclFloat32), compare<double>(rank, comm, stream, sparclFloat64),
+        compare<std::uint8_t>(rank, comm, stream, sparclUint8), compare<std::int64_t>(rank, comm, stream, sparclInt64)};
+    return *std::ranges::max_element(results);
+  });
+}
+
+TEST_F(NcclOnGpus, CallsAreCapturedIntoGraphs) {
+  run([](int rank, sparclComm_t comm, cudaStream_t stream) {
+    sparclMask_t mask = nullptr;
+    EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, 0.05, 3), sparclSuccess);
+    const DeviceArray<float> from(values_of<float>(rank, 0)), to(values_of<float>(9, 1));
+    must(cudaDeviceSynchronize());
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t launched = nullptr;
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    // The first call of this communicator: NCCL connects its ranks in it.
+    const sparclResult_t captured =
+        sparclAllReduceMasked(from.data(), to.data(), kCount, sparclFloat32, sparclSum, mask, comm, stream);
+    const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+    if (captured != sparclSuccess) return captured;
+    must(ended);
+    must(cudaGraphInstantiate(&launched, graph, 0));
+    sparclResult_t result = sparclSuccess;
+    for (int step = 0; step < 3; ++step) {
+      std::vector<float> expected = values_of<float>(9, 1);
+      EXPECT_EQ(sparclAllReduceMasked(values_of<float>(rank, step).data(), expected.data(), kCount, sparclFloat32, sparclSum, mask,
+                                      comm, nullptr),
+                sparclSuccess);
+      must(cudaMemcpy(from.data(), values_of<float>(rank, step).data(), kCount * sizeof(float), cudaMemcpyHostToDevice));
+      must(cudaGraphLaunch(launched, stream));
+      result = sparclCommStreamSynchronize(comm, stream);
+      EXPECT_TRUE(to.read() == expected) << "launch " << step;
+    }
+    must(cudaGraphExecDestroy(launched));
+    must(cudaGraphDestroy(graph));
+    EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess);
+    return result;
+  });
+}
+
+// A mask that is drawn anew for each call, while calls before it are still in the stream.
+TEST_F(NcclOnGpus, RedrawnMasks) {
+  run([](int rank, sparclComm_t comm, cudaStream_t stream) {
+    sparclMask_t mask = nullptr;
+    EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, 0.02, 3), sparclSuccess);
+    std::vector<float> expected = values_of<float>(rank, 0);
+    const DeviceArray<float> array(expected);
+    must(cudaDeviceSynchronize());
+    for (std::uint64_t step = 0; step < 10; ++step) {
+      EXPECT_EQ(sparclMaskSetStep(mask, step), sparclSuccess);
+      EXPECT_EQ(sparclAllReduceMasked(expected.data(), expected.data(), kCount, sparclFloat32, sparclSum, mask, comm, nullptr),
+                sparclSuccess);
+      const sparclResult_t result =
+          sparclAllReduceMasked(array.data(), array.data(), kCount, sparclFloat32, sparclSum, mask, comm, stream);
+      if (result != sparclSuccess) return result;
+    }
+    EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess);
+    const sparclResult_t result = sparclCommStreamSynchronize(comm, stream);
+    EXPECT_TRUE(array.read() == expected);
+    return result;
+  });
+}
+
+}  // namespace
+}  // namespace sparcl::test
