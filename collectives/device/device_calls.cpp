@@ -32,24 +32,24 @@ DeviceCalls::~DeviceCalls() {
   }
 }
 
-// One buffer for all calls: one on another stream waits for the last. A larger one does not wait for the old one's end.
+// One buffer for all calls: one on another stream comes behind the last that used it. A larger one does not wait for the old one's
+// end.
 Status DeviceCalls::reserve_packed(std::size_t bytes, void* stream) {
-  while (!uses_.empty() && uses_.front().event.is_over()) uses_.pop_front();
   if (packed_ == nullptr || packed_->size_bytes() < bytes) {
     Result<DeviceBuffer> made = DeviceBuffer::allocate(context_, bytes);
     if (!made.ok()) return made.status();
     packed_ = std::make_shared<const DeviceBuffer>(std::move(*made));
-  } else if (!uses_.empty() && packed_stream_ != stream) {
-    SPARCL_RETURN_IF_ERROR(uses_.back().event.order(stream));
+    return Status();
   }
-  packed_stream_ = stream;
-  return Status();
+  const auto last = std::find_if(uses_.rbegin(), uses_.rend(), [&](const Use& use) { return use.held.packed == packed_; });
+  return last != uses_.rend() && last->stream != stream ? last->event.order(stream) : Status();
 }
 
 Result<DeviceCalls::MaskedSum> DeviceCalls::prepare(const Mask& mask, DeviceMasks& copies, std::size_t element_bytes,
                                                     void* stream) {
   const DeviceScope inside(context_);
   SPARCL_RETURN_IF_ERROR(inside.status());
+  while (!uses_.empty() && uses_.front().event.is_over()) uses_.pop_front();
   MaskedSum sum;
   const Result<bool> captured = is_capturing(stream);
   if (!captured.ok()) return captured.status();
@@ -75,29 +75,33 @@ Status DeviceCalls::enqueue(const MaskedSum& sum, const void* send, void* receiv
                             void* stream) {
   const DeviceScope inside(context_);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  const kernels::MaskPlaces& places = sum.mask->places;
-  const EngineOp op = engine_op(reduction);
-  if (sum.mask->is_full) {
-    SPARCL_RETURN_IF_ERROR(engine_->all_reduce(send, receive, places.count, type, op, stream));
-  } else {
-    const std::size_t bytes = element_bytes(type);
-    void* const packed = sum.packed->data();
-    {
-      const StageRange range("gather");
-      SPARCL_RETURN_IF_ERROR(kernels_.gather_mask(places, send, bytes, packed, stream));
-    }
-    {
-      const StageRange range("exchange");
-      SPARCL_RETURN_IF_ERROR(engine_->all_reduce(packed, packed, places.count, type, op, stream));
-    }
-    const StageRange range("scatter");
-    SPARCL_RETURN_IF_ERROR(kernels_.scatter_mask(places, packed, bytes, receive, stream));
-  }
-  if (sum.is_captured) return Status();
+  Status enqueued = enqueue_steps(sum, send, receive, type, engine_op(reduction), stream);
+  if (sum.is_captured) return enqueued;
+  // Also of one that failed half-way: what the stream has of it is in use.
   Result<DeviceEvent> event = DeviceEvent::record(context_, stream);
-  if (!event.ok()) return event.status();
-  uses_.push_back({std::move(*event), {sum.mask, sum.packed}});
-  return Status();
+  if (!event.ok()) return enqueued.ok() ? event.status() : enqueued;
+  uses_.push_back({std::move(*event), stream, {sum.mask, sum.packed}});
+  return enqueued;
+}
+
+Status DeviceCalls::enqueue_steps(const MaskedSum& sum, const void* send, void* receive, DataType type, EngineOp op, void* stream) {
+  const kernels::MaskPlaces& places = sum.mask->places;
+  if (sum.mask->is_full) {
+    const StageRange range("exchange");
+    return engine_->all_reduce(send, receive, places.count, type, op, stream);
+  }
+  const std::size_t bytes = element_bytes(type);
+  void* const packed = sum.packed->data();
+  {
+    const StageRange range("gather");
+    SPARCL_RETURN_IF_ERROR(kernels_.gather_mask(places, send, bytes, packed, stream));
+  }
+  {
+    const StageRange range("exchange");
+    SPARCL_RETURN_IF_ERROR(engine_->all_reduce(packed, packed, places.count, type, op, stream));
+  }
+  const StageRange range("scatter");
+  return kernels_.scatter_mask(places, packed, bytes, receive, stream);
 }
 
 void DeviceCalls::exchange_health(Engine& engine) {

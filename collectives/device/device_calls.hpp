@@ -50,9 +50,12 @@ class DeviceCalls {
   };
   struct Use {  // until the event is over
     DeviceEvent event;
+    void* stream;
     Held held;
   };
 
+  Status enqueue_steps(const MaskedSum& sum, const void* send, void* receive, DataType type, EngineOp op, void* stream);
+  // packed_ holds so much, and what the stream gets from now on comes behind its last use.
   Status reserve_packed(std::size_t bytes, void* stream);
 
   std::unique_ptr<CollectiveEngine> engine_;
@@ -60,7 +63,6 @@ class DeviceCalls {
   void* context_;
   int gpu_;
   std::shared_ptr<const DeviceBuffer> packed_;
-  void* packed_stream_ = nullptr;  // of its last use, which is the last of uses_
   std::deque<Use> uses_;
   std::vector<Held> captures_;  // for good: a graph may be launched at any time
 };

@@ -182,6 +182,39 @@ TEST_F(NcclRanks, RedrawnMasksAndSeveralStreams) {
       << last_error(party, 0);
 }
 
+// What the library holds for packed values is one for all streams: a call on another stream comes after the last that used it, whatever
+// else was called in between.
+TEST_F(NcclRanks, CallsOnOtherStreamsComeAfterThoseThatShareMemory) {
+  ThreadRanks party(2);
+  ASSERT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
+  EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
+    sparclMask_t some = nullptr, all = nullptr;
+    EXPECT_EQ(sparclMaskCreateRandom(&some, kCount, 0.5, 3), sparclSuccess);
+    EXPECT_EQ(sparclMaskCreateRandom(&all, kCount, 1, 3), sparclSuccess);
+    const std::vector<float> values = exact_values<float>(rank);
+    std::vector<float> expected = values;
+    EXPECT_EQ(sparclAllReduceMasked(values.data(), expected.data(), kCount, sparclFloat32, sparclSum, some, comm, nullptr),
+              sparclSuccess);
+    const OnDevice<float> first(values), between(values), last(values);
+    const auto call = [&](const OnDevice<float>& array, sparclMask_t mask, int stream) {
+      EXPECT_EQ(sparclAllReduceMasked(array.get(), array.get(), kCount, sparclFloat32, sparclSum, mask, comm, stream_of(rank, stream)),
+                sparclSuccess);
+    };
+    call(first, some, 0);
+    call(between, all, 1);
+    call(last, some, 2);
+    const sparclResult_t result = sparclCommStreamSynchronize(comm, stream_of(rank, 2));
+    EXPECT_EQ(first.read(), expected) << "nobody has waited for its stream";
+    EXPECT_EQ(last.read(), expected);
+    EXPECT_EQ(sparclCommStreamSynchronize(comm, stream_of(rank, 1)), sparclSuccess);
+    sparclMaskDestroy(some);
+    sparclMaskDestroy(all);
+    return result;
+  }),
+              Each(sparclSuccess))
+      << last_error(party, 0);
+}
+
 // A graph holds the mask as it was, and sums what the arrays hold when it is launched.
 TEST_F(NcclRanks, CallsAreCapturedIntoGraphs) {
   const int before = allocations_alive();
