@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,34 @@ void measure_top_k(std::uint64_t count) {
   print_row("cub::DeviceRadixSort of the same", sort_ms, fmt::format("{:.1f} times ours (asked 5)", sort_ms / ms));
 }
 
+// 1 % of float32, one in each hundred elements, against the sectors of 32 bytes that they lie in, at the copy's bandwidth.
+void measure_mask(std::uint64_t count) {
+  constexpr std::uint64_t kOneIn = 100, kOfBlock = kBlockElements / kOneIn;
+  std::mt19937_64 random(1);
+  std::vector<kernels::MaskPart> parts_here;
+  std::vector<std::uint16_t> positions_here;
+  for (std::uint64_t block = 0; block <= count / kBlockElements; ++block) {
+    parts_here.push_back({block, positions_here.size()});
+    if (block == count / kBlockElements) break;
+    for (std::uint64_t i = 0; i < kOfBlock; ++i)
+      positions_here.push_back(static_cast<std::uint16_t>(i * kOneIn + random() % kOneIn));
+  }
+  const DeviceArray<kernels::MaskPart> parts(parts_here);
+  const DeviceArray<std::uint16_t> positions(positions_here);
+  const std::uint64_t size = positions_here.size();
+  const DeviceArray<float> array(count), packed(size), other(count);
+  const kernels::MaskPlaces places{
+      .count = size, .parts = parts.data(), .part_count = count / kBlockElements, .positions = positions.data(), .runs = nullptr};
+  const double copy = median_ms([&] { must(cudaMemcpyAsync(other.data(), array.data(), 4 * count, cudaMemcpyDeviceToDevice)); });
+  const double bytes_a_ms = 8.0 * static_cast<double>(count) / copy;
+  const double floor = static_cast<double>(size) * (32 + 4 + 2) / bytes_a_ms;
+  const double gather_ms = median_ms([&] { must_be_ok(gather_mask(places, array.data(), 4, packed.data(), nullptr)); });
+  print_row(fmt::format("gather of a mask, 1 % of {} Mi float32", count >> 20), gather_ms,
+            fmt::format("{:.2f} of its sectors at the copy's bandwidth", floor / gather_ms));
+  const double scatter_ms = median_ms([&] { must_be_ok(scatter_mask(places, packed.data(), 4, array.data(), nullptr)); });
+  print_row("scatter of the same", scatter_ms, fmt::format("{:.2f} of that", floor / scatter_ms));
+}
+
 int run(bool is_quick) {
   if (const std::string why = test::why_no_gpu(); !why.empty()) {
     fmt::print("skipped: {}\n", why);
@@ -144,6 +173,7 @@ int run(bool is_quick) {
              device.multiProcessorCount, driver, runtime, kRounds);
   measure_diff(is_quick ? 1U << 26 : 1U << 30);
   measure_top_k(is_quick ? 1U << 24 : 1U << 28);
+  measure_mask(is_quick ? 1U << 24 : 1U << 28);
   return 0;
 }
 
