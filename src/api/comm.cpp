@@ -420,7 +420,11 @@ sparclResult_t sparclCommAbort(sparclComm_t comm) {
     // Another thread's: the call that it is in sees this, or, where it is in none, the call is made here. But not over MPI, of
     // which threads other than that one may know nothing.
     comm->engine.ask_to_end();
-    if (comm->transport->name() == "mpi") return Status();
+    if (comm->transport->name() == "mpi") {
+      const Entry entry(comm, Entry::Purpose::kEnd);
+      if (entry.is_open() && comm->device != nullptr) (void)comm->device->engine().abort();  // it may wait for a stream
+      return Status();
+    }
     for (int i = 0; i < kMostAbortNaps; ++i) {
       if (comm->engine.told_health() != Code::kSuccess) return Status();
       const Entry entry(comm, Entry::Purpose::kEnd);

@@ -6,6 +6,8 @@
 #include "src/transport/nccl/nccl_library.hpp"
 #include "tests/nccl/gpu_ranks.hpp"
 
+extern "C" int cuStreamSynchronize(void* stream);
+
 namespace sparcl::test {
 namespace {
 
@@ -237,6 +239,24 @@ TEST_F(NcclFailure, AbortEndsWhatStreamsHold) {
   });
   EXPECT_THAT(results, testing::ElementsAre(sparclRemoteError, sparclSuccess));
   EXPECT_EQ(nccl_comms_alive(), 0);
+}
+
+// A rank that waits by CUDA's own means, for one that does not come: a watchdog's thread frees it.
+TEST_F(NcclFailure, AWatchdogsAbortEndsAWaitOfCudas) {
+  ThreadRanks party(2);
+  ASSERT_THAT(use_nccl(party), Each(sparclSuccess));
+  std::thread watchdog;
+  const auto results = party.run([&](int rank, sparclComm_t comm) {
+    const Sum sum(rank);
+    EXPECT_EQ(sum.enqueue(comm, stream_of(rank)), sparclSuccess);
+    if (rank == 1) return sparclSuccess;
+    watchdog = std::thread([comm] { EXPECT_EQ(sparclCommAbort(comm), sparclSuccess); });
+    EXPECT_EQ(cuStreamSynchronize(stream_of(rank)), 0);
+    watchdog.join();
+    return sum.enqueue(comm, stream_of(rank));
+  });
+  EXPECT_THAT(results, testing::ElementsAre(sparclRemoteError, sparclSuccess));
+  EXPECT_THAT(last_error(party, 0), HasSubstr("sparclCommAbort was called"));
 }
 
 // Refusals that all agree on: the comm goes on.
