@@ -182,8 +182,8 @@ TEST_F(NcclRanks, RedrawnMasksAndSeveralStreams) {
       << last_error(party, 0);
 }
 
-// What the library holds for packed values is one for all streams: a call on another stream comes after the last that used it, whatever
-// else was called in between.
+// What the library holds for packed values is one for all streams: a call on another stream comes after the last that used it,
+// whatever else was called in between.
 TEST_F(NcclRanks, CallsOnOtherStreamsComeAfterThoseThatShareMemory) {
   ThreadRanks party(2);
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
@@ -197,8 +197,9 @@ TEST_F(NcclRanks, CallsOnOtherStreamsComeAfterThoseThatShareMemory) {
               sparclSuccess);
     const OnDevice<float> first(values), between(values), last(values);
     const auto call = [&](const OnDevice<float>& array, sparclMask_t mask, int stream) {
-      EXPECT_EQ(sparclAllReduceMasked(array.get(), array.get(), kCount, sparclFloat32, sparclSum, mask, comm, stream_of(rank, stream)),
-                sparclSuccess);
+      EXPECT_EQ(
+          sparclAllReduceMasked(array.get(), array.get(), kCount, sparclFloat32, sparclSum, mask, comm, stream_of(rank, stream)),
+          sparclSuccess);
     };
     call(first, some, 0);
     call(between, all, 1);
