@@ -319,7 +319,7 @@ void Subscriber::begin_anew(double now) {
   relay_.start_over();
   relay_.close();
   parent_.leave();
-  publisher_.leave();
+  publisher_.close();  // no goodbye, which would count as one of a replica that holds what it said
   has_parent_ = is_requested_ = false;
   retry_at_ = now;
   retry_s_ = kFirstRetry;
