@@ -97,8 +97,10 @@ constexpr std::array kRows{
         "SWEEP_S", SettingType::kCount, "", "300",
         "seconds between two looks of a replica at all that it holds: damaged memory is found, and the blocks that are damaged are "
         "asked for; 0: it never looks"},
-    SettingRow{"RELAY", SettingType::kChoice, "on|off", "on",
-               "whether a replica passes updates on to others, at a port of its own"},
+    SettingRow{
+        "RELAY", SettingType::kChoice, "on|updates|off", "on",
+        "whether a replica passes updates on to others, at a port of its own; on: where nothing is signed it also gives what it "
+        "holds to those that have none of it, or were damaged"},
     SettingRow{"SHARED_MEMORY", SettingType::kChoice, "on|off", "on",
                "whether a publisher and replicas of one machine, or those of another, share the bytes of updates as memory"},
     SettingRow{

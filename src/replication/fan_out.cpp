@@ -16,9 +16,10 @@ constexpr std::uint64_t kTellingBytes = std::uint64_t{1} << 20;  // fewer do not
 
 }  // namespace
 
-void FanOut::join(Id id, bool passes_on, const std::optional<NetAddress>& machine) {
+void FanOut::join(Id id, bool passes_on, const std::optional<NetAddress>& machine, bool gives_bytes) {
   Replica replica;
   replica.passes_on = passes_on;
+  replica.gives_bytes = gives_bytes;
   replica.machine = machine;
   if (machine) replica.machine->port = 0;
   replicas_[id] = replica;
@@ -37,6 +38,7 @@ void FanOut::come_back(Id id, Blame blame, double now) {
   Replica& replica = found->second;
   const auto parent = replicas_.find(replica.parent);
   replica.parent = kPublisher;
+  replica.is_given = false;
   if (blame == Blame::kNobody) return;
   replica.direct_until = now + std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
   ++replica.failures;
@@ -82,7 +84,14 @@ std::optional<int> FanOut::depth(Id id, Id below) const {
   return {};
 }
 
-std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now) {
+// What one needs that is placed with it.
+bool FanOut::has_for(const Replica& other, std::uint64_t anchor, const Given& given) {
+  if (anchor == 0) return other.anchor == 0 && other.staged > 0;
+  if (other.anchor != 0) return other.anchor == anchor && !given.is_repair;
+  return other.gives_bytes && given.least_version != 0 && other.held >= given.least_version;
+}
+
+std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now, const Given& given) {
   const auto own = replicas_.find(id);
   if (own == replicas_.end() || own->second.parent != kPublisher || stays_direct(own->second, now)) return {};
   // Those who pass on stay before those who do not, and who was here first.
@@ -93,11 +102,12 @@ std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now)
   };
   const bool is_needed_here = std::count_if(replicas_.begin(), replicas_.end(), stays_before) < degree();
 
+  const Given may_be_given = own->second.failures == 0 ? given : Given{0, given.is_repair};
   std::optional<Id> best;
   std::pair<bool, int> least;  // not of its machine, steps up
   for (const auto& [other, replica] : replicas_) {
-    const bool has_it = anchor != 0 ? replica.anchor == anchor : replica.anchor == 0 && replica.staged > 0;
-    if (other == id || !replica.passes_on || !has_it || is_slow(replica) || now < replica.leaf_until) continue;
+    if (other == id || !replica.passes_on || !has_for(replica, anchor, may_be_given)) continue;
+    if (is_slow(replica) || now < replica.leaf_until) continue;
     const bool is_far = !are_neighbours(replica, own->second);
     if (is_far && (is_needed_here || uploads(other) >= most_uploads())) continue;
     // That one will be placed.
@@ -109,7 +119,8 @@ std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now)
   }
   if (!best) return {};
   own->second.parent = *best;
-  own->second.anchor = anchor;
+  own->second.is_given = anchor != 0 && replicas_.at(*best).anchor == 0;
+  own->second.anchor = given.is_repair ? 0 : anchor;
   return best;
 }
 
@@ -156,11 +167,16 @@ void FanOut::staged(Id id, std::uint64_t version, double now) {
   Replica& replica = found->second;
   replica.staged = std::max(replica.staged, version);
   if (replica.parent == kPublisher && version == replica.sending) measure(replica, now);
+  if (version != 0) replica.is_given = false;
   if (replica.staged >= replica.anchor) replica.anchor = 0;
   if (replica.parent != kPublisher && replica.parent != kNobody) replica.failures = 0;
   for (auto& [other, child] : replicas_) {
-    if (child.parent == id && child.staged < version) make_due(child, version, now);
+    if (child.parent == id && child.staged < version && !child.is_given) make_due(child, version, now);
   }
+}
+
+void FanOut::holds(Id id, std::uint64_t version) {
+  if (const auto found = replicas_.find(id); found != replicas_.end()) found->second.held = version;
 }
 
 void FanOut::set_full(Id id, bool is_full) {

@@ -26,21 +26,30 @@ class FanOut {
   explicit FanOut(int degree) : degree_(degree) {}
 
   // Served by the publisher. passes_on: whether others can take updates from it. machine: its address, whatever the port, if it
-  // shares memory with others there.
-  void join(Id id, bool passes_on, const std::optional<NetAddress>& machine = {});
+  // shares memory with others there. gives_bytes: others can also take from it what it holds.
+  void join(Id id, bool passes_on, const std::optional<NetAddress>& machine = {}, bool gives_bytes = false);
   void leave(Id id);
   // It takes updates from the publisher again.
   enum class Blame : std::uint8_t { kNobody, kReplica, kParent };  // it was called back; it was too far behind; the parent failed
   void come_back(Id id, Blame blame, double now);
 
+  // What a replica may be given by one that holds it: all bytes, or a repair. Heeded once: where that failed the publisher gives
+  // it.
+  struct Given {
+    std::uint64_t least_version = 0;  // that the other one holds; 0: it may not
+    bool is_repair = false;
+  };
   // Where a replica that the publisher serves is to take updates from: nothing where it stays. anchor: the version of the anchor
-  // that it needs, or 0: then those come into question that are being sent the same one.
-  std::optional<Id> place(Id id, std::uint64_t anchor, double now);
+  // that it needs, or 0: then those come into question that are being sent the same one, or hold what they can give.
+  std::optional<Id> place(Id id, std::uint64_t anchor, double now, const Given& given);
+  std::optional<Id> place(Id id, std::uint64_t anchor, double now) { return place(id, anchor, now, Given()); }
 
   // The publisher begins to send `bytes` to it, has sent them, and hears that they are all there.
   void begin(Id id, std::uint64_t version, std::uint64_t bytes, bool is_anchor, double now);
   void sent(Id id, double now);
   void staged(Id id, std::uint64_t version, double now);
+  // By its own word, of this publisher's versions.
+  void holds(Id id, std::uint64_t version);
   // Whether it takes no more until it has applied what it has.
   void set_full(Id id, bool is_full);
   // The publisher has had `version` for it since then, and it does not take it.
@@ -60,7 +69,10 @@ class FanOut {
     Id parent = kPublisher;
     bool passes_on = false;
     std::optional<NetAddress> machine;
+    bool gives_bytes = false;
     bool is_full = false;
+    bool is_given = false;  // what its parent holds: it is late with nothing until it has that
+    std::uint64_t held = 0;
     std::uint64_t staged = 0;
     std::uint64_t anchor = 0;  // version of the one that it is being sent
     // What its source has whole, and since when it should have it, too.
@@ -77,6 +89,7 @@ class FanOut {
     double rate = 0;  // bytes a second, from the publisher until they are staged; 0: not known
   };
 
+  static bool has_for(const Replica& other, std::uint64_t anchor, const Given& given);
   bool stays_direct(const Replica& replica, double now) const { return now < replica.leaf_until || now < replica.direct_until; }
   bool is_slow(const Replica& replica) const;
   int uploads(Id id) const;  // of its machine, to others

@@ -111,6 +111,7 @@ std::vector<std::byte> serialise(const Hello& hello) {
   write_text(out, hello.name);
   out.write(hello.pin);
   write_flag(out, hello.damaged);
+  write_flag(out, hello.gives_bytes);
   return out.take();
 }
 
@@ -119,7 +120,7 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
     return in.read(hello.protocol) && read_text(in, hello.model_id) && read_hash(in, hello.schema_hash) &&
            in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
            in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) && read_text(in, hello.name) &&
-           in.read(hello.pin) && read_flag(in, hello.damaged);
+           in.read(hello.pin) && read_flag(in, hello.damaged) && read_flag(in, hello.gives_bytes);
   });
 }
 

@@ -16,7 +16,7 @@
 
 namespace sparcl::replication {
 
-constexpr std::uint16_t kProtocolVersion = 3;
+constexpr std::uint16_t kProtocolVersion = 4;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;     // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;    // of a description of a model
@@ -91,6 +91,7 @@ struct Hello {
   std::string name;                // "host h1, pid 4711"
   std::uint64_t pin = 0;           // as of a PIN
   bool damaged = false;            // what it holds is nearly a version: a DAMAGE comes next
+  bool gives_bytes = false;        // others can take from it not only updates, but what it holds: anchors and repairs
 };
 
 // To one that comes from the same machine: sealed memory that holds these bytes. Who can reach it gets updates as memory, too.

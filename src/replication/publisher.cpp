@@ -85,6 +85,7 @@ Status Publisher::open(Listener listener) {
     Result<SigningKey> key = SigningKey::load(options_.key_path);
     if (!key.ok()) return key.status();
     issuer_.key = std::move(*key);
+    context_.is_signed = true;
   }
   if (context_.model_reply.size() > kMaxModelBytes) {
     return Status(Code::kUnsupported, fmt::format("the list of tensors takes {} bytes; at most {} can be told to others",

@@ -3,14 +3,22 @@
 
 #include <memory>
 
+#include "src/replication/held_giver.hpp"
+#include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
 
 namespace sparcl::replication {
 
 class Relay {
  public:
-  // keep_bytes: of updates, for those that are behind. The last one is kept whatever it has.
-  Relay(std::string model_id, const Hash128& schema_hash, double silence_s, bool shares_memory, std::uint64_t keep_bytes);
+  struct Options {
+    std::string model_id;
+    double silence_s = 5;
+    bool shares_memory = false;
+    bool gives_bytes = false;      // what is held, to those that have none of it or were damaged
+    std::uint64_t keep_bytes = 0;  // of updates, for those that are behind. The last one is kept whatever it has
+  };
+  Relay(const ReplicatedState& state, const Options& options);
 
   // Takes a port of this interface, unless there is one already. Where that fails nobody can take updates from here.
   void open(const NetAddress& interface);
@@ -29,6 +37,13 @@ class Relay {
   // What is whole was applied here.
   void forget();
 
+  // Some of those that take from here have not what leads on from there.
+  bool wants_bytes() const { return giver_.wants_work() && children() > 0; }
+  // A piece of what they need, made of what is held. Corrupt: the arrays do not hold that.
+  Status give(const ReplicatedState& state, const HeldVersion& held, std::uint64_t epoch, double now);
+  // This replica holds it, whether or not an update has led there.
+  void hold(const HeldVersion& held) { store_.hold(held); }
+
   // As a server's.
   void add_entries(std::vector<pollfd>& entries, double now) const;
   void step(std::span<const pollfd> entries, double now);
@@ -37,8 +52,10 @@ class Relay {
 
  private:
   std::string report() const;
+  void turn_away(double now);
 
   UpdateStore store_;
+  HeldGiver giver_;
   std::shared_ptr<UpdateSource> source_ = std::make_shared<UpdateSource>();
   SessionContext context_;
   NetAddress address_;

@@ -328,7 +328,8 @@ void Session::join(const Hello& hello, bool is_near) {
     serves_at_->port = hello.port;
   }
   if (fan_out() == nullptr || is_near) return;
-  fan_out()->join(id_, serves_at_.has_value(), hello.shares_memory ? from_ : std::nullopt);
+  fan_out()->join(id_, serves_at_.has_value(), hello.shares_memory ? from_ : std::nullopt, hello.gives_bytes);
+  fan_out()->holds(id_, has_confirmed_ ? held_->version : 0);
 }
 
 Status Session::take_request(double now) {
@@ -371,6 +372,7 @@ Status Session::take_ack(double now) {
   }
   if (fan_out() != nullptr) {
     fan_out()->staged(id_, staged_version_, now);
+    fan_out()->holds(id_, has_confirmed_ ? held_->version : 0);
     fan_out()->set_full(id_, ahead_ >= kMostAhead);
   }
   return {};
@@ -441,8 +443,14 @@ Status Session::take_pin(double now) {
   return {};
 }
 
+// Where nothing is signed: who holds a version that leads on here can give it to this one, if that has none from here yet.
+FanOut::Given Session::given_by_others() const {
+  const bool may_be = !context_.is_signed && tip_.version < store().newest()->version;
+  return {may_be ? store().oldest_version() : 0, repair_ != nullptr};
+}
+
 // One that is at most a step behind may take that step, and those after it, from another replica. One that needs an anchor may take
-// it from a replica that is being sent it.
+// it from a replica that is being sent it, or holds what it needs.
 bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
   if (fan_out() == nullptr || !store().newest()) return false;
   const std::uint64_t newest = store().newest()->version;
@@ -453,7 +461,7 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
     if (commit.is_anchor) anchor = commit.version;
     if (!commit.is_anchor && commit.version != newest) return false;
   }
-  const std::optional<FanOut::Id> parent = fan_out()->place(id_, anchor, now);
+  const std::optional<FanOut::Id> parent = fan_out()->place(id_, anchor, now, given_by_others());
   if (!parent) return false;
   const Session* other = context_.find_session(*parent);
   if (other == nullptr || !other->serves_at()) {
@@ -464,6 +472,7 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
   needs_anchor_ = false;
   link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica()});
   announced_ = anchor != 0 ? anchor - 1 : newest - 1;
+  if (anchor != 0 && other->has_confirmed() && other->held()->version <= announced_) announced_ = other->held()->version - 1;
   announce();
   log_debug("replication: replica {} takes updates from {}", replica_, other->replica());
   return true;
@@ -485,6 +494,7 @@ void Session::offer_next(double now) {
   if (link_.queued_bytes() >= kQueuedBytes) return;  // it does not read
   const UpdateStore::Step next = next_step();
   if (repair_ != nullptr && next.brings_all()) {
+    if (!repair_is_asked_ && is_placed_elsewhere(next, now)) return;
     if (!std::exchange(repair_is_asked_, true)) source_->request_repair(repair_);
     if (!repair_->is_over) return;
     const UpdateRef made = std::exchange(repair_, nullptr)->update;

@@ -54,6 +54,7 @@ struct SessionContext {
   double alive_s = 1e9;                // between two signs of life, at most
   std::size_t most_replicas = SIZE_MAX;
   bool shares_memory = false;  // with replicas of this machine
+  bool is_signed = false;      // what is published: then replicas cannot give what they hold to others
   // For replicas with these tensors; nullptr: there is none.
   std::function<UpdateSourceRef(const Hash128& schema_hash)> find_source;
   // For replicas with parts of them; an error says why they are none. Empty: there is none but those that are found.
@@ -126,6 +127,7 @@ class Session {
   bool is_neighbour() const;
   void announce();
   bool is_placed_elsewhere(const UpdateStore::Step& next, double now);
+  FanOut::Given given_by_others() const;
   UpdateStore::Step next_step() const;
   void offer_next(double now);
   void offer(UpdateRef update, double now);

@@ -14,6 +14,8 @@ class StateSweep {
 
   // When step() has something to do, if a version is held.
   double due() const { return due_; }
+  // There is reason to.
+  void look_now() { due_ = due_ > 0 && period_s_ > 0 ? 1e-9 : due_; }
   // A millisecond of a pass, which begins anew where another version is held than the one that it began with. The arrays stay as
   // they are meanwhile. Corrupt, at the end of a pass: they do not hold `held`, but found().
   Status step(const ReplicatedState& state, const HeldVersion& held, double now);

@@ -47,7 +47,8 @@ Status SubscriberOptions::take_settings() {
   const Result<double> sweep = setting_number("SWEEP_S");
   if (!sweep.ok()) return sweep.status();
   sweep_s = *sweep;
-  passes_on = *relay == "on";
+  passes_on = *relay != "off";
+  gives_bytes = *relay == "on";
   return {};
 }
 
@@ -86,7 +87,8 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
       sweep_(options.sweep_s),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
-      relay_(options.model_id, state.schema_hash, options.silence_s, options.shares_memory, state.map->byte_count() / kKeptPart),
+      relay_(state, {options.model_id, options.silence_s, options.shares_memory, options.gives_bytes,
+                     state.map->byte_count() / kKeptPart}),
       retry_s_(kFirstRetry) {}
 
 Subscriber::~Subscriber() { (void)thread_.stop(); }
@@ -292,6 +294,7 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
       if (publisher_.is_apart()) until = std::min(until, retry_at_);
       if (has_checks()) until = is_requested_ ? now + kQuietSeconds : now;
       if (may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
+      if (may_give()) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
     }
     const bool is_quiet = poll_until(entries, until) == 0;
     const std::lock_guard lock(mutex_);
@@ -305,6 +308,7 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
     }
     move_on(std::span(entries).subspan(2), now);
     sweep_on(now);
+    give_on(now);
   }
   const std::lock_guard lock(mutex_);
   acknowledge();
@@ -349,6 +353,18 @@ bool Subscriber::can_be_repaired() const {
   return !holds_published_ && staged_.empty() && !sweep_.block_hashes().empty() && held_.hash == sweep_.found();
 }
 
+bool Subscriber::may_give() const { return may_sweep() && relay_.wants_bytes(); }
+
+// All bytes, or some blocks, for those that take updates from here.
+void Subscriber::give_on(double now) {
+  if (holds_published_) relay_.hold(held_);
+  if (!may_give()) return;
+  if (const Status status = relay_.give(state_, held_, epoch_, now); !status.ok()) {
+    log_error("replication: {}", status.message());
+    sweep_.look_now();
+  }
+}
+
 void Subscriber::look_for_publisher(double now) {
   const Result<std::vector<NetAddress>> found = resolve(where_);
   // One of its addresses each time.
@@ -381,9 +397,9 @@ void Subscriber::tick(double now) {
 }
 
 Hello Subscriber::hello(const Upstream& to) {
-  const bool is_damaged = &to == &publisher_ && can_be_repaired();
-  if (&to == &publisher_) said_damage_.clear();
-  if (is_damaged) said_damage_ = serialise(Damage{sweep_.wanted(), sweep_.block_hashes()});
+  const bool is_damaged = can_be_repaired();
+  said_damage(to).clear();
+  if (is_damaged) said_damage(to) = serialise(Damage{sweep_.wanted(), sweep_.block_hashes()});
   if (const Result<NetAddress> own = publisher_.own_address(); options_.passes_on && own.ok()) relay_.open(*own);
   said_held_ = held_;
   said_pin_ = pin_;
@@ -399,7 +415,8 @@ Hello Subscriber::hello(const Upstream& to) {
           options_.shares_memory && publisher_.shares_memory() && parent_.shares_memory(),
           process_name(),
           pin_,
-          is_damaged};
+          is_damaged,
+          options_.gives_bytes && relay_.port() != 0};
 }
 
 // What has come stays: the rest of an update is asked for when the publisher is back, or of it where a parent fails.
@@ -447,12 +464,12 @@ Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
     return Status(Code::kMismatch,
                   fmt::format("it has the model '{}' by version {} of the protocol", welcome.model_id, welcome.protocol));
   }
+  if (!said_damage(from).empty()) {
+    from.link().queue(MessageType::kDamage, std::span<const std::byte>(std::exchange(said_damage(from), {})));
+  }
   if (&from == &parent_) {
     if (held_ != said_held_) parent_.link().queue(MessageType::kAck, Ack{AckStage::kHeld, held_});  // applied since the hello
     return {};
-  }
-  if (!said_damage_.empty()) {
-    publisher_.link().queue(MessageType::kDamage, std::span<const std::byte>(std::exchange(said_damage_, {})));
   }
   // The publisher knows nothing of a parent that it may have given before.
   parent_.close();

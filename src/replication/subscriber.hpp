@@ -34,6 +34,7 @@ struct SubscriberOptions {
   std::string trust_path;      // of public keys; then only what one of them has signed is applied. "": anything that is sound
   double silence_s = 5;        // after which the publisher counts as stopped or cut off
   bool passes_on = true;       // to other replicas, at a port of its own
+  bool gives_bytes = true;     // and to those that need them, all that it holds
   bool shares_memory = true;   // with the publisher and replicas of its machine
   bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and as much again while updates wait
   bool double_buffer = false;  // what was held stays as it is while next() works, and until it is called again
@@ -139,6 +140,9 @@ class Subscriber final : private UpstreamOwner {
   bool may_sweep() const;
   void sweep_on(double now);
   bool can_be_repaired() const;
+  bool may_give() const;
+  void give_on(double now);
+  std::vector<std::byte>& said_damage(const Upstream& to) { return &to == &publisher_ ? said_damage_ : said_damage_to_parent_; }
 
   ReplicatedState state_;  // its arrays are the front ones, where there are two sets
   std::unique_ptr<BufferPair> buffers_;
@@ -165,8 +169,9 @@ class Subscriber final : private UpstreamOwner {
   Back back_ = Back::kNo;  // the pin is on the version before; it is held again
   WayBack way_back_;
   StateSweep sweep_;
-  Status damage_;                                     // that it has found, and next() has not said yet
-  std::vector<std::byte> said_damage_;                // a DAMAGE, which a hello has promised
+  Status damage_;                       // that it has found, and next() has not said yet
+  std::vector<std::byte> said_damage_;  // a DAMAGE, which a hello to the publisher has promised
+  std::vector<std::byte> said_damage_to_parent_;
   std::deque<std::unique_ptr<StagedUpdate>> staged_;  // whole ones, each from the target of the one before
   std::unique_ptr<StagedUpdate> incoming_;            // from the last of these
   bool is_requested_ = false;

@@ -49,6 +49,10 @@ class UpdateStore {
   // In a replica: the next update that it is being sent, and that it is of no use after all.
   void pass_on(UpdateRef update);
   void take_back(const UpdateRef& update);
+  // It holds this version, where no update has said so.
+  void hold(const HeldVersion& held) {
+    if (!newest_) newest_ = held;
+  }
   void clear();
   // Nobody takes from it: what it has whole need not be kept.
   void keep_incoming_only();
@@ -56,6 +60,13 @@ class UpdateStore {
   bool has_newest_anchor() const { return anchor_ != nullptr && newest_ && anchor_->target() == *newest_; }
 
   const std::optional<HeldVersion>& newest() const { return newest_; }
+  // The first version that the chain leads on from; 0: there is none.
+  std::uint64_t oldest_version() const {
+    return chain_.empty() ? (newest_ ? newest_->version : 0) : chain_.front()->commit.base_version;
+  }
+  // The anchor is whole, and no session sends it.
+  bool has_idle_anchor() const { return anchor_ != nullptr && anchor_.use_count() == 1 && anchor_->missing_bytes == 0; }
+  void drop_anchor() { anchor_ = nullptr; }
 
   // The next update on the way from `held` to the newest version: a delta, one composed of several, the label where only the number
   // differs, or an anchor. needs_anchor: none is kept, and only a new one leads there. may_be_composed: one update for the rest of

@@ -242,6 +242,30 @@ TEST_P(ReplicasOfAMachine, DieAtAnyStageOfAnUpdate) {
   }
 }
 
+// One that comes later is given all bytes by the last one that came before, which is killed while it makes them.
+TEST(Replicas, DieWhileTheyGiveAllBytes) {
+  if (!SPARCL_TEST_HAS_FAILPOINTS) GTEST_SKIP() << "skipped: built without failpoints (SPARCL_FAILPOINTS is OFF)";
+  const Scale scale{std::uint64_t{1} << 20, 60, 30};
+  for (int round = 0; round < by_tier(1, 10); ++round) {
+    Service service(4, scale, first_seed() + static_cast<std::uint64_t>(round));
+    service.share_no_memory();
+    ASSERT_TRUE(service.start_publisher()) << service.describe();
+    for (std::size_t i = 0; i < 2; ++i) {
+      service.start_replica(i, i == 1 ? fmt::format("subscriber.giving:{}:kill", 1 + round % 2) : "");
+      ASSERT_TRUE(service.wait([&] { return service.newest_of(service.replica(i), "holds") > 0; })) << service.describe();
+    }
+    service.pause(0.2);  // it is acknowledged, and the second takes updates from the first
+    for (std::size_t i = 2; i < 4; ++i) {
+      service.start_replica(i);
+      ASSERT_TRUE(service.wait([&] { return service.newest_of(service.replica(i), "holds") > 0; })) << service.describe();
+    }
+    EXPECT_TRUE(service.wait([&] { return service.party().record(service.replica(1)).ended; }, 5)) << service.describe();
+    service.start_replica(1);
+    service.expect_all_reach_the_end();
+    service.expect_published_versions_only();
+  }
+}
+
 TEST_P(ReplicasOfAMachine, GoOnWithAPublisherThatIsStartedAgain) {
   const Scale scale{std::uint64_t{1} << 20, 40, 20};
   for (int round = 0; round < by_tier(1, 10); ++round) {

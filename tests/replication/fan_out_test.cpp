@@ -88,6 +88,44 @@ TEST(FanOut, OneThatWaitsForAnAnchorIsPlacedWithOneThatIsBeingSentIt) {
   EXPECT_EQ(plan.place(3, 7, 0), 2U);
 }
 
+TEST(FanOut, OneThatNeedsAllBytesIsPlacedWithOneThatGivesThem) {
+  FanOut plan(1);
+  plan.join(1, true, {}, true);
+  serve(plan, 1, 7, 0);
+  plan.join(2, true, {}, true);
+  EXPECT_FALSE(plan.place(2, 7, 0, {5}));  // 1 has it, but holds nothing yet
+  plan.holds(1, 4);
+  EXPECT_FALSE(plan.place(2, 7, 0, {5}));  // the publisher does not lead on from there
+  plan.holds(1, 6);
+  EXPECT_FALSE(plan.place(2, 7, 0));  // it is not to be given
+  EXPECT_EQ(plan.place(2, 7, 0, {5}), 1U);
+  // While it is on its way 1 goes on; 2 is not late with that.
+  plan.staged(1, 8, 10);
+  EXPECT_TRUE(plan.relieve(12).empty());
+  // It failed: the publisher gives it.
+  plan.come_back(2, FanOut::Blame::kReplica, 13);
+  EXPECT_FALSE(plan.place(2, 8, 20, {5}));
+  // From then on it is as late as others.
+  plan.begin(2, 8, 1000, true, 21);
+  plan.staged(2, 8, 22);
+  EXPECT_EQ(plan.place(2, 0, 40), 1U);
+  plan.staged(1, 9, 41);
+  EXPECT_EQ(plan.relieve(43), std::vector<Id>{2});
+}
+
+TEST(FanOut, OneThatIsToBeRepairedIsPlacedWithOneThatHoldsItAlone) {
+  FanOut plan(1);
+  plan.join(1, true, {}, true);
+  plan.begin(1, 7, 1000, true, 0);  // it is being sent all bytes itself
+  plan.join(2, true, {}, true);
+  EXPECT_FALSE(plan.place(2, 7, 0, {5, true}));
+  plan.staged(1, 7, 1);
+  plan.holds(1, 7);
+  EXPECT_EQ(plan.place(2, 7, 1, {5, true}), 1U);
+  plan.join(3, true, {}, true);
+  EXPECT_FALSE(plan.place(3, 7, 1));  // 2 is sent no anchor
+}
+
 TEST(FanOut, OneWhoseParentFailedIsServedAgainAndTheParentIsALeaf) {
   FanOut plan = chain(3);
   plan.come_back(3, FanOut::Blame::kParent, 0);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "src/codec/wire.hpp"
+#include "tests/replication/key_support.hpp"
 #include "tests/replication/replica_pair.hpp"
 
 namespace sparcl::replication {
@@ -20,8 +21,9 @@ const std::string kAnyPort = "127.0.0.1:0";
 
 class Group {
  public:
-  explicit Group(int fan_out = 0, double silence_s = 5) : silence_s_(silence_s) {
+  explicit Group(int fan_out = 0, double silence_s = 5, const std::string& key = "") : silence_s_(silence_s) {
     PublisherOptions options;
+    options.key_path = key;
     options.listen = kAnyPort;
     options.model_id = kModelId;
     options.fan_out = fan_out;
@@ -36,12 +38,15 @@ class Group {
   std::unique_ptr<Subscriber>& replica(std::size_t i) { return replicas_[i]; }
   std::uint64_t version() const { return version_; }
 
-  void join(bool passes_on = true) {
+  void join(bool passes_on = true, bool gives_bytes = true, const std::string& trust = "") {
     SubscriberOptions options;
+    options.gives_bytes = gives_bytes;
+    options.trust_path = trust;
     options.model_id = kModelId;
     options.passes_on = passes_on;
     options.shares_memory = false;  // or all would take updates from the publisher
     options.silence_s = silence_s_;
+    options.sweep_s = sweep_s;
     copies_.push_back(std::make_unique<SmallModel>(7));
     replicas_.push_back(std::move(*Subscriber::create(copies_.back()->view(), publisher_->address(), options)));
   }
@@ -77,6 +82,13 @@ class Group {
     for (const Json& each : said["replicas"]) count += each["from"] == "publisher" ? 1U : 0U;
     return count;
   }
+  // To the replica that came last, by the publisher itself.
+  std::uint64_t bytes_to_last() const { return status()["replicas"].back()["bytes_sent"]; }
+  // All are known to hold the newest version.
+  void expect_known() { ASSERT_TRUE(publisher_->wait(version_, static_cast<int>(there()), 20).ok()); }
+  SmallModel& copy(std::size_t i) { return *copies_[i]; }
+  double sweep_s = 300;
+
   bool settles(std::size_t count, double seconds = 20) {
     const double until = monotonic_seconds() + seconds;
     while (monotonic_seconds() < until) {
@@ -197,6 +209,103 @@ TEST(Relay, OneThatPassesNothingOnIsTheLast) {
   group.expect_current();
   ASSERT_TRUE(group.settles(1)) << group.publisher().status();
   group.publish();
+  group.expect_current();
+}
+
+// --- what replicas give of what they hold ---
+
+constexpr std::uint64_t kFewBytes = 4000;  // messages, and no tensors
+
+// Enough changes for an anchor to be no small thing.
+void make_all_bytes_many(Group& group) {
+  group.source().step(99, 200'000);
+  group.publish();
+}
+
+TEST(RelayGives, AllBytesToThoseThatComeLater) {
+  Group group;
+  make_all_bytes_many(group);
+  group.make_chain(1);
+  for (int i = 0; i < 4; ++i) {
+    group.expect_known();
+    group.join();
+    group.expect_current();
+    EXPECT_LT(group.bytes_to_last(), kFewBytes) << i;
+  }
+  ASSERT_TRUE(group.settles(1)) << group.publisher().status();
+  group.publish();
+  group.expect_current();
+}
+
+TEST(RelayGives, AllBytesOfAVersionThatIsNotTheNewestAnyMore) {
+  Group group;
+  make_all_bytes_many(group);
+  group.make_chain(1);
+  group.expect_known();
+  const std::uint64_t held = group.version();
+  ASSERT_TRUE(group.replica(0)->pin(held).ok());
+  group.publish();
+  group.join();
+  const Result<Subscriber::Swap> swap = group.replica(1)->next(20);
+  ASSERT_TRUE(swap.ok()) << swap.status().message();
+  EXPECT_TRUE(swap->by_anchor);
+  while (group.replica(1)->versions().held < group.version()) ASSERT_TRUE(group.replica(1)->next(20).ok());
+  EXPECT_LT(group.bytes_to_last(), kFewBytes);
+  EXPECT_EQ(group.copy(1).hash(), group.source().hash());
+}
+
+TEST(RelayGives, NothingWhereItIsNotToOrWhereVersionsAreSigned) {
+  const TempFolder folder;
+  const Result<SigningKey> key = SigningKey::generate();
+  ASSERT_TRUE(key.ok() && key->save(folder / "key").ok());
+  for (const bool is_signed : {false, true}) {
+    Group group(0, 5, is_signed ? folder / "key" : "");
+    make_all_bytes_many(group);
+    for (int i = 0; i < 2; ++i) {
+      group.join(true, is_signed, is_signed ? folder / "key.pub" : "");
+      group.expect_current();
+      group.expect_known();
+    }
+    EXPECT_GT(group.bytes_to_last(), 100'000U) << is_signed;
+  }
+}
+
+TEST(RelayGives, WhoeverDiesMeanwhileTheOthersComeToHoldIt) {
+  for (int round = 0; round < 8; ++round) {
+    Group group;
+    make_all_bytes_many(group);
+    group.make_chain(1);
+    group.expect_known();
+    group.join();
+    usleep(static_cast<unsigned>(round) * 1'000);
+    group.replica(0) = nullptr;
+    group.expect_current();
+  }
+}
+
+TEST(RelayGives, WhileVersionsComeOneAfterTheOther) {
+  Group group;
+  make_all_bytes_many(group);
+  group.make_chain(2);
+  for (int i = 0; i < 20; ++i) {
+    if (i % 5 == 0) group.join();
+    group.publish();
+    group.expect_current();
+  }
+}
+
+// Nobody is given what is no version; the one that was damaged is repaired, by the publisher or by the other one.
+TEST(RelayGives, NothingThatIsDamaged) {
+  Group group;
+  group.sweep_s = 1e6;  // not by itself
+  make_all_bytes_many(group);
+  group.make_chain(1);
+  group.expect_known();
+  group.copy(0).poke(70'000, 0x7001);
+  group.join();
+  while (group.replica(1)->versions().held < group.version()) ASSERT_TRUE(group.replica(1)->next(20).ok());
+  EXPECT_EQ(group.copy(1).hash(), group.source().hash());
+  EXPECT_EQ(group.replica(0)->next(20).status().code(), Code::kCorrupt);
   group.expect_current();
 }
 

@@ -310,9 +310,14 @@ TEST_F(Repairs, InAChainOfReplicas) {
   all_follow();
   for (const std::size_t damaged : {std::size_t{2}, std::size_t{0}}) {
     copies[damaged]->poke(1'234'567, static_cast<std::uint16_t>(0x7000 + damaged));
+    ASSERT_TRUE(publisher->wait(version, kReplicas + 1, 20).ok());
     const Way way = heal(*replicas[damaged], version);
     EXPECT_EQ(way.repairs, 1);
     EXPECT_EQ(way.anchors, 0);
+    // By another replica.
+    const auto report = nlohmann::json::parse(publisher->status());
+    EXPECT_NE(report["replicas"].back()["from"], "publisher");
+    EXPECT_LT(report["replicas"].back()["bytes_sent"], 4000U);
     publish();
     all_follow();
     ASSERT_TRUE(settles()) << publisher->status();
@@ -507,8 +512,8 @@ TEST_F(HostileDamage, OneThatLeavesIsForgotten) {
   EXPECT_EQ(commit->base_hash, damaged_.hash());
 }
 
-// A replica that passes on has no bytes of its own to give.
-TEST(DamageAtAReplica, IsPassedOver) {
+// What it holds is no version yet: it has nothing to compare with.
+TEST(DamageAtAReplica, WaitsForAVersion) {
   SmallModel copy(7, 1000);
   RawPublisher publisher;
   const auto replica = open_replica(copy.view(), publisher.address());
@@ -517,15 +522,21 @@ TEST(DamageAtAReplica, IsPassedOver) {
   upstream.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "a test", {}});
   ASSERT_NE(said.port, 0);
   EXPECT_FALSE(said.damaged);
+  EXPECT_TRUE(said.gives_bytes);
   Hello child = said;
   child.damaged = true;
-  RawPeer peer = RawPeer::connect("127.0.0.1:" + std::to_string(said.port));
+  const std::string address = "127.0.0.1:" + std::to_string(said.port);
+  RawPeer peer = RawPeer::connect(address);
   peer.say(MessageType::kHello, child);
   EXPECT_EQ(peer.hear(), MessageType::kWelcome);
-  peer.say(MessageType::kAlive, Alive{});
-  peer.say(MessageType::kDamage, Damage{{1, {2, 3}}, {{4, 5}}});
+  peer.say(MessageType::kDamage, Damage{{1, {2, 3}}, {{4, 5}, {6, 7}}});
   EXPECT_FALSE(peer.hear(0.3));
   EXPECT_TRUE(peer.link().is_open());
+  RawPeer wrong = RawPeer::connect(address);
+  wrong.say(MessageType::kHello, child);
+  EXPECT_EQ(wrong.hear(), MessageType::kWelcome);
+  wrong.say(MessageType::kDamage, Damage{{1, {2, 3}}, {{4, 5}}});
+  EXPECT_EQ(wrong.hear(), MessageType::kRefusal);
 }
 
 }  // namespace
