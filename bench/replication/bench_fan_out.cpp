@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/replication/bare_chain.hpp"
 #include "sparcl/sparcl.h"
 
 namespace {
@@ -107,6 +108,20 @@ int publish(const std::string& listen, std::uint64_t elements, int replicas, int
   return 0;
 }
 
+// The same bytes by a bare chain, beside which publish() is to be seen.
+int send_bare(const std::string& first, std::uint64_t elements, int replicas, int rounds, double gbit) {
+  const std::uint64_t bytes = 2 * elements;
+  const double line_s = static_cast<double>(bytes) * 8 / (gbit * 1e9);
+  const double time = median(sparcl::bench::send_down_bare_chain(first, bytes, rounds));
+  const nlohmann::ordered_json row = {{"bare_chain_of", replicas},
+                                      {"bytes", bytes},
+                                      {"ms_to_the_last", time * 1e3},
+                                      {"ms_of_the_line", line_s * 1e3},
+                                      {"of_the_line_rate", line_s / time}};
+  fmt::print("{}\n", row.dump());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -115,7 +130,7 @@ int main(int argc, char** argv) {
   std::uint64_t elements = std::uint64_t{32} << 20;
   int replicas = 2, rounds = 5;
   double gbit = 1;
-  std::string address;
+  std::string address, next;
   app.add_option("--elements", elements, "of bf16");
   app.add_option("--rounds", rounds);
   CLI::App* source = app.add_subcommand("publish");
@@ -124,7 +139,19 @@ int main(int argc, char** argv) {
   source->add_option("--gbit", gbit, "of the publisher's line");
   CLI::App* copy = app.add_subcommand("keep");
   copy->add_option("--address", address)->required();
+  CLI::App* bare = app.add_subcommand("send-bare", "down a chain of pass-bare");
+  bare->add_option("--to", next)->required();
+  bare->add_option("--replicas", replicas);
+  bare->add_option("--gbit", gbit);
+  CLI::App* pass = app.add_subcommand("pass-bare");
+  pass->add_option("--listen", address)->required();
+  pass->add_option("--to", next, "none: the last of the chain");
   CLI11_PARSE(app, argc, argv);
+  if (*bare) return send_bare(next, elements, replicas, rounds, gbit);
+  if (*pass) {
+    sparcl::bench::pass_on_in_bare_chain(address, next, 2 * elements);
+    return 0;
+  }
   if (*copy) return keep(address, elements, static_cast<std::uint64_t>(rounds) + 1);
   return publish(address, elements, replicas, rounds, gbit);
 }
