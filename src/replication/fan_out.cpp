@@ -168,6 +168,7 @@ void FanOut::staged(Id id, std::uint64_t version, double now) {
   replica.staged = std::max(replica.staged, version);
   if (replica.parent == kPublisher && version == replica.sending) measure(replica, now);
   if (version != 0) replica.is_given = false;
+  has_staged_ = has_staged_ || version != 0;
   if (replica.staged >= replica.anchor) replica.anchor = 0;
   if (replica.parent != kPublisher && replica.parent != kNobody) replica.failures = 0;
   for (auto& [other, child] : replicas_) {

@@ -58,6 +58,8 @@ class FanOut {
   // Those who are behind what they take from, and those that take from them: they are to come back.
   std::vector<Id> relieve(double now);
 
+  bool has_staged() const { return has_staged_; }  // any of them, ever
+
   Id parent(Id id) const;  // kPublisher: that one
   int degree() const;      // of the publisher, now
   static constexpr Id kPublisher = 0;
@@ -103,6 +105,7 @@ class FanOut {
   void measure(Replica& replica, double now);
 
   int degree_;
+  bool has_staged_ = false;
   std::map<Id, Replica> replicas_;
   double middle_rate_ = 0;  // of those known; 0: of too few
 };

@@ -22,7 +22,21 @@ constexpr double kMostDistinct = 0.9;         // of several updates' changes: co
 constexpr int kMostAttempts = 3;              // at a repair that new versions interrupt: then all bytes are sent; heuristic
 constexpr std::uint64_t kRepairsPart =
     2;  // of all bytes, which repairs may have: then all bytes are sent, which all share; heuristic
+constexpr std::uint64_t kSlicesATensor = 64;  // of a part, at most; heuristic
+constexpr std::uint64_t kLeastSlices = 1024;
 constexpr std::uint64_t kMostReplaced = 4;  // of the elements one: what more replaces is not kept; heuristic
+
+// What a stranger names costs no more to compare and to keep than the whole does.
+Status check_size(const model::Schema& parts, const model::Schema& held) {
+  const std::uint64_t most_slices = kSlicesATensor * held.size() + kLeastSlices;
+  if (parts.size() > most_slices) {
+    return Status(Code::kMismatch,
+                  fmt::format("they are {} tensors and slices: at most {} of this model are served", parts.size(), most_slices));
+  }
+  const std::uint64_t bytes = model::make_block_map(parts).byte_count(), all = model::make_block_map(held).byte_count();
+  if (bytes <= all) return {};
+  return Status(Code::kMismatch, fmt::format("they have {} bytes, the whole model has {}: slices overlap", bytes, all));
+}
 
 }  // namespace
 
@@ -70,6 +84,7 @@ Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const Replica
                                              std::span<const std::byte> schema, const Options& options) {
   const Result<model::Schema> parts = model::parse_schema(schema);
   if (!parts.ok()) return parts.status();
+  if (Status status = check_size(*parts, held); !status.ok()) return status;
   Result<std::vector<model::PlacedSlice>> places = model::place_slices(*parts, held);
   if (!places.ok()) return places.status();
   auto map = std::make_unique<codec::BlockMap>(model::make_block_map(*parts));
@@ -171,7 +186,6 @@ Result<Edition> Feed::first_edition(std::uint64_t version, Tensors tensors) cons
 }
 
 Result<Edition> Feed::next_edition(std::uint64_t version, Tensors tensors, const ChangeLogRef& replaced) const {
-  if (!store_.newest() || replaced == nullptr) return first_edition(version, tensors);
   const UpdateMaker::Arrays to = newest(tensors);
   const std::shared_ptr<const codec::ArraySource> from = earlier(tensors, {replaced});
   Result<Edition> edition =

@@ -23,9 +23,7 @@ class HeldGiver {
   void want_anchor() { anchor_is_wanted_ = true; }
   void want_repair(const RepairRef& repair) { repairs_.push_back(repair); }
   // Not while a repair is still being sent: one replica has one at a time in memory.
-  bool wants_work() const {
-    return anchor_is_wanted_ || repairer_ != nullptr || (!repairs_.empty() && made_repair_.expired());
-  }
+  bool wants_work() const { return anchor_is_wanted_ || repairer_ != nullptr || (!repairs_.empty() && made_repair_.expired()); }
 
   enum class Outcome : std::uint8_t {
     kMore,     // there is more to do

@@ -18,8 +18,10 @@ namespace sparcl::replication {
 namespace {
 
 constexpr double kMostFanOut = 1 << 20;
-constexpr std::size_t kMostFeeds = 256;   // different parts of the model
-constexpr double kIdleFeedSeconds = 300;  // without a replica
+constexpr std::size_t kMostFeeds = 256;      // different parts of the model
+constexpr double kIdleFeedSeconds = 300;     // without a replica
+constexpr double kUnprovenFeedSeconds = 10;  // the same, of one that no replica has held a version of
+constexpr double kRecoverSeconds = 0.1;
 constexpr std::size_t kMostFarewells = 4096;
 constexpr std::size_t kMostReported = 1000;  // replicas: an answer has 1 MiB at most
 
@@ -111,29 +113,49 @@ Publisher::~Publisher() {
 void Publisher::serve(const ServiceThread::Stop& stop) {
   std::vector<pollfd> entries;
   while (!stop.is_asked()) {
-    double until = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      const double now = monotonic_seconds();
-      entries.assign({{stop.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}});
-      server_->add_entries(entries, now);
-      until = at_work_ != nullptr ? now : server_->next_tick(now);
+    try {
+      turn(stop, entries);
+    } catch (const std::exception& error) {
+      recover(error);
+      pollfd ends{stop.fd(), POLLIN, 0};
+      poll_until(std::span(&ends, 1), monotonic_seconds() + kRecoverSeconds);
     }
-    poll_until(entries, until);
-    const std::lock_guard lock(mutex_);
-    const double now = monotonic_seconds();
-    if (entries[1].revents != 0) {
-      wake_.drain();
-      server_->publish(now);
-    }
-    server_->step(std::span(entries).subspan(2), now);
-    for (const FeedRef& feed : feeds()) server_->call_back(feed->fan_out().relieve(now));
-    work_on();
-    drop_idle_feeds(now);
-    changed_.notify_all();
   }
   const std::lock_guard lock(mutex_);
   server_->leave();
+}
+
+void Publisher::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
+  double until = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const double now = monotonic_seconds();
+    entries.assign({{stop.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}});
+    server_->add_entries(entries, now);
+    until = at_work_ != nullptr ? now : server_->next_tick(now);
+  }
+  poll_until(entries, until);
+  const std::lock_guard lock(mutex_);
+  const double now = monotonic_seconds();
+  if (entries[1].revents != 0) {
+    wake_.drain();
+    server_->publish(now);
+  }
+  server_->step(std::span(entries).subspan(2), now);
+  for (const FeedRef& feed : feeds()) server_->call_back(feed->fan_out().relieve(now));
+  work_on();
+  drop_idle_feeds(now);
+  changed_.notify_all();
+}
+
+// For want of memory, as likely as not. What is being made is given up: those who wait for it ask again.
+void Publisher::recover(const std::exception& error) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t times = context_.warnings->count("a turn failed", monotonic_seconds());
+  if (times > 0) log_error("replication: serving replicas: {}{}", error.what(), times_text(times));
+  if (at_work_ != nullptr) at_work_->give_up();
+  at_work_ = nullptr;
+  changed_.notify_all();
 }
 
 // A piece of what a replica waits for, then all have their turn.
@@ -189,8 +211,10 @@ void Publisher::drop_idle_feeds(double now) {
   if (is_encoding_) return;
   for (Part& part : parts_) {
     if (part.feed.use_count() > 1) part.used_at = now;
+    part.is_proven = part.is_proven || part.feed->fan_out().has_staged();
   }
-  std::erase_if(parts_, [&](const Part& part) { return now - part.used_at > kIdleFeedSeconds; });
+  std::erase_if(parts_,
+                [&](const Part& part) { return now - part.used_at > (part.is_proven ? kIdleFeedSeconds : kUnprovenFeedSeconds); });
 }
 
 // However publish() ends.
@@ -210,8 +234,13 @@ Result<Edition> Publisher::encode(std::uint64_t version, std::span<const codec::
   return whole_->first_edition(version, snapshot_.arrays());
 }
 
-// Where it fails the replicas of that part start over.
+// Where it fails the replicas of that part start over. One that has no version yet, or whose way from the last one is not known,
+// gets its first one from the thread, which hashes it piece by piece.
 void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!part.store().newest() || replaced == nullptr) return part.start_over();
+  }
   Result<Edition> edition = Status(Code::kOutOfMemory, "no memory");
   try {
     edition = part.next_edition(version, snapshot_.arrays(), replaced);

@@ -84,6 +84,8 @@ class Publisher {
   Publisher(const ReplicatedState& state, const PublisherOptions& options);
   Status open(Listener listener);
   void serve(const ServiceThread::Stop& stop);
+  void turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries);
+  void recover(const std::exception& error);
   class EncodingEnd {
    public:
     explicit EncodingEnd(Publisher& publisher) : publisher_(publisher) {}
@@ -122,6 +124,7 @@ class Publisher {
   struct Part {
     FeedRef feed;
     double used_at;
+    bool is_proven = false;  // a replica has held a version of it
   };
   std::vector<FeedRef> feeds() const;
   FeedRef whole_;

@@ -76,8 +76,8 @@ void Relay::forget() {
   if (children() == 0) store_.keep_incoming_only();
 }
 
-Status Relay::give(const ReplicatedState& state, const HeldVersion& held, std::uint64_t epoch, double now) {
-  switch (giver_.work(state, held, epoch, store_)) {
+Status Relay::give(const ReplicatedState& state, const HeldVersion& held, double now) {
+  switch (giver_.work(state, held, context_.epoch, store_)) {
     case HeldGiver::Outcome::kMore:
       return {};
     case HeldGiver::Outcome::kMade:

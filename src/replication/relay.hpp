@@ -40,7 +40,7 @@ class Relay {
   // Some of those that take from here have not what leads on from there.
   bool wants_bytes() const { return giver_.wants_work() && children() > 0; }
   // A piece of what they need, made of what is held. Corrupt: the arrays do not hold that.
-  Status give(const ReplicatedState& state, const HeldVersion& held, std::uint64_t epoch, double now);
+  Status give(const ReplicatedState& state, const HeldVersion& held, double now);
   // This replica holds it, whether or not an update has led there.
   void hold(const HeldVersion& held) { store_.hold(held); }
 

@@ -14,7 +14,7 @@ namespace sparcl::replication {
 namespace {
 
 // Of an update, in one message: small ones go in smaller pieces, so that those further down a chain need not wait. Heuristic.
-constexpr std::size_t kLargePiece = std::size_t{256} << 10;
+constexpr std::size_t kLargePiece = std::size_t{64} << 10;
 constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
 constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
 constexpr std::size_t kQueuedBytes = std::size_t{2} << 20;   // of a replica that does not take them; heuristic
@@ -63,7 +63,12 @@ const char* Session::state() const {
 // One that is only told something more is not read any more.
 short Session::events() const { return phase_ == Phase::kLeaving ? static_cast<short>(link_.events() & ~POLLIN) : link_.events(); }
 
-void Session::step(double now) {
+// Memory that runs out is this one's end, and nobody else's.
+void Session::step(double now) try { step_on(now); } catch (const std::bad_alloc&) {
+  drop(Status(Code::kOutOfMemory, "there is no memory to serve it"));
+}
+
+void Session::step_on(double now) {
   read(now);
   if (phase_ == Phase::kReplica) {
     offer_next(now);
@@ -100,8 +105,19 @@ void Session::tick(double now) {
 
 void Session::publish(double now) {
   if (phase_ != Phase::kReplica) return;
+  confirm(now);
   announce();
   step(now);
+}
+
+// What it came with may be a version that was published later.
+void Session::confirm(double now) {
+  if (has_confirmed_ || !held_ || !store().knows(*held_)) return;
+  has_confirmed_ = true;
+  staged_version_ = std::max(staged_version_, held_->version);
+  if (fan_out() == nullptr) return;
+  fan_out()->staged(id_, staged_version_, now);
+  fan_out()->holds(id_, held_->version);
 }
 
 // What it may believe of its parent.
@@ -302,7 +318,8 @@ Status Session::enter(const Hello& hello) {
   said_damaged_ = hello.damaged;
   if (said_damaged_) link_.allow(MessageType::kDamage);
   // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
-  has_confirmed_ = store().newest() && *held_ == *store().newest();
+  has_confirmed_ = store().knows(*held_);
+  tip_is_ours_ = store().knows(tip_);
   phase_ = Phase::kReplica;
   if (context_.on_arrival) context_.on_arrival(*this);
   const bool is_near = hello.shares_memory && memory_.invitation() && is_neighbour();
@@ -356,17 +373,16 @@ Status Session::take_ack(double now) {
   const Result<Ack> ack = parse_ack(link_.content());
   if (!ack.ok()) return ack.status();
   const bool is_held = ack->stage == AckStage::kHeld;
-  const bool is_ours = (tip_is_ours_ && ack->held == tip_) || store().knows(ack->held);
-  const bool may_be_ours = store().newest() && ack->held.version <= store().newest()->version;
-  if (is_ours || (has_confirmed_ && may_be_ours)) staged_version_ = std::max(staged_version_, ack->held.version);
+  const bool is_ours = store().knows(ack->held);
+  if (is_ours) staged_version_ = std::max(staged_version_, ack->held.version);
   if (is_placed_ && !is_held) {  // else it was counted when it was sent
     tip_ = ack->held;
-    tip_is_ours_ = true;
+    tip_is_ours_ = is_ours;
     ++ahead_;
   }
   if (is_held) {
     held_ = ack->held;
-    has_confirmed_ = is_ours || (has_confirmed_ && may_be_ours);
+    has_confirmed_ = is_ours;
     refused_in_a_row_ = 0;
     ahead_ = *held_ == tip_ ? 0 : std::max(ahead_ - 1, 0);
   }
@@ -384,8 +400,8 @@ Status Session::take_orphan(double now) {
   if (!is_placed_ || orphan->number != placements_) return {};  // it has been placed anew meanwhile
   if (orphan->code != Code::kSuccess) log_info("replication: replica {} comes back: {}", replica_, orphan->text);
   is_placed_ = false;
-  tip_is_ours_ = tip_is_ours_ || orphan->tip != tip_;
   tip_ = orphan->tip;
+  tip_is_ours_ = store().knows(tip_);
   ahead_ = orphan->ahead;
   fan_out()->come_back(id_, blame_of(orphan->code), now);
   return {};
@@ -481,7 +497,7 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
 UpdateStore::Step Session::next_step() const {
   if (!needs_anchor_ || !store().newest()) return store().step_from(tip_, pin_ == 0 ? UINT64_MAX : pin_);
   // What it was sent here it does not take again. Another publisher's number may be anything.
-  const bool is_ours = has_confirmed_ || tip_.version < store().newest()->version;
+  const bool is_ours = tip_is_ours_ || tip_.version < store().newest()->version;
   return store().step_by_anchor(is_ours ? tip_.version : 0);
 }
 

@@ -111,6 +111,7 @@ class Session {
   enum class Phase : std::uint8_t { kStranger, kReplica, kLeaving, kOver };
   static constexpr int kMostAhead = 2;
 
+  void step_on(double now);
   void read(double now);
   Status handle(double now);
   Status take_hello();
@@ -126,6 +127,7 @@ class Session {
   void join(const Hello& hello, bool is_near);
   bool is_neighbour() const;
   void announce();
+  void confirm(double now);
   bool is_placed_elsewhere(const UpdateStore::Step& next, double now);
   FanOut::Given given_by_others() const;
   UpdateStore::Step next_step() const;

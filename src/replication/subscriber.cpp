@@ -83,6 +83,7 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
 Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options)
     : state_(state),
       options_(options),
+      name_(replica_name()),
       way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kWayBackPart, 1) : 0),
       sweep_(options.sweep_s),
       publisher_(*this, "publisher", options.silence_s),
@@ -95,8 +96,10 @@ Subscriber::~Subscriber() { (void)thread_.stop(); }
 
 // --- what users call ---
 
+// A pin that is reached is of these bytes, whatever another publisher calls its own.
 bool Subscriber::may_lead_on(const StagedUpdate& update) const {
-  return back_ == Back::kNo && !update.doubted_since && (pin_ == 0 || update.commit().version <= pin_);
+  const bool is_reached = pin_ != 0 && holds_published_ && held_.version == pin_;
+  return back_ == Back::kNo && !update.doubted_since && !is_reached && (pin_ == 0 || update.commit().version <= pin_);
 }
 
 bool Subscriber::may_swap() const { return !staged_.empty() && staged_.front()->is_checked() && may_lead_on(*staged_.front()); }
@@ -127,7 +130,18 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     if (options_.on_swap) options_.on_swap(swap.version);
     return swap;
   }
-  if (!trouble_.ok()) return trouble_;
+  return trouble_.ok() ? nothing_newer(seconds) : trouble_;
+}
+
+Status Subscriber::nothing_newer(double seconds) const {
+  const bool is_past_pin = pin_ != 0 && !holds_published_ && !staged_.empty() && staged_.front()->commit().version > pin_;
+  if (is_past_pin) {
+    return Status(
+        is_damaged_ ? Code::kCorrupt : Code::kTimeout,
+        fmt::format("{} this replica is pinned to version {}, which cannot be had any more: version {} is here, once "
+                    "the pin is moved or taken away",
+                    is_damaged_ ? "the tensors are damaged, and" : "no version is held:", pin_, staged_.front()->commit().version));
+  }
   return Status(Code::kTimeout, fmt::format("no newer version than {} has come within {:g} s{}", held_.version, seconds,
                                             pin_ != 0 ? fmt::format("; this replica is pinned to version {}", pin_) : ""));
 }
@@ -176,6 +190,7 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   held_ = front.update().target();
   epoch_ = front.commit().epoch;
   holds_published_ = has_news_ = true;
+  is_damaged_ = false;
   newest_ = std::max(newest_, held_.version);
   swap.version = held_.version;
   swap.hash = held_.hash;
@@ -276,45 +291,69 @@ std::string Subscriber::publisher() const {
 void Subscriber::serve(const ServiceThread::Stop& stop) {
   std::vector<pollfd> entries;
   while (!stop.is_asked()) {
-    double until = 0;
-    {
-      std::unique_lock lock(mutex_);
-      const double now = monotonic_seconds();
-      if (publisher_.is_apart() && now >= retry_at_) {
-        lock.unlock();
-        look_for_publisher(now);  // the resolver may take its time
-        lock.lock();
-      }
-      entries.assign({{stop.fd(), POLLIN, 0},
-                      {wake_.fd(), POLLIN, 0},
-                      {publisher_.fd(), publisher_.events(), 0},
-                      {parent_.fd(), parent_.events(), 0}});
-      relay_.add_entries(entries, now);
-      until = now + kTickSeconds;
-      if (publisher_.is_apart()) until = std::min(until, retry_at_);
-      if (has_checks()) until = is_requested_ ? now + kQuietSeconds : now;
-      if (may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
-      if (may_give()) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
+    try {
+      turn(stop, entries);
+    } catch (const std::exception& error) {
+      recover(error);
     }
-    const bool is_quiet = poll_until(entries, until) == 0;
-    const std::lock_guard lock(mutex_);
-    if (entries[1].revents != 0) wake_.drain();
-    const double now = monotonic_seconds();
-    if (is_elsewhere_) begin_anew(now);
-    // Bytes first, as others may wait for them; but not for ever.
-    if (is_quiet || now - checked_at_ > kLongestUnchecked) {
-      check_on();
-      checked_at_ = now;
-    }
-    move_on(std::span(entries).subspan(2), now);
-    sweep_on(now);
-    give_on(now);
   }
   const std::lock_guard lock(mutex_);
+  if (is_elsewhere_) begin_anew(monotonic_seconds());  // a goodbye would say that it holds what it does not
   acknowledge();
   publisher_.leave();
   parent_.leave();
   relay_.close();
+}
+
+void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
+  double until = 0;
+  {
+    std::unique_lock lock(mutex_);
+    const double now = monotonic_seconds();
+    if (publisher_.is_apart() && now >= retry_at_) {
+      lock.unlock();
+      look_for_publisher(now);  // the resolver may take its time
+      lock.lock();
+    }
+    entries.assign({{stop.fd(), POLLIN, 0},
+                    {wake_.fd(), POLLIN, 0},
+                    {publisher_.fd(), publisher_.events(), 0},
+                    {parent_.fd(), parent_.events(), 0}});
+    relay_.add_entries(entries, now);
+    until = now + kTickSeconds;
+    if (publisher_.is_apart()) until = std::min(until, retry_at_);
+    if (has_checks()) until = is_requested_ ? now + kQuietSeconds : now;
+    if (may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
+    if (may_give()) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
+  }
+  const bool is_quiet = poll_until(entries, until) == 0;
+  const std::lock_guard lock(mutex_);
+  if (entries[1].revents != 0) wake_.drain();
+  const double now = monotonic_seconds();
+  if (is_elsewhere_) begin_anew(now);
+  // Bytes first, as others may wait for them; but not for ever.
+  if (is_quiet || now - checked_at_ > kLongestUnchecked) {
+    check_on();
+    checked_at_ = now;
+  }
+  move_on(std::span(entries).subspan(2), now);
+  sweep_on(now);
+  give_on(now);
+}
+
+// For want of memory, as likely as not: what was coming is given up, and asked for again a little later.
+void Subscriber::recover(const std::exception& error) {
+  const std::lock_guard lock(mutex_);
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  const Status why = is_memory ? Status(Code::kOutOfMemory, "there is no memory for what comes; it is asked for again")
+                               : Status(Code::kSystemError, fmt::format("what comes could not be taken: {}", error.what()));
+  const double now = monotonic_seconds();
+  const std::uint64_t times = warnings_.count(why.message(), now);
+  if (times > 0) log_error("replication: {}{}", why.message(), times_text(times));
+  incoming_ = nullptr;
+  begin_anew(now);
+  trouble_ = why;
+  retry_at_ = now + kLastRetry;
 }
 
 // What all others know of this replica is wrong: those that take from it, who find others, and the publisher.
@@ -340,6 +379,7 @@ void Subscriber::sweep_on(double now) {
   way_back_.lose("what the tensors held was found damaged");
   held_ = {0, sweep_.found()};
   holds_published_ = false;
+  is_damaged_ = true;
   least_epoch_ = std::max(least_epoch_, epoch_);
   back_ = Back::kNo;
   staged_.clear();
@@ -359,7 +399,7 @@ bool Subscriber::may_give() const { return may_sweep() && relay_.wants_bytes(); 
 void Subscriber::give_on(double now) {
   if (holds_published_) relay_.hold(held_);
   if (!may_give()) return;
-  if (const Status status = relay_.give(state_, held_, epoch_, now); !status.ok()) {
+  if (const Status status = relay_.give(state_, held_, now); !status.ok()) {
     log_error("replication: {}", status.message());
     sweep_.look_now();
   }
@@ -413,7 +453,7 @@ Hello Subscriber::hello(const Upstream& to) {
           to_ms(options_.silence_s),
           relay_.port(),
           options_.shares_memory && publisher_.shares_memory() && parent_.shares_memory(),
-          process_name(),
+          name_,
           pin_,
           is_damaged,
           options_.gives_bytes && relay_.port() != 0};
@@ -477,7 +517,7 @@ Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
   placements_ = 0;
   announced_.clear();
   newest_ = welcome.newest;
-  relay_.set_epoch(welcome.epoch);
+  forget_other_epochs(welcome.epoch);
   forget_trouble();
   has_news_ = holds_published_;
   log_info("replication: connected to {}, whose newest version is {}", publisher_.who(), newest_);
@@ -537,6 +577,18 @@ void Subscriber::leave_whose_versions_are_unknown() {
   refuse(rogue->update().name(), Status(Code::kUnauthorized, "the publisher has announced no such version"), true);
 }
 
+// What waits here is of an earlier publisher, and so is what others could take from here: the one that is listened to now may have
+// gone on from somewhere else. It was told of what waits: it is told anew.
+void Subscriber::forget_other_epochs(std::uint64_t epoch) {
+  relay_.set_epoch(epoch);
+  if (std::exchange(publisher_epoch_, epoch) == epoch) return;
+  relay_.start_over();
+  incoming_ = nullptr;
+  if (staged_.empty()) return;
+  staged_.resize(is_applying_ ? 1 : 0);  // next() is at the first
+  is_elsewhere_ = true;
+}
+
 // Without the publisher nobody will vouch for it. What has come of the next update stays: the publisher's offer will do so.
 void Subscriber::forget_doubted() {
   const auto is_doubted = [](const auto& each) { return each->doubted_since.has_value(); };
@@ -578,12 +630,12 @@ void Subscriber::refuse(const UpdateName& update, Status why, bool wants_anchor)
   const Status told = why.with_prefix(fmt::format("version {} is refused: ", update.version));
   const std::uint64_t times = warnings_.count(told.message(), monotonic_seconds());
   if (times > 0) log_error("replication: {}{}", told.message(), times_text(times));
-  trouble_ = told;
   relay_.start_over();
   staged_.resize(std::min<std::size_t>(staged_.size(), is_applying_ ? 1 : 0));  // next() is at the first
   incoming_ = nullptr;
   is_requested_ = false;
-  if (has_parent_) return leave_parent(trouble_, monotonic_seconds());  // the publisher will know another way
+  if (has_parent_) return leave_parent(told, monotonic_seconds());  // its fault: the publisher will know another way
+  trouble_ = told;
   if (publisher_.is_ready()) publisher_.link().queue(MessageType::kNack, Nack{update, why.code(), wants_anchor, why.message()});
 }
 

@@ -119,6 +119,7 @@ class Subscriber final : private UpstreamOwner {
   Status take_announce();
   void leave_whose_versions_are_unknown();
   void forget_doubted();
+  void forget_other_epochs(std::uint64_t epoch);
   void leave_parent(const Status& why, double now);
   void come_back(const Status& why, double now);
   Upstream& source() { return has_parent_ ? parent_ : publisher_; }
@@ -137,6 +138,9 @@ class Subscriber final : private UpstreamOwner {
   void show_written();
   Status go_back(std::unique_lock<std::mutex>& lock, Swap& swap);
   void begin_anew(double now);
+  void turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries);
+  void recover(const std::exception& error);
+  Status nothing_newer(double seconds) const;
   bool may_sweep() const;
   void sweep_on(double now);
   bool can_be_repaired() const;
@@ -150,6 +154,7 @@ class Subscriber final : private UpstreamOwner {
   std::optional<TrustedKeys> trusted_;
   HostPort where_;
   std::string address_;
+  std::string name_;  // this replica's: a process may have several
   WakeEvent wake_;
 
   std::mutex using_;  // one next() at a time; taken before mutex_
@@ -160,8 +165,9 @@ class Subscriber final : private UpstreamOwner {
   std::condition_variable came_;
   HeldVersion held_;
   bool holds_published_ = false;
-  std::uint64_t epoch_ = 0;        // of what is held
-  std::uint64_t least_epoch_ = 0;  // that is listened to: that of what was held, where this replica went back
+  std::uint64_t epoch_ = 0;            // of what is held
+  std::uint64_t publisher_epoch_ = 0;  // by its last welcome: what comes is of this one, whoever passes it on
+  std::uint64_t least_epoch_ = 0;      // that is listened to: that of what was held, where this replica went back
   std::uint64_t newest_ = 0;
   std::uint64_t pin_ = 0;
   std::uint64_t said_pin_ = 0;  // to this publisher
@@ -169,6 +175,7 @@ class Subscriber final : private UpstreamOwner {
   Back back_ = Back::kNo;  // the pin is on the version before; it is held again
   WayBack way_back_;
   StateSweep sweep_;
+  bool is_damaged_ = false;             // what is held is no version for that reason
   Status damage_;                       // that it has found, and next() has not said yet
   std::vector<std::byte> said_damage_;  // a DAMAGE, which a hello to the publisher has promised
   std::vector<std::byte> said_damage_to_parent_;

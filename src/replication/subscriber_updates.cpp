@@ -9,6 +9,8 @@
 namespace sparcl::replication {
 namespace {
 
+constexpr std::size_t kMostStaged = 3;  // a publisher sends no more than two before it hears that they are applied
+
 // What an update of this state can be at most: all of it, with room for what frames it. More is a lie.
 std::uint64_t most_stream_bytes(const codec::BlockMap& map) {
   return map.byte_count() + map.byte_count() / 8 + map.block_count() * 256 + (std::uint64_t{1} << 20);
@@ -28,6 +30,14 @@ Status Subscriber::check_offer(const Offer& offer) const {
   if (commit.stream_bytes > most_stream_bytes(*state_.map)) {
     return Status(Code::kCorrupt, fmt::format("the commit claims {} bytes; no update of this model has more than {}",
                                               commit.stream_bytes, most_stream_bytes(*state_.map)));
+  }
+  if (staged_.size() >= kMostStaged) {
+    return Status(Code::kCorrupt, fmt::format("{} updates wait to be applied already: no more were to be sent", staged_.size()));
+  }
+  if (commit.epoch != publisher_epoch_) {
+    return Status(
+        Code::kUnauthorized,
+        fmt::format("the commit of version {} is of another publisher than the one that this replica listens to", commit.version));
   }
   const std::uint64_t epoch = staged_.empty() ? epoch_ : staged_.back()->commit().epoch;
   const HeldVersion last = tip();

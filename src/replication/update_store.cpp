@@ -17,12 +17,19 @@ constexpr std::uint64_t kComposedPart = 4;  // of all bytes, at most
 void UpdateStore::begin(UpdateRef label) {
   clear();
   newest_ = label->target();
+  note_published(*newest_);
   label_ = std::move(label);
+}
+
+void UpdateStore::note_published(const HeldVersion& version) {
+  published_.push_back(version);
+  if (published_.size() > kMostPublished) published_.pop_front();
 }
 
 void UpdateStore::add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced) {
   bytes_ += delta->commit.stream_bytes;
   newest_ = label->target();
+  note_published(*newest_);
   label_ = std::move(label);
   chain_.push_back(std::move(delta));
   if (replaced != nullptr) way_back_bytes_ += replaced->bytes();
@@ -201,6 +208,8 @@ std::vector<HeldVersion> UpdateStore::versions_after(std::uint64_t version) cons
 }
 
 bool UpdateStore::knows(const HeldVersion& held) const {
+  const auto published = std::ranges::lower_bound(published_, held.version, {}, &HeldVersion::version);
+  if (published != published_.end() && *published == held) return true;
   const auto leads_there = [&](const UpdateRef& each) { return each->target() == held || each->base() == held; };
   return newest_ == held || (anchor_ != nullptr && anchor_->target() == held) ||
          std::any_of(chain_.begin(), chain_.end(), leads_there);

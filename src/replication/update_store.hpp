@@ -93,8 +93,9 @@ class UpdateStore {
   Step step_by_anchor(std::uint64_t after) const;
   // The versions after this one, as far as they are known here, in any order.
   std::vector<HeldVersion> versions_after(std::uint64_t version) const;
-  // One of the versions that updates here lead from or to.
+  // One of the versions that were published here (the last kMostPublished of them), or that updates here lead from or to.
   bool knows(const HeldVersion& held) const;
+  static constexpr std::size_t kMostPublished = 4096;
 
   std::size_t updates() const { return chain_.size(); }
   std::uint64_t bytes() const { return bytes_; }
@@ -105,6 +106,7 @@ class UpdateStore {
     UpdateRef update;  // or nullptr
   };
 
+  void note_published(const HeldVersion& version);
   std::size_t find_base(const Hash128& hash) const;
   std::uint64_t bytes_since(std::size_t first) const;
   bool anchor_is_less_than(std::size_t first, std::uint64_t bytes) const;  // than a way from there that has so many
@@ -121,6 +123,7 @@ class UpdateStore {
   std::deque<Composed> composed_;  // each from a base in the chain
   std::uint64_t bytes_ = 0;
   std::optional<HeldVersion> newest_;
+  std::deque<HeldVersion> published_;  // ascending
   UpdateRef label_;
   UpdateRef anchor_;
 };

@@ -418,7 +418,8 @@ TEST_F(SignedReplication, AnOldCommitIsRefusedThoughItIsSigned) {
     ASSERT_TRUE(publisher->publish(2).ok());
     const Recorded fresh = record_update(*publisher, nothing, source.view().schema_hash);
     RawPeer peer = rogue.accept();
-    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 2, 5000, "relay", {}});
+    const Welcome welcome{kProtocolVersion, "m", fresh.offer.commit.epoch, 2, 5000, "relay", {}};
+    peer.say(MessageType::kWelcome, welcome);
     replay(peer, fresh);
     const Result<Subscriber::Swap> swap = replica->next(20);
     ASSERT_TRUE(swap.ok()) << swap.status().message();
@@ -427,9 +428,13 @@ TEST_F(SignedReplication, AnOldCommitIsRefusedThoughItIsSigned) {
     replay(peer, old);  // of the epoch before
     EXPECT_TRUE(peer.is_dropped());
     RawPeer again = rogue.accept();
-    again.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 2, 5000, "relay", {}});
+    again.say(MessageType::kWelcome, welcome);
     replay(again, fresh);  // what it holds already
     EXPECT_TRUE(again.is_dropped());
+    RawPeer earlier = rogue.accept();
+    earlier.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", old.offer.commit.epoch, 2, 5000, "relay", {}});
+    replay(earlier, old);  // by the publisher of then
+    EXPECT_TRUE(earlier.is_dropped());
     EXPECT_EQ(replica->next(0.2).status().code(), Code::kUnauthorized);
     EXPECT_EQ(copy.hash(), held);
     EXPECT_EQ(replica->versions().held, 2U);
@@ -450,7 +455,7 @@ TEST(BrokenConnection, TheRestOfAnUpdateIsAskedFor) {
   std::uint64_t there = 0;
   for (int connection = 0; connection < 3; ++connection) {
     RawPeer peer = relay.accept();
-    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "relay", {}});
+    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", update.offer.commit.epoch, 1, 5000, "relay", {}});
     peer.say(MessageType::kOffer, update.offer);
     ASSERT_EQ(peer.hear(), MessageType::kRequest);
     const Result<Request> request = parse_request(peer.link().content());

@@ -466,14 +466,15 @@ TEST(Relay, WeightsThatThePublisherDidNotAnnounceAreNotApplied) {
   options.model_id = kModelId;
   const auto rogue = std::move(*Publisher::create(evil.view(), options));
   ASSERT_TRUE(rogue->publish(1000).ok());
-  const auto [offer, bytes] = take_anchor(rogue->address(), group.source());
+  Anchor anchor = take_anchor(rogue->address(), group.source());
+  anchor.offer.commit.epoch = parent.label().commit.epoch;
 
   child.say(MessageType::kWelcome, parent.welcome());
-  child.say(MessageType::kOffer, offer);
+  child.say(MessageType::kOffer, anchor.offer);
   std::optional<MessageType> said = child.hear();
   while (said == MessageType::kAck) said = child.hear();
   ASSERT_EQ(said, MessageType::kRequest);
-  child.link().queue_chunk({1000, 0}, bytes);
+  child.link().queue_chunk({1000, 0}, anchor.bytes);
   child.say(MessageType::kCommit, CommitNote{{0, 1000}});
   EXPECT_EQ(child.hear(), MessageType::kAck);  // it has come whole
   EXPECT_FALSE(group.replica(0)->next(0.1).ok());
@@ -482,6 +483,40 @@ TEST(Relay, WeightsThatThePublisherDidNotAnnounceAreNotApplied) {
   group.publish();
   group.expect_current();
   EXPECT_LT(group.replica(0)->versions().newest, 1000U);
+}
+
+// The newest version itself, as if of a publisher that no other one comes after: it would never be listened to again.
+TEST(Relay, AParentDoesNotSayWhosePublisherItIs) {
+  Group group;
+  FalseParent parent(group);
+  group.join();
+  group.expect_current();
+  RawPeer child = parent.accept_child();
+  child.say(MessageType::kWelcome, parent.welcome());
+  Offer offer = parent.label();
+  offer.commit.version += 1;
+  offer.commit.epoch = UINT64_MAX;
+  child.say(MessageType::kOffer, offer);
+  EXPECT_TRUE(child.is_dropped());
+  group.publish();
+  group.expect_current();
+}
+
+// What it does is no reason for the replica to give up: the publisher goes on.
+TEST(Relay, WhatAParentDoesIsNoErrorOfTheReplica) {
+  Group group;
+  FalseParent parent(group);
+  group.join();
+  group.expect_current();
+  RawPeer child = parent.accept_child();
+  child.say(MessageType::kWelcome, parent.welcome());
+  Offer offer = parent.label();
+  offer.commit.version += 98;
+  child.say(MessageType::kOffer, offer);
+  const auto end = monotonic_seconds() + 1.5;
+  while (monotonic_seconds() < end) EXPECT_EQ(group.replica(0)->next(0.1).status().code(), Code::kTimeout);
+  group.publish();
+  group.expect_current();
 }
 
 TEST(Relay, OldVersionsAndGarbageFromAParentAreRefused) {

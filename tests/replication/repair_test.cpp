@@ -170,6 +170,26 @@ TEST_F(Repairs, WhereItsVersionIsForgottenAllBytesAreSent) {
   EXPECT_EQ(copy.hash(), source.hash());
 }
 
+// The version that it is pinned to cannot be had: it is told so as long as that is so.
+TEST_F(Repairs, APinThatKeepsARepairAwayIsNamed) {
+  publisher = open_publisher(source.view(), "", 1);
+  source.step(1000, static_cast<int>(kElements));
+  publish();
+  replica = open_replica(copy.view(), publisher->address());
+  (void)follow(*replica, version);
+  ASSERT_TRUE(replica->pin(version).ok());
+  for (int i = 0; i < 4; ++i) publish();
+  copy.poke(1'000'000, 0x7001);
+  EXPECT_EQ(replica->next(20).status().code(), Code::kCorrupt);
+  ASSERT_TRUE(publisher->wait_staged(version, 1, 20).ok());
+  const Status status = replica->next(0.1).status();
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_NE(status.message().find("pinned to version 1"), std::string::npos) << status.message();
+  ASSERT_TRUE(replica->pin(0).ok());
+  (void)follow(*replica, version);
+  EXPECT_EQ(copy.hash(), source.hash());
+}
+
 TEST_F(Repairs, WhileVersionsArePublished) {
   open();
   std::atomic<bool> ends = false;

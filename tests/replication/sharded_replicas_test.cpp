@@ -269,6 +269,21 @@ TEST_F(ShardedReplicas, BadListsOfTensorsAreRefused) {
   honest->follow(1, whole_);
 }
 
+// A few bytes of a stranger's, which would cost far more than the model to compare at each version.
+TEST_F(ShardedReplicas, SlicesThatOverlapAreRefused) {
+  open();
+  publish();
+  const model::TensorSchema all{"embed", DataType::kBfloat16, {512, kHidden}, {}};
+  const model::TensorSchema row{"embed", DataType::kBfloat16, {512, kHidden}, model::TensorSlice{{7, 0}, {1, kHidden}}};
+  for (const model::Schema& part : {model::Schema(50, all), model::Schema(20'000, row)}) {
+    RawPeer peer = RawPeer::connect(publisher_->address());
+    peer.say(MessageType::kHello, hello_of(model::schema_hash(part)));
+    ASSERT_EQ(peer.hear(), MessageType::kSchemaWanted);
+    say_schema(peer, model::serialise(part));
+    EXPECT_EQ(peer.hear(), MessageType::kRefusal);
+  }
+}
+
 TEST_F(ShardedReplicas, ManyDifferentPartsAreBounded) {
   open();
   publish();
