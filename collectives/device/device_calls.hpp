@@ -8,7 +8,7 @@
 
 #include "collectives/all_reduce/rank_tree.hpp"
 #include "collectives/device/device_masks.hpp"
-#include "kernels/mask_access.hpp"
+#include "kernels/device_kernel_set.hpp"
 #include "src/base/device_stream.hpp"
 #include "src/transport/collective_engine.hpp"
 

@@ -69,8 +69,44 @@ void Feedback::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
 std::uint64_t Feedback::residual_bytes() const { return count_ * element_bytes(residual_); }
 
+Status Feedback::fetch() {
+  if (is_on_host_ || count_ == 0) return Status();
+  SPARCL_RETURN_IF_ERROR(
+      download(context_, bytes_.get(), on_device_.data(), residual_bytes()).with_prefix("the residual, from the device: "));
+  is_blank_ = false;
+  is_on_host_ = true;
+  return Status();
+}
+
+Status Feedback::use_on_host() {
+  SPARCL_RETURN_IF_ERROR(fetch());
+  on_device_ = DeviceBuffer();
+  is_on_device_ = false;
+  return Status();
+}
+
+Result<void*> Feedback::use_on_device(void* context) {
+  if (count_ == 0) return static_cast<void*>(nullptr);
+  if (!is_on_device_ || context != context_) {
+    SPARCL_RETURN_IF_ERROR(fetch());
+    Result<DeviceBuffer> made = DeviceBuffer::allocate(context, residual_bytes());
+    if (!made.ok()) return made.status().with_prefix("a residual: ");
+    const Status brought = is_blank_ ? clear_memory(context, made->data(), residual_bytes())
+                                     : upload(context, made->data(), bytes_.get(), residual_bytes());
+    if (!brought.ok()) return brought.with_prefix("the residual, to the device: ");
+    on_device_ = std::move(*made);
+    context_ = context;
+    is_on_device_ = true;
+  }
+  is_on_host_ = false;
+  return on_device_.data();
+}
+
 void Feedback::reset() {
-  std::memset(bytes_.get(), 0, residual_bytes());
+  if (!is_blank_) std::memset(bytes_.get(), 0, residual_bytes());
+  on_device_ = DeviceBuffer();
+  is_on_host_ = is_blank_ = true;
+  is_on_device_ = false;
   least = 0;
   stats = {};
 }

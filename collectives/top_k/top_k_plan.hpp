@@ -6,6 +6,7 @@
 #include "collectives/selection/selection.hpp"
 #include "collectives/selection/support.hpp"
 #include "collectives/top_k/top_k_all_reduce.hpp"
+#include "collectives/top_k/top_k_arrays.hpp"
 
 namespace sparcl::collectives {
 
@@ -14,6 +15,7 @@ constexpr std::uint8_t kSupportLane = 5;  // of what was selected: behind the la
 struct TopKPlan {
   const kernels::KernelSet& kernels;
   const TopKCall& call;
+  TopKArrays& arrays;
   WireType wire;
   int ranks;
   Extents extents;  // of all ranks
@@ -25,7 +27,10 @@ inline bool keeps_sent(const TopKCall& call) { return call.feedback != nullptr &
 
 // The residual becomes acc minus the mean, where the call wants that. elements: the result's, where the support is. Before this
 // call the residual is acc.
-void keep_from_mean(const TopKPlan& plan, const Support& support, const std::byte* elements);
+Status keep_from_mean(const TopKPlan& plan, const Support& support, const std::byte* elements);
+
+// What has failed on this rank after the ranks have agreed: the comm is over.
+Status end_comm(const CommContext& comm, const Status& failed);
 
 // Mode union: a dense sum of all ranks' values at the elements that any of them has selected.
 Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const Selected& selected,

@@ -140,8 +140,19 @@ Status scatter_mask(const MaskPlaces& places, const void* packed, std::size_t el
   return status_of(launch_scatter_mask(work, element_bytes, static_cast<cudaStream_t>(stream)), "scatter");
 }
 
+Status check_device() { return status_of(find_kernels(), "kernels of sparcl's on this GPU"); }
+
+namespace {
+
+Status top_k_in_table(const TopK& call, DataType type, void* workspace, std::size_t workspace_bytes, void* stream) {
+  return top_k(call, type, {workspace, workspace_bytes}, static_cast<cudaStream_t>(stream));
+}
+
+}  // namespace
+
 const DeviceKernelSet& cuda_kernels() {
-  static constexpr DeviceKernelSet kSet{"cuda", gather_mask, scatter_mask};
+  static constexpr DeviceKernelSet kSet{"cuda",         check_device,          gather_mask,   scatter_mask,
+                                        top_k_supports, top_k_workspace_bytes, top_k_in_table};
   return kSet;
 }
 

@@ -118,7 +118,8 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
     }
     call.send = static_cast<const std::byte*>(arrays.read("sendbuff", send, bytes));
     call.receive = static_cast<std::byte*>(arrays.update("recvbuff", receive, bytes));
-    call.refusal = arrays.status().with_prefix(std::string(function) + ": ");
+    const Status placed = options.feedback != nullptr ? options.feedback->feedback.use_on_host() : Status();
+    call.refusal = first_error({arrays.status(), placed}).with_prefix(std::string(function) + ": ");
   }
   return arrays.give_back(comm,
                           launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, options.feedback), request));

@@ -10,6 +10,7 @@
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_arrays.hpp"
+#include "src/api/device_kernel_choice.hpp"
 #include "src/api/feedback_handle.hpp"
 
 namespace sparcl::api {
@@ -131,6 +132,21 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
   return given.feedback == nullptr ? Status() : check_feedback(*given.feedback, given.count, type);
 }
 
+// On the device, as they are; else where the host reaches them.
+Status place_arrays(const TopKArguments& given, sparclStream_t stream, collectives::TopKCall& call, DeviceArrays& arrays) {
+  if (call.device != nullptr) {
+    call.send = static_cast<const std::byte*>(given.send);
+    call.receive = static_cast<std::byte*>(given.receive);
+    call.stream = stream;
+    return Status();
+  }
+  const std::size_t bytes = given.count * element_bytes(call.datatype);
+  call.send = static_cast<const std::byte*>(arrays.read("sendbuff", given.send, bytes));
+  call.receive = static_cast<std::byte*>(arrays.write("recvbuff", given.receive, bytes));
+  SPARCL_RETURN_IF_ERROR(arrays.status());
+  return given.feedback != nullptr ? given.feedback->feedback.use_on_host() : Status();
+}
+
 sparclResult_t start_top_k(const char* function, const TopKArguments& given, sparclComm_t comm, sparclStream_t stream,
                            sparclRequest_t* request) {
   sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
@@ -141,13 +157,11 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
                      .with_prefix(std::string(function) + ": ");
   DeviceArrays arrays(stream, request == nullptr);
   if (call.refusal.ok()) {
-    const std::size_t bytes = given.count * element_bytes(static_cast<DataType>(given.datatype));
-    call.send = static_cast<const std::byte*>(arrays.read("sendbuff", given.send, bytes));
-    call.receive = static_cast<std::byte*>(arrays.write("recvbuff", given.receive, bytes));
-    call.refusal = arrays.status().with_prefix(std::string(function) + ": ");
     call.count = given.count;
     call.k = std::min(given.k, given.count);
     call.datatype = static_cast<DataType>(given.datatype);
+    if (request == nullptr && given.count > 0) call.device = scratch_for_top_k(*comm, given.send, given.receive, call.datatype);
+    call.refusal = place_arrays(given, stream, call, arrays).with_prefix(std::string(function) + ": ");
     call.tensors = parts_of(options, given.count, call.k);
     call.is_mean = given.op == sparclAvg;
     call.mode = static_cast<collectives::TopKMode>(options.mode);

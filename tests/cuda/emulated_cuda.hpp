@@ -2,6 +2,7 @@
 // What block routines use of CUDA, on the host: the threads of some blocks at a time are fibers of one thread, and a seed decides
 // who runs next, so that each order of events comes again. Include it before the routines.
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #define __device__
@@ -44,7 +46,9 @@ class Grid {
   Index block_size() const { return {threads_}; }
   Index grid_size() const { return {blocks_}; }
 
-  void yield() { swapcontext(&current_->context, &scheduler_); }
+  __attribute__((noinline)) void yield() {
+    if (_setjmp(current_->place) == 0) _longjmp(scheduler_, 1);
+  }
 
   // All threads of the block meet.
   void meet_block() { meet(current_->block->barrier, static_cast<unsigned>(current_->block->fibers.size())); }
@@ -67,10 +71,32 @@ class Grid {
     Barrier barrier;
     std::array<std::array<std::uint64_t, 32>, 2> values{};
   };
+  // Stacks are used again: their pages stay.
+  class Stack {
+   public:
+    Stack() {
+      if (spare().empty()) spare().push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));
+      bytes_ = std::move(spare().back());
+      spare().pop_back();
+    }
+    ~Stack() { spare().push_back(std::move(bytes_)); }
+    Stack(const Stack&) = delete;
+    Stack& operator=(const Stack&) = delete;
+    char* get() const { return bytes_.get(); }
+
+   private:
+    static std::vector<std::unique_ptr<char[]>>& spare() {
+      static std::vector<std::unique_ptr<char[]>> all;
+      return all;
+    }
+    std::unique_ptr<char[]> bytes_;
+  };
   struct Block;
   struct Fiber {
-    ucontext_t context{};
-    std::unique_ptr<char[]> stack;
+    ucontext_t begin{};  // until it has run
+    jmp_buf place;       // afterwards: without the calls of the system that swapcontext makes
+    bool has_begun = false;
+    Stack stack;
     Block* block = nullptr;
     unsigned thread = 0;
     bool is_over = false;
@@ -101,16 +127,14 @@ class Grid {
     grid.body_(grid.current_->block->shared.get());
     grid.current_->is_over = true;
     ++grid.current_->block->ended;
-    swapcontext(&grid.current_->context, &grid.scheduler_);
-    std::abort();
+    _longjmp(grid.scheduler_, 1);
   }
 
   static void prepare(Fiber& fiber) {
-    fiber.stack = std::make_unique<char[]>(kStackBytes);
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    makecontext(&fiber.context, &Grid::enter, 0);
+    getcontext(&fiber.begin);
+    fiber.begin.uc_stack.ss_sp = fiber.stack.get();
+    fiber.begin.uc_stack.ss_size = kStackBytes;
+    makecontext(&fiber.begin, &Grid::enter, 0);
   }
 
   void begin_block() {
@@ -128,6 +152,13 @@ class Grid {
     live_.push_back(std::move(block));
   }
 
+  __attribute__((noinline)) void resume(Fiber& fiber) {
+    current_ = &fiber;
+    if (_setjmp(scheduler_) != 0) return;
+    if (std::exchange(fiber.has_begun, true)) _longjmp(fiber.place, 1);
+    setcontext(&fiber.begin);
+  }
+
   // Runs every thread of one block until it waits, in an order of chance.
   void turn() {
     const std::size_t chosen = random_() % live_.size();
@@ -136,8 +167,7 @@ class Grid {
     for (std::size_t i = 0; i < block.fibers.size(); ++i) {
       Fiber& fiber = *block.fibers[(first + i) % block.fibers.size()];
       if (fiber.is_over) continue;
-      current_ = &fiber;
-      swapcontext(&scheduler_, &fiber.context);
+      resume(fiber);
     }
     if (block.ended < block.fibers.size()) return;
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(chosen));
@@ -150,7 +180,7 @@ class Grid {
   std::function<std::shared_ptr<void>()> make_shared_;
   std::vector<std::unique_ptr<Block>> live_;
   Fiber* current_ = nullptr;
-  ucontext_t scheduler_{};
+  jmp_buf scheduler_;
 };
 
 // routine(shared) by every thread of every block. Shared memory is not zero at the start.

@@ -1,0 +1,19 @@
+#pragma once
+// The table of kernel bodies for one kind of device. Nothing of the device's own headers is needed to include this.
+
+#include "kernels/device_select.hpp"
+#include "kernels/mask_access.hpp"
+
+namespace sparcl::kernels {
+
+struct DeviceKernelSet {
+  const char* name;
+  Status (*check_device)();  // whether kernels run on this thread's GPU: its kind, and its driver's age
+  MaskGatherKernel* gather_mask;
+  MaskScatterKernel* scatter_mask;
+  TopKSupportsKernel* top_k_supports;
+  TopKWorkspaceBytes* top_k_workspace_bytes;
+  TopKKernel* top_k;
+};
+
+}  // namespace sparcl::kernels
