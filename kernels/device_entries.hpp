@@ -39,4 +39,12 @@ using ScatterDeviceEntriesKernel = Status(const DeviceEntries& entries, std::uin
 using GatherDeviceEntriesKernel = Status(const void* array, bool is_accumulated, DataType type, const DeviceEntries& entries,
                                          std::uint64_t capacity, void* stream);
 
+// Of one kind of device.
+struct DeviceEntryKernels {
+  MergeDeviceEntriesKernel* merge = nullptr;
+  MergeDeviceWorkspaceBytes* merge_workspace_bytes = nullptr;
+  ScatterDeviceEntriesKernel* scatter = nullptr;
+  GatherDeviceEntriesKernel* gather = nullptr;
+};
+
 }  // namespace sparcl::kernels

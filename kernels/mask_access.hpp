@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/device_entries.hpp"
 #include "src/base/status.hpp"
 
 namespace sparcl::kernels {
@@ -37,6 +38,7 @@ struct DeviceKernelSet {
   const char* name;
   MaskGatherKernel* gather_mask;
   MaskScatterKernel* scatter_mask;
+  DeviceEntryKernels entries = {};
 };
 
 }  // namespace sparcl::kernels
