@@ -1,6 +1,7 @@
 #pragma once
 // The table of kernel bodies for one kind of device. Nothing of the device's own headers is needed to include this.
 
+#include "kernels/device_entries.hpp"
 #include "kernels/device_select.hpp"
 #include "kernels/mask_access.hpp"
 
@@ -11,9 +12,8 @@ struct DeviceKernelSet {
   Status (*check_device)();  // whether kernels run on this thread's GPU: its kind, and its driver's age
   MaskGatherKernel* gather_mask;
   MaskScatterKernel* scatter_mask;
-  TopKSupportsKernel* top_k_supports;
-  TopKWorkspaceBytes* top_k_workspace_bytes;
-  TopKKernel* top_k;
+  TopKKernels top_k;
+  DeviceEntryKernels entries;
 };
 
 }  // namespace sparcl::kernels

@@ -22,11 +22,17 @@ struct TopK {
   std::uint64_t* found;     // one number: min(k, elements that are not 0)
 };
 
-// Types that have accumulators on the device.
-using TopKSupportsKernel = bool(DataType type);
+// Those that have accumulators.
+using TopKSupportsType = bool(DataType type);
 // The workspace is aligned to 16 bytes, and free again once the stream is through.
 using TopKWorkspaceBytes = std::size_t(std::uint64_t count, std::uint64_t k, DataType type);
 // The exact k largest |acc|, NaN > infinity > finite, ties to the lower index (collectives/selection), bit for bit.
 using TopKKernel = Status(const TopK& call, DataType type, void* workspace, std::size_t workspace_bytes, void* stream);
+
+struct TopKKernels {
+  TopKSupportsType* supports = nullptr;
+  TopKWorkspaceBytes* workspace_bytes = nullptr;
+  TopKKernel* run = nullptr;
+};
 
 }  // namespace sparcl::kernels

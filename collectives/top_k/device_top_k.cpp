@@ -61,7 +61,7 @@ class DeviceTopK final : public TopKArrays {
 Status DeviceTopK::prepare() {
   std::uint64_t k = 0;
   for (const Selection::Part& part : parts_) {
-    workspace_bytes_ = std::max(workspace_bytes_, scratch_.kernels().top_k_workspace_bytes(part.count, part.k, call_.datatype));
+    workspace_bytes_ = std::max(workspace_bytes_, scratch_.kernels().top_k.workspace_bytes(part.count, part.k, call_.datatype));
     k += part.k;
   }
   workspace_bytes_ = padded(workspace_bytes_);
@@ -116,7 +116,7 @@ Status DeviceTopK::enqueue_selections() {
     part.indices = indices + given;
     part.taken = on_device_ + accumulators_at_ + given * accumulator_bytes();
     part.found = found + i;
-    SPARCL_RETURN_IF_ERROR(scratch_.kernels().top_k(part, call_.datatype, workspace_, workspace_bytes_, call_.stream));
+    SPARCL_RETURN_IF_ERROR(scratch_.kernels().top_k.run(part, call_.datatype, workspace_, workspace_bytes_, call_.stream));
     first += parts_[i].count;
     given += parts_[i].k;
   }

@@ -11,7 +11,7 @@ collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send
     if (!kernels.ok()) return nullptr;
     comm.device_scratch = std::make_unique<collectives::DeviceScratch>(**kernels);
   }
-  if (!comm.device_scratch->kernels().top_k_supports(type)) return nullptr;
+  if (!comm.device_scratch->kernels().top_k.supports(type)) return nullptr;
   const Result<void*> context = context_of(send), other = context_of(receive);
   if (!context.ok() || !other.ok() || *context != *other) return nullptr;
   return comm.device_scratch->enter(*context).ok() ? comm.device_scratch.get() : nullptr;

@@ -73,7 +73,7 @@ struct Feedbacks {
     std::size_t count = 0;
     sparclDataType_t type{};
     EXPECT_EQ(sparclFeedbackGetResidual(feedback, &residual, &count, &type), sparclSuccess);
-    const std::size_t width = type == sparclFloat64 || type == sparclInt64 ? 8 : 4;
+    const std::size_t width = type == sparclFloat64 || type == sparclInt64 || type == sparclUint64 ? 8 : 4;
     const auto* const bytes = static_cast<const std::byte*>(residual);
     return {bytes, bytes + count * width};
   }
@@ -144,7 +144,11 @@ TEST_F(DeviceTopK, OfEachTypeAndSpecialNumbers) {
       compare<std::uint16_t>(2, way(sparclBfloat16), 500, 80, 2, true);
       compare<double>(2, way(sparclFloat64), 500, 80, 2, true);
       compare<std::int32_t>(2, way(sparclInt32), 500, 80, 2, true);
+      compare<std::uint8_t>(2, way(sparclFloat8e4m3), 500, 80, 2);
+      compare<std::uint8_t>(2, way(sparclFloat8e5m2), 500, 80, 2);
+      compare<std::uint32_t>(2, way(sparclUint32), 500, 80, 2, true);
       compare<std::int64_t>(2, way(sparclInt64), 500, 80, 2, true);
+      compare<std::uint64_t>(2, way(sparclUint64), 500, 80, 2, true);
     }
   }
 }
@@ -295,11 +299,6 @@ TEST_F(DeviceTopK, RanksMayHaveArraysWhereTheyLike) {
     return result;
   }),
               Each(sparclSuccess));
-}
-
-TEST_F(DeviceTopK, TypesWithoutAccumulatorsOnTheDeviceGoByWayOfTheHost) {
-  compare<std::uint32_t>(2, {sparclUint32, sparclSum, sparclTopKUnion}, 400, 30, 2);
-  compare<std::uint8_t>(2, {sparclFloat8e4m3, sparclSum, sparclTopKSelected}, 400, 30, 2);
 }
 
 // Before the ranks have agreed, a rank that cannot refuses, and all go on.
