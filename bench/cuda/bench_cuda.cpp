@@ -4,15 +4,13 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "bench/cuda/bench_launches.hpp"
+#include "bench/cuda/bench_rows.hpp"
 #include "kernels/cuda/device_kernels.hpp"
-#include "tests/gpu/gpu_arrays.hpp"
 
 namespace sparcl::bench {
 namespace {
@@ -20,39 +18,6 @@ namespace {
 using namespace kernels::cuda;  // NOLINT: what is measured
 using test::DeviceArray;
 using test::must;
-
-constexpr int kRounds = 21;
-
-void must_be_ok(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(std::string(status.message()));
-}
-
-// Median of milliseconds, by events of the stream, after one call that is not counted. before: what the call needs afresh.
-double median_ms(
-    const std::function<void()>& call, const std::function<void()>& before = [] {}) {
-  cudaEvent_t begin = nullptr, end = nullptr;
-  must(cudaEventCreate(&begin));
-  must(cudaEventCreate(&end));
-  std::vector<double> times;
-  for (int round = 0; round <= kRounds; ++round) {
-    before();
-    must(cudaEventRecord(begin));
-    call();
-    must(cudaEventRecord(end));
-    must(cudaEventSynchronize(end));
-    float ms = 0;
-    must(cudaEventElapsedTime(&ms, begin, end));
-    if (round > 0) times.push_back(ms);
-  }
-  must(cudaEventDestroy(begin));
-  must(cudaEventDestroy(end));
-  std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
-  return times[kRounds / 2];
-}
-
-void print_row(const std::string& what, double ms, const std::string& beside) {
-  fmt::print("| {} | {:.3f} | {} |\n", what, ms, beside);
-}
 
 void measure_diff(std::uint64_t count) {
   const DeviceArray<std::uint16_t> base(count), target(count);
@@ -174,6 +139,7 @@ int run(bool is_quick) {
   measure_diff(is_quick ? 1U << 26 : 1U << 30);
   measure_top_k(is_quick ? 1U << 24 : 1U << 28);
   measure_mask(is_quick ? 1U << 24 : 1U << 28);
+  measure_entries(is_quick ? 1U << 20 : 1U << 24);
   return 0;
 }
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "kernels/accumulate.hpp"
-#include "kernels/cuda/call_checks.hpp"
 #include "kernels/cuda/cuda_status.hpp"
 #include "kernels/cuda/entry_launchers.hpp"
+#include "kernels/cuda/launch_checks.hpp"
 
 namespace sparcl::kernels::cuda {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/call_checks.hpp"
 #include "kernels/cuda/cuda_entries.hpp"
 #include "kernels/cuda/cuda_kernel_set.hpp"
 #include "kernels/cuda/cuda_status.hpp"
+#include "kernels/cuda/launch_checks.hpp"
 #include "kernels/cuda/launchers.hpp"
 
 namespace sparcl::kernels::cuda {

@@ -2,9 +2,6 @@
 // What block routines use of CUDA, on the host: the threads of some blocks at a time are fibers of one thread, and a seed decides
 // who runs next, so that each order of events comes again. Include it before the routines.
 
-#include <setjmp.h>
-#include <ucontext.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,8 +12,9 @@
 #include <functional>
 #include <memory>
 #include <random>
-#include <utility>
 #include <vector>
+
+#include "tests/cuda/fiber_place.hpp"
 
 #define __device__
 
@@ -46,9 +44,7 @@ class Grid {
   Index block_size() const { return {threads_}; }
   Index grid_size() const { return {blocks_}; }
 
-  __attribute__((noinline)) void yield() {
-    if (_setjmp(current_->place) == 0) _longjmp(scheduler_, 1);
-  }
+  void yield() { go(current_->place, scheduler_); }
 
   // All threads of the block meet.
   void meet_block() { meet(current_->block->barrier, static_cast<unsigned>(current_->block->fibers.size())); }
@@ -71,32 +67,10 @@ class Grid {
     Barrier barrier;
     std::array<std::array<std::uint64_t, 32>, 2> values{};
   };
-  // Stacks are used again: their pages stay.
-  class Stack {
-   public:
-    Stack() {
-      if (spare().empty()) spare().push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));
-      bytes_ = std::move(spare().back());
-      spare().pop_back();
-    }
-    ~Stack() { spare().push_back(std::move(bytes_)); }
-    Stack(const Stack&) = delete;
-    Stack& operator=(const Stack&) = delete;
-    char* get() const { return bytes_.get(); }
-
-   private:
-    static std::vector<std::unique_ptr<char[]>>& spare() {
-      static std::vector<std::unique_ptr<char[]>> all;
-      return all;
-    }
-    std::unique_ptr<char[]> bytes_;
-  };
   struct Block;
   struct Fiber {
-    ucontext_t begin{};  // until it has run
-    jmp_buf place;       // afterwards: without the calls of the system that swapcontext makes
-    bool has_begun = false;
-    Stack stack;
+    FiberPlace place;
+    std::unique_ptr<char[]> stack;
     Block* block = nullptr;
     unsigned thread = 0;
     bool is_over = false;
@@ -127,14 +101,19 @@ class Grid {
     grid.body_(grid.current_->block->shared.get());
     grid.current_->is_over = true;
     ++grid.current_->block->ended;
-    _longjmp(grid.scheduler_, 1);
+    go(grid.current_->place, grid.scheduler_);
+    std::abort();
   }
 
   static void prepare(Fiber& fiber) {
-    getcontext(&fiber.begin);
-    fiber.begin.uc_stack.ss_sp = fiber.stack.get();
-    fiber.begin.uc_stack.ss_size = kStackBytes;
-    makecontext(&fiber.begin, &Grid::enter, 0);
+    if (stacks_.empty()) stacks_.push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));
+    fiber.stack = std::move(stacks_.back());
+    stacks_.pop_back();
+    fiber.place.has_begun = false;
+    getcontext(&fiber.place.context);
+    fiber.place.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.place.context.uc_stack.ss_size = kStackBytes;
+    makecontext(&fiber.place.context, &Grid::enter, 0);
   }
 
   void begin_block() {
@@ -152,13 +131,6 @@ class Grid {
     live_.push_back(std::move(block));
   }
 
-  __attribute__((noinline)) void resume(Fiber& fiber) {
-    current_ = &fiber;
-    if (_setjmp(scheduler_) != 0) return;
-    if (std::exchange(fiber.has_begun, true)) _longjmp(fiber.place, 1);
-    setcontext(&fiber.begin);
-  }
-
   // Runs every thread of one block until it waits, in an order of chance.
   void turn() {
     const std::size_t chosen = random_() % live_.size();
@@ -167,9 +139,11 @@ class Grid {
     for (std::size_t i = 0; i < block.fibers.size(); ++i) {
       Fiber& fiber = *block.fibers[(first + i) % block.fibers.size()];
       if (fiber.is_over) continue;
-      resume(fiber);
+      current_ = &fiber;
+      go(scheduler_, fiber.place);
     }
     if (block.ended < block.fibers.size()) return;
+    for (const std::unique_ptr<Fiber>& fiber : block.fibers) stacks_.push_back(std::move(fiber->stack));
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(chosen));
     if (next_block_ < blocks_) begin_block();
   }
@@ -180,7 +154,8 @@ class Grid {
   std::function<std::shared_ptr<void>()> make_shared_;
   std::vector<std::unique_ptr<Block>> live_;
   Fiber* current_ = nullptr;
-  jmp_buf scheduler_;
+  FiberPlace scheduler_;
+  static inline thread_local std::vector<std::unique_ptr<char[]>> stacks_;  // of fibers that have ended
 };
 
 // routine(shared) by every thread of every block. Shared memory is not zero at the start.

@@ -1,4 +1,4 @@
-#include "kernels/cuda/call_checks.hpp"
+#include "kernels/cuda/launch_checks.hpp"
 
 #include <fmt/format.h>
 
