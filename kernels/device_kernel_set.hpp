@@ -3,6 +3,7 @@
 
 #include "kernels/device_entries.hpp"
 #include "kernels/device_select.hpp"
+#include "kernels/device_sums.hpp"
 #include "kernels/mask_access.hpp"
 
 namespace sparcl::kernels {
@@ -14,6 +15,7 @@ struct DeviceKernelSet {
   MaskScatterKernel* scatter_mask;
   TopKKernels top_k;
   DeviceEntryKernels entries;
+  DeviceSumKernels sums;
 };
 
 }  // namespace sparcl::kernels

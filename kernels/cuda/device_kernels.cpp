@@ -7,6 +7,7 @@
 #include "kernels/cuda/cuda_entries.hpp"
 #include "kernels/cuda/cuda_kernel_set.hpp"
 #include "kernels/cuda/cuda_status.hpp"
+#include "kernels/cuda/cuda_sums.hpp"
 #include "kernels/cuda/launch_checks.hpp"
 #include "kernels/cuda/launchers.hpp"
 
@@ -120,7 +121,8 @@ const DeviceKernelSet& cuda_kernels() {
                                         gather_mask,
                                         scatter_mask,
                                         {top_k_supports, top_k_workspace_bytes, top_k_in_table},
-                                        {merge_entries, merge_workspace_bytes, scatter_entries, gather_entries}};
+                                        {merge_entries, merge_workspace_bytes, scatter_entries, gather_entries},
+                                        {round_values, sum_rows, leave_rest, keep_largest, keep_largest_workspace_bytes}};
   return kSet;
 }
 

@@ -9,10 +9,6 @@ namespace {
 using namespace kernels::cuda;  // NOLINT: the routines
 using kernels::DeviceEntries;
 
-DeviceEntries seen_entries(const DeviceEntries& entries) {
-  return {seen(entries.indices), reachable(entries.values), seen(entries.count)};
-}
-
 std::size_t workspace_bytes(std::uint64_t capacity_a, std::uint64_t capacity_b) {
   const std::uint64_t tiles = merge_tiles(capacity_a + capacity_b);
   return (tiles + 1) * (sizeof(MergeSplit) + sizeof(TileState));

@@ -26,6 +26,10 @@ T* seen(T* pointer) {
   return static_cast<T*>(reachable(pointer));
 }
 
+inline kernels::DeviceEntries seen_entries(const kernels::DeviceEntries& entries) {
+  return {seen(entries.indices), reachable(entries.values), seen(entries.count)};
+}
+
 // visit(std::integral_constant<TopKType, ...>) for a type that has accumulators.
 template <class Visit>
 void with_kind(DataType type, const Visit& visit) {
@@ -58,5 +62,6 @@ void with_kind(DataType type, const Visit& visit) {
 
 kernels::TopKKernels emulated_top_k();
 kernels::DeviceEntryKernels emulated_entries();
+kernels::DeviceSumKernels emulated_sums();
 
 }  // namespace sparcl::test
