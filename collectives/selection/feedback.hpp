@@ -40,14 +40,18 @@ class Feedback {
   const std::byte* residual() const { return bytes_.get(); }
   std::uint64_t residual_bytes() const;
 
-  // A call on the host has it next.
+  // A call on the host has it next. Not where a graph holds it, or a stream is not through with it.
   Status use_on_host();
-  // The host sees what it is now; calls on the device go on where they are.
+  // The host sees what it is now; calls on the device go on where they are. Not where a stream is not through with it.
   Status fetch();
-  // A call on the GPU of this context has it next. Its place there; nullptr of an empty one.
-  Result<void*> use_on_device(void* context);
+  // A call on the GPU of this context has it next; what the stream gets from now on comes behind its last use. Its place there;
+  // nullptr of an empty one. is_captured: the call becomes part of a graph.
+  Result<std::shared_ptr<const DeviceBuffer>> use_on_device(void* context, void* stream, bool is_captured);
+  // Such a call is in the stream, and through with it at the event; or in a graph: the residual stays where it is for good.
+  void used_in(void* stream, DeviceEvent until);
+  void used_in_graph() { is_captured_ = true; }
 
-  void reset();                // as it was made
+  Status reset();              // as it was made
   double residual_l2() const;  // reads all of it, on the host
   // The norm of the last call's acc without the selected elements (mode union: any rank's; kMean: the result's), from
   // residual_l2(), so that calls need no pass for it.
@@ -69,7 +73,10 @@ class Feedback {
   bool is_blank_ = true;  // bytes_ are zeros: they need not be read
   bool is_on_host_ = true, is_on_device_ = false;
   void* context_ = nullptr;  // of what is on the device
-  DeviceBuffer on_device_;
+  std::shared_ptr<const DeviceBuffer> on_device_;
+  bool is_captured_ = false;
+  void* stream_ = nullptr;  // of the last use
+  DeviceEvent last_use_;
 };
 
 }  // namespace sparcl::collectives

@@ -75,10 +75,12 @@ Status DeviceTopK::prepare() {
   if (!device.ok()) return device.status().with_prefix("top-k's workspace: ");
   const Result<std::byte*> pinned = scratch_.pinned(entries_bytes_ + transfer_bytes);
   if (!pinned.ok()) return pinned.status().with_prefix("staging for top-k: ");
+  const DeviceScope inside(scratch_.context());
+  SPARCL_RETURN_IF_ERROR(inside.status());
   if (call_.feedback != nullptr) {
-    const Result<void*> residual = call_.feedback->use_on_device(scratch_.context());
+    const auto residual = call_.feedback->use_on_device(scratch_.context(), call_.stream, false);
     if (!residual.ok()) return residual.status();
-    residual_ = static_cast<std::byte*>(*residual);
+    residual_ = static_cast<std::byte*>((*residual)->data());
   }
   workspace_ = *device;
   on_device_ = workspace_ + workspace_bytes_;
@@ -86,8 +88,6 @@ Status DeviceTopK::prepare() {
   transfer_.emplace(scratch_.kernels(), scratch_.context(), call_.stream, most, on_device_ + entries_bytes_,
                     pinned_ + entries_bytes_);
   // What the stream has met with before is no error of this call's peers.
-  const DeviceScope inside(scratch_.context());
-  SPARCL_RETURN_IF_ERROR(inside.status());
   const Result<bool> captured = is_capturing(call_.stream);
   if (!captured.ok()) return captured.status();
   if (*captured) return Status(Code::kInvalidUsage, "the stream is being captured, but this call waits for it");

@@ -14,19 +14,21 @@ namespace {
 
 constexpr std::uint8_t kAgreement = 0;
 
-WireType wire_of(const TopKCall& call) {
-  const DataType accumulator = kernels::accumulator_type(call.datatype);
-  if (call.wire == TopKWire::kSameType || accumulator != DataType::kFloat32) return {accumulator, call.datatype};
-  if (call.wire == TopKWire::kBfloat16) return {accumulator, DataType::kBfloat16};
-  return {accumulator, accumulator, true};
-}
-
 void note_selection(Feedback& feedback, DataType type, const Selected& selected) {
   ++feedback.stats.calls;
   feedback.stats.selected = selected.indices.size();
   feedback.stats.passes = selected.passes;
   feedback.stats.drift = threshold_drift(type, feedback.least, selected.least);
   feedback.least = selected.least;
+}
+
+}  // namespace
+
+WireType wire_of(const TopKCall& call) {
+  const DataType accumulator = kernels::accumulator_type(call.datatype);
+  if (call.wire == TopKWire::kSameType || accumulator != DataType::kFloat32) return {accumulator, call.datatype};
+  if (call.wire == TopKWire::kBfloat16) return {accumulator, DataType::kBfloat16};
+  return {accumulator, accumulator, true};
 }
 
 CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call) {
@@ -41,8 +43,6 @@ CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call) {
   fingerprint.detail = pack_options(call);
   return fingerprint;
 }
-
-}  // namespace
 
 // elements: the result's, where the support is. Before this call the residual is acc.
 Status keep_from_mean(const TopKPlan& plan, const Support& support, const std::byte* elements) {

@@ -39,6 +39,7 @@ struct TopKCall {
   bool reuses_threshold = false;              // of the call before with this feedback, instead of a sample
   Determinism determinism = Determinism::kCanonical;
   std::string algorithm = "auto";   // of the sparse sum; in mode union of the dense one
+  bool is_between_gpus = false;     // both arrays are in the memory of the GPU of comm.device
   DeviceScratch* device = nullptr;  // not nullptr: both arrays are in the memory of the GPU that it was entered for
   void* stream = nullptr;           // then: whose order the call takes its place in
 };
@@ -58,5 +59,9 @@ constexpr std::uint8_t kDenseChoice = 0x80;
 
 // After the ranks have agreed the residual is written: an error that ends the comm leaves acc in it.
 Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report);
+
+// The same between the ranks' GPUs, of what takes_gpus() (stream_top_k.hpp): both arrays are in the memory of comm.device's, and
+// the call is over when it is enqueued.
+Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report);
 
 }  // namespace sparcl::collectives

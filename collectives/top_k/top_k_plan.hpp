@@ -1,6 +1,7 @@
 #pragma once
 // What the modes of a top-k all-reduce work with, once the ranks have agreed; each is the file of its name.
 
+#include "collectives/agreement/agreement.hpp"
 #include "collectives/comm_context.hpp"
 #include "collectives/selection/residual.hpp"
 #include "collectives/selection/selection.hpp"
@@ -22,6 +23,9 @@ struct TopKPlan {
 
   std::size_t accumulator_bytes() const { return element_bytes(wire.accumulator); }
 };
+
+WireType wire_of(const TopKCall& call);
+CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call);
 
 inline bool keeps_sent(const TopKCall& call) { return call.feedback != nullptr && call.kept == TopKResidual::kSent; }
 

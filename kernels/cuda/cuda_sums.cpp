@@ -11,7 +11,7 @@
 namespace sparcl::kernels::cuda {
 namespace {
 
-constexpr std::uint64_t kMostEntries = std::uint64_t{0x7fffffff} * kEntryTile;  // of a launch
+constexpr std::uint64_t kMostBlocks = 0x7fffffff, kMostEntries = kMostBlocks * kEntryTile;  // of a launch
 
 Result<TopKType> check(const char* call, std::uint64_t count, DataType type) {
   if (count > kMostEntries) {
@@ -24,6 +24,16 @@ Result<TopKType> check(const char* call, std::uint64_t count, DataType type) {
 std::size_t keys_bytes(std::uint64_t capacity) { return (capacity * sizeof(std::uint64_t) + 15) / 16 * 16; }
 
 }  // namespace
+
+Status check_lists(const DeviceLists& lists, std::uint64_t elements, void* stream) {
+  const CheckWork work{lists, elements, std::max<std::uint64_t>(entry_tiles(lists.capacity), 1)};
+  if (lists.lists == 0) return Status();
+  if (work.list_tiles > kMostBlocks / lists.lists) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("CUDA: a check of {} lists of {} entries: so many fit no launch", lists.lists, lists.capacity));
+  }
+  return status_of(launch_check_lists(work, static_cast<cudaStream_t>(stream)), "a check of lists");
+}
 
 Status round_values(const void* values, std::uint64_t count, DataType sent, void* rounded, void* stream) {
   const Result<TopKType> kind = check("rounding", count, sent);
@@ -46,6 +56,15 @@ Status leave_rest(const DeviceEntries& entries, std::uint64_t capacity, const De
   if (capacity == 0) return Status();
   const RestWork work{entries, capacity, kept != nullptr ? *kept : DeviceEntries{}, kept_capacity, residual};
   return status_of(launch_leave_rest(work, kind.value(), static_cast<cudaStream_t>(stream)), "a residual's rest");
+}
+
+Status leave_mean(const DeviceEntries& entries, std::uint64_t capacity, std::uint32_t divisor, std::uint32_t ranks, DataType type,
+                  void* residual, void* stream) {
+  const Result<TopKType> kind = check("a mean's rest", capacity, type);
+  if (!kind.ok()) return kind.status();
+  if (capacity == 0) return Status();
+  const MeanWork work{entries, capacity, divisor, ranks, residual};
+  return status_of(launch_leave_mean(work, kind.value(), static_cast<cudaStream_t>(stream)), "a mean's rest");
 }
 
 std::size_t keep_largest_workspace_bytes(std::uint64_t capacity, std::uint64_t k) {

@@ -5,9 +5,11 @@
 
 namespace sparcl::kernels::cuda {
 
+CheckDeviceListsKernel check_lists;
 RoundDeviceValuesKernel round_values;
 SumDeviceRowsKernel sum_rows;
 LeaveDeviceRestKernel leave_rest;
+LeaveDeviceMeanKernel leave_mean;
 KeepLargestEntriesKernel keep_largest;
 KeepLargestWorkspaceBytes keep_largest_workspace_bytes;
 

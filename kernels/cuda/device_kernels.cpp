@@ -116,13 +116,14 @@ Status top_k_in_table(const TopK& call, DataType type, void* workspace, std::siz
 }  // namespace
 
 const DeviceKernelSet& cuda_kernels() {
-  static constexpr DeviceKernelSet kSet{"cuda",
-                                        check_device,
-                                        gather_mask,
-                                        scatter_mask,
-                                        {top_k_supports, top_k_workspace_bytes, top_k_in_table},
-                                        {merge_entries, merge_workspace_bytes, scatter_entries, gather_entries},
-                                        {round_values, sum_rows, leave_rest, keep_largest, keep_largest_workspace_bytes}};
+  static constexpr DeviceKernelSet kSet{
+      "cuda",
+      check_device,
+      gather_mask,
+      scatter_mask,
+      {top_k_supports, top_k_workspace_bytes, top_k_in_table},
+      {merge_entries, merge_workspace_bytes, scatter_entries, gather_entries},
+      {check_lists, round_values, sum_rows, leave_rest, leave_mean, keep_largest, keep_largest_workspace_bytes}};
   return kSet;
 }
 

@@ -16,6 +16,21 @@ __device__ inline void for_each_in_tile(std::uint64_t count, Visit visit) {
   }
 }
 
+// A tile of one list. Whoever sees its count after another has cleared it has nothing to look at any more.
+__device__ inline void check_lists(const CheckWork& work) {
+  const std::uint64_t list = blockIdx.x / work.list_tiles, tile = blockIdx.x % work.list_tiles;
+  auto* const words = reinterpret_cast<std::uint64_t*>(static_cast<char*>(work.lists.bytes) + list * work.lists.stride_bytes);
+  volatile std::uint64_t* const count = words;
+  const std::uint64_t* const indices = words + 2;
+  const std::uint64_t entries = *count;
+  bool is_list = entries <= work.lists.capacity;
+  for (unsigned n = 0; n < kEntryItems && is_list; ++n) {
+    const std::uint64_t i = tile * kEntryTile + n * kThreads + threadIdx.x;
+    if (i < entries) is_list = indices[i] < work.elements && (i == 0 || indices[i - 1] < indices[i]);
+  }
+  if (!is_list) *count = 0;
+}
+
 // What receivers see of it.
 template <TopKType kSent>
 __device__ inline typename Elements<kSent>::Accumulator seen_of(typename Elements<kSent>::Accumulator value) {
@@ -69,6 +84,22 @@ __device__ inline void leave_rest(const RestWork& work) {
     if (keeps_some && !has_index(work.kept, kept, index)) return;
     const Accumulator value = values[i], seen = seen_of<kSent>(value), rest = static_cast<Accumulator>(value - seen);
     residual[index] = value == seen || rest != rest ? Accumulator{0} : rest;
+  });
+}
+
+// Of float types.
+template <TopKType kType>
+__device__ inline void leave_mean(const MeanWork& work) {
+  using E = Elements<kType>;
+  using Accumulator = typename E::Accumulator;
+  const auto* const values = static_cast<const Accumulator*>(work.entries.values);
+  auto* const residual = static_cast<Accumulator*>(work.residual);
+  for_each_in_tile(count_of(work.entries, work.capacity), [=](std::uint64_t i) {
+    Accumulator mean = seen_of<kType>(work.divisor > 1 ? E::divided(values[i], work.divisor) : values[i]);
+    if (work.ranks > 1) mean = E::divided(mean, work.ranks);
+    Accumulator& acc = residual[work.entries.indices[i]];
+    const Accumulator rest = static_cast<Accumulator>(acc - mean);
+    acc = acc == mean || rest != rest ? Accumulator{0} : rest;
   });
 }
 

@@ -5,6 +5,8 @@
 namespace sparcl::kernels::cuda {
 namespace {
 
+__global__ void __launch_bounds__(kThreads) check_lists_kernel(CheckWork work) { check_lists(work); }
+
 template <TopKType kSent>
 __global__ void __launch_bounds__(kThreads) round_values_kernel(RoundWork work) {
   round_values<kSent>(work);
@@ -21,6 +23,11 @@ __global__ void __launch_bounds__(kThreads) leave_rest_kernel(RestWork work) {
 }
 
 template <TopKType kType>
+__global__ void __launch_bounds__(kThreads) leave_mean_kernel(MeanWork work) {
+  leave_mean<kType>(work);
+}
+
+template <TopKType kType>
 __global__ void __launch_bounds__(kThreads) key_entries_kernel(KeepWork work) {
   key_entries<kType>(work);
 }
@@ -33,6 +40,11 @@ __global__ void __launch_bounds__(kThreads) take_entries_kernel(KeepWork work) {
 unsigned blocks_of(std::uint64_t entries) { return static_cast<unsigned>(entry_tiles(entries)); }
 
 }  // namespace
+
+cudaError_t launch_check_lists(const CheckWork& work, cudaStream_t stream) {
+  check_lists_kernel<<<static_cast<unsigned>(work.lists.lists * work.list_tiles), kThreads, 0, stream>>>(work);
+  return cudaGetLastError();
+}
 
 cudaError_t launch_round_values(const RoundWork& work, TopKType sent, cudaStream_t stream) {
   return with_type(sent, [&](auto known) {
@@ -52,6 +64,13 @@ cudaError_t launch_sum_rows(const RowsWork& work, TopKType type, cudaStream_t st
 cudaError_t launch_leave_rest(const RestWork& work, TopKType sent, cudaStream_t stream) {
   return with_type(sent, [&](auto known) {
     leave_rest_kernel<decltype(known)::value><<<blocks_of(work.capacity), kThreads, 0, stream>>>(work);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t launch_leave_mean(const MeanWork& work, TopKType type, cudaStream_t stream) {
+  return with_type(type, [&](auto known) {
+    leave_mean_kernel<decltype(known)::value><<<blocks_of(work.capacity), kThreads, 0, stream>>>(work);
     return cudaGetLastError();
   });
 }

@@ -2,8 +2,15 @@
 // What launches on sums over ranks are given.
 
 #include "kernels/cuda/entry_work.hpp"
+#include "kernels/device_sums.hpp"
 
 namespace sparcl::kernels::cuda {
+
+struct CheckWork {
+  DeviceLists lists;
+  std::uint64_t elements;
+  std::uint64_t list_tiles;  // of each list, one at least
+};
 
 struct RoundWork {
   const void* values;
@@ -22,6 +29,14 @@ struct RestWork {
   std::uint64_t capacity;
   DeviceEntries kept;  // indices nullptr: all are
   std::uint64_t kept_capacity;
+  void* residual;
+};
+
+struct MeanWork {
+  DeviceEntries entries;
+  std::uint64_t capacity;
+  std::uint32_t divisor;  // of the result's elements
+  std::uint32_t ranks;    // what these are divided by, 1: they are means
   void* residual;
 };
 

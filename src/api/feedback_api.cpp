@@ -93,10 +93,7 @@ sparclResult_t sparclFeedbackLoad(sparclFeedback_t* feedback, const char* path) 
 }
 
 sparclResult_t sparclFeedbackReset(sparclFeedback_t feedback) {
-  return with_idle(__func__, feedback, [](Feedback& idle) {
-    idle.reset();
-    return Status();
-  });
+  return with_idle(__func__, feedback, [](Feedback& idle) { return idle.reset(); });
 }
 
 sparclResult_t sparclFeedbackStats(sparclFeedback_t feedback, sparclFeedbackStats_t* stats) {

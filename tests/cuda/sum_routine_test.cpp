@@ -88,6 +88,59 @@ std::vector<typename K::Accumulator> seen_by_host(const std::vector<typename K::
   return seen;
 }
 
+// Of lists of which each is wrong in another way only those that are none lose their entries.
+TEST(SumRoutineLists, WhatIsNoListHasNoEntries) {
+  constexpr std::uint64_t kCapacity = 1500, kElements = 10'000, kStride = 2 + kCapacity + 3;
+  for (const std::uint64_t size : {0UL, 1UL, 1024UL, kCapacity}) {
+    std::vector<std::uint64_t> words(6 * kStride, UINT64_MAX);
+    for (std::uint64_t list = 0; list < 6; ++list) {
+      words[list * kStride] = size;
+      for (std::uint64_t i = 0; i < size; ++i) words[list * kStride + 2 + i] = 5 * i + list;
+    }
+    const std::uint64_t last = 2 + size - 1;
+    words[0] = kCapacity + 1;
+    if (size > 0) words[1 * kStride + last] = kElements;
+    if (size > 0) words[5 * kStride + last] = kElements - 1;
+    if (size > 1) words[2 * kStride + last] = words[2 * kStride + last - 1];
+    if (size > 1) words[3 * kStride + last / 2 + 1] = 9'999;
+    words[4 * kStride] = UINT64_MAX;
+    std::vector<std::uint64_t> expected = words;
+    expected[0] = expected[4 * kStride] = 0;
+    if (size > 0) expected[kStride] = 0;
+    if (size > 1) expected[2 * kStride] = expected[3 * kStride] = 0;
+    const CheckWork work{{words.data(), 6, kStride * 8, kCapacity}, kElements, entry_tiles(kCapacity)};
+    emulated::launch<NoShared>(static_cast<unsigned>(6 * work.list_tiles), kThreads, size, [&](NoShared&) { check_lists(work); });
+    EXPECT_EQ(words, expected) << size;
+  }
+}
+
+// As a result's elements, or what they are divided by the ranks.
+TYPED_TEST(SumRoutine, LeavesTheMean) {
+  using Accumulator = typename TypeParam::Accumulator;
+  if (!std::is_floating_point_v<Accumulator>) return;
+  constexpr std::size_t kCount = 1100;
+  const kernels::KernelSet& host = kernels::reference_kernels();
+  const DataType type = TypeParam::kDataType, accumulator = kernels::accumulator_type(type);
+  for (const bool is_mean : {false, true}) {
+    auto sums = values_of<TypeParam>(kCount, 3), residual = values_of<TypeParam>(kCount, 8), expected = residual;
+    std::vector<std::uint64_t> indices(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) indices[i] = i;
+    std::uint64_t count = kCount;
+    auto means = sums;
+    if (is_mean) collectives::divide_accumulators(host, type, bytes_of(means), kCount, 3);
+    means = seen_by_host<TypeParam>(means);
+    if (!is_mean) collectives::divide_accumulators(host, accumulator, bytes_of(means), kCount, 3);
+    (void)collectives::leave_means(accumulator, bytes_of(means), kCount, bytes_of(expected));
+    run(kCount, [&] {
+      if constexpr (std::is_floating_point_v<Accumulator>) {
+        leave_mean<TypeParam::kTopK>(
+            {{indices.data(), sums.data(), &count}, kCount, is_mean ? 3U : 1U, is_mean ? 1U : 3U, residual.data()});
+      }
+    });
+    EXPECT_TRUE(same(residual, expected)) << is_mean;
+  }
+}
+
 TYPED_TEST(SumRoutine, RoundsAsTheWire) {
   for (const std::size_t count : {1UL, 1023UL, 1024UL, 2050UL}) {
     const auto values = values_of<TypeParam>(count, count);

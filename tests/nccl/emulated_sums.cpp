@@ -17,6 +17,18 @@ void run_tiles(std::uint64_t count, DataType type, const Routine& routine) {
   });
 }
 
+Status check(const kernels::DeviceLists& lists, std::uint64_t elements, void* stream) {
+  enqueue(stream, [=] {
+    kernels::DeviceLists here = lists;
+    here.bytes = reachable(lists.bytes);
+    const CheckWork work{here, elements, std::max<std::uint64_t>(entry_tiles(lists.capacity), 1)};
+    const std::lock_guard lock(grid_mutex());
+    emulated::launch<NoShared>(static_cast<unsigned>(lists.lists * work.list_tiles), kThreads, 1,
+                               [&](NoShared&) { check_lists(work); });
+  });
+  return Status();
+}
+
 Status round(const void* values, std::uint64_t count, DataType sent, void* rounded, void* stream) {
   enqueue(stream, [=] {
     const RoundWork work{reachable(values), reachable(rounded), count};
@@ -39,6 +51,15 @@ Status leave(const DeviceEntries& entries, std::uint64_t capacity, const DeviceE
   enqueue(stream, [=] {
     const RestWork work{seen_entries(entries), capacity, seen_entries(in), kept_capacity, reachable(residual)};
     run_tiles(capacity, sent, [&](auto kind) { leave_rest<decltype(kind)::value>(work); });
+  });
+  return Status();
+}
+
+Status leave_mean_of(const DeviceEntries& entries, std::uint64_t capacity, std::uint32_t divisor, std::uint32_t ranks,
+                     DataType type, void* residual, void* stream) {
+  enqueue(stream, [=] {
+    const MeanWork work{seen_entries(entries), capacity, divisor, ranks, reachable(residual)};
+    run_tiles(capacity, type, [&](auto kind) { leave_mean<decltype(kind)::value>(work); });
   });
   return Status();
 }
@@ -71,6 +92,6 @@ Status keep(const DeviceEntries& list, std::uint64_t capacity, std::uint64_t k, 
 
 }  // namespace
 
-kernels::DeviceSumKernels emulated_sums() { return {round, sum, leave, keep, keep_workspace_bytes}; }
+kernels::DeviceSumKernels emulated_sums() { return {check, round, sum, leave, leave_mean_of, keep, keep_workspace_bytes}; }
 
 }  // namespace sparcl::test

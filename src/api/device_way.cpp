@@ -1,4 +1,7 @@
-// Which calls of the comm select on a GPU.
+#include "src/api/device_way.hpp"
+
+#include <fmt/format.h>
+
 #include "src/api/device_kernel_choice.hpp"
 #include "src/base/device_memory.hpp"
 
@@ -15,6 +18,22 @@ collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send
   const Result<void*> context = context_of(send), other = context_of(receive);
   if (!context.ok() || !other.ok() || *context != *other) return nullptr;
   return comm.device_scratch->enter(*context).ok() ? comm.device_scratch.get() : nullptr;
+}
+
+bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive) {
+  return comm.device != nullptr && space_of(send) == MemorySpace::kDevice && space_of(receive) == MemorySpace::kDevice;
+}
+
+Status check_gpu(const sparclComm& comm, const void* send, const void* receive) {
+  for (const auto& [name, array] : {std::pair("sendbuff", send), std::pair("recvbuff", receive)}) {
+    const Result<int> device = device_of(array);
+    if (!device.ok()) return device.status().with_prefix(std::string(name) + ": ");
+    if (*device != comm.device->gpu()) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{} is in the memory of GPU {}, this communicator's is GPU {}", name, *device, comm.device->gpu()));
+    }
+  }
+  return Status();
 }
 
 }  // namespace sparcl::api
