@@ -94,7 +94,7 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
   collectives::MaskedCall call;
   call.refusal = (wrong.ok() ? check_masked_feedback(options.feedback, send, count, datatype, op) : wrong)
                      .with_prefix(std::string(function) + ": ");
-  DeviceArrays arrays(stream, request == nullptr);
+  DeviceArrays arrays(comm, stream);
   if (call.refusal.ok()) {
     call.datatype = static_cast<DataType>(datatype);
     call.reduction = reduction_of(op);
@@ -112,8 +112,7 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
     const Status placed = options.feedback != nullptr ? options.feedback->feedback.use_on_host() : Status();
     call.refusal = first_error({arrays.status(), placed}).with_prefix(std::string(function) + ": ");
   }
-  return arrays.give_back(comm,
-                          launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, options.feedback), request));
+  return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, options.feedback), request, std::move(arrays));
 }
 
 }  // namespace

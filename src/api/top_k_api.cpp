@@ -163,7 +163,7 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
   call.refusal = first_error({readable, readable.ok() ? check_options(options, given.datatype) : readable,
                               readable.ok() ? check_tensors(options, given.count) : readable, check_top_k(given, *comm)})
                      .with_prefix(std::string(function) + ": ");
-  DeviceArrays arrays(stream, request == nullptr);
+  DeviceArrays arrays(comm, stream);
   if (call.refusal.ok()) {
     call.count = given.count;
     call.k = std::min(given.k, given.count);
@@ -180,7 +180,7 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
     call.algorithm = options.algorithm != nullptr ? options.algorithm : comm->context.sparse_sum_algorithm;
     call.refusal = place_arrays(given, *comm, request == nullptr, stream, call, arrays).with_prefix(std::string(function) + ": ");
   }
-  return arrays.give_back(comm, launch(comm, std::make_unique<TopKRequest>(std::move(call), given.feedback), request));
+  return launch(comm, std::make_unique<TopKRequest>(std::move(call), given.feedback), request, std::move(arrays));
 }
 
 }  // namespace
