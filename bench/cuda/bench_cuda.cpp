@@ -10,6 +10,7 @@
 
 #include "bench/cuda/bench_launches.hpp"
 #include "bench/cuda/bench_rows.hpp"
+#include "kernels/cuda/cuda_threshold.hpp"
 #include "kernels/cuda/device_kernels.hpp"
 
 namespace sparcl::bench {
@@ -47,6 +48,13 @@ void measure_diff(std::uint64_t count) {
   print_row("diff, 1 % changed", diff_ms,
             fmt::format("{:.2f} of the two arrays' time at the copy's bandwidth (asked 0.85)", floor / diff_ms));
 
+  const double large_ms = median_ms([&] {
+    must_be_ok(diff_large(base.data(), target.data(), count, DataType::kBfloat16, 1e-3, changes, room,
+                          {workspace.data(), workspace.size()}, nullptr));
+  });
+  print_row("diff above a threshold of the same", large_ms, fmt::format("{:.2f} of the time of diff", large_ms / diff_ms));
+  must_be_ok(diff(base.data(), target.data(), count, 2, changes, room, {workspace.data(), workspace.size()}, nullptr));
+
   const auto undo = [&] { must_be_ok(apply(back, base.data(), count, 2, nullptr, refused.data(), nullptr)); };
   const auto plain = [&] { must_be_ok(apply(changes, base.data(), count, 2, nullptr, refused.data(), nullptr)); };
   const auto hashed = [&] { must_be_ok(apply(changes, base.data(), count, 2, hashes.data(), refused.data(), nullptr)); };
@@ -83,6 +91,23 @@ void measure_top_k(std::uint64_t count) {
       },
       fresh);
   print_row("top-k 1 % with feedback", ms, fmt::format("{:.2f} of that pass (asked 2.5)", ms / floor));
+
+  const double large_ms = median_ms(
+      [&] {
+        TakeLarge large{};
+        large.values = values.data();
+        large.residual = residual.data();
+        large.count = count;
+        large.least = least_key(DataType::kFloat32, 3.6);  // 1 % of two normal numbers' sums
+        large.clear_sent = true;
+        large.capacity = k;
+        large.indices = indices.data();
+        large.taken = taken.data();
+        large.found = found.data();
+        must_be_ok(take_large(large, DataType::kFloat32, {workspace.data(), workspace.size()}, nullptr));
+      },
+      fresh);
+  print_row("all above a threshold, 1 %, with feedback", large_ms, fmt::format("{:.2f} of that pass", large_ms / floor));
 
   std::size_t sort_bytes = 0;
   const DeviceArray<std::uint32_t> numbers(count), sorted(count), sorted_keys(count);

@@ -7,7 +7,8 @@
 #include "kernels/cuda/cuda_entries.hpp"
 #include "kernels/cuda/cuda_kernel_set.hpp"
 #include "kernels/cuda/cuda_status.hpp"
-#include "kernels/cuda/launch_checks.hpp"
+#include "kernels/cuda/device_checks.hpp"
+#include "kernels/cuda/element_type.hpp"
 #include "kernels/cuda/launchers.hpp"
 
 namespace sparcl::kernels::cuda {
