@@ -22,6 +22,7 @@ struct Case {
   bool has_feedback = true;
   std::uint64_t capacity = UINT64_MAX;
   bool clear_sent = false;
+  std::size_t offset = 0;  // from an aligned address
 };
 
 template <class K>
@@ -29,10 +30,13 @@ void check(const Case& c, std::uint64_t seed) {
   using Accumulator = typename K::Accumulator;
   SCOPED_TRACE(testing::Message() << c.count << " elements, one of " << c.share << ", feedback " << c.has_feedback << ", capacity "
                                   << c.capacity << ", seed " << seed);
-  const auto values = random_values<typename K::Stored>(c.count, seed, 2);
-  auto residual = random_values<Accumulator>(c.count, seed + 1, 2), expected = residual;
+  const auto memory = random_values<typename K::Stored>(c.count + c.offset, seed, 2);
+  auto own_residual = random_values<Accumulator>(c.count + c.offset, seed + 1, 2), expected_residual = own_residual;
+  const auto* const values = memory.data() + c.offset;
+  Accumulator* const residual = own_residual.data() + c.offset;
+  Accumulator* const expected = expected_residual.data() + c.offset;
   std::vector<Accumulator> all(c.count);
-  for (std::size_t i = 0; i < c.count; ++i) all[i] = K::E::sum(values.data(), c.has_feedback ? residual.data() : nullptr, i);
+  for (std::size_t i = 0; i < c.count; ++i) all[i] = K::E::sum(values, c.has_feedback ? residual : nullptr, i);
   std::ranges::sort(all, std::greater(), &K::E::key);
   const std::uint64_t least = std::max<std::uint64_t>(1, c.share == 0 ? 0 : K::E::key(all[(c.count - 1) / c.share]));
 
@@ -42,11 +46,11 @@ void check(const Case& c, std::uint64_t seed) {
   std::vector<std::uint16_t> positions(kBlockElements + kernels::kPositionSlack);
   for (std::size_t at = 0; at < c.count; at += kBlockElements) {
     const std::size_t own = std::min<std::size_t>(kBlockElements, c.count - at);
-    const auto* const from = reinterpret_cast<const std::byte*>(values.data() + at);
+    const auto* const from = reinterpret_cast<const std::byte*>(values + at);
     auto* const taken = reinterpret_cast<std::byte*>(wanted_values.data() + wanted.size());
-    const std::size_t found = c.has_feedback ? host.accumulate(from, own, reinterpret_cast<std::byte*>(expected.data() + at), 0,
-                                                               least, positions.data(), taken)
-                                             : host.take_large(from, own, 0, least, positions.data(), taken);
+    const std::size_t found =
+        c.has_feedback ? host.accumulate(from, own, reinterpret_cast<std::byte*>(expected + at), 0, least, positions.data(), taken)
+                       : host.take_large(from, own, 0, least, positions.data(), taken);
     for (std::size_t i = 0; i < found; ++i) wanted.push_back(at + positions[i]);
   }
   const std::size_t room = std::min<std::uint64_t>(c.capacity, wanted.size());
@@ -58,7 +62,7 @@ void check(const Case& c, std::uint64_t seed) {
   std::vector<Accumulator> taken(room);
   std::uint32_t next_tile = 0;
   std::uint64_t found = 77;
-  const LargeWork work{values.data(),  c.has_feedback ? residual.data() : nullptr,
+  const LargeWork work{values,         c.has_feedback ? residual : nullptr,
                        c.count,        least,
                        c.clear_sent,   room,
                        indices.data(), taken.data(),
@@ -69,7 +73,7 @@ void check(const Case& c, std::uint64_t seed) {
   ASSERT_EQ(found, wanted.size());
   EXPECT_TRUE(std::equal(indices.begin(), indices.end(), wanted.begin()));
   EXPECT_EQ(std::memcmp(taken.data(), wanted_values.data(), room * sizeof(Accumulator)), 0);
-  EXPECT_EQ(std::memcmp(residual.data(), expected.data(), c.count * sizeof(Accumulator)), 0);
+  EXPECT_EQ(std::memcmp(own_residual.data(), expected_residual.data(), own_residual.size() * sizeof(Accumulator)), 0);
 }
 
 template <class K>
@@ -86,6 +90,11 @@ TYPED_TEST(ThresholdRoutine, TakesWhatTheHostsPassTakes) {
 TYPED_TEST(ThresholdRoutine, WritesNoMoreThanThereIsRoomFor) {
   check<TypeParam>({40'000, 4, true, 3000, true}, 3);
   check<TypeParam>({40'000, 4, false, 0}, 4);
+}
+
+TYPED_TEST(ThresholdRoutine, TakesArraysOfAnyAlignment) {
+  check<TypeParam>({20'000, 10, true, UINT64_MAX, false, 1}, 6);
+  check<TypeParam>({20'000, 10, false, UINT64_MAX, false, 3}, 7);
 }
 
 TYPED_TEST(ThresholdRoutine, WhatIsSentLeavesTheResidual) { check<TypeParam>({20'000, 20, true, UINT64_MAX, true}, 5); }
