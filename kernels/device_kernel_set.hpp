@@ -2,6 +2,7 @@
 // The table of kernel bodies for one kind of device. Nothing of the device's own headers is needed to include this.
 
 #include "kernels/device_entries.hpp"
+#include "kernels/device_scaled.hpp"
 #include "kernels/device_select.hpp"
 #include "kernels/device_sums.hpp"
 #include "kernels/mask_access.hpp"
@@ -16,6 +17,7 @@ struct DeviceKernelSet {
   TopKKernels top_k;
   DeviceEntryKernels entries;
   DeviceSumKernels sums;
+  EncodeScaledKernel* encode_scaled;
 };
 
 }  // namespace sparcl::kernels

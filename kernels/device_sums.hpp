@@ -32,9 +32,10 @@ using RoundDeviceValuesKernel = Status(const void* values, std::uint64_t count, 
 using SumDeviceRowsKernel = Status(void* rows, std::uint32_t ranks, std::uint64_t count, DataType type, void* stream);
 
 // residual[index] = value - what receivers see of it, for each entry whose index `kept` has, too; kept nullptr: for each. +0 where
-// that is all of it, infinities and NaN among them. Values: accumulators of `sent`, as the residual.
-using LeaveDeviceRestKernel = Status(const DeviceEntries& entries, std::uint64_t capacity, const DeviceEntries* kept,
-                                     std::uint64_t kept_capacity, DataType sent, void* residual, void* stream);
+// that is all of it, infinities and NaN among them. seen: of each entry; accumulators of `type`, as the values and the residual.
+using LeaveDeviceRestKernel = Status(const DeviceEntries& entries, std::uint64_t capacity, const void* seen,
+                                     const DeviceEntries* kept, std::uint64_t kept_capacity, DataType type, void* residual,
+                                     void* stream);
 
 // residual[index] -= the mean that a result's element is, or, of a sum, that element divided by `ranks`: value / divisor, rounded
 // to `type` and widened again, / ranks. +0 where that is all of it, or no number. Of float types.

@@ -1,8 +1,9 @@
-// Sparse entries: merge, gather, scatter.
+// Sparse entries: merge, gather, scatter, values of 8 bits.
 
 #include "bench/cuda/bench_launches.hpp"
 #include "bench/cuda/bench_rows.hpp"
 #include "kernels/cuda/cuda_entries.hpp"
+#include "kernels/cuda/cuda_scaled.hpp"
 
 namespace sparcl::bench {
 namespace {
@@ -25,6 +26,24 @@ double floor_ms(double bytes) {
   const DeviceArray<std::byte> from(kBytes), to(kBytes);
   const double copy = median_ms([&] { must(cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice)); });
   return copy * bytes / (2.0 * kBytes);
+}
+
+// Their values as codes of 8 bits and scales, and back.
+void measure_scaled(const Entries& list, std::uint64_t count) {
+  const std::uint64_t groups = kernels::scaled_groups(count);
+  const DeviceArray<std::int8_t> codes(groups * kernels::kDeviceScaledGroup);
+  const DeviceArray<std::uint16_t> exponents(groups);
+  const DeviceArray<std::uint64_t> exact_count(1);
+  const kernels::DeviceScaledValues scaled{codes.data(), exponents.data(), nullptr, 0, exact_count.data()};
+  must(fill_normal(list.values.data(), count, 5, nullptr));
+  const double floor = floor_ms(5.0 * static_cast<double>(count));
+  const double encode_ms =
+      median_ms([&] { must_be_ok(encode_scaled(list.values.data(), list.count.data(), count, scaled, nullptr, nullptr)); });
+  print_row(fmt::format("{} Mi float32 to codes of 8 bits", count >> 20), encode_ms,
+            fmt::format("{:.2f} of what is read and written at the copy's bandwidth", floor / encode_ms));
+  const double decode_ms =
+      median_ms([&] { must_be_ok(decode_scaled(scaled, list.count.data(), count, list.values.data(), nullptr)); });
+  print_row("and back", decode_ms, fmt::format("{:.2f} of that", floor / decode_ms));
 }
 
 }  // namespace
@@ -65,6 +84,7 @@ void measure_entries(std::uint64_t count) {
   const double scatter_ms =
       median_ms([&] { must_be_ok(scatter_entries(a.device(), count, 4, array.data(), DataType::kFloat32, nullptr)); });
   print_row("scatter of means there", scatter_ms, fmt::format("{:.2f} of that", sectors / scatter_ms));
+  measure_scaled(b, count);
 }
 
 }  // namespace sparcl::bench

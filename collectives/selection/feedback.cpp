@@ -69,6 +69,10 @@ void Feedback::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
 std::uint64_t Feedback::residual_bytes() const { return count_ * element_bytes(residual_); }
 
+bool Feedback::is_in_graph() const {
+  return std::ranges::any_of(graphs_, [](const auto& held) { return !held.expired(); });
+}
+
 Status Feedback::fetch() {
   if (is_on_host_ || count_ == 0) return Status();
   if (!last_use_.is_over()) {
@@ -79,12 +83,12 @@ Status Feedback::fetch() {
   SPARCL_RETURN_IF_ERROR(
       download(context_, bytes_.get(), on_device_->data(), residual_bytes()).with_prefix("the residual, from the device: "));
   is_blank_ = false;
-  is_on_host_ = !is_captured_;  // a launch of the graph may change it at any time
+  is_on_host_ = !is_in_graph();  // a launch of the graph may change it at any time
   return Status();
 }
 
 Status Feedback::use_on_host() {
-  if (is_captured_) {
+  if (is_in_graph()) {
     return Status(Code::kInvalidUsage,
                   "a CUDA graph holds this feedback: its residual stays on the device, and only calls between GPUs take it");
   }
@@ -100,7 +104,7 @@ Result<std::shared_ptr<const DeviceBuffer>> Feedback::use_on_device(void* contex
     // A graph is launched behind what its streams hold: that is the user's to see to.
     if (!is_captured && stream != stream_) SPARCL_RETURN_IF_ERROR(last_use_.order(stream));
   } else {
-    if (is_captured_) return Status(Code::kInvalidUsage, "a CUDA graph of another GPU holds this feedback");
+    if (is_in_graph()) return Status(Code::kInvalidUsage, "a CUDA graph of another GPU holds this feedback");
     SPARCL_RETURN_IF_ERROR(fetch());
     Result<DeviceBuffer> made = DeviceBuffer::allocate(context, residual_bytes());
     if (!made.ok()) return made.status().with_prefix("a residual: ");
@@ -121,7 +125,7 @@ void Feedback::used_in(void* stream, DeviceEvent until) {
 }
 
 Status Feedback::reset() {
-  if (is_captured_) {
+  if (is_in_graph()) {
     SPARCL_RETURN_IF_ERROR(fetch());  // no stream is in it
     SPARCL_RETURN_IF_ERROR(clear_memory(context_, on_device_->data(), residual_bytes()));
   } else {

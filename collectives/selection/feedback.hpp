@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "src/base/data_type.hpp"
 #include "src/base/device_stream.hpp"
@@ -47,9 +49,10 @@ class Feedback {
   // A call on the GPU of this context has it next; what the stream gets from now on comes behind its last use. Its place there;
   // nullptr of an empty one. is_captured: the call becomes part of a graph.
   Result<std::shared_ptr<const DeviceBuffer>> use_on_device(void* context, void* stream, bool is_captured);
-  // Such a call is in the stream, and through with it at the event; or in a graph: the residual stays where it is for good.
+  // Such a call is in the stream, and through with it at the event; or in a graph: the residual stays where it is as long as what
+  // the graph holds.
   void used_in(void* stream, DeviceEvent until);
-  void used_in_graph() { is_captured_ = true; }
+  void used_in_graph(std::weak_ptr<const void> held) { graphs_.push_back(std::move(held)); }
 
   Status reset();              // as it was made
   double residual_l2() const;  // reads all of it, on the host
@@ -66,6 +69,7 @@ class Feedback {
     void operator()(std::byte* bytes) const;
   };
   Feedback(std::uint64_t count, DataType type);  // has no memory yet
+  bool is_in_graph() const;
 
   std::uint64_t count_;
   DataType type_, residual_;
@@ -74,7 +78,7 @@ class Feedback {
   bool is_on_host_ = true, is_on_device_ = false;
   void* context_ = nullptr;  // of what is on the device
   std::shared_ptr<const DeviceBuffer> on_device_;
-  bool is_captured_ = false;
+  std::vector<std::weak_ptr<const void>> graphs_;
   void* stream_ = nullptr;  // of the last use
   DeviceEvent last_use_;
 };

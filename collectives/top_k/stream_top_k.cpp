@@ -19,7 +19,7 @@ std::uint64_t product(std::uint64_t a, std::uint64_t b) { return a != 0 && b > U
 bool union_is_reduced(const TopKCall& call) { return call.determinism != Determinism::kCanonical; }
 
 bool takes_gpus(const TopKCall& call, int ranks) {
-  if (call.wire == TopKWire::kScaled8 || !call.tensors.empty()) return false;
+  if (!call.tensors.empty()) return false;
   if (call.mode == TopKMode::kGlobal) return call.datatype != DataType::kUint64;
   if (call.mode == TopKMode::kSelected || union_is_reduced(call)) return true;
   const auto all = static_cast<std::uint64_t>(ranks);
@@ -58,6 +58,12 @@ void StreamTopK::lay_out() {
   if (is_union) {
     sent_ = wire_.is_exact() ? accumulators_ : place(most_union_ * width());
     rows_ = place(most_union_ * width() * (union_is_reduced(call_) ? 1 : ranks_));
+  }
+  if (wire_.is_scaled) {
+    const std::uint64_t groups = kernels::scaled_groups(is_union ? most_union_ : call_.k);
+    const std::uint64_t values = groups * kernels::kDeviceScaledGroup;
+    scaled_ = {place(values), place(groups * sizeof(std::uint16_t)), place(values * sizeof(float)), place(sizeof(std::uint64_t)),
+               groups};
   }
   if (call_.mode == TopKMode::kGlobal)
     kept_ = {place(sizeof(std::uint64_t)), place(call_.k * sizeof(std::uint64_t)), place(call_.k * width()), call_.k};
@@ -114,7 +120,17 @@ Status StreamTopK::select() {
   if (has_values()) selection.taken = at(wire_.is_exact() ? own.values : accumulators_);
   SPARCL_RETURN_IF_ERROR(kernels_.top_k.run(selection, call_.datatype, at(workspace_), workspace_bytes(), call_.stream));
   if (!has_values() || wire_.is_exact()) return Status();
-  return kernels_.sums.round(at(accumulators_), call_.k, wire_.sent, at(own.values), call_.stream);
+  return round(accumulators_, own.count, call_.k, own.values);
+}
+
+Status StreamTopK::round(std::size_t values, std::size_t count, std::uint64_t capacity, std::size_t rounded) {
+  if (!wire_.is_scaled) return kernels_.sums.round(at(values), capacity, wire_.sent, at(rounded), call_.stream);
+  // The codes themselves are not sent: entries travel as accumulators.
+  const kernels::DeviceScaledValues codes{
+      static_cast<std::int8_t*>(at(scaled_.codes)), static_cast<std::uint16_t*>(at(scaled_.exponents)),
+      static_cast<float*>(at(scaled_.exact)), scaled_.groups, static_cast<std::uint64_t*>(at(scaled_.exact_count))};
+  return kernels_.encode_scaled(static_cast<const float*>(at(values)), static_cast<const std::uint64_t*>(at(count)), capacity,
+                                codes, static_cast<float*>(at(rounded)), call_.stream);
 }
 
 Status StreamTopK::exchange() {
@@ -147,8 +163,7 @@ Status StreamTopK::sum_at_union(List& sum) {
   const void* const array = residual_ != nullptr ? residual_ : call_.send;
   SPARCL_RETURN_IF_ERROR(
       kernels_.entries.gather(array, residual_ != nullptr, call_.datatype, entries(sum, true), most_union_, call_.stream));
-  if (!wire_.is_exact())
-    SPARCL_RETURN_IF_ERROR(kernels_.sums.round(at(accumulators_), most_union_, wire_.sent, at(sent_), call_.stream));
+  if (!wire_.is_exact()) SPARCL_RETURN_IF_ERROR(round(accumulators_, sum.count, most_union_, sent_));
   if (most_union_ == 0) return Status();
   if (union_is_reduced(call_)) {
     SPARCL_RETURN_IF_ERROR(
@@ -172,13 +187,15 @@ Status StreamTopK::keep_largest(List& sum) {
 Status StreamTopK::leave_sent(const List& sum) {
   if (residual_ == nullptr || call_.kept != TopKResidual::kSent) return Status();
   if (call_.mode == TopKMode::kUnion)
-    return kernels_.sums.leave_rest(entries(sum, true), sum.capacity, nullptr, 0, wire_.sent, residual_, call_.stream);
+    return kernels_.sums.leave_rest(entries(sum, true), sum.capacity, at(sent_), nullptr, 0, wire_.accumulator, residual_,
+                                    call_.stream);
   if (call_.mode == TopKMode::kSelected && wire_.is_exact()) return Status();
   List own = own_list(block_);
+  const void* const seen = at(own.values);
   if (!wire_.is_exact()) own.values = accumulators_;
   const kernels::DeviceEntries kept = entries(sum, false);
-  return kernels_.sums.leave_rest(entries(own, true), call_.k, call_.mode == TopKMode::kGlobal ? &kept : nullptr, sum.capacity,
-                                  wire_.sent, residual_, call_.stream);
+  return kernels_.sums.leave_rest(entries(own, true), call_.k, seen, call_.mode == TopKMode::kGlobal ? &kept : nullptr,
+                                  sum.capacity, wire_.accumulator, residual_, call_.stream);
 }
 
 Status StreamTopK::write(const List& sum) {

@@ -39,6 +39,8 @@ class StreamTopK {
   kernels::DeviceEntries entries(const List& list, bool with_values) const;
 
   Status select();
+  // What receivers see of the values of a list.
+  Status round(std::size_t values, std::size_t count, std::uint64_t capacity, std::size_t rounded);
   Status exchange();
   List own_list(std::size_t begin) const;  // in a block that ranks exchange
   Status merge(std::uint64_t first, std::uint64_t end, unsigned depth, List& sum);
@@ -59,6 +61,10 @@ class StreamTopK {
   // Where in the memory.
   std::size_t workspace_ = 0, block_ = 0, blocks_ = 0, accumulators_ = 0, sent_ = 0, rows_ = 0;
   List merged_[2] = {}, kept_ = {};
+  struct {
+    std::size_t codes, exponents, exact, exact_count;
+    std::uint64_t groups;
+  } scaled_ = {};
 };
 
 }  // namespace sparcl::collectives

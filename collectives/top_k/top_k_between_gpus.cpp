@@ -30,9 +30,9 @@ Result<Prepared> prepare(DeviceCalls& device, const TopKCall& call, std::size_t 
   return made;
 }
 
-Status note_use(const DeviceCalls& device, const TopKCall& call, bool is_captured) {
-  if (is_captured) {
-    call.feedback->used_in_graph();
+Status note_use(const DeviceCalls& device, const TopKCall& call, const DeviceCalls::Memory& memory) {
+  if (memory.is_captured) {
+    call.feedback->used_in_graph(memory.bytes);
     return Status();
   }
   Result<DeviceEvent> until = DeviceEvent::record(device.context(), call.stream);
@@ -47,7 +47,7 @@ Status enqueue(DeviceCalls& device, const TopKCall& call, StreamTopK& steps, con
       steps.enqueue(prepared.memory.bytes->data(), prepared.residual != nullptr ? prepared.residual->data() : nullptr);
   const Status held = device.hold(prepared.memory, prepared.residual, call.stream);
   if (call.feedback != nullptr) {
-    if (const Status noted = note_use(device, call, prepared.memory.is_captured); held.ok() && !noted.ok())
+    if (const Status noted = note_use(device, call, prepared.memory); held.ok() && !noted.ok())
       return enqueued.ok() ? noted : enqueued;
   }
   return enqueued.ok() ? held : enqueued;

@@ -207,9 +207,9 @@ SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
  * So do blocking top-k calls, with a feedback or without: each rank's k entries, and room for those that it has fewer, are gathered
  * (ncclAllGather), and each GPU sums them in the host's tree over ranks: the bits are those of the host's way. In mode union the
  * values at the union are gathered, too, where that is no more than twice the array; with sparclDeterminismRuns or Fast NCCL sums them,
- * in an order of its own. By way of the host go wire 2, options.tensors, uint64 in mode global, and canonical sums of larger unions: on
- * all ranks alike. k decides all sizes, so that a graph may hold such a call; a feedback that a graph holds stays on its GPU, and calls
- * by way of the host refuse it (sparclInvalidUsage).
+ * in an order of its own. What wires round is rounded, and travels as float32. By way of the host go options.tensors, uint64 in mode
+ * global, and canonical sums of larger unions: on all ranks alike. k decides all sizes, so that a graph may hold such a call; a feedback
+ * that a graph holds stays on its GPU, and calls by way of the host refuse it (sparclInvalidUsage).
  * Masked sums of floats are the same bits on every rank, but not those of the host's way (its tree over ranks, in float32 for types of 16 bits): their
  * order and rounding, and what -0 and NaN become, are NCCL's, and may change with its version, its settings and the machines. With
  * sparclDeterminismCanonical (in the config, or SPARCL_DETERMINISM=canonical in the environment) calls go by way of the host. */

@@ -4,8 +4,9 @@
 
 #include "kernels/accumulate.hpp"
 #include "kernels/cuda/cuda_status.hpp"
+#include "kernels/cuda/device_checks.hpp"
+#include "kernels/cuda/element_type.hpp"
 #include "kernels/cuda/entry_launchers.hpp"
-#include "kernels/cuda/launch_checks.hpp"
 
 namespace sparcl::kernels::cuda {
 namespace {
@@ -36,7 +37,7 @@ Status merge_entries(const DeviceEntries& a, std::uint64_t capacity_a, const Dev
   constexpr std::uint64_t kMost = kMaxBlocks * kMergeTile / 2;
   SPARCL_RETURN_IF_ERROR(check_entries("merge", capacity_a, kMost));
   SPARCL_RETURN_IF_ERROR(check_entries("merge", capacity_b, kMost));
-  SPARCL_RETURN_IF_ERROR(check_workspace("merge", merge_workspace_bytes(capacity_a, capacity_b), {workspace, workspace_bytes}));
+  SPARCL_RETURN_IF_ERROR(check_sizes("merge", 0, 8, merge_workspace_bytes(capacity_a, capacity_b), {workspace, workspace_bytes}));
   SPARCL_RETURN_IF_ERROR(check_values(a, b, out));
   const Result<TopKType> kind = accumulated_type("merge", type);
   if (!kind.ok()) return kind.status();

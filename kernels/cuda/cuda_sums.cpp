@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "kernels/cuda/cuda_status.hpp"
-#include "kernels/cuda/launch_checks.hpp"
+#include "kernels/cuda/device_kernels.hpp"
+#include "kernels/cuda/element_type.hpp"
 #include "kernels/cuda/sum_launchers.hpp"
 
 namespace sparcl::kernels::cuda {
@@ -49,12 +50,12 @@ Status sum_rows(void* rows, std::uint32_t ranks, std::uint64_t count, DataType t
   return status_of(launch_sum_rows({rows, ranks, count}, kind.value(), static_cast<cudaStream_t>(stream)), "a sum of rows");
 }
 
-Status leave_rest(const DeviceEntries& entries, std::uint64_t capacity, const DeviceEntries* kept, std::uint64_t kept_capacity,
-                  DataType sent, void* residual, void* stream) {
-  const Result<TopKType> kind = check("a residual's rest", capacity, sent);
+Status leave_rest(const DeviceEntries& entries, std::uint64_t capacity, const void* seen, const DeviceEntries* kept,
+                  std::uint64_t kept_capacity, DataType type, void* residual, void* stream) {
+  const Result<TopKType> kind = check("a residual's rest", capacity, type);
   if (!kind.ok()) return kind.status();
   if (capacity == 0) return Status();
-  const RestWork work{entries, capacity, kept != nullptr ? *kept : DeviceEntries{}, kept_capacity, residual};
+  const RestWork work{entries, capacity, seen, kept != nullptr ? *kept : DeviceEntries{}, kept_capacity, residual};
   return status_of(launch_leave_rest(work, kind.value(), static_cast<cudaStream_t>(stream)), "a residual's rest");
 }
 
@@ -76,8 +77,10 @@ Status keep_largest(const DeviceEntries& list, std::uint64_t capacity, std::uint
   const Result<TopKType> kind = check("the largest of a list", std::max(capacity, k), type);
   if (!kind.ok()) return kind.status();
   if (type == DataType::kUint64) return Status(Code::kUnsupported, "CUDA: the largest of a list of uint64");
-  SPARCL_RETURN_IF_ERROR(
-      check_workspace("the largest of a list", keep_largest_workspace_bytes(capacity, k), {workspace, workspace_bytes}));
+  if (workspace_bytes < keep_largest_workspace_bytes(capacity, k)) {
+    return Status(Code::kInvalidArgument, fmt::format("CUDA: the largest of a list: the workspace has {} bytes, {} are needed",
+                                                      workspace_bytes, keep_largest_workspace_bytes(capacity, k)));
+  }
   auto* const keys = static_cast<std::uint64_t*>(workspace);
   std::byte* const rest = static_cast<std::byte*>(workspace) + keys_bytes(capacity);
   const KeepWork work{list, capacity, keys, kept, k};

@@ -6,9 +6,11 @@
 
 #include "kernels/cuda/cuda_entries.hpp"
 #include "kernels/cuda/cuda_kernel_set.hpp"
+#include "kernels/cuda/cuda_scaled.hpp"
 #include "kernels/cuda/cuda_status.hpp"
 #include "kernels/cuda/cuda_sums.hpp"
-#include "kernels/cuda/launch_checks.hpp"
+#include "kernels/cuda/device_checks.hpp"
+#include "kernels/cuda/element_type.hpp"
 #include "kernels/cuda/launchers.hpp"
 
 namespace sparcl::kernels::cuda {
@@ -123,7 +125,8 @@ const DeviceKernelSet& cuda_kernels() {
       scatter_mask,
       {top_k_supports, top_k_workspace_bytes, top_k_in_table},
       {merge_entries, merge_workspace_bytes, scatter_entries, gather_entries},
-      {check_lists, round_values, sum_rows, leave_rest, leave_mean, keep_largest, keep_largest_workspace_bytes}};
+      {check_lists, round_values, sum_rows, leave_rest, leave_mean, keep_largest, keep_largest_workspace_bytes},
+      encode_scaled};
   return kSet;
 }
 

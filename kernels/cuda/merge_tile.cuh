@@ -54,19 +54,47 @@ __device__ inline void split_merge(const MergeWork& work) {
   if (tile == 0) *work.next_tile = 0;
 }
 
-// Both stretches of one array of all entries, into shared memory: all loads are under way before the first is stored.
+// Both stretches of one array of the entries, on their way to shared memory.
 template <class T>
-__device__ inline void load_stretches(const T* a, unsigned count_a, const T* b, unsigned count, T* into) {
+struct Stretches {
+  const T* a;
+  const T* b;
+  unsigned count_a, count;  // of a, of both
   T loaded[kMergeItems];
-  for (unsigned n = 0; n < kMergeItems; ++n) {
-    const unsigned at = n * kThreads + threadIdx.x;
-    if (at < count) loaded[n] = at < count_a ? a[at] : b[at - count_a];
+  T last;  // where there is one more than a tile
+
+  __device__ T at(unsigned place) const { return place < count_a ? a[place] : b[place - count_a]; }
+  __device__ void load() {
+    for (unsigned n = 0; n < kMergeItems; ++n) {
+      const unsigned place = n * kThreads + threadIdx.x;
+      if (place < count) loaded[n] = at(place);
+    }
+    if (threadIdx.x == 0 && count > kMergeTile) last = at(kMergeTile);
   }
-  for (unsigned n = 0; n < kMergeItems; ++n) {
-    const unsigned at = n * kThreads + threadIdx.x;
-    if (at < count) into[at] = loaded[n];
+  __device__ void store(T* into) const {
+    for (unsigned n = 0; n < kMergeItems; ++n) {
+      const unsigned place = n * kThreads + threadIdx.x;
+      if (place < count) into[place] = loaded[n];
+    }
+    if (threadIdx.x == 0 && count > kMergeTile) into[kMergeTile] = last;
   }
-  if (threadIdx.x == 0 && count > kMergeTile) into[kMergeTile] = kMergeTile < count_a ? a[kMergeTile] : b[kMergeTile - count_a];
+};
+
+// All loads are under way before the first is stored.
+template <class Value>
+__device__ inline void load_lists(MergeShared<Value>& shared, const MergeWork& work, const MergeSplit& begin, unsigned count_a,
+                                  unsigned count) {
+  Stretches<std::uint64_t> indices{work.a.indices + begin.a, work.b.indices + begin.b, count_a, count, {}, 0};
+  indices.load();
+  if constexpr (!std::is_same_v<Value, NoValue>) {
+    const auto* const a = static_cast<const Value*>(work.a.values) + begin.a;
+    const auto* const b = static_cast<const Value*>(work.b.values) + begin.b;
+    Stretches<Value> values{a, b, count_a, count, {}, 0};
+    values.load();
+    values.store(shared.values);
+  }
+  indices.store(shared.indices);
+  __syncthreads();
 }
 
 // What a thread makes of its stretch: bit n of `kept` says whether entry n is one of the output.
@@ -109,12 +137,7 @@ __device__ inline void merge_tile(MergeShared<Value>& shared, const MergeWork& w
   const std::uint64_t all = count_of(work.a, work.capacity_a) + count_of(work.b, work.capacity_b);
   if (tile >= merge_tiles(all)) return;  // the whole block does
   const auto count_a = static_cast<unsigned>(end.a - begin.a), count = count_a + static_cast<unsigned>(end.b - begin.b);
-  load_stretches(work.a.indices + begin.a, count_a, work.b.indices + begin.b, count, shared.indices);
-  if constexpr (kHasValues) {
-    load_stretches(static_cast<const Value*>(work.a.values) + begin.a, count_a, static_cast<const Value*>(work.b.values) + begin.b,
-                   count, shared.values);
-  }
-  __syncthreads();
+  load_lists(shared, work, begin, count_a, count);
   Merged<Value> merged;
   merge_stretch(shared, count_a, count, merged);
 

@@ -9,10 +9,14 @@
 namespace sparcl::kernels::cuda {
 
 #ifdef __CUDACC__
+// For loops over arrays that must stay in registers, where nvcc might find them too long.
+#define SPARCL_UNROLL _Pragma("unroll")
 __device__ inline bool wait_a_little() {
   __nanosleep(20);
   return true;
 }
+#else
+#define SPARCL_UNROLL
 #endif
 
 constexpr unsigned kWarp = 32;

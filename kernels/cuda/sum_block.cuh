@@ -72,18 +72,18 @@ __device__ inline bool has_index(const DeviceEntries& entries, std::uint64_t cou
   return low < count && entries.indices[low] == index;
 }
 
-template <TopKType kSent>
+template <class Value>
 __device__ inline void leave_rest(const RestWork& work) {
-  using Accumulator = typename Elements<kSent>::Accumulator;
-  const auto* const values = static_cast<const Accumulator*>(work.entries.values);
-  auto* const residual = static_cast<Accumulator*>(work.residual);
+  const auto* const values = static_cast<const Value*>(work.entries.values);
+  const auto* const seen_values = static_cast<const Value*>(work.seen);
+  auto* const residual = static_cast<Value*>(work.residual);
   const bool keeps_some = work.kept.indices != nullptr;
   const std::uint64_t kept = keeps_some ? count_of(work.kept, work.kept_capacity) : 0;
   for_each_in_tile(count_of(work.entries, work.capacity), [=](std::uint64_t i) {
     const std::uint64_t index = work.entries.indices[i];
     if (keeps_some && !has_index(work.kept, kept, index)) return;
-    const Accumulator value = values[i], seen = seen_of<kSent>(value), rest = static_cast<Accumulator>(value - seen);
-    residual[index] = value == seen || rest != rest ? Accumulator{0} : rest;
+    const Value value = values[i], seen = seen_values[i], rest = static_cast<Value>(value - seen);
+    residual[index] = value == seen || rest != rest ? Value{0} : rest;
   });
 }
 

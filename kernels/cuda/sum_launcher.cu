@@ -17,9 +17,9 @@ __global__ void __launch_bounds__(kThreads) sum_rows_kernel(RowsWork work) {
   sum_rows<Value>(work);
 }
 
-template <TopKType kSent>
+template <class Value>
 __global__ void __launch_bounds__(kThreads) leave_rest_kernel(RestWork work) {
-  leave_rest<kSent>(work);
+  leave_rest<Value>(work);
 }
 
 template <TopKType kType>
@@ -61,9 +61,10 @@ cudaError_t launch_sum_rows(const RowsWork& work, TopKType type, cudaStream_t st
   });
 }
 
-cudaError_t launch_leave_rest(const RestWork& work, TopKType sent, cudaStream_t stream) {
-  return with_type(sent, [&](auto known) {
-    leave_rest_kernel<decltype(known)::value><<<blocks_of(work.capacity), kThreads, 0, stream>>>(work);
+cudaError_t launch_leave_rest(const RestWork& work, TopKType type, cudaStream_t stream) {
+  return with_type(type, [&](auto known) {
+    using Value = typename Elements<decltype(known)::value>::Accumulator;
+    leave_rest_kernel<Value><<<blocks_of(work.capacity), kThreads, 0, stream>>>(work);
     return cudaGetLastError();
   });
 }

@@ -27,6 +27,7 @@ struct RowsWork {
 struct RestWork {
   DeviceEntries entries;
   std::uint64_t capacity;
+  const void* seen;    // what receivers see of each value
   DeviceEntries kept;  // indices nullptr: all are
   std::uint64_t kept_capacity;
   void* residual;

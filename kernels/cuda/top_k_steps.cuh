@@ -3,8 +3,7 @@
 // adds, writes the residual and keeps what reaches the guess; the k-th largest key is found digit by digit among those (radix
 // select), and they are cut there. Where the guess was wrong, all elements take the candidates' place: the host need not know.
 
-#include "kernels/cuda/accumulator.cuh"
-#include "kernels/cuda/ordered_compaction.cuh"
+#include "kernels/cuda/accumulate_tile.cuh"
 
 namespace sparcl::kernels::cuda {
 
@@ -54,55 +53,14 @@ __device__ inline void guess_threshold(DigitShared& shared, const TopKWork& work
   if (threadIdx.x == 0) work.state->least = key == 0 ? 1 : key;
 }
 
-struct alignas(16) Vector4 {
-  float x[4];
-};
-
-// A whole tile of float32, 16 bytes a load.
-__device__ inline void accumulate_vectors(CompactionShared& shared, const float* values, float* residual, std::uint64_t least) {
-  using E = Elements<TopKType::kFloat32>;
-  const auto* const added = reinterpret_cast<const Vector4*>(values);
-  auto* const sums = reinterpret_cast<Vector4*>(residual);
-  for (unsigned i = threadIdx.x; i < kTileElements / 4; i += 4 * kThreads) {  // eight loads are under way before the first is used
-    Vector4 a[4], b[4];
-    for (unsigned j = 0; j < 4; ++j) {
-      a[j] = added[i + j * kThreads];
-      b[j] = sums[i + j * kThreads];
-    }
-    for (unsigned j = 0; j < 4; ++j) {
-      std::uint32_t bits = 0;
-      for (unsigned n = 0; n < 4; ++n) {
-        b[j].x[n] = E::canonical(a[j].x[n] + b[j].x[n]);
-        if (E::key(b[j].x[n]) >= least) bits |= 1U << n;
-      }
-      sums[i + j * kThreads] = b[j];
-      set_marks<4>(shared, i + j * kThreads, bits);
-    }
-  }
-}
-
 // One tile: residual = acc, and its candidates. The last tile says how many there are.
 template <TopKType kType>
 __device__ inline void take_candidates(CompactionShared& shared, const TopKWork& work) {
   using E = Elements<kType>;
-  using Accumulator = typename E::Accumulator;
   const std::uint32_t tile = take_tile(shared, &work.state->next_tile[0]);
   const std::uint64_t first = std::uint64_t{tile} * kTileElements, left = work.count - first;
-  const std::uint64_t least = work.state->least;
-  const std::uint32_t count = left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements;
-  const bool is_aligned =
-      (reinterpret_cast<std::uintptr_t>(work.values) | reinterpret_cast<std::uintptr_t>(work.residual)) % 16 == 0;
-  if (kType == TopKType::kFloat32 && work.residual != nullptr && is_aligned && count == kTileElements) {
-    accumulate_vectors(shared, static_cast<const float*>(work.values) + first, static_cast<float*>(work.residual) + first, least);
-  } else if (work.residual != nullptr) {
-    mark_each(shared, count, [&](unsigned i) {
-      const Accumulator acc = E::sum(work.values, work.residual, first + i);
-      static_cast<Accumulator*>(work.residual)[first + i] = acc;
-      return E::key(acc) >= least;
-    });
-  } else {
-    mark_each(shared, count, [&](unsigned i) { return E::key(E::sum(work.values, work.residual, first + i)) >= least; });
-  }
+  accumulate_tile<kType>(shared, work.values, work.residual, first,
+                         left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements, work.state->least);
   __syncthreads();
   std::uint32_t total = 0;
   const std::uint32_t own_before = sum_before(shared, own_marks(shared), &total);

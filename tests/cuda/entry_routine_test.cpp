@@ -11,6 +11,7 @@
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
 #include "kernels/cuda/merge_tile.cuh"
+#include "tests/cuda/element_types.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -20,23 +21,9 @@ using kernels::DeviceEntries;
 
 struct NoShared {};
 
-template <TopKType kType, DataType kData>
-struct Pair {
-  static constexpr TopKType kTopK = kType;
-  static constexpr DataType kDataType = kData;
-  using E = Elements<kType>;
-  using Accumulator = typename E::Accumulator;
-  using Stored = typename E::Stored;
-};
-
 template <class K>
 struct EntryRoutine : testing::Test {};
-using Kinds = testing::Types<Pair<TopKType::kFloat32, DataType::kFloat32>, Pair<TopKType::kFloat16, DataType::kFloat16>,
-                             Pair<TopKType::kBfloat16, DataType::kBfloat16>, Pair<TopKType::kFloat8e4m3, DataType::kFloat8e4m3>,
-                             Pair<TopKType::kFloat8e5m2, DataType::kFloat8e5m2>, Pair<TopKType::kFloat64, DataType::kFloat64>,
-                             Pair<TopKType::kInt32, DataType::kInt32>, Pair<TopKType::kUint32, DataType::kUint32>,
-                             Pair<TopKType::kInt64, DataType::kInt64>, Pair<TopKType::kUint64, DataType::kUint64>>;
-TYPED_TEST_SUITE(EntryRoutine, Kinds);
+TYPED_TEST_SUITE(EntryRoutine, AllTypes);
 
 // Patterns of any bits, and numbers around what the elements can hold: halves of their units, the least, the largest.
 template <class K>

@@ -190,9 +190,14 @@ TYPED_TEST(SumRoutine, LeavesWhatWasNotSent) {
       if (!keeps_some || i % 5 == 2) expected[indices[i]] = rest[i];
     }
     const DeviceEntries some{kept.data(), nullptr, &kept_count};
+    const auto seen = seen_by_host<TypeParam>(values);
     run(kCount, [&] {
-      leave_rest<TypeParam::kTopK>(
-          {{indices.data(), values.data(), &count}, kCount, keeps_some ? some : DeviceEntries{}, kept.size(), residual.data()});
+      leave_rest<Accumulator>({{indices.data(), values.data(), &count},
+                               kCount,
+                               seen.data(),
+                               keeps_some ? some : DeviceEntries{},
+                               kept.size(),
+                               residual.data()});
     });
     EXPECT_TRUE(same(residual, expected));
   }

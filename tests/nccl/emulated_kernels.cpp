@@ -56,8 +56,13 @@ Status check_device() { return Status(); }
 
 // Instead of the composition root's own.
 sparcl::Result<const sparcl::kernels::DeviceKernelSet*> sparcl::api::device_kernels() {
-  static const kernels::DeviceKernelSet set{"emulated",           test::check_device,     test::gather,
-                                            test::scatter,        test::emulated_top_k(), test::emulated_entries(),
-                                            test::emulated_sums()};
+  static const kernels::DeviceKernelSet set{"emulated",
+                                            test::check_device,
+                                            test::gather,
+                                            test::scatter,
+                                            test::emulated_top_k(),
+                                            test::emulated_entries(),
+                                            test::emulated_sums(),
+                                            test::emulated_encode_scaled()};
   return &set;
 }

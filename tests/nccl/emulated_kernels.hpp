@@ -63,5 +63,6 @@ void with_kind(DataType type, const Visit& visit) {
 kernels::TopKKernels emulated_top_k();
 kernels::DeviceEntryKernels emulated_entries();
 kernels::DeviceSumKernels emulated_sums();
+kernels::EncodeScaledKernel* emulated_encode_scaled();
 
 }  // namespace sparcl::test

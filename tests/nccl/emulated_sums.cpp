@@ -1,5 +1,6 @@
 #include "tests/nccl/emulated_kernels.hpp"
 // After the emulation.
+#include "kernels/cuda/scaled_group.cuh"
 #include "kernels/cuda/sum_block.cuh"
 
 namespace sparcl::test {
@@ -45,12 +46,13 @@ Status sum(void* rows, std::uint32_t ranks, std::uint64_t count, DataType type, 
   return Status();
 }
 
-Status leave(const DeviceEntries& entries, std::uint64_t capacity, const DeviceEntries* kept, std::uint64_t kept_capacity,
-             DataType sent, void* residual, void* stream) {
+Status leave(const DeviceEntries& entries, std::uint64_t capacity, const void* seen_values, const DeviceEntries* kept,
+             std::uint64_t kept_capacity, DataType type, void* residual, void* stream) {
   const DeviceEntries in = kept != nullptr ? *kept : DeviceEntries{};
   enqueue(stream, [=] {
-    const RestWork work{seen_entries(entries), capacity, seen_entries(in), kept_capacity, reachable(residual)};
-    run_tiles(capacity, sent, [&](auto kind) { leave_rest<decltype(kind)::value>(work); });
+    const RestWork work{seen_entries(entries), capacity,      reachable(seen_values),
+                        seen_entries(in),      kept_capacity, reachable(residual)};
+    run_tiles(capacity, type, [&](auto kind) { leave_rest<typename Elements<decltype(kind)::value>::Accumulator>(work); });
   });
   return Status();
 }
@@ -90,7 +92,24 @@ Status keep(const DeviceEntries& list, std::uint64_t capacity, std::uint64_t k, 
   return Status();
 }
 
+Status encode(const float* values, const std::uint64_t* count, std::uint64_t capacity, const kernels::DeviceScaledValues& scaled,
+              float* rounded, void* stream) {
+  enqueue(stream, [=] {
+    const kernels::DeviceScaledValues here{seen(scaled.codes), seen(scaled.exponents), seen(scaled.exact), scaled.exact_capacity,
+                                           seen(scaled.exact_count)};
+    *here.exact_count = 0;
+    if (capacity == 0) return;
+    const ScaledWork work{here, seen(count), capacity, seen(values), seen(rounded)};
+    const std::lock_guard lock(grid_mutex());
+    emulated::launch<NoShared>(static_cast<unsigned>(scaled_blocks(capacity)), kThreads, 1,
+                               [&](NoShared&) { encode_scaled_group(work); });
+  });
+  return Status();
+}
+
 }  // namespace
+
+kernels::EncodeScaledKernel* emulated_encode_scaled() { return encode; }
 
 kernels::DeviceSumKernels emulated_sums() { return {check, round, sum, leave, leave_mean_of, keep, keep_workspace_bytes}; }
 
