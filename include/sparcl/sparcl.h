@@ -512,7 +512,7 @@ typedef struct {
   int reserved;          /* 0 */
   int reuse_threshold;   /* 1: the guess of the threshold is that of the call before with this feedback, not a sample: the selection is
                             exact all the same, and faster only where thresholds are steady (sparclFeedbackStats: threshold_drift
-                            from 0.99 to 1.02 or so) */
+                            from 0.99 to 1.02 or so); calls that select on a GPU always sample */
   int reserved2;         /* 0 */
   const uint64_t* tensors; /* NULL: this rank selects the k largest of the array. Else the lengths of the tensors (layers, blocks) that
                               it is made of, count in sum: of each its largest, as many as its share of k, which are k in all (fewer

@@ -114,7 +114,7 @@ sparclResult_t sparclFeedbackGetResidual(sparclFeedback_t feedback, const void**
   return with_idle(__func__, feedback, [&](Feedback& idle) -> Status {
     if (residual == nullptr) return Status(Code::kInvalidArgument, "residual is NULL");
     SPARCL_RETURN_IF_ERROR(idle.fetch());
-    *residual = std::as_const(idle).residual();
+    *residual = idle.residual();
     if (count != nullptr) *count = idle.count();
     if (datatype != nullptr) *datatype = static_cast<sparclDataType_t>(idle.residual_type());
     return Status();

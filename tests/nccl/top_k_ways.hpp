@@ -77,4 +77,25 @@ struct Feedbacks {
   }
 };
 
+template <class T>
+std::vector<T> by_host(sparclComm_t comm, const Way& way, const std::vector<T>& sent, std::size_t k, sparclFeedback_t feedback,
+                       int determinism = 0) {
+  sparclTopKOptions_t options = options_of(way);
+  options.determinism = determinism;
+  std::vector<T> received(sent.size(), T{9});
+  EXPECT_EQ(
+      sparclAllReduceTopKEx(sent.data(), received.data(), sent.size(), k, way.type, way.op, feedback, &options, comm, nullptr),
+      sparclSuccess)
+      << sparclGetLastError(comm);
+  return received;
+}
+
+template <class T>
+sparclResult_t on_stream(sparclComm_t comm, const Way& way, const OnDevice<T>& from, const OnDevice<T>& to, std::size_t count,
+                         std::size_t k, sparclFeedback_t feedback, sparclStream_t stream, int determinism = 0) {
+  sparclTopKOptions_t options = options_of(way);
+  options.determinism = determinism;
+  return sparclAllReduceTopKEx(from.get(), to.get(), count, k, way.type, way.op, feedback, &options, comm, stream);
+}
+
 }  // namespace sparcl::test
