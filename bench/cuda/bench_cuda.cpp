@@ -4,15 +4,15 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "bench/cuda/bench_launches.hpp"
+#include "bench/cuda/bench_rows.hpp"
+#include "kernels/cuda/cuda_hash.hpp"
+#include "kernels/cuda/cuda_threshold.hpp"
 #include "kernels/cuda/device_kernels.hpp"
-#include "tests/gpu/gpu_arrays.hpp"
 
 namespace sparcl::bench {
 namespace {
@@ -20,39 +20,6 @@ namespace {
 using namespace kernels::cuda;  // NOLINT: what is measured
 using test::DeviceArray;
 using test::must;
-
-constexpr int kRounds = 21;
-
-void must_be_ok(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(std::string(status.message()));
-}
-
-// Median of milliseconds, by events of the stream, after one call that is not counted. before: what the call needs afresh.
-double median_ms(
-    const std::function<void()>& call, const std::function<void()>& before = [] {}) {
-  cudaEvent_t begin = nullptr, end = nullptr;
-  must(cudaEventCreate(&begin));
-  must(cudaEventCreate(&end));
-  std::vector<double> times;
-  for (int round = 0; round <= kRounds; ++round) {
-    before();
-    must(cudaEventRecord(begin));
-    call();
-    must(cudaEventRecord(end));
-    must(cudaEventSynchronize(end));
-    float ms = 0;
-    must(cudaEventElapsedTime(&ms, begin, end));
-    if (round > 0) times.push_back(ms);
-  }
-  must(cudaEventDestroy(begin));
-  must(cudaEventDestroy(end));
-  std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
-  return times[kRounds / 2];
-}
-
-void print_row(const std::string& what, double ms, const std::string& beside) {
-  fmt::print("| {} | {:.3f} | {} |\n", what, ms, beside);
-}
 
 void measure_diff(std::uint64_t count) {
   const DeviceArray<std::uint16_t> base(count), target(count);
@@ -75,6 +42,10 @@ void measure_diff(std::uint64_t count) {
   const double floor = copy;  // reading two arrays moves the bytes of a copy
   const double read = median_ms([&] { must(read_two(base.data(), target.data(), 2 * count, sink.data(), nullptr)); });
   print_row("both arrays read by a plain kernel", read, fmt::format("{:.2f} of the copy's bandwidth", floor / read));
+  const DeviceArray<kernels::DeviceHash> total(1);
+  const double hash_ms = median_ms([&] { must_be_ok(hash_array(base.data(), count, 2, {}, total.data(), nullptr, nullptr)); });
+  print_row("state hash of one of them", hash_ms,
+            fmt::format("{:.2f} of a read's time at the copy's bandwidth", floor / 2 / hash_ms));
   const double diff_ms = median_ms([&] {
     must_be_ok(diff(base.data(), target.data(), count, 2, changes, room, {workspace.data(), workspace.size()}, nullptr));
   });
@@ -82,14 +53,21 @@ void measure_diff(std::uint64_t count) {
   print_row("diff, 1 % changed", diff_ms,
             fmt::format("{:.2f} of the two arrays' time at the copy's bandwidth (asked 0.85)", floor / diff_ms));
 
+  const double large_ms = median_ms([&] {
+    must_be_ok(diff_large(base.data(), target.data(), count, DataType::kBfloat16, 1e-3, changes, room,
+                          {workspace.data(), workspace.size()}, nullptr));
+  });
+  print_row("diff above a threshold of the same", large_ms, fmt::format("{:.2f} of the time of diff", large_ms / diff_ms));
+  must_be_ok(diff(base.data(), target.data(), count, 2, changes, room, {workspace.data(), workspace.size()}, nullptr));
+
   const auto undo = [&] { must_be_ok(apply(back, base.data(), count, 2, nullptr, refused.data(), nullptr)); };
   const auto plain = [&] { must_be_ok(apply(changes, base.data(), count, 2, nullptr, refused.data(), nullptr)); };
   const auto hashed = [&] { must_be_ok(apply(changes, base.data(), count, 2, hashes.data(), refused.data(), nullptr)); };
   plain();
-  const double apply_ms = median_ms(plain, undo), hash_ms = median_ms(hashed, undo);
+  const double apply_ms = median_ms(plain, undo), hashed_ms = median_ms(hashed, undo);
   print_row("apply in place, old values checked", apply_ms,
             fmt::format("{:.2f} G changes/s (asked 2, with decoding)", found / apply_ms / 1e6));
-  print_row("the same with hashes", hash_ms, fmt::format("{:.1f} % more (asked < 10)", 100 * (hash_ms / apply_ms - 1)));
+  print_row("the same with hashes", hashed_ms, fmt::format("{:.1f} % more (asked < 10)", 100 * (hashed_ms / apply_ms - 1)));
 }
 
 void measure_top_k(std::uint64_t count) {
@@ -118,6 +96,23 @@ void measure_top_k(std::uint64_t count) {
       },
       fresh);
   print_row("top-k 1 % with feedback", ms, fmt::format("{:.2f} of that pass (asked 2.5)", ms / floor));
+
+  const double large_ms = median_ms(
+      [&] {
+        TakeLarge large{};
+        large.values = values.data();
+        large.residual = residual.data();
+        large.count = count;
+        large.least = least_key(DataType::kFloat32, 3.6);  // 1 % of two normal numbers' sums
+        large.clear_sent = true;
+        large.capacity = k;
+        large.indices = indices.data();
+        large.taken = taken.data();
+        large.found = found.data();
+        must_be_ok(take_large(large, DataType::kFloat32, {workspace.data(), workspace.size()}, nullptr));
+      },
+      fresh);
+  print_row("all above a threshold, 1 %, with feedback", large_ms, fmt::format("{:.2f} of that pass", large_ms / floor));
 
   std::size_t sort_bytes = 0;
   const DeviceArray<std::uint32_t> numbers(count), sorted(count), sorted_keys(count);
@@ -174,6 +169,7 @@ int run(bool is_quick) {
   measure_diff(is_quick ? 1U << 26 : 1U << 30);
   measure_top_k(is_quick ? 1U << 24 : 1U << 28);
   measure_mask(is_quick ? 1U << 24 : 1U << 28);
+  measure_entries(is_quick ? 1U << 20 : 1U << 24);
   return 0;
 }
 

@@ -15,10 +15,13 @@
  *  - A communicator is used by one thread at a time; what comes meanwhile from another one is refused with sparclInvalidUsage, but for
  *    sparclCommAbort, sparclCommGetAsyncError and sparclCommGetFailedRank. Requests move on inside sparcl calls only. Threads of
  *    the library's own: workers (SPARCL_THREADS), the heartbeat (SPARCL_HEARTBEAT), and what serves a unique id.
- *  - Arrays of blocking calls may be in device memory (CUDA). Where GPUs do not talk to each other (sparclCommUseNccl) they are copied to the host behind what `stream` holds (NULL: the default
- *    stream), and back, so that the call has done its part when it returns; a call that fails leaves them as they were. out_nnz there is
- *    written where the call succeeds. Not there yet (sparclUnsupported): device memory in non-blocking calls and in states. stream must
- *    be NULL where all arrays are the host's.
+ *  - Arrays of calls may be in device memory (CUDA). Where GPUs do not talk to each other (sparclCommUseNccl) they are copied
+ *    to the host behind what `stream` holds (NULL: the default stream), and back, so that the call has done its part when it returns; a
+ *    call that fails leaves them as they were. Top-k selects on the device instead, where both arrays are in one GPU's memory and this
+ *    build has kernels for it: what was selected crosses alone, and all bits are the same. out_nnz there is written where the call
+ *    succeeds. Not there yet (sparclUnsupported): device memory in states. stream must be NULL where all arrays are the host's.
+ *    Non-blocking calls take device memory, too, always by way of the host: their inputs are copied when they start, behind what the
+ *    default stream holds, and their outputs when they are over (inside sparclTest or sparclWait).
  *  - Destroy functions accept NULL.
  */
 #ifndef SPARCL_SPARCL_H_
@@ -199,9 +202,15 @@ SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
  * things in the order of `stream`, of sizes that the mask alone decides. The call agrees with the other ranks, enqueues, and returns: sums
  * are there when the stream is through, late errors come by sparclCommGetAsyncError and sparclCommStreamSynchronize. It may be captured
  * into a CUDA graph, which then holds the mask as it was: what a later launch of the graph does nobody agrees on, so all ranks launch theirs,
- * and destroy the graph before the communicator. All other calls go as before, by way of the host; on all ranks the arrays are of one
- * kind (sparclMismatch).
- * Sums of floats are the same bits on every rank, but not those of the host's way (its tree over ranks, in float32 for types of 16 bits): their
+ * and destroy the graph before the communicator. All other calls but top-k go as before, by way of the host; on all ranks the arrays are of
+ * one kind (sparclMismatch).
+ * So do blocking top-k calls, with a feedback or without: each rank's k entries, and room for those that it has fewer, are gathered
+ * (ncclAllGather), and each GPU sums them in the host's tree over ranks: the bits are those of the host's way. In mode union the
+ * values at the union are gathered, too, where that is no more than twice the array; with sparclDeterminismRuns or Fast NCCL sums them,
+ * in an order of its own. What wires round is rounded, and travels as float32. By way of the host go options.tensors, uint64 in mode
+ * global, and canonical sums of larger unions: on all ranks alike. k decides all sizes, so that a graph may hold such a call; a feedback
+ * that a graph holds stays on its GPU, and calls by way of the host refuse it (sparclInvalidUsage).
+ * Masked sums of floats are the same bits on every rank, but not those of the host's way (its tree over ranks, in float32 for types of 16 bits): their
  * order and rounding, and what -0 and NaN become, are NCCL's, and may change with its version, its settings and the machines. With
  * sparclDeterminismCanonical (in the config, or SPARCL_DETERMINISM=canonical in the environment) calls go by way of the host. */
 typedef struct {
@@ -420,7 +429,9 @@ SPARCL_API sparclResult_t sparclAllReduceSparse(const void* values, const uint64
 
 /* ---- error feedback ----
  * What one rank has not sent yet of its gradients: the residual, which a top-k call adds to its input and keeps the rest of. A rank has
- * one for each array; a call in flight with it: sparclInvalidUsage from these functions. */
+ * one for each array; a call in flight with it: sparclInvalidUsage from these functions.
+ * The residual is where the last call had its arrays: calls on a GPU keep it there. Save, Stats and GetResidual copy it to the host; while a
+ * stream is not through with a call between GPUs they answer sparclInvalidUsage. */
 
 /* A residual of zeros. count: that of the array, up to 2^44. datatype: that of the array; the residual of floats of 16 bits and less is
  * float32, of others the type itself. Integers of 8 and 16 bits and bool: sparclUnsupported. */
@@ -438,7 +449,8 @@ SPARCL_API sparclResult_t sparclFeedbackLoad(sparclFeedback_t* feedback, const c
 /* The residual to zeros, and statistics as at the beginning. */
 SPARCL_API sparclResult_t sparclFeedbackReset(sparclFeedback_t feedback);
 
-/* Of the last call with this feedback. */
+/* Of the last call with this feedback. After one between GPUs (sparclCommUseNccl) the host knows calls and residual_l2 alone: the rest is
+ * 0, and dropped_l2 is residual_l2. passes of a call that selects on the device is 1. */
 typedef struct {
   size_t size;            /* of this struct: set by SPARCL_FEEDBACK_STATS_INITIALIZER */
   uint64_t calls;         /* since it was made, loaded or reset */
@@ -500,7 +512,7 @@ typedef struct {
   int reserved;          /* 0 */
   int reuse_threshold;   /* 1: the guess of the threshold is that of the call before with this feedback, not a sample: the selection is
                             exact all the same, and faster only where thresholds are steady (sparclFeedbackStats: threshold_drift
-                            from 0.99 to 1.02 or so) */
+                            from 0.99 to 1.02 or so); calls that select on a GPU always sample */
   int reserved2;         /* 0 */
   const uint64_t* tensors; /* NULL: this rank selects the k largest of the array. Else the lengths of the tensors (layers, blocks) that
                               it is made of, count in sum: of each its largest, as many as its share of k, which are k in all (fewer

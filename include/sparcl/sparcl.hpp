@@ -553,7 +553,8 @@ class Comm {
     return report;
   }
 
-  // With this thread's GPU; all_reduce_masked of arrays in device memory then goes between the GPUs. See sparclCommUseNccl.
+  // With this thread's GPU; all_reduce_masked and all_reduce_top_k of arrays in device memory then go between the GPUs. See
+  // sparclCommUseNccl.
   void use_nccl(const sparclNcclOptions_t* options = nullptr) { check(sparclCommUseNccl(get(), options), get()); }
   // As cudaStreamSynchronize, for streams that hold such calls: an error or a dead rank ends the wait.
   void synchronize(sparclStream_t stream) { check(sparclCommStreamSynchronize(get(), stream), get()); }

@@ -1,5 +1,8 @@
 #pragma once
-// Block routine of diff: one tile of both arrays is read once, 16 bytes a load; what differs is marked, numbered and written out.
+// Block routine of diff: one tile of both arrays is read once, 16 bytes a load; what differs, and is wanted, is marked, numbered
+// and written out.
+
+#include <type_traits>
 
 #include "kernels/cuda/ordered_compaction.cuh"
 
@@ -28,12 +31,54 @@ __device__ inline std::uint32_t differing(const Vector16& a, const Vector16& b) 
   return bits;
 }
 
-template <class Word>
-__device__ inline void mark_differing(CompactionShared& shared, const Word* base, const Word* target, std::uint32_t count) {
+// A predicate of old and new value: all changes are wanted.
+struct IsAny {
+  template <class Word>
+  __device__ bool operator()(Word, Word) const {
+    return true;
+  }
+};
+
+// A vector whose elements are taken one by one from its low end: an index would bring it out of the registers.
+struct Queue16 {
+  std::uint64_t low, high;
+
+  __device__ explicit Queue16(const Vector16& from)
+      : low(std::uint64_t{from.words[1]} << 32 | from.words[0]), high(std::uint64_t{from.words[3]} << 32 | from.words[2]) {}
+  template <class Word>
+  __device__ Word next() {
+    const auto word = static_cast<Word>(low);
+    if constexpr (sizeof(Word) == 8) {
+      low = high;
+    } else {
+      low = low >> (8 * sizeof(Word)) | high << (64 - 8 * sizeof(Word));
+      high >>= 8 * sizeof(Word);
+    }
+    return word;
+  }
+};
+
+// Of the bits of elements that differ those of which the changes are wanted.
+template <class Word, class IsWanted>
+__device__ inline std::uint32_t wanted_of(std::uint32_t bits, const Vector16& a, const Vector16& b, IsWanted is_wanted) {
+  if constexpr (!std::is_same_v<IsWanted, IsAny>) {
+    if (bits == 0) return 0;
+    Queue16 old_ones(a), new_ones(b);
+    for (unsigned i = 0; i < 16 / sizeof(Word); ++i) {
+      const Word old_value = old_ones.next<Word>(), new_value = new_ones.next<Word>();
+      if ((bits >> i & 1) != 0 && !is_wanted(old_value, new_value)) bits &= ~(1U << i);
+    }
+  }
+  return bits;
+}
+
+template <class Word, class IsWanted>
+__device__ inline void mark_differing(CompactionShared& shared, const Word* base, const Word* target, std::uint32_t count,
+                                      IsWanted is_wanted) {
   constexpr unsigned kBits = 16 / sizeof(Word);
   const bool is_aligned = (reinterpret_cast<std::uintptr_t>(base) | reinterpret_cast<std::uintptr_t>(target)) % 16 == 0;
   if (count < kTileElements || !is_aligned) {
-    return mark_each(shared, count, [=](unsigned i) { return base[i] != target[i]; });
+    return mark_each(shared, count, [=](unsigned i) { return base[i] != target[i] && is_wanted(base[i], target[i]); });
   }
   const auto* const a = reinterpret_cast<const Vector16*>(base);
   const auto* const b = reinterpret_cast<const Vector16*>(target);
@@ -44,18 +89,22 @@ __device__ inline void mark_differing(CompactionShared& shared, const Word* base
       old_ones[j] = a[i + j * kThreads];
       new_ones[j] = b[i + j * kThreads];
     }
-    for (unsigned j = 0; j < 4; ++j) set_marks<kBits>(shared, i + j * kThreads, differing<Word>(old_ones[j], new_ones[j]));
+    SPARCL_UNROLL
+    for (unsigned j = 0; j < 4; ++j) {
+      const std::uint32_t bits = differing<Word>(old_ones[j], new_ones[j]);
+      set_marks<kBits>(shared, i + j * kThreads, wanted_of<Word>(bits, old_ones[j], new_ones[j], is_wanted));
+    }
   }
 }
 
-template <class Word>
-__device__ inline void diff_tile(CompactionShared& shared, const DiffWork& work) {
+template <class Word, class IsWanted = IsAny>
+__device__ inline void diff_tile(CompactionShared& shared, const DiffWork& work, IsWanted is_wanted = {}) {
   const std::uint32_t tile = take_tile(shared, work.next_tile);
   const std::uint64_t first = std::uint64_t{tile} * kTileElements;
   const Word* const base = static_cast<const Word*>(work.base) + first;
   const Word* const target = static_cast<const Word*>(work.target) + first;
   const std::uint64_t left = work.count - first;
-  mark_differing<Word>(shared, base, target, left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements);
+  mark_differing(shared, base, target, left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements, is_wanted);
   __syncthreads();
 
   std::uint32_t total = 0;

@@ -3,8 +3,7 @@
 // adds, writes the residual and keeps what reaches the guess; the k-th largest key is found digit by digit among those (radix
 // select), and they are cut there. Where the guess was wrong, all elements take the candidates' place: the host need not know.
 
-#include "kernels/cuda/accumulator.cuh"
-#include "kernels/cuda/ordered_compaction.cuh"
+#include "kernels/cuda/accumulate_tile.cuh"
 
 namespace sparcl::kernels::cuda {
 
@@ -23,7 +22,7 @@ __device__ inline void sample_keys(const TopKWork& work) {
     const std::uint64_t next = work.count / kSamples * (i + 1) + work.count % kSamples * (i + 1) / kSamples;
     std::uint64_t place = i * 0x9e3779b97f4a7c15U;
     place = (place ^ (place >> 30)) * 0xbf58476d1ce4e5b9U;
-    work.samples[i] = next == first ? 0 : E::key(E::sum(work, first + (place >> 32) % (next - first)));
+    work.samples[i] = next == first ? 0 : E::key(E::sum(work.values, work.residual, first + (place >> 32) % (next - first)));
   }
 }
 
@@ -54,55 +53,14 @@ __device__ inline void guess_threshold(DigitShared& shared, const TopKWork& work
   if (threadIdx.x == 0) work.state->least = key == 0 ? 1 : key;
 }
 
-struct alignas(16) Vector4 {
-  float x[4];
-};
-
-// A whole tile of float32, 16 bytes a load.
-__device__ inline void accumulate_vectors(CompactionShared& shared, const float* values, float* residual, std::uint64_t least) {
-  using E = Elements<TopKType::kFloat32>;
-  const auto* const added = reinterpret_cast<const Vector4*>(values);
-  auto* const sums = reinterpret_cast<Vector4*>(residual);
-  for (unsigned i = threadIdx.x; i < kTileElements / 4; i += 4 * kThreads) {  // eight loads are under way before the first is used
-    Vector4 a[4], b[4];
-    for (unsigned j = 0; j < 4; ++j) {
-      a[j] = added[i + j * kThreads];
-      b[j] = sums[i + j * kThreads];
-    }
-    for (unsigned j = 0; j < 4; ++j) {
-      std::uint32_t bits = 0;
-      for (unsigned n = 0; n < 4; ++n) {
-        b[j].x[n] = E::canonical(a[j].x[n] + b[j].x[n]);
-        if (E::key(b[j].x[n]) >= least) bits |= 1U << n;
-      }
-      sums[i + j * kThreads] = b[j];
-      set_marks<4>(shared, i + j * kThreads, bits);
-    }
-  }
-}
-
 // One tile: residual = acc, and its candidates. The last tile says how many there are.
 template <TopKType kType>
 __device__ inline void take_candidates(CompactionShared& shared, const TopKWork& work) {
   using E = Elements<kType>;
-  using Accumulator = typename E::Accumulator;
   const std::uint32_t tile = take_tile(shared, &work.state->next_tile[0]);
   const std::uint64_t first = std::uint64_t{tile} * kTileElements, left = work.count - first;
-  const std::uint64_t least = work.state->least;
-  const std::uint32_t count = left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements;
-  const bool is_aligned =
-      (reinterpret_cast<std::uintptr_t>(work.values) | reinterpret_cast<std::uintptr_t>(work.residual)) % 16 == 0;
-  if (kType == TopKType::kFloat32 && work.residual != nullptr && is_aligned && count == kTileElements) {
-    accumulate_vectors(shared, static_cast<const float*>(work.values) + first, static_cast<float*>(work.residual) + first, least);
-  } else if (work.residual != nullptr) {
-    mark_each(shared, count, [&](unsigned i) {
-      const Accumulator acc = E::sum(work, first + i);
-      static_cast<Accumulator*>(work.residual)[first + i] = acc;
-      return E::key(acc) >= least;
-    });
-  } else {
-    mark_each(shared, count, [&](unsigned i) { return E::key(E::sum(work, first + i)) >= least; });
-  }
+  accumulate_tile<kType>(shared, work.values, work.residual, first,
+                         left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements, work.state->least);
   __syncthreads();
   std::uint32_t total = 0;
   const std::uint32_t own_before = sum_before(shared, own_marks(shared), &total);
@@ -111,7 +69,7 @@ __device__ inline void take_candidates(CompactionShared& shared, const TopKWork&
   for_each_mark(shared, before + own_before, [&](std::uint64_t number, unsigned element) {
     if (number >= work.capacity) return;
     work.candidate_indices[number] = first + element;
-    work.candidate_keys[number] = E::key(E::left(work, first + element));
+    work.candidate_keys[number] = E::key(E::left(work.values, work.residual, first + element));
   });
 }
 
@@ -135,7 +93,7 @@ struct Looked {
   __device__ explicit Looked(const TopKWork& of)
       : work(of), is_whole(of.state->is_whole != 0), count(is_whole ? of.count : of.state->candidates) {}
   __device__ std::uint64_t key(std::uint64_t i) const {
-    return is_whole ? Elements<kType>::key(Elements<kType>::left(work, i)) : work.candidate_keys[i];
+    return is_whole ? Elements<kType>::key(Elements<kType>::left(work.values, work.residual, i)) : work.candidate_keys[i];
   }
   __device__ std::uint64_t index(std::uint64_t i) const { return is_whole ? i : work.candidate_indices[i]; }
 };
@@ -223,7 +181,7 @@ __device__ inline void cut(CompactionShared& shared, const TopKWork& work) {
       else if (like_number++ >= rest)
         continue;
       const std::uint64_t index = looked.index(first + (2 * threadIdx.x + w) * 32 + bit);
-      const Accumulator acc = E::left(work, index);
+      const Accumulator acc = E::left(work.values, work.residual, index);
       work.indices[number] = index;
       if (work.taken != nullptr) static_cast<Accumulator*>(work.taken)[number] = acc;
       if (work.clear_sent && work.residual != nullptr) static_cast<Accumulator*>(work.residual)[index] = 0;

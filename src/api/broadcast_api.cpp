@@ -71,7 +71,7 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
                            sparclComm_t comm, sparclStream_t stream, sparclRequest_t* request) {
   const char* const name = request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ";
   Status refusal = check_delta(*comm, weights, count, datatype, root).with_prefix(name);
-  DeviceArrays arrays(stream, request == nullptr);
+  DeviceArrays arrays(comm, stream);
   if (refusal.ok()) {
     const std::size_t bytes = count * element_bytes(static_cast<DataType>(datatype));
     const bool is_root = comm->transport->rank() == root;
@@ -80,11 +80,10 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
                       : arrays.update("weights", weights, bytes);
     refusal = arrays.status().with_prefix(name);
   }
-  return arrays.give_back(
-      comm, launch(comm,
-                   std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
-                                               comm->writing(request == nullptr)),
-                   request));
+  return launch(comm,
+                std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
+                                            comm->writing(request == nullptr)),
+                request, std::move(arrays));
 }
 
 // sparclCommRefuse: a call without an array.
@@ -261,6 +260,11 @@ class SparseCall final : public Call {
   void complete(const Status& status) override {
     if (!is_root_ && nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated)) *nnz_ = call_.nnz;
   }
+  void note_written(DeviceArrays& arrays) const override {
+    if (is_root_) return;
+    arrays.written(call_.values, call_.nnz * element_bytes(call_.datatype));
+    arrays.written(call_.indices, call_.nnz * sizeof(uint64_t));
+  }
 
  private:
   collectives::SparseCall call_;
@@ -283,7 +287,7 @@ sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t
   collectives::SparseCall call;
   const char* const name = request != nullptr ? "sparclIBroadcastSparse: " : "sparclBroadcastSparse: ";
   const bool is_root = comm->transport->rank() == root;
-  DeviceArrays arrays(stream, request == nullptr);
+  DeviceArrays arrays(comm, stream);
   nnz = is_root ? const_cast<size_t*>(arrays.read("nnz", static_cast<const size_t*>(nnz), sizeof(size_t)))
                 : arrays.write("nnz", nnz, sizeof(size_t));
   call.refusal = arrays.status_so_far().with_prefix(name);
@@ -304,12 +308,7 @@ sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t
   call.indices = indices;
   if (is_root && call.refusal.ok()) call.nnz = *nnz;
   call.capacity = capacity;
-  const sparclResult_t result = launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request);
-  if (result == sparclSuccess && request == nullptr && !is_root) {
-    arrays.written(values, *nnz * element_bytes(static_cast<DataType>(datatype)));
-    arrays.written(indices, *nnz * sizeof(uint64_t));
-  }
-  return arrays.give_back(comm, result);
+  return launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request, std::move(arrays));
 }
 
 }  // namespace

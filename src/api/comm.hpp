@@ -10,9 +10,11 @@
 
 #include "collectives/broadcast/broadcast.hpp"
 #include "collectives/device/device_calls.hpp"
+#include "collectives/device/device_scratch.hpp"
 #include "collectives/engine/engine.hpp"
 #include "sparcl/sparcl.h"
 #include "src/base/flight/comm_trail.hpp"
+#include "src/base/pinned_copies.hpp"
 #include "src/base/status.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/transport/liveness/heartbeat.hpp"
@@ -32,7 +34,9 @@ struct sparclComm {
   sparcl::flight::CommTrail trail;
   sparcl::collectives::Engine engine;
   sparcl::collectives::CommContext context;
-  std::unique_ptr<sparcl::collectives::DeviceCalls> device;  // after sparclCommUseNccl
+  std::unique_ptr<sparcl::collectives::DeviceCalls> device;            // after sparclCommUseNccl
+  sparcl::PinnedCopies pinned_copies;                                  // of arrays that go by way of the host
+  std::unique_ptr<sparcl::collectives::DeviceScratch> device_scratch;  // after a call that selected on a GPU
   std::string last_error;
   sparcl::collectives::CallReport last_report;
   std::vector<sparclRequest*> pending;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "src/api/comm.hpp"
 #include "src/base/device_memory.hpp"
 #include "src/base/stage_range.hpp"
 
@@ -22,11 +23,6 @@ void* DeviceArrays::take(const char* name, void* array, std::size_t bytes, Use u
     same->is_written |= use != Use::kRead;
     return same->bytes.get();
   }
-  if (!is_blocking_) {
-    status_ =
-        Status(Code::kUnsupported, fmt::format("{} is device memory, which this call does not take: make the blocking call", name));
-    return array;
-  }
   // Not filled: of room that is far more than it takes only what is touched becomes memory.
   Copy copy{array, std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes]), bytes, use != Use::kRead};
   if (copy.bytes == nullptr) {
@@ -35,7 +31,7 @@ void* DeviceArrays::take(const char* name, void* array, std::size_t bytes, Use u
   }
   const StageRange range("copy from the device");
   if (use != Use::kWrite)
-    status_ = copy_device_memory(copy.bytes.get(), array, bytes, stream_).with_prefix(std::string(name) + ": ");
+    status_ = comm_->pinned_copies.to_host(copy.bytes.get(), array, bytes, stream_).with_prefix(std::string(name) + ": ");
   copies_.push_back(std::move(copy));
   return copies_.back().bytes.get();
 }
@@ -46,12 +42,13 @@ void DeviceArrays::written(const void* copy, std::size_t bytes) {
   }
 }
 
-sparclResult_t DeviceArrays::give_back(sparclComm_t comm, sparclResult_t result) {
+sparclResult_t DeviceArrays::give_back(sparclResult_t result) {
   for (const Copy& copy : copies_) {
     if (!copy.is_written || result != sparclSuccess) continue;
     const StageRange range("copy to the device");
-    const Status status = copy_device_memory(copy.array, copy.bytes.get(), copy.count, stream_);
-    if (!status.ok()) return report_error(comm, status.with_prefix("the call was made, but its output did not reach the device: "));
+    const Status status = comm_->pinned_copies.to_device(copy.array, copy.bytes.get(), copy.count, stream_);
+    if (!status.ok())
+      return report_error(comm_, status.with_prefix("the call was made, but its output did not reach the device: "));
   }
   return result;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The arrays of a blocking call, where the host can reach them: those in device memory as copies, taken and given back in the order
-// of the call's stream.
+// The arrays of a call, where the host can reach them: those in device memory as copies, taken when the call starts and given back
+// when it is over, in the order of its stream.
 
 #include <cstddef>
 #include <memory>
@@ -13,8 +13,8 @@ namespace sparcl::api {
 
 class DeviceArrays {
  public:
-  // is_blocking: else device memory is refused, as copies would have to outlive the call.
-  DeviceArrays(sparclStream_t stream, bool is_blocking) : stream_(stream), is_blocking_(is_blocking) {}
+  DeviceArrays() = default;
+  DeviceArrays(sparclComm_t comm, sparclStream_t stream) : comm_(comm), stream_(stream) {}
 
   // What the call reads, writes after reading, and only writes. name: the parameter. Where it cannot be done the pointer comes back
   // as it is, and status() says why. An array that is given twice is copied once.
@@ -38,7 +38,7 @@ class DeviceArrays {
   // How many bytes the call has written of what write() gave, where they are fewer than its room.
   void written(const void* copy, std::size_t bytes);
   // What was written goes where it belongs, unless the call failed: its result, or that of the copies.
-  sparclResult_t give_back(sparclComm_t comm, sparclResult_t result);
+  sparclResult_t give_back(sparclResult_t result);
 
  private:
   enum class Use { kRead, kUpdate, kWrite };
@@ -51,8 +51,8 @@ class DeviceArrays {
 
   void* take(const char* name, void* array, std::size_t bytes, Use use);
 
-  sparclStream_t stream_;
-  bool is_blocking_;
+  sparclComm_t comm_ = nullptr;
+  sparclStream_t stream_ = nullptr;
   std::vector<Copy> copies_;
   Status status_;
 };

@@ -25,7 +25,9 @@ sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
   request->call->complete(status);
   comm.trail.end(request->number, status.code(), request->report.traffic.bytes_sent, request->report.traffic.bytes_received);
   comm.last_report = request->report;
-  return comm.finish(status);
+  const sparclResult_t result = comm.finish(status);
+  if (result == sparclSuccess) request->call->note_written(request->arrays);
+  return request->arrays.give_back(result);
 }
 
 // An exception outside the call's own coroutine: the call ends with the communicator. If that is interrupted, too, the request
@@ -48,10 +50,11 @@ Status copy_report(const sparclRequest& request, sparclReport_t* into) {
 
 }  // namespace
 
-sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclRequest_t* request) {
+sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclRequest_t* request, DeviceArrays arrays) {
   auto made = std::make_unique<sparclRequest>();
   made->comm = comm;
   made->call = std::move(call);
+  made->arrays = std::move(arrays);
   made->number = comm->next_call;
   comm->next_call = next_call_number(comm->next_call);
   made->task = made->call->run(comm->context, made->number, made->report);

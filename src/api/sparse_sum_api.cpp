@@ -30,6 +30,10 @@ class SparseSumCall final : public Call {
   void complete(const Status& status) override {
     if (out_nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated)) *out_nnz_ = call_.out_nnz;
   }
+  void note_written(DeviceArrays& arrays) const override {
+    arrays.written(call_.out_indices, call_.out_nnz * sizeof(uint64_t));
+    arrays.written(call_.out_values, call_.out_nnz * element_bytes(call_.kind.datatype));
+  }
 
  private:
   collectives::SparseAllReduceCall call_;
@@ -100,7 +104,7 @@ sparclResult_t start_sparse_sum(const char* function, const SparseSumArguments& 
                                 sparclRequest_t* request) {
   collectives::SparseAllReduceCall call;
   call.refusal = check_sparse_sum(given).with_prefix(std::string(function) + ": ");
-  DeviceArrays arrays(stream, request == nullptr);
+  DeviceArrays arrays(comm, stream);
   size_t* out_nnz = given.out_nnz;
   if (call.refusal.ok()) {
     const std::size_t width = element_bytes(static_cast<DataType>(given.datatype)), room = room_of(given);
@@ -114,14 +118,7 @@ sparclResult_t start_sparse_sum(const char* function, const SparseSumArguments& 
     call.out_capacity = given.out_capacity;
     call.refusal = arrays.status().with_prefix(std::string(function) + ": ");
   }
-  const std::uint64_t* const out_indices = call.out_indices;
-  const std::byte* const out_values = call.out_values;
-  const sparclResult_t result = launch(comm, std::make_unique<SparseSumCall>(std::move(call), out_nnz), request);
-  if (result == sparclSuccess && request == nullptr) {
-    arrays.written(out_indices, *out_nnz * sizeof(uint64_t));
-    arrays.written(out_values, *out_nnz * element_bytes(static_cast<DataType>(given.datatype)));
-  }
-  return arrays.give_back(comm, result);
+  return launch(comm, std::make_unique<SparseSumCall>(std::move(call), out_nnz), request, std::move(arrays));
 }
 
 }  // namespace

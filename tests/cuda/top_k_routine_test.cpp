@@ -2,24 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-
 #include "collectives/selection/selection.hpp"
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
 #include "kernels/cuda/top_k_steps.cuh"
+#include "tests/cuda/element_types.hpp"
 
 namespace sparcl::test {
 namespace {
 
 using namespace kernels::cuda;  // NOLINT: the routines under test
-
-template <TopKType kType, DataType kData>
-struct Pair {
-  static constexpr TopKType kTopK = kType;
-  static constexpr DataType kTypeOfData = kData;
-};
 
 struct NoShared {};
 
@@ -40,28 +32,6 @@ void run_top_k(const TopKWork& work, std::uint64_t seed) {
   emulated::launch<CompactionShared>(tiles, kThreads, ++seed, [&](CompactionShared& shared) { cut<kType>(shared, work); });
 }
 
-// Values with ties, zeros and what is special; heavy: the sample sees none of the large ones.
-template <class Stored>
-std::vector<Stored> random_values(std::size_t count, std::uint64_t seed, unsigned kinds) {
-  std::mt19937_64 random(seed);
-  std::vector<Stored> values(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t kind = random() % 64;
-    if constexpr (std::is_floating_point_v<Stored>) {
-      values[i] = static_cast<Stored>(static_cast<double>(random() % 2001) / 7 - 143);
-      if (kinds > 0 && kind == 0) values[i] = -Stored{0};
-      if (kinds > 0 && kind == 1) values[i] = std::numeric_limits<Stored>::infinity();
-      if (kinds > 1 && kind == 2) values[i] = -std::numeric_limits<Stored>::quiet_NaN();
-      if (kinds > 0 && kind == 3) values[i] = static_cast<Stored>(1e-40);
-    } else {
-      values[i] = static_cast<Stored>(random());
-      if (sizeof(Stored) > 2) values[i] = static_cast<Stored>(static_cast<std::int64_t>(random() % 2001) - 1000);
-    }
-    if (kinds > 0 && kind >= 40) values[i] = Stored{};
-  }
-  return values;
-}
-
 struct Case {
   std::size_t count;
   std::uint64_t k;
@@ -78,7 +48,7 @@ void check(const Case& c, std::uint64_t seed) {
                                   << ", capacity " << c.capacity << ", seed " << seed);
   const auto values = random_values<typename E::Stored>(c.count, seed, c.kinds);
   std::vector<Accumulator> residual = random_values<Accumulator>(c.count, seed + 1, c.kinds), expected = residual;
-  collectives::Selection selection(Types::kTypeOfData, kernels::reference_kernels());
+  collectives::Selection selection(Types::kDataType, kernels::reference_kernels());
   const collectives::Selected selected =
       selection.select(reinterpret_cast<const std::byte*>(values.data()),
                        c.has_feedback ? reinterpret_cast<std::byte*>(expected.data()) : nullptr, c.count, c.k);
@@ -113,9 +83,6 @@ void check(const Case& c, std::uint64_t seed) {
 
 template <class Types>
 struct TopKRoutine : testing::Test {};
-using AllTypes = testing::Types<Pair<TopKType::kFloat32, DataType::kFloat32>, Pair<TopKType::kFloat16, DataType::kFloat16>,
-                                Pair<TopKType::kBfloat16, DataType::kBfloat16>, Pair<TopKType::kFloat64, DataType::kFloat64>,
-                                Pair<TopKType::kInt32, DataType::kInt32>, Pair<TopKType::kInt64, DataType::kInt64>>;
 TYPED_TEST_SUITE(TopKRoutine, AllTypes);
 
 TYPED_TEST(TopKRoutine, IsTheSelectionOfTheCollectives) {

@@ -1,22 +1,12 @@
 // Masked sums over NCCL on GPUs: one rank for each of the machine's GPUs (NCCL refuses two on one), against the host's way.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstring>
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "sparcl/sparcl.h"
-#include "tests/api/thread_ranks.hpp"
-#include "tests/gpu/gpu_arrays.hpp"
+#include "tests/gpu/nccl_on_gpus.hpp"
 
 namespace sparcl::test {
 namespace {
-
-using testing::Each;
 
 constexpr std::size_t kCount = 1'000'003;
 
@@ -28,40 +18,6 @@ std::vector<T> values_of(int rank, int step) {
     values[i] = static_cast<T>((i * static_cast<std::size_t>(rank + 3) + static_cast<std::size_t>(step)) % 13);
   return values;
 }
-
-class NcclOnGpus : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
-    int gpus = 0;
-    must(cudaGetDeviceCount(&gpus));
-    party_ = std::make_unique<ThreadRanks>(std::min(gpus, 8));
-    const auto results = party_->run([](int rank, sparclComm_t comm) {
-      must(cudaSetDevice(rank));
-      must(cudaFree(nullptr));
-      return sparclCommUseNccl(comm, nullptr);
-    });
-    const std::string text = sparclGetLastError(party_->comm(0));
-    if (results[0] == sparclUnsupported) GTEST_SKIP() << "skipped: " << text;
-    ASSERT_THAT(results, Each(sparclSuccess)) << text;
-  }
-
-  template <class Program>
-  void run(Program program) {
-    EXPECT_THAT(party_->run([&](int rank, sparclComm_t comm) {
-      must(cudaSetDevice(rank));
-      cudaStream_t stream = nullptr;
-      must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-      const sparclResult_t result = program(rank, comm, stream);
-      must(cudaStreamDestroy(stream));
-      return result;
-    }),
-                Each(sparclSuccess))
-        << sparclGetLastError(party_->comm(0));
-  }
-
-  std::unique_ptr<ThreadRanks> party_;
-};
 
 std::vector<sparclMask_t> masks() {
   std::vector<sparclMask_t> made(4, nullptr);

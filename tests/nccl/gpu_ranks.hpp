@@ -47,6 +47,13 @@ inline sparclStream_t stream_of(int rank, int number = 0) {
   return reinterpret_cast<sparclStream_t>(0x100000 * test + static_cast<std::uintptr_t>(0x100 * (rank + 1) + 0x10 * number));
 }
 
+// Of the comm's last call.
+inline std::string algorithm_of(sparclComm_t comm) {
+  sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+  EXPECT_EQ(sparclCommLastReport(comm, &report), sparclSuccess);
+  return report.algorithm;
+}
+
 class NcclRanks : public testing::Test {
  protected:
   NcclRanks() {

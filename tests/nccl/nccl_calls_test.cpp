@@ -46,12 +46,6 @@ const MaskKind kMasks[] = {
     {"none", [](sparclMask_t* mask) { return sparclMaskCreateRandom(mask, kCount, 0, 3); }},
 };
 
-std::string algorithm_of(sparclComm_t comm) {
-  sparclReport_t report = SPARCL_REPORT_INITIALIZER;
-  EXPECT_EQ(sparclCommLastReport(comm, &report), sparclSuccess);
-  return report.algorithm;
-}
-
 template <class T>
 sparclResult_t compare(int rank, sparclComm_t comm, sparclDataType_t type, sparclRedOp_t op, const MaskKind& kind) {
   SCOPED_TRACE(testing::Message() << "rank " << rank << ", type " << type << ", op " << op << ", mask " << kind.name);

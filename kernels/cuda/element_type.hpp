@@ -1,0 +1,18 @@
+#pragma once
+// Data types as launches know them.
+
+#include <optional>
+
+#include "kernels/cuda/device_work.hpp"
+#include "src/base/data_type.hpp"
+#include "src/base/status.hpp"
+
+namespace sparcl::kernels::cuda {
+
+// Of the types that have accumulators.
+std::optional<TopKType> top_k_type(DataType type);
+
+// The same, or an error that says which call does not take the others.
+Result<TopKType> accumulated_type(const char* call, DataType type);
+
+}  // namespace sparcl::kernels::cuda

@@ -1,0 +1,14 @@
+#pragma once
+// The launches on scaled values, as launchers.hpp has the others.
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/scaled_work.hpp"
+
+namespace sparcl::kernels::cuda {
+
+// The capacity is not 0. encode: *work.scaled.exact_count is.
+cudaError_t launch_encode_scaled(const ScaledWork& work, cudaStream_t stream);
+cudaError_t launch_decode_scaled(const ScaledWork& work, cudaStream_t stream);
+
+}  // namespace sparcl::kernels::cuda
