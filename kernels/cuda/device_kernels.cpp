@@ -3,32 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 
 #include "kernels/cuda/cuda_kernel_set.hpp"
 #include "kernels/cuda/cuda_status.hpp"
+#include "kernels/cuda/device_checks.hpp"
 #include "kernels/cuda/launchers.hpp"
 
 namespace sparcl::kernels::cuda {
 namespace {
-
-Status check_sizes(const char* call, std::uint64_t count, std::size_t element_bytes, std::size_t workspace_bytes,
-                   const Workspace& given) {
-  if (count > kMaxElements) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("CUDA: {} of {} elements: at most {} are taken at a time", call, count, kMaxElements));
-  }
-  if (!std::has_single_bit(element_bytes) || element_bytes > 8) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("CUDA: {} of elements of {} bytes: expected 1, 2, 4 or 8", call, element_bytes));
-  }
-  if (given.count < workspace_bytes) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("CUDA: {}: the workspace has {} bytes, {} are needed", call, given.count, workspace_bytes));
-  }
-  return Status();
-}
 
 Status check_mask(const char* call, const MaskPlaces& places, std::size_t element_bytes) {
   SPARCL_RETURN_IF_ERROR(check_sizes(call, 0, element_bytes, 0, {}));

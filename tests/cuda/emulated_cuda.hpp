@@ -2,8 +2,6 @@
 // What block routines use of CUDA, on the host: the threads of some blocks at a time are fibers of one thread, and a seed decides
 // who runs next, so that each order of events comes again. Include it before the routines.
 
-#include <ucontext.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,6 +13,8 @@
 #include <memory>
 #include <random>
 #include <vector>
+
+#include "tests/cuda/fiber.hpp"
 
 #define __device__
 
@@ -44,7 +44,7 @@ class Grid {
   Index block_size() const { return {threads_}; }
   Index grid_size() const { return {blocks_}; }
 
-  void yield() { swapcontext(&current_->context, &scheduler_); }
+  void yield() { Context::switch_to(current_->context, scheduler_); }
 
   // All threads of the block meet.
   void meet_block() { meet(current_->block->barrier, static_cast<unsigned>(current_->block->fibers.size())); }
@@ -69,8 +69,7 @@ class Grid {
   };
   struct Block;
   struct Fiber {
-    ucontext_t context{};
-    std::unique_ptr<char[]> stack;
+    Context context;
     Block* block = nullptr;
     unsigned thread = 0;
     bool is_over = false;
@@ -83,8 +82,6 @@ class Grid {
     Barrier barrier;
     unsigned ended = 0;
   };
-
-  static constexpr std::size_t kStackBytes = 64 * 1024;
 
   void meet(Barrier& barrier, unsigned count) {
     const std::uint64_t round = barrier.round;
@@ -101,16 +98,8 @@ class Grid {
     grid.body_(grid.current_->block->shared.get());
     grid.current_->is_over = true;
     ++grid.current_->block->ended;
-    swapcontext(&grid.current_->context, &grid.scheduler_);
+    Context::switch_to(grid.current_->context, grid.scheduler_);
     std::abort();
-  }
-
-  static void prepare(Fiber& fiber) {
-    fiber.stack = std::make_unique<char[]>(kStackBytes);
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    makecontext(&fiber.context, &Grid::enter, 0);
   }
 
   void begin_block() {
@@ -122,7 +111,7 @@ class Grid {
       auto fiber = std::make_unique<Fiber>();
       fiber->block = block.get();
       fiber->thread = thread;
-      prepare(*fiber);
+      fiber->context.begin(&Grid::enter);
       block->fibers.push_back(std::move(fiber));
     }
     live_.push_back(std::move(block));
@@ -137,7 +126,7 @@ class Grid {
       Fiber& fiber = *block.fibers[(first + i) % block.fibers.size()];
       if (fiber.is_over) continue;
       current_ = &fiber;
-      swapcontext(&scheduler_, &fiber.context);
+      Context::switch_to(scheduler_, fiber.context);
     }
     if (block.ended < block.fibers.size()) return;
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(chosen));
@@ -150,7 +139,7 @@ class Grid {
   std::function<std::shared_ptr<void>()> make_shared_;
   std::vector<std::unique_ptr<Block>> live_;
   Fiber* current_ = nullptr;
-  ucontext_t scheduler_{};
+  Context scheduler_;
 };
 
 // routine(shared) by every thread of every block. Shared memory is not zero at the start.
@@ -220,6 +209,13 @@ T __shfl_down_sync(std::uint32_t, T value, unsigned by) {
 }
 inline int __popc(std::uint32_t bits) { return std::popcount(bits); }
 inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
+inline int __clzll(long long bits) { return std::countl_zero(static_cast<unsigned long long>(bits)); }
+template <class T>
+T atomicOr(T* to, T value) {
+  const T old = *to;
+  *to = static_cast<T>(old | value);
+  return old;
+}
 template <class T>
 T atomicAdd(T* to, T value) {
   const T old = *to;
