@@ -32,11 +32,4 @@ using MaskGatherKernel = Status(const MaskPlaces& places, const void* array, std
 using MaskScatterKernel = Status(const MaskPlaces& places, const void* packed, std::size_t element_bytes, void* array,
                                  void* stream);
 
-// Of one kind of device.
-struct DeviceKernelSet {
-  const char* name;
-  MaskGatherKernel* gather_mask;
-  MaskScatterKernel* scatter_mask;
-};
-
 }  // namespace sparcl::kernels

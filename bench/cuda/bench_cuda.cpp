@@ -4,16 +4,13 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "bench/cuda/bench_launches.hpp"
-#include "kernels/cuda/block_codec.hpp"
+#include "bench/cuda/bench_rows.hpp"
 #include "kernels/cuda/device_kernels.hpp"
-#include "tests/gpu/gpu_arrays.hpp"
 
 namespace sparcl::bench {
 namespace {
@@ -21,39 +18,6 @@ namespace {
 using namespace kernels::cuda;  // NOLINT: what is measured
 using test::DeviceArray;
 using test::must;
-
-constexpr int kRounds = 21;
-
-void must_be_ok(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(std::string(status.message()));
-}
-
-// Median of milliseconds, by events of the stream, after one call that is not counted. before: what the call needs afresh.
-double median_ms(
-    const std::function<void()>& call, const std::function<void()>& before = [] {}) {
-  cudaEvent_t begin = nullptr, end = nullptr;
-  must(cudaEventCreate(&begin));
-  must(cudaEventCreate(&end));
-  std::vector<double> times;
-  for (int round = 0; round <= kRounds; ++round) {
-    before();
-    must(cudaEventRecord(begin));
-    call();
-    must(cudaEventRecord(end));
-    must(cudaEventSynchronize(end));
-    float ms = 0;
-    must(cudaEventElapsedTime(&ms, begin, end));
-    if (round > 0) times.push_back(ms);
-  }
-  must(cudaEventDestroy(begin));
-  must(cudaEventDestroy(end));
-  std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
-  return times[kRounds / 2];
-}
-
-void print_row(const std::string& what, double ms, const std::string& beside) {
-  fmt::print("| {} | {:.3f} | {} |\n", what, ms, beside);
-}
 
 void measure_diff(std::uint64_t count) {
   const DeviceArray<std::uint16_t> base(count), target(count);
@@ -91,55 +55,6 @@ void measure_diff(std::uint64_t count) {
   print_row("apply in place, old values checked", apply_ms,
             fmt::format("{:.2f} G changes/s (asked 2, with decoding)", found / apply_ms / 1e6));
   print_row("the same with hashes", hash_ms, fmt::format("{:.1f} % more (asked < 10)", 100 * (hash_ms / apply_ms - 1)));
-}
-
-// The way of a sparse broadcast without its network, 1 % of bf16 changed by one step: bytes at the root, and the array elsewhere.
-void measure_blocks(std::uint64_t count) {
-  const DeviceArray<std::uint16_t> base(count), target(count);
-  must(fill_random(reinterpret_cast<std::uint32_t*>(base.data()), count / 2, 1, nullptr));
-  const std::uint64_t room = count / 64, blocks = block_count(count);
-  const DeviceArray<std::uint16_t> positions(room), old_values(room), new_values(room);
-  const DeviceArray<std::uint64_t> starts(blocks + 1), refused(1);
-  const DeviceArray<std::byte> diff_space(diff_workspace_bytes(count)), space(decode_workspace_bytes(count, room));
-  const DeviceArray<DeviceChangeHashes> hashes(blocks);
-  const DeviceArray<BlockContent> places(blocks + 1);
-  const DeviceArray<BlockError> errors(blocks);
-  const DeviceArray<std::byte> bytes(most_content_bytes(count, 2));
-  const DeviceChanges changes{positions.data(), old_values.data(), new_values.data(), starts.data()};
-  const DeviceContents contents{bytes.data(), places.data()};
-  const double copy = median_ms([&] { must(cudaMemcpyAsync(target.data(), base.data(), 2 * count, cudaMemcpyDeviceToDevice)); });
-  must(copy_with_changes(base.data(), target.data(), count, 100, nullptr));
-
-  const auto find = [&] {
-    must_be_ok(diff(base.data(), target.data(), count, 2, changes, room, {diff_space.data(), diff_space.size()}, nullptr));
-  };
-  const auto encode = [&] {
-    must_be_ok(encode_blocks(changes, room, target.data(), count, DataType::kBfloat16, contents, hashes.data(),
-                             {space.data(), space.size()}, nullptr));
-  };
-  const double encode_ms = median_ms([&] {
-    find();
-    encode();
-  });
-  const auto found = static_cast<double>(starts.read().back());
-  const std::uint64_t coded = places.read().back().offset;
-  print_row(fmt::format("diff and encode, 1 % of {} Mi bf16", count >> 20), encode_ms,
-            fmt::format("{:.2f} of the two arrays' time at the copy's bandwidth (asked 0.60); {:.2f} bits a change",
-                        copy / encode_ms, 8 * static_cast<double>(coded) / found));
-  print_row("encode alone", median_ms(encode), fmt::format("{:.1f} MB of content", static_cast<double>(coded) / 1e6));
-
-  const DecodedBlocks decoded{changes, room, hashes.data(), errors.data(), refused.data()};
-  const auto decode = [&] {
-    must_be_ok(
-        decode_blocks(contents, coded, base.data(), count, DataType::kBfloat16, decoded, {space.data(), space.size()}, nullptr));
-  };
-  const auto apply_all = [&] {
-    decode();
-    must_be_ok(apply_decoded(changes, base.data(), count, 2, refused.data(), nullptr));
-  };
-  const double apply_ms = median_ms(apply_all);  // step upon step: no two rounds find the same values
-  print_row("decode, check and apply in place", apply_ms, fmt::format("{:.2f} G changes/s (asked 2)", found / apply_ms / 1e6));
-  print_row("decode and check alone", median_ms(decode), fmt::format("{} blocks refused", refused.read()[0]));
 }
 
 void measure_top_k(std::uint64_t count) {
@@ -225,6 +140,7 @@ int run(bool is_quick) {
   measure_blocks(is_quick ? 1U << 26 : 1U << 30);
   measure_top_k(is_quick ? 1U << 24 : 1U << 28);
   measure_mask(is_quick ? 1U << 24 : 1U << 28);
+  measure_entries(is_quick ? 1U << 20 : 1U << 24);
   return 0;
 }
 

@@ -1,3 +1,4 @@
+#include <cub/device/device_merge.cuh>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "bench/cuda/bench_launches.hpp"
@@ -54,6 +55,13 @@ __global__ void add_kernel(const float4* values, float4* residual, std::uint64_t
   }
 }
 
+__global__ void entries_kernel(std::uint64_t* indices, float* values, std::uint64_t count, std::uint64_t seed) {
+  for (std::uint64_t i = first_of_thread(); i < count; i += threads()) {
+    indices[i] = 64 * i + (mixed(i) % 2 == 0 ? mixed(i + seed) % 64 : mixed(i) % 64);
+    values[i] = 1;
+  }
+}
+
 }  // namespace
 
 cudaError_t fill_random(std::uint32_t* words, std::uint64_t count, std::uint64_t seed, cudaStream_t stream) {
@@ -87,6 +95,19 @@ cudaError_t sort_pairs(void* workspace, std::size_t* bytes, const std::uint32_t*
                        const std::uint32_t* indices, std::uint32_t* sorted_indices, std::uint64_t count, cudaStream_t stream) {
   return cub::DeviceRadixSort::SortPairsDescending(workspace, *bytes, keys, sorted_keys, indices, sorted_indices, count, 0, 32,
                                                    stream);
+}
+
+cudaError_t fill_entries(std::uint64_t* indices, float* values, std::uint64_t count, std::uint64_t seed, cudaStream_t stream) {
+  entries_kernel<<<kBlocks, kThreads, 0, stream>>>(indices, values, count, seed);
+  return cudaGetLastError();
+}
+
+cudaError_t merge_pairs(void* workspace, std::size_t* bytes, const std::uint64_t* indices_a, const float* values_a,
+                        const std::uint64_t* indices_b, const float* values_b, std::uint64_t count, std::uint64_t* indices,
+                        float* values, cudaStream_t stream) {
+  const auto each = static_cast<std::int64_t>(count);
+  return cub::DeviceMerge::MergePairs(workspace, *bytes, indices_a, values_a, each, indices_b, values_b, each, indices, values, {},
+                                      stream);
 }
 
 }  // namespace sparcl::bench

@@ -23,4 +23,11 @@ cudaError_t add_to(const float* values, float* residual, std::uint64_t count, cu
 cudaError_t sort_pairs(void* workspace, std::size_t* bytes, const std::uint32_t* keys, std::uint32_t* sorted_keys,
                        const std::uint32_t* indices, std::uint32_t* sorted_indices, std::uint64_t count, cudaStream_t stream);
 
+// Two ascending lists in which about every second index is in both, of `count` entries each; all values are 1.
+cudaError_t fill_entries(std::uint64_t* indices, float* values, std::uint64_t count, std::uint64_t seed, cudaStream_t stream);
+// A peer of the merge: cub::DeviceMerge::MergePairs, which keeps what both have twice. workspace nullptr: says how many bytes.
+cudaError_t merge_pairs(void* workspace, std::size_t* bytes, const std::uint64_t* indices_a, const float* values_a,
+                        const std::uint64_t* indices_b, const float* values_b, std::uint64_t count, std::uint64_t* indices,
+                        float* values, cudaStream_t stream);
+
 }  // namespace sparcl::bench

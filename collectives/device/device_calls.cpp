@@ -34,40 +34,55 @@ DeviceCalls::~DeviceCalls() {
 
 // One buffer for all calls: one on another stream comes behind the last that used it. A larger one does not wait for the old one's
 // end.
-Status DeviceCalls::reserve_packed(std::size_t bytes, void* stream) {
-  if (packed_ == nullptr || packed_->size_bytes() < bytes) {
+Status DeviceCalls::reserve_shared(std::size_t bytes, void* stream) {
+  if (shared_ == nullptr || shared_->size_bytes() < bytes) {
     Result<DeviceBuffer> made = DeviceBuffer::allocate(context_, bytes);
     if (!made.ok()) return made.status();
-    packed_ = std::make_shared<const DeviceBuffer>(std::move(*made));
+    shared_ = std::make_shared<const DeviceBuffer>(std::move(*made));
     return Status();
   }
-  const auto last = std::find_if(uses_.rbegin(), uses_.rend(), [&](const Use& use) { return use.held.packed == packed_; });
+  const auto last = std::find_if(uses_.rbegin(), uses_.rend(), [&](const Use& use) { return use.held.memory == shared_; });
   return last != uses_.rend() && last->stream != stream ? last->event.order(stream) : Status();
+}
+
+Result<DeviceCalls::Memory> DeviceCalls::reserve(std::size_t bytes, void* stream) {
+  const DeviceScope inside(context_);
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  while (!uses_.empty() && uses_.front().event.is_over()) uses_.pop_front();
+  const Result<bool> captured = is_capturing(stream);
+  if (!captured.ok()) return captured.status();
+  if (bytes == 0) return Memory{nullptr, *captured};
+  if (!*captured) {
+    SPARCL_RETURN_IF_ERROR(reserve_shared(bytes, stream));
+    return Memory{shared_, false};
+  }
+  Result<DeviceBuffer> own = DeviceBuffer::allocate(context_, bytes);
+  if (!own.ok()) return own.status();
+  return Memory{std::make_shared<const DeviceBuffer>(std::move(*own)), true};
+}
+
+Status DeviceCalls::hold(const Memory& memory, std::shared_ptr<const void> other, void* stream) {
+  if (memory.is_captured) {
+    captures_.push_back({memory.bytes, std::move(other)});
+    return Status();
+  }
+  Result<DeviceEvent> event = DeviceEvent::record(context_, stream);
+  if (!event.ok()) return event.status();
+  uses_.push_back({std::move(*event), stream, {memory.bytes, std::move(other)}});
+  return Status();
 }
 
 Result<DeviceCalls::MaskedSum> DeviceCalls::prepare(const Mask& mask, DeviceMasks& copies, std::size_t element_bytes,
                                                     void* stream) {
   const DeviceScope inside(context_);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  while (!uses_.empty() && uses_.front().event.is_over()) uses_.pop_front();
   MaskedSum sum;
-  const Result<bool> captured = is_capturing(stream);
-  if (!captured.ok()) return captured.status();
-  sum.is_captured = *captured;
   Result<std::shared_ptr<const DeviceMask>> copy = copies.get(mask, context_);
   if (!copy.ok()) return copy.status();
   sum.mask = std::move(*copy);
-  if (sum.mask->is_full) return sum;
-  const std::size_t bytes = mask.size() * element_bytes;
-  if (!sum.is_captured) {
-    SPARCL_RETURN_IF_ERROR(reserve_packed(bytes, stream).with_prefix("packed values: "));
-    sum.packed = packed_;
-    return sum;
-  }
-  Result<DeviceBuffer> packed = DeviceBuffer::allocate(context_, bytes);
+  Result<Memory> packed = reserve(sum.mask->is_full ? 0 : mask.size() * element_bytes, stream);
   if (!packed.ok()) return packed.status().with_prefix("packed values: ");
-  sum.packed = std::make_shared<const DeviceBuffer>(std::move(*packed));
-  captures_.push_back({sum.mask, sum.packed});
+  sum.packed = std::move(*packed);
   return sum;
 }
 
@@ -75,13 +90,9 @@ Status DeviceCalls::enqueue(const MaskedSum& sum, const void* send, void* receiv
                             void* stream) {
   const DeviceScope inside(context_);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  Status enqueued = enqueue_steps(sum, send, receive, type, engine_op(reduction), stream);
-  if (sum.is_captured) return enqueued;
-  // Also of one that failed half-way: what the stream has of it is in use.
-  Result<DeviceEvent> event = DeviceEvent::record(context_, stream);
-  if (!event.ok()) return enqueued.ok() ? event.status() : enqueued;
-  uses_.push_back({std::move(*event), stream, {sum.mask, sum.packed}});
-  return enqueued;
+  const Status enqueued = enqueue_steps(sum, send, receive, type, engine_op(reduction), stream);
+  const Status held = hold(sum.packed, sum.mask, stream);
+  return enqueued.ok() ? held : enqueued;
 }
 
 Status DeviceCalls::enqueue_steps(const MaskedSum& sum, const void* send, void* receive, DataType type, EngineOp op, void* stream) {
@@ -91,7 +102,7 @@ Status DeviceCalls::enqueue_steps(const MaskedSum& sum, const void* send, void* 
     return engine_->all_reduce(send, receive, places.count, type, op, stream);
   }
   const std::size_t bytes = element_bytes(type);
-  void* const packed = sum.packed->data();
+  void* const packed = sum.packed.bytes->data();
   {
     const StageRange range("gather");
     SPARCL_RETURN_IF_ERROR(kernels_.gather_mask(places, send, bytes, packed, stream));

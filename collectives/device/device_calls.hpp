@@ -8,7 +8,7 @@
 
 #include "collectives/all_reduce/rank_tree.hpp"
 #include "collectives/device/device_masks.hpp"
-#include "kernels/mask_access.hpp"
+#include "kernels/device_kernel_set.hpp"
 #include "src/base/device_stream.hpp"
 #include "src/transport/collective_engine.hpp"
 
@@ -25,12 +25,24 @@ class DeviceCalls {
   ~DeviceCalls();
 
   CollectiveEngine& engine() { return *engine_; }
+  const kernels::DeviceKernelSet& kernels() const { return kernels_; }
+  void* context() const { return context_; }
   int gpu() const { return gpu_; }  // its number
+
+  struct Memory {
+    std::shared_ptr<const DeviceBuffer> bytes;
+    bool is_captured = false;
+  };
+  // Of the device, for one call on the stream, before anything is enqueued or agreed on: what all calls share, or, of a call that
+  // is captured, its own.
+  Result<Memory> reserve(std::size_t bytes, void* stream);
+  // Once the call's steps are in the stream, also where some failed: it, and what else they use, stays until they are through; for
+  // good, where they were captured.
+  Status hold(const Memory& memory, std::shared_ptr<const void> other, void* stream);
 
   struct MaskedSum {
     std::shared_ptr<const DeviceMask> mask;
-    std::shared_ptr<const DeviceBuffer> packed;  // nullptr: the mask is all of the array
-    bool is_captured = false;
+    Memory packed;  // nothing where the mask is all of the array
   };
   // What a sum takes, before anything is enqueued or agreed on. A call that is captured gets memory that stays for its graph's
   // sake.
@@ -45,8 +57,8 @@ class DeviceCalls {
 
  private:
   struct Held {
-    std::shared_ptr<const DeviceMask> mask;
-    std::shared_ptr<const DeviceBuffer> packed;
+    std::shared_ptr<const DeviceBuffer> memory;
+    std::shared_ptr<const void> other;
   };
   struct Use {  // until the event is over
     DeviceEvent event;
@@ -55,14 +67,14 @@ class DeviceCalls {
   };
 
   Status enqueue_steps(const MaskedSum& sum, const void* send, void* receive, DataType type, EngineOp op, void* stream);
-  // packed_ holds so much, and what the stream gets from now on comes behind its last use.
-  Status reserve_packed(std::size_t bytes, void* stream);
+  // shared_ holds so much, and what the stream gets from now on comes behind its last use.
+  Status reserve_shared(std::size_t bytes, void* stream);
 
   std::unique_ptr<CollectiveEngine> engine_;
   const kernels::DeviceKernelSet& kernels_;
   void* context_;
   int gpu_;
-  std::shared_ptr<const DeviceBuffer> packed_;
+  std::shared_ptr<const DeviceBuffer> shared_;
   std::deque<Use> uses_;
   std::vector<Held> captures_;  // for good: a graph may be launched at any time
 };

@@ -69,10 +69,70 @@ void Feedback::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
 std::uint64_t Feedback::residual_bytes() const { return count_ * element_bytes(residual_); }
 
-void Feedback::reset() {
-  std::memset(bytes_.get(), 0, residual_bytes());
+Status Feedback::fetch() {
+  if (is_on_host_ || count_ == 0) return Status();
+  if (!last_use_.is_over()) {
+    return Status(Code::kInvalidUsage,
+                  "a stream is not through with the last call that has this feedback: wait for the stream first "
+                  "(sparclCommStreamSynchronize)");
+  }
+  SPARCL_RETURN_IF_ERROR(
+      download(context_, bytes_.get(), on_device_->data(), residual_bytes()).with_prefix("the residual, from the device: "));
+  is_blank_ = false;
+  is_on_host_ = !is_captured_;  // a launch of the graph may change it at any time
+  return Status();
+}
+
+Status Feedback::use_on_host() {
+  if (is_captured_) {
+    return Status(Code::kInvalidUsage,
+                  "a CUDA graph holds this feedback: its residual stays on the device, and only calls between GPUs take it");
+  }
+  SPARCL_RETURN_IF_ERROR(fetch());
+  on_device_ = nullptr;
+  is_on_device_ = false;
+  return Status();
+}
+
+Result<std::shared_ptr<const DeviceBuffer>> Feedback::use_on_device(void* context, void* stream, bool is_captured) {
+  if (count_ == 0) return std::shared_ptr<const DeviceBuffer>();
+  if (is_on_device_ && context == context_) {
+    // A graph is launched behind what its streams hold: that is the user's to see to.
+    if (!is_captured && stream != stream_) SPARCL_RETURN_IF_ERROR(last_use_.order(stream));
+  } else {
+    if (is_captured_) return Status(Code::kInvalidUsage, "a CUDA graph of another GPU holds this feedback");
+    SPARCL_RETURN_IF_ERROR(fetch());
+    Result<DeviceBuffer> made = DeviceBuffer::allocate(context, residual_bytes());
+    if (!made.ok()) return made.status().with_prefix("a residual: ");
+    const Status brought = is_blank_ ? clear_memory(context, made->data(), residual_bytes())
+                                     : upload(context, made->data(), bytes_.get(), residual_bytes());
+    if (!brought.ok()) return brought.with_prefix("the residual, to the device: ");
+    on_device_ = std::make_shared<const DeviceBuffer>(std::move(*made));
+    context_ = context;
+    is_on_device_ = true;
+  }
+  is_on_host_ = false;
+  return on_device_;
+}
+
+void Feedback::used_in(void* stream, DeviceEvent until) {
+  stream_ = stream;
+  last_use_ = std::move(until);
+}
+
+Status Feedback::reset() {
+  if (is_captured_) {
+    SPARCL_RETURN_IF_ERROR(fetch());  // no stream is in it
+    SPARCL_RETURN_IF_ERROR(clear_memory(context_, on_device_->data(), residual_bytes()));
+  } else {
+    if (!is_blank_) std::memset(bytes_.get(), 0, residual_bytes());
+    on_device_ = nullptr;
+    is_on_host_ = is_blank_ = true;
+    is_on_device_ = false;
+  }
   least = 0;
   stats = {};
+  return Status();
 }
 
 double Feedback::residual_l2() const { return std::sqrt(sum_of_squares(residual_, bytes_.get(), count_)); }

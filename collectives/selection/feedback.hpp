@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "src/base/data_type.hpp"
+#include "src/base/device_stream.hpp"
 #include "src/base/status.hpp"
 
 namespace sparcl::collectives {
@@ -21,6 +22,8 @@ struct FeedbackStats {
   int passes = 0;               // over the array
 };
 
+// The residual is where the last call has left it: in the host's memory, or in that of a GPU, as long as calls come with arrays
+// there.
 class Feedback {
  public:
   // All zero. Types as Selection::supports(); count: up to 2^44.
@@ -29,12 +32,27 @@ class Feedback {
   std::uint64_t count() const { return count_; }
   DataType type() const { return type_; }               // of the elements
   DataType residual_type() const { return residual_; }  // float32 for floats of 16 bits and less, else type()
-  std::byte* residual() { return bytes_.get(); }        // count() of residual_type()
+  // On the host: count() of residual_type(). To be written after use_on_host() only, to be read also after fetch().
+  std::byte* residual() {
+    is_blank_ = false;
+    return bytes_.get();
+  }
   const std::byte* residual() const { return bytes_.get(); }
   std::uint64_t residual_bytes() const;
 
-  void reset();                // as it was made
-  double residual_l2() const;  // reads all of it
+  // A call on the host has it next. Not where a graph holds it, or a stream is not through with it.
+  Status use_on_host();
+  // The host sees what it is now; calls on the device go on where they are. Not where a stream is not through with it.
+  Status fetch();
+  // A call on the GPU of this context has it next; what the stream gets from now on comes behind its last use. Its place there;
+  // nullptr of an empty one. is_captured: the call becomes part of a graph.
+  Result<std::shared_ptr<const DeviceBuffer>> use_on_device(void* context, void* stream, bool is_captured);
+  // Such a call is in the stream, and through with it at the event; or in a graph: the residual stays where it is for good.
+  void used_in(void* stream, DeviceEvent until);
+  void used_in_graph() { is_captured_ = true; }
+
+  Status reset();              // as it was made
+  double residual_l2() const;  // reads all of it, on the host
   // The norm of the last call's acc without the selected elements (mode union: any rank's; kMean: the result's), from
   // residual_l2(), so that calls need no pass for it.
   double dropped_l2(double residual_norm) const;
@@ -52,6 +70,13 @@ class Feedback {
   std::uint64_t count_;
   DataType type_, residual_;
   std::unique_ptr<std::byte[], Free> bytes_;
+  bool is_blank_ = true;  // bytes_ are zeros: they need not be read
+  bool is_on_host_ = true, is_on_device_ = false;
+  void* context_ = nullptr;  // of what is on the device
+  std::shared_ptr<const DeviceBuffer> on_device_;
+  bool is_captured_ = false;
+  void* stream_ = nullptr;  // of the last use
+  DeviceEvent last_use_;
 };
 
 }  // namespace sparcl::collectives

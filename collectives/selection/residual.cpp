@@ -70,46 +70,28 @@ Rest leave_rest(const kernels::KernelSet& kernels, const WireType& wire, const s
   return rest;
 }
 
-void subtract_sent(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* sent,
-                   std::byte* residual) {
-  const std::size_t width = element_bytes(wire.accumulator);
-  std::vector<std::byte> accumulators(support.size() * width);
-  support.take(residual, width, accumulators.data());
-  if (wire.is_exact()) return;
-  (void)leave_rest(kernels, wire, sent, support.size(), accumulators.data());
-  support.put(accumulators.data(), width, residual);
-}
-
 namespace {
 
 template <class T>
-double subtract_means_of(const kernels::ElementKernels& elements, const Support& support, const std::byte* means,
-                         std::byte* residual) {
-  std::vector<T> rest(65536);
+double leave_means_of(const std::byte* means, std::size_t count, std::byte* acc) {
   double squares = 0;
   const FloatEnvironment ieee;
-  for (const Support::Block& block : support.blocks()) {
-    std::byte* const at = residual + block.base * sizeof(T);
-    auto* const bytes = reinterpret_cast<std::byte*>(rest.data());
-    elements.gather(at, support.positions(block), block.count, 0, bytes, {});
-    for (std::size_t i = 0; i < block.count; ++i) {
-      T mean;
-      std::memcpy(&mean, means + (block.first + i) * sizeof(T), sizeof mean);
-      const T left = rest[i] - mean;
-      rest[i] = std::isnan(left) || rest[i] == mean ? T{0} : left;
-      squares += static_cast<double>(rest[i]) * static_cast<double>(rest[i]);
-    }
-    elements.scatter(at, support.positions(block), block.count, 0, bytes, {});
+  for (std::size_t i = 0; i < count; ++i) {
+    T mean, value;
+    std::memcpy(&mean, means + i * sizeof(T), sizeof mean);
+    std::memcpy(&value, acc + i * sizeof(T), sizeof value);
+    const T left = value - mean;
+    value = std::isnan(left) || value == mean ? T{0} : left;
+    std::memcpy(acc + i * sizeof(T), &value, sizeof value);
+    squares += static_cast<double>(value) * static_cast<double>(value);
   }
   return squares;
 }
 
 }  // namespace
 
-double subtract_means(const kernels::KernelSet& kernels, DataType accumulator, const Support& support, const std::byte* means,
-                      std::byte* residual) {
-  if (accumulator == DataType::kFloat64) return subtract_means_of<double>(kernels.of(accumulator), support, means, residual);
-  return subtract_means_of<float>(kernels.of(accumulator), support, means, residual);
+double leave_means(DataType accumulator, const std::byte* means, std::size_t count, std::byte* acc) {
+  return accumulator == DataType::kFloat64 ? leave_means_of<double>(means, count, acc) : leave_means_of<float>(means, count, acc);
 }
 
 void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype, const Support& support, const std::byte* values,

@@ -32,14 +32,9 @@ struct Rest {
 };
 Rest leave_rest(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count, std::byte* acc);
 
-// The same of the residual, for all elements of the support.
-void subtract_sent(const kernels::KernelSet& kernels, const WireType& wire, const Support& support, const std::byte* sent,
-                   std::byte* residual);
-
-// residual[i] -= means[i], in accumulators of a float type, for all elements of the support; +0 where that is no number. Returns
-// the sum of squares of what is left there.
-double subtract_means(const kernels::KernelSet& kernels, DataType accumulator, const Support& support, const std::byte* means,
-                      std::byte* residual);
+// acc[i] -= means[i], in place, of accumulators of a float type; +0 where that is no number. Returns the sum of squares of what is
+// left.
+double leave_means(DataType accumulator, const std::byte* means, std::size_t count, std::byte* acc);
 
 // acc of the support's elements: of the residual, where there is one, else of the caller's elements.
 void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype, const Support& support, const std::byte* values,

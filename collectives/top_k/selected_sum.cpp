@@ -43,16 +43,25 @@ double returned_squares(const TopKPlan& plan, const std::byte* accumulators, con
   return squares;
 }
 
+// The residual has acc; what was sent of it goes.
+Status subtract_sent(const TopKPlan& plan, const Support& support, const std::byte* sent) {
+  std::vector<std::byte> accumulators(support.size() * plan.accumulator_bytes());
+  SPARCL_RETURN_IF_ERROR(plan.arrays.take(support, accumulators.data()));
+  if (plan.wire.is_exact()) return Status();
+  (void)leave_rest(plan.kernels, plan.wire, sent, support.size(), accumulators.data());
+  return plan.arrays.put(support, accumulators.data());
+}
+
 // Sums of sparse vectors, as accumulators, become the caller's elements.
-void write_sums(const TopKPlan& plan, const Support& support, std::vector<std::byte>& sums) {
+Status write_sums(const TopKPlan& plan, const Support& support, std::vector<std::byte>& sums) {
   const TopKCall& call = plan.call;
   const std::size_t width = element_bytes(call.datatype);
   std::vector<std::byte> elements(support.size() * width);
   if (call.is_mean)
     divide_accumulators(plan.kernels, call.datatype, sums.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
   round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, sums.data(), support.size(), elements.data());
-  write_supported(plan.kernels, support, elements.data(), width, call.count, call.receive);
-  keep_from_mean(plan, support, elements.data());
+  SPARCL_RETURN_IF_ERROR(plan.arrays.write(support, elements.data()));
+  return keep_from_mean(plan, support, elements.data());
 }
 
 // Collects a sparse sum.
@@ -154,7 +163,10 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
   if (call.feedback != nullptr) {
     const SentEntries own = call.mode == TopKMode::kGlobal ? kept_entries(plan, selected, sent, collected.support)
                                                            : SentEntries{support_of(plan.kernels, selected.indices), sent, {}};
-    if (keeps_sent(call)) subtract_sent(plan.kernels, plan.wire, own.support, own.sent.data(), call.feedback->residual());
+    if (keeps_sent(call)) {
+      const Status left = subtract_sent(plan, own.support, own.sent.data());
+      if (!left.ok()) co_return end_comm(comm, left);
+    }
     std::vector<std::byte> decoded(own.support.size() * plan.accumulator_bytes());
     widen_from_wire(plan.kernels, plan.wire, own.sent.data(), own.support.size(), decoded.data());
     call.feedback->stats.returned_squares = returned_squares(plan, selected.accumulators, sent.data(), selected.indices.size(),
@@ -162,7 +174,8 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
     call.feedback->stats.sent = own.support.size();
     call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, decoded.data(), own.support.size());
   }
-  write_sums(plan, collected.support, collected.sums);
+  const Status written = write_sums(plan, collected.support, collected.sums);
+  if (!written.ok()) co_return end_comm(comm, written);
   report.algorithm = row.row->name;
   report.seconds_predicted = row.seconds;
   report.nnz_out = collected.support.size();

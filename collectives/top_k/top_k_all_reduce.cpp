@@ -14,19 +14,21 @@ namespace {
 
 constexpr std::uint8_t kAgreement = 0;
 
-WireType wire_of(const TopKCall& call) {
-  const DataType accumulator = kernels::accumulator_type(call.datatype);
-  if (call.wire == TopKWire::kSameType || accumulator != DataType::kFloat32) return {accumulator, call.datatype};
-  if (call.wire == TopKWire::kBfloat16) return {accumulator, DataType::kBfloat16};
-  return {accumulator, accumulator, true};
-}
-
 void note_selection(Feedback& feedback, DataType type, const Selected& selected) {
   ++feedback.stats.calls;
   feedback.stats.selected = selected.indices.size();
   feedback.stats.passes = selected.passes;
   feedback.stats.drift = threshold_drift(type, feedback.least, selected.least);
   feedback.least = selected.least;
+}
+
+}  // namespace
+
+WireType wire_of(const TopKCall& call) {
+  const DataType accumulator = kernels::accumulator_type(call.datatype);
+  if (call.wire == TopKWire::kSameType || accumulator != DataType::kFloat32) return {accumulator, call.datatype};
+  if (call.wire == TopKWire::kBfloat16) return {accumulator, DataType::kBfloat16};
+  return {accumulator, accumulator, true};
 }
 
 CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call) {
@@ -42,18 +44,23 @@ CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call) {
   return fingerprint;
 }
 
-}  // namespace
-
 // elements: the result's, where the support is. Before this call the residual is acc.
-void keep_from_mean(const TopKPlan& plan, const Support& support, const std::byte* elements) {
+Status keep_from_mean(const TopKPlan& plan, const Support& support, const std::byte* elements) {
   const TopKCall& call = plan.call;
-  if (call.feedback == nullptr || call.kept != TopKResidual::kMean) return;
+  if (call.feedback == nullptr || call.kept != TopKResidual::kMean) return Status();
   std::vector<std::byte> means(support.size() * plan.accumulator_bytes());
   widen_from_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, elements, support.size(), means.data());
   if (!call.is_mean)
     divide_accumulators(plan.kernels, plan.wire.accumulator, means.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
-  call.feedback->stats.returned_squares =
-      subtract_means(plan.kernels, plan.wire.accumulator, support, means.data(), call.feedback->residual());
+  std::vector<std::byte> rest(means.size());
+  SPARCL_RETURN_IF_ERROR(plan.arrays.gather(support, rest.data()));
+  call.feedback->stats.returned_squares = leave_means(plan.wire.accumulator, means.data(), support.size(), rest.data());
+  return plan.arrays.put(support, rest.data());
+}
+
+Status end_comm(const CommContext& comm, const Status& failed) {
+  comm.engine->fail(failed, comm.engine->transport().rank());
+  return comm.engine->health();
 }
 
 std::uint64_t pack_options(const TopKCall& call) {
@@ -72,10 +79,15 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   Transport& transport = engine.transport();
   SPARCL_FAILPOINT("allreduce.begin");
   const double begin = transport.now();
-  Status verdict;
+  Status verdict, refusal = call.refusal;
+  std::unique_ptr<TopKArrays> arrays;
+  if (refusal.ok()) {
+    arrays = call.device != nullptr ? top_k_on_device(*comm.kernels, call, transport.size()) : top_k_on_host(*comm.kernels, call);
+    refusal = arrays->prepare();
+  }
   Extents extents;
-  if (call.refusal.ok()) extents = {call.k, UINT64_MAX, comm.most_scratch_mib, 0, comm.learned_top_k->share};
-  Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(comm, call), call.refusal, verdict, {}, 0, &extents);
+  if (refusal.ok()) extents = {call.k, UINT64_MAX, comm.most_scratch_mib, 0, comm.learned_top_k->share};
+  Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(comm, call), refusal, verdict, {}, 0, &extents);
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
   if (!verdict.ok()) {
@@ -86,12 +98,10 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
 
   std::optional<StageRange> range("select");
   const double select_begin = transport.now();
-  const TopKPlan plan{*comm.kernels, call, wire_of(call), transport.size(), extents};
-  Selection selection(call.datatype, *comm.kernels);
-  std::byte* const residual = call.feedback != nullptr ? call.feedback->residual() : nullptr;
-  const std::uint64_t hint = call.reuses_threshold && call.feedback != nullptr ? call.feedback->least : 0;
-  const Selected selected = call.tensors.empty() ? selection.select(call.send, residual, call.count, call.k, hint)
-                                                 : selection.select_parts(call.send, residual, call.tensors);
+  const TopKPlan plan{*comm.kernels, call, *arrays, wire_of(call), transport.size(), extents};
+  const Result<Selected> found = arrays->select();
+  if (!found.ok()) co_return end_comm(comm, found.status());
+  const Selected selected = *found;
   if (call.feedback != nullptr) note_selection(*call.feedback, call.datatype, selected);
   const double select_seconds = transport.now() - select_begin;
   report.traffic.produce_seconds = select_seconds;

@@ -12,6 +12,8 @@
 
 namespace sparcl::collectives {
 
+class DeviceScratch;
+
 // Whose values are summed: at the union of what the ranks selected, of all ranks (kUnion); of those that selected the element, at
 // all of these (kSelected), or at the k largest sums (kGlobal).
 enum class TopKMode : std::uint8_t { kUnion, kSelected, kGlobal };
@@ -36,7 +38,10 @@ struct TopKCall {
   std::vector<Selection::Part> tensors = {};  // whose largest are selected, each; none: those of the array
   bool reuses_threshold = false;              // of the call before with this feedback, instead of a sample
   Determinism determinism = Determinism::kCanonical;
-  std::string algorithm = "auto";  // of the sparse sum; in mode union of the dense one
+  std::string algorithm = "auto";   // of the sparse sum; in mode union of the dense one
+  bool is_between_gpus = false;     // both arrays are in the memory of the GPU of comm.device
+  DeviceScratch* device = nullptr;  // not nullptr: both arrays are in the memory of the GPU that it was entered for
+  void* stream = nullptr;           // then: whose order the call takes its place in
 };
 
 // What must be alike on all ranks, in one number, and that number's parts: it may have come over the wire, any may stand there.
@@ -54,5 +59,9 @@ constexpr std::uint8_t kDenseChoice = 0x80;
 
 // After the ranks have agreed the residual is written: an error that ends the comm leaves acc in it.
 Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report);
+
+// The same between the ranks' GPUs, of what takes_gpus() (stream_top_k.hpp): both arrays are in the memory of comm.device's, and
+// the call is over when it is enqueued.
+Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report);
 
 }  // namespace sparcl::collectives

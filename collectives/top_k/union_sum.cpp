@@ -60,41 +60,40 @@ class SentAtUnion {
   SentAtUnion(const CommContext& comm, const TopKPlan& plan, const Support& support)
       : plan_(plan),
         support_(support),
-        residual_(plan.call.feedback != nullptr ? plan.call.feedback->residual() : nullptr),
         accumulators_(comm.buffers->take(support.size() * plan.accumulator_bytes())),
         sent_(comm.buffers->take(support.size() * std::max(element_bytes(plan.wire.sent), element_bytes(plan.call.datatype)))) {
     if (is_widened()) widened_ = comm.buffers->take(accumulators_.size());
   }
   // A call that has failed leaves acc in the residual.
   ~SentAtUnion() {
-    if (is_taken_) support_.put(accumulators_.data(), plan_.accumulator_bytes(), residual_);
+    if (is_taken_) (void)plan_.arrays.put(support_, accumulators_.data());
   }
   SentAtUnion(const SentAtUnion&) = delete;
   SentAtUnion& operator=(const SentAtUnion&) = delete;
 
-  void take() {
+  Status take() {
     const kernels::KernelSet& kernels = plan_.kernels;
-    if (residual_ != nullptr && keeps_sent(plan_.call)) {
-      support_.take(residual_, plan_.accumulator_bytes(), accumulators_.data());
+    if (keeps_sent(plan_.call)) {
+      SPARCL_RETURN_IF_ERROR(plan_.arrays.take(support_, accumulators_.data()));
       is_taken_ = true;
     } else {
-      gather_accumulators(kernels, plan_.call.datatype, support_, plan_.call.send, residual_, accumulators_.data());
+      SPARCL_RETURN_IF_ERROR(plan_.arrays.gather(support_, accumulators_.data()));
     }
     round_to_wire(kernels, plan_.wire, accumulators_.data(), support_.size(), sent_.data());
     if (is_widened()) widen_from_wire(kernels, plan_.wire, sent_.data(), support_.size(), widened_.data());
-    if (residual_ == nullptr) return;
+    if (plan_.call.feedback == nullptr) return Status();
     FeedbackStats& stats = plan_.call.feedback->stats;
     stats.sent = support_.size();
     if (plan_.wire.is_exact()) {
       stats.returned_squares = 0;
       stats.sent_mass = mass_of(plan_.wire.accumulator, accumulators_.data(), support_.size());
-      return;
+      return Status();
     }
     std::vector<std::byte> left(accumulators_.data(), accumulators_.data() + accumulators_.size());
     const Rest rest = leave_rest(kernels, plan_.wire, sent_.data(), support_.size(), left.data());
     stats.returned_squares = rest.squares;
     stats.sent_mass = rest.sent_mass;
-    if (is_taken_) support_.put(left.data(), plan_.accumulator_bytes(), residual_);
+    return is_taken_ ? plan_.arrays.put(support_, left.data()) : Status();
   }
 
   // The call has succeeded.
@@ -115,7 +114,6 @@ class SentAtUnion {
 
   const TopKPlan& plan_;
   const Support& support_;
-  std::byte* residual_;
   bool is_taken_ = false;  // from the residual
   Buffer accumulators_;    // acc
   Buffer sent_;            // as it is rounded
@@ -133,7 +131,8 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan&
   if (!alive.ok()) co_return alive;
 
   SentAtUnion sent(comm, plan, support);
-  sent.take();
+  const Status taken = sent.take();
+  if (!taken.ok()) co_return end_comm(comm, taken);
   ContiguousValues in_place(sent.travelling(), element_bytes(sent.type()));
   const DensePlan dense =
       plan_dense(comm.link(), plan.ranks, support.size() * element_bytes(sent.type()), comm.all_reduce_algorithm);
@@ -142,8 +141,9 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan&
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;
   const std::byte* const elements = sent.received();
-  write_supported(plan.kernels, support, elements, element_bytes(call.datatype), call.count, call.receive);
-  keep_from_mean(plan, support, elements);
+  Status written = plan.arrays.write(support, elements);
+  if (written.ok()) written = keep_from_mean(plan, support, elements);
+  if (!written.ok()) co_return end_comm(comm, written);
   sent.let_go();
   report.algorithm = dense.row->name;
   report.seconds_predicted = dense.seconds;

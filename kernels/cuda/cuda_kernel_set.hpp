@@ -1,7 +1,7 @@
 #pragma once
 // The kernels on CUDA's devices, for those that name no header of CUDA's.
 
-#include "kernels/mask_access.hpp"
+#include "kernels/device_kernel_set.hpp"
 
 namespace sparcl::kernels::cuda {
 

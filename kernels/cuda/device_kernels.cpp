@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
+#include "kernels/cuda/cuda_entries.hpp"
 #include "kernels/cuda/cuda_kernel_set.hpp"
 #include "kernels/cuda/cuda_status.hpp"
-#include "kernels/cuda/device_checks.hpp"
+#include "kernels/cuda/cuda_sums.hpp"
+#include "kernels/cuda/launch_checks.hpp"
 #include "kernels/cuda/launchers.hpp"
 
 namespace sparcl::kernels::cuda {
@@ -19,25 +20,6 @@ Status check_mask(const char* call, const MaskPlaces& places, std::size_t elemen
   if (mask_blocks(places) <= kMostBlocks) return Status();
   return Status(Code::kInvalidArgument,
                 fmt::format("CUDA: {} of {} elements: a mask of so many blocks fits no launch", call, places.count));
-}
-
-std::optional<TopKType> top_k_type(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return TopKType::kFloat32;
-    case DataType::kFloat16:
-      return TopKType::kFloat16;
-    case DataType::kBfloat16:
-      return TopKType::kBfloat16;
-    case DataType::kFloat64:
-      return TopKType::kFloat64;
-    case DataType::kInt32:
-      return TopKType::kInt32;
-    case DataType::kInt64:
-      return TopKType::kInt64;
-    default:
-      return std::nullopt;
-  }
 }
 
 // Twice what is expected to reach the guess: where more do, all elements are looked at.
@@ -82,8 +64,8 @@ std::size_t top_k_workspace_bytes(std::uint64_t count, std::uint64_t k, DataType
 Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaStream_t stream) {
   const std::size_t bytes = top_k_workspace_bytes(call.count, call.k, type);
   SPARCL_RETURN_IF_ERROR(check_sizes("top-k", call.count, element_bytes(type), bytes, workspace));
-  const std::optional<TopKType> kind = top_k_type(type);
-  if (!kind) return Status(Code::kUnsupported, fmt::format("CUDA: top-k of {}: it has no accumulators here", info(type).name));
+  const Result<TopKType> kind = accumulated_type("top-k", type);
+  if (!kind.ok()) return kind.status();
   SPARCL_RETURN_IF_ERROR(status_of(cudaMemsetAsync(call.found, 0, sizeof *call.found, stream), "top-k"));
   if (call.count == 0) return Status();
   const std::uint64_t tiles = tile_count(call.count), capacity = candidate_capacity(call.count, call.k);
@@ -106,7 +88,7 @@ Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaSt
                       capacity,
                       states + 3 * tiles,
                       states + 3 * tiles + capacity};
-  return status_of(launch_top_k(work, *kind, stream), "top-k");
+  return status_of(launch_top_k(work, kind.value(), stream), "top-k");
 }
 
 Status gather_mask(const MaskPlaces& places, const void* array, std::size_t element_bytes, void* packed, void* stream) {
@@ -123,8 +105,25 @@ Status scatter_mask(const MaskPlaces& places, const void* packed, std::size_t el
   return status_of(launch_scatter_mask(work, element_bytes, static_cast<cudaStream_t>(stream)), "scatter");
 }
 
+Status check_device() { return status_of(find_kernels(), "kernels of sparcl's on this GPU"); }
+
+namespace {
+
+Status top_k_in_table(const TopK& call, DataType type, void* workspace, std::size_t workspace_bytes, void* stream) {
+  return top_k(call, type, {workspace, workspace_bytes}, static_cast<cudaStream_t>(stream));
+}
+
+}  // namespace
+
 const DeviceKernelSet& cuda_kernels() {
-  static constexpr DeviceKernelSet kSet{"cuda", gather_mask, scatter_mask};
+  static constexpr DeviceKernelSet kSet{
+      "cuda",
+      check_device,
+      gather_mask,
+      scatter_mask,
+      {top_k_supports, top_k_workspace_bytes, top_k_in_table},
+      {merge_entries, merge_workspace_bytes, scatter_entries, gather_entries},
+      {check_lists, round_values, sum_rows, leave_rest, leave_mean, keep_largest, keep_largest_workspace_bytes}};
   return kSet;
 }
 

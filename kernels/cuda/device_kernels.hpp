@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/device_work.hpp"
+#include "kernels/device_select.hpp"
 #include "kernels/mask_access.hpp"
 #include "src/base/data_type.hpp"
 #include "src/base/status.hpp"
@@ -16,6 +17,9 @@ struct Workspace {
   void* bytes = nullptr;
   std::size_t count = 0;
 };
+
+// Whether kernels run on this thread's GPU: the driver knows this CUDA, and there is code for its kind.
+Status check_device();
 
 std::size_t diff_workspace_bytes(std::uint64_t count);
 
@@ -30,21 +34,12 @@ Status diff(const void* base, const void* target, std::uint64_t count, std::size
 Status apply(const DeviceChanges& changes, void* array, std::uint64_t count, std::size_t element_bytes, DeviceChangeHashes* hashes,
              std::uint64_t* refused, cudaStream_t stream);
 
-struct TopK {
-  const void* values;
-  void* residual = nullptr;  // accumulators (kernels/accumulate.hpp), on return acc; nullptr: no error feedback
-  std::uint64_t count = 0;
-  std::uint64_t k = 0;
-  bool clear_sent = false;  // what is taken leaves the residual
-  std::uint64_t* indices;   // room for k, ascending
-  void* taken = nullptr;    // their accumulators, room for k; nullptr: none wanted
-  std::uint64_t* found;     // one number: min(k, elements that are not 0)
-};
+using kernels::TopK;
 
 bool top_k_supports(DataType type);
 std::size_t top_k_workspace_bytes(std::uint64_t count, std::uint64_t k, DataType type);
 
-// The exact k largest |acc|, NaN > infinity > finite, ties to the lower index (collectives/selection).
+// As kernels/device_select.hpp has it.
 Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaStream_t stream);
 
 // As kernels/mask_access.hpp has them; the places are in device memory, too.

@@ -92,8 +92,19 @@ constexpr std::uint64_t mask_blocks(const MaskPlaces& places) {
   return places.run_elements == 0 ? places.part_count : tile_count(places.count);
 }
 
-// Element types that top-k takes; the accumulators of the first three are float.
-enum class TopKType : std::uint8_t { kFloat32, kFloat16, kBfloat16, kFloat64, kInt32, kInt64 };
+// Element types that top-k takes: all that have accumulators.
+enum class TopKType : std::uint8_t {
+  kFloat32,
+  kFloat16,
+  kBfloat16,
+  kFloat8e4m3,
+  kFloat8e5m2,
+  kFloat64,
+  kInt32,
+  kUint32,
+  kInt64,
+  kUint64
+};
 
 constexpr std::uint64_t kSamples = 16'384;  // keys from which a threshold is guessed: its count is known to some percent
 

@@ -8,6 +8,9 @@
 
 namespace sparcl::kernels::cuda {
 
+// Whether there is code for this GPU; launches nothing.
+cudaError_t find_kernels();
+
 // element_bytes: 1, 2, 4, 8. The array is not empty.
 cudaError_t launch_diff(const DiffWork& work, std::size_t element_bytes, cudaStream_t stream);
 

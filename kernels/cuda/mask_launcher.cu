@@ -16,6 +16,13 @@ __global__ void __launch_bounds__(kThreads) scatter_mask_kernel(MaskWork work) {
 
 }  // namespace
 
+cudaError_t find_kernels() {
+  cudaFuncAttributes found{};
+  const cudaError_t error = cudaFuncGetAttributes(&found, scatter_mask_kernel<std::uint64_t>);
+  if (error != cudaSuccess) (void)cudaGetLastError();  // else the next launch would be told of it
+  return error;
+}
+
 cudaError_t launch_gather_mask(const MaskWork& work, std::size_t element_bytes, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(mask_blocks(work.places));
   switch (element_bytes) {

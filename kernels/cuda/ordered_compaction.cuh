@@ -23,22 +23,25 @@ static_assert(kMarkWords == 2 * kThreads, "each thread owns two words of marks")
 enum TileFlag : std::uint64_t { kNothing = 0, kOwnSum = 1, kSumSoFar = 2 };  // of the tile alone, or of all up to it
 __device__ inline TileState tile_state(std::uint64_t sum, TileFlag flag) { return sum << 2 | flag; }
 
-struct CompactionShared {
-  std::uint32_t marks[kMarkWords];
+struct ScanShared {
   std::uint32_t warp_sums[kThreads / kWarp];
   std::uint64_t before;  // in all tiles before this one
   std::uint32_t tile;
 };
 
+struct CompactionShared : ScanShared {
+  std::uint32_t marks[kMarkWords];
+};
+
 // Tiles are numbered as their blocks begin, not by blockIdx: every tile that one looks back at has begun, so that waiting ends.
-__device__ inline std::uint32_t take_tile(CompactionShared& shared, std::uint32_t* next_tile) {
+__device__ inline std::uint32_t take_tile(ScanShared& shared, std::uint32_t* next_tile) {
   if (threadIdx.x == 0) shared.tile = atomicAdd(next_tile, 1U);
   __syncthreads();
   return shared.tile;
 }
 
 // The sum over all threads before this one; total: over all. Holds barriers.
-__device__ inline std::uint32_t sum_before(CompactionShared& shared, std::uint32_t own, std::uint32_t* total) {
+__device__ inline std::uint32_t sum_before(ScanShared& shared, std::uint32_t own, std::uint32_t* total) {
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   std::uint32_t sum = own;
   for (unsigned step = 1; step < kWarp; step *= 2) {
@@ -58,8 +61,7 @@ __device__ inline std::uint32_t sum_before(CompactionShared& shared, std::uint32
 }
 
 // The sum of all tiles before this one. states: a word a tile, zeros before the launch. All threads call it, and get it.
-__device__ inline std::uint64_t sum_of_tiles_before(CompactionShared& shared, TileState* states, std::uint32_t tile,
-                                                    std::uint32_t own) {
+__device__ inline std::uint64_t sum_of_tiles_before(ScanShared& shared, TileState* states, std::uint32_t tile, std::uint32_t own) {
   if (threadIdx.x < kWarp) {
     const unsigned lane = threadIdx.x;
     volatile TileState* const seen = states;  // others write while this one waits

@@ -1,5 +1,6 @@
 #include "kernels/cuda/launchers.hpp"
 #include "kernels/cuda/top_k_steps.cuh"
+#include "kernels/cuda/with_type.cuh"
 
 namespace sparcl::kernels::cuda {
 namespace {
@@ -57,21 +58,7 @@ cudaError_t launch(const TopKWork& work, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launch_top_k(const TopKWork& work, TopKType type, cudaStream_t stream) {
-  switch (type) {
-    case TopKType::kFloat32:
-      return launch<TopKType::kFloat32>(work, stream);
-    case TopKType::kFloat16:
-      return launch<TopKType::kFloat16>(work, stream);
-    case TopKType::kBfloat16:
-      return launch<TopKType::kBfloat16>(work, stream);
-    case TopKType::kFloat64:
-      return launch<TopKType::kFloat64>(work, stream);
-    case TopKType::kInt32:
-      return launch<TopKType::kInt32>(work, stream);
-    case TopKType::kInt64:
-      return launch<TopKType::kInt64>(work, stream);
-  }
-  return cudaErrorInvalidValue;
+  return with_type(type, [&](auto known) { return launch<decltype(known)::value>(work, stream); });
 }
 
 }  // namespace sparcl::kernels::cuda

@@ -23,7 +23,7 @@ __device__ inline void sample_keys(const TopKWork& work) {
     const std::uint64_t next = work.count / kSamples * (i + 1) + work.count % kSamples * (i + 1) / kSamples;
     std::uint64_t place = i * 0x9e3779b97f4a7c15U;
     place = (place ^ (place >> 30)) * 0xbf58476d1ce4e5b9U;
-    work.samples[i] = next == first ? 0 : E::key(E::sum(work, first + (place >> 32) % (next - first)));
+    work.samples[i] = next == first ? 0 : E::key(E::sum(work.values, work.residual, first + (place >> 32) % (next - first)));
   }
 }
 
@@ -96,12 +96,12 @@ __device__ inline void take_candidates(CompactionShared& shared, const TopKWork&
     accumulate_vectors(shared, static_cast<const float*>(work.values) + first, static_cast<float*>(work.residual) + first, least);
   } else if (work.residual != nullptr) {
     mark_each(shared, count, [&](unsigned i) {
-      const Accumulator acc = E::sum(work, first + i);
+      const Accumulator acc = E::sum(work.values, work.residual, first + i);
       static_cast<Accumulator*>(work.residual)[first + i] = acc;
       return E::key(acc) >= least;
     });
   } else {
-    mark_each(shared, count, [&](unsigned i) { return E::key(E::sum(work, first + i)) >= least; });
+    mark_each(shared, count, [&](unsigned i) { return E::key(E::sum(work.values, work.residual, first + i)) >= least; });
   }
   __syncthreads();
   std::uint32_t total = 0;
@@ -111,7 +111,7 @@ __device__ inline void take_candidates(CompactionShared& shared, const TopKWork&
   for_each_mark(shared, before + own_before, [&](std::uint64_t number, unsigned element) {
     if (number >= work.capacity) return;
     work.candidate_indices[number] = first + element;
-    work.candidate_keys[number] = E::key(E::left(work, first + element));
+    work.candidate_keys[number] = E::key(E::left(work.values, work.residual, first + element));
   });
 }
 
@@ -135,7 +135,7 @@ struct Looked {
   __device__ explicit Looked(const TopKWork& of)
       : work(of), is_whole(of.state->is_whole != 0), count(is_whole ? of.count : of.state->candidates) {}
   __device__ std::uint64_t key(std::uint64_t i) const {
-    return is_whole ? Elements<kType>::key(Elements<kType>::left(work, i)) : work.candidate_keys[i];
+    return is_whole ? Elements<kType>::key(Elements<kType>::left(work.values, work.residual, i)) : work.candidate_keys[i];
   }
   __device__ std::uint64_t index(std::uint64_t i) const { return is_whole ? i : work.candidate_indices[i]; }
 };
@@ -223,7 +223,7 @@ __device__ inline void cut(CompactionShared& shared, const TopKWork& work) {
       else if (like_number++ >= rest)
         continue;
       const std::uint64_t index = looked.index(first + (2 * threadIdx.x + w) * 32 + bit);
-      const Accumulator acc = E::left(work, index);
+      const Accumulator acc = E::left(work.values, work.residual, index);
       work.indices[number] = index;
       if (work.taken != nullptr) static_cast<Accumulator*>(work.taken)[number] = acc;
       if (work.clear_sent && work.residual != nullptr) static_cast<Accumulator*>(work.residual)[index] = 0;

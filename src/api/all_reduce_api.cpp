@@ -8,9 +8,9 @@
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_arrays.hpp"
+#include "src/api/device_way.hpp"
 #include "src/api/feedback_handle.hpp"
 #include "src/api/mask_handle.hpp"
-#include "src/base/device_memory.hpp"
 #include "src/base/settings.hpp"
 
 namespace sparcl::api {
@@ -81,16 +81,8 @@ bool must_be_canonical(const sparclComm& comm) {
 }
 
 bool goes_over_gpus(const sparclComm& comm, const void* send, const void* receive, DataType type, const sparclMask& mask) {
-  return comm.device != nullptr && mask.mask.size() > 0 && comm.device->engine().reduces(type) && !must_be_canonical(comm) &&
-         space_of(send) == MemorySpace::kDevice && space_of(receive) == MemorySpace::kDevice;
-}
-
-Status check_gpu(const sparclComm& comm, const char* name, const void* array) {
-  const Result<int> device = device_of(array);
-  if (!device.ok()) return device.status().with_prefix(std::string(name) + ": ");
-  if (*device == comm.device->gpu()) return Status();
-  return Status(Code::kInvalidArgument,
-                fmt::format("{} is in the memory of GPU {}, this communicator's is GPU {}", name, *device, comm.device->gpu()));
+  return are_on_gpus(comm, send, receive) && mask.mask.size() > 0 && comm.device->engine().reduces(type) &&
+         !must_be_canonical(comm);
 }
 
 sparclResult_t start_masked(const char* function, const void* send, void* receive, std::uint64_t count, int datatype, int op,
@@ -112,13 +104,13 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
       call.receive = static_cast<std::byte*>(receive);
       call.device_masks = &mask->on_devices;
       call.stream = stream;
-      call.refusal = first_error({check_gpu(*comm, "sendbuff", send), check_gpu(*comm, "recvbuff", receive)})
-                         .with_prefix(std::string(function) + ": ");
+      call.refusal = check_gpu(*comm, send, receive).with_prefix(std::string(function) + ": ");
       return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, nullptr), nullptr);
     }
     call.send = static_cast<const std::byte*>(arrays.read("sendbuff", send, bytes));
     call.receive = static_cast<std::byte*>(arrays.update("recvbuff", receive, bytes));
-    call.refusal = arrays.status().with_prefix(std::string(function) + ": ");
+    const Status placed = options.feedback != nullptr ? options.feedback->feedback.use_on_host() : Status();
+    call.refusal = first_error({arrays.status(), placed}).with_prefix(std::string(function) + ": ");
   }
   return arrays.give_back(comm,
                           launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, options.feedback), request));

@@ -10,6 +10,7 @@
 
 #include "collectives/broadcast/broadcast.hpp"
 #include "collectives/device/device_calls.hpp"
+#include "collectives/device/device_scratch.hpp"
 #include "collectives/engine/engine.hpp"
 #include "sparcl/sparcl.h"
 #include "src/base/flight/comm_trail.hpp"
@@ -33,6 +34,7 @@ struct sparclComm {
   sparcl::collectives::Engine engine;
   sparcl::collectives::CommContext context;
   std::unique_ptr<sparcl::collectives::DeviceCalls> device;  // after sparclCommUseNccl
+  std::unique_ptr<sparcl::collectives::DeviceScratch> device_scratch;  // after a call that selected on a GPU
   std::string last_error;
   sparcl::collectives::CallReport last_report;
   std::vector<sparclRequest*> pending;

@@ -1,7 +1,7 @@
 #pragma once
 // The kernels on device memory that this build has.
 
-#include "kernels/mask_access.hpp"
+#include "kernels/device_kernel_set.hpp"
 #include "src/base/status.hpp"
 
 namespace sparcl::api {

@@ -78,8 +78,9 @@ sparclResult_t sparclFeedbackCreate(sparclFeedback_t* feedback, size_t count, sp
 }
 
 sparclResult_t sparclFeedbackSave(sparclFeedback_t feedback, const char* path) {
-  return with_idle(__func__, feedback, [&](const Feedback& idle) -> Status {
+  return with_idle(__func__, feedback, [&](Feedback& idle) -> Status {
     if (path == nullptr) return Status(Code::kInvalidArgument, "path is NULL");
+    SPARCL_RETURN_IF_ERROR(idle.fetch());
     return sparcl::collectives::save_feedback(idle, path);
   });
 }
@@ -92,17 +93,15 @@ sparclResult_t sparclFeedbackLoad(sparclFeedback_t* feedback, const char* path) 
 }
 
 sparclResult_t sparclFeedbackReset(sparclFeedback_t feedback) {
-  return with_idle(__func__, feedback, [](Feedback& idle) {
-    idle.reset();
-    return Status();
-  });
+  return with_idle(__func__, feedback, [](Feedback& idle) { return idle.reset(); });
 }
 
 sparclResult_t sparclFeedbackStats(sparclFeedback_t feedback, sparclFeedbackStats_t* stats) {
-  return with_idle(__func__, feedback, [&](const Feedback& idle) -> Status {
+  return with_idle(__func__, feedback, [&](Feedback& idle) -> Status {
     if (stats == nullptr) return Status(Code::kInvalidArgument, "stats is NULL");
     sparclFeedbackStats_t known{};
     SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(stats, "stats", known));  // checks the size
+    SPARCL_RETURN_IF_ERROR(idle.fetch());
     known = stats_of(idle);
     known.size = stats->size;
     std::memcpy(stats, &known, stats->size < sizeof known ? stats->size : sizeof known);
@@ -112,9 +111,10 @@ sparclResult_t sparclFeedbackStats(sparclFeedback_t feedback, sparclFeedbackStat
 
 sparclResult_t sparclFeedbackGetResidual(sparclFeedback_t feedback, const void** residual, size_t* count,
                                          sparclDataType_t* datatype) {
-  return with_idle(__func__, feedback, [&](const Feedback& idle) -> Status {
+  return with_idle(__func__, feedback, [&](Feedback& idle) -> Status {
     if (residual == nullptr) return Status(Code::kInvalidArgument, "residual is NULL");
-    *residual = idle.residual();
+    SPARCL_RETURN_IF_ERROR(idle.fetch());
+    *residual = std::as_const(idle).residual();
     if (count != nullptr) *count = idle.count();
     if (datatype != nullptr) *datatype = static_cast<sparclDataType_t>(idle.residual_type());
     return Status();

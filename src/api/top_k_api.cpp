@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
+#include "collectives/top_k/stream_top_k.hpp"
 #include "collectives/top_k/top_k_all_reduce.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_arrays.hpp"
+#include "src/api/device_way.hpp"
 #include "src/api/feedback_handle.hpp"
 
 namespace sparcl::api {
@@ -27,7 +29,8 @@ class TopKRequest final : public Call {
     if (feedback_ != nullptr) --feedback_->calls_in_flight;
   }
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
-    return collectives::all_reduce_top_k(context, number, call_, report);
+    return call_.is_between_gpus ? collectives::all_reduce_top_k_between_gpus(context, number, call_, report)
+                                 : collectives::all_reduce_top_k(context, number, call_, report);
   }
   flight::CallNote note() const override {
     return {.operation = "AllReduceTopK", .count = call_.count, .datatype = static_cast<int>(call_.datatype)};
@@ -131,6 +134,27 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
   return given.feedback == nullptr ? Status() : check_feedback(*given.feedback, given.count, type);
 }
 
+// On the device, as they are; else where the host reaches them.
+Status place_arrays(const TopKArguments& given, sparclComm& comm, bool is_blocking, sparclStream_t stream,
+                    collectives::TopKCall& call, DeviceArrays& arrays) {
+  const bool may_stay = is_blocking && given.count > 0;
+  call.is_between_gpus = may_stay && are_on_gpus(comm, given.send, given.receive) &&
+                         comm.device->kernels().top_k.supports(call.datatype) &&
+                         collectives::takes_gpus(call, comm.transport->size());
+  if (may_stay && !call.is_between_gpus) call.device = scratch_for_top_k(comm, given.send, given.receive, call.datatype);
+  if (call.is_between_gpus || call.device != nullptr) {
+    call.send = static_cast<const std::byte*>(given.send);
+    call.receive = static_cast<std::byte*>(given.receive);
+    call.stream = stream;
+    return call.is_between_gpus ? check_gpu(comm, given.send, given.receive) : Status();
+  }
+  const std::size_t bytes = given.count * element_bytes(call.datatype);
+  call.send = static_cast<const std::byte*>(arrays.read("sendbuff", given.send, bytes));
+  call.receive = static_cast<std::byte*>(arrays.write("recvbuff", given.receive, bytes));
+  SPARCL_RETURN_IF_ERROR(arrays.status());
+  return given.feedback != nullptr ? given.feedback->feedback.use_on_host() : Status();
+}
+
 sparclResult_t start_top_k(const char* function, const TopKArguments& given, sparclComm_t comm, sparclStream_t stream,
                            sparclRequest_t* request) {
   sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
@@ -141,10 +165,6 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
                      .with_prefix(std::string(function) + ": ");
   DeviceArrays arrays(stream, request == nullptr);
   if (call.refusal.ok()) {
-    const std::size_t bytes = given.count * element_bytes(static_cast<DataType>(given.datatype));
-    call.send = static_cast<const std::byte*>(arrays.read("sendbuff", given.send, bytes));
-    call.receive = static_cast<std::byte*>(arrays.write("recvbuff", given.receive, bytes));
-    call.refusal = arrays.status().with_prefix(std::string(function) + ": ");
     call.count = given.count;
     call.k = std::min(given.k, given.count);
     call.datatype = static_cast<DataType>(given.datatype);
@@ -158,6 +178,7 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
                        : options.determinism == sparclDeterminismCanonical ? collectives::Determinism::kCanonical
                                                                            : collectives::Determinism::kRuns;
     call.algorithm = options.algorithm != nullptr ? options.algorithm : comm->context.sparse_sum_algorithm;
+    call.refusal = place_arrays(given, *comm, request == nullptr, stream, call, arrays).with_prefix(std::string(function) + ": ");
   }
   return arrays.give_back(comm, launch(comm, std::make_unique<TopKRequest>(std::move(call), given.feedback), request));
 }

@@ -14,7 +14,7 @@ constexpr Result_t kNotReady = 600;                                             
 constexpr int kContextOfPointer = 1, kMemoryTypeOfPointer = 2, kIsManaged = 8, kDeviceOfPointer = 9;  // CUpointer_attribute
 constexpr unsigned kTypeDevice = 2;                                                                   // CUmemorytype
 constexpr int kRelaxedCapture = 2;                                                                    // CUstreamCaptureMode
-constexpr unsigned kNonBlockingStream = 1, kEventWithoutTime = 2;
+constexpr unsigned kNonBlockingStream = 1, kEventWithoutTime = 2, kPinnedForAllContexts = 1;
 
 struct Functions {
   Result_t (*pointer_attribute)(void* value, int attribute, DevicePointer pointer) = nullptr;
@@ -46,6 +46,12 @@ struct Functions {
            is_capturing && exchange_capture_mode && create_event && record_event && query_event && await_event && destroy_event &&
            order_after_event;
   }
+
+  // What calls that stage through pinned memory take beyond that.
+  Result_t (*set_bytes)(DevicePointer to, unsigned char value, std::size_t bytes, void* stream) = nullptr;
+  Result_t (*allocate_pinned)(void** pointer, std::size_t bytes, unsigned flags) = nullptr;
+  Result_t (*free_pinned)(void* pointer) = nullptr;
+  bool can_stage() const { return has_streams() && set_bytes && allocate_pinned && free_pinned; }
 };
 
 // nullptr: the process has loaded no driver, and so has no device memory. It is looked for again where a library came.

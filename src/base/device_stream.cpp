@@ -125,17 +125,72 @@ Status DeviceEvent::order(void* stream) const {
   return status_of(cuda(), cuda().order_after_event(stream, event_, 0), "ordering a stream behind an event");
 }
 
-Status upload(void* context, void* to, const void* from, std::size_t bytes) {
+Result<PinnedBuffer> PinnedBuffer::allocate(void* context, std::size_t bytes) {
+  SPARCL_RETURN_IF_ERROR(check_driver());
+  const DeviceScope inside(context);
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  void* pointer = nullptr;
+  SPARCL_RETURN_IF_ERROR(
+      status_of(cuda(), cuda().allocate_pinned(&pointer, bytes, driver::kPinnedForAllContexts), "allocating pinned memory"));
+  PinnedBuffer made;
+  made.context_ = context;
+  made.data_ = static_cast<std::byte*>(pointer);
+  made.bytes_ = bytes;
+  return made;
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (data_ == nullptr) return;
+  const DeviceScope inside(context_);
+  if (inside.status().ok()) (void)cuda().free_pinned(data_);
+}
+
+bool can_stage() { return driver::loaded() != nullptr && driver::loaded()->can_stage(); }
+
+namespace {
+
+// enqueue(stream), on a stream of its own, and waits for it.
+template <class Enqueue>
+Status do_beside_streams(void* context, std::size_t bytes, const Enqueue& enqueue) {
   if (bytes == 0) return Status();
   SPARCL_RETURN_IF_ERROR(check_driver());
   const DeviceScope inside(context);
   SPARCL_RETURN_IF_ERROR(inside.status());
   void* stream = nullptr;
   SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().create_stream(&stream, driver::kNonBlockingStream), "making a stream"));
-  Status copied = status_of(cuda(), cuda().copy(as_device(to), as_device(from), bytes, stream), "a copy to device memory");
-  if (copied.ok()) copied = status_of(cuda(), cuda().synchronize(stream), "waiting for a copy");
+  Status done = enqueue(stream);
+  if (done.ok()) done = wait_for(stream);
   (void)cuda().destroy_stream(stream);
-  return copied;
+  return done;
+}
+
+}  // namespace
+
+Status upload(void* context, void* to, const void* from, std::size_t bytes) {
+  return do_beside_streams(context, bytes, [=](void* stream) { return enqueue_copy(to, from, bytes, stream); });
+}
+
+Status download(void* context, void* to, const void* from, std::size_t bytes) { return upload(context, to, from, bytes); }
+
+Status clear_memory(void* context, void* to, std::size_t bytes) {
+  return do_beside_streams(context, bytes, [=](void* stream) { return enqueue_zeros(to, bytes, stream); });
+}
+
+Status enqueue_copy(void* to, const void* from, std::size_t bytes, void* stream) {
+  if (bytes == 0) return Status();
+  SPARCL_RETURN_IF_ERROR(check_driver());
+  return status_of(cuda(), cuda().copy(as_device(to), as_device(from), bytes, stream), "a copy of device memory");
+}
+
+Status enqueue_zeros(void* to, std::size_t bytes, void* stream) {
+  if (bytes == 0) return Status();
+  SPARCL_RETURN_IF_ERROR(check_driver());
+  return status_of(cuda(), cuda().set_bytes(as_device(to), 0, bytes, stream), "clearing device memory");
+}
+
+Status wait_for(void* stream) {
+  SPARCL_RETURN_IF_ERROR(check_driver());
+  return status_of(cuda(), cuda().synchronize(stream), "waiting for a stream");
 }
 
 Result<bool> is_capturing(void* stream) {

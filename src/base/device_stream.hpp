@@ -84,10 +84,44 @@ class DeviceEvent {
   void* event_ = nullptr;
 };
 
-// Copies to device memory, at once, beside all streams.
-Status upload(void* context, void* to, const void* from, std::size_t bytes);
+// Memory of the host that streams copy to and from without a detour. Not to go while something enqueued uses it.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  static Result<PinnedBuffer> allocate(void* context, std::size_t bytes);
+  PinnedBuffer(PinnedBuffer&& other) noexcept { swap(other); }
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~PinnedBuffer();
 
-// Both inside the stream's context.
+  std::byte* data() const { return data_; }
+  std::size_t size_bytes() const { return bytes_; }
+
+ private:
+  void swap(PinnedBuffer& other) noexcept {
+    std::swap(context_, other.context_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+  void* context_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// Whether the process's driver has what copies through pinned memory take.
+bool can_stage();
+
+// Copies to device memory and from it, and zeros there, at once, beside all streams.
+Status upload(void* context, void* to, const void* from, std::size_t bytes);
+Status download(void* context, void* to, const void* from, std::size_t bytes);
+Status clear_memory(void* context, void* to, std::size_t bytes);
+
+// All inside the stream's context. Copies are between device memory and either kind; waits are for good.
+Status enqueue_copy(void* to, const void* from, std::size_t bytes, void* stream);
+Status enqueue_zeros(void* to, std::size_t bytes, void* stream);
+Status wait_for(void* stream);
 Result<bool> is_capturing(void* stream);
 Result<bool> is_idle(void* stream);
 

@@ -27,7 +27,7 @@ TEST(Feedback, MeasuresResidualsOfEveryType) {
     set(*feedback, 9, 2);
     set(*feedback, 18, kernels::numbers_of(type) == kernels::Numbers::kUnsigned ? 3 : -3);
     EXPECT_EQ(feedback->residual_l2(), 7) << info(type).name;
-    feedback->reset();
+    ASSERT_TRUE(feedback->reset().ok());
     EXPECT_EQ(feedback->residual_l2(), 0) << info(type).name;
   }
 }
@@ -53,7 +53,7 @@ TEST(Feedback, TheThresholdOutlivesAFile) {
   EXPECT_EQ(loaded->least, feedback->least);
   EXPECT_EQ(loaded->threshold(), 2.5);
   EXPECT_EQ(loaded->stats.calls, 0U);
-  feedback->reset();
+  ASSERT_TRUE(feedback->reset().ok());
   EXPECT_EQ(feedback->least, 0U);
   EXPECT_EQ(feedback->threshold(), 0);
 }

@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/cuda/fiber.hpp"
+#include "tests/cuda/fiber_place.hpp"
 
 #define __device__
 
@@ -44,7 +44,7 @@ class Grid {
   Index block_size() const { return {threads_}; }
   Index grid_size() const { return {blocks_}; }
 
-  void yield() { Context::switch_to(current_->context, scheduler_); }
+  void yield() { go(current_->place, scheduler_); }
 
   // All threads of the block meet.
   void meet_block() { meet(current_->block->barrier, static_cast<unsigned>(current_->block->fibers.size())); }
@@ -69,7 +69,8 @@ class Grid {
   };
   struct Block;
   struct Fiber {
-    Context context;
+    FiberPlace place;
+    std::unique_ptr<char[]> stack;
     Block* block = nullptr;
     unsigned thread = 0;
     bool is_over = false;
@@ -82,6 +83,8 @@ class Grid {
     Barrier barrier;
     unsigned ended = 0;
   };
+
+  static constexpr std::size_t kStackBytes = 64 * 1024;
 
   void meet(Barrier& barrier, unsigned count) {
     const std::uint64_t round = barrier.round;
@@ -98,8 +101,19 @@ class Grid {
     grid.body_(grid.current_->block->shared.get());
     grid.current_->is_over = true;
     ++grid.current_->block->ended;
-    Context::switch_to(grid.current_->context, grid.scheduler_);
+    go(grid.current_->place, grid.scheduler_);
     std::abort();
+  }
+
+  static void prepare(Fiber& fiber) {
+    if (stacks_.empty()) stacks_.push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));
+    fiber.stack = std::move(stacks_.back());
+    stacks_.pop_back();
+    fiber.place.has_begun = false;
+    getcontext(&fiber.place.context);
+    fiber.place.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.place.context.uc_stack.ss_size = kStackBytes;
+    makecontext(&fiber.place.context, &Grid::enter, 0);
   }
 
   void begin_block() {
@@ -111,7 +125,7 @@ class Grid {
       auto fiber = std::make_unique<Fiber>();
       fiber->block = block.get();
       fiber->thread = thread;
-      fiber->context.begin(&Grid::enter);
+      prepare(*fiber);
       block->fibers.push_back(std::move(fiber));
     }
     live_.push_back(std::move(block));
@@ -126,9 +140,10 @@ class Grid {
       Fiber& fiber = *block.fibers[(first + i) % block.fibers.size()];
       if (fiber.is_over) continue;
       current_ = &fiber;
-      Context::switch_to(scheduler_, fiber.context);
+      go(scheduler_, fiber.place);
     }
     if (block.ended < block.fibers.size()) return;
+    for (const std::unique_ptr<Fiber>& fiber : block.fibers) stacks_.push_back(std::move(fiber->stack));
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(chosen));
     if (next_block_ < blocks_) begin_block();
   }
@@ -139,7 +154,8 @@ class Grid {
   std::function<std::shared_ptr<void>()> make_shared_;
   std::vector<std::unique_ptr<Block>> live_;
   Fiber* current_ = nullptr;
-  Context scheduler_;
+  FiberPlace scheduler_;
+  static inline thread_local std::vector<std::unique_ptr<char[]>> stacks_;  // of fibers that have ended
 };
 
 // routine(shared) by every thread of every block. Shared memory is not zero at the start.

@@ -114,8 +114,10 @@ void check(const Case& c, std::uint64_t seed) {
 template <class Types>
 struct TopKRoutine : testing::Test {};
 using AllTypes = testing::Types<Pair<TopKType::kFloat32, DataType::kFloat32>, Pair<TopKType::kFloat16, DataType::kFloat16>,
-                                Pair<TopKType::kBfloat16, DataType::kBfloat16>, Pair<TopKType::kFloat64, DataType::kFloat64>,
-                                Pair<TopKType::kInt32, DataType::kInt32>, Pair<TopKType::kInt64, DataType::kInt64>>;
+                                Pair<TopKType::kBfloat16, DataType::kBfloat16>, Pair<TopKType::kFloat8e4m3, DataType::kFloat8e4m3>,
+                                Pair<TopKType::kFloat8e5m2, DataType::kFloat8e5m2>, Pair<TopKType::kFloat64, DataType::kFloat64>,
+                                Pair<TopKType::kInt32, DataType::kInt32>, Pair<TopKType::kUint32, DataType::kUint32>,
+                                Pair<TopKType::kInt64, DataType::kInt64>, Pair<TopKType::kUint64, DataType::kUint64>>;
 TYPED_TEST_SUITE(TopKRoutine, AllTypes);
 
 TYPED_TEST(TopKRoutine, IsTheSelectionOfTheCollectives) {

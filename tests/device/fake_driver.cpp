@@ -54,8 +54,9 @@ struct World {
   std::condition_variable moved;
   std::vector<Region> regions;
   std::map<const void*, Stream> streams;
-  std::vector<const void*> copies;  // the stream of each
+  std::vector<std::pair<const void*, std::size_t>> copies;  // the stream of each, and its bytes
   int failing_from = -1;
+  int pinned_alive = 0;
   int captures = 0;
   int context = 0;  // its address is the only one
 };
@@ -159,7 +160,14 @@ int copies_made() {
 
 int copies_in_stream(const void* stream) {
   const std::lock_guard lock(world().mutex);
-  return static_cast<int>(std::ranges::count(world().copies, stream));
+  return static_cast<int>(std::ranges::count(world().copies, stream, &std::pair<const void*, std::size_t>::first));
+}
+
+std::size_t bytes_copied(const void* stream) {
+  const std::lock_guard lock(world().mutex);
+  std::size_t bytes = 0;
+  for (const auto& [in, count] : world().copies) bytes += in == stream ? count : 0;
+  return bytes;
 }
 
 void enqueue(const void* stream, std::function<void()> work) {
@@ -189,7 +197,7 @@ void forget_gpu(bool is_forgotten) { has_no_gpu = is_forgotten; }
 
 int allocations_alive() {
   const std::lock_guard lock(world().mutex);
-  return static_cast<int>(std::ranges::count(world().regions, true, &Region::is_own));
+  return static_cast<int>(std::ranges::count(world().regions, true, &Region::is_own)) + world().pinned_alive;
 }
 
 }  // namespace sparcl::test
@@ -241,7 +249,7 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, std::size
   if (contexts_entered == 0) return kInvalidContext;
   if (spoils_capture(stream)) return kCaptureUnsupported;  // of memory that is not pinned
   if (world().failing_from >= 0 && static_cast<int>(world().copies.size()) >= world().failing_from) return kIllegalAddress;
-  world().copies.push_back(stream);
+  world().copies.emplace_back(stream, bytes);
   put(stream, [to, from, bytes] {
     std::memcpy(sparcl::test::reachable(reinterpret_cast<void*>(to)), sparcl::test::reachable(reinterpret_cast<void*>(from)),
                 bytes);
@@ -256,7 +264,9 @@ FAKE int cuMemAlloc_v2(unsigned long long* pointer, std::size_t bytes) {
     if (is_unsafe_now()) return kCaptureUnsupported;
   }
   if (bytes == 0) return kInvalidValue;
-  *pointer = reinterpret_cast<std::uintptr_t>(map_memory(bytes, 0, true).device);
+  const sparcl::test::FakeDeviceMemory made = map_memory(bytes, 0, true);
+  if (bytes < (1U << 20)) std::memset(made.bytes, 0xa5, bytes);  // nothing is zero by chance
+  *pointer = reinterpret_cast<std::uintptr_t>(made.device);
   return 0;
 }
 
@@ -268,6 +278,32 @@ FAKE int cuMemFree_v2(unsigned long long pointer) {
   if (found == world().regions.end() || !found->is_own) return kInvalidValue;
   ::munmap(found->bytes, found->count);
   world().regions.erase(found);  // its addresses stay taken, and out of reach
+  return 0;
+}
+
+FAKE int cuMemsetD8Async(unsigned long long to, unsigned char value, std::size_t bytes, void* stream) {
+  const std::lock_guard lock(world().mutex);
+  if (contexts_entered == 0) return kInvalidContext;
+  if (region_of(to) == nullptr) return kInvalidValue;
+  put(stream, [to, value, bytes] { std::memset(sparcl::test::reachable(reinterpret_cast<void*>(to)), value, bytes); });
+  return 0;
+}
+
+FAKE int cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
+  const std::lock_guard lock(world().mutex);
+  if (contexts_entered == 0) return kInvalidContext;
+  if (is_unsafe_now()) return kCaptureUnsupported;
+  *pointer = std::malloc(bytes);
+  std::memset(*pointer, 0xa5, bytes);
+  ++world().pinned_alive;
+  return 0;
+}
+
+FAKE int cuMemFreeHost(void* pointer) {
+  const std::lock_guard lock(world().mutex);
+  if (contexts_entered == 0) return kInvalidContext;
+  std::free(pointer);
+  --world().pinned_alive;
   return 0;
 }
 

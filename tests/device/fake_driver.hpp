@@ -23,6 +23,7 @@ void fail_copies_from(int copy);
 // Copies so far; and those that were asked for in this stream.
 int copies_made();
 int copies_in_stream(const void* stream);
+std::size_t bytes_copied(const void* stream);
 
 // What a kernel does, in its stream's order.
 void enqueue(const void* stream, std::function<void()> work);
@@ -35,7 +36,7 @@ void launch(const FakeGraph& graph, const void* stream);
 
 // This thread has chosen no GPU so far.
 void forget_gpu(bool is_forgotten);
-// Device memory of sparcl's own that lives.
+// Device memory, and pinned memory, of sparcl's own that lives.
 int allocations_alive();
 
 }  // namespace sparcl::test

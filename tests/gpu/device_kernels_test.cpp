@@ -113,8 +113,10 @@ template <class Kind>
 class DeviceTopK : public OnGpu {};
 using Kinds =
     testing::Types<Kind<DataType::kFloat32, float, float>, Kind<DataType::kBfloat16, std::uint16_t, float>,
-                   Kind<DataType::kFloat16, std::uint16_t, float>, Kind<DataType::kFloat64, double, double>,
-                   Kind<DataType::kInt32, std::int32_t, std::int32_t>, Kind<DataType::kInt64, std::int64_t, std::int64_t>>;
+                   Kind<DataType::kFloat16, std::uint16_t, float>, Kind<DataType::kFloat8e4m3, std::uint8_t, float>,
+                   Kind<DataType::kFloat8e5m2, std::uint8_t, float>, Kind<DataType::kFloat64, double, double>,
+                   Kind<DataType::kInt32, std::int32_t, std::int32_t>, Kind<DataType::kUint32, std::uint32_t, std::uint32_t>,
+                   Kind<DataType::kInt64, std::int64_t, std::int64_t>, Kind<DataType::kUint64, std::uint64_t, std::uint64_t>>;
 TYPED_TEST_SUITE(DeviceTopK, Kinds);
 
 template <class T>

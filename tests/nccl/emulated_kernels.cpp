@@ -1,24 +1,12 @@
-// The device kernels of this test's library: the block routines that run on GPUs, emulated on the host, in their streams' order.
-
-#include <mutex>
-
-#include "tests/cuda/emulated_cuda.hpp"
+#include "tests/nccl/emulated_kernels.hpp"
 // After the emulation.
 #include "kernels/cuda/mask_block.cuh"
 #include "src/api/device_kernel_choice.hpp"
-#include "tests/device/fake_driver.hpp"
 
 namespace sparcl::test {
 namespace {
 
 using namespace kernels::cuda;  // NOLINT: the routines
-
-struct NoShared {};
-
-template <class T>
-const T* seen(const T* pointer) {
-  return static_cast<const T*>(reachable(pointer));
-}
 
 template <class Word>
 void run(const MaskWork& work, bool gathers) {
@@ -38,8 +26,7 @@ Status enqueue_mask(const kernels::MaskPlaces& places, const void* array, const 
     here.positions = seen(places.positions);
     here.runs = seen(places.runs);
     const MaskWork work{here, reachable(array), reachable(packed)};
-    static std::mutex one_grid_at_a_time;
-    const std::lock_guard lock(one_grid_at_a_time);
+    const std::lock_guard lock(grid_mutex());
     switch (element_bytes) {
       case 1:
         return run<std::uint8_t>(work, gathers);
@@ -62,11 +49,15 @@ Status scatter(const kernels::MaskPlaces& places, const void* packed, std::size_
   return enqueue_mask(places, array, packed, element_bytes, stream, false);
 }
 
+Status check_device() { return Status(); }
+
 }  // namespace
 }  // namespace sparcl::test
 
 // Instead of the composition root's own.
 sparcl::Result<const sparcl::kernels::DeviceKernelSet*> sparcl::api::device_kernels() {
-  static constexpr kernels::DeviceKernelSet kSet{"emulated", test::gather, test::scatter};
-  return &kSet;
+  static const kernels::DeviceKernelSet set{"emulated",           test::check_device,     test::gather,
+                                            test::scatter,        test::emulated_top_k(), test::emulated_entries(),
+                                            test::emulated_sums()};
+  return &set;
 }

@@ -14,6 +14,8 @@
 
 #include "tests/device/fake_driver.hpp"
 
+extern "C" int cuStreamIsCapturing(void* stream, int* status);
+
 namespace {
 
 using sparcl::test::enqueue;
@@ -46,7 +48,7 @@ struct Clique {
 struct ncclComm {
   std::shared_ptr<Clique> clique;
   int rank = 0;
-  std::uint64_t next_step = 0;
+  std::uint64_t next_step = 0, next_graph_step = 0;
   int pending_polls = 0;  // of the last call, until it is through
   int later_result = kSuccess;
   int async_error = kSuccess;
@@ -146,13 +148,22 @@ void reduce(const Step& step, std::size_t count, int type, int op, std::byte* re
   }
 }
 
+constexpr std::uint64_t kOfAGraph = UINT64_MAX;
+
+// The mutex is held. Steps are numbered as they are called, whatever stream comes to its own first; those of graphs as they run.
+std::uint64_t number_of(ncclComm* comm, void* stream) {
+  int is_captured = 0;
+  (void)cuStreamIsCapturing(stream, &is_captured);
+  return is_captured != 0 ? kOfAGraph : 2 * comm->next_step++;
+}
+
 // In the stream: all ranks meet, the last one does the work, and each takes the result. Until then, or the comm's end, it waits.
 template <class Work>
-void meet(ncclComm* comm, const std::string& call, const void* send, void* receive, std::size_t receive_bytes, Work work) {
+void meet(ncclComm* comm, std::uint64_t number, const std::string& call, const void* send, void* receive, std::size_t receive_bytes,
+          Work work) {
   std::unique_lock lock(world().mutex);
   const std::shared_ptr<Clique> clique = comm->clique;
-  const std::uint64_t number = comm->next_step++;
-  Step& step = clique->steps[number];
+  Step& step = clique->steps[number != kOfAGraph ? number : 2 * comm->next_graph_step++ + 1];
   step.sends.resize(static_cast<std::size_t>(clique->size));
   step.sends[static_cast<std::size_t>(comm->rank)] = reachable(send);
   step.calls.push_back(call);
@@ -290,9 +301,10 @@ FAKE int ncclAllReduce(const void* send, void* receive, std::size_t count, int t
   const std::lock_guard lock(world().mutex);
   const int result = begun("ncclAllReduce", comm);
   if (result != kInProgress || comm->later_result != kSuccess) return result;
+  const std::uint64_t number = number_of(comm, stream);
   enqueue(stream, [=] {
-    meet(comm, "all-reduce " + std::to_string(count) + " of " + std::to_string(type) + " by " + std::to_string(op), send, receive,
-         count * bytes_of(type), [=](const Step& step, std::byte* into) { reduce(step, count, type, op, into); });
+    meet(comm, number, "all-reduce " + std::to_string(count) + " of " + std::to_string(type) + " by " + std::to_string(op), send,
+         receive, count * bytes_of(type), [=](const Step& step, std::byte* into) { reduce(step, count, type, op, into); });
   });
   return result;
 }
@@ -302,8 +314,9 @@ FAKE int ncclBroadcast(const void* send, void* receive, std::size_t count, int t
   const int result = begun("ncclBroadcast", comm);
   if (result != kInProgress || comm->later_result != kSuccess) return result;
   const std::size_t bytes = count * bytes_of(type);
+  const std::uint64_t number = number_of(comm, stream);
   enqueue(stream, [=] {
-    meet(comm, "broadcast " + std::to_string(bytes) + " of " + std::to_string(root), send, receive, bytes,
+    meet(comm, number, "broadcast " + std::to_string(bytes) + " of " + std::to_string(root), send, receive, bytes,
          [=](const Step& step, std::byte* into) { std::memcpy(into, step.sends[static_cast<std::size_t>(root)], bytes); });
   });
   return result;
@@ -314,8 +327,9 @@ FAKE int ncclAllGather(const void* send, void* receive, std::size_t count, int t
   const int result = begun("ncclAllGather", comm);
   if (result != kInProgress || comm->later_result != kSuccess) return result;
   const std::size_t bytes = count * bytes_of(type);
+  const std::uint64_t number = number_of(comm, stream);
   enqueue(stream, [=] {
-    meet(comm, "all-gather " + std::to_string(bytes), send, receive, bytes * static_cast<std::size_t>(comm->clique->size),
+    meet(comm, number, "all-gather " + std::to_string(bytes), send, receive, bytes * static_cast<std::size_t>(comm->clique->size),
          [=](const Step& step, std::byte* into) {
            for (std::size_t rank = 0; rank < step.sends.size(); ++rank) std::memcpy(into + rank * bytes, step.sends[rank], bytes);
          });

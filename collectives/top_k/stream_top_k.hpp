@@ -1,0 +1,64 @@
+#pragma once
+// Top-k between the ranks' GPUs, in a stream's order. All sizes are known before anything runs: each rank brings room for k
+// entries, and how many of it are used is read on the device. Sums are made in the ranks' tree, so that they have the bits of the
+// host's way.
+
+#include <cstdint>
+
+#include "collectives/device/device_calls.hpp"
+#include "collectives/selection/residual.hpp"
+#include "collectives/top_k/top_k_all_reduce.hpp"
+
+namespace sparcl::collectives {
+
+// Whether NCCL sums the values of mode union, in an order of its own; else all ranks' are gathered and summed in the tree.
+bool union_is_reduced(const TopKCall& call);
+// What calls between GPUs lack, or what is better by way of the host. The same on all ranks, as far as their arguments must be.
+bool takes_gpus(const TopKCall& call, int ranks);
+
+class StreamTopK {
+ public:
+  StreamTopK(DeviceCalls& calls, const TopKCall& call, const WireType& wire, int ranks);
+
+  std::size_t memory_bytes() const { return end_; }  // of the device
+  // Inside the device's context. residual: on the device; nullptr: none.
+  Status enqueue(void* memory, void* residual);
+
+ private:
+  struct List {  // entries in the memory, of so many at most
+    std::size_t count, indices, values;
+    std::uint64_t capacity;
+  };
+
+  std::size_t place(std::uint64_t bytes);
+  void lay_out();
+  std::size_t workspace_bytes() const;
+  bool has_values() const { return call_.mode != TopKMode::kUnion; }
+  std::size_t width() const { return element_bytes(wire_.accumulator); }
+  void* at(std::size_t offset) const { return memory_ + offset; }
+  kernels::DeviceEntries entries(const List& list, bool with_values) const;
+
+  Status select();
+  Status exchange();
+  List own_list(std::size_t begin) const;  // in a block that ranks exchange
+  Status merge(std::uint64_t first, std::uint64_t end, unsigned depth, List& sum);
+  Status sum_at_union(List& sum);
+  Status keep_largest(List& sum);
+  Status leave_sent(const List& sum);
+  Status write(const List& sum);
+
+  DeviceCalls& calls_;
+  const kernels::DeviceKernelSet& kernels_;
+  const TopKCall& call_;
+  WireType wire_;
+  std::uint64_t ranks_, most_, most_union_;  // entries of all ranks
+  std::byte* memory_ = nullptr;
+  std::byte* residual_ = nullptr;
+  std::size_t end_ = 0;
+  std::size_t block_bytes_ = 0;
+  // Where in the memory.
+  std::size_t workspace_ = 0, block_ = 0, blocks_ = 0, accumulators_ = 0, sent_ = 0, rows_ = 0;
+  List merged_[2] = {}, kept_ = {};
+};
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,137 @@
+#pragma once
+// Block routines that merge two ascending lists of entries. The merge path (Odeh, Green, Mwassi, Shmueli & Birk, "Merge path -
+// parallel merging made simple", IPDPSW 2012) is cut where kMergeTile entries of both lists are behind, by a search in each; a
+// block merges what lies between two cuts in shared memory, each thread a stretch. An index that both lists have comes out once, so
+// the place of a tile's output comes from the tiles before it (ordered_compaction.cuh). Everything is read once, but for the
+// searches.
+
+#include "kernels/cuda/accumulator.cuh"
+#include "kernels/cuda/entry_block.cuh"
+#include "kernels/cuda/ordered_compaction.cuh"
+
+namespace sparcl::kernels::cuda {
+
+struct NoValue {};  // indices alone are merged
+
+template <class Value>
+struct MergeShared : ScanShared {
+  // Both lists' entries, a's first; then the tile's output. One more than a tile: the second of a pair (split_at()).
+  std::uint64_t indices[kMergeTile + 1];
+  Value values[std::is_same_v<Value, NoValue> ? 1 : kMergeTile + 1];
+};
+
+// How many of a's entries are among the first `behind` of both lists; of equals a's come first.
+template <class Count>
+__device__ inline Count path_at(const std::uint64_t* a, Count count_a, const std::uint64_t* b, Count count_b, Count behind) {
+  Count low = behind > count_b ? behind - count_b : 0, high = behind < count_a ? behind : count_a;
+  while (low < high) {
+    const Count middle = low + (high - low) / 2;
+    if (a[middle] <= b[behind - 1 - middle])
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// Where tile `tile` begins: no cut goes through a pair of equal indices.
+__device__ inline MergeSplit split_at(const MergeWork& work, std::uint64_t tile) {
+  const std::uint64_t count_a = count_of(work.a, work.capacity_a), count_b = count_of(work.b, work.capacity_b);
+  const std::uint64_t wanted = tile * kMergeTile, behind = wanted < count_a + count_b ? wanted : count_a + count_b;
+  MergeSplit split{path_at(work.a.indices, count_a, work.b.indices, count_b, behind), 0};
+  split.b = behind - split.a;
+  if (split.a > 0 && split.b < count_b && work.a.indices[split.a - 1] == work.b.indices[split.b]) ++split.b;
+  return split;
+}
+
+// All cuts, and a workspace that the merge begins with.
+__device__ inline void split_merge(const MergeWork& work) {
+  const std::uint64_t tile = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::uint64_t tiles = merge_tiles(work.capacity_a + work.capacity_b);
+  if (tile > tiles) return;
+  work.splits[tile] = split_at(work, tile);
+  if (tile < tiles) work.states[tile] = 0;
+  if (tile == 0) *work.next_tile = 0;
+}
+
+// Both stretches of one array of all entries, into shared memory: all loads are under way before the first is stored.
+template <class T>
+__device__ inline void load_stretches(const T* a, unsigned count_a, const T* b, unsigned count, T* into) {
+  T loaded[kMergeItems];
+  for (unsigned n = 0; n < kMergeItems; ++n) {
+    const unsigned at = n * kThreads + threadIdx.x;
+    if (at < count) loaded[n] = at < count_a ? a[at] : b[at - count_a];
+  }
+  for (unsigned n = 0; n < kMergeItems; ++n) {
+    const unsigned at = n * kThreads + threadIdx.x;
+    if (at < count) into[at] = loaded[n];
+  }
+  if (threadIdx.x == 0 && count > kMergeTile) into[kMergeTile] = kMergeTile < count_a ? a[kMergeTile] : b[kMergeTile - count_a];
+}
+
+// What a thread makes of its stretch: bit n of `kept` says whether entry n is one of the output.
+template <class Value>
+struct Merged {
+  std::uint64_t indices[kMergeItems];
+  Value values[kMergeItems];
+  std::uint32_t kept = 0;
+};
+
+template <class Value>
+__device__ inline void merge_stretch(const MergeShared<Value>& shared, unsigned count_a, unsigned count, Merged<Value>& merged) {
+  constexpr bool kHasValues = !std::is_same_v<Value, NoValue>;
+  const std::uint64_t* const a = shared.indices;
+  const std::uint64_t* const b = a + count_a;
+  const unsigned count_b = count - count_a, first = kMergeItems * threadIdx.x;
+  if (first >= count) return;
+  unsigned i = path_at(a, count_a, b, count_b, first), j = first - i;
+  for (unsigned n = 0; n < kMergeItems; ++n) {
+    if (first + n >= count) continue;
+    const bool is_a = j >= count_b || (i < count_a && a[i] <= b[j]);
+    const std::uint64_t index = is_a ? a[i] : b[j];
+    merged.indices[n] = index;
+    if constexpr (kHasValues) {
+      Value value = shared.values[is_a ? i : count_a + j];
+      if (is_a && j < count_b && b[j] == index) value = static_cast<Value>(value + shared.values[count_a + j]);
+      merged.values[n] = canonical(value);
+    }
+    if (is_a || i == 0 || a[i - 1] != index) merged.kept |= 1U << n;
+    i += is_a ? 1 : 0;
+    j += is_a ? 0 : 1;
+  }
+}
+
+template <class Value>
+__device__ inline void merge_tile(MergeShared<Value>& shared, const MergeWork& work) {
+  constexpr bool kHasValues = !std::is_same_v<Value, NoValue>;
+  const std::uint32_t tile = take_tile(shared, work.next_tile);
+  const MergeSplit begin = work.splits[tile], end = work.splits[tile + 1];
+  const std::uint64_t all = count_of(work.a, work.capacity_a) + count_of(work.b, work.capacity_b);
+  if (tile >= merge_tiles(all)) return;  // the whole block does
+  const auto count_a = static_cast<unsigned>(end.a - begin.a), count = count_a + static_cast<unsigned>(end.b - begin.b);
+  load_stretches(work.a.indices + begin.a, count_a, work.b.indices + begin.b, count, shared.indices);
+  if constexpr (kHasValues) {
+    load_stretches(static_cast<const Value*>(work.a.values) + begin.a, count_a, static_cast<const Value*>(work.b.values) + begin.b,
+                   count, shared.values);
+  }
+  __syncthreads();
+  Merged<Value> merged;
+  merge_stretch(shared, count_a, count, merged);
+
+  std::uint32_t total = 0;
+  std::uint32_t place = sum_before(shared, static_cast<std::uint32_t>(__popc(merged.kept)), &total);  // all have read the lists
+  for (unsigned n = 0; n < kMergeItems; ++n) {
+    if ((merged.kept >> n & 1) == 0) continue;
+    shared.indices[place] = merged.indices[n];
+    if constexpr (kHasValues) shared.values[place] = merged.values[n];
+    ++place;
+  }
+  const std::uint64_t before = sum_of_tiles_before(shared, work.states, tile, total);
+  for (unsigned at = threadIdx.x; at < total; at += kThreads) {
+    work.out.indices[before + at] = shared.indices[at];
+    if constexpr (kHasValues) static_cast<Value*>(work.out.values)[before + at] = shared.values[at];
+  }
+  if (threadIdx.x == 0 && tile + 1 == merge_tiles(all)) *work.out.count = before + total;
+}
+
+}  // namespace sparcl::kernels::cuda

@@ -1,0 +1,17 @@
+#pragma once
+// Which way calls on arrays in device memory go: between GPUs, selecting there, or by way of the host.
+
+#include "src/api/comm.hpp"
+#include "src/base/data_type.hpp"
+
+namespace sparcl::api {
+
+// What a blocking top-k call on these arrays takes of their GPU, entered for it; nullptr: it goes by way of the host. Both arrays
+// are in device memory of one GPU, on which this build's kernels run, and the kernels take the type.
+collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type);
+
+// Of a comm that uses NCCL: both arrays are in device memory; and in that of its GPU.
+bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive);
+Status check_gpu(const sparclComm& comm, const void* send, const void* receive);
+
+}  // namespace sparcl::api
