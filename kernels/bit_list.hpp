@@ -19,6 +19,29 @@ struct GapDivisor {
   bool operator==(const GapDivisor&) const = default;
 };
 
+constexpr unsigned kMostGapShift = 16;  // of remainders of 16 bits; blocks by themselves need 15
+
+// The least shift with which `number` is at least `least`, both at least 1.
+constexpr unsigned least_gap_shift(std::uint64_t number, std::uint64_t least) {
+  unsigned shift = 0;
+  while (number << shift < least) ++shift;
+  return shift;
+}
+
+// What the gaps of `count` positions below `span` are divided by: a pure function of both, so it is not sent. The one with the
+// fewest bits to be expected for gaps of an independent choice. At most 65,536; in blocks by themselves less.
+// With x = -ln(1 - count / span), a divisor of 2u has fewer bits to be expected than 3u if u x > 0.281, 3u fewer than 4u if
+// u x > 0.199, and 1 fewer than 2 if x > 0.481 (Golomb's rule); 2 count / (2 span - count) is near x, and a little below it.
+constexpr GapDivisor gap_divisor(std::uint64_t span, std::uint64_t count) {
+  if (count == 0 || count >= span) return {};
+  const std::uint64_t twice_rest = 2 * span - count;
+  if (1000 * count >= 236 * twice_rest) return {};
+  const unsigned shift = least_gap_shift(1000 * count, 280 * twice_rest);  // at least 1: 236 would not do
+  const bool thirds_are_enough = shift > 1 && 1000 * count * (std::uint64_t{3} << (shift - 2)) >= 300 * twice_rest;
+  if (thirds_are_enough && shift <= kMostGapShift) return {shift - 2, true};
+  return {shift < kMostGapShift ? shift : kMostGapShift, false};
+}
+
 // remainders[i] and marks[i] of a list; room for count + kPositionSlack entries each.
 // Divisors below 65536. Returns how many trits are not 0.
 using SplitGapsKernel = std::size_t(const std::uint16_t* positions, std::size_t count, GapDivisor divisor,

@@ -13,6 +13,18 @@ namespace sparcl::kernels {
 // widths[b] (64 of them) = how many values have floor(log2(value + 1 + more)) = b; value + 1 + more < 2^64.
 using GammaWidthsKernel = void(const std::uint64_t* values, std::size_t count, std::uint64_t more, std::uint32_t* widths);
 
+// About the bits of all codes with exponent e, of values whose widths these are (the last that is not 0 is widths[top]): exact but
+// for values next to a power of two. Integer only, so that every sender decides alike.
+constexpr std::uint64_t about_gamma_bits(const std::uint32_t* widths, unsigned top, unsigned e) {
+  std::uint64_t bits = 0;
+  for (unsigned b = 0; b <= top; ++b) {
+    const unsigned scaled = (b > e ? b : e) + (b == e && b > 0 ? 1 : 0);
+    bits += widths[b] * std::uint64_t{2 * scaled - e + 1};
+  }
+  return bits;
+}
+constexpr unsigned kMostGammaExponent = 62;
+
 // lengths[i] = L + e = floor(log2(m_i + 2^e)), at most 63. Returns the bits of all codes.
 using GammaLengthsKernel = std::uint64_t(const std::uint64_t* values, std::size_t count, unsigned exponent, std::uint8_t* lengths);
 

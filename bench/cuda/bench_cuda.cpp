@@ -167,6 +167,7 @@ int run(bool is_quick) {
   fmt::print("{}, {} multiprocessors, driver {}, runtime {}; medians of {}\n\n| what | ms | beside |\n|---|---|---|\n", device.name,
              device.multiProcessorCount, driver, runtime, kRounds);
   measure_diff(is_quick ? 1U << 26 : 1U << 30);
+  measure_blocks(is_quick ? 1U << 26 : 1U << 30);
   measure_top_k(is_quick ? 1U << 24 : 1U << 28);
   measure_mask(is_quick ? 1U << 24 : 1U << 28);
   measure_entries(is_quick ? 1U << 20 : 1U << 24);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/device_blocks.hpp"
 #include "kernels/mask_access.hpp"
 
 namespace sparcl::kernels::cuda {
@@ -19,17 +20,14 @@ constexpr std::uint64_t block_count(std::uint64_t elements) { return (elements +
 // Grids have fewer than 2^31 blocks.
 constexpr std::uint64_t kMaxElements = std::uint64_t{0x7fffffff} * kTileElements;
 
+using kernels::aligned_content;
+using kernels::BlockContent;
+using kernels::BlockError;
+using kernels::DeviceChangeHashes;
+using kernels::DeviceChanges;
+
 // What a tile says of itself, in one word that is written at once: a sum times 4, and whose it is (ordered_compaction.cuh).
 using TileState = std::uint64_t;
-
-// The changes of an array: they are numbered through, positions count from a codec's block's start. Change i of block b has the
-// number block_starts[b] + i.
-struct DeviceChanges {
-  std::uint16_t* positions;
-  void* old_values;             // elements
-  void* new_values;             // elements
-  std::uint64_t* block_starts;  // of block_count() + 1: the last is how many there are, also where there is room for fewer
-};
 
 struct DiffWork {
   const void* base;
@@ -41,17 +39,46 @@ struct DiffWork {
   std::uint32_t* next_tile;  // zero
 };
 
-// The hash of a block's values at the changed positions, as if the rest were zeros: before and after (kernels/word_hash.hpp).
-struct DeviceChangeHashes {
-  std::uint64_t old_low, old_high, new_low, new_high;
-};
-
 struct ApplyWork {
   DeviceChanges changes;
   std::uint64_t count;  // of the array's elements
   void* array;
   DeviceChangeHashes* hashes;  // of block_count(); nullptr: none wanted
   std::uint64_t* refused;      // changes whose old value is not the array's: of all blocks; where it is not 0 nothing is written
+};
+
+struct EncodeWork {
+  DeviceChanges changes;
+  std::uint64_t capacity;  // of changes
+  const void* target;
+  std::uint64_t count;  // of its elements
+  bool is_float;
+  void* contents;
+  BlockContent* blocks;        // of block_count(), and one more: its offset is where the last content ends
+  DeviceChangeHashes* hashes;  // of a dense block: of all its elements
+  // The workspace.
+  TileState* states;          // a word a block, zeros
+  std::uint32_t* next_block;  // zero
+  std::uint16_t* listed;      // of capacity: the changes of a block that are not of one step, by their number
+};
+
+struct DecodeWork {
+  const void* contents;
+  std::uint64_t contents_bytes;
+  const BlockContent* blocks;  // of block_count(); nothing in them is trusted, nor in the contents
+  const void* array;
+  std::uint64_t count;  // of its elements
+  bool is_float;
+  DeviceChanges changes;
+  std::uint64_t capacity;      // of changes
+  DeviceChangeHashes* hashes;  // of a dense block: of all its elements
+  BlockError* errors;          // of block_count()
+  std::uint64_t* refused;      // blocks with an error: added to what is there
+  // The workspace.
+  TileState* states;          // a word a block, zeros
+  std::uint32_t* next_block;  // zero
+  std::uint32_t* marks;       // of capacity: where the ones of a unary part are
+  std::uint16_t* listed;      // of capacity
 };
 
 // Gather reads the array and writes what is packed, scatter the other way round.

@@ -18,6 +18,10 @@ cudaError_t launch_diff(const DiffWork& work, std::size_t element_bytes, cudaStr
 cudaError_t launch_check(const ApplyWork& work, std::size_t element_bytes, cudaStream_t stream);
 cudaError_t launch_apply(const ApplyWork& work, std::size_t element_bytes, cudaStream_t stream);
 
+// The arrays are not empty; the workspaces' states and next_block are zeros, and so is *work.refused.
+cudaError_t launch_encode(const EncodeWork& work, std::size_t element_bytes, cudaStream_t stream);
+cudaError_t launch_decode(const DecodeWork& work, std::size_t element_bytes, cudaStream_t stream);
+
 // The mask is not empty.
 cudaError_t launch_gather_mask(const MaskWork& work, std::size_t element_bytes, cudaStream_t stream);
 cudaError_t launch_scatter_mask(const MaskWork& work, std::size_t element_bytes, cudaStream_t stream);

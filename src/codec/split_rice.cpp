@@ -6,41 +6,20 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr unsigned kMostShift = 16;  // of remainders of 16 bits; blocks by themselves need 15
 // Marks are u16. A list that keeps to gap_divisor() has no more bits; where its shift is sent, no more are allowed
 // (docs/wire-format.md).
 constexpr std::uint64_t kMaxMarks = 65536;
-
-// The least shift with which `number` is at least `least`, 0 < number < least.
-unsigned least_shift(std::uint64_t number, std::uint64_t least) {
-  const auto shift = static_cast<unsigned>(std::bit_width(least) - std::bit_width(number));  // both as wide then
-  return shift + (number << shift < least ? 1 : 0);
-}
 
 // The bits of a list without those that the sum of its gaps decides: planes, the ones, and of thirds the plane that all have.
 std::uint64_t fixed_bits(std::uint64_t count, GapDivisor divisor) { return count * (divisor.shift + (divisor.thirds ? 2 : 1)); }
 
 }  // namespace
 
-// With x = -ln(1 - count / span), a divisor of 2u has fewer bits to be expected than 3u if u x > 0.281, 3u fewer than 4u if
-// u x > 0.199, and 1 fewer than 2 if x > 0.481 (Golomb's rule); 2 count / (2 span - count) is near x, and a little below it.
-GapDivisor gap_divisor(std::uint64_t span, std::uint64_t count) {
-  if (count == 0 || count >= span) return {};
-  const std::uint64_t twice_rest = 2 * span - count;
-  const auto is_enough = [&](std::uint64_t divisor, std::uint64_t thousandths) {
-    return 1000 * count * divisor >= thousandths * twice_rest;
-  };
-  if (is_enough(1, 236)) return {};
-  const unsigned shift = least_shift(1000 * count, 280 * twice_rest);  // at least 1: 236 would not do
-  if (shift > 1 && shift <= kMostShift && is_enough(std::uint64_t{3} << (shift - 2), 300)) return {shift - 2, true};
-  return {std::min(kMostShift, shift), false};
-}
-
 unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
   const std::uint64_t least = 64 * count;
   const std::uint64_t most = 31 * span;
   if (count == 0 || least >= most) return 0;
-  return std::min(kMostShift, least_shift(least, most));
+  return std::min(kernels::kMostGapShift, kernels::least_gap_shift(least, most));
 }
 
 std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last) {

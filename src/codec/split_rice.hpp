@@ -10,11 +10,8 @@
 
 namespace sparcl::codec {
 
+using kernels::gap_divisor;
 using kernels::GapDivisor;
-
-// What the gaps of `count` positions below `span` are divided by: a pure function of both, so it is not sent. The one with the
-// fewest bits to be expected for gaps of an independent choice. At most 65,536; in blocks by themselves less.
-GapDivisor gap_divisor(std::uint64_t span, std::uint64_t count);
 
 // Where the divisor is sent it is a power of two: this one's exponent. 0.481 = 31 / 64 is ln 2 squared: the optimum of Golomb's
 // rule for long gaps. At most 16.

@@ -15,17 +15,6 @@ constexpr unsigned kExponentMask = 0x3f;
 
 using Widths = std::array<std::uint32_t, 64>;  // how many m have floor(log2(m + 1)) = b
 
-// About the bits of all m's with exponent e: exact but for m's next to a power of two. Integer only, so that every sender decides
-// alike.
-std::uint64_t estimate(const Widths& widths, unsigned top, unsigned e) {
-  std::uint64_t bits = 0;
-  for (unsigned b = 0; b <= top; ++b) {
-    const unsigned scaled = std::max(b, e) + (b == e && b > 0 ? 1 : 0);
-    bits += widths[b] * std::uint64_t{2 * scaled - e + 1};
-  }
-  return bits;
-}
-
 struct ExponentChoice {
   unsigned exponent = 0;
   std::uint64_t bits = 0;
@@ -34,9 +23,9 @@ struct ExponentChoice {
 ExponentChoice choose_exponent(const Widths& widths) {
   unsigned top = 0;
   for (unsigned b = 0; b < widths.size(); ++b) top = widths[b] > 0 ? b : top;
-  ExponentChoice best{0, estimate(widths, top, 0)};
-  for (unsigned e = 1; e <= std::min(top + 1, 62u); ++e) {
-    const std::uint64_t bits = estimate(widths, top, e);
+  ExponentChoice best{0, kernels::about_gamma_bits(widths.data(), top, 0)};
+  for (unsigned e = 1; e <= std::min(top + 1, kernels::kMostGammaExponent); ++e) {
+    const std::uint64_t bits = kernels::about_gamma_bits(widths.data(), top, e);
     if (bits >= best.bits) break;  // the sum is convex in e, but for its rounding
     best = {e, bits};
   }

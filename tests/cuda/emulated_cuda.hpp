@@ -225,6 +225,13 @@ T __shfl_down_sync(std::uint32_t, T value, unsigned by) {
 }
 inline int __popc(std::uint32_t bits) { return std::popcount(bits); }
 inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
+inline int __clzll(long long bits) { return std::countl_zero(static_cast<unsigned long long>(bits)); }
+template <class T>
+T atomicOr(T* to, T value) {
+  const T old = *to;
+  *to = static_cast<T>(old | value);
+  return old;
+}
 template <class T>
 T atomicAdd(T* to, T value) {
   const T old = *to;

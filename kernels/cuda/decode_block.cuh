@@ -1,0 +1,260 @@
+#pragma once
+// Block routine that decodes a content from an untrusted sender into changes against what is held; it refuses what src/codec
+// refuses. Changes of a block with an error are rubbish; no place in them leads outside of anything.
+
+#include "kernels/cuda/bit_source.cuh"
+#include "kernels/cuda/change_list.cuh"
+#include "kernels/cuda/step_codes.cuh"
+
+namespace sparcl::kernels::cuda {
+
+constexpr unsigned kHeadBytes = 32;  // two varints of at most ten bytes, and one byte
+constexpr std::uint32_t kMostContentBytes = 1U << 28;
+
+struct BlockHead {
+  BlockError error;
+  std::uint32_t bytes;  // its own
+  std::uint32_t count;
+  std::uint32_t sizes;  // of steps that have one
+  std::uint32_t exponent;
+  bool all;  // all steps have a size
+};
+
+struct DecodeShared {
+  CompactionShared scan;
+  BlockSumsShared sums;
+  unsigned char head_bytes[kHeadBytes];
+  BlockHead head;
+  std::uint32_t error;
+};
+
+// What a thread that reads the first bytes of a content sees.
+struct HeadReader {
+  const unsigned char* bytes;
+  std::uint32_t count;
+  std::uint32_t at = 0;
+
+  __device__ bool read_byte(std::uint32_t& value) {
+    if (at == count) return false;
+    value = bytes[at++];
+    return true;
+  }
+  // The shortest form only, as ByteReader::read_varint.
+  __device__ bool read_varint(std::uint64_t& value) {
+    value = 0;
+    for (unsigned i = 0; i < 10; ++i) {
+      std::uint32_t byte = 0;
+      if (!read_byte(byte) || (i == 9 && (byte & 0x7f) > 1)) return false;
+      value |= std::uint64_t{byte & 0x7f} << (7 * i);
+      if ((byte & 0x80) == 0) return i == 0 || byte != 0;
+    }
+    return false;
+  }
+};
+
+// One thread's: the numbers before the bits.
+__device__ inline BlockHead read_head(HeadReader reader, std::uint32_t mode, std::uint32_t bytes, std::uint32_t elements,
+                                      std::uint32_t element_bytes) {
+  BlockHead head{BlockError::kNone, 0, elements, 0, 0, false};
+  if (mode == kDenseBlock) {
+    if (bytes != elements * element_bytes) head.error = BlockError::kLength;
+    return head;
+  }
+  std::uint64_t count = 0;
+  if (!reader.read_varint(count) || count == 0 || count > elements) return {BlockError::kCount, 0, 0, 0, 0, false};
+  head.count = static_cast<std::uint32_t>(count);
+  if (mode == kFlatBlock) {
+    std::uint32_t parameters = 0;
+    std::uint64_t sizes = count;
+    const bool is_read = reader.read_byte(parameters) && parameters < 0x80;
+    head.all = (parameters & 0x40) != 0;
+    head.exponent = parameters & 0x3f;
+    const bool fits = is_read && (head.all || (reader.read_varint(sizes) && sizes <= count));
+    if (!fits || (sizes == 0 && head.exponent != 0)) return {BlockError::kHead, 0, 0, 0, 0, false};
+    head.sizes = static_cast<std::uint32_t>(sizes);
+  }
+  head.bytes = reader.at;
+  return head;
+}
+
+// A block's changes, where they go.
+template <class Word>
+struct DecodedBlock {
+  std::uint32_t elements;
+  const Word* array;
+  std::uint16_t* positions;
+  Word* old_values;
+  Word* new_values;
+  std::uint32_t* marks;
+  std::uint16_t* listed;
+  bool is_float;
+
+  __device__ void add_step(std::uint32_t change, Word step) const {
+    new_values[change] = from_ord(static_cast<Word>(ord(old_values[change], is_float) + step), is_float);
+  }
+};
+
+template <class Word>
+__device__ inline BlockError decode_dense(const BitSource& bits, const DecodedBlock<Word>& block) {
+  for (std::uint32_t i = threadIdx.x; i < block.elements; i += kThreads) {
+    block.positions[i] = static_cast<std::uint16_t>(i);
+    block.old_values[i] = block.array[i];
+    block.new_values[i] = reinterpret_cast<const Word*>(bits.words)[i];
+  }
+  return BlockError::kNone;
+}
+
+template <class Word>
+__device__ inline BlockError decode_verbatim(DecodeShared& shared, BitSource bits, const BlockHead& head,
+                                             const DecodedBlock<Word>& block) {
+  constexpr std::uint32_t kBits = 8 * sizeof(Word);
+  const std::uint32_t values = bits.at;
+  if (!bits.take(head.count * kBits)) return BlockError::kLength;
+  RiceSource list{block.elements, head.count, gap_divisor(block.elements, head.count)};
+  if (!list.open(shared.sums, bits)) return BlockError::kLength;
+  const bool is_inside = read_positions(shared.scan, list, bits, block.marks, [&](std::uint32_t i, std::uint32_t position) {
+    block.positions[i] = static_cast<std::uint16_t>(position);
+    block.old_values[i] = block.array[position];
+    block.new_values[i] = static_cast<Word>(kBits <= 32 ? bits.load32(values + i * kBits) : bits.load64(values + i * kBits));
+  });
+  if (!is_inside) return BlockError::kPosition;
+  return bits.ends_cleanly() ? BlockError::kNone : BlockError::kEnd;
+}
+
+// The sizes of steps, which are +1 or -1 so far: their unary part, then their suffixes.
+template <class Word>
+__device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, const BlockHead& head, std::uint32_t signs,
+                                        const DecodedBlock<Word>& block) {
+  const unsigned exponent = head.exponent, least = head.all ? 1 : 2;
+  if (!find_marks(shared.scan, bits, bits.left(), head.sizes, block.marks)) return BlockError::kMagnitude;
+  const std::uint32_t suffixes = bits.at;
+  const std::uint64_t zeros = head.sizes == 0 ? 0 : block.marks[head.sizes - 1] - (head.sizes - 1);
+  const std::uint64_t suffix_bits = zeros + std::uint64_t{head.sizes} * exponent;
+  if (bits.left() < suffix_bits) return BlockError::kMagnitude;
+  constexpr std::uint64_t kMostSteps = std::uint64_t{1} << (8 * sizeof(Word) - 1);
+  for (std::uint32_t i = threadIdx.x; i < head.sizes; i += kThreads) {
+    const std::uint32_t before = i == 0 ? 0 : block.marks[i - 1] + 1;
+    const std::uint32_t length = block.marks[i] - before;  // L
+    if (length + exponent > 63) {
+      shared.error = static_cast<std::uint32_t>(BlockError::kMagnitude);
+      continue;
+    }
+    const std::uint64_t suffix = lowest(bits.load64(suffixes + (before - i) + i * exponent), length + exponent);
+    const std::uint64_t v = (std::uint64_t{1} << length) + (suffix >> exponent);
+    const std::uint64_t size = ((v - 1) << exponent) + lowest(suffix, exponent);
+    const std::uint32_t change = head.all ? i : block.listed[i];
+    const bool is_negative = bits.bit(signs + change);
+    if (size > kMostSteps - least - (is_negative ? 0 : 1)) {
+      shared.error = static_cast<std::uint32_t>(BlockError::kStep);
+      continue;
+    }
+    const Word step = static_cast<Word>(size + least);
+    block.add_step(change, is_negative ? static_cast<Word>(Word{0} - step) : step);
+  }
+  bits.at += static_cast<std::uint32_t>(suffix_bits);
+  __syncthreads();
+  return static_cast<BlockError>(shared.error);
+}
+
+template <class Word>
+__device__ inline BlockError decode_flat(DecodeShared& shared, BitSource bits, const BlockHead& head,
+                                         const DecodedBlock<Word>& block) {
+  RiceSource list{block.elements, head.count, gap_divisor(block.elements, head.count)};
+  if (!list.open(shared.sums, bits)) return BlockError::kLength;
+  const std::uint32_t signs = bits.at;
+  if (!bits.take(head.count)) return BlockError::kLength;
+  const std::uint32_t listed = head.all ? 0 : head.sizes;
+  RiceSource exceptions{head.count, listed, gap_divisor(head.count, listed)};
+  if (!exceptions.open(shared.sums, bits)) return BlockError::kLength;
+  const bool is_inside = read_positions(shared.scan, list, bits, block.marks, [&](std::uint32_t i, std::uint32_t position) {
+    block.positions[i] = static_cast<std::uint16_t>(position);
+    block.old_values[i] = block.array[position];
+    block.add_step(i, bits.bit(signs + i) ? static_cast<Word>(~Word{0}) : Word{1});
+  });
+  if (!is_inside) return BlockError::kPosition;
+  if (!read_positions(shared.scan, exceptions, bits, block.marks,
+                      [&](std::uint32_t i, std::uint32_t change) { block.listed[i] = static_cast<std::uint16_t>(change); })) {
+    return BlockError::kException;
+  }
+  const BlockError wrong = read_sizes(shared, bits, head, signs, block);
+  if (wrong != BlockError::kNone) return wrong;
+  return bits.ends_cleanly() ? BlockError::kNone : BlockError::kEnd;
+}
+
+template <class Word>
+__device__ inline DeviceChangeHashes hash_decoded(DecodeShared& shared, const DecodedBlock<Word>& block, std::uint32_t count) {
+  __syncthreads();  // all changes are written
+  Sums before, after;
+  for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
+    add_element<Word>(before, block.positions[i], block.old_values[i]);
+    add_element<Word>(after, block.positions[i], block.new_values[i]);
+  }
+  return {sum_of_block(shared.sums, before.low), sum_of_block(shared.sums, before.high), sum_of_block(shared.sums, after.low),
+          sum_of_block(shared.sums, after.high)};
+}
+
+// Is the content inside the buffer, and in a mode that is read here?
+__device__ inline bool is_here(const BlockContent& content, std::uint64_t contents_bytes) {
+  const bool is_known = content.mode == kDenseBlock || content.mode == kVerbatimBlock || content.mode == kFlatBlock;
+  return is_known && content.offset % kContentAlignment == 0 && content.bytes < kMostContentBytes &&
+         content.offset <= contents_bytes && aligned_content(content.bytes) <= contents_bytes - content.offset;
+}
+
+template <class Word>
+__device__ inline BlockHead begin_block(DecodeShared& shared, const BlockContent& content, const DecodeWork& work,
+                                        std::uint32_t elements) {
+  if (threadIdx.x == 0) shared.error = 0;
+  if (content.mode == kNoBlock) return {BlockError::kNone, 0, 0, 0, 0, false};
+  if (!is_here(content, work.contents_bytes)) return {BlockError::kNotHere, 0, 0, 0, 0, false};
+  const auto* const bytes = static_cast<const unsigned char*>(work.contents) + content.offset;
+  const std::uint32_t head_bytes = content.bytes < kHeadBytes ? content.bytes : kHeadBytes;
+  if (threadIdx.x < head_bytes) shared.head_bytes[threadIdx.x] = bytes[threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x == 0)
+    shared.head = read_head({shared.head_bytes, head_bytes}, content.mode, content.bytes, elements, sizeof(Word));
+  __syncthreads();
+  return shared.head;
+}
+
+template <class Word>
+__device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work) {
+  const std::uint32_t number = take_tile(shared.scan, work.next_block);
+  const std::uint64_t blocks = block_count(work.count), left = work.count - number * kBlockElements;
+  const std::uint32_t elements =
+      left < kBlockElements ? static_cast<std::uint32_t>(left) : static_cast<std::uint32_t>(kBlockElements);
+  const BlockContent content = work.blocks[number];
+  const BlockHead head = begin_block<Word>(shared, content, work, elements);
+  const std::uint32_t count = head.error == BlockError::kNone ? head.count : 0;
+  const std::uint64_t before = sum_of_tiles_before(shared.scan, work.states, number, count);
+  if (threadIdx.x == 0) {
+    work.changes.block_starts[number] = before;
+    if (number + 1 == blocks) work.changes.block_starts[blocks] = before + count;
+  }
+  BlockError error = head.error;
+  DeviceChangeHashes hashes{};
+  if (count > 0 && before + count > work.capacity) {
+    error = BlockError::kNoRoom;
+  } else if (count > 0) {
+    const auto* const words =
+        reinterpret_cast<const std::uint32_t*>(static_cast<const unsigned char*>(work.contents) + content.offset);
+    const BitSource bits{words, (content.bytes + 3) / 4, 8 * head.bytes, 8 * content.bytes};
+    const DecodedBlock<Word> block{elements,
+                                   static_cast<const Word*>(work.array) + number * kBlockElements,
+                                   work.changes.positions + before,
+                                   static_cast<Word*>(work.changes.old_values) + before,
+                                   static_cast<Word*>(work.changes.new_values) + before,
+                                   work.marks + before,
+                                   work.listed + before,
+                                   work.is_float};
+    error = content.mode == kDenseBlock      ? decode_dense(bits, block)
+            : content.mode == kVerbatimBlock ? decode_verbatim(shared, bits, head, block)
+                                             : decode_flat(shared, bits, head, block);
+    if (error == BlockError::kNone) hashes = hash_decoded(shared, block, count);
+  }
+  if (threadIdx.x != 0) return;
+  work.errors[number] = error;
+  work.hashes[number] = hashes;
+  if (error != BlockError::kNone) atomicAdd(reinterpret_cast<unsigned long long*>(work.refused), 1ULL);
+}
+
+}  // namespace sparcl::kernels::cuda

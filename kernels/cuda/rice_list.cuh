@@ -1,0 +1,78 @@
+#pragma once
+// Lists of positions as a block of threads writes them: planes of remainders, trits, a unary part (docs/wire-format.md).
+
+#include "kernels/bit_list.hpp"
+#include "kernels/cuda/bit_window.cuh"
+
+namespace sparcl::kernels::cuda {
+
+struct BlockSumsShared {
+  std::uint64_t of_warps[kThreads / kWarp];
+};
+
+// The sum over all threads, for all of them. Holds barriers.
+__device__ inline std::uint64_t sum_of_block(BlockSumsShared& shared, std::uint64_t own) {
+  for (unsigned step = kWarp / 2; step > 0; step /= 2) own += __shfl_down_sync(kAllLanes, own, step);
+  __syncthreads();  // those of the call before have been read
+  if (threadIdx.x % kWarp == 0) shared.of_warps[threadIdx.x / kWarp] = own;
+  __syncthreads();
+  std::uint64_t sum = 0;
+  for (unsigned warp = 0; warp < kThreads / kWarp; ++warp) sum += shared.of_warps[warp];
+  return sum;
+}
+
+struct RiceGaps {
+  const std::uint16_t* positions;
+  std::uint32_t count;
+  GapDivisor by;
+
+  struct Parts {
+    std::uint32_t quotient, low, trit;  // low: the low bits of the remainder
+  };
+  __device__ Parts parts(std::uint32_t i) const {
+    const std::uint32_t gap = i == 0 ? positions[0] : positions[i] - positions[i - 1] - 1U;
+    const std::uint32_t high = gap >> by.shift;
+    const std::uint32_t quotient = by.thirds ? high / 3 : high;
+    return {quotient, gap & ((1U << by.shift) - 1), by.thirds ? high - 3 * quotient : 0};
+  }
+};
+
+struct ListSize {
+  std::uint32_t plane_bits, unary_bits;
+};
+
+// What one entry of a list adds to a sum from which its size follows: its quotient, and 2^32 where its trit is not 0.
+__device__ inline std::uint64_t size_of_entry(const RiceGaps::Parts& parts) {
+  return parts.quotient + (std::uint64_t{parts.trit != 0} << 32);
+}
+__device__ inline ListSize size_of_list(const RiceGaps& list, std::uint64_t sum) {
+  const std::uint32_t trits = static_cast<std::uint32_t>(sum >> 32), quotients = static_cast<std::uint32_t>(sum);
+  return {list.count * list.by.shift + (list.by.thirds ? list.count + trits : 0), list.count + quotients};
+}
+
+__device__ inline ListSize measure_list(BlockSumsShared& shared, const RiceGaps& list) {
+  std::uint64_t own = 0;
+  for (std::uint32_t i = threadIdx.x; i < list.count; i += kThreads) own += size_of_entry(list.parts(i));
+  return size_of_list(list, sum_of_block(shared, own));
+}
+
+__device__ inline void append_planes(CompactionShared& shared, BitSink& sink, const RiceGaps& list) {
+  for (unsigned j = 0; j < list.by.shift; ++j) {
+    sink.append_plane(list.count, [&](std::uint32_t i) { return (list.parts(i).low >> j & 1) != 0; });
+  }
+  if (!list.by.thirds) return;
+  sink.append_plane(list.count, [&](std::uint32_t i) { return list.parts(i).trit != 0; });
+  append_codes(
+      shared, sink, list.count, kMostPartBits, [&](std::uint32_t i) { return list.parts(i).trit != 0 ? 1U : 0U; },
+      [&](std::uint32_t i, std::uint32_t place) {
+        if (list.parts(i).trit == 2) sink.put_one(place);
+      });
+}
+
+__device__ inline void append_unary(CompactionShared& shared, BitSink& sink, const RiceGaps& list) {
+  append_codes(
+      shared, sink, list.count, kMostPartBits, [&](std::uint32_t i) { return list.parts(i).quotient + 1; },
+      [&](std::uint32_t i, std::uint32_t place) { sink.put_one(place + list.parts(i).quotient); });
+}
+
+}  // namespace sparcl::kernels::cuda

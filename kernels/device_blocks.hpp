@@ -1,0 +1,59 @@
+#pragma once
+// Contracts of the kernels that code the codec's blocks where the arrays are (docs/wire-format.md; of the modes, those that need no
+// more than lists and steps). Memory space: device; each call enqueues on a stream, allocates nothing and waits for nothing.
+// Nothing of CUDA is needed to include this.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sparcl::kernels {
+
+// The changes of an array: they are numbered through, positions count from a codec's block's start. Change i of block b has the
+// number block_starts[b] + i.
+struct DeviceChanges {
+  std::uint16_t* positions;
+  void* old_values;             // elements
+  void* new_values;             // elements
+  std::uint64_t* block_starts;  // of block_count() + 1: the last is how many there are, also where there is room for fewer
+};
+
+// The hash of a block's values at the changed positions, as if the rest were zeros: before and after (kernels/word_hash.hpp).
+struct DeviceChangeHashes {
+  std::uint64_t old_low, old_high, new_low, new_high;
+};
+
+// Modes, by their numbers in the format.
+constexpr std::uint32_t kDenseBlock = 0;
+constexpr std::uint32_t kVerbatimBlock = 2;
+constexpr std::uint32_t kFlatBlock = 3;
+constexpr std::uint32_t kNoBlock = 0xff;    // nothing of the block changes: it has no section, and no content
+constexpr std::uint32_t kLostBlock = 0xfe;  // of encoding: there was no room for its changes
+
+// Where a block's content, as its section has it but for the old check, lies in a buffer of many. (The old check follows from the
+// hash of its old values, and from the block's number in its update, which kernels do not know.)
+struct BlockContent {
+  std::uint64_t offset;  // a multiple of kContentAlignment
+  std::uint32_t bytes;
+  std::uint32_t mode;
+};
+constexpr std::uint64_t kContentAlignment = 16;
+constexpr std::uint64_t aligned_content(std::uint64_t bytes) {
+  return (bytes + kContentAlignment - 1) / kContentAlignment * kContentAlignment;
+}
+
+// What is wrong with a block. The first seven: its sender.
+enum class BlockError : std::uint32_t {
+  kNone = 0,
+  kCount,      // k = 0, k > n, or none
+  kHead,       // parameters, or more exceptions than changes, or an exponent without use
+  kLength,     // a part that is longer than what is left, or a whole block of another length
+  kPosition,   // past the block
+  kException,  // past the changes
+  kMagnitude,  // codes that end too late, or L + e > 63
+  kStep,       // larger than the data type
+  kEnd,        // bytes left, or padding that is not zero
+  kNotHere,    // no bytes of the buffer, or a mode that has no kernel
+  kNoRoom,     // more changes than there is room for
+};
+
+}  // namespace sparcl::kernels
