@@ -1,7 +1,7 @@
 #include "kernels/cuda/block_codec.hpp"
 
 #include "kernels/cuda/cuda_status.hpp"
-#include "kernels/cuda/launch_checks.hpp"
+#include "kernels/cuda/device_checks.hpp"
 #include "kernels/cuda/launchers.hpp"
 
 namespace sparcl::kernels::cuda {
