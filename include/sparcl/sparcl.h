@@ -19,6 +19,8 @@
  *    stream), and back, so that the call has done its part when it returns; a call that fails leaves them as they were. out_nnz there is
  *    written where the call succeeds. Not there yet (sparclUnsupported): device memory in non-blocking calls and in states. stream must
  *    be NULL where all arrays are the host's.
+ *  - A struct that begins with its `size` may be that of a program compiled against an older or a newer sparcl.h. What an older one
+ *    lacks has its default; a newer one that sets what this library does not have is refused (sparclInvalidArgument).
  *  - Destroy functions accept NULL.
  */
 #ifndef SPARCL_SPARCL_H_
