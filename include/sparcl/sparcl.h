@@ -22,6 +22,8 @@
  *    succeeds. Not there yet (sparclUnsupported): device memory in states. stream must be NULL where all arrays are the host's.
  *    Non-blocking calls take device memory, too, always by way of the host: their inputs are copied when they start, behind what the
  *    default stream holds, and their outputs when they are over (inside sparclTest or sparclWait).
+ *  - A struct that begins with its `size` may be that of a program compiled against an older or a newer sparcl.h. What an older one
+ *    lacks has its default; a newer one that sets what this library does not have is refused (sparclInvalidArgument).
  *  - Destroy functions accept NULL.
  */
 #ifndef SPARCL_SPARCL_H_

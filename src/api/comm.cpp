@@ -281,8 +281,7 @@ Status check_config(const sparclConfig_t* config) {
 }
 
 Status check_report(const sparclReport_t* report) {
-  if (report == nullptr || (report->size >= sizeof(std::size_t) && report->size <= 4096)) return Status();
-  return Status(Code::kInvalidArgument, wrong_size("report->size", report->size, sizeof *report));
+  return report == nullptr ? Status() : check_size("report->size", report->size, sizeof *report);
 }
 
 Status write_report(const collectives::CallReport& report, sparclReport_t* into) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/api/comm.hpp"
 
 namespace sparcl::api {
@@ -48,6 +50,23 @@ sparclResult_t report_out_of_memory(sparclComm_t comm) noexcept {
 
 std::string wrong_size(const std::string& name, std::size_t found, std::size_t expected) {
   return fmt::format("{} is {}: expected {}, to which its INITIALIZER macro sets it", name, found, expected);
+}
+
+Status check_size(const std::string& name, std::size_t found, std::size_t expected) {
+  constexpr std::size_t kMost = 4096;
+  if (found < sizeof(std::size_t) || found > kMost) return Status(Code::kInvalidArgument, wrong_size(name, found, expected));
+  if (found % kFieldBytes == 0) return Status();
+  return Status(Code::kInvalidArgument, wrong_size(name, found, expected) + "; no version of this struct ends there");
+}
+
+Status check_unknown(const std::string& name, const std::byte* extra, std::size_t bytes) {
+  const std::byte* set = std::find_if(extra, extra + bytes, [](std::byte each) { return each != std::byte{0}; });
+  if (set == extra + bytes) return Status();
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("{}: the program was compiled against a newer sparcl.h and sets an option that this library, {}.{}.{}, does "
+                  "not have: run it with a newer library, or leave the option at 0",
+                  name, SPARCL_VERSION_MAJOR, SPARCL_VERSION_MINOR, SPARCL_VERSION_PATCH));
 }
 
 }  // namespace sparcl::api

@@ -1,6 +1,7 @@
 #pragma once
 // Where a Status becomes a sparclResult_t, and its text becomes what sparclGetLastError returns.
 
+#include <cstddef>
 #include <exception>
 #include <new>
 #include <string>
@@ -55,14 +56,23 @@ sparclResult_t guarded(Function&& function) noexcept {
 // "config.size is 0: ..." of a struct that is `expected` bytes.
 std::string wrong_size(const std::string& name, std::size_t found, std::size_t expected);
 
+// What a caller says of its struct's bytes. A caller of another time has more or fewer fields, but whole ones: each version of a
+// struct ends at a multiple of its alignment, which no field lies across.
+constexpr std::size_t kFieldBytes = 8;
+Status check_size(const std::string& name, std::size_t found, std::size_t expected);
+
+// `extra` bytes after the `known` ones of an input: an option that this library does not have is not one to ignore.
+Status check_unknown(const std::string& name, const std::byte* extra, std::size_t bytes);
+
 // Copies the part of a sized C struct that both sides know.
 template <class Struct>
 Status read_sized(const Struct* from, const char* name, Struct& into) {
+  static_assert(alignof(Struct) == kFieldBytes);
   if (from == nullptr) return Status();
-  if (from->size < sizeof(std::size_t) || from->size > 4096) {
-    return Status(Code::kInvalidArgument, wrong_size(std::string(name) + ".size", from->size, sizeof(Struct)));
-  }
-  const std::size_t known = from->size < sizeof(Struct) ? from->size : sizeof(Struct);
+  const std::size_t size = from->size;
+  if (Status bad = check_size(std::string(name) + ".size", size, sizeof(Struct)); !bad.ok()) return bad;
+  const std::size_t known = size < sizeof(Struct) ? size : sizeof(Struct);
+  if (Status bad = check_unknown(name, reinterpret_cast<const std::byte*>(from) + known, size - known); !bad.ok()) return bad;
   __builtin_memcpy(&into, from, known);
   into.size = sizeof(Struct);
   return Status();

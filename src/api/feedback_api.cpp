@@ -99,10 +99,9 @@ sparclResult_t sparclFeedbackReset(sparclFeedback_t feedback) {
 sparclResult_t sparclFeedbackStats(sparclFeedback_t feedback, sparclFeedbackStats_t* stats) {
   return with_idle(__func__, feedback, [&](Feedback& idle) -> Status {
     if (stats == nullptr) return Status(Code::kInvalidArgument, "stats is NULL");
-    sparclFeedbackStats_t known{};
-    SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(stats, "stats", known));  // checks the size
+    SPARCL_RETURN_IF_ERROR(sparcl::api::check_size("stats->size", stats->size, sizeof *stats));
     SPARCL_RETURN_IF_ERROR(idle.fetch());
-    known = stats_of(idle);
+    sparclFeedbackStats_t known = stats_of(idle);
     known.size = stats->size;
     std::memcpy(stats, &known, stats->size < sizeof known ? stats->size : sizeof known);
     return Status();

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "src/model/mapped_file.hpp"
+#include "src/model/file_reader.hpp"
 
 namespace sparcl::model {
 
@@ -26,6 +26,11 @@ Status sync_folder_of(const std::string& path) {
   const Status status = failed ? system_error(folder, "cannot be synchronised") : Status();
   ::close(fd);
   return status;
+}
+
+Status make_name_last(const std::string& path) {
+  return sync_folder_of(path).with_prefix(
+      fmt::format("{}: the new one is there, whole, but may be gone after a power failure, and the old one back: ", path));
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
@@ -70,7 +75,7 @@ Status AtomicFile::commit() {
   if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
     return system_error(path_, "the finished file cannot be renamed to this");
   temporary_.release();
-  return sync_folder_of(path_);
+  return make_name_last(path_);
 }
 
 }  // namespace sparcl::model

@@ -24,7 +24,7 @@ class AtomicFile {
   Status write(std::span<const std::byte> bytes);  // unbuffered: give large pieces
   std::uint64_t written_bytes() const { return written_bytes_; }
 
-  // To the disk, then to its name.
+  // To the disk, then to its name. An error says whether it has its name: it does where only the last step has failed.
   Status commit();
 
  private:
@@ -39,5 +39,7 @@ class AtomicFile {
 
 // Makes names in the folder of `path` last: fsync of the folder.
 Status sync_folder_of(const std::string& path);
+// The same once `path` was given to what is new: an error says that it is there.
+Status make_name_last(const std::string& path);
 
 }  // namespace sparcl::model

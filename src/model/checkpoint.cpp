@@ -21,23 +21,31 @@ Status corrupt(const std::string& path, const std::string& what) {
   return Status(Code::kCorrupt, fmt::format("{}: {}", path, what));
 }
 
-std::string_view as_text(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+Result<std::string> read_text(const FileReader& file, std::uint64_t at, std::uint64_t bytes) {
+  std::string text(bytes, '\0');
+  SPARCL_RETURN_IF_ERROR(file.read(at, std::as_writable_bytes(std::span(text))));
+  return text;
+}
 
-// The header's JSON text inside a whole file.
-Result<std::string_view> header_text(std::span<const std::byte> file, const std::string& path) {
-  if (file.size() < kHeaderLengthBytes) {
-    return corrupt(path, fmt::format("{} bytes are too few for the header's length: no safetensors file, or cut", file.size()));
+// The header's JSON text.
+Result<std::string> read_header(const FileReader& file) {
+  const std::string& path = file.path();
+  if (file.byte_count() < kHeaderLengthBytes) {
+    return corrupt(path,
+                   fmt::format("{} bytes are too few for the header's length: no safetensors file, or cut", file.byte_count()));
   }
-  const auto length = load_le<std::uint64_t>(file.data());
+  std::byte first[kHeaderLengthBytes];
+  SPARCL_RETURN_IF_ERROR(file.read(0, first));
+  const auto length = load_le<std::uint64_t>(first);
   if (length > kMaxHeaderBytes) {
     return corrupt(
         path, fmt::format("the header's length is {}, the format allows {} bytes: no safetensors file?", length, kMaxHeaderBytes));
   }
-  if (length > file.size() - kHeaderLengthBytes) {
+  if (length > file.byte_count() - kHeaderLengthBytes) {
     return corrupt(path, fmt::format("the header's length is {}, but only {} bytes follow it: the file is cut", length,
-                                     file.size() - kHeaderLengthBytes));
+                                     file.byte_count() - kHeaderLengthBytes));
   }
-  return as_text(file.subspan(kHeaderLengthBytes, length));
+  return read_text(file, kHeaderLengthBytes, length);
 }
 
 // Where shard `name` of `folder` really lies. Names are plain (file_layout.cpp); a symbolic link is its owner's wish: model caches
@@ -74,7 +82,11 @@ Result<std::string> find_index(const std::string& folder) {
 
 }  // namespace
 
-Result<Checkpoint> Checkpoint::open(const std::string& path, Access access) {
+Result<Checkpoint> Checkpoint::open(const std::string& path, Access access) { return open_by(path, access); }
+
+Result<Checkpoint> Checkpoint::open_unmapped(const std::string& path) { return open_by(path, {}); }
+
+Result<Checkpoint> Checkpoint::open_by(const std::string& path, std::optional<Access> access) {
   Checkpoint checkpoint;
   checkpoint.path_ = path;
   std::error_code error;
@@ -83,33 +95,42 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, Access access) {
   return checkpoint;
 }
 
-Status Checkpoint::add_file(const std::string& path, const std::string& name, Access access) {
-  Result<MappedFile> file = MappedFile::open(path, access);
+Status Checkpoint::add_file(const std::string& path, const std::string& name, std::optional<Access> access) {
+  Result<FileReader> file = FileReader::open(path);
   if (!file.ok()) return file.status();
-  const Result<std::string_view> text = header_text(file->bytes(), path);
+  Result<std::string> text = read_header(*file);
   if (!text.ok()) return text.status();
   Result<Header> header = parse_header(*text);
   if (!header.ok()) return header.status().with_prefix(path + ": ");
-  const std::uint64_t held_bytes = file->bytes().size() - kHeaderLengthBytes - text->size();
+  const std::uint64_t begin = kHeaderLengthBytes + text->size(), held_bytes = file->byte_count() - begin;
   if (header->data_bytes != held_bytes) {
     return corrupt(path, fmt::format("the tensors need {} bytes, but {} follow the header: the file is {}", header->data_bytes,
                                      held_bytes, header->data_bytes > held_bytes ? "cut" : "longer than it should be"));
   }
-  std::byte* data = file->data() + kHeaderLengthBytes + text->size();
   for (std::size_t i = 0; i < header->tensors.size(); ++i) {
     const std::uint64_t end = i + 1 < header->offsets.size() ? header->offsets[i + 1] : header->data_bytes;
-    pointers_.push_back(data + header->offsets[i]);
+    places_.push_back(begin + header->offsets[i]);
     sizes_.push_back(end - header->offsets[i]);
-    file_of_.push_back(files_.size());
+    file_of_.push_back(layout_.files.size());
     schema_.push_back(std::move(header->tensors[i]));
   }
-  layout_.files.push_back({name, std::string(*text)});
+  layout_.files.push_back({name, std::move(*text)});
   metadata_.push_back(std::move(header->metadata));
-  files_.push_back(std::move(*file));
+  if (access) return map(*file, *access);
+  readers_.push_back(std::move(*file));
   return {};
 }
 
-Status Checkpoint::open_folder(Access access) {
+// The file that was added last.
+Status Checkpoint::map(const FileReader& file, Access access) {
+  Result<MappedFile> map = MappedFile::map(file, access);
+  if (!map.ok()) return map.status();
+  while (pointers_.size() < places_.size()) pointers_.push_back(map->data() + places_[pointers_.size()]);
+  maps_.push_back(std::move(*map));
+  return {};
+}
+
+Status Checkpoint::open_folder(std::optional<Access> access) {
   const Result<std::string> index_name = find_index(path_);
   if (!index_name.ok()) return index_name.status();
   layout_.index_name = *index_name;
@@ -118,11 +139,13 @@ Status Checkpoint::open_folder(Access access) {
   if (!layout_.index_name.empty()) {
     const Result<std::string> index_path = shard_path(path_, layout_.index_name);
     if (!index_path.ok()) return index_path.status();
-    const Result<MappedFile> file = MappedFile::open(*index_path, Access::kReadOnly);
+    const Result<FileReader> file = FileReader::open(*index_path);
     if (!file.ok()) return file.status();
-    if (file->bytes().size() > kMaxHeaderBytes)
+    if (file->byte_count() > kMaxHeaderBytes)
       return corrupt(*index_path, fmt::format("an index of more than {} bytes", kMaxHeaderBytes));
-    layout_.index = as_text(file->bytes());
+    Result<std::string> text = read_text(*file, 0, file->byte_count());
+    if (!text.ok()) return text.status();
+    layout_.index = std::move(*text);
     Result<ShardIndex> index = parse_shard_index(layout_.index);
     if (!index.ok()) return index.status().with_prefix(*index_path + ": ");
     names = std::move(index->files);
@@ -138,6 +161,10 @@ Status Checkpoint::open_folder(Access access) {
   }
   if (const Status status = validate(schema_); !status.ok()) return corrupt(path_, status.message());
   return check_index(layout_, schema_, file_of_).with_prefix(path_ + "/");
+}
+
+Status Checkpoint::read(std::size_t tensor, std::byte* into) const {
+  return readers_[file_of_[tensor]].read(places_[tensor], {into, sizes_[tensor]});
 }
 
 std::uint64_t Checkpoint::byte_count() const { return std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0}); }

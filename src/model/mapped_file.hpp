@@ -5,16 +5,20 @@
 #include <string>
 
 #include "src/base/status.hpp"
+#include "src/model/file_reader.hpp"
 
 namespace sparcl::model {
 
 enum class Access { kReadOnly, kCopyOnWrite };  // copy on write: this process may change the bytes, the file never sees it
 
 // A regular file, mapped privately. Truncating the file while it is mapped raises SIGBUS on the next read past its new end: as for
-// every program that maps files, a checkpoint must be replaced (rename), not rewritten, while others read it.
+// every program that maps files, a checkpoint must be replaced (rename), not rewritten, while others read it. FileReader is for
+// files of which nobody knows that.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path, Access access);
+  // As many bytes as the file had when it was opened; it may be closed then.
+  static Result<MappedFile> map(const FileReader& file, Access access);
 
   MappedFile(MappedFile&& other) noexcept : data_(other.data_), size_(other.size_) { other.data_ = nullptr; }
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -29,8 +33,5 @@ class MappedFile {
   std::byte* data_;  // nullptr for an empty file
   std::size_t size_;
 };
-
-// "PATH: WHAT: No space left on device", with errno's text, as SystemError.
-Status system_error(const std::string& path, const std::string& what);
 
 }  // namespace sparcl::model

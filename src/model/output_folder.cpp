@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "src/model/atomic_file.hpp"
-#include "src/model/mapped_file.hpp"
+#include "src/model/file_reader.hpp"
 #include "src/model/text.hpp"
 
 namespace sparcl::model {
@@ -145,7 +145,7 @@ Status OutputFolder::commit() {
       return system_error(path_, "the finished folder cannot be renamed to this");
     temporary_.release();
   }
-  return sync_folder_of(path_);
+  return make_name_last(path_);
 }
 
 }  // namespace sparcl::model

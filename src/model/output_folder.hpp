@@ -21,8 +21,8 @@ class OutputFolder {
   // A file beside the shards is about to be written: refused where the existing folder has a folder of that name.
   Status make_room_for(const std::string& name) const;
 
-  // Files of an existing folder that are no shards (configuration, tokenizer), and are not written anew, are kept: linked into the new one before the
-  // exchange; folders are moved after it.
+  // Files of an existing folder that are no shards (configuration, tokenizer), and are not written anew, are kept: linked into the
+  // new one before the exchange; folders are moved after it.
   Status commit();
 
  private:

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "src/model/mapped_file.hpp"
+#include "src/model/file_reader.hpp"
 
 namespace sparcl::replication {
 namespace {

@@ -11,19 +11,35 @@ namespace {
 
 constexpr int kBacklog = 256;
 
-NetAddress any_address(std::uint16_t port) {
+NetAddress any_address(NetAddress::Family family, std::uint16_t port) {
   NetAddress any;
+  any.family = family;
   any.port = port;
   return any;
 }
 
+NetAddress loopback_of(NetAddress::Family family) {
+  if (family == NetAddress::Family::kIpv4) return loopback_address();
+  NetAddress loopback = any_address(family, 0);
+  loopback.ip.back() = std::byte{1};
+  return loopback;
+}
+
+// Of this machine, in the family that the socket takes connections of: one of the other family would reach nobody.
+NetAddress best_address(NetAddress::Family family) {
+  const Result<std::vector<NetAddress>> own = own_addresses();
+  if (!own.ok()) return loopback_of(family);
+  const auto best = std::ranges::find(*own, family, &NetAddress::family);
+  return best != own->end() ? *best : loopback_of(family);
+}
+
 }  // namespace
 
-// Where no host is given, on all interfaces; replicas are then told the best one's address.
+// Where no host is given, on all interfaces, IPv4; replicas are then told the best one's address.
 Result<Listener> Listener::open(const std::string& where) {
   const Result<HostPort> parsed = parse_host_port(where.empty() ? ":0" : where);
   if (!parsed.ok()) return parsed.status();
-  NetAddress bound = any_address(parsed->port);
+  NetAddress bound = any_address(NetAddress::Family::kIpv4, parsed->port);
   if (!parsed->host.empty()) {
     const Result<std::vector<NetAddress>> found = resolve(*parsed);
     if (!found.ok()) return found.status();
@@ -31,15 +47,11 @@ Result<Listener> Listener::open(const std::string& where) {
   }
   Result<Socket> socket = listen_at(bound, kBacklog);
   if (!socket.ok()) return socket.status();
-  Result<NetAddress> local = local_address(*socket);
+  const Result<NetAddress> local = local_address(*socket);
   if (!local.ok()) return local.status();
   NetAddress told = *local;
-  if (told.ip == any_address(0).ip) {
-    const Result<std::vector<NetAddress>> own = own_addresses();
-    const auto ipv4 = own.ok() ? std::find_if(own->begin(), own->end(),
-                                              [](const NetAddress& each) { return each.family == NetAddress::Family::kIpv4; })
-                               : std::vector<NetAddress>::const_iterator();
-    told = own.ok() && ipv4 != own->end() ? *ipv4 : loopback_address();
+  if (told == any_address(told.family, told.port)) {
+    told = best_address(told.family);
     told.port = local->port;
   }
   return Listener{std::move(*socket), to_text(told)};

@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "src/model/mapped_file.hpp"
+#include "src/model/file_reader.hpp"
 
 namespace sparcl::replication {
 namespace {

@@ -13,6 +13,7 @@
 #include "src/model/model_hash.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/replication/process_name.hpp"
+#include "src/replication/report_text.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -23,7 +24,7 @@ constexpr double kIdleFeedSeconds = 300;     // without a replica
 constexpr double kUnprovenFeedSeconds = 10;  // the same, of one that no replica has held a version of
 constexpr double kRecoverSeconds = 0.1;
 constexpr std::size_t kMostFarewells = 4096;
-constexpr std::size_t kMostReported = 1000;  // replicas: an answer has 1 MiB at most
+constexpr std::size_t kMostReported = 1000;  // replicas, so that an answer takes a bounded time; of long names fewer have room
 
 // Later lives of a publisher have larger ones.
 std::uint64_t epoch_now() {
@@ -361,24 +362,25 @@ std::string Publisher::status_locked() const {
   for (const FeedRef& feed : feeds()) kept_bytes += feed->store().bytes();
   report["kept_bytes"] = kept_bytes;
   report["replicas_connected"] = count_locked(0).connected;
-  report["replicas"] = nlohmann::ordered_json::array();
+  ReportText text(report, "replicas");
+  std::size_t reported = 0;
   for (const auto& session : server_->sessions()) {
     if (session->is_stranger() || session->is_over()) continue;
-    if (report["replicas"].size() == kMostReported) break;
     const std::uint64_t held = session->held() ? session->held()->version : 0;
     const Session* from = server_->find(session->source()->fan_out->parent(session->id()));
-    report["replicas"].push_back({{"name", session->replica()},
-                                  {"version", held},
-                                  {"lag", newest > held ? newest - held : 0},
-                                  {"staged", session->staged_version()},
-                                  {"tensor_bytes", session->source()->tensor_bytes},
-                                  {"bytes_sent", session->bytes_sent()},
-                                  {"bytes_shared", session->bytes_shared()},
-                                  {"refused", session->refused()},
-                                  {"from", from != nullptr ? from->replica() : "publisher"},
-                                  {"state", session->state()}});
+    const bool has_room = text.add({{"name", shown_name(session->replica())},
+                                    {"version", held},
+                                    {"lag", newest > held ? newest - held : 0},
+                                    {"staged", session->staged_version()},
+                                    {"tensor_bytes", session->source()->tensor_bytes},
+                                    {"bytes_sent", session->bytes_sent()},
+                                    {"bytes_shared", session->bytes_shared()},
+                                    {"refused", session->refused()},
+                                    {"from", from != nullptr ? shown_name(from->replica()) : "publisher"},
+                                    {"state", session->state()}});
+    if (!has_room || ++reported == kMostReported) break;
   }
-  return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return text.text();
 }
 
 }  // namespace sparcl::replication

@@ -6,6 +6,7 @@
 
 #include "src/base/log.hpp"
 #include "src/replication/process_name.hpp"
+#include "src/replication/report_text.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -126,13 +127,14 @@ std::string Relay::report() const {
   report["version"] = store_.newest() ? store_.newest()->version : 0;
   report["kept_updates"] = store_.updates();
   report["kept_bytes"] = store_.bytes();
-  report["passes_on_to"] = nlohmann::ordered_json::array();
+  report["replicas_connected"] = children();
+  ReportText text(report, "passes_on_to");
   for (const auto& session : server_->sessions()) {
     if (session->is_stranger() || session->is_over()) continue;
-    report["passes_on_to"].push_back(
-        {{"name", session->replica()}, {"bytes_sent", session->bytes_sent()}, {"state", session->state()}});
+    if (!text.add({{"name", shown_name(session->replica())}, {"bytes_sent", session->bytes_sent()}, {"state", session->state()}}))
+      break;
   }
-  return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return text.text();
 }
 
 }  // namespace sparcl::replication

@@ -76,7 +76,8 @@ void Server::accept_all(double now) {
       const int error = errno;
       if (error == EAGAIN || error == EWOULDBLOCK) return;
       if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
-        log_warn("replication: no connection can be taken: {}", error_text(error));
+        const std::uint64_t times = context_.warnings->count("accept", now);
+        if (times > 0) log_warn("replication: no connection can be taken: {}{}", error_text(error), times_text(times));
         accept_from_ = now + 0.25;
         return;
       }

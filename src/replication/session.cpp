@@ -159,15 +159,15 @@ void Session::give_up_place() {
 }
 
 // Those who come again each second are not worth a line each time, whatever port they come from.
-void Session::warn(const std::string& text, Code why) {
+void Session::warn(const std::string& text, std::string_view kind) {
   NetAddress from = from_.value_or(NetAddress());
   from.port = 0;
-  const std::uint64_t times = context_.warnings->count(fmt::format("{} {}", to_text(from), code_name(why)), monotonic_seconds());
+  const std::uint64_t times = context_.warnings->count(fmt::format("{} {}", to_text(from), kind), monotonic_seconds());
   if (times > 0) log_warn("replication: {}{}", text, times_text(times));
 }
 
 void Session::refuse(Status why) {
-  warn(fmt::format("{} is refused: {}", replica_, why.message()), why.code());
+  warn(fmt::format("{} is refused: {}", replica_, why.message()), code_name(why.code()));
   link_.queue(MessageType::kRefusal, Refusal{why.code(), why.message()});
   phase_ = Phase::kLeaving;
 }
@@ -258,7 +258,7 @@ Status Session::handle(double now) {
     case MessageType::kRefusal: {
       const Result<Refusal> refusal = parse_refusal(link_.content());
       if (!refusal.ok()) return refusal.status();
-      warn(fmt::format("{} refuses what it is sent: {}", replica_, refusal->text), refusal->code);
+      warn(fmt::format("{} refuses what it is sent: {}", replica_, refusal->text), code_name(refusal->code));
       drop(Status());
       return {};
     }
@@ -418,8 +418,8 @@ Status Session::take_damage() {
                                               source_->block_count));
   }
   const auto sum = std::accumulate(damage->block_hashes.begin(), damage->block_hashes.end(), source_->schema_hash);
-  log_warn("replication: replica {} finds its memory damaged: it does not hold version {} any more", replica_,
-           damage->version.version);
+  warn(fmt::format("replica {} finds its memory damaged: it does not hold version {} any more", replica_, damage->version.version),
+       "damage");
   if (sum != tip_.hash) return {};  // they are not of what it holds: it gets all bytes
   repair_ = std::make_shared<Repair>();
   repair_->wanted = damage->version;
@@ -432,7 +432,7 @@ Status Session::take_damage() {
 Status Session::take_nack() {
   const Result<Nack> nack = parse_nack(link_.content());
   if (!nack.ok()) return nack.status();
-  warn(fmt::format("replica {} refuses version {}: {}", replica_, nack->update.version, nack->text), nack->code);
+  warn(fmt::format("replica {} refuses version {}: {}", replica_, nack->update.version, nack->text), code_name(nack->code));
   ++refused_;
   if (++refused_in_a_row_ > kMostRefusals) {
     return Status(nack->code,

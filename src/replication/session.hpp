@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "src/base/repeated_messages.hpp"
 #include "src/replication/fan_out.hpp"
@@ -138,7 +139,7 @@ class Session {
   std::size_t next_piece() const;
   bool pass(std::size_t count, double now);
   void refuse(Status why);
-  void warn(const std::string& text, Code why);
+  void warn(const std::string& text, std::string_view kind);  // of one kind and place not each time
   void end_without_way();
 
   const UpdateStore& store() const { return *source_->store; }

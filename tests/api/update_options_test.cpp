@@ -164,6 +164,35 @@ TEST_F(UpdateOptions, BadOptionsAreAnAgreedError) {
   EXPECT_THAT(update(2, nullptr), Each(sparclSuccess));
 }
 
+// What a program passes that was compiled against another sparcl.h.
+struct OtherOptions {
+  sparclUpdateOptions_t known = SPARCL_UPDATE_OPTIONS_INITIALIZER;
+  std::uint64_t later[4] = {};  // fields of a newer one
+};
+
+TEST_F(UpdateOptions, AnOptionOfANewerHeaderIsRefusedAndNotIgnored) {
+  OtherOptions newer;
+  newer.known.size = sizeof newer;
+  EXPECT_THAT(update(2, &newer.known), Each(sparclSuccess)) << "it sets none of them";
+  newer.later[3] = 1;
+  EXPECT_THAT(update(3, &newer.known), Each(sparclInvalidArgument));
+  EXPECT_THAT(sparclGetLastError(party_.comm(1)), HasSubstr("options: the program was compiled against a newer sparcl.h"));
+  newer.known.size = sizeof newer - sizeof newer.later[3];
+  EXPECT_THAT(update(3, &newer.known), Each(sparclSuccess)) << "what is behind the struct is no part of it";
+}
+
+TEST_F(UpdateOptions, SizesThatNoHeaderHasAreRefused) {
+  sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
+  std::uint64_t version = 1;
+  for (std::size_t size = sizeof(size_t); size <= sizeof options; ++size) {
+    options.size = size;
+    const bool is_whole = size % sizeof(std::uint64_t) == 0;
+    EXPECT_THAT(update(++version, &options), Each(is_whole ? sparclSuccess : sparclInvalidArgument)) << size;
+    if (is_whole) continue;
+    EXPECT_THAT(sparclGetLastError(party_.comm(2)), HasSubstr("no version of this struct ends there"));
+  }
+}
+
 TEST(StatePriority, BringsTensorsForwardAndMustBeTheSameEverywhere) {
   ThreadRanks party(2);
   Model first(5), second(5), third;
@@ -187,7 +216,8 @@ TEST(StatePriority, BringsTensorsForwardAndMustBeTheSameEverywhere) {
     root.body[3] += 1;
     EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
       return sparclBroadcastUpdate(rank == 0 ? root.state : replica.state, 1, 0, comm, nullptr);
-    }), Each(sparclSuccess));
+    }),
+                Each(sparclSuccess));
     EXPECT_EQ(replica.head, root.head);
     EXPECT_EQ(replica.body, root.body);
   }

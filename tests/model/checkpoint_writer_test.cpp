@@ -1,11 +1,10 @@
 #include "src/model/checkpoint_writer.hpp"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <csignal>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "src/model/atomic_file.hpp"
 #include "src/model/checkpoint.hpp"
@@ -116,6 +115,26 @@ TEST(CheckpointWriter, NamesTheMissingFolder) {
 TEST(CheckpointWriter, RefusesToReplaceADevice) {
   EXPECT_THAT(write_safetensors("/dev/null", {}, {}).message(), HasSubstr("no regular file"));
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+// No descriptor is left to synchronise the folder by, where the file is renamed already.
+TEST(CheckpointWriter, SaysThatAFileIsReplacedWhereItsNameMightNotLast) {
+  TempFolder folder;
+  test::write_text(folder / "x", "old");
+  Result<AtomicFile> file = AtomicFile::create(folder / "x");
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  ASSERT_TRUE(file->write(std::as_bytes(std::span("new", 3))).ok());
+  struct rlimit limit;
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  struct rlimit none = limit;
+  none.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status status = file->commit();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(status.code(), Code::kSystemError);
+  EXPECT_THAT(status.message(), AllOf(HasSubstr((folder / "x") + ": the new one is there"), HasSubstr("after a power failure"),
+                                      HasSubstr("cannot be opened: Too many open files")));
+  EXPECT_EQ(test::read_text(folder / "x"), "new");
 }
 
 // A disk that is full in the middle: the limit on a file's size stands in for it.

@@ -164,6 +164,27 @@ TEST(Query, TellsWhatIsPublishedAndWhoHoldsIt) {
   EXPECT_EQ(query_status("127.0.0.1:1", 5).status().code(), Code::kRemoteError);
 }
 
+TEST(HostilePeer, NamesOfAnyLengthLeaveTheReportWhole) {
+  constexpr std::size_t kPeers = 150;
+  SmallModel source, copy(1);
+  const auto publisher = open_publisher(source);
+  ASSERT_TRUE(publisher->publish(1).ok());
+  Hello hello = hello_of(copy);
+  hello.name.assign(4096, '"');
+  std::vector<RawPeer> peers;
+  for (std::size_t i = 0; i < kPeers; ++i) {
+    peers.push_back(RawPeer::connect(publisher->address()));
+    peers.back().say(MessageType::kHello, hello);
+    ASSERT_EQ(peers.back().hear(), MessageType::kWelcome);
+  }
+  const Result<std::string> status = query_status(publisher->address(), 20);
+  ASSERT_TRUE(status.ok()) << status.status().message();
+  const nlohmann::json report = nlohmann::json::parse(*status, nullptr, false);
+  ASSERT_TRUE(report.is_object()) << status->size() << " bytes";
+  EXPECT_EQ(report["replicas_connected"], kPeers);
+  EXPECT_EQ(report["replicas"].size(), kPeers);
+}
+
 // --- to a replica ---
 
 struct Told {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "src/base/log.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/codec/wire.hpp"
 #include "tests/replication/key_support.hpp"
@@ -517,6 +518,20 @@ TEST_F(HostileDamage, OneThatNeverSaysWhereIsGivenUpAndHoldsNobodyUp) {
   EXPECT_EQ(copy.hash(), source_.hash());
   EXPECT_TRUE(silent.is_dropped());
   EXPECT_TRUE(half.is_dropped());
+}
+
+// The log is of use to its reader, whatever a replica does in a loop.
+TEST_F(HostileDamage, IsToldOnceAndNotEachTime) {
+  if (!log_enabled(LogLevel::kWarn)) GTEST_SKIP() << "SPARCL_DEBUG turns warnings off";
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 5; ++i) {
+    RawPeer peer = greet(hello());
+    peer.say(MessageType::kDamage, damage());
+    EXPECT_TRUE(offered(peer));
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("finds its memory damaged"), std::string::npos) << log;
+  EXPECT_EQ(log.find("finds its memory damaged"), log.rfind("finds its memory damaged")) << log;
 }
 
 TEST_F(HostileDamage, OneThatLeavesIsForgotten) {

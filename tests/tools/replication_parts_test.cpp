@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/model/model_hash.hpp"
 #include "tests/tools/tools_support.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/model_memory.hpp"
 #include "tools/sparcl/published_model.hpp"
 #include "tools/sparcl/publisher_report.hpp"
 #include "tools/sparcl/watched_folder.hpp"
@@ -83,6 +86,64 @@ TEST_F(WatchedFolderTest, OneThatIsBeingWrittenIsWaitedForAndThenGivenUp) {
   EXPECT_THAT(look().ready, ElementsAre(folder_ / "1.safetensors")) << "its writer came back";
 }
 
+TEST_F(WatchedFolderTest, OneThatKeepsChangingIsGivenUpAndLaterOnesPass) {
+  write("2.safetensors");
+  std::string log;
+  const auto append = [&] { test::write_text(folder_ / "1.safetensors", log += "a line\n"); };
+  WatchedFolder::Look seen;
+  int looks = 0;
+  for (; looks < 20 && seen.given_up.empty(); ++looks) {
+    append();
+    now_ -= 0.7;  // 0.3 s from look to look: it never stands still
+    seen = look();
+  }
+  EXPECT_LT(looks, 20) << "it is waited for as often as it changes";
+  ASSERT_EQ(seen.given_up.size(), 1u);
+  EXPECT_THAT(seen.given_up[0].message(), HasSubstr("1.safetensors: it goes on changing"));
+  EXPECT_THAT(seen.ready, ElementsAre(folder_ / "2.safetensors"));
+  for (int i = 0; i < 10; ++i) {
+    append();
+    now_ -= 0.7;
+    seen = look();
+    EXPECT_THAT(seen.given_up, IsEmpty()) << "told once";
+    EXPECT_FALSE(seen.has_more) << "nobody waits for it again";
+  }
+  write("whole");
+  test::write_text(folder_ / "1.safetensors", test::read_text(folder_ / "whole"));
+  look();
+  EXPECT_THAT(look().ready, ElementsAre(folder_ / "1.safetensors")) << "its writer has finished";
+}
+
+TEST_F(WatchedFolderTest, WhatCouldNotBeReadComesAgainUntilItIsGivenUp) {
+  const Status why(Code::kSystemError, "1.safetensors: reading 7 bytes failed");
+  write("1.safetensors");
+  write("2.safetensors");
+  look();
+  for (int i = 0; i < 3; ++i) {
+    const WatchedFolder::Look again = look();
+    ASSERT_THAT(again.ready, ElementsAre(folder_ / "1.safetensors", folder_ / "2.safetensors")) << i;
+    watched_.put_back(again.ready, why);
+  }
+  const WatchedFolder::Look given_up = look();
+  ASSERT_EQ(given_up.given_up.size(), 1u);
+  EXPECT_EQ(given_up.given_up[0].message(), why.message());
+  EXPECT_THAT(given_up.ready, ElementsAre(folder_ / "2.safetensors"));
+}
+
+TEST(ModelMemory, ReadingAFileThatIsCutMeanwhileFails) {
+  const TempFolder folder;
+  test::write_model(folder / "1", test::small_model());
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unmapped(folder / "1");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  const Result<std::unique_ptr<ModelMemory>> memory = ModelMemory::create(checkpoint->schema());
+  ASSERT_TRUE(memory.ok()) << memory.status().message();
+  ASSERT_TRUE((*memory)->read(*checkpoint).ok());
+  const Hash128 whole = (*memory)->view().hash();
+  EXPECT_EQ(*model::state_hash(checkpoint->schema(), (*memory)->tensors()), whole);
+  test::fs::resize_file(folder / "1", 5000);
+  EXPECT_THAT((*memory)->read(*checkpoint).message(), HasSubstr("1: it ends at byte 5000"));
+}
+
 TEST(WatchedFolder, SaysThatThereIsNone) {
   const TempFolder folder;
   WatchedFolder absent(folder / "absent", {});
@@ -138,6 +199,13 @@ TEST(PublisherReport, IsTextThatDrivesNoTerminal) {
   EXPECT_THAT(text, HasSubstr("evil\\x1b[2J"));
   EXPECT_THAT(text, HasSubstr("behind  publisher\n"));
   EXPECT_EQ(text.find('\033'), std::string::npos);
+}
+
+TEST(Console, ASuccessIsOneWhateverTheJsonSays) {
+  testing::internal::CaptureStdout();
+  const Status printed = print(true, {{"ok", false}, {"version", 7}}, "");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "{\"ok\":true,\"version\":7}\n");
+  EXPECT_TRUE(printed.ok()) << printed.message();
 }
 
 TEST(PublisherReport, RefusesWhatIsNone) {

@@ -198,6 +198,33 @@ TEST(ReplicationProgram, EndsWhereAPublisherComesBackWithAnotherModel) {
   expect_same(training / "out", training.path(1));
 }
 
+TEST(ReplicationProgram, WritesWhatCameBeforeItIsRefused) {
+  Training training;
+  training.write(1);
+  auto publisher = std::make_unique<BackgroundProgram>(publish({"--watch", training.watched()}));
+  const std::string address = publisher->address();
+  // Busy with version 1 while version 2 comes, and after it the refusal.
+  const std::string command = "while ! [ -e " + (training / "go") + " ]; do sleep 0.02; done";
+  BackgroundProgram subscriber(subscribe(address, training / "out", {"--exec", command}));
+  ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
+  training.write(2);
+  json report;
+  ASSERT_TRUE(soon([&] {
+    report = run_program({"status", address, "--json"}).json();
+    return report["replicas"].size() == 1 && report["replicas"][0]["staged"] == 2;
+  })) << report;
+  publisher->end_by(SIGKILL);
+  Tensors other = small_model();
+  other.schema[1].name = "renamed";
+  write_model(training / "other", other);
+  publisher = std::make_unique<BackgroundProgram>(publish({training / "other"}, address));
+  ASSERT_TRUE(subscriber.says("its tensors are not the publisher's")) << subscriber.err();
+  write_text(training / "go", "");
+  EXPECT_EQ(subscriber.exit_code(), 3) << subscriber.err();
+  EXPECT_FALSE(subscriber.version(2).is_null()) << subscriber.out();
+  expect_same(training / "out", training.path(2));
+}
+
 TEST(ReplicationProgram, RunsACommandAfterEachVersion) {
   Training training;
   training.write(1);
@@ -322,7 +349,8 @@ TEST(ReplicationProgram, KeepsTheOldFileWhereTheNewOneCannotBeWritten) {
   const ProgramRun failed =
       run_program({"subscribe", publisher.address(), "--out", training / "out", "--until", "2"}, "ulimit -f 64; ");
   EXPECT_EQ(failed.exit_code, 1) << failed.err;
-  EXPECT_THAT(failed.err, AllOf(HasSubstr("version 2 is not written: " + (training / "out")), HasSubstr(" bytes"))) << failed.err;
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("version 2 is not safely written: " + (training / "out")), HasSubstr(" bytes")))
+      << failed.err;
   expect_same(training / "out", training.path(1));
 }
 

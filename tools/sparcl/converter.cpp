@@ -151,7 +151,7 @@ Status write_folder(const std::string& path, std::span<const model::TensorFile> 
   if (error)
     return Status(Code::kSystemError, fmt::format("{}: the finished folder cannot be renamed to this: {}", path, error.message()));
   folder.release();
-  return model::sync_folder_of(path);
+  return model::make_name_last(path);
 }
 
 Status write_foreign(const ConvertOptions& options, Input& input, ConvertReport& report) {

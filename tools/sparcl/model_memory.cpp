@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstring>
 #include <string_view>
 #include <unordered_map>
 
@@ -94,8 +93,7 @@ Status ModelMemory::read(const model::Checkpoint& checkpoint) {
   const Result<std::vector<std::size_t>> places = find_tensors(as_tensors(schema_), checkpoint);
   if (!places.ok()) return places.status();
   for (std::size_t i = 0; i < schema_.size(); ++i) {
-    const std::span<const std::byte> bytes = checkpoint.bytes((*places)[i]);
-    if (!bytes.empty()) std::memcpy(tensors_[i], bytes.data(), bytes.size());
+    SPARCL_RETURN_IF_ERROR(checkpoint.read((*places)[i], tensors_[i]));
   }
   return {};
 }

@@ -19,8 +19,8 @@ class ModelMemory {
   ModelMemory(const ModelMemory&) = delete;
   ModelMemory& operator=(const ModelMemory&) = delete;
 
-  // Takes over all bytes. Tensors are found by their names, slices as tensors of their own; Mismatch, with nothing written, names
-  // the file and the tensor.
+  // Takes over all bytes of an unmapped one. Tensors are found by their names, slices as tensors of their own; Mismatch, with
+  // nothing written, names the file and the tensor. After another error (Checkpoint::read) some tensors are the checkpoint's.
   Status read(const model::Checkpoint& checkpoint);
 
   const model::Schema& schema() const { return schema_; }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,10 @@ struct PublishOptions {
 
 // Before anything is published: a fault in the last file shall not be found after hours.
 Status check_files(const std::vector<std::string>& files) {
-  const Result<model::Checkpoint> first = model::Checkpoint::open(files.front());
+  const Result<model::Checkpoint> first = model::Checkpoint::open_unmapped(files.front());
   if (!first.ok()) return first.status();
   for (const std::string& file : files) {
-    const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(file);
+    const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unmapped(file);
     if (!checkpoint.ok()) return checkpoint.status();
     const Status status = find_tensors(first->schema(), *checkpoint).status();
     if (!status.ok()) return Status(status.code(), fmt::format("{}, as in {}", status.message(), files.front()));
@@ -49,7 +50,8 @@ bool is_done(const VersionPublisher& publisher, const PublishOptions& options) {
 Status publish_files(VersionPublisher& publisher, const PublishOptions& options) {
   for (const std::string& file : options.files) {
     if (publisher.version() != 0 && wait_for_stop(options.interval_s)) return {};
-    SPARCL_RETURN_IF_ERROR(publisher.publish(file));
+    SPARCL_RETURN_IF_ERROR(publisher.read(file));
+    SPARCL_RETURN_IF_ERROR(publisher.publish());
     if (options.interval_s > 0) SPARCL_RETURN_IF_ERROR(publisher.start_serving());
   }
   SPARCL_RETURN_IF_ERROR(publisher.start_serving());
@@ -57,13 +59,25 @@ Status publish_files(VersionPublisher& publisher, const PublishOptions& options)
   return {};
 }
 
-// Of a watched folder: one that cannot be published is no reason to end.
-Status publish_or_warn(VersionPublisher& publisher, const std::string& file) {
-  const Status status = publisher.publish(file);
-  if (status.ok() || status.code() == Code::kInProgress) return {};  // changed meanwhile: it comes again
-  if (publisher.version() == 0) return status;
-  print_warning(fmt::format("{}; it is skipped", status.message()));
-  return {};
+// Its writer may not have finished, or the disk may answer next time.
+bool may_pass(Code code) { return code == Code::kInProgress || code == Code::kCorrupt || code == Code::kSystemError; }
+
+// Of a watched folder: one that cannot be published is no reason to end. True: all have been looked at; false: some are to come
+// again.
+Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder, std::span<const std::string> files) {
+  for (; !files.empty(); files = files.subspan(1)) {
+    if (stop_is_asked()) return true;
+    const Status read = publisher.read(files.front());
+    if (!read.ok() && may_pass(read.code())) {
+      folder.put_back(files, read);
+      return false;
+    }
+    const Status status = read.ok() ? publisher.publish() : read;
+    if (status.ok()) continue;
+    if (publisher.version() == 0) return status;
+    print_warning(fmt::format("{}; it is skipped", status.message()));
+  }
+  return true;
 }
 
 Status publish_folder(VersionPublisher& publisher, const PublishOptions& options) {
@@ -77,13 +91,12 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
     is_listed = look.ok();
     if (!look.ok()) continue;
     for (const Status& status : look->given_up) print_warning(fmt::format("{}; it is skipped", status.message()));
-    for (const std::string& file : look->ready) {
-      if (stop_is_asked()) return {};
-      SPARCL_RETURN_IF_ERROR(publish_or_warn(publisher, file));
-    }
+    const Result<bool> all = publish_ready(publisher, folder, look->ready);
+    if (!all.ok()) return all.status();
+    const bool has_more = look->has_more || !*all;
     // Those that are there at the start are one step for replicas, as given files are.
-    if (!look->has_more || monotonic_seconds() - begin > kSettleSeconds) SPARCL_RETURN_IF_ERROR(publisher.start_serving());
-    if (!look->has_more && is_done(publisher, options)) return {};
+    if (!has_more || monotonic_seconds() - begin > kSettleSeconds) SPARCL_RETURN_IF_ERROR(publisher.start_serving());
+    if (!has_more && is_done(publisher, options)) return {};
   } while (!wait_for_stop(kLookSeconds));
   return {};
 }

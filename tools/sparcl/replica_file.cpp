@@ -45,7 +45,7 @@ Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layo
 Status ReplicaFile::read_into(ModelMemory& memory) {
   std::error_code error;
   if (!fs::exists(path_, error)) return {};
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path_);
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unmapped(path_);
   if (!checkpoint.ok()) return checkpoint.status();
   replaced_ = checkpoint->layout();
   SPARCL_RETURN_IF_ERROR(memory.read(*checkpoint));

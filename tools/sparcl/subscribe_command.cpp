@@ -175,9 +175,11 @@ class Keeper {
       if (swap.ok()) arrived_.add(*swap);
       if (swap.ok()) counts_.add(*swap);
       const Status trouble = subscriber_.trouble();
-      if (trouble.code() == Code::kUnauthorized || trouble.code() == Code::kMismatch) return trouble;
-      teller_.tell(trouble, now);
-      if (arrived_.version != 0 && (swap.ok() || now >= retry_at_)) SPARCL_RETURN_IF_ERROR(keep(now));
+      const bool is_over = trouble.code() == Code::kUnauthorized || trouble.code() == Code::kMismatch;
+      if (!is_over) teller_.tell(trouble, now);
+      // Whatever comes after it, what was applied is kept.
+      if (arrived_.version != 0 && (swap.ok() || is_over || now >= retry_at_)) SPARCL_RETURN_IF_ERROR(keep(now));
+      if (is_over && !is_done_) return trouble;
     }
     return {};
   }
@@ -186,7 +188,7 @@ class Keeper {
   Status keep(double now) {
     const bool is_wanted = options_.until != 0 && arrived_.version >= options_.until;
     if (const Status written = file_.write(memory_, arrived_.hash); !written.ok()) {
-      const Status status = written.with_prefix(fmt::format("version {} is not written: ", arrived_.version));
+      const Status status = written.with_prefix(fmt::format("version {} is not safely written: ", arrived_.version));
       if (is_wanted) return status;
       print_warning(status.message());
       retry_at_ = now + retry_s_;

@@ -29,13 +29,7 @@ Result<std::unique_ptr<VersionPublisher>> VersionPublisher::create(replication::
   return made;
 }
 
-Status VersionPublisher::begin(const model::Checkpoint& first) {
-  Result<std::unique_ptr<ModelMemory>> memory = ModelMemory::create(first.schema());
-  if (!memory.ok()) return memory.status();
-  memory_ = std::move(*memory);
-  Result<std::vector<std::byte>> description = describe_layout(first.layout());
-  if (!description.ok()) return description.status();
-  options_.description = std::move(*description);
+Status VersionPublisher::begin() {
   Result<std::unique_ptr<replication::Publisher>> publisher =
       replication::Publisher::create(memory_->view(), options_, std::move(listener_));
   if (!publisher.ok()) return publisher.status();
@@ -44,22 +38,39 @@ Status VersionPublisher::begin(const model::Checkpoint& first) {
   return {};
 }
 
-Status VersionPublisher::publish(const std::string& path) {
+Status VersionPublisher::read(const std::string& path) {
   const auto start = std::chrono::steady_clock::now();
   const std::optional<FileMark> before = mark_of(path);
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path);
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unmapped(path);
   if (!checkpoint.ok()) return checkpoint.status();
-  if (publisher_ == nullptr) SPARCL_RETURN_IF_ERROR(begin(*checkpoint));
-  SPARCL_RETURN_IF_ERROR(memory_->read(*checkpoint));
+  // A first one that cannot be read is no model for others.
+  Result<std::unique_ptr<ModelMemory>> first = std::unique_ptr<ModelMemory>();
+  if (memory_ == nullptr) first = ModelMemory::create(checkpoint->schema());
+  if (!first.ok()) return first.status();
+  SPARCL_RETURN_IF_ERROR((memory_ == nullptr ? *first : memory_)->read(*checkpoint));
   if (mark_of(path) != before) return Status(Code::kInProgress, fmt::format("{}: it has changed while it was read", path));
+  if (memory_ == nullptr) {
+    Result<std::vector<std::byte>> description = describe_layout(checkpoint->layout());
+    if (!description.ok()) return description.status();
+    options_.description = std::move(*description);
+    memory_ = std::move(*first);
+  }
+  path_ = path;
+  read_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return {};
+}
+
+Status VersionPublisher::publish() {
+  const auto start = std::chrono::steady_clock::now();
+  if (publisher_ == nullptr) SPARCL_RETURN_IF_ERROR(begin());
   const Result<replication::Publisher::PublishReport> report = publisher_->publish(next_version_);
-  if (!report.ok()) return report.status().with_prefix(path + ": ");
+  if (!report.ok()) return report.status().with_prefix(path_ + ": ");
   version_ = next_version_++;
 
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = read_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::uint64_t elements = memory_->view().map->element_count(), dense_bytes = memory_->byte_count();
   const Json json{{"version", version_},
-                  {"file", path},
+                  {"file", path_},
                   {"hash", to_hex(report->hash)},
                   {"changed", report->changed},
                   {"bytes", report->stream_bytes},
@@ -67,7 +78,7 @@ Status VersionPublisher::publish(const std::string& path) {
                   {"seconds", seconds}};
   return print(
       as_json_, json,
-      fmt::format("version {}: {}, {} of {} elements changed, {} instead of {}, {:.3f} s, {}\n", version_, path, report->changed,
+      fmt::format("version {}: {}, {} of {} elements changed, {} instead of {}, {:.3f} s, {}\n", version_, path_, report->changed,
                   elements, human_bytes(report->stream_bytes), human_bytes(dense_bytes), seconds, to_hex(report->hash)));
 }
 

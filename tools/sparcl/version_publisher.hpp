@@ -19,9 +19,12 @@ class VersionPublisher {
 
   const std::string& address() const { return address_; }
 
-  // The checkpoint at `path` becomes the next version; prints its line. Mismatch: it has not the tensors of the first one, whose
-  // files are the model for what replicas write. InProgress: it has changed meanwhile. Nothing is then published.
-  Status publish(const std::string& path);
+  // The checkpoint at `path` is what publish() takes. Mismatch: it has not the tensors of the first one, whose files are the model
+  // for what replicas write. InProgress: it has changed meanwhile. SystemError, Corrupt: it cannot be read, or not yet.
+  Status read(const std::string& path);
+
+  // What was read becomes the next version; prints its line.
+  Status publish();
 
   // Replicas are served from here on, once there is a version. Any number of times.
   Status start_serving();
@@ -33,7 +36,7 @@ class VersionPublisher {
  private:
   VersionPublisher(replication::Listener listener, replication::PublisherOptions options, std::uint64_t first_version,
                    bool as_json);
-  Status begin(const model::Checkpoint& first);
+  Status begin();
 
   replication::Listener listener_;
   std::string address_;
@@ -42,8 +45,10 @@ class VersionPublisher {
   bool as_json_;
   bool is_serving_ = false;
   std::uint64_t version_ = 0;
-  std::unique_ptr<ModelMemory> memory_;
-  mutable std::mutex beginning_;  // guards the pointers below while other threads may ask for the status
+  std::unique_ptr<ModelMemory> memory_;  // as soon as one checkpoint was read whole
+  std::string path_;                     // of what was read
+  double read_s_ = 0;                    // the time of it
+  mutable std::mutex beginning_;         // guards the pointers below while other threads may ask for the status
   std::unique_ptr<replication::EmptyPublisher> empty_;
   std::unique_ptr<replication::Publisher> publisher_;  // it reads the memory: it ends first
 };

@@ -18,6 +18,16 @@ std::optional<FileMark> mark_of(const std::string& path) {
                   about.st_mtim.tv_sec * std::int64_t{1'000'000'000} + about.st_mtim.tv_nsec};
 }
 
+WatchedFolder::Entry WatchedFolder::met(const FileMark& mark, bool is_file, const Entry* known, double now) const {
+  if (known != nullptr && known->mark == mark) return *known;
+  Entry entry{mark, now, now, is_file, false, false, {}};
+  const bool is_same_file = known != nullptr && known->mark.device == mark.device && known->mark.inode == mark.inode;
+  if (!is_same_file) return entry;  // another one by this name
+  entry.is_given_up = known->is_given_up;
+  if (!known->is_done) entry.first_seen = known->first_seen;
+  return entry;
+}
+
 // What is there now, with what is known of it.
 Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) const {
   std::error_code error;
@@ -29,11 +39,19 @@ Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) co
     const std::optional<FileMark> mark = mark_of(path);
     if (!mark) continue;  // gone again
     const auto known = entries_.find(path);
-    const bool is_same = known != entries_.end() && known->second.mark == *mark;
-    entries.emplace(path, is_same ? known->second : Entry{*mark, now, at->is_regular_file(ignored), false});
+    entries.emplace(path, met(*mark, at->is_regular_file(ignored), known == entries_.end() ? nullptr : &known->second, now));
   }
   if (!error) return {};
   return Status(Code::kSystemError, fmt::format("{}: the folder cannot be listed: {}", path_, error.message()));
+}
+
+// Why it does not count yet; ok: it does.
+Status WatchedFolder::trouble_with(const std::string& path, const Entry& entry, double now) const {
+  if (now - entry.since < times_.still_s) {
+    return Status(Code::kInProgress,
+                  fmt::format("{}: it goes on changing, {:.0f} s after it was first seen", path, now - entry.first_seen));
+  }
+  return model::Checkpoint::open_unmapped(path).status();
 }
 
 Result<WatchedFolder::Look> WatchedFolder::look(double now) {
@@ -43,22 +61,34 @@ Result<WatchedFolder::Look> WatchedFolder::look(double now) {
   Look found;
   for (auto& [path, entry] : entries_) {
     if (entry.is_done) continue;
-    const double stood_s = now - entry.since;
     if (!entry.is_file) {
       entry.is_done = true;
       found.given_up.push_back(Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path)));
       continue;
     }
-    const Status opens = stood_s < times_.still_s ? Status(Code::kInProgress, "") : model::Checkpoint::open(path).status();
-    if (!opens.ok() && stood_s < times_.patience_s) {
+    const bool is_patient = now - (entry.is_given_up ? entry.since : entry.first_seen) < times_.patience_s;
+    Status trouble = trouble_with(path, entry, now);
+    if (trouble.ok() && !is_patient) trouble = entry.unread;
+    if (!trouble.ok() && is_patient) {
+      if (entry.is_given_up) continue;
       found.has_more = true;
       break;
     }
     entry.is_done = true;
-    if (opens.ok()) found.ready.push_back(path);
-    if (!opens.ok()) found.given_up.push_back(opens);
+    entry.is_given_up = !trouble.ok();
+    if (trouble.ok()) found.ready.push_back(path);
+    if (!trouble.ok()) found.given_up.push_back(std::move(trouble));
   }
   return found;
+}
+
+void WatchedFolder::put_back(std::span<const std::string> paths, const Status& why) {
+  for (const std::string& path : paths) {
+    const auto found = entries_.find(path);
+    if (found != entries_.end()) found->second.is_done = false;
+  }
+  const auto first = paths.empty() ? entries_.end() : entries_.find(paths.front());
+  if (first != entries_.end()) first->second.unread = why;
 }
 
 }  // namespace sparcl::tool

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,8 @@ std::optional<FileMark> mark_of(const std::string& path);
 
 class WatchedFolder {
  public:
-  // A file counts once it has stood still for so long and opens. One that stands still and does not open is given up after
-  // `patience`.
+  // A file counts once it has stood still for so long and opens. Others wait for one that does not for `patience` from when it was
+  // first seen, however often it changes; then it is given up. Should it count later, it comes all the same.
   struct Times {
     double still_s = 0.3;    // heuristic
     double patience_s = 10;  // heuristic
@@ -33,19 +34,28 @@ class WatchedFolder {
 
   struct Look {
     std::vector<std::string> ready;  // each once, in the order of their names
-    std::vector<Status> given_up;    // each once, with its path
+    std::vector<Status> given_up;    // each once, with its path; again where it is replaced
     bool has_more = false;           // files that do not count yet; those with later names wait for them
   };
   // now: of monotonic_seconds(). A file that is replaced is a new one; hidden files are none.
   Result<Look> look(double now);
 
+  // What was ready was not taken: it is again, while there is patience with it. why: the first one of `paths` could not be read;
+  // the others wait for it.
+  void put_back(std::span<const std::string> paths, const Status& why);
+
  private:
   struct Entry {
     FileMark mark;
-    double since = 0;
-    bool is_file = false;  // not a folder, a pipe
+    double since = 0;       // this mark
+    double first_seen = 0;  // whatever its mark was then
+    bool is_file = false;   // not a folder, a pipe
     bool is_done = false;
+    bool is_given_up = false;  // once: nobody waits for it
+    Status unread;             // since it has this mark
   };
+  Entry met(const FileMark& mark, bool is_file, const Entry* known, double now) const;
+  Status trouble_with(const std::string& path, const Entry& entry, double now) const;
   Status list(std::map<std::string, Entry>& entries, double now) const;
 
   std::string path_;

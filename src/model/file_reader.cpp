@@ -1,0 +1,54 @@
+#include "src/model/file_reader.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace sparcl::model {
+
+Status system_error(const std::string& path, const std::string& what) {
+  return Status(Code::kSystemError, fmt::format("{}: {}: {}", path, what, std::generic_category().message(errno)));
+}
+
+Result<FileReader> FileReader::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // O_NONBLOCK: a named pipe must not hang us
+  if (fd < 0) return system_error(path, "cannot be opened");
+  FileReader file(path, fd);
+  struct stat about;
+  if (::fstat(fd, &about) != 0) return system_error(path, "cannot be examined");
+  if (!S_ISREG(about.st_mode)) return Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path));
+  file.byte_count_ = static_cast<std::uint64_t>(about.st_size);
+  return file;
+}
+
+FileReader::FileReader(FileReader&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), byte_count_(other.byte_count_) {}
+
+FileReader::~FileReader() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status FileReader::read(std::uint64_t at, std::span<std::byte> into) const {
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // Linux reads at most 2^31 - 4096 bytes at once
+  while (!into.empty()) {
+    const ssize_t count = ::pread(fd_, into.data(), std::min(into.size(), kPiece), static_cast<off_t>(at));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error(path_, fmt::format("reading {} bytes at byte {} failed", into.size(), at));
+    if (count == 0) {
+      return Status(Code::kCorrupt,
+                    fmt::format("{}: it ends at byte {}, and had {} bytes when it was opened: it is being rewritten", path_, at,
+                                byte_count_));
+    }
+    at += static_cast<std::uint64_t>(count);
+    into = into.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+}  // namespace sparcl::model

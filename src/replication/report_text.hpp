@@ -1,0 +1,35 @@
+#pragma once
+// What a publisher, or a replica that passes updates on, says of those who are connected. Their names are what they say themselves:
+// whatever that is, a report is one message.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "src/replication/message.hpp"
+
+namespace sparcl::replication {
+
+// Of a long name the middle is left out: its end says where the replica comes from.
+std::string shown_name(std::string_view name);
+
+class ReportText {
+ public:
+  // head: an object with something in it. list: its last member, an array of what is added. most_bytes: of the text, and more than
+  // the head has.
+  ReportText(const nlohmann::ordered_json& head, std::string_view list, std::size_t most_bytes = kMaxReportBytes);
+
+  // False: there is no room for it, and the list stays as it is.
+  bool add(const nlohmann::ordered_json& entry);
+
+  std::string text() const { return text_ + kEnd; }
+
+ private:
+  static constexpr const char* kEnd = "]}";
+
+  std::string text_;  // without its end
+  std::size_t most_bytes_;
+  bool is_first_ = true;
+};
+
+}  // namespace sparcl::replication

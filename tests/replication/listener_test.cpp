@@ -1,0 +1,35 @@
+#include "src/replication/listener.hpp"
+
+#include <gtest/gtest.h>
+
+#include "src/transport/host_port.hpp"
+#include "tests/replication/replica_pair.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+// Somebody listens at the address that is told.
+void expect_reached(const std::string& where) {
+  const Result<Listener> listener = Listener::open(where);
+  if (!listener.ok()) GTEST_SKIP() << listener.status().message();
+  const Result<HostPort> told = parse_host_port(listener->address);
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  EXPECT_NE(told->port, 0);
+  RawPeer peer = RawPeer::connect(listener->address);
+  EXPECT_EQ(connect_error(peer.link().socket()), 0) << listener->address;
+  pollfd entry{listener->socket.fd(), POLLIN, 0};
+  EXPECT_EQ(poll_until(std::span(&entry, 1), monotonic_seconds() + RawPeer::kPatience), 1) << listener->address;
+}
+
+TEST(Listener, TellsAnAddressWhereItIsReached) {
+  expect_reached("");
+  expect_reached(":0");
+  expect_reached("0.0.0.0:0");
+  expect_reached("127.0.0.1:0");
+}
+
+TEST(Listener, TellsAnAddressOfIpv6WhereItIsReached) { expect_reached("[::1]:0"); }
+TEST(Listener, TellsAnAddressOfIpv6WhereItTakesAllOfThem) { expect_reached("[::]:0"); }
+
+}  // namespace
+}  // namespace sparcl::replication
