@@ -14,7 +14,7 @@ namespace sparcl::replication {
 namespace {
 
 // Of an update, in one message: small ones go in smaller pieces, so that those further down a chain need not wait. Heuristic.
-constexpr std::size_t kLargePiece = std::size_t{64} << 10;
+constexpr std::size_t kLargePiece = std::size_t{256} << 10;
 constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
 constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
 constexpr std::size_t kQueuedBytes = std::size_t{2} << 20;   // of a replica that does not take them; heuristic
