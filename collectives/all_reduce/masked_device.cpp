@@ -25,7 +25,10 @@ Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number, 
   Status verdict;
   Task agreement = agree_on_mask(comm, number, agreed, kDeviceAlgorithm, verdict);
   Status alive = co_await agreement;
-  if (!alive.ok()) co_return alive;
+  if (!alive.ok()) {
+    comm.device->exchange_health(engine);  // what streams hold of calls before ends, too
+    co_return alive;
+  }
   if (!verdict.ok()) co_return verdict;
   SPARCL_FAILPOINT("allreduce.agreed");
 

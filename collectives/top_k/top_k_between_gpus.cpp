@@ -84,7 +84,10 @@ Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number
   fingerprint.algorithm = kDeviceAlgorithm;
   Task agreement = agree(engine, {number, 0}, fingerprint, refusal, verdict);
   const Status alive = co_await agreement;
-  if (!alive.ok()) co_return alive;
+  if (!alive.ok()) {
+    comm.device->exchange_health(engine);  // what streams hold of calls before ends, too
+    co_return alive;
+  }
   transport.close({number, 0});
   if (!verdict.ok()) co_return verdict;
   SPARCL_FAILPOINT("allreduce.agreed");

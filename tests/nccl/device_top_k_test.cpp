@@ -1,5 +1,7 @@
 // Top-k of arrays in device memory gives what it gives of those on the host, bit for bit: results, residuals, statistics.
 
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "tests/nccl/gpu_ranks.hpp"
@@ -150,7 +152,7 @@ TEST_F(DeviceTopK, AFeedbackGoesWhereTheCallsAre) {
     const Way way{sparclFloat16, sparclSum, sparclTopKSelected};
     const sparclTopKOptions_t options = options_of(way);
     const Feedbacks feedbacks(way, count);
-    const std::string path = testing::TempDir() + "device_top_k_" + std::to_string(rank) + ".feedback";
+    const std::string path = testing::TempDir() + "device_top_k_" + std::to_string(::getpid()) + "_" + std::to_string(rank);
     for (int step = 0; step < 6; ++step) {
       const std::vector<std::uint16_t> sent = values_of<std::uint16_t>(way.type, rank, step, count);
       if (step % 3 != 2) {

@@ -1,6 +1,7 @@
 // What goes wrong with NCCL: named, on every rank, and nobody waits for good.
 
 #include <cstdlib>
+#include <latch>
 #include <thread>
 
 #include "src/transport/nccl/nccl_library.hpp"
@@ -231,9 +232,11 @@ TEST_F(NcclFailure, AWaitThatNeverEndsIsADeadline) {
 TEST_F(NcclFailure, AbortEndsWhatStreamsHold) {
   ThreadRanks party(2);
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess));
-  const auto results = party.run([](int rank, sparclComm_t comm) {
+  std::latch enqueued(2);
+  const auto results = party.run([&](int rank, sparclComm_t comm) {
     const Sum sum(rank);
     EXPECT_EQ(sum.enqueue(comm, stream_of(rank)), sparclSuccess);
+    enqueued.arrive_and_wait();
     if (rank == 1) return sparclCommAbort(comm);
     return sparclCommStreamSynchronize(comm, stream_of(rank));
   });
@@ -246,9 +249,11 @@ TEST_F(NcclFailure, AWatchdogsAbortEndsAWaitOfCudas) {
   ThreadRanks party(2);
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess));
   std::thread watchdog;
+  std::latch enqueued(2);
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     const Sum sum(rank);
     EXPECT_EQ(sum.enqueue(comm, stream_of(rank)), sparclSuccess);
+    enqueued.arrive_and_wait();
     if (rank == 1) return sparclSuccess;
     watchdog = std::thread([comm] { EXPECT_EQ(sparclCommAbort(comm), sparclSuccess); });
     EXPECT_EQ(cuStreamSynchronize(stream_of(rank)), 0);

@@ -1,5 +1,7 @@
 // Top-k between GPUs runs in the stream's order: several streams, graphs, and what goes wrong.
 
+#include <latch>
+
 #include "tests/nccl/top_k_ways.hpp"
 
 namespace sparcl::test {
@@ -202,10 +204,12 @@ TEST_F(NcclTopKStream, AWaitThatNeverEndsIsADeadline) {
 TEST_F(NcclTopKStream, AbortEndsWhatStreamsHold) {
   ThreadRanks party(2);
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess));
-  EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
+  std::latch enqueued(2);
+  EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
     const Way way{sparclFloat32, sparclSum, sparclTopKSelected};
     const OnDevice<float> both(values_of<float>(sparclFloat32, rank, 0, 100));
     EXPECT_EQ(on_stream(comm, way, both, both, 100, 10, nullptr, stream_of(rank)), sparclSuccess);
+    enqueued.arrive_and_wait();
     return rank == 1 ? sparclCommAbort(comm) : sparclCommStreamSynchronize(comm, stream_of(rank));
   }),
               testing::ElementsAre(sparclRemoteError, sparclSuccess));
