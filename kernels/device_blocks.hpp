@@ -41,7 +41,7 @@ constexpr std::uint64_t aligned_content(std::uint64_t bytes) {
   return (bytes + kContentAlignment - 1) / kContentAlignment * kContentAlignment;
 }
 
-// What is wrong with a block. The first seven: its sender.
+// What is wrong with a block: with its content, down to kEnd; then with what the caller gave.
 enum class BlockError : std::uint32_t {
   kNone = 0,
   kCount,      // k = 0, k > n, or none
