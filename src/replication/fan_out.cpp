@@ -16,56 +16,52 @@ constexpr std::uint64_t kTellingBytes = std::uint64_t{1} << 20;  // fewer do not
 
 }  // namespace
 
+FanOut::Replica* FanOut::find(Id id) {
+  const auto found = replicas_.find(id);
+  return found == replicas_.end() ? nullptr : &found->second;
+}
+
 void FanOut::join(Id id, bool passes_on, const std::optional<NetAddress>& machine, bool gives_bytes) {
-  Replica replica;
+  leave(id);
+  Replica& replica = replicas_[id];
+  replica.id = replica.root = id;
   replica.passes_on = passes_on;
   replica.gives_bytes = gives_bytes;
-  replica.machine = machine;
-  if (machine) replica.machine->port = 0;
-  replicas_[id] = replica;
+  replica.key = machine ? GroupKey{machine->family, machine->ip, 0} : GroupKey{NetAddress::Family::kIpv4, {}, id};
+  replica.group = &groups_[replica.key];
+  replica.group->is_machine = machine.has_value();
+  replica.group->members[id] = &replica;
+  list_anew(replica);
 }
 
 void FanOut::leave(Id id) {
-  if (replicas_.erase(id) == 0) return;
-  for (auto& [other, replica] : replicas_) {
-    if (replica.parent == id) replica.parent = kNobody;
-  }
+  Replica* const replica = find(id);
+  if (replica == nullptr) return;
+  while (!replica->children.empty()) move(*replica->children.begin()->second, kNobody);
+  move(*replica, kNobody);
+  if (replica->rate > 0) rates_.erase({replica->rate, id});
+  replica->group->members.erase(id);
+  if (replica->group->members.empty()) groups_.erase(replica->key);
+  replicas_.erase(id);
 }
 
 void FanOut::come_back(Id id, Blame blame, double now) {
-  const auto found = replicas_.find(id);
-  if (found == replicas_.end()) return;
-  Replica& replica = found->second;
-  const auto parent = replicas_.find(replica.parent);
-  replica.parent = kPublisher;
-  replica.is_given = false;
+  Replica* const replica = find(id);
+  if (replica == nullptr) return;
+  Replica* const parent = find(replica->parent);
+  replica->is_given = false;
+  move(*replica, kPublisher);
   if (blame == Blame::kNobody) return;
-  replica.direct_until = now + std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
-  ++replica.failures;
-  if (blame == Blame::kParent && parent != replicas_.end()) parent->second.leaf_until = now + kLeafFor;
+  const double pause = std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica->failures, 10)));
+  ban(*replica, &Replica::direct_until, now + pause);
+  ++replica->failures;
+  if (blame == Blame::kParent && parent != nullptr) ban(*parent, &Replica::leaf_until, now + kLeafFor);
 }
 
 // Those that have none for themselves count as if they had.
-std::size_t FanOut::machines() const {
-  std::size_t count = 0;
-  for (auto each = replicas_.begin(); each != replicas_.end(); ++each) {
-    count += std::none_of(replicas_.begin(), each, [&](const auto& other) { return are_neighbours(each->second, other.second); });
-  }
-  return count;
-}
-
 int FanOut::degree() const {
   if (degree_ > 0) return degree_;
-  return static_cast<int>((machines() + kChainLength - 1) / kChainLength);
-}
-
-int FanOut::uploads(Id id) const {
-  const Replica& own = replicas_.at(id);
-  return static_cast<int>(std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& each) {
-    const auto parent = replicas_.find(each.second.parent);
-    if (parent == replicas_.end() || are_neighbours(each.second, own)) return false;
-    return parent->first == id || are_neighbours(parent->second, own);
-  }));
+  return static_cast<int>((groups_.size() + kChainLength - 1) / kChainLength);
 }
 
 FanOut::Id FanOut::parent(Id id) const {
@@ -73,54 +69,49 @@ FanOut::Id FanOut::parent(Id id) const {
   return found == replicas_.end() ? kNobody : found->second.parent;
 }
 
-std::optional<int> FanOut::depth(Id id, Id below) const {
-  int steps = 1;
-  for (Id at = id; at != below; ++steps) {
-    const auto found = replicas_.find(at);
-    if (found == replicas_.end()) return {};
-    if (found->second.parent == kPublisher) return steps;
-    at = found->second.parent;
-  }
-  return {};
+// Those who pass on stay before those who do not, and who was here first: fewer than the degree are before it.
+bool FanOut::is_needed_here(const Replica& own) {
+  staying_.set_rank(static_cast<std::size_t>(degree() - 1));
+  const auto last = staying_.at_rank();
+  return !last || *last >= std::pair(!own.passes_on, own.id);
 }
 
-// What one needs that is placed with it.
-bool FanOut::has_for(const Replica& other, std::uint64_t anchor, const Given& given) {
-  if (anchor == 0) return other.anchor == 0 && other.staged > 0;
-  if (other.anchor != 0) return other.anchor == anchor && !given.is_repair;
-  return other.gives_bytes && given.least_version != 0 && other.held >= given.least_version;
+// One of its machine, else the one nearest to the publisher.
+std::optional<FanOut::Id> FanOut::find_parent(const Replica& own, std::uint64_t anchor, const Given& given) {
+  using Answer = ParentIndex::Answer;
+  using Kind = ParentIndex::Stock::Kind;
+  const auto search = [&](const ParentIndex& parents, auto&& ask) {
+    const auto first = [&](Kind kind, std::uint64_t least, std::uint64_t most, std::optional<ParentIndex::Place> best) {
+      return parents.first({kind, least}, {kind, most}, best, ask);
+    };
+    if (anchor == 0) return first(Kind::kNext, 0, 0, {});
+    const auto best = given.is_repair ? std::nullopt : first(Kind::kAnchor, anchor, anchor, {});
+    return given.least_version == 0 ? best : first(Kind::kBytes, given.least_version, UINT64_MAX, best);
+  };
+  const auto of_its_machine = [&](const ParentIndex::Place& place) {
+    ++looked_at_;
+    if (place.depth == 1 && place.id > own.id && own.passes_on) return Answer::kSkipDepth;  // that one will be placed
+    return replicas_.at(place.id).root == own.id ? Answer::kSkip : Answer::kTake;
+  };
+  const auto of_another = [&](const ParentIndex::Place& place) {
+    ++looked_at_;
+    const Replica& other = replicas_.at(place.id);
+    return other.root == own.id || other.group == own.group ? Answer::kSkip : Answer::kTake;
+  };
+  std::optional<ParentIndex::Place> best = search(own.group->parents, of_its_machine);
+  if (!best && !is_needed_here(own)) best = search(parents_, of_another);
+  return best ? std::optional(best->id) : std::nullopt;
 }
 
 std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now, const Given& given) {
-  const auto own = replicas_.find(id);
-  if (own == replicas_.end() || own->second.parent != kPublisher || stays_direct(own->second, now)) return {};
-  // Those who pass on stay before those who do not, and who was here first.
-  const auto stays_before = [&](const auto& each) {
-    const auto& [other, replica] = each;
-    if (other == id || replica.parent != kPublisher || stays_direct(replica, now) || is_slow(replica)) return false;
-    return replica.passes_on != own->second.passes_on ? replica.passes_on : other < id;
-  };
-  const bool is_needed_here = std::count_if(replicas_.begin(), replicas_.end(), stays_before) < degree();
-
-  const Given may_be_given = own->second.failures == 0 ? given : Given{0, given.is_repair};
-  std::optional<Id> best;
-  std::pair<bool, int> least;  // not of its machine, steps up
-  for (const auto& [other, replica] : replicas_) {
-    if (other == id || !replica.passes_on || !has_for(replica, anchor, may_be_given)) continue;
-    if (is_slow(replica) || now < replica.leaf_until) continue;
-    const bool is_far = !are_neighbours(replica, own->second);
-    if (is_far && (is_needed_here || uploads(other) >= most_uploads())) continue;
-    // That one will be placed.
-    if (!is_far && other > id && replica.parent == kPublisher && own->second.passes_on) continue;
-    const std::optional<int> steps = depth(other, id);
-    if (!steps || (best && std::pair(is_far, *steps) >= least)) continue;
-    best = other;
-    least = {is_far, *steps};
-  }
+  advance(now);
+  Replica* const own = find(id);
+  if (own == nullptr || own->parent != kPublisher || stays_direct(*own)) return {};
+  const std::optional<Id> best = find_parent(*own, anchor, own->failures == 0 ? given : Given{0, given.is_repair});
   if (!best) return {};
-  own->second.parent = *best;
-  own->second.is_given = anchor != 0 && replicas_.at(*best).anchor == 0;
-  own->second.anchor = given.is_repair ? 0 : anchor;
+  own->is_given = anchor != 0 && replicas_.at(*best).anchor == 0;
+  own->anchor = given.is_repair ? 0 : anchor;
+  move(*own, *best);
   return best;
 }
 
@@ -131,89 +122,99 @@ void FanOut::make_due(Replica& replica, std::uint64_t version, double since) {
 }
 
 void FanOut::begin(Id id, std::uint64_t version, std::uint64_t bytes, bool is_anchor, double now) {
-  const auto found = replicas_.find(id);
-  if (found == replicas_.end()) return;
-  Replica& replica = found->second;
-  replica.anchor = is_anchor ? version : 0;
-  replica.sending = version;
-  replica.sending_bytes = bytes;
-  replica.sending_since = now;
+  Replica* const replica = find(id);
+  if (replica == nullptr) return;
+  replica->anchor = is_anchor ? version : 0;
+  replica->sending = version;
+  replica->sending_bytes = bytes;
+  replica->sending_since = now;
+  list_anew(*replica);
 }
 
 void FanOut::sent(Id id, double now) {
-  const auto found = replicas_.find(id);
-  if (found == replicas_.end()) return;
-  make_due(found->second, found->second.sending, now);
+  if (Replica* const replica = find(id); replica != nullptr) make_due(*replica, replica->sending, now);
 }
+
+double FanOut::slow_below() const { return kSlowPart * middle_rate_; }
 
 void FanOut::measure(Replica& replica, double now) {
   if (replica.sending_bytes < kTellingBytes) return;
+  if (replica.rate > 0) rates_.erase({replica.rate, replica.id});
   replica.rate = static_cast<double>(replica.sending_bytes) / std::max(now - replica.sending_since, 1e-3);
   replica.sending_bytes = 0;
-  std::vector<double> known;
-  for (const auto& [id, each] : replicas_) {
-    if (each.rate > 0) known.push_back(each.rate);
+  rates_.insert({replica.rate, replica.id});
+  const std::size_t known = rates_.keys().size();
+  rates_.set_rank(known / 2);
+  const double before = slow_below();
+  middle_rate_ = known < kTellingRates ? 0 : rates_.at_rank()->first;
+  // Those that count as slow now, or do no more.
+  const auto [least, most] = std::minmax({before, slow_below()});
+  for (auto each = rates_.keys().lower_bound({least, 0}); each != rates_.keys().end() && each->first < most; ++each) {
+    list_anew(replicas_.at(each->second));
   }
-  const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
-  std::nth_element(known.begin(), middle, known.end());
-  middle_rate_ = known.size() < kTellingRates ? 0 : *middle;
 }
 
-bool FanOut::is_slow(const Replica& replica) const { return replica.rate > 0 && replica.rate < kSlowPart * middle_rate_; }
-
 void FanOut::staged(Id id, std::uint64_t version, double now) {
-  const auto found = replicas_.find(id);
-  if (found == replicas_.end()) return;
-  Replica& replica = found->second;
-  replica.staged = std::max(replica.staged, version);
-  if (replica.parent == kPublisher && version == replica.sending) measure(replica, now);
-  if (version != 0) replica.is_given = false;
+  Replica* const replica = find(id);
+  if (replica == nullptr) return;
+  replica->staged = std::max(replica->staged, version);
+  if (replica->parent == kPublisher && version == replica->sending) measure(*replica, now);
+  if (version != 0) replica->is_given = false;
   has_staged_ = has_staged_ || version != 0;
-  if (replica.staged >= replica.anchor) replica.anchor = 0;
-  if (replica.parent != kPublisher && replica.parent != kNobody) replica.failures = 0;
-  for (auto& [other, child] : replicas_) {
-    if (child.parent == id && child.staged < version && !child.is_given) make_due(child, version, now);
+  if (replica->staged >= replica->anchor) replica->anchor = 0;
+  if (replica->parent != kPublisher && replica->parent != kNobody) replica->failures = 0;
+  list_anew(*replica);
+  for (const auto& [other, child] : replica->children) {
+    ++looked_at_;
+    if (child->staged < version && !child->is_given) make_due(*child, version, now);
   }
 }
 
 void FanOut::holds(Id id, std::uint64_t version) {
-  if (const auto found = replicas_.find(id); found != replicas_.end()) found->second.held = version;
+  Replica* const replica = find(id);
+  if (replica == nullptr) return;
+  replica->held = version;
+  list_anew(*replica);
 }
 
 void FanOut::set_full(Id id, bool is_full) {
-  if (const auto found = replicas_.find(id); found != replicas_.end()) found->second.is_full = is_full;
+  if (Replica* const replica = find(id); replica != nullptr) replica->is_full = is_full;
 }
 
 void FanOut::held_up(Id id, std::uint64_t version, double now) {
-  if (const auto found = replicas_.find(id); found != replicas_.end()) make_due(found->second, version, now);
+  if (Replica* const replica = find(id); replica != nullptr) make_due(*replica, version, now);
 }
 
 // Those below it that could take more. Others are full themselves: what those below them wait for comes no sooner.
-void FanOut::leave_alone(Id id, double now, std::vector<Id>& moved) {
-  for (auto& [other, child] : replicas_) {
-    if (child.parent != id) continue;
-    if (!child.is_full) {
+void FanOut::leave_alone(Replica& replica, double now, std::vector<Id>& moved) {
+  if (replica.full_below_at == passes_) return;
+  const std::size_t at_first = moved.size();
+  for (const auto& [other, child] : replica.children) {
+    ++looked_at_;
+    if (!child->is_full) {
       moved.push_back(other);
       continue;
     }
     const std::size_t before = moved.size();
-    leave_alone(other, now, moved);
-    if (moved.size() > before) child.leaf_until = now + kLeafFor;
+    leave_alone(*child, now, moved);
+    if (moved.size() > before) ban(*child, &Replica::leaf_until, now + kLeafFor);
   }
+  if (moved.size() == at_first) replica.full_below_at = passes_;
 }
 
 std::vector<FanOut::Id> FanOut::relieve(double now) {
   std::vector<Id> moved;
+  ++passes_;
   for (auto& [id, replica] : replicas_) {
     const bool is_late = replica.staged < replica.due && now - replica.due_since >= kSlow;
     if ((!is_late && !is_slow(replica)) || now - replica.relieved_at < kSlow) continue;
     const std::size_t before = moved.size();
-    leave_alone(id, now, moved);
+    leave_alone(replica, now, moved);
     // It may be its parent's fault: that one has it, or says so.
     if (is_late && !replica.is_full && replicas_.contains(replica.parent)) moved.push_back(id);
     if (moved.size() == before) continue;
     replica.relieved_at = now;
-    replica.leaf_until = now + kLeafFor;
+    ban(replica, &Replica::leaf_until, now + kLeafFor);
   }
   return moved;
 }

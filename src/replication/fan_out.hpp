@@ -7,12 +7,22 @@
 // placed anew when it is current. One that holds those below it up becomes a leaf.
 //
 // Replicas of one machine share memory: one of them gets updates over the network, the others from that one.
+//
+// Each event costs the logarithm of the number of replicas, and what it really changes: there may be thousands, and all of this is
+// done while the publisher serves nobody.
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <queue>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "src/replication/parent_index.hpp"
+#include "src/replication/ranked_set.hpp"
 #include "src/transport/net_address.hpp"
 
 namespace sparcl::replication {
@@ -24,6 +34,9 @@ class FanOut {
 
   // degree: replicas that each one, and the publisher, sends to; 0: chains of kChainLength at most.
   explicit FanOut(int degree) : degree_(degree) {}
+  FanOut(FanOut&&) = default;
+  FanOut(const FanOut&) = delete;  // its rows point to each other
+  FanOut& operator=(const FanOut&) = delete;
 
   // Served by the publisher. passes_on: whether others can take updates from it. machine: its address, whatever the port, if it
   // shares memory with others there. gives_bytes: others can also take from it what it holds.
@@ -40,7 +53,8 @@ class FanOut {
     bool is_repair = false;
   };
   // Where a replica that the publisher serves is to take updates from: nothing where it stays. anchor: the version of the anchor
-  // that it needs, or 0: then those come into question that are being sent the same one, or hold what they can give.
+  // that it needs, or 0: then those come into question that are being sent the same one, or hold what they can give. now: never
+  // before that of an earlier call.
   std::optional<Id> place(Id id, std::uint64_t anchor, double now, const Given& given);
   std::optional<Id> place(Id id, std::uint64_t anchor, double now) { return place(id, anchor, now, Given()); }
 
@@ -63,14 +77,38 @@ class FanOut {
   Id parent(Id id) const;  // kPublisher: that one
   int degree() const;      // of the publisher, now
   static constexpr Id kPublisher = 0;
+  std::uint64_t looked_at() const { return looked_at_; }  // rows of it, so far: what it costs
 
  private:
   static constexpr Id kNobody = UINT64_MAX;  // the parent has left; it will come back
 
+  struct Replica;
+  // Of one machine; one that shares no memory is alone in its own.
+  using GroupKey = std::tuple<NetAddress::Family, std::array<std::byte, 16>, Id>;  // an address, or an id
+  struct Group {
+    bool is_machine = false;
+    std::map<Id, Replica*> members;
+    int uploads = 0;      // to others
+    ParentIndex parents;  // of its members
+  };
+  // How it is listed.
+  struct Listing {
+    bool stays = false;  // among those that may stay with the publisher
+    bool is_near = false, is_far = false;
+    ParentIndex::Place place;
+    std::array<std::optional<ParentIndex::Stock>, 2> stocks;
+    friend bool operator==(const Listing&, const Listing&) = default;
+  };
+
   struct Replica {
+    Id id = 0;
     Id parent = kPublisher;
+    std::map<Id, Replica*> children;
+    int depth = 1;  // steps up to the publisher; 0: the way leads to nobody
+    Id root = 0;    // that the publisher serves, on the way up
     bool passes_on = false;
-    std::optional<NetAddress> machine;
+    GroupKey key;
+    Group* group = nullptr;
     bool gives_bytes = false;
     bool is_full = false;
     bool is_given = false;  // what its parent holds: it is late with nothing until it has that
@@ -89,25 +127,45 @@ class FanOut {
     std::uint64_t sending_bytes = 0;
     double sending_since = 0;
     double rate = 0;  // bytes a second, from the publisher until they are staged; 0: not known
+
+    Listing listed;
+    std::uint64_t full_below_at = 0;  // relieve(): all below it were found to be full
   };
 
-  static bool has_for(const Replica& other, std::uint64_t anchor, const Given& given);
-  bool stays_direct(const Replica& replica, double now) const { return now < replica.leaf_until || now < replica.direct_until; }
-  bool is_slow(const Replica& replica) const;
-  int uploads(Id id) const;  // of its machine, to others
-  static bool are_neighbours(const Replica& one, const Replica& other) { return one.machine && one.machine == other.machine; }
-  std::size_t machines() const;
+  Replica* find(Id id);
+  bool stays_direct(const Replica& replica) const { return clock_ < replica.leaf_until || clock_ < replica.direct_until; }
+  bool is_slow(const Replica& replica) const { return replica.rate > 0 && replica.rate < slow_below(); }
+  double slow_below() const;
   int most_uploads() const { return degree_ > 0 ? degree_ : 1; }
-  // Steps up to the publisher; nothing where the way leads over `below`, or to nobody.
-  std::optional<int> depth(Id id, Id below) const;
-  void leave_alone(Id id, double now, std::vector<Id>& moved);
+  bool is_needed_here(const Replica& own);
+  std::optional<Id> find_parent(const Replica& own, std::uint64_t anchor, const Given& given);
+
+  void move(Replica& replica, Id to);
+  void count_upload(Group& group, int change);
+  void set_depths(Replica& top);
+  void ban(Replica& replica, double Replica::*until, double end);
+  void advance(double now);
+  Listing listing_of(const Replica& replica) const;
+  void list_anew(Replica& replica);
+  void list(const Replica& replica, bool is_listed);
+
+  void leave_alone(Replica& replica, double now, std::vector<Id>& moved);
   static void make_due(Replica& replica, std::uint64_t version, double since);
   void measure(Replica& replica, double now);
 
   int degree_;
   bool has_staged_ = false;
   std::map<Id, Replica> replicas_;
-  double middle_rate_ = 0;  // of those known; 0: of too few
+  std::map<GroupKey, Group> groups_;
+  ParentIndex parents_;                     // that can send to other machines
+  RankedSet<std::pair<bool, Id>> staying_;  // with the publisher, in their order: does not pass on, id
+  RankedSet<std::pair<double, Id>> rates_;  // known
+  double middle_rate_ = 0;                  // of those known; 0: of too few
+  double clock_ = 0;                        // what is listed is so then
+  using Wake = std::pair<double, Id>;       // a replica's ban ends
+  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
+  std::uint64_t passes_ = 0;  // of relieve()
+  std::uint64_t looked_at_ = 0;
 };
 
 }  // namespace sparcl::replication

@@ -195,6 +195,7 @@ struct Damage {
   HeldVersion version;                // that it held before
   std::vector<Hash128> block_hashes;  // of what it holds now, of each block at its place (codec::add_block_hashes)
 };
+constexpr std::size_t damage_bytes(std::uint64_t blocks) { return 24 + blocks * sizeof(Hash128); }
 constexpr std::size_t kMaxDamagedBlocks = (kMaxDamageBytes - 24) / sizeof(Hash128);
 
 // What is published: for those who have no tensors of their own yet.

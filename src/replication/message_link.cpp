@@ -11,6 +11,11 @@
 #include "src/base/checksum.hpp"
 
 namespace sparcl::replication {
+namespace {
+
+constexpr std::size_t kAhead = std::size_t{64} << 10;  // memory for bytes that have not come, at most
+
+}  // namespace
 
 short MessageLink::events() const { return static_cast<short>(POLLIN | (out_.empty() ? 0 : POLLOUT)); }
 
@@ -40,12 +45,8 @@ MessageLink::Progress MessageLink::begin_content(const ChunkPlace& place) {
       return corrupt(Status(Code::kCorrupt, fmt::format("a chunk of {} bytes carries nothing", head_.content_bytes)));
     }
     if (!has_chunk_) return Progress::kMore;  // its head first
-    if (head_.content_bytes > kMaxMessageBytes && head_.type != allowed_) {
-      return corrupt(Status(Code::kCorrupt, fmt::format("a message of type {} with {} bytes, which nobody has asked for",
-                                                        static_cast<int>(head_.type), head_.content_bytes)));
-    }
-    content_.resize(head_.content_bytes);
-    place_ = content_;
+    if (Status status = check_size(); !status.ok()) return corrupt(std::move(status));
+    read_into_content(head_.content_bytes);
   } else {
     has_chunk_ = true;
     const Result<ChunkHead> chunk = parse_chunk_head(std::span(fixed_).subspan(kHeadBytes));
@@ -58,17 +59,50 @@ MessageLink::Progress MessageLink::begin_content(const ChunkPlace& place) {
     }
     chunk_place_ = place(chunk_, chunk_bytes());
     place_ = chunk_place_.bytes();
-    if (place_.empty()) {
-      content_.resize(chunk_bytes());
-      place_ = content_;
-    }
+    content_to_come_ = placed_ = 0;
+    if (place_.empty()) read_into_content(chunk_bytes());
   }
-  placed_ = 0;
   return Progress::kMore;
 }
 
+Status MessageLink::check_size() const {
+  if (head_.content_bytes <= kMaxMessageBytes) return {};
+  const auto type = static_cast<int>(head_.type);
+  if (head_.type != allowed_) {
+    return Status(Code::kCorrupt,
+                  fmt::format("a message of type {} with {} bytes, which nobody has asked for", type, head_.content_bytes));
+  }
+  if (head_.content_bytes <= allowed_bytes_) return {};
+  return Status(Code::kCorrupt, fmt::format("a message of type {} claims {} bytes, where at most {} can be of use", type,
+                                            head_.content_bytes, allowed_bytes_));
+}
+
+void MessageLink::read_into_content(std::size_t bytes) {
+  content_ = std::vector<std::byte>(std::min(bytes, kAhead));  // what a large one before had is given back
+  place_ = content_;
+  placed_ = 0;
+  content_to_come_ = bytes - content_.size();
+  skipped_crc_ = 0;
+}
+
+// Memory comes with the bytes: what a head claims costs nothing.
+bool MessageLink::go_on_in_content() {
+  if (content_to_come_ == 0) return false;
+  const std::size_t more = std::min(content_to_come_, kAhead);
+  content_to_come_ -= more;
+  if (head_.type == skipped_) {
+    skipped_crc_ = crc32c(content_, skipped_crc_);
+    placed_ = 0;
+    content_.resize(more);
+  } else {
+    content_.resize(content_.size() + more);
+  }
+  place_ = content_;
+  return true;
+}
+
 bool MessageLink::content_is_whole() const {
-  const std::uint32_t head_crc = head_.type == MessageType::kChunk ? crc32c(std::span(fixed_).subspan(kHeadBytes)) : 0;
+  const std::uint32_t head_crc = head_.type == MessageType::kChunk ? crc32c(std::span(fixed_).subspan(kHeadBytes)) : skipped_crc_;
   return crc32c(place_, head_crc) == head_.content_crc;
 }
 
@@ -94,7 +128,7 @@ MessageLink::Progress MessageLink::receive(const ChunkPlace& place) {
         if (const Progress begun = begin_content(place); begun != Progress::kMore) return begun;
       }
     }
-    if (has_head_ && has_chunk_ && placed_ == place_.size()) break;
+    if (has_head_ && has_chunk_ && placed_ == place_.size() && !go_on_in_content()) break;
   }
   if (!content_is_whole()) return corrupt(Status(Code::kCorrupt, "a message is damaged (CRC32C)"));
   is_read_ = true;

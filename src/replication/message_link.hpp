@@ -32,8 +32,14 @@ class MessageLink {
   void close() { socket_.close(); }
   int connect_failure() const { return connect_error(socket_); }  // of start_connect(), once writable
 
-  // Messages larger than kMaxMessageBytes, but for chunks, are corrupt unless they are of this type: what was asked for.
-  void allow(MessageType large) { allowed_ = large; }
+  // Messages larger than kMaxMessageBytes, but for chunks, are corrupt unless they are of this type: what was asked for; and then
+  // have at most so many bytes.
+  void allow(MessageType large, std::size_t most_bytes = SIZE_MAX) {
+    allowed_ = large;
+    allowed_bytes_ = most_bytes;
+  }
+  // Those of this type are read, and nothing of them is kept.
+  void skip(MessageType type) { skipped_ = type; }
   // Reads on, as far as one message. After kMessage: type() and content(), or chunk() with its bytes at their place.
   Progress receive(const ChunkPlace& place);
   MessageType type() const { return head_.type; }
@@ -65,6 +71,9 @@ class MessageLink {
   Progress fail(const Moved& step);
   Progress corrupt(Status why);
   Progress begin_content(const ChunkPlace& place);
+  Status check_size() const;
+  void read_into_content(std::size_t bytes);
+  bool go_on_in_content();
   bool content_is_whole() const;
 
   Socket socket_;
@@ -72,6 +81,8 @@ class MessageLink {
 
   // Of the message that is coming in.
   MessageType allowed_ = MessageType::kAlive;
+  std::size_t allowed_bytes_ = SIZE_MAX;
+  std::optional<MessageType> skipped_;
   std::array<std::byte, kHeadBytes + kChunkHeadBytes> fixed_{};
   std::size_t fixed_bytes_ = 0;  // of these that are there
   bool has_head_ = false;
@@ -80,9 +91,11 @@ class MessageLink {
   ChunkHead chunk_;
   std::vector<std::byte> content_;
   Buffer chunk_place_;
-  std::span<std::byte> place_;  // of the rest
-  std::size_t placed_ = 0;      // that is there
-  bool is_read_ = false;        // it was given to the caller
+  std::span<std::byte> place_;       // of the rest, or what there is room for yet
+  std::size_t placed_ = 0;           // that is there
+  std::size_t content_to_come_ = 0;  // after `place_`
+  std::uint32_t skipped_crc_ = 0;    // of what is kept no more
+  bool is_read_ = false;             // it was given to the caller
 
   std::deque<Outgoing> out_;
   std::size_t sent_ = 0;  // of the first in out_

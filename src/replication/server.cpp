@@ -38,9 +38,11 @@ void Server::step(std::span<const pollfd> entries, double now) {
   std::erase_if(sessions_, [](const auto& session) { return session->is_over(); });
 }
 
-void Server::call_back(std::span<const std::uint64_t> ids) {
+void Server::call_back(std::vector<std::uint64_t> ids) {
+  if (ids.empty()) return;
+  std::ranges::sort(ids);
   for (const auto& session : sessions_) {
-    if (std::find(ids.begin(), ids.end(), session->id()) != ids.end()) session->call_back();
+    if (std::ranges::binary_search(ids, session->id())) session->call_back();
   }
 }
 
@@ -53,8 +55,8 @@ void Server::withdraw(const UpdateRef& update) {
 }
 
 const Session* Server::find(std::uint64_t id) const {
-  const auto found = std::find_if(sessions_.begin(), sessions_.end(), [&](const auto& each) { return each->id() == id; });
-  return found == sessions_.end() || (*found)->is_over() ? nullptr : found->get();
+  const auto found = std::ranges::lower_bound(sessions_, id, {}, [](const auto& each) { return each->id(); });
+  return found == sessions_.end() || (*found)->id() != id || (*found)->is_over() ? nullptr : found->get();
 }
 
 double Server::next_tick(double now) const { return now + kTickSeconds; }

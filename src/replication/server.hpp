@@ -28,7 +28,7 @@ class Server {
   void withdraw(const UpdateRef& update);
   const Session* find(std::uint64_t id) const;  // nullptr: it is over
   // They are to take their updates from here again.
-  void call_back(std::span<const std::uint64_t> ids);
+  void call_back(std::vector<std::uint64_t> ids);
   // When step() is due, whatever comes.
   double next_tick(double now) const;
   void end_sessions();
@@ -43,7 +43,7 @@ class Server {
   Socket listener_;
   const SessionContext& context_;
   MemoryPieces memory_;
-  std::vector<std::unique_ptr<Session>> sessions_;
+  std::vector<std::unique_ptr<Session>> sessions_;  // by their ids, as they came
   std::uint64_t last_id_ = 0;
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before
 };

@@ -316,7 +316,10 @@ Status Session::enter(const Hello& hello) {
   ahead_ = hello.ahead;
   pin_ = hello.pin;
   said_damaged_ = hello.damaged;
-  if (said_damaged_) link_.allow(MessageType::kDamage);
+  if (said_damaged_) {
+    link_.allow(MessageType::kDamage, damage_bytes(source_->block_count));
+    if (!source_->request_repair) link_.skip(MessageType::kDamage);
+  }
   // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
   has_confirmed_ = store().knows(*held_);
   tip_is_ours_ = store().knows(tip_);
@@ -410,9 +413,9 @@ Status Session::take_orphan(double now) {
 // A replica that passes on has nothing to compare it with: it goes on as if there were none.
 Status Session::take_damage() {
   said_damaged_ = false;
+  if (!source_->request_repair) return {};  // nothing of it was kept
   Result<Damage> damage = parse_damage(link_.content());
   if (!damage.ok()) return damage.status();
-  if (!source_->request_repair) return {};
   if (damage->block_hashes.size() != source_->block_count) {
     return Status(Code::kCorrupt, fmt::format("it has hashes of {} blocks, its tensors have {}", damage->block_hashes.size(),
                                               source_->block_count));

@@ -449,7 +449,7 @@ Hello Subscriber::hello(const Upstream& to) {
           codec::kWireVersion,
           held_,
           tip(),
-          static_cast<std::uint8_t>(staged_.size()),
+          ahead(),
           to_ms(options_.silence_s),
           relay_.port(),
           options_.shares_memory && publisher_.shares_memory() && parent_.shares_memory(),
@@ -489,8 +489,7 @@ void Subscriber::come_back(const Status& why, double now) {
   has_parent_ = false;
   is_requested_ = false;
   if (!publisher_.is_ready()) return;
-  publisher_.link().queue(MessageType::kOrphan,
-                          Orphan{placements_, tip(), static_cast<std::uint8_t>(staged_.size()), why.code(), why.message()});
+  publisher_.link().queue(MessageType::kOrphan, Orphan{placements_, tip(), ahead(), why.code(), why.message()});
   publisher_.flush(now);
 }
 
@@ -616,6 +615,9 @@ Status Subscriber::take_parent(double now) {
   if (!socket.ok()) parent_.part(socket.status(), now);
   return {};
 }
+
+// The messages have a byte for it.
+std::uint8_t Subscriber::ahead() const { return static_cast<std::uint8_t>(std::min<std::size_t>(staged_.size(), UINT8_MAX)); }
 
 HeldVersion Subscriber::tip() const { return staged_.empty() ? held_ : staged_.back()->update().target(); }
 

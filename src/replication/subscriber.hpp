@@ -131,6 +131,7 @@ class Subscriber final : private UpstreamOwner {
   void forget_trouble();
   void say_pin();
   HeldVersion tip() const;
+  std::uint8_t ahead() const;
   bool may_swap() const;
   bool may_lead_on(const StagedUpdate& update) const;
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "src/codec/wire.hpp"
@@ -141,6 +143,60 @@ TEST(HostilePeer, OneThatReadsNothingCostsNoMemoryAndHoldsNobodyUp) {
   EXPECT_EQ(copy.hash(), source.hash());
   for (int i = 0; i < 200 && publisher->count(0).connected > 1; ++i) usleep(50'000);
   EXPECT_EQ(publisher->count(0).connected, 1);
+}
+
+std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(HostilePeer, DamageIsNoLargerThanTheTensors) {
+  SmallModel source;
+  PublisherOptions options = local_options();
+  options.silence_s = 100;  // it is not dropped for that
+  const auto publisher = open_publisher(source, options);
+  ASSERT_TRUE(publisher->publish(1).ok());
+  Hello hello = hello_of(source);
+  hello.damaged = true;
+  RawPeer peer = RawPeer::connect(publisher->address());
+  peer.say(MessageType::kHello, hello);
+  EXPECT_EQ(peer.hear(), MessageType::kWelcome);
+  peer.send_bytes(serialise(MessageHead{MessageType::kDamage, 1 << 20, 0}));
+  EXPECT_TRUE(peer.is_dropped());
+}
+
+// By what its head claims a message costs nothing.
+TEST(MessageLink, MemoryComesWithTheBytes) {
+  constexpr std::size_t kBytes = std::size_t{16} << 20;
+  for (const bool is_skipped : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    MessageLink from(Socket{ends[0]}), to(Socket{ends[1]});
+    std::vector<std::byte> content(kBytes);
+    std::mt19937_64 random(7);
+    for (std::size_t i = 0; i < kBytes; i += 1000) content[i] = std::byte(static_cast<std::uint8_t>(random()));
+    from.queue(MessageType::kDamage, std::span<const std::byte>(content));
+    to.allow(MessageType::kDamage, kBytes);
+    if (is_skipped) to.skip(MessageType::kDamage);
+    const auto nowhere = [](const ChunkHead&, std::size_t) { return Buffer(); };
+    ASSERT_TRUE(from.flush());  // what the socket takes
+    const std::size_t before = resident_bytes();
+    MessageLink::Progress progress = to.receive(nowhere);
+    ASSERT_EQ(progress, MessageLink::Progress::kMore);
+    EXPECT_LT(resident_bytes(), before + kBytes / 2);
+    while (progress == MessageLink::Progress::kMore) {
+      ASSERT_TRUE(from.flush());
+      progress = to.receive(nowhere);
+    }
+    ASSERT_EQ(progress, MessageLink::Progress::kMessage) << to.why().message();
+    if (is_skipped) {
+      EXPECT_LT(to.content().size(), kBytes / 2);
+    } else {
+      EXPECT_TRUE(std::ranges::equal(to.content(), content));
+    }
+  }
 }
 
 TEST(Query, TellsWhatIsPublishedAndWhoHoldsIt) {
@@ -307,6 +363,32 @@ TEST(HostilePeer, ALabelForOtherBytesIsRefused) {
     EXPECT_TRUE(peer.hear() == MessageType::kNack || peer.hear() == MessageType::kNack);
   });
   EXPECT_EQ(told.status.code(), Code::kWrongBase) << told.status.message();
+}
+
+// More versions wait than the byte of a hello can say.
+TEST(HostilePeer, ManyStagedVersionsAreSaidAsTheMostThereCanBe) {
+  SmallModel copy(1);
+  RawPublisher publisher;
+  const auto replica = open_replica(copy, publisher.address());
+  Hello hello;
+  {
+    RawPeer peer = publisher.accept(&hello);
+    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", {}});
+    for (std::uint64_t version = 1; version <= 257; ++version) {
+      Commit label = commit_of(hello);
+      label.version = version;
+      label.base_version = version - 1;
+      label.target_hash = label.base_hash;
+      label.stream_bytes = 0;
+      peer.say(MessageType::kOffer, Offer{label, {}});
+      ASSERT_EQ(peer.hear(), MessageType::kRequest);
+      peer.say(MessageType::kCommit, CommitNote{{version - 1, version}});
+      ASSERT_EQ(peer.hear(), MessageType::kAck);
+    }
+  }
+  RawPeer again = publisher.accept(&hello);
+  EXPECT_EQ(hello.tip.version, 257U);
+  EXPECT_EQ(hello.ahead, 255);
 }
 
 // The bytes of a publisher's update, as a replica gets them.
