@@ -72,7 +72,7 @@ void check(const Case& c, std::uint64_t seed) {
                                      [&](CompactionShared& shared) { take_large_tile<K::kTopK>(shared, work); });
   ASSERT_EQ(found, wanted.size());
   EXPECT_TRUE(std::equal(indices.begin(), indices.end(), wanted.begin()));
-  EXPECT_EQ(std::memcmp(taken.data(), wanted_values.data(), room * sizeof(Accumulator)), 0);
+  EXPECT_TRUE(room == 0 || std::memcmp(taken.data(), wanted_values.data(), room * sizeof(Accumulator)) == 0);
   EXPECT_EQ(std::memcmp(own_residual.data(), expected_residual.data(), own_residual.size() * sizeof(Accumulator)), 0);
 }
 
