@@ -65,7 +65,8 @@ std::vector<Part> transports(const DeviceList& gpus) {
 Part cuda_kernels(const DeviceList& gpus) {
   if (!kWithCuda) return {"cuda", false, kWithoutCuda};
   if (!gpus.why_none.empty()) return {"cuda", false, gpus.why_none};
-  return {"cuda", true, "built (sm_80, sm_90 and later): masks over NCCL; other calls take device memory by way of the host"};
+  return {"cuda", true,
+          "built (sm_80, sm_90 and later): top-k on the device, masks and top-k over NCCL; other calls go by way of the host"};
 }
 
 std::vector<Part> kernel_bodies(const DeviceList& gpus) {
