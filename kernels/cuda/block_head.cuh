@@ -1,0 +1,68 @@
+#pragma once
+// The numbers at the front of an untrusted content (docs/wire-format.md), as one thread reads them.
+
+#include "kernels/cuda/device_work.hpp"
+
+namespace sparcl::kernels::cuda {
+
+constexpr unsigned kHeadBytes = 32;  // two varints of at most ten bytes, and one byte
+
+struct BlockHead {
+  BlockError error;
+  std::uint32_t bytes;  // its own
+  std::uint32_t count;
+  std::uint32_t sizes;  // of steps that have one
+  std::uint32_t exponent;
+  bool all;  // all steps have a size
+};
+
+// What a thread that reads the first bytes of a content sees.
+struct HeadReader {
+  const unsigned char* bytes;
+  std::uint32_t count;
+  std::uint32_t at = 0;
+
+  __device__ bool read_byte(std::uint32_t& value) {
+    if (at == count) return false;
+    value = bytes[at++];
+    return true;
+  }
+  // The shortest form only, as ByteReader::read_varint.
+  __device__ bool read_varint(std::uint64_t& value) {
+    value = 0;
+    for (unsigned i = 0; i < 10; ++i) {
+      std::uint32_t byte = 0;
+      if (!read_byte(byte) || (i == 9 && (byte & 0x7f) > 1)) return false;
+      value |= std::uint64_t{byte & 0x7f} << (7 * i);
+      if ((byte & 0x80) == 0) return i == 0 || byte != 0;
+    }
+    return false;
+  }
+};
+
+// One thread's: the numbers before the bits.
+__device__ inline BlockHead read_head(HeadReader reader, std::uint32_t mode, std::uint32_t bytes, std::uint32_t elements,
+                                      std::uint32_t element_bytes) {
+  BlockHead head{BlockError::kNone, 0, elements, 0, 0, false};
+  if (mode == kDenseBlock) {
+    if (bytes != elements * element_bytes) head.error = BlockError::kLength;
+    return head;
+  }
+  std::uint64_t count = 0;
+  if (!reader.read_varint(count) || count == 0 || count > elements) return {BlockError::kCount, 0, 0, 0, 0, false};
+  head.count = static_cast<std::uint32_t>(count);
+  if (mode == kFlatBlock) {
+    std::uint32_t parameters = 0;
+    std::uint64_t sizes = count;
+    const bool is_read = reader.read_byte(parameters) && parameters < 0x80;
+    head.all = (parameters & 0x40) != 0;
+    head.exponent = parameters & 0x3f;
+    const bool fits = is_read && (head.all || (reader.read_varint(sizes) && sizes <= count));
+    if (!fits || (sizes == 0 && head.exponent != 0)) return {BlockError::kHead, 0, 0, 0, 0, false};
+    head.sizes = static_cast<std::uint32_t>(sizes);
+  }
+  head.bytes = reader.at;
+  return head;
+}
+
+}  // namespace sparcl::kernels::cuda
