@@ -17,6 +17,12 @@ constexpr std::size_t kAhead = std::size_t{64} << 10;  // memory for bytes that 
 
 }  // namespace
 
+WholeMessage::WholeMessage(MessageType type, std::span<const std::byte> bytes)
+    : head(serialise(MessageHead{type, static_cast<std::uint32_t>(bytes.size()), crc32c(bytes)})),
+      content(Buffer::allocate(bytes.size())) {
+  std::ranges::copy(bytes, content.data());
+}
+
 short MessageLink::events() const { return static_cast<short>(POLLIN | (out_.empty() ? 0 : POLLOUT)); }
 
 MessageLink::Progress MessageLink::fail(const Moved& step) {
@@ -142,6 +148,13 @@ void MessageLink::queue(MessageType type, std::span<const std::byte> content) {
   next.head.assign(head.begin(), head.end());
   next.head.insert(next.head.end(), content.begin(), content.end());
   queued_bytes_ += next.head.size();
+}
+
+void MessageLink::queue(const WholeMessage& message) {
+  Outgoing& next = out_.emplace_back();
+  next.head.assign(message.head.begin(), message.head.end());
+  next.bytes = message.content;
+  queued_bytes_ += next.head.size() + next.bytes.size();
 }
 
 void MessageLink::queue_chunk(const ChunkHead& chunk, Buffer bytes) {

@@ -15,6 +15,13 @@
 
 namespace sparcl::replication {
 
+// One that many are told: its content is shared, and summed up once.
+struct WholeMessage {
+  WholeMessage(MessageType type, std::span<const std::byte> bytes);
+  std::array<std::byte, kHeadBytes> head;
+  Buffer content;
+};
+
 class MessageLink {
  public:
   // kClosed: the other side is gone; kCorrupt: what came is no message, and nothing after it can be read. Both for good.
@@ -53,6 +60,7 @@ class MessageLink {
   void queue(MessageType type, const Message& message) {
     queue(type, std::span<const std::byte>(serialise(message)));
   }
+  void queue(const WholeMessage& message);
   void queue_chunk(const ChunkHead& chunk, Buffer bytes);
   std::size_t queued_bytes() const { return queued_bytes_; }
   // False: the other side is gone.

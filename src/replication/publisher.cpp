@@ -69,7 +69,11 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   whole_ = std::make_shared<Feed>(issuer_, state_, Feed::Options{options.queue, options.fan_out});
   context_.model_id = options.model_id;
   context_.epoch = issuer_.epoch;
-  context_.model_reply = serialise(ModelReply{options.model_id, {state.schema.begin(), state.schema.end()}, options.description});
+  context_.model_reply.emplace(
+      MessageType::kModelReply,
+      serialise(ModelReply{options.model_id, {state.schema.begin(), state.schema.end()}, options.description}));
+  context_.most_replicas = Server::most_replicas();
+  context_.most_replicas_why = "its descriptors allow: ulimit -n";
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.shares_memory = options.shares_memory;
@@ -90,9 +94,9 @@ Status Publisher::open(Listener listener) {
     issuer_.key = std::move(*key);
     context_.is_signed = true;
   }
-  if (context_.model_reply.size() > kMaxModelBytes) {
+  if (context_.model_reply->content.size() > kMaxModelBytes) {
     return Status(Code::kUnsupported, fmt::format("the list of tensors takes {} bytes; at most {} can be told to others",
-                                                  context_.model_reply.size(), kMaxModelBytes));
+                                                  context_.model_reply->content.size(), kMaxModelBytes));
   }
   address_ = listener.address;
   Result<WakeEvent> wake = WakeEvent::create();

@@ -31,7 +31,8 @@ Relay::Relay(const ReplicatedState& state, const Options& options)
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.alive_s = kAlivePeriod;
-  context_.most_replicas = kMostChildren;
+  context_.most_replicas = std::min(kMostChildren, Server::most_replicas());
+  context_.most_replicas_why = "it passes updates on to";
   context_.shares_memory = options.shares_memory;
   context_.find_source = [this](const Hash128& wanted) { return wanted == source_->schema_hash ? source_ : nullptr; };
   context_.status_report = [this] { return report(); };

@@ -1,5 +1,6 @@
 #include "src/replication/server.hpp"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -15,6 +16,14 @@ constexpr double kEvictSeconds = 1;  // a stranger's time where there are too ma
 
 }  // namespace
 
+std::size_t Server::most_replicas() {
+  constexpr rlim_t kLeft = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+  const rlim_t taken = std::max(limit.rlim_cur / 4, kLeft) + kMostStrangers;
+  return limit.rlim_cur > taken ? static_cast<std::size_t>(limit.rlim_cur - taken) : 1;
+}
+
 Server::Server(Socket listener, const SessionContext& context) : listener_(std::move(listener)), context_(context) {
   if (context_.shares_memory) memory_.open();
 }
@@ -25,6 +34,7 @@ void Server::add_entries(std::vector<pollfd>& entries, double now) const {
 }
 
 void Server::step(std::span<const pollfd> entries, double now) {
+  count();
   const std::size_t known = std::min(sessions_.size(), entries.size() - 1);  // accept_all appends
   for (std::size_t i = 0; i < known; ++i) {
     if (entries[1 + i].revents != 0) sessions_[i]->step(now);
@@ -85,23 +95,33 @@ void Server::accept_all(double now) {
       }
       continue;  // the one connection's: it was reset before we took it
     }
-    if (sessions_.size() >= kMostStrangers && sessions_.size() - kMostStrangers >= context_.most_replicas) continue;  // too many
     send_at_once(socket);
     sessions_.push_back(
-        std::make_unique<Session>(std::move(socket), from_socket_address(from.get()), ++last_id_, context_, memory_, now));
+        std::make_unique<Session>(std::move(socket), from_socket_address(from.get()), ++last_id_, context_, memory_, counts_, now));
+    ++counts_.waiting;
+  }
+}
+
+void Server::count() {
+  counts_ = {};
+  for (const auto& session : sessions_) {
+    if (session->is_over()) continue;
+    ++(session->is_waiting() ? counts_.waiting : counts_.replicas);
   }
 }
 
 bool Server::make_room(double now) {
-  const auto is_stranger = [](const auto& session) { return session->is_stranger(); };
-  const auto strangers = static_cast<std::size_t>(std::count_if(sessions_.begin(), sessions_.end(), is_stranger));
-  if (strangers < kMostStrangers) return true;
-  const auto oldest = std::find_if(sessions_.begin(), sessions_.end(), is_stranger);  // they are appended as they come
-  if (now - (*oldest)->born() < kEvictSeconds) {
+  if (counts_.waiting < kMostStrangers) return true;
+  count();
+  if (counts_.waiting < kMostStrangers) return true;
+  const auto since = [](const auto& session) { return session->is_waiting() ? session->waits_since() : 1e300; };
+  const auto oldest = std::ranges::min_element(sessions_, {}, since);
+  if (now - (*oldest)->waits_since() < kEvictSeconds) {
     accept_from_ = now + 0.1;
     return false;
   }
   (*oldest)->drop(Status(Code::kTimeout, "too many others are waiting"));
+  --counts_.waiting;
   return true;
 }
 

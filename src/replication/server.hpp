@@ -14,7 +14,10 @@ namespace sparcl::replication {
 
 class Server {
  public:
-  static constexpr std::size_t kMostStrangers = 64;
+  static constexpr std::size_t kMostStrangers = 64;  // with those that wait for an answer to go out
+
+  // So many replicas can be served that a quarter of the descriptors of this process is left for others, and 64 at least.
+  static std::size_t most_replicas();
 
   // context outlives the server.
   Server(Socket listener, const SessionContext& context);
@@ -39,10 +42,12 @@ class Server {
  private:
   void accept_all(double now);
   bool make_room(double now);
+  void count();
 
   Socket listener_;
   const SessionContext& context_;
   MemoryPieces memory_;
+  SessionCounts counts_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by their ids, as they came
   std::uint64_t last_id_ = 0;
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before

@@ -22,6 +22,7 @@ constexpr std::size_t kLeastPiece = std::size_t{256} << 10;  // fewer bytes go o
 constexpr std::size_t kMostPiecesOut = 4;                    // that a replica has not taken
 constexpr int kMessagesAtOnce = 32;                          // then the others have their turn
 constexpr double kStalledSeconds = 1;                        // without any progress of an update
+constexpr double kLeastPatience = 10;                        // seconds, with one that takes nothing of what it is sent
 constexpr int kMostRefusals = 3;                             // of updates, one after the other
 
 FanOut::Blame blame_of(Code why) {
@@ -38,7 +39,7 @@ std::string quoted(const std::string& text) { return text.empty() ? "(none)" : "
 }  // namespace
 
 Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context,
-                 MemoryPieces& memory, double now)
+                 MemoryPieces& memory, SessionCounts& counts, double now)
     : context_(context),
       link_(std::move(socket)),
       from_(from),
@@ -47,7 +48,9 @@ Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id
       born_(now),
       heard_(now),
       spoke_(now),
-      memory_(memory) {}
+      moved_at_(now),
+      memory_(memory),
+      counts_(counts) {}
 
 const char* Session::state() const {
   if (phase_ == Phase::kStranger) return "connecting";
@@ -94,6 +97,8 @@ void Session::tick(double now) {
   if (now - heard_ > context_.silence_s) {
     return drop(Status(Code::kTimeout, fmt::format("silent for {:g} s: it is stopped, or its link is cut", context_.silence_s)));
   }
+  drop_where_nothing_moves(now);
+  if (is_over()) return;
   if (update_ != nullptr && fan_out() != nullptr && now - progress_at_ > kStalledSeconds) {
     fan_out()->held_up(id_, update_->commit.version, progress_at_);
   }
@@ -101,6 +106,24 @@ void Session::tick(double now) {
     link_.queue(MessageType::kAlive, Alive{store().newest() ? store().newest()->version : 0});
     step(now);
   }
+}
+
+// Something that it has not taken keeps memory here.
+bool Session::owes() const { return arrived_ < update_end_ || !pieces_out_.empty() || (update_ != nullptr && !is_requested_); }
+
+// Signs of life are not enough. One whose user does not come to apply what it has is offered nothing.
+void Session::drop_where_nothing_moves(double now) {
+  const std::uint64_t before = arrived_;
+  arrived_ = link_.bytes_sent() - std::min<std::uint64_t>(unacknowledged_bytes(link_.socket()), link_.bytes_sent());
+  if (!owes() || (before < update_end_ && arrived_ > before)) moved_at_ = now;
+  const double patience = std::max(kLeastPatience, 2 * context_.silence_s);
+  if (now - moved_at_ <= patience) return;
+  const bool is_offered = update_ != nullptr && !is_requested_ && arrived_ >= update_end_;
+  const std::string text = is_offered ? fmt::format("it does not ask for version {}, which it was offered", update_->commit.version)
+                                      : "it takes nothing of what it is sent";
+  update_ = nullptr;
+  pieces_out_.clear();
+  drop(Status(Code::kTimeout, fmt::format("{} for {:g} s, though it says that it is alive", text, patience)));
 }
 
 void Session::publish(double now) {
@@ -169,6 +192,7 @@ void Session::warn(const std::string& text, std::string_view kind) {
 void Session::refuse(Status why) {
   warn(fmt::format("{} is refused: {}", replica_, why.message()), code_name(why.code()));
   link_.queue(MessageType::kRefusal, Refusal{why.code(), why.message()});
+  update_ = nullptr;
   phase_ = Phase::kLeaving;
 }
 
@@ -221,9 +245,8 @@ Status Session::handle(double now) {
     case MessageType::kModelQuery:
       if (is_replica) break;
       if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
-      if (context_.model_reply.empty())
-        return Status(Code::kUnsupported, "a replica does not tell what is published: ask the publisher");
-      link_.queue(MessageType::kModelReply, std::span<const std::byte>(context_.model_reply));
+      if (!context_.model_reply) return Status(Code::kUnsupported, "a replica does not tell what is published: ask the publisher");
+      link_.queue(*context_.model_reply);
       phase_ = Phase::kLeaving;
       return {};
     case MessageType::kRequest:
@@ -239,6 +262,7 @@ Status Session::handle(double now) {
     case MessageType::kTaken:
       if (!is_replica || pieces_out_.empty()) break;
       pieces_out_.pop_front();
+      moved_at_ = now;
       return {};
     case MessageType::kNack:
       if (!is_replica) break;
@@ -310,6 +334,11 @@ Status Session::take_schema() {
 }
 
 Status Session::enter(const Hello& hello) {
+  if (counts_.replicas >= context_.most_replicas) {
+    return Status(Code::kRemoteError,
+                  fmt::format("it serves {} replicas already, as many as {}", context_.most_replicas, context_.most_replicas_why));
+  }
+  ++counts_.replicas;
   alive_period_s_ = std::min(alive_period_s(context_.silence_s, hello.silence_ms), context_.alive_s);
   tip_ = hello.tip;
   held_ = hello.held;
@@ -363,7 +392,7 @@ Status Session::take_request(double now) {
                                               request->update.version));
   }
   is_requested_ = true;
-  progress_at_ = now;
+  progress_at_ = moved_at_ = now;
   next_byte_ = request->first_byte;
   if (fan_out() != nullptr) {
     const Commit& commit = update_->commit;
@@ -539,6 +568,7 @@ void Session::offer(UpdateRef update, double now) {
   is_requested_ = false;
   progress_at_ = now;
   link_.queue(MessageType::kOffer, Offer{update_->commit, update_->signature});
+  update_end_ = link_.bytes_sent() + link_.queued_bytes();
   SPARCL_FAILPOINT("publisher.offered");
 }
 
@@ -559,6 +589,7 @@ bool Session::pass(std::size_t count, double now) {
   }
   const Piece piece{update_->commit.version, next_byte_, static_cast<std::uint32_t>(count), (*memory)->descriptor()};
   link_.queue(MessageType::kPiece, piece);
+  update_end_ = link_.bytes_sent() + link_.queued_bytes();
   pieces_out_.push_back(std::move(*memory));
   bytes_shared_ += count;
   next_byte_ += count;
@@ -578,6 +609,7 @@ void Session::send_ready(double now) {
     const std::uint64_t left_in_chunk = chunk - next_byte_ % chunk;
     const auto count = static_cast<std::size_t>(std::min(left_in_chunk, ready - next_byte_));
     link_.queue_chunk({update_->commit.version, next_byte_}, update_->bytes.slice(next_byte_, count));
+    update_end_ = link_.bytes_sent() + link_.queued_bytes();
     next_byte_ += count;
   }
 }
@@ -587,6 +619,7 @@ void Session::send_on(double now) {
   send_ready(now);
   if (next_byte_ < update_->commit.stream_bytes) return;
   link_.queue(MessageType::kCommit, CommitNote{update_->name()});
+  update_end_ = link_.bytes_sent() + link_.queued_bytes();
   tip_ = update_->target();
   tip_is_ours_ = true;
   ++ahead_;

@@ -48,14 +48,15 @@ using UpdateSourceRef = std::shared_ptr<const UpdateSource>;
 struct SessionContext {
   std::string model_id;
   std::uint64_t epoch = 0;
-  std::vector<std::byte> model_reply;  // what is published, serialised; empty: not told here
-  std::string name;                    // of this process: "host h1, pid 4711"
-  double handshake_s = 5;              // a stranger's time
-  double silence_s = 5;                // after which a peer counts as stopped or cut off
-  double alive_s = 1e9;                // between two signs of life, at most
+  std::optional<WholeMessage> model_reply;  // what is published; nothing: not told here
+  std::string name;                         // of this process: "host h1, pid 4711"
+  double handshake_s = 5;                   // a stranger's time
+  double silence_s = 5;                     // after which a peer counts as stopped or cut off
+  double alive_s = 1e9;                     // between two signs of life, at most
   std::size_t most_replicas = SIZE_MAX;
-  bool shares_memory = false;  // with replicas of this machine
-  bool is_signed = false;      // what is published: then replicas cannot give what they hold to others
+  std::string most_replicas_why;  // "its descriptors allow: ulimit -n"
+  bool shares_memory = false;     // with replicas of this machine
+  bool is_signed = false;         // what is published: then replicas cannot give what they hold to others
   // For replicas with these tensors; nullptr: there is none.
   std::function<UpdateSourceRef(const Hash128& schema_hash)> find_source;
   // For replicas with parts of them; an error says why they are none. Empty: there is none but those that are found.
@@ -68,18 +69,25 @@ struct SessionContext {
   std::shared_ptr<RepeatedMessages> warnings = std::make_shared<RepeatedMessages>();
 };
 
+// Of a server's sessions, never too few.
+struct SessionCounts {
+  std::size_t replicas = 0;
+  std::size_t waiting = 0;  // strangers, and those that are told something more
+};
+
 class Session {
  public:
   // from: nothing where it is not known. id: from 1, of this server's sessions. memory: for replicas of this machine; outlives it.
   Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, MemoryPieces& memory,
-          double now);
+          SessionCounts& counts, double now);
 
   int fd() const { return link_.fd(); }
   short events() const;
   bool is_over() const { return phase_ == Phase::kOver; }
   bool is_stranger() const { return phase_ == Phase::kStranger; }
+  bool is_waiting() const { return phase_ == Phase::kStranger || phase_ == Phase::kLeaving; }
+  double waits_since() const { return phase_ == Phase::kStranger ? born_ : heard_; }
   const UpdateSourceRef& source() const { return source_; }  // nullptr: of a stranger
-  double born() const { return born_; }
   std::uint64_t id() const { return id_; }
 
   // Reads what has come and answers; sends on.
@@ -141,6 +149,8 @@ class Session {
   void refuse(Status why);
   void warn(const std::string& text, std::string_view kind);  // of one kind and place not each time
   void end_without_way();
+  bool owes() const;
+  void drop_where_nothing_moves(double now);
 
   const UpdateStore& store() const { return *source_->store; }
   FanOut* fan_out() const { return source_->fan_out; }
@@ -167,8 +177,11 @@ class Session {
   UpdateRef update_;  // offered, or being sent
   bool is_requested_ = false;
   std::uint64_t next_byte_ = 0;
-  double progress_at_ = 0;  // of update_
-  int ahead_ = 0;           // updates that it was sent whole and does not hold yet
+  double progress_at_ = 0;        // of update_
+  std::uint64_t update_end_ = 0;  // among the bytes of the connection: of what was said of updates
+  std::uint64_t arrived_ = 0;     // bytes that its machine has
+  double moved_at_ = 0;           // it has taken something that it was sent, or nothing was left to take
+  int ahead_ = 0;                 // updates that it was sent whole and does not hold yet
   bool needs_anchor_ = false;
   bool awaits_composed_ = false;
   bool said_damaged_ = false;  // a DAMAGE is to come, before anything else
@@ -179,6 +192,7 @@ class Session {
   int refused_in_a_row_ = 0;
 
   MemoryPieces& memory_;
+  SessionCounts& counts_;
   bool was_invited_ = false;
   bool shares_memory_ = false;              // pieces can be sent
   std::deque<SealedMemoryRef> pieces_out_;  // that it has not taken: they must stay reachable

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -141,6 +142,11 @@ int connect_error(const Socket& socket) {
 void send_at_once(const Socket& socket) {
   const int on = 1;
   setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+std::size_t unacknowledged_bytes(const Socket& socket) {
+  int bytes = 0;
+  return ::ioctl(socket.fd(), TIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 std::string error_text(int error) { return std::generic_category().message(error); }

@@ -69,6 +69,8 @@ Result<Socket> start_connect(const NetAddress& address);  // writable once conne
 int connect_error(const Socket& socket);                  // errno of what start_connect began, 0: connected
 void send_at_once(const Socket& socket);                  // TCP_NODELAY
 
+std::size_t unacknowledged_bytes(const Socket& socket);  // sent, and not at the other machine yet; 0 where that is not known
+
 std::string error_text(int error);  // strerror, safe in threads
 
 }  // namespace sparcl

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -197,6 +198,81 @@ TEST(MessageLink, MemoryComesWithTheBytes) {
       EXPECT_TRUE(std::ranges::equal(to.content(), content));
     }
   }
+}
+
+TEST(HostilePeer, AsManyReplicasAsDescriptorsAllowAreServedAndOthersAreToldWhy) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit few{140, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  SmallModel source;
+  const auto publisher = open_publisher(source);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  std::vector<RawPeer> replicas;  // 140 less 64 for the process, and 64 strangers
+  for (int i = 0; i < 12; ++i) {
+    replicas.push_back(RawPeer::connect(publisher->address()));
+    replicas.back().say(MessageType::kHello, hello_of(source));
+    ASSERT_EQ(replicas.back().hear(), MessageType::kWelcome);
+  }
+  RawPeer late = RawPeer::connect(publisher->address());
+  late.say(MessageType::kHello, hello_of(source));
+  ASSERT_EQ(late.hear(), MessageType::kRefusal);
+  const Result<Refusal> refusal = parse_refusal(late.link().content());
+  ASSERT_TRUE(refusal.ok());
+  EXPECT_EQ(refusal->text, "it serves 12 replicas already, as many as its descriptors allow: ulimit -n");
+  replicas.pop_back();
+  for (int i = 0; i < 200 && publisher->count(0).connected > 11; ++i) usleep(20'000);
+  RawPeer next = RawPeer::connect(publisher->address());
+  next.say(MessageType::kHello, hello_of(source));
+  EXPECT_EQ(next.hear(), MessageType::kWelcome);
+}
+
+// Says that it is alive, and asks for nothing, or takes nothing of what it has asked for.
+TEST(HostilePeer, OneThatTakesNothingIsDroppedThoughItIsAlive) {
+  SmallModel source(0, 8'000'000), copy(1, 8'000'000);
+  source.step(1, 8'000'000);
+  PublisherOptions options = local_options();
+  options.silence_s = 4;
+  const auto publisher = open_publisher(source, options);
+  ASSERT_TRUE(publisher->publish(1).ok());
+  RawPeer mute = RawPeer::connect(publisher->address()), deaf = RawPeer::connect(publisher->address());
+  for (RawPeer* peer : {&mute, &deaf}) {
+    peer->say(MessageType::kHello, hello_of(copy));
+    ASSERT_EQ(peer->hear(), MessageType::kWelcome);
+    ASSERT_EQ(peer->hear(), MessageType::kOffer);
+  }
+  deaf.say(MessageType::kRequest, Request{{0, 1}, 0});
+  RawPeer held = RawPeer::connect(publisher->address());  // as one whose user does not call next()
+  Hello hello = hello_of(copy);
+  hello.ahead = 2;
+  held.say(MessageType::kHello, hello);
+  ASSERT_EQ(held.hear(), MessageType::kWelcome);
+  ASSERT_EQ(publisher->count(0).connected, 3);
+  for (int i = 0; i < 60 && publisher->count(0).connected > 1; ++i) {
+    for (RawPeer* peer : {&mute, &deaf, &held}) peer->say(MessageType::kAlive, Alive{0});
+    usleep(250'000);
+  }
+  EXPECT_EQ(publisher->count(0).connected, 1);
+  EXPECT_FALSE(held.is_dropped(0.1));
+}
+
+// They ask for a large answer, and do not read it.
+TEST(HostilePeer, AnswersThatNobodyReadsAreFew) {
+  SmallModel source;
+  PublisherOptions options = local_options();
+  options.description.resize(std::size_t{16} << 20);
+  const auto publisher = open_publisher(source, options);
+  const std::size_t before = resident_bytes();
+  const int descriptors = open_descriptors();
+  std::vector<RawPeer> askers;
+  for (int i = 0; i < 100; ++i) {
+    askers.push_back(RawPeer::connect(publisher->address()));
+    askers.back().link().queue(MessageType::kModelQuery, std::span<const std::byte>());
+    (void)askers.back().link().flush();
+  }
+  usleep(500'000);
+  EXPECT_LE(open_descriptors() - descriptors, 100 + 64);
+  EXPECT_LT(resident_bytes() - before, std::size_t{256} << 20);
 }
 
 TEST(Query, TellsWhatIsPublishedAndWhoHoldsIt) {
