@@ -27,12 +27,13 @@ constexpr std::uint64_t kLeastSlices = 1024;
 constexpr std::uint64_t kMostReplaced = 4;  // of the elements one: what more replaces is not kept; heuristic
 
 // What a stranger names costs no more to compare and to keep than the whole does.
-Status check_size(const model::Schema& parts, const model::Schema& held) {
+Status check_count(const model::Schema& parts, const model::Schema& held) {
   const std::uint64_t most_slices = kSlicesATensor * held.size() + kLeastSlices;
-  if (parts.size() > most_slices) {
-    return Status(Code::kMismatch,
-                  fmt::format("they are {} tensors and slices: at most {} of this model are served", parts.size(), most_slices));
-  }
+  if (parts.size() <= most_slices) return {};
+  return Status(Code::kMismatch,
+                fmt::format("they are {} tensors and slices: at most {} of this model are served", parts.size(), most_slices));
+}
+Status check_bytes(const model::Schema& parts, const model::Schema& held) {
   const std::uint64_t bytes = model::make_block_map(parts).byte_count(), all = model::make_block_map(held).byte_count();
   if (bytes <= all) return {};
   return Status(Code::kMismatch, fmt::format("they have {} bytes, the whole model has {}: slices overlap", bytes, all));
@@ -84,9 +85,10 @@ Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const Replica
                                              std::span<const std::byte> schema, const Options& options) {
   const Result<model::Schema> parts = model::parse_schema(schema);
   if (!parts.ok()) return parts.status();
-  if (Status status = check_size(*parts, held); !status.ok()) return status;
+  if (Status status = check_count(*parts, held); !status.ok()) return status;
   Result<std::vector<model::PlacedSlice>> places = model::place_slices(*parts, held);
   if (!places.ok()) return places.status();
+  if (Status status = check_bytes(*parts, held); !status.ok()) return status;
   auto map = std::make_unique<codec::BlockMap>(model::make_block_map(*parts));
   return std::shared_ptr<Feed>(new Feed(issuer, whole, std::move(map), model::schema_hash(*parts), std::move(*places), options));
 }

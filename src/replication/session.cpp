@@ -493,7 +493,7 @@ Status Session::take_pin(double now) {
 
 // Where nothing is signed: who holds a version that leads on here can give it to this one, if that has none from here yet.
 FanOut::Given Session::given_by_others() const {
-  const bool may_be = !context_.is_signed && tip_.version < store().newest()->version;
+  const bool may_be = !context_.is_signed && tip_.version == 0;
   return {may_be ? store().oldest_version() : 0, repair_ != nullptr};
 }
 
@@ -551,7 +551,8 @@ void Session::offer_next(double now) {
   if (is_placed_elsewhere(next, now)) return;
   if (next.needs_anchor) {
     needs_anchor_ = store().newest().has_value();
-    if (!source_->request_anchor) return end_without_way();
+    // One that has a version of this publisher's is better led on by the publisher, which may still have the way.
+    if (!source_->request_anchor || (fan_out() == nullptr && tip_.version != 0)) return end_without_way();
     if (needs_anchor_) source_->request_anchor();
     return;
   }

@@ -330,8 +330,8 @@ TEST_F(Repairs, InAChainOfReplicas) {
   publish();
   all_follow();
   for (const std::size_t damaged : {std::size_t{2}, std::size_t{0}}) {
-    copies[damaged]->poke(1'234'567, static_cast<std::uint16_t>(0x7000 + damaged));
     ASSERT_TRUE(publisher->wait(version, kReplicas + 1, 20).ok());
+    copies[damaged]->poke(1'234'567, static_cast<std::uint16_t>(0x7000 + damaged));
     const Way way = heal(*replicas[damaged], version);
     EXPECT_EQ(way.repairs, 1);
     EXPECT_EQ(way.anchors, 0);
