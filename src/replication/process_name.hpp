@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "src/transport/network_interfaces.hpp"
@@ -13,11 +14,27 @@ namespace sparcl::replication {
 // As peers and users know this process: "host h1, pid 4711".
 inline std::string process_name() { return fmt::format("host {}, pid {}", own_host_name(), ::getpid()); }
 
-// One of its replicas: the first is "host h1, pid 4711", the next "host h1, pid 4711, replica 2".
-inline std::string replica_name() {
-  static std::atomic<int> count = 0;
-  const int number = ++count;
-  return number == 1 ? process_name() : fmt::format("{}, replica {}", process_name(), number);
-}
+// One of its replicas, as long as it is there: "host h1, pid 4711", and beside that one "host h1, pid 4711, replica 2". One that
+// comes when another has gone takes its name: it has come back.
+class ReplicaName {
+ public:
+  ReplicaName() {
+    const std::lock_guard lock(mutex_);
+    while (taken_.contains(number_)) ++number_;
+    taken_.insert(number_);
+  }
+  ~ReplicaName() {
+    const std::lock_guard lock(mutex_);
+    taken_.erase(number_);
+  }
+  ReplicaName(const ReplicaName&) = delete;
+  ReplicaName& operator=(const ReplicaName&) = delete;
+  std::string text() const { return number_ == 1 ? process_name() : fmt::format("{}, replica {}", process_name(), number_); }
+
+ private:
+  static inline std::mutex mutex_;
+  static inline std::set<int> taken_;
+  int number_ = 1;
+};
 
 }  // namespace sparcl::replication

@@ -83,7 +83,6 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
 Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options)
     : state_(state),
       options_(options),
-      name_(replica_name()),
       way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kWayBackPart, 1) : 0),
       sweep_(options.sweep_s),
       publisher_(*this, "publisher", options.silence_s),
@@ -453,7 +452,7 @@ Hello Subscriber::hello(const Upstream& to) {
           to_ms(options_.silence_s),
           relay_.port(),
           options_.shares_memory && publisher_.shares_memory() && parent_.shares_memory(),
-          name_,
+          name_.text(),
           pin_,
           is_damaged,
           options_.gives_bytes && relay_.port() != 0};

@@ -17,6 +17,7 @@
 
 #include "src/base/repeated_messages.hpp"
 #include "src/replication/buffer_pair.hpp"
+#include "src/replication/process_name.hpp"
 #include "src/replication/relay.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/staged_update.hpp"
@@ -155,7 +156,7 @@ class Subscriber final : private UpstreamOwner {
   std::optional<TrustedKeys> trusted_;
   HostPort where_;
   std::string address_;
-  std::string name_;  // this replica's: a process may have several
+  ReplicaName name_;
   WakeEvent wake_;
 
   std::mutex using_;  // one next() at a time; taken before mutex_

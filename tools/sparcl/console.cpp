@@ -45,7 +45,6 @@ Status print(bool as_json, const Json& json, const std::string& text) {
   if (!as_json) return write_out(text);
   Json whole{{"ok", true}};
   whole.update(json);
-  whole["ok"] = true;  // also of what another program has said
   return write_out(one_line(whole));
 }
 
