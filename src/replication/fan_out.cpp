@@ -64,6 +64,11 @@ int FanOut::degree() const {
   return static_cast<int>((groups_.size() + kChainLength - 1) / kChainLength);
 }
 
+bool FanOut::is_given(Id id) const {
+  const auto found = replicas_.find(id);
+  return found != replicas_.end() && found->second.is_given;
+}
+
 FanOut::Id FanOut::parent(Id id) const {
   const auto found = replicas_.find(id);
   return found == replicas_.end() ? kNobody : found->second.parent;

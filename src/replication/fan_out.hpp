@@ -74,6 +74,8 @@ class FanOut {
 
   bool has_staged() const { return has_staged_; }  // any of them, ever
 
+  bool is_given(Id id) const;  // what its parent holds
+
   Id parent(Id id) const;  // kPublisher: that one
   int degree() const;      // of the publisher, now
   static constexpr Id kPublisher = 0;

@@ -112,6 +112,7 @@ std::vector<std::byte> serialise(const Hello& hello) {
   out.write(hello.pin);
   write_flag(out, hello.damaged);
   write_flag(out, hello.gives_bytes);
+  write_flag(out, hello.wants_bytes);
   return out.take();
 }
 
@@ -120,7 +121,8 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
     return in.read(hello.protocol) && read_text(in, hello.model_id) && read_hash(in, hello.schema_hash) &&
            in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
            in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) && read_text(in, hello.name) &&
-           in.read(hello.pin) && read_flag(in, hello.damaged) && read_flag(in, hello.gives_bytes);
+           in.read(hello.pin) && read_flag(in, hello.damaged) && read_flag(in, hello.gives_bytes) &&
+           read_flag(in, hello.wants_bytes);
   });
 }
 
@@ -312,6 +314,7 @@ std::vector<std::byte> serialise(const Parent& parent) {
     out.write(parent.address->port);
   }
   write_text(out, parent.name);
+  write_flag(out, parent.gives);
   return out.take();
 }
 
@@ -323,7 +326,7 @@ Result<Parent> parse_parent(std::span<const std::byte> bytes) {
       NetAddress& address = parent.address.emplace();
       if (!read_ip(in, address) || !in.read(address.port) || address.port == 0) return false;
     }
-    return read_text(in, parent.name);
+    return read_text(in, parent.name) && read_flag(in, parent.gives);
   });
 }
 

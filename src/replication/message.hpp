@@ -92,6 +92,7 @@ struct Hello {
   std::uint64_t pin = 0;           // as of a PIN
   bool damaged = false;            // what it holds is nearly a version: a DAMAGE comes next
   bool gives_bytes = false;        // others can take from it not only updates, but what it holds: anchors and repairs
+  bool wants_bytes = false;        // to a parent: it gives them to this one, as a PARENT has said
 };
 
 // To one that comes from the same machine: sealed memory that holds these bytes. Who can reach it gets updates as memory, too.
@@ -176,6 +177,7 @@ struct Parent {
   std::uint32_t number = 0;           // of these messages, to this replica
   std::optional<NetAddress> address;  // nothing: the publisher
   std::string name;
+  bool gives = false;  // all bytes, or a repair, of what it holds: it is to be asked for them
 };
 
 struct Orphan {

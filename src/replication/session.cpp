@@ -151,7 +151,7 @@ void Session::announce() {
 }
 
 void Session::call_back() {
-  if (phase_ == Phase::kReplica && is_placed_) link_.queue(MessageType::kParent, Parent{++placements_, {}, context_.name});
+  if (phase_ == Phase::kReplica && is_placed_) link_.queue(MessageType::kParent, Parent{++placements_, {}, context_.name, false});
 }
 
 void Session::withdraw(const UpdateRef& update) {
@@ -345,6 +345,7 @@ Status Session::enter(const Hello& hello) {
   ahead_ = hello.ahead;
   pin_ = hello.pin;
   said_damaged_ = hello.damaged;
+  wants_bytes_ = hello.wants_bytes;
   if (said_damaged_) {
     link_.allow(MessageType::kDamage, damage_bytes(source_->block_count));
     if (!source_->request_repair) link_.skip(MessageType::kDamage);
@@ -493,7 +494,7 @@ Status Session::take_pin(double now) {
 
 // Where nothing is signed: who holds a version that leads on here can give it to this one, if that has none from here yet.
 FanOut::Given Session::given_by_others() const {
-  const bool may_be = !context_.is_signed && tip_.version == 0;
+  const bool may_be = !context_.is_signed && tip_.version < store().newest()->version;
   return {may_be ? store().oldest_version() : 0, repair_ != nullptr};
 }
 
@@ -518,7 +519,7 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
   }
   is_placed_ = true;
   needs_anchor_ = false;
-  link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica()});
+  link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica(), fan_out()->is_given(id_)});
   announced_ = anchor != 0 ? anchor - 1 : newest - 1;
   if (anchor != 0 && other->has_confirmed() && other->held()->version <= announced_) announced_ = other->held()->version - 1;
   announce();
@@ -551,8 +552,8 @@ void Session::offer_next(double now) {
   if (is_placed_elsewhere(next, now)) return;
   if (next.needs_anchor) {
     needs_anchor_ = store().newest().has_value();
-    // One that has a version of this publisher's is better led on by the publisher, which may still have the way.
-    if (!source_->request_anchor || (fan_out() == nullptr && tip_.version != 0)) return end_without_way();
+    // The publisher may have a shorter way, where it has not said that it is to be given all bytes here.
+    if (!source_->request_anchor || (fan_out() == nullptr && !wants_bytes_)) return end_without_way();
     if (needs_anchor_) source_->request_anchor();
     return;
   }
@@ -565,6 +566,7 @@ void Session::offer_next(double now) {
 void Session::offer(UpdateRef update, double now) {
   needs_anchor_ = false;
   update_ = std::move(update);
+  wants_bytes_ = wants_bytes_ && !update_->commit.has_no_base();  // once
   repair_ = nullptr;
   is_requested_ = false;
   progress_at_ = now;

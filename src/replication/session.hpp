@@ -184,6 +184,7 @@ class Session {
   int ahead_ = 0;                 // updates that it was sent whole and does not hold yet
   bool needs_anchor_ = false;
   bool awaits_composed_ = false;
+  bool wants_bytes_ = false;   // of a replica that gives them: by the publisher's word, which it was told
   bool said_damaged_ = false;  // a DAMAGE is to come, before anything else
   RepairRef repair_;           // that it waits for where it would need all bytes
   bool repair_is_asked_ = false;

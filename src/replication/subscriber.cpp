@@ -455,7 +455,8 @@ Hello Subscriber::hello(const Upstream& to) {
           name_.text(),
           pin_,
           is_damaged,
-          options_.gives_bytes && relay_.port() != 0};
+          options_.gives_bytes && relay_.port() != 0,
+          &to == &parent_ && parent_gives_};
 }
 
 // What has come stays: the rest of an update is asked for when the publisher is back, or of it where a parent fails.
@@ -609,6 +610,7 @@ Status Subscriber::take_parent(double now) {
   has_parent_ = true;
   is_requested_ = false;
   parent_since_ = now;
+  parent_gives_ = placed->gives;
   Result<Socket> socket = start_connect(*placed->address);
   parent_.connect(socket.ok() ? std::move(*socket) : Socket(), to_text(*placed->address), now);
   if (!socket.ok()) parent_.part(socket.status(), now);

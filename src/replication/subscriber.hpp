@@ -199,6 +199,7 @@ class Subscriber final : private UpstreamOwner {
   HeldVersion said_held_;              // by the last hello
   double checked_at_ = 0;
   double parent_since_ = 0;       // it was to be connected to
+  bool parent_gives_ = false;     // what it holds, by the publisher's word
   std::uint32_t placements_ = 0;  // number of the last PARENT message
   Relay relay_;
   std::uint64_t attempts_ = 0;  // of connections to the publisher; the thread's alone

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -70,6 +71,12 @@ class Service {
     });
   }
   int publisher() const { return publisher_; }
+
+  // What the replica will come with is no version.
+  void spoil(std::size_t which) const {
+    std::ofstream file(path(fmt::format("replica_{}", which)), std::ios::binary);
+    file << std::string(scale_.elements * 2, 'U');
+  }
 
   void start_replica(std::size_t which, const std::string& failpoint = "", int serve_ms = 0) {
     ProcessCommand command{on_host(static_cast<int>(which) + 1), {}};
@@ -256,6 +263,7 @@ TEST(Replicas, DieWhileTheyGiveAllBytes) {
     }
     service.pause(0.2);  // it is acknowledged, and the second takes updates from the first
     for (std::size_t i = 2; i < 4; ++i) {
+      service.spoil(i);
       service.start_replica(i);
       ASSERT_TRUE(service.wait([&] { return service.newest_of(service.replica(i), "holds") > 0; })) << service.describe();
     }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -268,6 +269,31 @@ TEST(RelayGives, NothingWhereItIsNotToOrWhereVersionsAreSigned) {
     }
     EXPECT_GT(group.bytes_to_last(), 100'000U) << is_signed;
   }
+}
+
+// One step behind, by the bytes that it comes with: the others have no way from there, the publisher has one of few bytes.
+TEST(RelayGives, NothingToOneThatThePublisherLeadsOn) {
+  Group group;
+  make_all_bytes_many(group);
+  group.make_chain(2);
+  SmallModel before(7);
+  std::memcpy(before.view().arrays[0], group.source().view().arrays[0], 400'000);
+  std::memcpy(before.view().arrays[1], group.source().view().arrays[1], 400);
+  group.publish();
+  group.expect_current();
+  group.expect_known();
+  SubscriberOptions options;
+  options.model_id = kModelId;
+  options.shares_memory = false;
+  const auto replica = std::move(*Subscriber::create(before.view(), group.publisher().address(), options));
+  std::uint64_t bytes = 0;
+  while (replica->versions().held < group.version()) {
+    const Result<Subscriber::Swap> swap = replica->next(20);
+    ASSERT_TRUE(swap.ok()) << swap.status().message();
+    bytes += swap->stream_bytes;
+  }
+  EXPECT_LT(bytes, 50'000U);
+  EXPECT_EQ(before.hash(), group.source().hash());
 }
 
 TEST(RelayGives, WhoeverDiesMeanwhileTheOthersComeToHoldIt) {
