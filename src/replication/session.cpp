@@ -492,7 +492,8 @@ Status Session::take_pin(double now) {
   return {};
 }
 
-// Where nothing is signed: who holds a version that leads on here can give it to this one, if that has none from here yet.
+// Where nothing is signed: who holds a version that leads on here can give it to this one, if its number is less than the newest
+// (another publisher's may be anything).
 FanOut::Given Session::given_by_others() const {
   const bool may_be = !context_.is_signed && tip_.version < store().newest()->version;
   return {may_be ? store().oldest_version() : 0, repair_ != nullptr};
