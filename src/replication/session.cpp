@@ -538,7 +538,12 @@ UpdateStore::Step Session::next_step() const {
 void Session::offer_next(double now) {
   if (is_placed_ || update_ != nullptr || awaits_damage()) return;
   if (ahead_ >= kMostAhead) {
-    if (fan_out() != nullptr && store().newest()) fan_out()->held_up(id_, store().newest()->version, now);
+    if (fan_out() == nullptr || !store().newest()) return;
+    fan_out()->held_up(id_, store().newest()->version, now);
+    if (store().newest()->version > std::max(announced_, tip_.version) && link_.queued_bytes() < kQueuedBytes) {
+      announced_ = store().newest()->version;
+      link_.queue(MessageType::kAnnounce, Announce{*store().newest()});
+    }
     return;
   }
   if (link_.queued_bytes() >= kQueuedBytes) return;  // it does not read

@@ -25,6 +25,8 @@ constexpr double kParentPatience =
     0.5;  // seconds without a word of a parent that should be sending, which speaks each 0.1 s (Relay)
 constexpr std::size_t kMostAnnounced = 4096;
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
+constexpr double kClimbPatience = 0.05;      // seconds without an update, then what is held is shown; and of all together, where
+constexpr double kLongestClimb = 1;          // versions come as fast as they are applied; both heuristic
 constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic
 constexpr std::uint64_t kWayBackPart = 4;    // and what they have replaced; heuristic
 
@@ -106,17 +108,15 @@ bool Subscriber::may_swap() const { return !staged_.empty() && staged_.front()->
 Result<Subscriber::Swap> Subscriber::next(double seconds) {
   const std::lock_guard one(using_);
   std::unique_lock lock(mutex_);
-  const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
+  const double deadline = monotonic_seconds() + std::clamp(seconds, 0.0, 1e8);
   Swap swap;
-  const auto may_end = [&] { return !damage_.ok() || !lasting_.ok() || back_ == Back::kWanted || may_swap(); };
-  if (came_.wait_for(lock, limit, may_end)) {
+  if (wait_for_news(lock, deadline)) {
     if (!damage_.ok()) return std::exchange(damage_, Status());
     Status status;
     if (back_ == Back::kWanted) {
       status = go_back(lock, swap);
     } else {
-      // What came after it is checked here: its base is held only now.
-      while (status.ok() && !staged_.empty() && may_lead_on(*staged_.front())) status = swap_front(lock, swap);
+      status = climb(lock, swap, deadline);
       if (swap.updates > 0) show_written();
     }
     wake_.wake();
@@ -130,6 +130,24 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     return swap;
   }
   return trouble_.ok() ? nothing_newer(seconds) : trouble_;
+}
+
+bool Subscriber::wait_for_news(std::unique_lock<std::mutex>& lock, double deadline) {
+  const auto limit = std::chrono::duration<double>(std::max(deadline - monotonic_seconds(), 0.0));
+  return came_.wait_for(lock, limit, [&] { return !damage_.ok() || !lasting_.ok() || back_ == Back::kWanted || may_swap(); });
+}
+
+// Applies what is staged. One that is further behind is sent more only once this is held: it waits for that where it comes soon, so
+// that users see the newest version, not each on the way.
+Status Subscriber::climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline) {
+  const double until = std::min(deadline, monotonic_seconds() + kLongestClimb);
+  for (;;) {
+    // What came after the first is checked here: its base is held only now.
+    while (!staged_.empty() && may_lead_on(*staged_.front())) SPARCL_RETURN_IF_ERROR(swap_front(lock, swap));
+    if (held_.version >= (pin_ == 0 ? newest_ : std::min(newest_, pin_))) return {};
+    wake_.wake();
+    if (!wait_for_news(lock, std::min(until, monotonic_seconds() + kClimbPatience)) || !may_swap()) return {};
+  }
 }
 
 Status Subscriber::nothing_newer(double seconds) const {

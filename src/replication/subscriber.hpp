@@ -135,6 +135,8 @@ class Subscriber final : private UpstreamOwner {
   std::uint8_t ahead() const;
   bool may_swap() const;
   bool may_lead_on(const StagedUpdate& update) const;
+  bool wait_for_news(std::unique_lock<std::mutex>& lock, double deadline);
+  Status climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
   ReplicatedState begin_writing(bool is_first);
   void show_written();

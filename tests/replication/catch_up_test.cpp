@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/replication/key_support.hpp"
 #include "tests/replication/replica_pair.hpp"
 
@@ -74,6 +76,26 @@ TEST_F(CatchUp, OneUpdateBringsOnWhatIsFarBehind) {
     EXPECT_EQ(copy.hash(), source_.hash());
     EXPECT_EQ(swap.hash, source_.hash());
   }
+}
+
+// Two small updates are under way at most, and too little to be composed: all the same only the newest version is shown.
+TEST_F(CatchUp, OneThatIsSeveralSmallVersionsBehindShowsTheNewestAlone) {
+  open();
+  publish_first();
+  SmallModel copy;
+  const auto replica = open_replica(copy);
+  EXPECT_EQ(follow(*replica, 1).version, 1u);
+  for (std::uint64_t version = 2; version <= 12; ++version) {
+    source_.step(version, 3, kBusy);
+    ASSERT_TRUE(publisher_->publish(version).ok());
+  }
+  const double deadline = monotonic_seconds() + 20;
+  while (replica->versions().newest < 12 && monotonic_seconds() < deadline) std::this_thread::yield();
+  EXPECT_EQ(replica->versions().newest, 12u) << "it is told though it is sent no more before it applies";
+  const auto swap = replica->next(20);
+  ASSERT_TRUE(swap.ok()) << swap.status().message();
+  EXPECT_EQ(swap->version, 12u);
+  EXPECT_EQ(copy.hash(), source_.hash());
 }
 
 TEST_F(CatchUp, WhatWasComposedLeadsOnToLaterVersions) {

@@ -113,6 +113,38 @@ TEST(ReplicationProgram, SkipsAWatchedFileThatDoesNotFit) {
   EXPECT_EQ(publisher.version(2)["file"], training.path(3)) << publisher.out();
 }
 
+TEST(ReplicationProgram, ATouchedFileIsNoNewVersion) {
+  Training training;
+  training.write(1);
+  BackgroundProgram publisher(publish({"--watch", training.watched()}));
+  ASSERT_FALSE(publisher.version(1).is_null()) << publisher.err();
+  training.write(2);
+  ASSERT_FALSE(publisher.version(2).is_null()) << publisher.err();
+  fs::last_write_time(training.path(1), fs::file_time_type::clock::now());
+  EXPECT_TRUE(publisher.says(training.path(1) + ": touched, and what it holds was published already")) << publisher.err();
+  training.write(3);
+  EXPECT_EQ(publisher.version(3)["file"], training.path(3)) << publisher.out();
+}
+
+// Nobody waits for a publisher to learn of a fault in the command.
+TEST(ReplicationProgram, FaultsOfACommandAreToldBeforeThereIsAPublisher) {
+  Training training;
+  write_text(training / "notes.txt", "mine");
+  const std::string out = training / "out.safetensors", nobody = "127.0.0.1:1";
+  for (const auto& [arguments, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"-o", out, "--slice", "embed:0"}, "'embed:0' is no slice"},
+           {{"-o", out, "--tensors", "("}, "'(' is no regular expression"},
+           {{"-o", training / "none/out"}, "there is no folder"},
+           {{"-o", training / "notes.txt"}, "is no checkpoint, and would be replaced"}}) {
+    std::vector<std::string> command{"subscribe", nobody};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const ProgramRun run = run_program(command);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(text));
+  }
+  EXPECT_EQ(read_text(training / "notes.txt"), "mine");
+}
+
 TEST(ReplicationProgram, MovesLittleToOneThatWasKilledAndStartsAgain) {
   Training training;
   training.write(1);

@@ -69,7 +69,7 @@ std::string advice_text(const Advice& advice, const AdviseOptions& options) {
                      : std::string("on this link dense wins at no density\n"));
 }
 
-Status run(const AdviseOptions& options, bool as_json) {
+Status run_advise(const AdviseOptions& options, bool as_json) {
   for (const std::string& path : {options.first, options.second}) SPARCL_RETURN_IF_ERROR(expect_checkpoint(path));
   const Result<Advice> advice = advise(options);
   if (!advice.ok()) return advice.status();
@@ -90,7 +90,7 @@ void add_advise(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(2, 1 << 20))
       ->type_name("P")
       ->capture_default_str();
-  invocation.run = [options, &invocation] { return run(*options, invocation.json); };
+  invocation.run = [options, &invocation] { return run_advise(*options, invocation.json); };
 }
 
 }  // namespace sparcl::tool

@@ -11,13 +11,13 @@
 namespace sparcl::tool {
 namespace {
 
-struct Options {
+struct ApplyOptions {
   std::string base;
   std::string delta;
   std::string output;
 };
 
-Status check_kinds(const Options& options) {
+Status check_kinds(const ApplyOptions& options) {
   const bool is_swapped = is_checkpoint(options.delta);
   if (is_swapped && is_delta(options.base)) {
     return Status(Code::kCorrupt,
@@ -31,7 +31,7 @@ Status check_kinds(const Options& options) {
   return expect_checkpoint(options.base);
 }
 
-Status run(const Options& options, bool as_json) {
+Status run_apply(const ApplyOptions& options, bool as_json) {
   SPARCL_RETURN_IF_ERROR(check_kinds(options));
   std::error_code error;
   if (std::filesystem::equivalent(options.output, options.delta, error)) {
@@ -66,14 +66,14 @@ Status run(const Options& options, bool as_json) {
 }  // namespace
 
 void add_apply(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ApplyOptions>();
   app.add_option("BASE", options->base, "the checkpoint that the delta was made of: a .safetensors file, or a folder of shards")
       ->required();
   app.add_option("DELTA", options->delta, "a file that sparcl diff wrote")->required();
   app.add_option("-o,--output", options->output, "what to write; may be BASE, which is then replaced")
       ->required()
       ->type_name("OUT");
-  invocation.run = [options, &invocation] { return run(*options, invocation.json); };
+  invocation.run = [options, &invocation] { return run_apply(*options, invocation.json); };
 }
 
 }  // namespace sparcl::tool

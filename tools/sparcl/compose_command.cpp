@@ -11,20 +11,20 @@
 namespace sparcl::tool {
 namespace {
 
-struct Options {
+struct ComposeOptions {
   std::vector<std::string> deltas;
   std::string base;
   std::string output;
 };
 
-Result<ComposeReport> compose(const Options& options) {
+Result<ComposeReport> compose(const ComposeOptions& options) {
   if (!options.base.empty()) return compose_deltas_on(options.base, options.deltas, options.output);
   Result<ComposeReport> report = compose_deltas(options.deltas, options.output);
   if (report.ok() || report.status().code() != Code::kUnsupported) return report;
   return Status(Code::kUnsupported, report.status().message() + ": give it by --base");
 }
 
-Status run(const Options& options, bool as_json) {
+Status run_compose(const ComposeOptions& options, bool as_json) {
   std::vector<std::string> inputs = options.deltas;
   if (!options.base.empty()) {
     SPARCL_RETURN_IF_ERROR(expect_checkpoint(options.base));
@@ -54,12 +54,12 @@ Status run(const Options& options, bool as_json) {
 }  // namespace
 
 void add_compose(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ComposeOptions>();
   app.add_option("DELTA", options->deltas, "deltas, each of which begins where the one before it ends")->required();
   app.add_option("-o,--output", options->output, "the delta file to write")->required()->type_name("OUT");
   app.add_option("--base", options->base, "the checkpoint that the first is for: needed where blocks are coded against old values")
       ->type_name("BASE");
-  invocation.run = [options, &invocation] { return run(*options, invocation.json); };
+  invocation.run = [options, &invocation] { return run_compose(*options, invocation.json); };
 }
 
 }  // namespace sparcl::tool

@@ -26,7 +26,7 @@ std::string formats_text() {
   return text;
 }
 
-Status run(const ConvertOptions& options, bool as_json) {
+Status run_convert(const ConvertOptions& options, bool as_json) {
   std::vector<std::string> inputs{options.input};
   if (!options.base.empty()) {
     SPARCL_RETURN_IF_ERROR(expect_checkpoint(options.base));
@@ -59,7 +59,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
   app.add_option("--from", options->from, "the layout of IN; as it looks, if this is not given")
       ->check(CLI::IsMember(format_names()));
   app.add_option("--base", options->base, "the checkpoint that the change is for; needed from and to our own deltas");
-  invocation.run = [options, &invocation] { return run(*options, invocation.json); };
+  invocation.run = [options, &invocation] { return run_convert(*options, invocation.json); };
 }
 
 }  // namespace sparcl::tool

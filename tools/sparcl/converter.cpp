@@ -27,7 +27,7 @@ Status needs_base() {
   return Status(Code::kInvalidArgument, "our own deltas say what changed against a base: give the checkpoint by --base");
 }
 
-std::string format_names() {
+std::string known_formats() {
   std::string names = kOwnFormat;
   for (const model::ExchangeFormat* format : model::exchange_formats()) names += fmt::format(", {}", format->name);
   return names;
@@ -82,7 +82,7 @@ Status read_file(const std::string& path, const ConvertOptions& options, Input& 
   if (!file.ok()) return file.status();
   const model::ExchangeFormat* format = model::recognise(*file);
   if (format == nullptr) {
-    return Status(Code::kCorrupt, fmt::format("it is in none of the layouts {} (a checkpoint?)", format_names()));
+    return Status(Code::kCorrupt, fmt::format("it is in none of the layouts {} (a checkpoint?)", known_formats()));
   }
   if (!options.from.empty()) {
     const model::ExchangeFormat* wanted = model::find_exchange_format(options.from);

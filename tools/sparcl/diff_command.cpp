@@ -13,7 +13,7 @@
 namespace sparcl::tool {
 namespace {
 
-struct Options {
+struct DiffArguments {
   std::string base;
   std::string target;
   std::string delta;
@@ -59,7 +59,7 @@ std::string error_text(const codec::ValueCoding& values, const codec::LossyError
                      100 * relative_error(error));
 }
 
-Status run(const Options& options, bool as_json) {
+Status run_diff(const DiffArguments& options, bool as_json) {
   for (const std::string& input : {options.base, options.target}) SPARCL_RETURN_IF_ERROR(expect_checkpoint(input));
   SPARCL_RETURN_IF_ERROR(check_output(options.delta, {options.base, options.target}));
   const auto begin = std::chrono::steady_clock::now();
@@ -103,7 +103,7 @@ Status run(const Options& options, bool as_json) {
 }  // namespace
 
 void add_diff(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffArguments>();
   app.add_option("BASE", options->base, "a .safetensors file, or a folder of shards")->required();
   app.add_option("TARGET", options->target, "what BASE is to become")->required();
   app.add_option("-o,--output", options->delta, "the delta file to write")->required()->type_name("DELTA");
@@ -112,7 +112,7 @@ void add_diff(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   app.add_flag("--no-side-files", options->no_side_files, "of folders: leave out configuration and tokenizer files that changed");
   add_selection_options(app, options->selection);
-  invocation.run = [options, &invocation] { return run(*options, invocation.json); };
+  invocation.run = [options, &invocation] { return run_diff(*options, invocation.json); };
 }
 
 }  // namespace sparcl::tool

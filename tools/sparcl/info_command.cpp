@@ -196,7 +196,7 @@ Status check_all_settings() {
   return wrong.empty() ? Status() : Status(Code::kInvalidArgument, wrong);
 }
 
-Status run(Invocation& invocation) {
+Status run_info(Invocation& invocation) {
   const bool as_json = invocation.json;
   const Status settings = check_all_settings();
   const DeviceList gpus = list_devices();
@@ -221,7 +221,7 @@ Status run(Invocation& invocation) {
 }  // namespace
 
 void add_info(CLI::App&, Invocation& invocation) {
-  invocation.run = [&invocation] { return run(invocation); };
+  invocation.run = [&invocation] { return run_info(invocation); };
 }
 
 }  // namespace sparcl::tool

@@ -11,13 +11,13 @@
 namespace sparcl::tool {
 namespace {
 
-struct Options {
+struct InvertOptions {
   std::string base;
   std::string delta;
   std::string output;
 };
 
-Status run(const Options& options, bool as_json) {
+Status run_invert(const InvertOptions& options, bool as_json) {
   SPARCL_RETURN_IF_ERROR(expect_checkpoint(options.base));
   SPARCL_RETURN_IF_ERROR(check_output(options.output, {options.base, options.delta}));
   const auto begin = std::chrono::steady_clock::now();
@@ -42,11 +42,11 @@ Status run(const Options& options, bool as_json) {
 }  // namespace
 
 void add_invert(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InvertOptions>();
   app.add_option("BASE", options->base, "the checkpoint that the delta was made of")->required();
   app.add_option("DELTA", options->delta, "the delta to lead back from")->required();
   app.add_option("-o,--output", options->output, "the delta file to write")->required()->type_name("OUT");
-  invocation.run = [options, &invocation] { return run(*options, invocation.json); };
+  invocation.run = [options, &invocation] { return run_invert(*options, invocation.json); };
 }
 
 }  // namespace sparcl::tool

@@ -5,12 +5,12 @@
 namespace sparcl::tool {
 namespace {
 
-double number_at(const Json& object, const char* key) {
+double figure_at(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   return found != object.end() && found->is_number() ? found->get<double>() : 0;
 }
 
-std::string text_at(const Json& object, const char* key) {
+std::string report_text_at(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -25,14 +25,14 @@ std::vector<Metric> publisher_metrics(const Json& report) {
   if (!report.is_object()) return {};
   const Json replicas = report.value("replicas", Json::array());
   std::vector<Metric> metrics{
-      one("sparcl_publisher_version", "Newest published version.", number_at(report, "version")),
-      one("sparcl_publisher_kept_updates", "Updates kept for replicas that are behind.", number_at(report, "kept_updates")),
-      one("sparcl_publisher_kept_bytes", "Bytes of these updates.", number_at(report, "kept_bytes")),
+      one("sparcl_publisher_version", "Newest published version.", figure_at(report, "version")),
+      one("sparcl_publisher_kept_updates", "Updates kept for replicas that are behind.", figure_at(report, "kept_updates")),
+      one("sparcl_publisher_kept_bytes", "Bytes of these updates.", figure_at(report, "kept_bytes")),
       one("sparcl_publisher_replicas", "Replicas that are connected.",
-          std::max(number_at(report, "replicas_connected"), static_cast<double>(replicas.size())))};
+          std::max(figure_at(report, "replicas_connected"), static_cast<double>(replicas.size())))};
   const auto add_each = [&](const char* name, const char* help, Metric::Kind kind, const char* key) {
     Metric metric{name, help, kind, {}};
-    for (const Json& each : replicas) metric.samples.push_back({{{"replica", text_at(each, "name")}}, number_at(each, key)});
+    for (const Json& each : replicas) metric.samples.push_back({{{"replica", report_text_at(each, "name")}}, figure_at(each, key)});
     metrics.push_back(std::move(metric));
   };
   constexpr Metric::Kind kGauge = Metric::Kind::kGauge, kCounter = Metric::Kind::kCounter;
@@ -43,7 +43,7 @@ std::vector<Metric> publisher_metrics(const Json& report) {
   add_each("sparcl_replica_refused_updates_total", "Updates that it has refused.", kCounter, "refused");
   Metric state{"sparcl_replica_state", "1 for the state that the replica is in.", kGauge, {}};
   for (const Json& each : replicas) {
-    state.samples.push_back({{{"replica", text_at(each, "name")}, {"state", text_at(each, "state")}}, 1});
+    state.samples.push_back({{{"replica", report_text_at(each, "name")}, {"state", report_text_at(each, "state")}}, 1});
   }
   metrics.push_back(std::move(state));
   return metrics;

@@ -82,6 +82,9 @@ Status cut_tensor(model::TensorSchema& tensor, const Cut& cut, const std::string
 
 }  // namespace
 
+std::string tensors_fault(const std::string& text) { return to_regex(text).status().message(); }
+std::string slice_fault(const std::string& text) { return parse_cut(text).status().message(); }
+
 Result<model::Schema> choose_parts(const model::Schema& published, const PartChoice& choice) {
   model::Schema chosen = published;
   if (!choice.tensors.empty()) {

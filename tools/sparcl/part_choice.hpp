@@ -15,6 +15,10 @@ struct PartChoice {
   bool is_all() const { return tensors.empty() && slices.empty(); }
 };
 
+// Empty, or why it is no choice of any model.
+std::string tensors_fault(const std::string& text);
+std::string slice_fault(const std::string& text);
+
 // InvalidArgument names what is no choice, or a tensor that cannot be cut so.
 Result<model::Schema> choose_parts(const model::Schema& published, const PartChoice& choice);
 

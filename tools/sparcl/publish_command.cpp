@@ -72,6 +72,10 @@ Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder, s
       folder.put_back(files, read);
       return false;
     }
+    if (read.ok() && publisher.has_published_what_was_read()) {
+      print_note(fmt::format("{}: touched, and what it holds was published already: no new version", files.front()));
+      continue;
+    }
     const Status status = read.ok() ? publisher.publish() : read;
     if (status.ok()) continue;
     if (publisher.version() == 0) return status;
@@ -91,6 +95,10 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
     is_listed = look.ok();
     if (!look.ok()) continue;
     for (const Status& status : look->given_up) print_warning(fmt::format("{}; it is skipped", status.message()));
+    if (!look->held_up.ok()) {
+      print_note(fmt::format("{}; it, and files with later names, wait for {:g} s", look->held_up.message(),
+                             WatchedFolder::Times().patience_s));
+    }
     const Result<bool> all = publish_ready(publisher, folder, look->ready);
     if (!all.ok()) return all.status();
     const bool has_more = look->has_more || !*all;

@@ -26,7 +26,7 @@ std::uint64_t number_at(const Json& object, const char* key) {
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
-using Row = std::array<std::string, 7>;
+using Row = std::array<std::string, 8>;
 
 std::string table(const std::vector<Row>& rows) {
   std::array<std::size_t, std::tuple_size_v<Row>> widths{};
@@ -72,11 +72,11 @@ std::string publisher_text(const Json& report) {
   const std::string text =
       fmt::format("publisher {} on {}: {}{}\n", text_at(report, "publisher"), text_at(report, "address"), model, newest);
   if (report["replicas"].empty()) return text + "no replica is connected\n";
-  std::vector<Row> rows{{"replica", "version", "lag", "sent", "refused", "state", "from"}};
+  std::vector<Row> rows{{"replica", "version", "lag", "sent", "shared", "refused", "state", "from"}};
   for (const Json& replica : report["replicas"]) {
     rows.push_back({text_at(replica, "name"), std::to_string(number_at(replica, "version")),
                     std::to_string(number_at(replica, "lag")),
-                    human_bytes(number_at(replica, "bytes_sent") + number_at(replica, "bytes_shared")),
+                    human_bytes(number_at(replica, "bytes_sent")), human_bytes(number_at(replica, "bytes_shared")),
                     std::to_string(number_at(replica, "refused")), text_at(replica, "state"), text_at(replica, "from")});
   }
   const std::uint64_t connected = number_at(report, "replicas_connected"), shown = report["replicas"].size();

@@ -24,12 +24,23 @@ fs::path where_links_lead(fs::path path) {
 
 }  // namespace
 
-Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layout& layout) {
+Status ReplicaFile::check(const std::string& path) {
   std::error_code error;
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
   if (!fs::is_directory(folder, error)) {
     return Status(Code::kInvalidArgument, fmt::format("{}: there is no folder {}", path, folder.string()));
   }
+  // A damaged checkpoint is replaced; somebody's notes are not.
+  const bool is_somebodys = fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 && !path.ends_with(model::kShardSuffix);
+  if (!is_somebodys || model::Checkpoint::open_unmapped(path).ok()) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("{}: the file that is there is no checkpoint, and would be replaced: remove it, or give another output",
+                            path));
+}
+
+Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layout& layout) {
+  SPARCL_RETURN_IF_ERROR(check(path));
+  std::error_code error;
   if (fs::exists(path, error) && fs::is_directory(path, error) != layout.is_folder) {
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: the publisher's checkpoint is a {}, and this is {}: give another output", path,

@@ -11,6 +11,9 @@ namespace sparcl::tool {
 
 class ReplicaFile {
  public:
+  // InvalidArgument: nothing can be written there, or what is there is no checkpoint, and nothing that its name says is one. Known
+  // before there is a publisher.
+  static Status check(const std::string& path);
   // InvalidArgument: this layout cannot be written there. What killed processes have left beside it is removed.
   static Result<ReplicaFile> open(const std::string& path, const model::Layout& layout);
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "tools/sparcl/signals.hpp"
@@ -57,15 +58,20 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
   return entries;
 }
 
+constexpr std::chrono::seconds kGrace(5);  // of a command that is at work when a stop is asked for; heuristic
+
 // Its status as waitpid() has it, or -1.
 int wait_for_end(pid_t child) {
   bool is_told = false;
+  std::optional<std::chrono::steady_clock::time_point> patience;  // once a stop is asked for
   for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
     int status = 0;
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child) return status;
     if (ended < 0 && errno != EINTR) return -1;
-    if (!is_told && stop_is_asked()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!patience && stop_is_asked()) patience = now + kGrace;
+    if (!is_told && patience && now >= *patience) {
       ::kill(child, SIGTERM);
       is_told = true;
     }

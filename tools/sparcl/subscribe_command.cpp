@@ -225,6 +225,7 @@ class Keeper {
 // Faults of ours, before anything is waited for.
 Status check_own(SubscribeOptions& options) {
   SPARCL_RETURN_IF_ERROR(options.subscriber.take_settings());
+  SPARCL_RETURN_IF_ERROR(ReplicaFile::check(options.output));
   if (options.subscriber.trust_path.empty()) return {};
   return replication::TrustedKeys::load(options.subscriber.trust_path).status();
 }
@@ -236,7 +237,11 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
   if (!reply.ok()) return reply.status();
   if (!*reply) return {};
   const Result<PublishedModel> published = read_published_model(**reply, options.parts);
-  if (!published.ok()) return published.status().with_prefix(fmt::format("publisher {}: ", options.address));
+  if (!published.ok()) {
+    // A choice of ours that fits no tensor is no fault of the publisher's.
+    const bool is_ours = published.status().code() == Code::kInvalidArgument;
+    return is_ours ? published.status() : published.status().with_prefix(fmt::format("publisher {}: ", options.address));
+  }
   if (options.model_id && *options.model_id != published->model_id) {
     return Status(Code::kMismatch, fmt::format("publisher {}: it has the model {}, asked for is {}", options.address,
                                                model::in_quotes(published->model_id), model::in_quotes(*options.model_id)));
@@ -289,11 +294,13 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
   app.add_option("--tensors", options->parts.tensors,
                  "keep only tensors whose names match this regular expression; may be given more than once")
       ->type_name("REGEX")
+      ->check(tensors_fault, "", "")
       ->take_all();
   app.add_option("--slice", options->parts.slices,
                  "of tensors that match, keep part INDEX (from 0) of PARTS equal ones along dimension DIM; may be given more than "
                  "once. FILE has it as a tensor, and only parts travel")
       ->type_name("REGEX:DIM:INDEX/PARTS")
+      ->check(slice_fault, "", "")
       ->take_all();
   app.add_option("--trust", options->subscriber.trust_path, "public keys, a line each: what none of them has signed is refused")
       ->check([](const std::string& name) {

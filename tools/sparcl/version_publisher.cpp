@@ -60,11 +60,18 @@ Status VersionPublisher::read(const std::string& path) {
   return {};
 }
 
+bool VersionPublisher::has_published_what_was_read() const {
+  const auto found = published_.find(path_);
+  return found != published_.end() && found->second == memory_->view().hash();
+}
+
 Status VersionPublisher::publish() {
   const auto start = std::chrono::steady_clock::now();
   if (publisher_ == nullptr) SPARCL_RETURN_IF_ERROR(begin());
   const Result<replication::Publisher::PublishReport> report = publisher_->publish(next_version_);
   if (!report.ok()) return report.status().with_prefix(path_ + ": ");
+  published_[path_] = report->hash;
+  const bool is_first = version_ == 0;
   version_ = next_version_++;
 
   const double seconds = read_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -76,10 +83,11 @@ Status VersionPublisher::publish() {
                   {"bytes", report->stream_bytes},
                   {"bytes_dense", dense_bytes},
                   {"seconds", seconds}};
-  return print(
-      as_json_, json,
-      fmt::format("version {}: {}, {} of {} elements changed, {} instead of {}, {:.3f} s, {}\n", version_, path_, report->changed,
-                  elements, human_bytes(report->stream_bytes), human_bytes(dense_bytes), seconds, to_hex(report->hash)));
+  const std::string what =
+      is_first ? fmt::format("the first, {} elements, {}", elements, human_bytes(dense_bytes))
+               : fmt::format("{} of {} elements changed, {} instead of {}", report->changed, elements,
+                             human_bytes(report->stream_bytes), human_bytes(dense_bytes));
+  return print(as_json_, json, fmt::format("version {}: {}, {}, {:.3f} s, {}\n", version_, path_, what, seconds, to_hex(report->hash)));
 }
 
 Status VersionPublisher::start_serving() {

@@ -1,6 +1,7 @@
 #pragma once
 // Publishes checkpoints in files, one version each.
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +23,9 @@ class VersionPublisher {
   // The checkpoint at `path` is what publish() takes. Mismatch: it has not the tensors of the first one, whose files are the model
   // for what replicas write. InProgress: it has changed meanwhile. SystemError, Corrupt: it cannot be read, or not yet.
   Status read(const std::string& path);
+
+  // A file of that name with this content was published: it was touched, or replaced by its like.
+  bool has_published_what_was_read() const;
 
   // What was read becomes the next version; prints its line.
   Status publish();
@@ -47,6 +51,7 @@ class VersionPublisher {
   std::uint64_t version_ = 0;
   std::unique_ptr<ModelMemory> memory_;  // as soon as one checkpoint was read whole
   std::string path_;                     // of what was read
+  std::map<std::string, Hash128> published_;  // the last state, by path
   double read_s_ = 0;                    // the time of it
   mutable std::mutex beginning_;         // guards the pointers below while other threads may ask for the status
   std::unique_ptr<replication::EmptyPublisher> empty_;

@@ -4,12 +4,19 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "src/model/checkpoint.hpp"
 
 namespace sparcl::tool {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double kToldSeconds = 1;  // after which it is said that a file holds others up
+
+}  // namespace
 
 std::optional<FileMark> mark_of(const std::string& path) {
   struct stat about;
@@ -20,11 +27,12 @@ std::optional<FileMark> mark_of(const std::string& path) {
 
 WatchedFolder::Entry WatchedFolder::met(const FileMark& mark, bool is_file, const Entry* known, double now) const {
   if (known != nullptr && known->mark == mark) return *known;
-  Entry entry{mark, now, now, is_file, false, false, {}};
+  Entry entry{mark, now, now, is_file, false, false, false, {}};
   const bool is_same_file = known != nullptr && known->mark.device == mark.device && known->mark.inode == mark.inode;
   if (!is_same_file) return entry;  // another one by this name
   entry.is_given_up = known->is_given_up;
   if (!known->is_done) entry.first_seen = known->first_seen;
+  entry.is_told = known->is_told;
   return entry;
 }
 
@@ -36,7 +44,9 @@ Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) co
     std::error_code ignored;
     if (name.starts_with('.') || !name.ends_with(model::kShardSuffix)) continue;
     const std::string path = at->path().string();
-    const std::optional<FileMark> mark = mark_of(path);
+    std::optional<FileMark> mark = mark_of(path);
+    const bool is_dead_link = !mark && at->is_symlink(ignored);
+    if (is_dead_link) mark = FileMark{};
     if (!mark) continue;  // gone again
     const auto known = entries_.find(path);
     entries.emplace(path, met(*mark, at->is_regular_file(ignored), known == entries_.end() ? nullptr : &known->second, now));
@@ -63,7 +73,7 @@ Result<WatchedFolder::Look> WatchedFolder::look(double now) {
     if (entry.is_done) continue;
     if (!entry.is_file) {
       entry.is_done = true;
-      found.given_up.push_back(Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path)));
+      found.given_up.push_back(Status(Code::kInvalidArgument, fmt::format("{}: it is {}", path, entry.mark == FileMark{} ? "a link to nothing" : "no regular file")));
       continue;
     }
     const bool is_patient = now - (entry.is_given_up ? entry.since : entry.first_seen) < times_.patience_s;
@@ -72,6 +82,7 @@ Result<WatchedFolder::Look> WatchedFolder::look(double now) {
     if (!trouble.ok() && is_patient) {
       if (entry.is_given_up) continue;
       found.has_more = true;
+      if (now - entry.first_seen > kToldSeconds && !std::exchange(entry.is_told, true)) found.held_up = std::move(trouble);
       break;
     }
     entry.is_done = true;

@@ -35,6 +35,7 @@ class WatchedFolder {
   struct Look {
     std::vector<std::string> ready;  // each once, in the order of their names
     std::vector<Status> given_up;    // each once, with its path; again where it is replaced
+    Status held_up;                  // once a file: it is waited for, for a second by now
     bool has_more = false;           // files that do not count yet; those with later names wait for them
   };
   // now: of monotonic_seconds(). A file that is replaced is a new one; hidden files are none.
@@ -52,6 +53,7 @@ class WatchedFolder {
     bool is_file = false;   // not a folder, a pipe
     bool is_done = false;
     bool is_given_up = false;  // once: nobody waits for it
+    bool is_told = false;      // that others wait for it
     Status unread;             // since it has this mark
   };
   Entry met(const FileMark& mark, bool is_file, const Entry* known, double now) const;
