@@ -131,15 +131,16 @@ TEST(ReplicationProgram, FaultsOfACommandAreToldBeforeThereIsAPublisher) {
   Training training;
   write_text(training / "notes.txt", "mine");
   const std::string out = training / "out.safetensors", nobody = "127.0.0.1:1";
-  for (const auto& [arguments, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"-o", out, "--slice", "embed:0"}, "'embed:0' is no slice"},
-           {{"-o", out, "--tensors", "("}, "'(' is no regular expression"},
-           {{"-o", training / "none/out"}, "there is no folder"},
-           {{"-o", training / "notes.txt"}, "is no checkpoint, and would be replaced"}}) {
+  constexpr int kUsage = 2, kError = 1;
+  for (const auto& [arguments, code, text] : std::vector<std::tuple<std::vector<std::string>, int, std::string>>{
+           {{"-o", out, "--slice", "embed:0"}, kUsage, "'embed:0' is no slice"},
+           {{"-o", out, "--tensors", "("}, kUsage, "'(' is no regular expression"},
+           {{"-o", training / "none/out"}, kError, "there is no folder"},
+           {{"-o", training / "notes.txt"}, kError, "is no checkpoint, and would be replaced"}}) {
     std::vector<std::string> command{"subscribe", nobody};
     command.insert(command.end(), arguments.begin(), arguments.end());
     const ProgramRun run = run_program(command);
-    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_EQ(run.exit_code, code) << run.err;
     EXPECT_THAT(run.err, HasSubstr(text));
   }
   EXPECT_EQ(read_text(training / "notes.txt"), "mine");
@@ -366,11 +367,11 @@ TEST(ReplicationProgram, KeepsAFolderOfShards) {
 TEST(ReplicationProgram, ReplacesAFileOfOtherTensors) {
   Training training;
   BackgroundProgram publisher(publish(training.write_up_to(1)));
-  write_text(training / "out", "something else");
-  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out", {"--until", "1"}));
+  write_text(training / "out.safetensors", "something else");
+  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out.safetensors", {"--until", "1"}));
   EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();
   EXPECT_THAT(subscriber.err(), HasSubstr("all bytes have to travel, and then replace what is there"));
-  expect_same(training / "out", training.path(1));
+  expect_same(training / "out.safetensors", training.path(1));
 }
 
 TEST(ReplicationProgram, KeepsTheOldFileWhereTheNewOneCannotBeWritten) {

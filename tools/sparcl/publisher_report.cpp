@@ -36,8 +36,12 @@ std::string table(const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) {
     // Numbers to the right, texts to the left.
-    text += fmt::format("{:<{}}  {:>{}}  {:>{}}  {:>{}}  {:>{}}  {:<{}}  {}\n", row[0], widths[0], row[1], widths[1], row[2],
-                        widths[2], row[3], widths[3], row[4], widths[4], row[5], widths[5], row[6]);
+    constexpr std::size_t kFirstNumber = 1, kLastNumber = 5;
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+      const bool is_number = i >= kFirstNumber && i <= kLastNumber;
+      text += is_number ? fmt::format("{:>{}}  ", row[i], widths[i]) : fmt::format("{:<{}}  ", row[i], widths[i]);
+    }
+    text += row.back() + "\n";
   }
   return text;
 }
