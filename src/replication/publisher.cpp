@@ -271,7 +271,8 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
     changed_.wait(lock, [&] { return at_work_ == nullptr || !at_work_->makes_anchor(); });
     const std::optional<HeldVersion>& newest = whole_->store().newest();
     if (version == UINT64_MAX) {
-      return Status(Code::kInvalidArgument, fmt::format("version {} is the last number there is: none could come after it", version));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("version {} is the last number there is: none could come after it", version));
     }
     if (newest && version <= newest->version) {
       return Status(Code::kInvalidArgument,

@@ -13,7 +13,7 @@
 namespace sparcl::test {
 namespace {
 
-constexpr double kTimeoutSeconds = 60;      // beyond it is a hang, and an error that no row expects
+constexpr double kTimeoutSeconds = 60;  // beyond it is a hang, and an error that no row expects
 // Of a start and of a call that shall succeed, too: on a busy machine 0.5 s are not enough, and 3 s once were not for 8 ranks.
 double short_timeout(int ranks) { return ranks < 8 ? 3 : 6; }
 

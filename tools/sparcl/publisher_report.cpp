@@ -79,9 +79,9 @@ std::string publisher_text(const Json& report) {
   std::vector<Row> rows{{"replica", "version", "lag", "sent", "shared", "refused", "state", "from"}};
   for (const Json& replica : report["replicas"]) {
     rows.push_back({text_at(replica, "name"), std::to_string(number_at(replica, "version")),
-                    std::to_string(number_at(replica, "lag")),
-                    human_bytes(number_at(replica, "bytes_sent")), human_bytes(number_at(replica, "bytes_shared")),
-                    std::to_string(number_at(replica, "refused")), text_at(replica, "state"), text_at(replica, "from")});
+                    std::to_string(number_at(replica, "lag")), human_bytes(number_at(replica, "bytes_sent")),
+                    human_bytes(number_at(replica, "bytes_shared")), std::to_string(number_at(replica, "refused")),
+                    text_at(replica, "state"), text_at(replica, "from")});
   }
   const std::uint64_t connected = number_at(report, "replicas_connected"), shown = report["replicas"].size();
   return text + table(rows) + (connected > shown ? fmt::format("and {} more\n", connected - shown) : "");

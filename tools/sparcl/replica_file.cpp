@@ -31,11 +31,12 @@ Status ReplicaFile::check(const std::string& path) {
     return Status(Code::kInvalidArgument, fmt::format("{}: there is no folder {}", path, folder.string()));
   }
   // A damaged checkpoint is replaced; somebody's notes are not.
-  const bool is_somebodys = fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 && !path.ends_with(model::kShardSuffix);
+  const bool is_somebodys =
+      fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 && !path.ends_with(model::kShardSuffix);
   if (!is_somebodys || model::Checkpoint::open_unmapped(path).ok()) return {};
-  return Status(Code::kInvalidArgument,
-                fmt::format("{}: the file that is there is no checkpoint, and would be replaced: remove it, or give another output",
-                            path));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("{}: the file that is there is no checkpoint, and would be replaced: remove it, or give another output", path));
 }
 
 Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layout& layout) {

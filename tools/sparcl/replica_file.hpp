@@ -21,8 +21,8 @@ class ReplicaFile {
   // where it is none; ok where there is nothing yet.
   Status read_into(ModelMemory& memory);
 
-  // SystemError names path and bytes, and what was there is still there, or says that it is not (write_checkpoint). Nothing is written
-  // where it holds this state already.
+  // SystemError names path and bytes, and what was there is still there, or says that it is not (write_checkpoint). Nothing is
+  // written where it holds this state already.
   Status write(const ModelMemory& memory, const Hash128& hash);
 
   const std::string& path() const { return path_; }

@@ -83,11 +83,11 @@ Status VersionPublisher::publish() {
                   {"bytes", report->stream_bytes},
                   {"bytes_dense", dense_bytes},
                   {"seconds", seconds}};
-  const std::string what =
-      is_first ? fmt::format("the first, {} elements, {}", elements, human_bytes(dense_bytes))
-               : fmt::format("{} of {} elements changed, {} instead of {}", report->changed, elements,
-                             human_bytes(report->stream_bytes), human_bytes(dense_bytes));
-  return print(as_json_, json, fmt::format("version {}: {}, {}, {:.3f} s, {}\n", version_, path_, what, seconds, to_hex(report->hash)));
+  const std::string what = is_first ? fmt::format("the first, {} elements, {}", elements, human_bytes(dense_bytes))
+                                    : fmt::format("{} of {} elements changed, {} instead of {}", report->changed, elements,
+                                                  human_bytes(report->stream_bytes), human_bytes(dense_bytes));
+  return print(as_json_, json,
+               fmt::format("version {}: {}, {}, {:.3f} s, {}\n", version_, path_, what, seconds, to_hex(report->hash)));
 }
 
 Status VersionPublisher::start_serving() {

@@ -49,11 +49,11 @@ class VersionPublisher {
   bool as_json_;
   bool is_serving_ = false;
   std::uint64_t version_ = 0;
-  std::unique_ptr<ModelMemory> memory_;  // as soon as one checkpoint was read whole
-  std::string path_;                     // of what was read
+  std::unique_ptr<ModelMemory> memory_;       // as soon as one checkpoint was read whole
+  std::string path_;                          // of what was read
   std::map<std::string, Hash128> published_;  // the last state, by path
-  double read_s_ = 0;                    // the time of it
-  mutable std::mutex beginning_;         // guards the pointers below while other threads may ask for the status
+  double read_s_ = 0;                         // the time of it
+  mutable std::mutex beginning_;              // guards the pointers below while other threads may ask for the status
   std::unique_ptr<replication::EmptyPublisher> empty_;
   std::unique_ptr<replication::Publisher> publisher_;  // it reads the memory: it ends first
 };

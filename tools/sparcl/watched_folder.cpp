@@ -73,7 +73,9 @@ Result<WatchedFolder::Look> WatchedFolder::look(double now) {
     if (entry.is_done) continue;
     if (!entry.is_file) {
       entry.is_done = true;
-      found.given_up.push_back(Status(Code::kInvalidArgument, fmt::format("{}: it is {}", path, entry.mark == FileMark{} ? "a link to nothing" : "no regular file")));
+      found.given_up.push_back(
+          Status(Code::kInvalidArgument,
+                 fmt::format("{}: it is {}", path, entry.mark == FileMark{} ? "a link to nothing" : "no regular file")));
       continue;
     }
     const bool is_patient = now - (entry.is_given_up ? entry.since : entry.first_seen) < times_.patience_s;
