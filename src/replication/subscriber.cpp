@@ -4,12 +4,9 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <chrono>
 
-#include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
-#include "src/base/stage_range.hpp"
 #include "src/codec/wire.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/replication/process_name.hpp"
@@ -25,8 +22,6 @@ constexpr double kParentPatience =
     0.5;  // seconds without a word of a parent that should be sending, which speaks each 0.1 s (Relay)
 constexpr std::size_t kMostAnnounced = 4096;
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
-constexpr double kClimbPatience = 0.05;      // seconds without an update, then what is held is shown; and of all together, where
-constexpr double kLongestClimb = 1;          // versions come as fast as they are applied; both heuristic
 constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic
 constexpr std::uint64_t kWayBackPart = 4;    // and what they have replaced; heuristic
 
@@ -96,171 +91,6 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
 Subscriber::~Subscriber() { (void)thread_.stop(); }
 
 // --- what users call ---
-
-// A pin that is reached is of these bytes, whatever another publisher calls its own.
-bool Subscriber::may_lead_on(const StagedUpdate& update) const {
-  const bool is_reached = pin_ != 0 && holds_published_ && held_.version == pin_;
-  return back_ == Back::kNo && !update.doubted_since && !is_reached && (pin_ == 0 || update.commit().version <= pin_);
-}
-
-bool Subscriber::may_swap() const { return !staged_.empty() && staged_.front()->is_checked() && may_lead_on(*staged_.front()); }
-
-Result<Subscriber::Swap> Subscriber::next(double seconds) {
-  const std::lock_guard one(using_);
-  std::unique_lock lock(mutex_);
-  const double deadline = monotonic_seconds() + std::clamp(seconds, 0.0, 1e8);
-  Swap swap;
-  if (wait_for_news(lock, deadline)) {
-    if (!damage_.ok()) return std::exchange(damage_, Status());
-    Status status;
-    if (back_ == Back::kWanted) {
-      status = go_back(lock, swap);
-    } else {
-      status = climb(lock, swap, deadline);
-      if (swap.updates > 0) show_written();
-    }
-    wake_.wake();
-    const Status lasting = std::exchange(lasting_, Status());
-    if (!status.ok() && swap.updates == 0) return status;
-    if (!lasting.ok() && swap.updates == 0 && !swap.went_back) return lasting;
-  }
-  if (swap.updates > 0 || swap.went_back) {
-    lock.unlock();
-    if (options_.on_swap) options_.on_swap(swap.version);
-    return swap;
-  }
-  return trouble_.ok() ? nothing_newer(seconds) : trouble_;
-}
-
-bool Subscriber::wait_for_news(std::unique_lock<std::mutex>& lock, double deadline) {
-  const auto limit = std::chrono::duration<double>(std::max(deadline - monotonic_seconds(), 0.0));
-  return came_.wait_for(lock, limit, [&] { return !damage_.ok() || !lasting_.ok() || back_ == Back::kWanted || may_swap(); });
-}
-
-// Applies what is staged. One that is further behind is sent more only once this is held: it waits for that where it comes soon, so
-// that users see the newest version, not each on the way.
-Status Subscriber::climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline) {
-  const double until = std::min(deadline, monotonic_seconds() + kLongestClimb);
-  for (;;) {
-    // What came after the first is checked here: its base is held only now.
-    while (!staged_.empty() && may_lead_on(*staged_.front())) SPARCL_RETURN_IF_ERROR(swap_front(lock, swap));
-    if (held_.version >= (pin_ == 0 ? newest_ : std::min(newest_, pin_))) return {};
-    wake_.wake();
-    if (!wait_for_news(lock, std::min(until, monotonic_seconds() + kClimbPatience)) || !may_swap()) return {};
-  }
-}
-
-Status Subscriber::nothing_newer(double seconds) const {
-  const bool is_past_pin = pin_ != 0 && !holds_published_ && !staged_.empty() && staged_.front()->commit().version > pin_;
-  if (is_past_pin) {
-    return Status(
-        is_damaged_ ? Code::kCorrupt : Code::kTimeout,
-        fmt::format("{} this replica is pinned to version {}, which cannot be had any more: version {} is here, once "
-                    "the pin is moved or taken away",
-                    is_damaged_ ? "the tensors are damaged, and" : "no version is held:", pin_, staged_.front()->commit().version));
-  }
-  return Status(Code::kTimeout, fmt::format("no newer version than {} has come within {:g} s{}", held_.version, seconds,
-                                            pin_ != 0 ? fmt::format("; this replica is pinned to version {}", pin_) : ""));
-}
-
-// The state that is written now, before the first update of a next() or after it. Without the lock.
-ReplicatedState Subscriber::begin_writing(bool is_first) {
-  if (buffers_ == nullptr) return state_;
-  if (is_first) buffers_->catch_up(state_, way_back_);
-  ReplicatedState written = state_;
-  written.arrays = buffers_->back();
-  return written;
-}
-
-void Subscriber::show_written() {
-  if (buffers_ == nullptr) return;
-  buffers_->exchange();
-  state_.arrays = buffers_->front();
-}
-
-// Applies the first of what is staged. An error leaves the arrays as they were; it is then gone, and what came after it.
-Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
-  is_applying_ = true;
-  StagedUpdate& front = *staged_.front();
-  const HeldVersion held = held_;
-  lock.unlock();
-  const ReplicatedState written = begin_writing(swap.updates == 0);
-  Status status;
-  for (bool more = true; status.ok() && more;) status = front.check(written, held, UINT64_MAX, more);
-  const double begin = monotonic_seconds();
-  if (status.ok()) {
-    const StageRange range("apply a version");
-    SPARCL_FAILPOINT("subscriber.applying");
-    status = front.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
-  }
-  if (buffers_ == nullptr) swap.pause_s += monotonic_seconds() - begin;
-  lock.lock();
-  is_applying_ = false;
-  const UpdateName name = front.update().name();
-  if (!status.ok()) {
-    if (buffers_ != nullptr) buffers_->doubt();
-    refuse(name, status, true);
-    return status;
-  }
-  if (swap.updates == 0 && holds_published_) way_back_.begin(held_, epoch_);
-  way_back_.add(front.take_replaced());
-  held_ = front.update().target();
-  epoch_ = front.commit().epoch;
-  holds_published_ = has_news_ = true;
-  is_damaged_ = false;
-  newest_ = std::max(newest_, held_.version);
-  swap.version = held_.version;
-  swap.hash = held_.hash;
-  swap.changed += front.commit().changed;
-  swap.stream_bytes += front.commit().stream_bytes;
-  swap.by_anchor = swap.by_anchor || front.commit().is_anchor;
-  if (front.commit().is_repair()) {
-    swap.by_repair = true;
-    log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew", held_.version,
-             front.commit().changed, front.commit().elements);
-  }
-  ++swap.updates;
-  forget_trouble();
-  staged_.pop_front();
-  relay_.forget();
-  return {};
-}
-
-// An error leaves the arrays as they were. Nothing that has come leads on from there: it is asked for again.
-Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
-  back_ = Back::kNo;
-  const HeldVersion held = held_;
-  is_going_back_ = true;
-  lock.unlock();
-  const ReplicatedState written = begin_writing(true);
-  const double begin = monotonic_seconds();
-  Status status = way_back_.go(written, held);
-  if (buffers_ == nullptr) swap.pause_s = monotonic_seconds() - begin;
-  lock.lock();
-  is_going_back_ = false;
-  if (!status.ok()) {
-    log_error("replication: {}", status.message());
-    if (buffers_ != nullptr) buffers_->doubt();
-    if (status.code() == Code::kCorrupt) way_back_.lose("what the tensors hold was found damaged");
-    return status;
-  }
-  show_written();
-  held_ = *way_back_.to();
-  least_epoch_ = std::max(least_epoch_, epoch_);
-  epoch_ = way_back_.epoch();
-  if (pin_ == held_.version) back_ = Back::kThere;
-  swap.version = held_.version;
-  swap.hash = held_.hash;
-  swap.changed = way_back_.elements();
-  swap.went_back = true;
-  way_back_.lose("it has gone back already");
-  staged_.clear();
-  incoming_ = nullptr;
-  is_requested_ = has_news_ = false;
-  is_elsewhere_ = true;
-  forget_trouble();
-  return {};
-}
 
 Subscriber::Versions Subscriber::versions() const {
   const std::lock_guard lock(mutex_);
