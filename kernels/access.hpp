@@ -24,6 +24,10 @@ using GatherKernel = void(const std::byte* array, const std::uint16_t* positions
 using ScatterKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
                            const std::byte* values, const Upcoming& next);
 
+// values[i] and array[positions[i] - first] change places
+using ExchangeKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
+                            std::byte* values, const Upcoming& next);
+
 // array[positions[i] - first] += steps[i], in the sense of step.hpp
 using AddStepsAtKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
                               const std::byte* steps, const Upcoming& next);

@@ -48,6 +48,7 @@ struct ElementKernels {  // for elements of one width
   DiffValuesKernel* diff_values;
   GatherKernel* gather;
   ScatterKernel* scatter;
+  ExchangeKernel* exchange;
   FindNotOneKernel* find_not_one;
   UnitStepsKernel* unit_steps;
   HashChangesKernel* hash_changes;

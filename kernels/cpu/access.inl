@@ -51,6 +51,17 @@ void scatter(std::byte* array, const std::uint16_t* positions, std::size_t count
   });
 }
 
+template <class T>
+void exchange(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* values,
+              const Upcoming& next) {
+  for_each_ahead<sizeof(T)>(array, positions, count, first, next, [=](std::size_t i) HWY_ATTR {
+    std::byte* at = array + (positions[i] - first) * sizeof(T);
+    const T held = load_one<T>(at);
+    std::memcpy(at, values + i * sizeof(T), sizeof(T));
+    std::memcpy(values + i * sizeof(T), &held, sizeof held);
+  });
+}
+
 // Without branches: signs are as good as random.
 template <class T, bool kFloat>
 HWY_INLINE T add_step(T value, T step) {

@@ -67,6 +67,7 @@ ElementKernels elements_of() {
           diff_values<T>,
           gather<T>,
           scatter<T>,
+          exchange<T>,
           find_not_one<T>,
           unit_steps<Signed>,
           hash_changes<T>,

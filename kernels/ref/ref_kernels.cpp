@@ -52,6 +52,16 @@ void scatter(std::byte* array, const std::uint16_t* positions, std::size_t count
 }
 
 template <class T>
+void exchange(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* values,
+              const Upcoming&) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const T held = load<T>(array, positions[i] - first);
+    store(array, positions[i] - first, load<T>(values, i));
+    store(values, i, held);
+  }
+}
+
+template <class T>
 constexpr T kSignBit = static_cast<T>(T{1} << (8 * sizeof(T) - 1));
 
 template <class T, bool kFloat>
@@ -318,6 +328,7 @@ constexpr ElementKernels elements_of() {
           diff_values<T>,
           gather<T>,
           scatter<T>,
+          exchange<T>,
           find_not_one<T>,
           unit_steps<T>,
           hash_changes<T>,

@@ -160,7 +160,7 @@ void BlockDecoder::check_pending(const Slot* next) {
   const bool changes = !lists || slot.block.count > 0;
   if (changes && (input_.verify != Verify::kOff || early_.active())) {
     const BlockCheck::Compared compared = check_.add_changed(slot.index, view(slot), slot.block, accesses_of(next));
-    if (replaced_budget_ != nullptr) keep(slot, compared);
+    if (changes_budget_ != nullptr) keep(slot, compared);
     if (slot.is_part) part_hash_ = part_hash_ + compared.held_hash;
     const bool is_base = holds_base(slot, compared);
     if (lists && !is_base && !findings_.odd_blocks) findings_.odd_blocks = slot.checked;
@@ -179,16 +179,13 @@ void BlockDecoder::check_pending(const Slot* next) {
 
 void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) {
   const bool is_known = input_.verify == Verify::kFull || !slot.block.fresh;  // else nobody has looked at what it replaces
-  if (!is_known) replaced_budget_->spend_all();
-  if (replaced_budget_->is_spent()) return void(replaced_ = {});
-  const std::size_t before = replaced_.bytes();
-  const BlockShape shape = view(slot).shape;
-  if (slot.block.kind == DecodedKind::kWhole) {
-    replaced_.add(slot.index, shape.element_bytes(), first_positions(shape.elements), whole_block(view(slot), replaced_block_));
-  } else {
-    replaced_.add(slot.index, shape.element_bytes(), slot.block.changed(), compared.held_values);
-  }
-  replaced_budget_->spend(replaced_.bytes() - before);
+  if (!is_known) changes_budget_->spend_all();
+  if (changes_budget_->is_spent()) return void(changes_ = {});
+  const std::size_t before = changes_.bytes();
+  const bool is_whole = slot.block.kind == DecodedKind::kWhole;
+  const Positions positions = is_whole ? first_positions(slot.shape.elements) : slot.block.changed();
+  changes_.add(slot.index, slot.shape.element_bytes(), positions, compared.new_values);
+  changes_budget_->spend(changes_.bytes() - before);
 }
 
 // Of classes and of a group only all blocks together have a check: the last one tells, and what was written of the others is taken

@@ -50,8 +50,8 @@ struct DecodeInput {
   ArrayName array_name;
 };
 
-// For what all workers keep of the values that an update replaces.
-struct ReplacedBudget {
+// For what all workers keep of the changes that they have checked.
+struct ChangesBudget {
   std::uint64_t most_bytes = 0;  // 0: nothing is kept
   std::atomic<std::uint64_t> used_bytes = 0;
 
@@ -90,9 +90,9 @@ class BlockDecoder {
 
   EarlyWriter& early() { return early_; }
 
-  // What check() finds held at the elements that change, while the budget lasts. It outlives the decoder.
-  void keep_replaced(ReplacedBudget& budget) { replaced_budget_ = &budget; }
-  const ChangeLog& replaced() const { return replaced_; }
+  // The changes that check() sees, while the budget lasts. It outlives the decoder.
+  void keep_changes(ChangesBudget& budget) { changes_budget_ = &budget; }
+  ChangeLog& changes() { return changes_; }
 
  private:
   // A block that has been decoded and whose lines are on their way from memory; used one block later.
@@ -135,9 +135,8 @@ class BlockDecoder {
   ClassDecoder classes_;
   GroupDecoder group_;
   EarlyWriter early_;
-  ReplacedBudget* replaced_budget_ = nullptr;
-  ChangeLog replaced_;
-  std::vector<std::byte> replaced_block_;  // one that comes whole
+  ChangesBudget* changes_budget_ = nullptr;
+  ChangeLog changes_;
   Findings findings_;
 
   Hash128 part_hash_;  // of the held values of the parts so far

@@ -9,7 +9,8 @@ namespace {
 
 // Calls a kernel that takes elements at positions, piece by piece, for those that hold any. `next` goes with the last one.
 template <class Byte, class Values, class Kernel>
-void by_piece(const BasicBlockView<Byte>& view, Positions positions, Values* values, const kernels::Upcoming& next, Kernel* kernel) {
+void by_piece(const BasicBlockView<Byte>& view, Positions positions, Values* values, const kernels::Upcoming& next,
+              Kernel* kernel) {
   if (view.pieces.size() == 1) {
     const Piece& piece = view.pieces[0];
     return kernel(view.data(piece), positions.data(), positions.size(), piece.offset, values, next);
@@ -54,6 +55,18 @@ void gather(const kernels::KernelSet& kernels, const BlockView& view, Positions 
 void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* values,
              const kernels::Upcoming& next) {
   by_piece(view, positions, values, next, kernels.of(view.shape.datatype).scatter);
+}
+
+void exchange(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, std::byte* values,
+              const kernels::Upcoming& next) {
+  if (positions.size() < view.shape.elements) {
+    return by_piece(view, positions, values, next, kernels.of(view.shape.datatype).exchange);
+  }
+  const std::size_t width = view.shape.element_bytes();
+  for (const Piece& piece : view.pieces) {
+    std::byte* at = view.data(piece);
+    std::swap_ranges(at, at + piece.count * width, values + piece.offset * width);
+  }
 }
 
 void add_steps_at(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* steps,

@@ -47,6 +47,8 @@ void gather(const kernels::KernelSet& kernels, const BlockView& view, Positions 
             const kernels::Upcoming& next = {});
 void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* values,
              const kernels::Upcoming& next = {});
+void exchange(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, std::byte* values,
+              const kernels::Upcoming& next = {});
 void add_steps_at(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* steps,
                   const kernels::Upcoming& next = {});
 

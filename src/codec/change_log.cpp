@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "src/base/failpoint.hpp"
 #include "src/codec/state_hash.hpp"
 
 namespace sparcl::codec {
@@ -12,17 +14,18 @@ void ChangeLog::reserve(std::size_t blocks, std::size_t bytes) {
   bytes_.reserve(bytes_.size() + bytes);
 }
 
-void ChangeLog::add(std::uint64_t index, std::size_t width, Positions positions, std::span<const std::byte> old_values) {
+void ChangeLog::add(std::uint64_t index, std::size_t width, Positions positions, std::span<const std::byte> values) {
   const std::size_t at = bytes_.size();
   const std::size_t value_bytes = padded(positions.size() * width);
   bytes_.resize(at + value_bytes + positions.size_bytes());
-  std::memcpy(bytes_.data() + at, old_values.data(), positions.size() * width);
+  std::memcpy(bytes_.data() + at, values.data(), positions.size() * width);
   std::memcpy(bytes_.data() + at + value_bytes, positions.data(), positions.size_bytes());
   entries_.push_back({index, at, static_cast<std::uint32_t>(positions.size()), static_cast<std::uint32_t>(value_bytes)});
   changes_ += positions.size();
 }
 
-void ChangeLog::append(const ChangeLog& others) {
+void ChangeLog::append(ChangeLog&& others) {
+  if (entries_.empty()) return void(*this = std::move(others));
   const std::size_t at = bytes_.size();
   bytes_.insert(bytes_.end(), others.bytes_.begin(), others.bytes_.end());
   for (Entry entry : others.entries_) {
@@ -35,24 +38,44 @@ void ChangeLog::append(const ChangeLog& others) {
 void ChangeLog::make_room(const BlockMap& map, Room& room) const {
   std::size_t most = room.values.size();
   for (const Entry& entry : entries_) {
-    (void)map.block(entry.index, room.pieces);
+    for (std::vector<Piece>& pieces : room.pieces) (void)map.block(entry.index, pieces);
     most = std::max<std::size_t>(most, entry.value_bytes);
   }
   room.values.resize(most);
 }
 
-Hash128 ChangeLog::exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room) {
+// Sees one block ahead, so that its lines are on their way while the one before is at work.
+void ChangeLog::exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room) {
+  const auto view_of = [&](std::size_t i) {
+    std::vector<Piece>& pieces = room.pieces[i % 2];
+    const DataType datatype = map.block(entries_[i].index, pieces);
+    return WritableBlockView{shape_of(datatype, pieces), pieces, held};
+  };
+  WritableBlockView next_view;
+  if (!entries_.empty()) next_view = view_of(0);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const WritableBlockView view = next_view;
+    kernels::Upcoming next;
+    if (i + 1 < entries_.size()) {
+      next_view = view_of(i + 1);
+      next = upcoming(next_view, block_of(entries_[i + 1]).positions);
+    }
+    codec::exchange(kernels, view, block_of(entries_[i]).positions, bytes_.data() + entries_[i].at, next);
+    SPARCL_FAILPOINT("update.staged_write");
+  }
+}
+
+Hash128 ChangeLog::exchange_and_hash(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels,
+                                     Room& room) {
   Hash128 added;
   for (const Entry& entry : entries_) {
-    const DataType datatype = map.block(entry.index, room.pieces);
-    const WritableBlockView view{shape_of(datatype, room.pieces), room.pieces, held};
+    const DataType datatype = map.block(entry.index, room.pieces[0]);
     const Positions positions = block_of(entry).positions;
     std::byte* values = bytes_.data() + entry.at;
-    gather(kernels, view, positions, room.values.data());
-    scatter(kernels, view, positions, values);
-    const kernels::ChangeHashes hashes = changes_hash(kernels, datatype, positions, room.values.data(), values, entry.index);
+    std::memcpy(room.values.data(), values, entry.value_bytes);
+    codec::exchange(kernels, WritableBlockView{shape_of(datatype, room.pieces[0]), room.pieces[0], held}, positions, values);
+    const kernels::ChangeHashes hashes = changes_hash(kernels, datatype, positions, values, room.values.data(), entry.index);
     added = added + hashes.new_values - hashes.old_values;
-    std::memcpy(values, room.values.data(), positions.size() * element_bytes(datatype));
   }
   return added;
 }
@@ -60,10 +83,10 @@ Hash128 ChangeLog::exchange(const BlockMap& map, std::span<std::byte* const> hel
 void ChangeLog::copy(const BlockMap& map, std::span<std::byte* const> from, std::span<std::byte* const> to,
                      const kernels::KernelSet& kernels, Room& room) const {
   for (const Entry& entry : entries_) {
-    const DataType datatype = map.block(entry.index, room.pieces);
+    const DataType datatype = map.block(entry.index, room.pieces[0]);
     const Positions positions = block_of(entry).positions;
-    gather(kernels, WritableBlockView{shape_of(datatype, room.pieces), room.pieces, from}, positions, room.values.data());
-    scatter(kernels, WritableBlockView{shape_of(datatype, room.pieces), room.pieces, to}, positions, room.values.data());
+    gather(kernels, WritableBlockView{shape_of(datatype, room.pieces[0]), room.pieces[0], from}, positions, room.values.data());
+    scatter(kernels, WritableBlockView{shape_of(datatype, room.pieces[0]), room.pieces[0], to}, positions, room.values.data());
   }
 }
 

@@ -1,6 +1,8 @@
 #pragma once
-// The old values of what an update has replaced: the way back.
+// The values of elements that an update changes. Once it is applied, the old ones: the way back. Before that, where an update is
+// kept as its blocks are checked, the new ones: one exchange with what is held applies it, and leaves the way back.
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,7 +19,7 @@ class ChangeLog {
   struct Block {
     std::uint64_t index;
     Positions positions;
-    const std::byte* old_values;
+    const std::byte* values;
   };
 
   // Room for so much more; add() then allocates nothing.
@@ -25,20 +27,23 @@ class ChangeLog {
   static std::size_t bytes_of(std::size_t changes, std::size_t width) {
     return padded(changes * width) + changes * sizeof(std::uint16_t);
   }
-  void add(std::uint64_t index, std::size_t width, Positions positions, std::span<const std::byte> old_values);
+  void add(std::uint64_t index, std::size_t width, Positions positions, std::span<const std::byte> values);
   // Of other blocks.
-  void append(const ChangeLog& others);
+  void append(ChangeLog&& others);
   // After the last one: brings the blocks into their order.
   void finish();
 
-  // After finish(). Writes the old values to where they were, and keeps what they replace in their stead: a second exchange takes
-  // the first one back. The result is what that adds to the state's hash. Allocates nothing after make_room().
   struct Room {
-    std::vector<Piece> pieces;
+    std::array<std::vector<Piece>, 2> pieces;
     std::vector<std::byte> values;
   };
   void make_room(const BlockMap& map, Room& room) const;
-  Hash128 exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
+
+  // After make_room(), without allocations: the values here and those held change places. A second exchange takes the first one
+  // back.
+  void exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
+  // The same, and what it adds to the state's hash.
+  Hash128 exchange_and_hash(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
 
   // After make_room(): the elements that were replaced, as `from` has them, go to where they lie in `to`.
   void copy(const BlockMap& map, std::span<std::byte* const> from, std::span<std::byte* const> to,
@@ -62,7 +67,7 @@ class ChangeLog {
   Block block_of(const Entry& entry) const;
 
   std::vector<Entry> entries_;
-  std::vector<std::byte> bytes_;  // of each block the old values, and behind them their positions
+  std::vector<std::byte> bytes_;  // of each block the values, and behind them their positions
   std::uint64_t changes_ = 0;
 };
 

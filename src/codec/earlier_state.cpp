@@ -25,7 +25,7 @@ void EarlierState::read(std::uint32_t array, std::uint64_t first, std::uint64_t 
       const auto end = std::lower_bound(begin, block.positions.end(), place.offset + here);
       const auto skipped = static_cast<std::size_t>(begin - block.positions.begin());
       kernels_.of(datatype).scatter(out, block.positions.data() + skipped, static_cast<std::size_t>(end - begin), place.offset,
-                                    block.old_values + skipped * width, {});
+                                    block.values + skipped * width, {});
     }
     out += here * width;
     first += here;

@@ -177,9 +177,10 @@ class UpdateDecoder {
   // out.
   void track(const Hash128& held_hash);
 
-  // Before the first advance(), not with Verify::kOff: what is held at the elements that change is kept as it is checked, up to so
-  // many bytes. take_replaced() gives it after apply(): nothing where it were more, or nothing was written.
-  void keep_replaced(std::uint64_t most_bytes);
+  // Before the first advance(), staged, not with Verify::kOff: changes are kept decoded as they are checked, up to so many bytes.
+  // apply() then has only to exchange values, and take_replaced() gives what it has replaced, once: nothing where it were more, or
+  // nothing was written.
+  void keep_changes(std::uint64_t most_bytes);
   std::optional<ChangeLog> take_replaced();
 
   // The stream's first `available` bytes lie in `staging`. Checks up to `budget_blocks` more complete blocks: CRC32C of the chunks,

@@ -63,6 +63,8 @@ struct UpdateDecoder::Impl {
   Status add_group(const Staging& staging, BlockEntry& entry);
   std::uint64_t hashes_before(const Section& found) const;
   void hash_unchanged(std::uint64_t end, std::uint64_t& budget);
+  bool keeps_changes() const { return changes_budget.most_bytes > 0 && !changes_budget.is_spent() && !check.already_applied(); }
+  void make_rooms();
   Status apply(const Staging& staging);
   Status apply_share(const Staging& staging, unsigned worker);
 
@@ -72,7 +74,8 @@ struct UpdateDecoder::Impl {
   FrameReader frame;
   BaseCheck check;
   WorkerPool* pool = nullptr;
-  ReplacedBudget replaced_budget;  // outlives the workers
+  ChangesBudget changes_budget;        // outlives the workers
+  std::vector<ChangeLog::Room> rooms;  // of each worker, for the changes that it has kept
   std::vector<std::unique_ptr<BlockDecoder>> workers;
   std::vector<Status> statuses;  // of each
 
@@ -388,6 +391,13 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   return {};
 }
 
+// So that apply() allocates nothing.
+void UpdateDecoder::Impl::make_rooms() {
+  if (!keeps_changes()) return;
+  rooms.resize(workers.size());
+  for (std::size_t i = 0; i < workers.size(); ++i) workers[i]->changes().make_room(input.map, rooms[i]);
+}
+
 Status UpdateDecoder::Impl::apply(const Staging& staging) {
   if (check.already_applied()) stop_early();
   run([&](unsigned i) { return apply_share(staging, i); });
@@ -398,6 +408,10 @@ Status UpdateDecoder::Impl::apply(const Staging& staging) {
 
 Status UpdateDecoder::Impl::apply_share(const Staging& staging, unsigned worker) {
   BlockDecoder& own = *workers[worker];
+  if (keeps_changes()) {
+    own.changes().exchange(input.map, input.held, input.kernels, rooms[worker]);
+    return {};
+  }
   own.begin_writes();
   for (const BlockEntry& entry : entries) {
     if (entry.worker != worker) continue;
@@ -433,6 +447,7 @@ Status UpdateDecoder::finish(std::uint64_t stream_bytes) {
   if (impl_->error.ok() && !impl_->ended) {
     impl_->error = Status(Code::kInternalError, "finish() came before advance() had checked all blocks");
   }
+  if (impl_->error.ok()) impl_->make_rooms();
   impl_->finished = impl_->error.ok();
   if (!impl_->finished) impl_->stop_early();
   return impl_->error;
@@ -448,19 +463,19 @@ void UpdateDecoder::set_workers(WorkerPool& pool) {
   impl_->pool = &pool;
   while (impl_->workers.size() < pool.size())
     impl_->workers.push_back(std::make_unique<BlockDecoder>(impl_->input, impl_->writing));
-  if (impl_->replaced_budget.most_bytes > 0) keep_replaced(impl_->replaced_budget.most_bytes);
+  if (impl_->changes_budget.most_bytes > 0) keep_changes(impl_->changes_budget.most_bytes);
   impl_->statuses.resize(pool.size());
 }
 
-void UpdateDecoder::keep_replaced(std::uint64_t most_bytes) {
-  impl_->replaced_budget.most_bytes = most_bytes;
-  for (const auto& worker : impl_->workers) worker->keep_replaced(impl_->replaced_budget);
+void UpdateDecoder::keep_changes(std::uint64_t most_bytes) {
+  impl_->changes_budget.most_bytes = most_bytes;
+  for (const auto& worker : impl_->workers) worker->keep_changes(impl_->changes_budget);
 }
 
 std::optional<ChangeLog> UpdateDecoder::take_replaced() {
-  if (impl_->replaced_budget.most_bytes == 0 || impl_->replaced_budget.is_spent() || already_applied()) return {};
+  if (!impl_->keeps_changes()) return {};
   ChangeLog all;
-  for (const auto& worker : impl_->workers) all.append(worker->replaced());
+  for (const auto& worker : impl_->workers) all.append(std::move(worker->changes()));
   all.finish();
   return all;
 }

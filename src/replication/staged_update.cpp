@@ -59,7 +59,7 @@ Status StagedUpdate::check(const ReplicatedState& state, const HeldVersion& held
     if (state.array_name) decoder_->set_array_name(state.array_name);
     if (state.workers != nullptr) decoder_->set_workers(*state.workers);
     if (!commit().is_anchor) decoder_->track(held.hash);
-    if (most_replaced_bytes_ > 0) decoder_->keep_replaced(most_replaced_bytes_);
+    if (most_replaced_bytes_ > 0) decoder_->keep_changes(most_replaced_bytes_);
   }
   seen_bytes_ = received_bytes();
   SPARCL_RETURN_IF_ERROR(decoder_->advance(update_->bytes, seen_bytes_, budget_blocks, more));

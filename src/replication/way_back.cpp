@@ -63,7 +63,9 @@ Status WayBack::go(const ReplicatedState& state, const HeldVersion& held) {
     return Status(Code::kOutOfMemory, fmt::format("no memory to go back to version {}", to_->version));
   }
   Hash128 hash = held.hash;
-  const auto exchange = [&](codec::ChangeLog& log) { return log.exchange(*state.map, state.arrays, *state.kernels, room); };
+  const auto exchange = [&](codec::ChangeLog& log) {
+    return log.exchange_and_hash(*state.map, state.arrays, *state.kernels, room);
+  };
   for (std::size_t i = replaced_.size(); i-- > 0;) hash = hash + exchange(replaced_[i]);
   if (hash == to_->hash) return {};
   for (codec::ChangeLog& each : replaced_) (void)exchange(each);

@@ -61,6 +61,27 @@ TEST_P(AccessKernels, ScatterWritesThePositionsAskedAndNoOther) {
   }
 }
 
+TEST_P(AccessKernels, ExchangeIsGatherAndScatterAtOnce) {
+  std::mt19937_64 random(5);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::size_t width = std::size_t{1} << i;
+    for (const Case& each : cases(width)) {
+      const std::size_t count = each.positions.size();
+      const auto news = random_bytes(count * width, random);
+      auto array = each.array;
+      auto values = news;
+      body().elements[i].exchange(array.data(), each.positions.data(), count, 100, values.data(), each.next);
+
+      auto expected = each.array;
+      std::vector<std::byte> held(count * width);
+      reference().elements[i].gather(expected.data(), each.positions.data(), count, 100, held.data(), {});
+      reference().elements[i].scatter(expected.data(), each.positions.data(), count, 100, news.data(), {});
+      ASSERT_TRUE(array == expected) << "width " << width;
+      ASSERT_TRUE(values == held) << "width " << width;
+    }
+  }
+}
+
 TEST_P(AccessKernels, AddStepsAtIsGatherAddScatter) {
   std::mt19937_64 random(4);
   for (std::size_t i = 0; i < 4; ++i) {
