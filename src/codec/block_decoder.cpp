@@ -243,7 +243,7 @@ void BlockDecoder::write_pending(const Slot* next) {
   const DecodedBlock& block = pending_->block;
   switch (block.kind) {
     case DecodedKind::kWhole:
-      overwrite_block(view(*pending_), block.whole);
+      overwrite_block(input_.kernels, view(*pending_), block.whole, whole_blocks_);
       break;
     case DecodedKind::kValues:
       scatter(input_.kernels, view(*pending_), block.changed(), block.values.data(), accesses_of(next));

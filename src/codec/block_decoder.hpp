@@ -85,7 +85,10 @@ class BlockDecoder {
 
   // Writes the entries that it has checked, but for the last one's last block: flush_writes() writes that.
   Status apply(const Staging& staging, const BlockEntry& entry);
-  void begin_writes() { pending_ = nullptr; }
+  void begin_writes(kernels::Output whole_blocks) {
+    pending_ = nullptr;
+    whole_blocks_ = whole_blocks;
+  }
   void flush_writes() { write_pending(nullptr); }
 
   EarlyWriter& early() { return early_; }
@@ -135,6 +138,7 @@ class BlockDecoder {
   ClassDecoder classes_;
   GroupDecoder group_;
   EarlyWriter early_;
+  kernels::Output whole_blocks_ = kernels::Output::kCached;  // how those that come whole are written
   ChangesBudget* changes_budget_ = nullptr;
   ChangeLog changes_;
   Findings findings_;

@@ -42,9 +42,12 @@ void copy_block(const BlockView& view, std::byte* out) {
   for (const Piece& piece : view.pieces) std::memcpy(out + piece.offset * width, view.data(piece), piece.count * width);
 }
 
-void overwrite_block(const WritableBlockView& view, const std::byte* bytes) {
+void overwrite_block(const kernels::KernelSet& kernels, const WritableBlockView& view, const std::byte* bytes,
+                     kernels::Output output) {
   const std::size_t width = view.shape.element_bytes();
-  for (const Piece& piece : view.pieces) std::memcpy(view.data(piece), bytes + piece.offset * width, piece.count * width);
+  for (const Piece& piece : view.pieces) {
+    kernels.entries.copy_bytes(bytes + piece.offset * width, piece.count * width, output, view.data(piece));
+  }
 }
 
 void gather(const kernels::KernelSet& kernels, const BlockView& view, Positions positions, std::byte* values,

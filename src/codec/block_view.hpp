@@ -39,7 +39,8 @@ using WritableBlockView = BasicBlockView<std::byte>;
 // The block's bytes as one piece: in place where it is one, else copied to `scratch`.
 std::span<const std::byte> whole_block(const BlockView& view, std::vector<std::byte>& scratch);
 void copy_block(const BlockView& view, std::byte* out);
-void overwrite_block(const WritableBlockView& view, const std::byte* bytes);
+void overwrite_block(const kernels::KernelSet& kernels, const WritableBlockView& view, const std::byte* bytes,
+                     kernels::Output output);
 
 // At ascending positions of the block. `next`: what is accessed after this (kernels::Upcoming).
 using Positions = std::span<const std::uint16_t>;
