@@ -80,6 +80,17 @@ Hash128 ChangeLog::exchange_and_hash(const BlockMap& map, std::span<std::byte* c
   return added;
 }
 
+Hash128 ChangeLog::added(std::size_t i, const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels,
+                         Room& room) const {
+  const Block block = block_of(entries_[i]);
+  const DataType datatype = map.block(block.index, room.pieces[0]);
+  room.values.resize(std::max<std::size_t>(room.values.size(), entries_[i].value_bytes));
+  gather(kernels, WritableBlockView{shape_of(datatype, room.pieces[0]), room.pieces[0], held}, block.positions, room.values.data());
+  const kernels::ChangeHashes hashes =
+      changes_hash(kernels, datatype, block.positions, block.values, room.values.data(), block.index);
+  return hashes.new_values - hashes.old_values;
+}
+
 void ChangeLog::copy(const BlockMap& map, std::span<std::byte* const> from, std::span<std::byte* const> to,
                      const kernels::KernelSet& kernels, Room& room) const {
   for (const Entry& entry : entries_) {

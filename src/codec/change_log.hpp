@@ -45,6 +45,10 @@ class ChangeLog {
   // The same, and what it adds to the state's hash.
   Hash128 exchange_and_hash(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
 
+  // After an exchange: what the changes of block i have added to the state's hash.
+  Hash128 added(std::size_t i, const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels,
+                Room& room) const;
+
   // After make_room(): the elements that were replaced, as `from` has them, go to where they lie in `to`.
   void copy(const BlockMap& map, std::span<std::byte* const> from, std::span<std::byte* const> to,
             const kernels::KernelSet& kernels, Room& room) const;

@@ -4,6 +4,7 @@
 
 #include "src/replication/message.hpp"
 #include "src/replication/replicated_state.hpp"
+#include "src/replication/way_back.hpp"
 
 namespace sparcl::replication {
 
@@ -16,18 +17,25 @@ class StateSweep {
   double due() const { return due_; }
   // There is reason to.
   void look_now() { due_ = due_ > 0 && period_s_ > 0 ? 1e-9 : due_; }
-  // A millisecond of a pass, which begins anew where another version is held than the one that it began with. The arrays stay as
-  // they are meanwhile. Corrupt, at the end of a pass: they do not hold `held`, but found().
-  Status step(const ReplicatedState& state, const HeldVersion& held, double now);
+  // A millisecond of a pass. Where another version is held than before, it first takes up what has changed of the blocks that it
+  // has seen, if way_back tells, and else begins anew: models whose pass is longer than a version lasts are looked at, too. The
+  // arrays stay as they are meanwhile. Corrupt, at the end of a pass: they do not hold `held`, but found().
+  Status step(const ReplicatedState& state, const HeldVersion& held, const WayBack& way_back, double now);
   const Hash128& found() const { return found_; }
   // Then, until the next pass: of each block of what is held, and what should be held. None where they are too many to be told.
   const std::vector<Hash128>& block_hashes() const { return block_hashes_; }
   const HeldVersion& wanted() const { return of_; }
 
  private:
+  void begin(const ReplicatedState& state, const HeldVersion& held);
+  bool follow(const ReplicatedState& state, const HeldVersion& held, const WayBack& way_back);
+  void look_at_blocks(const ReplicatedState& state);
+
   double period_s_;
   double due_ = 0;  // 0: no version was seen yet
   HeldVersion of_;
+  HeldVersion to_;            // that it is being led on to,
+  std::size_t followed_ = 0;  // by so many blocks of what has changed
   bool is_begun_ = false;
   std::uint64_t next_block_ = 0;
   Hash128 found_;

@@ -220,7 +220,7 @@ bool Subscriber::may_sweep() const { return holds_published_ && !is_applying_ &&
 // What is found damaged is no version: the blocks that are not are asked for, or all of it.
 void Subscriber::sweep_on(double now) {
   if (!may_sweep() || now < sweep_.due()) return;
-  damage_ = sweep_.step(state_, held_, now);
+  damage_ = sweep_.step(state_, held_, way_back_, now);
   if (damage_.ok()) return;
   log_error("replication: {}", damage_.message());
   way_back_.lose("what the tensors held was found damaged");

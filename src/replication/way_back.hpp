@@ -30,6 +30,11 @@ class WayBack {
   void add(std::optional<codec::ChangeLog> replaced);
   void lose(std::string why);
 
+  // What the only update since `from` has replaced; nullptr: there were others, or it is not known.
+  const codec::ChangeLog* only_step_from(const HeldVersion& from) const {
+    return to_ == from && replaced_.size() == 1 ? &replaced_.front() : nullptr;
+  }
+
   // The arrays, which hold the state `held`, hold that of to() again. Corrupt: they did not hold `held`, and are as they were, as
   // they are where memory runs out.
   Status go(const ReplicatedState& state, const HeldVersion& held);

@@ -42,6 +42,7 @@ class SmallModel {
     bias_[random() % bias_.size()] += 1.0F;
   }
 
+  std::uint16_t at(std::size_t i) const { return weights_[i]; }
   void poke(std::size_t i, std::uint16_t bits) { weights_[i] = bits; }
 
  private:

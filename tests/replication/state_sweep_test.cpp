@@ -1,8 +1,14 @@
 // A replica looks at all that it holds now and then.
 
+#include "src/replication/state_sweep.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+#include <vector>
+
+#include "src/codec/state_hash.hpp"
 #include "tests/replication/replica_pair.hpp"
 
 namespace sparcl::replication {
@@ -86,6 +92,95 @@ TEST(StateSweep, NeverLooksWhereItIsOff) {
   ASSERT_TRUE(replica->next(20).ok());
   copy.poke(5, 0x7001);
   EXPECT_EQ(replica->next(0.3).status().code(), Code::kTimeout);
+}
+
+// Driven by hand, between updates of its own.
+class SweepAcrossVersions : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kBlocks = 200;  // more than three steps
+  static constexpr std::uint64_t kElements = kBlocks * codec::kBlockElements;
+
+  SweepAcrossVersions() : held_{1, model_.hash()} {}
+
+  // Another version: some elements of each block but those that tests damage.
+  void change() {
+    codec::ChangeLog log;
+    for (std::uint64_t block = 0; block < kBlocks; ++block) {
+      std::vector<std::uint16_t> positions, values;
+      for (std::uint32_t i = random_() % 9000; i < codec::kBlockElements - 1; i += 1 + random_() % 9000) {
+        positions.push_back(static_cast<std::uint16_t>(i));
+        values.push_back(model_.at(block * codec::kBlockElements + i));
+        model_.poke(block * codec::kBlockElements + i, static_cast<std::uint16_t>(random_()));
+        changed_hash_ = true;
+      }
+      log.add(block, sizeof(std::uint16_t), positions, std::as_bytes(std::span(values)));
+    }
+    log.finish();
+    way_back_.begin(held_, 1);
+    for (int i = 0; i < updates_; ++i) way_back_.add(i == 0 ? log : codec::ChangeLog());
+    held_ = {held_.version + 1, model_.hash() - damage_};
+  }
+  // Of the last element of a block; versions are published as if it were not.
+  void damage(std::uint64_t block) {
+    const Hash128 before = model_.hash();
+    model_.poke((block + 1) * codec::kBlockElements - 1, 0x1234);
+    damage_ = damage_ + model_.hash() - before;
+  }
+  // Steps until a pass is over, with a version after every `interval` of them.
+  Status pass(int interval, int most_steps = 100) {
+    for (int i = 1; i <= most_steps; ++i) {
+      const Status status = sweep_.step(model_.view(), held_, way_back_, now_ += 0.01);
+      if (!status.ok() || sweep_.due() > now_ + 1) {
+        steps_ = i;
+        return status;
+      }
+      if (i % interval == 0) change();
+    }
+    return Status(Code::kTimeout, "the pass does not end");
+  }
+
+  SmallModel model_{0, kElements};
+  std::mt19937_64 random_{1};
+  HeldVersion held_;
+  WayBack way_back_{kElements};
+  StateSweep sweep_{10};
+  Hash128 damage_;
+  double now_ = 100;
+  int updates_ = 1;
+  int steps_ = 0;
+  bool changed_hash_ = false;
+};
+
+TEST_F(SweepAcrossVersions, EndsAlthoughVersionsComeFaster) {
+  (void)sweep_.step(model_.view(), held_, way_back_, now_);  // the first period begins
+  now_ += 10;
+  for (const int interval : {2, 3, 100}) {
+    EXPECT_TRUE(pass(interval).ok()) << interval;
+    EXPECT_TRUE(sweep_.block_hashes().empty());
+  }
+  EXPECT_TRUE(changed_hash_);
+}
+
+TEST_F(SweepAcrossVersions, FindsDamageAndNamesItsBlocks) {
+  (void)sweep_.step(model_.view(), held_, way_back_, now_);
+  damage(3);
+  damage(150);
+  EXPECT_EQ(pass(2).code(), Code::kCorrupt);
+  EXPECT_EQ(sweep_.found(), model_.hash());
+  EXPECT_EQ(sweep_.wanted(), held_);
+  const ReplicatedState state = model_.view();
+  std::vector<Hash128> expected;
+  codec::add_block_hashes(*state.map, {state.readable()}, 0, state.map->block_count(), *state.kernels, expected);
+  EXPECT_EQ(sweep_.block_hashes(), expected);
+}
+
+TEST_F(SweepAcrossVersions, BeginsAnewWhereWhatHasChangedIsNotKnown) {
+  (void)sweep_.step(model_.view(), held_, way_back_, now_);
+  updates_ = 2;
+  EXPECT_EQ(pass(2, 20).code(), Code::kTimeout);
+  EXPECT_TRUE(pass(100).ok());
+  way_back_.lose("a test wants it");
+  EXPECT_TRUE(pass(100).ok());
 }
 
 }  // namespace
