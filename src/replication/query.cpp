@@ -54,7 +54,9 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
         return link.why();
     }
     pollfd entry{link.fd(), link.events(), 0};
-    if (poll_until(std::span(&entry, 1), deadline) == 0) return Status(Code::kTimeout, "no answer in time");
+    if (poll_until(std::span(&entry, 1), deadline) == 0)
+      return Status(Code::kTimeout,
+                    "it takes connections, and does not answer in time: is it a publisher of sparcl that listens there?");
   }
 }
 

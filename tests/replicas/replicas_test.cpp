@@ -252,13 +252,14 @@ TEST_P(ReplicasOfAMachine, DieAtAnyStageOfAnUpdate) {
 // One that comes later is given all bytes by the last one that came before, which is killed while it makes them.
 TEST(Replicas, DieWhileTheyGiveAllBytes) {
   if (!SPARCL_TEST_HAS_FAILPOINTS) GTEST_SKIP() << "skipped: built without failpoints (SPARCL_FAILPOINTS is OFF)";
-  const Scale scale{std::uint64_t{1} << 20, 60, 30};
   for (int round = 0; round < by_tier(1, 10); ++round) {
+    const std::uint64_t steps = 1 + static_cast<std::uint64_t>(round % 2);  // of 4 Mi elements
+    const Scale scale{steps == 1 ? std::uint64_t{1} << 20 : std::uint64_t{6} << 20, 60, 30};
     Service service(4, scale, first_seed() + static_cast<std::uint64_t>(round));
     service.share_no_memory();
     ASSERT_TRUE(service.start_publisher()) << service.describe();
     for (std::size_t i = 0; i < 2; ++i) {
-      service.start_replica(i, i == 1 ? fmt::format("subscriber.giving:{}:kill", 1 + round % 2) : "");
+      service.start_replica(i, i == 1 ? fmt::format("subscriber.giving:{}:kill", steps) : "");
       ASSERT_TRUE(service.wait([&] { return service.newest_of(service.replica(i), "holds") > 0; })) << service.describe();
     }
     service.pause(0.2);  // it is acknowledged, and the second takes updates from the first
