@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <vector>
 
-#include "src/transport/host_port.hpp"
+#include "src/transport/name_lookup.hpp"
 #include "src/transport/network_interfaces.hpp"
 
 namespace sparcl::replication {
 namespace {
 
 constexpr int kBacklog = 256;
+constexpr double kResolverPatience = 10;  // seconds
 
 NetAddress any_address(NetAddress::Family family, std::uint16_t port) {
   NetAddress any;
@@ -41,7 +42,7 @@ Result<Listener> Listener::open(const std::string& where) {
   if (!parsed.ok()) return parsed.status();
   NetAddress bound = any_address(NetAddress::Family::kIpv4, parsed->port);
   if (!parsed->host.empty()) {
-    const Result<std::vector<NetAddress>> found = resolve(*parsed);
+    const Result<std::vector<NetAddress>> found = resolve_until(*parsed, monotonic_seconds() + kResolverPatience);
     if (!found.ok()) return found.status();
     bound = found->front();
   }

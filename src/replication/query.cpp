@@ -4,7 +4,7 @@
 #include <poll.h>
 
 #include "src/replication/message_link.hpp"
-#include "src/transport/host_port.hpp"
+#include "src/transport/name_lookup.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -22,7 +22,7 @@ Result<MessageLink> connect_to(const NetAddress& address, double deadline) {
 
 // Any of its addresses.
 Result<MessageLink> connect_to(const HostPort& where, double deadline) {
-  const Result<std::vector<NetAddress>> found = resolve(where);
+  const Result<std::vector<NetAddress>> found = resolve_until(where, deadline);
   if (!found.ok()) return found.status();
   Status status;
   std::size_t left = found->size();  // one that does not answer must leave time for the others

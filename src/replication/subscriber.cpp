@@ -18,6 +18,7 @@ constexpr std::uint64_t kBlocksAtOnce = 16;  // checked while the lock is held, 
 constexpr double kQuietSeconds = 0.0001;     // without a byte, then there is time for checks; both heuristic (bench_replication)
 constexpr double kLastRetry = 1;             // seconds
 constexpr double kTickSeconds = 0.1;
+constexpr double kLookupPatience = 2;  // seconds, then users hear that the resolver is at it
 constexpr double kParentPatience =
     0.5;  // seconds without a word of a parent that should be sending, which speaks each 0.1 s (Relay)
 constexpr std::size_t kMostAnnounced = 4096;
@@ -155,20 +156,17 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
 void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
   double until = 0;
   {
-    std::unique_lock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     const double now = monotonic_seconds();
-    if (publisher_.is_apart() && now >= retry_at_) {
-      lock.unlock();
-      look_for_publisher(now);  // the resolver may take its time
-      lock.lock();
-    }
+    if (publisher_.is_apart() && now >= retry_at_ && !lookup_.is_under_way()) look_publisher_up(now);
     entries.assign({{stop.fd(), POLLIN, 0},
                     {wake_.fd(), POLLIN, 0},
+                    {lookup_.fd(), POLLIN, 0},
                     {publisher_.fd(), publisher_.events(), 0},
                     {parent_.fd(), parent_.events(), 0}});
     relay_.add_entries(entries, now);
     until = now + kTickSeconds;
-    if (publisher_.is_apart()) until = std::min(until, retry_at_);
+    if (publisher_.is_apart() && !lookup_.is_under_way()) until = std::min(until, retry_at_);
     if (has_checks()) until = is_requested_ ? now + kQuietSeconds : now;
     if (may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
     if (may_give()) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
@@ -183,7 +181,8 @@ void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entr
     check_on();
     checked_at_ = now;
   }
-  move_on(std::span(entries).subspan(2), now);
+  if (lookup_.is_under_way()) connect_publisher(now);
+  move_on(std::span(entries).subspan(3), now);
   sweep_on(now);
   give_on(now);
 }
@@ -252,13 +251,27 @@ void Subscriber::give_on(double now) {
   }
 }
 
-void Subscriber::look_for_publisher(double now) {
-  const Result<std::vector<NetAddress>> found = resolve(where_);
-  // One of its addresses each time.
-  Result<Socket> socket = found.ok() ? start_connect((*found)[attempts_++ % found->size()]) : Result<Socket>(found.status());
-  const std::lock_guard lock(mutex_);
-  publisher_.connect(socket.ok() ? std::move(*socket) : Socket(), address_, now);
-  if (!socket.ok()) publisher_.part(socket.status(), now);
+void Subscriber::look_publisher_up(double now) {
+  looked_up_at_ = now;
+  if (const Status status = lookup_.start(where_); !status.ok()) miss_publisher(status, now);
+}
+
+// To one of its addresses each time.
+void Subscriber::connect_publisher(double now) {
+  Addresses found = Status(Code::kTimeout, fmt::format("publisher {}: the system's resolver has no answer yet", address_));
+  if (!lookup_.take(found)) {
+    if (now - looked_up_at_ > kLookupPatience) trouble_ = found.status();
+    return;
+  }
+  if (!found.ok()) return miss_publisher(found.status(), now);
+  Result<Socket> socket = start_connect((*found)[attempts_++ % found->size()]);
+  if (!socket.ok()) return miss_publisher(socket.status(), now);
+  publisher_.connect(std::move(*socket), address_, now);
+}
+
+void Subscriber::miss_publisher(const Status& why, double now) {
+  publisher_.connect(Socket(), address_, now);
+  publisher_.part(why, now);
 }
 
 void Subscriber::move_on(std::span<const pollfd> entries, double now) {

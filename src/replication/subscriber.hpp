@@ -26,6 +26,7 @@
 #include "src/replication/upstream.hpp"
 #include "src/replication/way_back.hpp"
 #include "src/transport/host_port.hpp"
+#include "src/transport/name_lookup.hpp"
 #include "src/transport/service_thread.hpp"
 
 namespace sparcl::replication {
@@ -98,7 +99,9 @@ class Subscriber final : private UpstreamOwner {
 
   Subscriber(const ReplicatedState& state, const SubscriberOptions& options);
   void serve(const ServiceThread::Stop& stop);
-  void look_for_publisher(double now);
+  void look_publisher_up(double now);
+  void connect_publisher(double now);
+  void miss_publisher(const Status& why, double now);
   void move_on(std::span<const pollfd> entries, double now);
   void tick(double now);
 
@@ -204,7 +207,9 @@ class Subscriber final : private UpstreamOwner {
   bool parent_gives_ = false;     // what it holds, by the publisher's word
   std::uint32_t placements_ = 0;  // number of the last PARENT message
   Relay relay_;
-  std::uint64_t attempts_ = 0;  // of connections to the publisher; the thread's alone
+  NameLookup lookup_;
+  double looked_up_at_ = 0;
+  std::uint64_t attempts_ = 0;  // of connections to the publisher
   double retry_at_ = 0;
   double retry_s_ = 0;
 

@@ -1,0 +1,67 @@
+#include "src/transport/name_lookup.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace sparcl {
+
+struct NameLookup::UnderWay {  // of both threads
+  explicit UnderWay(WakeEvent event) : done(std::move(event)) {}
+
+  WakeEvent done;
+  std::mutex mutex;
+  std::optional<Addresses> answer;
+};
+
+Status NameLookup::start(const HostPort& where) {
+  Result<WakeEvent> event = WakeEvent::create();
+  if (!event.ok()) return event.status();
+  auto under_way = std::make_shared<UnderWay>(std::move(*event));
+  try {
+    std::thread([under_way, where, resolver = resolver_] {
+      Addresses answer = resolver(where);
+      {
+        const std::lock_guard lock(under_way->mutex);
+        under_way->answer.emplace(std::move(answer));
+      }
+      under_way->done.wake();
+    }).detach();
+  } catch (const std::system_error& error) {
+    return Status(Code::kSystemError, fmt::format("no thread to look up the host '{}' with: {}", where.host, error.what()));
+  }
+  under_way_ = std::move(under_way);
+  return {};
+}
+
+int NameLookup::fd() const { return is_under_way() ? under_way_->done.fd() : -1; }
+
+bool NameLookup::take(Addresses& answer) {
+  if (!is_under_way()) return false;
+  {
+    const std::lock_guard lock(under_way_->mutex);
+    if (!under_way_->answer) return false;
+    answer = std::move(*under_way_->answer);
+  }
+  under_way_ = nullptr;
+  return true;
+}
+
+Addresses resolve_until(const HostPort& where, double deadline, NameLookup::Resolver resolver) {
+  NameLookup lookup(resolver);
+  if (const Status status = lookup.start(where); !status.ok()) return status;
+  pollfd entry{lookup.fd(), POLLIN, 0};
+  poll_until(std::span(&entry, 1), deadline);
+  Addresses answer = Status(Code::kTimeout, fmt::format("the system's resolver has no answer for the host '{}' in time: give an "
+                                                        "address instead, or mend its DNS",
+                                                        where.host));
+  (void)lookup.take(answer);
+  return answer;
+}
+
+}  // namespace sparcl
