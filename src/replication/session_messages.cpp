@@ -1,0 +1,300 @@
+// What a session's peer says, message by message.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "src/base/log.hpp"
+#include "src/codec/wire.hpp"
+#include "src/replication/session.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+constexpr int kMostRefusals = 3;  // of updates, one after the other
+
+FanOut::Blame blame_of(Code why) {
+  if (why == Code::kSuccess) return FanOut::Blame::kNobody;
+  return why == Code::kWrongBase ? FanOut::Blame::kReplica : FanOut::Blame::kParent;  // too far behind for it
+}
+
+bool must_follow_damage(MessageType type) {
+  return type != MessageType::kDamage && type != MessageType::kBye && type != MessageType::kRefusal;
+}
+
+std::string quoted(const std::string& text) { return text.empty() ? "(none)" : "'" + text + "'"; }
+
+}  // namespace
+
+Status Session::handle(double now) {
+  const bool is_replica = phase_ == Phase::kReplica;
+  std::string report;
+  if (is_replica && awaits_damage() && must_follow_damage(link_.type())) {
+    return Status(Code::kCorrupt, "it is damaged, by its hello, and does not say where");
+  }
+  switch (link_.type()) {
+    case MessageType::kHello:
+      if (is_replica || hello_) break;
+      return take_hello();
+    case MessageType::kSchema:
+      if (!hello_) break;
+      return take_schema();
+    case MessageType::kStatusQuery:
+      if (is_replica) break;
+      report = context_.status_report();
+      link_.queue(MessageType::kStatusReply, std::as_bytes(std::span(std::string_view(report).substr(0, kMaxReportBytes))));
+      phase_ = Phase::kLeaving;
+      return {};
+    case MessageType::kModelQuery:
+      if (is_replica) break;
+      if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
+      if (!context_.model_reply) return Status(Code::kUnsupported, "a replica does not tell what is published: ask the publisher");
+      link_.queue(*context_.model_reply);
+      phase_ = Phase::kLeaving;
+      return {};
+    case MessageType::kRequest:
+      if (!is_replica) break;
+      return take_request(now);
+    case MessageType::kAck:
+      if (!is_replica) break;
+      return take_ack(now);
+    case MessageType::kShares:
+      if (!is_replica || !was_invited_) break;
+      shares_memory_ = true;
+      return {};
+    case MessageType::kTaken:
+      if (!is_replica || pieces_out_.empty()) break;
+      pieces_out_.pop_front();
+      moved_at_ = now;
+      return {};
+    case MessageType::kNack:
+      if (!is_replica) break;
+      return take_nack();
+    case MessageType::kPin:
+      if (!is_replica) break;
+      return take_pin(now);
+    case MessageType::kOrphan:
+      if (!is_replica || fan_out() == nullptr) break;
+      return take_orphan(now);
+    case MessageType::kDamage:
+      if (!is_replica || !said_damaged_) break;
+      return take_damage();
+    case MessageType::kAlive:
+      if (!is_replica) break;
+      return parse_alive(link_.content()).status();
+    case MessageType::kRefusal: {
+      const Result<Refusal> refusal = parse_refusal(link_.content());
+      if (!refusal.ok()) return refusal.status();
+      warn(fmt::format("{} refuses what it is sent: {}", replica_, refusal->text), code_name(refusal->code));
+      drop(Status());
+      return {};
+    }
+    case MessageType::kBye:
+      if (is_replica && context_.on_farewell) context_.on_farewell(*this);
+      drop(is_replica ? Status(Code::kRemoteError, "has left") : Status());
+      return {};
+    default:
+      break;
+  }
+  return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here", static_cast<int>(link_.type())));
+}
+
+Status Session::take_hello() {
+  const Result<Hello> hello = parse_hello(link_.content());
+  if (!hello.ok()) return hello.status();
+  process_ = hello->name;
+  replica_ = fmt::format("{} ({})", process_, replica_);
+  if (hello->protocol != kProtocolVersion || hello->wire_version != codec::kWireVersion) {
+    return Status(Code::kUnsupported,
+                  fmt::format("it speaks version {} of the protocol with updates of version {}, this publisher {} with {}",
+                              hello->protocol, hello->wire_version, kProtocolVersion, codec::kWireVersion));
+  }
+  if (hello->model_id != context_.model_id) {
+    return Status(Code::kMismatch,
+                  fmt::format("it wants the model {}, this publisher has {}", quoted(hello->model_id), quoted(context_.model_id)));
+  }
+  if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
+  source_ = context_.find_source(hello->schema_hash);
+  if (source_ != nullptr) return enter(*hello);
+  if (!context_.add_source) {
+    return Status(Code::kMismatch, "its list of tensors (names, types, shapes, order) is not this replica's");
+  }
+  hello_ = *hello;
+  link_.allow(MessageType::kSchema);
+  link_.queue(MessageType::kSchemaWanted, std::span<const std::byte>());
+  return {};
+}
+
+Status Session::take_schema() {
+  Result<UpdateSourceRef> source = context_.add_source(link_.content());
+  if (!source.ok()) return source.status();
+  if ((*source)->schema_hash != hello_->schema_hash) {
+    return Status(Code::kCorrupt, "its list of tensors is not the one that its hello has the hash of");
+  }
+  source_ = std::move(*source);
+  const Hello hello = *std::exchange(hello_, std::nullopt);
+  return enter(hello);
+}
+
+Status Session::enter(const Hello& hello) {
+  if (counts_.replicas >= context_.most_replicas) {
+    return Status(Code::kRemoteError,
+                  fmt::format("it serves {} replicas already, as many as {}", context_.most_replicas, context_.most_replicas_why));
+  }
+  ++counts_.replicas;
+  alive_period_s_ = std::min(alive_period_s(context_.silence_s, hello.silence_ms), context_.alive_s);
+  tip_ = hello.tip;
+  held_ = hello.held;
+  ahead_ = hello.ahead;
+  pin_ = hello.pin;
+  said_damaged_ = hello.damaged;
+  wants_bytes_ = hello.wants_bytes;
+  if (said_damaged_) {
+    link_.allow(MessageType::kDamage, damage_bytes(source_->block_count));
+    if (!source_->request_repair) link_.skip(MessageType::kDamage);
+  }
+  // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
+  has_confirmed_ = store().knows(*held_);
+  tip_is_ours_ = store().knows(tip_);
+  phase_ = Phase::kReplica;
+  if (context_.on_arrival) context_.on_arrival(*this);
+  const bool is_near = hello.shares_memory && memory_.invitation() && is_neighbour();
+  join(hello, is_near);
+  const std::uint64_t newest = store().newest() ? store().newest()->version : 0;
+  Welcome welcome{kProtocolVersion, context_.model_id, context_.epoch, newest, to_ms(context_.silence_s), context_.name, {}};
+  if (is_near) welcome.memory = memory_.invitation();
+  was_invited_ = is_near;
+  link_.queue(MessageType::kWelcome, welcome);
+  log_info("replication: replica {} has come with version {}, the newest is {}", replica_, tip_.version, newest);
+  return {};
+}
+
+bool Session::is_neighbour() const {
+  const Result<NetAddress> own = local_address(link_.socket());
+  return from_ && own.ok() && from_->family == own->family && from_->ip == own->ip;
+}
+
+// Others reach it at the address that it comes from, whatever it says. One of this machine takes nothing from others.
+void Session::join(const Hello& hello, bool is_near) {
+  if (from_ && hello.port != 0) {
+    serves_at_ = from_;
+    serves_at_->port = hello.port;
+  }
+  if (fan_out() == nullptr || is_near) return;
+  fan_out()->join(id_, serves_at_.has_value(), hello.shares_memory ? from_ : std::nullopt, hello.gives_bytes);
+  fan_out()->holds(id_, has_confirmed_ ? held_->version : 0);
+}
+
+Status Session::take_request(double now) {
+  const Result<Request> request = parse_request(link_.content());
+  if (!request.ok()) return request.status();
+  const bool is_again = update_ != nullptr && is_requested_ && request->update == update_->name();
+  if (is_again) return {};  // it had refused another one meanwhile
+  if (update_ == nullptr || is_requested_ || request->update != update_->name() ||
+      request->first_byte > update_->commit.stream_bytes) {
+    return Status(Code::kCorrupt, fmt::format("it asks for byte {} of version {}, which was not offered", request->first_byte,
+                                              request->update.version));
+  }
+  is_requested_ = true;
+  progress_at_ = moved_at_ = now;
+  next_byte_ = request->first_byte;
+  if (fan_out() != nullptr) {
+    const Commit& commit = update_->commit;
+    fan_out()->begin(id_, commit.version, commit.stream_bytes - next_byte_, commit.is_anchor, now);
+  }
+  return {};
+}
+
+Status Session::take_ack(double now) {
+  const Result<Ack> ack = parse_ack(link_.content());
+  if (!ack.ok()) return ack.status();
+  const bool is_held = ack->stage == AckStage::kHeld;
+  const bool is_ours = store().knows(ack->held);
+  if (is_ours) staged_version_ = std::max(staged_version_, ack->held.version);
+  if (is_placed_ && !is_held) {  // else it was counted when it was sent
+    tip_ = ack->held;
+    tip_is_ours_ = is_ours;
+    ++ahead_;
+  }
+  if (is_held) {
+    held_ = ack->held;
+    has_confirmed_ = is_ours;
+    refused_in_a_row_ = 0;
+    ahead_ = *held_ == tip_ ? 0 : std::max(ahead_ - 1, 0);
+  }
+  if (fan_out() != nullptr) {
+    fan_out()->staged(id_, staged_version_, now);
+    fan_out()->holds(id_, has_confirmed_ ? held_->version : 0);
+    fan_out()->set_full(id_, ahead_ >= kMostAhead);
+  }
+  return {};
+}
+
+Status Session::take_orphan(double now) {
+  const Result<Orphan> orphan = parse_orphan(link_.content());
+  if (!orphan.ok()) return orphan.status();
+  if (!is_placed_ || orphan->number != placements_) return {};  // it has been placed anew meanwhile
+  if (orphan->code != Code::kSuccess) log_info("replication: replica {} comes back: {}", replica_, orphan->text);
+  is_placed_ = false;
+  tip_ = orphan->tip;
+  tip_is_ours_ = store().knows(tip_);
+  ahead_ = orphan->ahead;
+  fan_out()->come_back(id_, blame_of(orphan->code), now);
+  return {};
+}
+
+// A replica that passes on has nothing to compare it with: it goes on as if there were none.
+Status Session::take_damage() {
+  said_damaged_ = false;
+  if (!source_->request_repair) return {};  // nothing of it was kept
+  Result<Damage> damage = parse_damage(link_.content());
+  if (!damage.ok()) return damage.status();
+  if (damage->block_hashes.size() != source_->block_count) {
+    return Status(Code::kCorrupt, fmt::format("it has hashes of {} blocks, its tensors have {}", damage->block_hashes.size(),
+                                              source_->block_count));
+  }
+  const auto sum = std::accumulate(damage->block_hashes.begin(), damage->block_hashes.end(), source_->schema_hash);
+  warn(fmt::format("replica {} finds its memory damaged: it does not hold version {} any more", replica_, damage->version.version),
+       "damage");
+  if (sum != tip_.hash) return {};  // they are not of what it holds: it gets all bytes
+  repair_ = std::make_shared<Repair>();
+  repair_->wanted = damage->version;
+  repair_->held_hash = sum;
+  repair_->block_hashes = std::move(damage->block_hashes);
+  repair_is_asked_ = false;
+  return {};
+}
+
+Status Session::take_nack() {
+  const Result<Nack> nack = parse_nack(link_.content());
+  if (!nack.ok()) return nack.status();
+  warn(fmt::format("replica {} refuses version {}: {}", replica_, nack->update.version, nack->text), code_name(nack->code));
+  ++refused_;
+  if (++refused_in_a_row_ > kMostRefusals) {
+    return Status(nack->code,
+                  fmt::format("it refused {} updates one after the other, the last one so: {}", refused_in_a_row_, nack->text));
+  }
+  // What was sent after it is of no use to it either.
+  update_ = nullptr;
+  repair_ = nullptr;
+  is_requested_ = false;
+  ahead_ = 0;
+  needs_anchor_ = needs_anchor_ || nack->wants_anchor;
+  if (held_) {
+    tip_ = *held_;
+    tip_is_ours_ = has_confirmed_;
+  }
+  return {};
+}
+
+Status Session::take_pin(double now) {
+  const Result<Pin> pin = parse_pin(link_.content());
+  if (!pin.ok()) return pin.status();
+  pin_ = pin->version;
+  offer_next(now);
+  return {};
+}
+
+}  // namespace sparcl::replication

@@ -1,0 +1,176 @@
+// What a session offers its replica next, and how the bytes of it go.
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/failpoint.hpp"
+#include "src/base/log.hpp"
+#include "src/replication/session.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+// Of an update, in one message: small ones go in smaller pieces, so that those further down a chain need not wait. Heuristic.
+constexpr std::size_t kLargePiece = std::size_t{256} << 10;
+constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
+constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
+constexpr std::size_t kQueuedBytes = std::size_t{2} << 20;   // of a replica that does not take them; heuristic
+constexpr std::size_t kLeastPiece = std::size_t{256} << 10;  // fewer bytes go over the connection; heuristic
+constexpr std::size_t kMostPiecesOut = 4;                    // that a replica has not taken
+
+}  // namespace
+
+// What it may believe of its parent.
+void Session::announce() {
+  if (!is_placed_ || !store().newest() || link_.queued_bytes() >= kQueuedBytes) return;
+  for (const HeldVersion& each : store().versions_after(announced_)) link_.queue(MessageType::kAnnounce, Announce{each});
+  announced_ = store().newest()->version;
+}
+
+// Where nothing is signed: who holds a version that leads on here can give it to this one, if its number is less than the newest
+// (another publisher's may be anything).
+FanOut::Given Session::given_by_others() const {
+  const bool may_be = !context_.is_signed && tip_.version < store().newest()->version;
+  return {may_be ? store().oldest_version() : 0, repair_ != nullptr};
+}
+
+// One that is at most a step behind may take that step, and those after it, from another replica. One that needs an anchor may take
+// it from a replica that is being sent it, or holds what it needs.
+bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
+  if (fan_out() == nullptr || !store().newest()) return false;
+  const std::uint64_t newest = store().newest()->version;
+  std::uint64_t anchor = next.needs_anchor ? newest : 0;
+  if (next.update != nullptr) {
+    const Commit& commit = next.update->commit;
+    if (commit.stream_bytes == 0 || next.is_composed) return false;  // the publisher alone has such ones
+    if (commit.is_anchor) anchor = commit.version;
+    if (!commit.is_anchor && commit.version != newest) return false;
+  }
+  const std::optional<FanOut::Id> parent = fan_out()->place(id_, anchor, now, given_by_others());
+  if (!parent) return false;
+  const Session* other = context_.find_session(*parent);
+  if (other == nullptr || !other->serves_at()) {
+    fan_out()->come_back(id_, FanOut::Blame::kNobody, now);
+    return false;
+  }
+  is_placed_ = true;
+  needs_anchor_ = false;
+  link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica(), fan_out()->is_given(id_)});
+  announced_ = anchor != 0 ? anchor - 1 : newest - 1;
+  if (anchor != 0 && other->has_confirmed() && other->held()->version <= announced_) announced_ = other->held()->version - 1;
+  announce();
+  log_debug("replication: replica {} takes updates from {}", replica_, other->replica());
+  return true;
+}
+
+UpdateStore::Step Session::next_step() const {
+  if (!needs_anchor_ || !store().newest()) return store().step_from(tip_, pin_ == 0 ? UINT64_MAX : pin_);
+  // What it was sent here it does not take again. Another publisher's number may be anything.
+  const bool is_ours = tip_is_ours_ || tip_.version < store().newest()->version;
+  return store().step_by_anchor(is_ours ? tip_.version : 0);
+}
+
+void Session::offer_next(double now) {
+  if (is_placed_ || update_ != nullptr || awaits_damage()) return;
+  if (ahead_ >= kMostAhead) {
+    if (fan_out() == nullptr || !store().newest()) return;
+    fan_out()->held_up(id_, store().newest()->version, now);
+    if (store().newest()->version > std::max(announced_, tip_.version) && link_.queued_bytes() < kQueuedBytes) {
+      announced_ = store().newest()->version;
+      link_.queue(MessageType::kAnnounce, Announce{*store().newest()});
+    }
+    return;
+  }
+  if (link_.queued_bytes() >= kQueuedBytes) return;  // it does not read
+  const UpdateStore::Step next = next_step();
+  if (repair_ != nullptr && next.brings_all()) {
+    if (!repair_is_asked_ && is_placed_elsewhere(next, now)) return;
+    if (!std::exchange(repair_is_asked_, true)) source_->request_repair(repair_);
+    if (!repair_->is_over) return;
+    const UpdateRef made = std::exchange(repair_, nullptr)->update;
+    if (made != nullptr && store().knows(made->target())) return offer(made, now);
+  }
+  if (is_placed_elsewhere(next, now)) return;
+  if (next.needs_anchor) {
+    needs_anchor_ = store().newest().has_value();
+    // The publisher may have a shorter way, where it has not said that it is to be given all bytes here.
+    if (!source_->request_anchor || (fan_out() == nullptr && !wants_bytes_)) return end_without_way();
+    if (needs_anchor_) source_->request_anchor();
+    return;
+  }
+  awaits_composed_ = next.may_be_composed && source_->request_composed;
+  if (next.update == nullptr) return;
+  if (awaits_composed_) return source_->request_composed(next.update->base());
+  offer(next.update, now);
+}
+
+void Session::offer(UpdateRef update, double now) {
+  needs_anchor_ = false;
+  update_ = std::move(update);
+  wants_bytes_ = wants_bytes_ && !update_->commit.has_no_base();  // once
+  repair_ = nullptr;
+  is_requested_ = false;
+  progress_at_ = now;
+  link_.queue(MessageType::kOffer, Offer{update_->commit, update_->signature});
+  update_end_ = link_.bytes_sent() + link_.queued_bytes();
+  SPARCL_FAILPOINT("publisher.offered");
+}
+
+// As memory: a whole segment, or the end. 0: what comes next goes over the connection.
+std::size_t Session::next_piece() const {
+  if (!shares_memory_ || next_byte_ % kMaxPieceBytes != 0) return 0;
+  const std::uint64_t count = std::min<std::uint64_t>(kMaxPieceBytes, update_->commit.stream_bytes - next_byte_);
+  return count < kLeastPiece ? 0 : static_cast<std::size_t>(count);
+}
+
+// False: memory is shared no more.
+bool Session::pass(std::size_t count, double now) {
+  Result<SealedMemoryRef> memory = memory_.piece(update_, next_byte_, count, now);
+  if (!memory.ok()) {
+    log_debug("replication: {}: memory is shared no more: {}", replica_, memory.status().message());
+    shares_memory_ = false;
+    return false;
+  }
+  const Piece piece{update_->commit.version, next_byte_, static_cast<std::uint32_t>(count), (*memory)->descriptor()};
+  link_.queue(MessageType::kPiece, piece);
+  update_end_ = link_.bytes_sent() + link_.queued_bytes();
+  pieces_out_.push_back(std::move(*memory));
+  bytes_shared_ += count;
+  next_byte_ += count;
+  (void)link_.flush();  // it takes this one while the next is made; an error is met again
+  return true;
+}
+
+void Session::send_ready(double now) {
+  const std::uint64_t ready = update_->ready_bytes();
+  const std::size_t chunk = update_->commit.stream_bytes < kLargeUpdate ? kSmallPiece : kLargePiece;
+  while (next_byte_ < ready && link_.queued_bytes() < kQueuedBytes) {
+    SPARCL_FAILPOINT("publisher.sending");
+    if (const std::size_t piece = next_piece(); piece > 0) {
+      if (next_byte_ + piece > ready || pieces_out_.size() >= kMostPiecesOut) return;
+      if (pass(piece, now)) continue;
+    }
+    const std::uint64_t left_in_chunk = chunk - next_byte_ % chunk;
+    const auto count = static_cast<std::size_t>(std::min(left_in_chunk, ready - next_byte_));
+    link_.queue_chunk({update_->commit.version, next_byte_}, update_->bytes.slice(next_byte_, count));
+    update_end_ = link_.bytes_sent() + link_.queued_bytes();
+    next_byte_ += count;
+  }
+}
+
+void Session::send_on(double now) {
+  if (update_ == nullptr || !is_requested_) return;
+  send_ready(now);
+  if (next_byte_ < update_->commit.stream_bytes) return;
+  link_.queue(MessageType::kCommit, CommitNote{update_->name()});
+  update_end_ = link_.bytes_sent() + link_.queued_bytes();
+  tip_ = update_->target();
+  tip_is_ours_ = true;
+  ++ahead_;
+  update_ = nullptr;
+  is_requested_ = false;
+  if (fan_out() != nullptr) fan_out()->sent(id_, now);
+  offer_next(now);
+}
+
+}  // namespace sparcl::replication
