@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -177,7 +178,7 @@ void BlockDecoder::check_pending(const Slot* next) {
   if (slot.is_part && slot.is_last) end_parts(slot);
 }
 
-void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) {
+void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) try {
   const bool is_known = input_.verify == Verify::kFull || !slot.block.fresh;  // else nobody has looked at what it replaces
   if (!is_known) changes_budget_->spend_all();
   if (changes_budget_->is_spent()) return void(changes_ = {});
@@ -186,6 +187,9 @@ void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) 
   const Positions positions = is_whole ? first_positions(slot.shape.elements) : slot.block.changed();
   changes_.add(slot.index, slot.shape.element_bytes(), positions, compared.new_values);
   changes_budget_->spend(changes_.bytes() - before);
+} catch (const std::bad_alloc&) {  // they can be decoded anew
+  changes_budget_->spend_all();
+  changes_ = {};
 }
 
 // Of classes and of a group only all blocks together have a check: the last one tells, and what was written of the others is taken

@@ -93,9 +93,9 @@ class BlockDecoder {
 
   EarlyWriter& early() { return early_; }
 
-  // The changes that check() sees, while the budget lasts. It outlives the decoder.
+  // The changes that check() sees, while the budget and memory last. It outlives the decoder.
   void keep_changes(ChangesBudget& budget) { changes_budget_ = &budget; }
-  ChangeLog& changes() { return changes_; }
+  ChangeLog take_changes() { return std::exchange(changes_, {}); }
 
  private:
   // A block that has been decoded and whose lines are on their way from memory; used one block later.

@@ -45,18 +45,19 @@ void ChangeLog::make_room(const BlockMap& map, Room& room) const {
 }
 
 // Sees one block ahead, so that its lines are on their way while the one before is at work.
-void ChangeLog::exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room) {
+void ChangeLog::exchange(std::size_t first, std::size_t last, const BlockMap& map, std::span<std::byte* const> held,
+                         const kernels::KernelSet& kernels, Room& room) {
   const auto view_of = [&](std::size_t i) {
     std::vector<Piece>& pieces = room.pieces[i % 2];
     const DataType datatype = map.block(entries_[i].index, pieces);
     return WritableBlockView{shape_of(datatype, pieces), pieces, held};
   };
   WritableBlockView next_view;
-  if (!entries_.empty()) next_view = view_of(0);
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
+  if (first < last) next_view = view_of(first);
+  for (std::size_t i = first; i < last; ++i) {
     const WritableBlockView view = next_view;
     kernels::Upcoming next;
-    if (i + 1 < entries_.size()) {
+    if (i + 1 < last) {
       next_view = view_of(i + 1);
       next = upcoming(next_view, block_of(entries_[i + 1]).positions);
     }
@@ -101,7 +102,11 @@ void ChangeLog::copy(const BlockMap& map, std::span<std::byte* const> from, std:
   }
 }
 
-void ChangeLog::finish() { std::ranges::sort(entries_, {}, &Entry::index); }
+void ChangeLog::finish() {
+  std::ranges::sort(entries_, {}, &Entry::index);
+  entries_.shrink_to_fit();
+  bytes_.shrink_to_fit();
+}
 
 ChangeLog::Block ChangeLog::block_of(const Entry& entry) const {
   const std::byte* values = bytes_.data() + entry.at;

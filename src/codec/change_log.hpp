@@ -30,7 +30,7 @@ class ChangeLog {
   void add(std::uint64_t index, std::size_t width, Positions positions, std::span<const std::byte> values);
   // Of other blocks.
   void append(ChangeLog&& others);
-  // After the last one: brings the blocks into their order.
+  // After the last one: brings the blocks into their order, and gives room back that was not needed.
   void finish();
 
   struct Room {
@@ -41,7 +41,12 @@ class ChangeLog {
 
   // After make_room(), without allocations: the values here and those held change places. A second exchange takes the first one
   // back.
-  void exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
+  void exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room) {
+    exchange(0, size(), map, held, kernels, room);
+  }
+  // The same of blocks [first, last) of the list.
+  void exchange(std::size_t first, std::size_t last, const BlockMap& map, std::span<std::byte* const> held,
+                const kernels::KernelSet& kernels, Room& room);
   // The same, and what it adds to the state's hash.
   Hash128 exchange_and_hash(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
 

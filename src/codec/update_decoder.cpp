@@ -27,6 +27,8 @@ constexpr std::uint64_t kLeastShare = 64;
 // eight processes on two cores take 25 ms instead of 39.
 constexpr std::uint64_t kCachedBytes = std::uint64_t{32} << 20;
 
+constexpr const char* kNoMemory = "no memory left";  // short enough that to say so takes none
+
 struct Header {
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
@@ -49,6 +51,7 @@ struct UpdateDecoder::Impl {
     statuses.resize(1);
   }
 
+  void advance_or_fail(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
   Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
   Status handle(const Staging& staging, const Section& section);
   Status check_batch(const Staging& staging);
@@ -67,8 +70,10 @@ struct UpdateDecoder::Impl {
   Status add_group(const Staging& staging, BlockEntry& entry);
   std::uint64_t hashes_before(const Section& found) const;
   void hash_unchanged(std::uint64_t end, std::uint64_t& budget);
-  bool keeps_changes() const { return changes_budget.most_bytes > 0 && !changes_budget.is_spent() && !check.already_applied(); }
-  void make_rooms();
+  bool keeps_changes() const {
+    return changes_budget.most_bytes > 0 && !changes_budget.is_spent() && writing == Writing::kStaged && !check.already_applied();
+  }
+  void join_changes();
   Status apply(const Staging& staging);
   Status apply_share(const Staging& staging, unsigned worker);
 
@@ -80,7 +85,8 @@ struct UpdateDecoder::Impl {
   WorkerPool* pool = nullptr;
   ChangesBudget changes_budget;  // outlives the workers
   kernels::Output whole_blocks = kernels::Output::kCached;
-  std::vector<ChangeLog::Room> rooms;  // of each worker, for the changes that it has kept
+  ChangeLog changes;                   // that all workers have kept, once all are checked
+  std::vector<ChangeLog::Room> rooms;  // of each worker, to write them with
   std::vector<std::unique_ptr<BlockDecoder>> workers;
   std::vector<Status> statuses;  // of each
 
@@ -104,6 +110,14 @@ struct UpdateDecoder::Impl {
   std::optional<Section> section;  // found, and not handled yet
   std::vector<std::byte> scratch;
 };
+
+// Memory that runs out is an error as others: what was half done must not be gone on with.
+void UpdateDecoder::Impl::advance_or_fail(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks,
+                                          bool& more) try {
+  error = advance(staging, available, budget_blocks, more);
+} catch (const std::bad_alloc&) {
+  error = Status(Code::kOutOfMemory, kNoMemory);
+}
 
 // Blocks are handled one by one by one worker, and together by several: all that are there up to the next section of another kind.
 Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
@@ -206,7 +220,7 @@ void UpdateDecoder::Impl::run(const Work& work) {
     try {
       statuses[i] = work(i);
     } catch (const std::bad_alloc&) {  // not out of a thread
-      statuses[i] = Status(Code::kOutOfMemory, "no memory to decode an update with");
+      statuses[i] = Status(Code::kOutOfMemory, kNoMemory);
     }
   });
 }
@@ -396,11 +410,16 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   return {};
 }
 
-// So that apply() allocates nothing.
-void UpdateDecoder::Impl::make_rooms() {
+// So that apply() and take_replaced() allocate nothing.
+void UpdateDecoder::Impl::join_changes() try {
   if (!keeps_changes()) return;
+  for (const auto& worker : workers) changes.append(worker->take_changes());
+  changes.finish();
   rooms.resize(workers.size());
-  for (std::size_t i = 0; i < workers.size(); ++i) workers[i]->changes().make_room(input.map, rooms[i]);
+  for (ChangeLog::Room& room : rooms) changes.make_room(input.map, room);
+} catch (const std::bad_alloc&) {
+  changes_budget.spend_all();
+  changes = {};
 }
 
 Status UpdateDecoder::Impl::apply(const Staging& staging) {
@@ -417,7 +436,9 @@ Status UpdateDecoder::Impl::apply(const Staging& staging) {
 Status UpdateDecoder::Impl::apply_share(const Staging& staging, unsigned worker) {
   BlockDecoder& own = *workers[worker];
   if (keeps_changes()) {
-    own.changes().exchange(input.map, input.held, input.kernels, rooms[worker]);
+    const std::size_t first = changes.size() * worker / workers.size();
+    const std::size_t last = changes.size() * (worker + 1) / workers.size();
+    changes.exchange(first, last, input.map, input.held, input.kernels, rooms[worker]);
     return {};
   }
   own.begin_writes(whole_blocks);
@@ -445,7 +466,7 @@ void UpdateDecoder::set_array_name(ArrayName name) { impl_->input.array_name = s
 
 Status UpdateDecoder::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
   more = false;
-  if (impl_->error.ok()) impl_->error = impl_->advance(staging, available, budget_blocks, more);
+  if (impl_->error.ok()) impl_->advance_or_fail(staging, available, budget_blocks, more);
   if (!impl_->error.ok()) impl_->stop_early();  // at once: the caller may look at its arrays while it holds on to the decoder
   return impl_->error;
 }
@@ -455,7 +476,7 @@ Status UpdateDecoder::finish(std::uint64_t stream_bytes) {
   if (impl_->error.ok() && !impl_->ended) {
     impl_->error = Status(Code::kInternalError, "finish() came before advance() had checked all blocks");
   }
-  if (impl_->error.ok()) impl_->make_rooms();
+  if (impl_->error.ok()) impl_->join_changes();
   impl_->finished = impl_->error.ok();
   if (!impl_->finished) impl_->stop_early();
   return impl_->error;
@@ -482,10 +503,7 @@ void UpdateDecoder::keep_changes(std::uint64_t most_bytes) {
 
 std::optional<ChangeLog> UpdateDecoder::take_replaced() {
   if (!impl_->keeps_changes()) return {};
-  ChangeLog all;
-  for (const auto& worker : impl_->workers) all.append(std::move(worker->changes()));
-  all.finish();
-  return all;
+  return std::exchange(impl_->changes, {});
 }
 
 void UpdateDecoder::track(const Hash128& held_hash) { impl_->check.track(held_hash); }

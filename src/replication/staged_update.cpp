@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace sparcl::replication {
@@ -41,7 +42,23 @@ Status StagedUpdate::check_digest() {
   return Status(Code::kUnauthorized, "the bytes of the update are not those that were signed (SHA-256)");
 }
 
-Status StagedUpdate::check(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more) {
+Status StagedUpdate::check(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more) try {
+  Status status = check_some(state, held, budget_blocks, more);
+  if (status.code() == Code::kOutOfMemory) check_anew();
+  return status;
+} catch (const std::bad_alloc&) {
+  check_anew();
+  return Status(Code::kOutOfMemory, "no memory left");  // short enough that to say so takes none
+}
+
+void StagedUpdate::check_anew() {
+  if (is_checked_) return;
+  decoder_ = nullptr;
+  seen_bytes_ = 0;
+  more_ = false;
+}
+
+Status StagedUpdate::check_some(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more) {
   more = false;
   if (is_checked_) return {};
   if (commit().stream_bytes == 0) {  // a label
@@ -81,15 +98,15 @@ Status StagedUpdate::finish() {
 }
 
 Status StagedUpdate::apply(std::span<std::byte* const> arrays) {
-  if (decoder_ == nullptr) {  // a label
+  if (commit().stream_bytes == 0) {  // a label
     replaced_.emplace();
     return {};
   }
   if (!arrays.empty()) decoder_->write_to(arrays);
-  Status status = decoder_->apply(update_->bytes);
+  SPARCL_RETURN_IF_ERROR(decoder_->apply(update_->bytes));
   replaced_ = decoder_->take_replaced();
   decoder_ = nullptr;
-  return status;
+  return {};
 }
 
 std::optional<codec::ChangeLog> StagedUpdate::take_replaced() { return std::exchange(replaced_, std::nullopt); }

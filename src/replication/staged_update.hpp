@@ -33,18 +33,21 @@ class StagedUpdate {
   Status check_digest();
 
   // Checks on what is there against the base, which `state` holds now, or against nothing for an anchor. `more`: there is more to
-  // do. Corrupt, WrongBase, Mismatch: it is of no use.
+  // do. Corrupt, WrongBase, Mismatch: it is of no use. OutOfMemory: it can be checked anew.
   Status check(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more);
   // Something has come since the last check(), or was left.
   bool has_checks() const { return !is_checked_ && (more_ || received_bytes() > seen_bytes_ || commit().stream_bytes == 0); }
+  // What is half checked is forgotten.
+  void check_anew();
   // All bytes are there and every check has passed: apply() will not fail.
   bool is_checked() const { return is_checked_; }
-  // arrays: where it is written instead, which hold the same; none: where it was checked.
+  // Once. arrays: where it is written instead, which hold the same; none: where it was checked. Allocates nothing.
   Status apply(std::span<std::byte* const> arrays = {});
   // After apply(), once: nothing where they were not kept.
   std::optional<codec::ChangeLog> take_replaced();
 
  private:
+  Status check_some(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more);
   Status finish();
 
   std::shared_ptr<Update> update_ = std::make_shared<Update>();

@@ -27,7 +27,7 @@ Status StateSweep::step(const ReplicatedState& state, const HeldVersion& held, c
     return {};
   }
   due_ = now + kRestSeconds;
-  if (is_begun_ && held != of_) {
+  if (is_begun_ && (held != of_ || followed_ > 0)) {
     if (follow(state, held, way_back)) return {};
     is_begun_ = false;
   }

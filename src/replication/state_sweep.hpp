@@ -15,6 +15,8 @@ class StateSweep {
 
   // When step() has something to do, if a version is held.
   double due() const { return due_; }
+  // What has changed since is not what way_back will tell: a pass begins anew.
+  void forget_pass() { is_begun_ = false; }
   // There is reason to.
   void look_now() { due_ = due_ > 0 && period_s_ > 0 ? 1e-9 : due_; }
   // A millisecond of a pass. Where another version is held than before, it first takes up what has changed of the blocks that it

@@ -4,6 +4,9 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
+#include <new>
+#include <thread>
 
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
@@ -100,7 +103,7 @@ Subscriber::Versions Subscriber::versions() const {
 
 const std::byte* Subscriber::array(std::size_t i) const {
   const std::lock_guard lock(mutex_);
-  return state_.arrays[i];
+  return buffers_ != nullptr ? buffers_->front()[i] : state_.arrays[i];
 }
 
 Status Subscriber::pin(std::uint64_t version) {
@@ -119,9 +122,20 @@ Status Subscriber::pin(std::uint64_t version) {
     back_ = Back::kNo;
   }
   pin_ = version;
+  if (comes_past_pin() && !is_applying_) {  // the publisher may have a way that does not pass it by
+    staged_.clear();
+    incoming_ = nullptr;
+    is_requested_ = false;
+    is_elsewhere_ = true;
+  }
   came_.notify_all();
   wake_.wake();
   return {};
+}
+
+bool Subscriber::comes_past_pin() const {
+  const StagedUpdate* first = staged_.empty() ? incoming_.get() : staged_.front().get();
+  return first != nullptr && held_.version < pin_ && first->commit().version > pin_;
 }
 
 Status Subscriber::trouble() const {
@@ -142,7 +156,11 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
     try {
       turn(stop, entries);
     } catch (const std::exception& error) {
-      recover(error);
+      try {
+        recover(error);
+      } catch (const std::exception&) {  // the next turn begins anew
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
     }
   }
   const std::lock_guard lock(mutex_);
@@ -167,7 +185,7 @@ void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entr
     relay_.add_entries(entries, now);
     until = now + kTickSeconds;
     if (publisher_.is_apart() && !lookup_.is_under_way()) until = std::min(until, retry_at_);
-    if (has_checks()) until = is_requested_ ? now + kQuietSeconds : now;
+    if (has_checks()) until = std::min(until, std::max(checks_from_, is_requested_ ? now + kQuietSeconds : now));
     if (may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
     if (may_give()) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
   }
@@ -178,7 +196,7 @@ void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entr
   if (is_elsewhere_) begin_anew(now);
   // Bytes first, as others may wait for them; but not for ever.
   if (is_quiet || now - checked_at_ > kLongestUnchecked) {
-    check_on();
+    check_on(now);
     checked_at_ = now;
   }
   if (lookup_.is_under_way()) connect_publisher(now);
@@ -190,21 +208,24 @@ void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entr
 // For want of memory, as likely as not: what was coming is given up, and asked for again a little later.
 void Subscriber::recover(const std::exception& error) {
   const std::lock_guard lock(mutex_);
-  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  const Status why = is_memory ? Status(Code::kOutOfMemory, "there is no memory for what comes; it is asked for again")
-                               : Status(Code::kSystemError, fmt::format("what comes could not be taken: {}", error.what()));
   const double now = monotonic_seconds();
-  const std::uint64_t times = warnings_.count(why.message(), now);
-  if (times > 0) log_error("replication: {}{}", why.message(), times_text(times));
   incoming_ = nullptr;
+  is_elsewhere_ = true;
   begin_anew(now);
-  trouble_ = why;
   retry_at_ = now + kLastRetry;
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  try {
+    trouble_ = is_memory ? Status(Code::kOutOfMemory, "there is no memory for what comes; it is asked for again")
+                         : Status(Code::kSystemError, fmt::format("what comes could not be taken: {}", error.what()));
+    const std::uint64_t times = warnings_.count(trouble_.message(), now);
+    if (times > 0) log_error("replication: {}{}", trouble_.message(), times_text(times));
+  } catch (const std::bad_alloc&) {
+    trouble_ = Status(Code::kOutOfMemory, "no memory left");  // short enough that to say so takes none
+  }
 }
 
 // What all others know of this replica is wrong: those that take from it, who find others, and the publisher.
 void Subscriber::begin_anew(double now) {
-  is_elsewhere_ = false;
   relay_.start_over();
   relay_.close();
   parent_.leave();
@@ -212,6 +233,7 @@ void Subscriber::begin_anew(double now) {
   has_parent_ = is_requested_ = false;
   retry_at_ = now;
   retry_s_ = kFirstRetry;
+  is_elsewhere_ = false;
 }
 
 bool Subscriber::may_sweep() const { return holds_published_ && !is_applying_ && !is_going_back_ && !has_checks(); }
@@ -510,13 +532,17 @@ bool Subscriber::has_checks() const {
 }
 
 // Checks a piece of what has come, if its base is what is held: so that next() has little to do.
-void Subscriber::check_on() {
-  if (!has_checks()) return;
+void Subscriber::check_on(double now) {
+  if (!has_checks() || now < checks_from_) return;
   StagedUpdate& first = staged_.empty() ? *incoming_ : *staged_.front();
   bool more = false;
-  if (Status status = first.check(state_, held_, kBlocksAtOnce, more); !status.ok()) {
-    return refuse(first.update().name(), std::move(status), true);
+  Status status = first.check(state_, held_, kBlocksAtOnce, more);
+  if (status.code() == Code::kOutOfMemory) {
+    trouble_ = std::move(status);
+    checks_from_ = now + kLastRetry;
+    return;
   }
+  if (!status.ok()) return refuse(first.update().name(), std::move(status), true);
   if (!staged_.empty() && staged_.front()->is_checked()) came_.notify_all();
 }
 

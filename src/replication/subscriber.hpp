@@ -130,7 +130,8 @@ class Subscriber final : private UpstreamOwner {
   void tell(const Ack& ack);
   void refuse(const UpdateName& update, Status why, bool wants_anchor);
   bool has_checks() const;
-  void check_on();
+  bool comes_past_pin() const;
+  void check_on(double now);
   void acknowledge();
   void forget_trouble();
   void say_pin();
@@ -141,9 +142,11 @@ class Subscriber final : private UpstreamOwner {
   bool wait_for_news(std::unique_lock<std::mutex>& lock, double deadline);
   Status climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
+  Status apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap);
   ReplicatedState begin_writing(bool is_first);
   void show_written();
   Status go_back(std::unique_lock<std::mutex>& lock, Swap& swap);
+  Status write_back(const HeldVersion& held, Swap& swap);
   void begin_anew(double now);
   void turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries);
   void recover(const std::exception& error);
@@ -203,6 +206,7 @@ class Subscriber final : private UpstreamOwner {
   std::deque<HeldVersion> announced_;  // by the publisher, since there is a parent
   HeldVersion said_held_;              // by the last hello
   double checked_at_ = 0;
+  double checks_from_ = 0;        // there was no memory to check with
   double parent_since_ = 0;       // it was to be connected to
   bool parent_gives_ = false;     // what it holds, by the publisher's word
   std::uint32_t placements_ = 0;  // number of the last PARENT message

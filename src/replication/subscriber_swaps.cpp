@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
@@ -15,6 +16,25 @@ namespace {
 
 constexpr double kClimbPatience = 0.05;  // seconds without an update, then what is held is shown; and of all together, where
 constexpr double kLongestClimb = 1;      // versions come as fast as they are applied; both heuristic
+
+// The lock is let go of, and the flag says so, as long as this lives.
+class Unlocked {
+ public:
+  Unlocked(std::unique_lock<std::mutex>& lock, bool& flag) : lock_(lock), flag_(flag) {
+    flag_ = true;
+    lock_.unlock();
+  }
+  ~Unlocked() {
+    lock_.lock();
+    flag_ = false;
+  }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  std::unique_lock<std::mutex>& lock_;
+  bool& flag_;
+};
 
 }  // namespace
 
@@ -41,9 +61,10 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
       if (swap.updates > 0) show_written();
     }
     wake_.wake();
-    const Status lasting = std::exchange(lasting_, Status());
-    if (!status.ok() && swap.updates == 0) return status;
-    if (!lasting.ok() && swap.updates == 0 && !swap.went_back) return lasting;
+    if (swap.updates == 0 && !swap.went_back) {
+      if (!status.ok()) return status;
+      if (!lasting_.ok()) return std::exchange(lasting_, Status());
+    }
   }
   if (swap.updates > 0 || swap.went_back) {
     lock.unlock();
@@ -99,70 +120,77 @@ void Subscriber::show_written() {
   state_.arrays = buffers_->front();
 }
 
-// Applies the first of what is staged. An error leaves the arrays as they were; it is then gone, and what came after it.
+// Applies the first of what is staged. An error leaves the arrays as they were; it is then gone, and what came after it, unless
+// only memory was missing.
 Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
-  is_applying_ = true;
   StagedUpdate& front = *staged_.front();
-  const HeldVersion held = held_;
-  lock.unlock();
-  const ReplicatedState written = begin_writing(swap.updates == 0);
-  Status status;
-  for (bool more = true; status.ok() && more;) status = front.check(written, held, UINT64_MAX, more);
-  const double begin = monotonic_seconds();
-  if (status.ok()) {
-    const StageRange range("apply a version");
-    SPARCL_FAILPOINT("subscriber.applying");
-    status = front.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
-  }
-  if (buffers_ == nullptr) swap.pause_s += monotonic_seconds() - begin;
-  lock.lock();
-  is_applying_ = false;
   const UpdateName name = front.update().name();
+  Status status;
+  {
+    const HeldVersion held = held_;
+    const Unlocked outside(lock, is_applying_);
+    status = apply_front(front, held, swap);
+  }
+  if (status.code() == Code::kOutOfMemory) return status;
   if (!status.ok()) {
     if (buffers_ != nullptr) buffers_->doubt();
     refuse(name, status, true);
     return status;
   }
+  // The arrays hold it: nothing here fails.
+  const UpdateRef applied = front.shared();
   if (swap.updates == 0 && holds_published_) way_back_.begin(held_, epoch_);
   way_back_.add(front.take_replaced());
-  held_ = front.update().target();
-  epoch_ = front.commit().epoch;
+  held_ = applied->target();
+  epoch_ = applied->commit.epoch;
   holds_published_ = has_news_ = true;
   is_damaged_ = false;
   newest_ = std::max(newest_, held_.version);
+  if (buffers_ != nullptr) state_.arrays = buffers_->back();  // that is held, though the front is shown still
   swap.version = held_.version;
   swap.hash = held_.hash;
-  swap.changed += front.commit().changed;
-  swap.stream_bytes += front.commit().stream_bytes;
-  swap.by_anchor = swap.by_anchor || front.commit().is_anchor;
-  if (front.commit().is_repair()) {
-    swap.by_repair = true;
-    log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew", held_.version,
-             front.commit().changed, front.commit().elements);
-  }
+  swap.changed += applied->commit.changed;
+  swap.stream_bytes += applied->commit.stream_bytes;
+  swap.by_anchor = swap.by_anchor || applied->commit.is_anchor;
+  swap.by_repair = swap.by_repair || applied->commit.is_repair();
   ++swap.updates;
   forget_trouble();
   staged_.pop_front();
   relay_.forget();
+  if (applied->commit.is_repair()) {
+    log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew", held_.version,
+             applied->commit.changed, applied->commit.elements);
+  }
   return {};
+}
+
+// Without the lock. OutOfMemory: nothing was written, and it can be tried again.
+Status Subscriber::apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap) try {
+  const ReplicatedState written = begin_writing(swap.updates == 0);
+  for (bool more = true; more;) SPARCL_RETURN_IF_ERROR(front.check(written, held, UINT64_MAX, more));
+  const double begin = monotonic_seconds();
+  const StageRange range("apply a version");
+  SPARCL_FAILPOINT("subscriber.applying");
+  const Status status = front.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
+  if (buffers_ == nullptr) swap.pause_s += monotonic_seconds() - begin;
+  return status;
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "no memory left");  // short enough that to say so takes none
 }
 
 // An error leaves the arrays as they were. Nothing that has come leads on from there: it is asked for again.
 Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
   back_ = Back::kNo;
-  const HeldVersion held = held_;
-  is_going_back_ = true;
-  lock.unlock();
-  const ReplicatedState written = begin_writing(true);
-  const double begin = monotonic_seconds();
-  Status status = way_back_.go(written, held);
-  if (buffers_ == nullptr) swap.pause_s = monotonic_seconds() - begin;
-  lock.lock();
-  is_going_back_ = false;
+  Status status;
+  {
+    const HeldVersion held = held_;
+    const Unlocked outside(lock, is_going_back_);
+    status = write_back(held, swap);
+  }
   if (!status.ok()) {
-    log_error("replication: {}", status.message());
     if (buffers_ != nullptr) buffers_->doubt();
     if (status.code() == Code::kCorrupt) way_back_.lose("what the tensors hold was found damaged");
+    log_error("replication: {}", status.message());
     return status;
   }
   show_written();
@@ -175,12 +203,24 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
   swap.changed = way_back_.elements();
   swap.went_back = true;
   way_back_.lose("it has gone back already");
+  sweep_.forget_pass();
   staged_.clear();
   incoming_ = nullptr;
   is_requested_ = has_news_ = false;
   is_elsewhere_ = true;
   forget_trouble();
   return {};
+}
+
+// Without the lock.
+Status Subscriber::write_back(const HeldVersion& held, Swap& swap) try {
+  const ReplicatedState written = begin_writing(true);
+  const double begin = monotonic_seconds();
+  const Status status = way_back_.go(written, held);
+  if (buffers_ == nullptr) swap.pause_s = monotonic_seconds() - begin;
+  return status;
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "no memory left");
 }
 
 }  // namespace sparcl::replication

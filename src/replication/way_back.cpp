@@ -11,28 +11,27 @@ WayBack::WayBack(std::uint64_t most_bytes)
     : most_bytes_(most_bytes),
       why_(most_bytes > 0 ? "it has held no other published version" : "what updates replace is not kept") {}
 
-void WayBack::begin(const HeldVersion& from, std::uint64_t epoch) {
+void WayBack::begin(const HeldVersion& from, std::uint64_t epoch) noexcept {
   lose(why_);
   if (most_bytes_ == 0) return;
   to_ = from;
   epoch_ = epoch;
 }
 
-void WayBack::add(std::optional<codec::ChangeLog> replaced) {
+void WayBack::add(std::optional<codec::ChangeLog> replaced) noexcept try {
   if (!to_) return;
   if (replaced) bytes_ += replaced->bytes();
   if (!replaced || bytes_ > most_bytes_) {
-    return lose(
-        fmt::format("the values that led away from version {} were not kept: they are all bytes of the model, or more than "
-                    "a quarter of them",
-                    to_->version));
+    return lose("what led away from the version before was not kept: it is all bytes of the model, or more than a quarter of them");
   }
   replaced_.push_back(std::move(*replaced));
+} catch (const std::bad_alloc&) {
+  lose("there was no memory to keep it in");
 }
 
-void WayBack::lose(std::string why) {
+void WayBack::lose(const char* why) noexcept {
   to_.reset();
-  why_ = std::move(why);
+  why_ = why;
   bytes_ = 0;
   replaced_.clear();
 }

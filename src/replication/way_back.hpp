@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <string>
 
 #include "src/codec/change_log.hpp"
 #include "src/replication/message.hpp"
@@ -22,13 +21,13 @@ class WayBack {
   // Where it leads, and the epoch of that; nothing where there is none: then why() says why.
   const std::optional<HeldVersion>& to() const { return to_; }
   std::uint64_t epoch() const { return epoch_; }
-  const std::string& why() const { return why_; }
+  const char* why() const { return why_; }
 
   // Updates lead on from here.
-  void begin(const HeldVersion& from, std::uint64_t epoch);
+  void begin(const HeldVersion& from, std::uint64_t epoch) noexcept;
   // One of them was applied. replaced: nothing where its values were not kept.
-  void add(std::optional<codec::ChangeLog> replaced);
-  void lose(std::string why);
+  void add(std::optional<codec::ChangeLog> replaced) noexcept;
+  void lose(const char* why) noexcept;
 
   // What the only update since `from` has replaced; nullptr: there were others, or it is not known.
   const codec::ChangeLog* only_step_from(const HeldVersion& from) const {
@@ -48,7 +47,7 @@ class WayBack {
   std::uint64_t most_bytes_;
   std::optional<HeldVersion> to_;
   std::uint64_t epoch_ = 0;
-  std::string why_;
+  const char* why_;
   std::uint64_t bytes_ = 0;
   std::deque<codec::ChangeLog> replaced_;  // by one update after the other
 };

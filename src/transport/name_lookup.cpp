@@ -4,12 +4,23 @@
 #include <poll.h>
 
 #include <mutex>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 namespace sparcl {
+namespace {
+
+// Nothing is thrown out of a thread.
+Addresses guarded(NameLookup::Resolver resolver, const HostPort& where) try {
+  return resolver(where);
+} catch (const std::bad_alloc&) {
+  return Status(Code::kOutOfMemory, "no memory left");
+}
+
+}  // namespace
 
 struct NameLookup::UnderWay {  // of both threads
   explicit UnderWay(WakeEvent event) : done(std::move(event)) {}
@@ -25,7 +36,7 @@ Status NameLookup::start(const HostPort& where) {
   auto under_way = std::make_shared<UnderWay>(std::move(*event));
   try {
     std::thread([under_way, where, resolver = resolver_] {
-      Addresses answer = resolver(where);
+      Addresses answer = guarded(resolver, where);
       {
         const std::lock_guard lock(under_way->mutex);
         under_way->answer.emplace(std::move(answer));

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <map>
+#include <random>
 #include <thread>
 
 #include "tests/replication/replica_pair.hpp"
@@ -178,6 +179,31 @@ TEST_F(DoubleBuffer, ReadersNeverSeeAMixture) {
   reader.join();
   EXPECT_EQ(torn, 0);
   EXPECT_GT(passes, 0);
+}
+
+// Between two of them the replica's thread checks the third, and looks for damage, where the second is: not where the first is
+// shown.
+TEST_F(DoubleBuffer, OneThatIsBehindClimbsInTheBack) {
+  sweep_s_ = 0.001;
+  open_replica();
+  std::mt19937_64 random(3);
+  std::uint64_t version = 0;
+  int anchors = 0;
+  for (int round = 0; round < 60; ++round) {
+    for (int i = 0; i < 8; ++i) {  // one of two elements becomes the other one of two values: what is to come may be what is shown
+      const std::size_t at = random() % 2;
+      source_.poke(at, source_.at(at) ^ 1);
+      ASSERT_TRUE(publisher_->publish(++version).ok());
+      hash_[version] = source_.hash();
+    }
+    while (replica_->versions().held < version) {
+      const auto swap = replica_->next(20);
+      ASSERT_TRUE(swap.ok()) << swap.status().message();
+      ASSERT_EQ(hash_of(shown()), hash_[swap->version]) << swap->version;
+      anchors += swap->by_anchor ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(anchors, 1);
 }
 
 }  // namespace

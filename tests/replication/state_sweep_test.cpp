@@ -102,12 +102,12 @@ class SweepAcrossVersions : public ::testing::Test {
 
   SweepAcrossVersions() : held_{1, model_.hash()} {}
 
-  // Another version: some elements of each block but those that tests damage.
-  void change() {
+  // Another version: some elements of each block but those that tests damage, at most so far from each other.
+  void change(std::uint32_t gap = 9000) {
     codec::ChangeLog log;
     for (std::uint64_t block = 0; block < kBlocks; ++block) {
       std::vector<std::uint16_t> positions, values;
-      for (std::uint32_t i = random_() % 9000; i < codec::kBlockElements - 1; i += 1 + random_() % 9000) {
+      for (std::uint32_t i = random_() % gap; i < codec::kBlockElements - 1; i += 1 + random_() % gap) {
         positions.push_back(static_cast<std::uint16_t>(i));
         values.push_back(model_.at(block * codec::kBlockElements + i));
         model_.poke(block * codec::kBlockElements + i, static_cast<std::uint16_t>(random_()));
@@ -126,10 +126,11 @@ class SweepAcrossVersions : public ::testing::Test {
     model_.poke((block + 1) * codec::kBlockElements - 1, 0x1234);
     damage_ = damage_ + model_.hash() - before;
   }
+  Status step() { return sweep_.step(model_.view(), held_, way_back_, now_ += 0.01); }
   // Steps until a pass is over, with a version after every `interval` of them.
   Status pass(int interval, int most_steps = 100) {
     for (int i = 1; i <= most_steps; ++i) {
-      const Status status = sweep_.step(model_.view(), held_, way_back_, now_ += 0.01);
+      const Status status = step();
       if (!status.ok() || sweep_.due() > now_ + 1) {
         steps_ = i;
         return status;
@@ -142,7 +143,7 @@ class SweepAcrossVersions : public ::testing::Test {
   SmallModel model_{0, kElements};
   std::mt19937_64 random_{1};
   HeldVersion held_;
-  WayBack way_back_{kElements};
+  WayBack way_back_{16 * kElements};
   StateSweep sweep_{10};
   Hash128 damage_;
   double now_ = 100;
@@ -172,6 +173,37 @@ TEST_F(SweepAcrossVersions, FindsDamageAndNamesItsBlocks) {
   std::vector<Hash128> expected;
   codec::add_block_hashes(*state.map, {state.readable()}, 0, state.map->block_count(), *state.kernels, expected);
   EXPECT_EQ(sweep_.block_hashes(), expected);
+}
+
+// Of a version that changes so much that it is followed by steps.
+TEST_F(SweepAcrossVersions, FollowsByStepsAndNotWhereTheReplicaGoesBack) {
+  (void)sweep_.step(model_.view(), held_, way_back_, now_);
+  for (const bool goes_back : {false, true}) {
+    now_ += 10;
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(step().ok());  // 128 blocks are seen
+    const HeldVersion before = held_;
+    change(10);
+    ASSERT_TRUE(step().ok());  // 128 Ki changes of some 800 Ki
+    if (goes_back) {
+      ASSERT_TRUE(way_back_.go(model_.view(), held_).ok());
+      held_ = before;
+      ASSERT_EQ(held_.hash, model_.hash());
+      way_back_.lose("a test wants it");
+    }
+    EXPECT_TRUE(pass(100).ok());
+    EXPECT_GT(steps_, goes_back ? 3 : 6);
+  }
+}
+
+TEST_F(SweepAcrossVersions, BeginsAnewWhereYetAnotherVersionIsHeldMeanwhile) {
+  (void)sweep_.step(model_.view(), held_, way_back_, now_);
+  now_ += 10;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(step().ok());
+  for (int version = 0; version < 3; ++version) {
+    change(10);
+    ASSERT_TRUE(step().ok());
+  }
+  EXPECT_TRUE(pass(100).ok());
 }
 
 TEST_F(SweepAcrossVersions, BeginsAnewWhereWhatHasChangedIsNotKnown) {

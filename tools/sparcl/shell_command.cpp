@@ -58,11 +58,12 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
   return entries;
 }
 
-constexpr std::chrono::seconds kGrace(5);  // of a command that is at work when a stop is asked for; heuristic
+constexpr std::chrono::seconds kGrace(5);      // of a command that is at work when a stop is asked for,
+constexpr std::chrono::seconds kLastGrace(2);  // and once it was told by SIGTERM; heuristics
 
 // Its status as waitpid() has it, or -1.
 int wait_for_end(pid_t child) {
-  bool is_told = false;
+  int told = 0;                                                   // the last signal
   std::optional<std::chrono::steady_clock::time_point> patience;  // once a stop is asked for
   for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
     int status = 0;
@@ -71,9 +72,10 @@ int wait_for_end(pid_t child) {
     if (ended < 0 && errno != EINTR) return -1;
     const auto now = std::chrono::steady_clock::now();
     if (!patience && stop_is_asked()) patience = now + kGrace;
-    if (!is_told && patience && now >= *patience) {
-      ::kill(child, SIGTERM);
-      is_told = true;
+    if (const int next = told == 0 ? SIGTERM : SIGKILL; told != SIGKILL && patience && now >= *patience) {
+      ::kill(child, next);
+      told = next;
+      patience = now + kLastGrace;
     }
     std::this_thread::sleep_for(pause);
   }

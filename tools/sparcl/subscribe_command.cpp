@@ -247,7 +247,6 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
                                                model::in_quotes(published->model_id), model::in_quotes(*options.model_id)));
   }
   options.subscriber.model_id = published->model_id;
-  options.subscriber.keeps_way_back = false;  // FILE only ever gets newer
 
   Result<ReplicaFile> file = ReplicaFile::open(options.output, published->layout);
   if (!file.ok()) return file.status();

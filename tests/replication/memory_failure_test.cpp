@@ -1,0 +1,128 @@
+// Memory runs out at any one place: a replica never shows other bytes than those of the version it names, and goes on once there is
+// memory again.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+
+#include "src/base/worker_pool.hpp"
+#include "tests/replication/replica_pair.hpp"
+#include "tests/support/failing_memory.hpp"
+#include "tests/support/tier.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+using test::fail_allocation_of_others;
+using test::fail_allocation_of_this_thread;
+
+const std::string kModelId("m");
+constexpr double kPatience = 20;
+
+// A publisher and a replica, which begin with version 1.
+class Pair {
+ public:
+  explicit Pair(bool double_buffer, unsigned threads = 1, std::uint64_t elements = 200'000)
+      : source_(0, elements), copy_(7, elements), pool_(threads) {
+    PublisherOptions options;
+    options.listen = "127.0.0.1:0";
+    options.model_id = kModelId;
+    publisher_ = std::move(*Publisher::create(source_.view(), options));
+    SubscriberOptions own;
+    own.model_id = kModelId;
+    own.double_buffer = double_buffer;
+    own.sweep_s = 0;
+    ReplicatedState view = copy_.view();
+    if (threads > 1) view.workers = &pool_;
+    replica_ = std::move(*Subscriber::create(view, publisher_->address(), own));
+    publish(1);
+    EXPECT_TRUE(reaches(1));
+  }
+
+  void publish(std::uint64_t version) {
+    source_.step(version, 20'000);
+    EXPECT_TRUE(publisher_->publish(version).ok());
+    hash_[version] = source_.hash();
+  }
+  void wait_staged(std::uint64_t version) { EXPECT_TRUE(publisher_->wait_staged(version, 1, kPatience).ok()); }
+
+  // What is shown is what is said.
+  bool is_right() {
+    std::vector<std::byte*> arrays;
+    for (std::size_t i = 0; i < 2; ++i) arrays.push_back(const_cast<std::byte*>(replica_->array(i)));
+    return copy_.view().hash_of(arrays) == hash_[replica_->versions().held];
+  }
+  bool reaches(std::uint64_t version) {
+    for (const double until = monotonic_seconds() + kPatience; monotonic_seconds() < until;) {
+      if (replica_->versions().held == version) return is_right();
+      if (replica_->next(1).ok() && !is_right()) return false;
+    }
+    return false;
+  }
+  Subscriber& replica() { return *replica_; }
+
+ private:
+  SmallModel source_, copy_;
+  WorkerPool pool_;
+  std::unique_ptr<Publisher> publisher_;
+  std::unique_ptr<Subscriber> replica_;
+  std::map<std::uint64_t, Hash128> hash_;
+};
+
+struct Kind {
+  const char* name;
+  bool double_buffer;
+  unsigned threads;
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+class MemoryOfNext : public ::testing::TestWithParam<Kind> {};
+
+// The first of two updates is checked by the replica's thread, the second in next().
+TEST_P(MemoryOfNext, MayRunOutAnywhere) {
+  int failures = 0;
+  for (long after = 0;; ++after) {
+    SCOPED_TRACE(testing::Message() << "after " << after << " allocations");
+    Pair pair(GetParam().double_buffer, GetParam().threads);
+    pair.publish(2);
+    pair.publish(3);
+    pair.wait_staged(3);
+    fail_allocation_of_this_thread(after);
+    try {
+      (void)pair.replica().next(1).ok();
+    } catch (const std::bad_alloc&) {  // as sparcl.h says it: sparclOutOfMemory
+    }
+    const bool has_failed = test::has_failed_in_this_thread();
+    fail_allocation_of_this_thread(-1);
+    failures += has_failed ? 1 : 0;
+    ASSERT_TRUE(pair.is_right());
+    ASSERT_TRUE(pair.reaches(3));
+    pair.publish(4);
+    ASSERT_TRUE(pair.reaches(4));
+    if (!has_failed) break;
+  }
+  EXPECT_GT(failures, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, MemoryOfNext,
+                         ::testing::Values(Kind{"InPlace", false, 1}, Kind{"TwoSets", true, 1}, Kind{"Workers", false, 3}),
+                         [](const auto& kind) { return std::string(kind.param.name); });
+
+TEST(MemoryOfAReplicasThread, MayRunOutAnywhere) {
+  int failures = 0;
+  for (long after = 0; after < 40; after += test::by_tier(7, 1)) {
+    SCOPED_TRACE(testing::Message() << "after " << after << " allocations");
+    Pair pair(false, 1, 600'000);
+    fail_allocation_of_others(after, 4096);
+    pair.publish(2);
+    pair.publish(3);
+    EXPECT_TRUE(pair.reaches(3));
+    failures += test::has_failed_in_others() ? 1 : 0;
+    fail_allocation_of_others(-1, 0);
+  }
+  EXPECT_GT(failures, 3);
+}
+
+}  // namespace
+}  // namespace sparcl::replication
