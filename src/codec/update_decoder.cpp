@@ -52,6 +52,7 @@ struct UpdateDecoder::Impl {
   void run(const Work& work);
   Status check_share(const Staging& staging, unsigned worker);
   void take_findings();
+  void add(const BlockFindings& found);
   void stop_early();
   Status read_header(const std::byte* at);
   Status read_chunk_end(const std::byte* at);
@@ -72,7 +73,8 @@ struct UpdateDecoder::Impl {
   FrameReader frame;
   BaseCheck check;
   WorkerPool* pool = nullptr;
-  ReplacedBudget replaced_budget;  // outlives the workers
+  BlocksElsewhere* elsewhere = nullptr;  // in place of the workers
+  ReplacedBudget replaced_budget;        // outlives the workers
   std::vector<std::unique_ptr<BlockDecoder>> workers;
   std::vector<Status> statuses;  // of each
 
@@ -131,7 +133,7 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
 
 // With kFull: all blocks below the result must be in the hashes before this section is handled.
 std::uint64_t UpdateDecoder::Impl::hashes_before(const Section& found) const {
-  if (input.verify != Verify::kFull) return 0;
+  if (input.verify != Verify::kFull || elsewhere != nullptr) return 0;
   if (is_block(found.tag)) return entries.back().index;
   return found.tag == kTagEnd ? input.map.block_count() : 0;
 }
@@ -149,6 +151,7 @@ void UpdateDecoder::Impl::hash_unchanged(std::uint64_t end, std::uint64_t& budge
 }
 
 Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found) {
+  if (elsewhere != nullptr) SPARCL_RETURN_IF_ERROR(elsewhere->flush(staging));
   if (workers.size() == 1) workers[0]->flush();
   take_findings();
   const std::byte* at = staging.contiguous(found.first, static_cast<std::size_t>(found.bytes), scratch);
@@ -170,6 +173,10 @@ Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found)
 // Neighbouring entries to each worker, of about as many blocks.
 Status UpdateDecoder::Impl::check_batch(const Staging& staging) {
   if (batch_begin == batch_end) return {};
+  if (elsewhere != nullptr) {
+    for (; batch_begin < batch_end; ++batch_begin) SPARCL_RETURN_IF_ERROR(elsewhere->check(staging, entries[batch_begin]));
+    return {};
+  }
   if (workers.size() == 1) {
     for (; batch_begin < batch_end; ++batch_begin) SPARCL_RETURN_IF_ERROR(workers[0]->check(staging, entries[batch_begin]));
     return {};
@@ -212,16 +219,20 @@ Status UpdateDecoder::Impl::check_share(const Staging& staging, unsigned worker)
 }
 
 void UpdateDecoder::Impl::take_findings() {
+  if (elsewhere != nullptr) return add(elsewhere->take_findings());
   bool all_active = true;
   for (const auto& worker : workers) {
-    const BlockDecoder::Findings found = worker->take_findings();
-    check.add(found.sums);
-    fits_held = fits_held && found.sums.fits;
-    coded_elements += found.elements;
-    if (found.odd_blocks && (!odd_blocks || found.odd_blocks->first < odd_blocks->first)) odd_blocks = found.odd_blocks;
+    add(worker->take_findings());
     all_active = all_active && worker->early().active();
   }
   if (!all_active) stop_early();
+}
+
+void UpdateDecoder::Impl::add(const BlockFindings& found) {
+  check.add(found.sums);
+  fits_held = fits_held && found.sums.fits;
+  coded_elements += found.elements;
+  if (found.odd_blocks && (!odd_blocks || found.odd_blocks->first < odd_blocks->first)) odd_blocks = found.odd_blocks;
 }
 
 void UpdateDecoder::Impl::stop_early() {
@@ -240,6 +251,7 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
   }
   if ((header.flags & kFlagBaseHash) != 0) {
     for (const auto& worker : workers) worker->hash_fresh();
+    if (elsewhere != nullptr) elsewhere->hash_fresh();
   }
   if (schema != expected_schema) {
     return Status(
@@ -390,6 +402,7 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
 
 Status UpdateDecoder::Impl::apply(const Staging& staging) {
   if (check.already_applied()) stop_early();
+  if (elsewhere != nullptr) return elsewhere->apply(staging, entries, check.already_applied());
   run([&](unsigned i) { return apply_share(staging, i); });
   for (const Status& status : statuses) SPARCL_RETURN_IF_ERROR(status);
   for (const auto& worker : workers) worker->early().keep();
@@ -451,6 +464,8 @@ void UpdateDecoder::set_workers(WorkerPool& pool) {
   if (impl_->replaced_budget.most_bytes > 0) keep_replaced(impl_->replaced_budget.most_bytes);
   impl_->statuses.resize(pool.size());
 }
+
+void UpdateDecoder::set_elsewhere(BlocksElsewhere& elsewhere) { impl_->elsewhere = &elsewhere; }
 
 void UpdateDecoder::keep_replaced(std::uint64_t most_bytes) {
   impl_->replaced_budget.most_bytes = most_bytes;
