@@ -1,0 +1,238 @@
+// The device's coding and reading of an update's blocks, apart from any call: sections and batches so small that there are many,
+// and streams that nobody trusts.
+
+#include "collectives/device/device_block_decoder.hpp"
+#include "collectives/device/device_block_encoder.hpp"
+#include "src/api/device_kernel_choice.hpp"
+#include "src/codec/block_mode.hpp"
+#include "src/codec/state_hash.hpp"
+#include "tests/codec/codec_support.hpp"
+#include "tests/codec/forgery.hpp"
+#include "tests/device/fake_driver.hpp"
+#include "tests/nccl/gpu_ranks.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using codec::ArraySpec;
+using codec::kBlockElements;
+using codec::State;
+using collectives::BatchLimits;
+using collectives::CodedSection;
+using collectives::DeviceBlockDecoder;
+using collectives::DeviceBlockEncoder;
+using collectives::DeviceScratch;
+
+struct DeviceBlocksInStreams : testing::Test {
+  DeviceBlocksInStreams() : scratch(**api::device_kernels()) {
+    const OnDevice<std::byte> any({std::byte{0}});
+    EXPECT_TRUE(scratch.enter(*context_of(any.get())).ok());
+  }
+  DeviceScratch scratch;
+};
+
+// Block b changes as densities[b] says.
+State with_densities(const State& base, const std::vector<double>& densities, std::uint64_t seed) {
+  State state = base;
+  const std::size_t width = element_bytes(base.specs[0].datatype), block_bytes = width * kBlockElements;
+  for (std::size_t b = 0; b < densities.size(); ++b) {
+    const std::uint64_t count = std::min<std::uint64_t>(kBlockElements, base.specs[0].count - b * kBlockElements);
+    State block{{{base.specs[0].datatype, count}}, {{}}};
+    const auto first = base.arrays[0].begin() + static_cast<std::ptrdiff_t>(b * block_bytes);
+    block.arrays[0].assign(first, first + static_cast<std::ptrdiff_t>(count * width));
+    const State changed = codec::changed_state(block, densities[b], codec::Change::kUlp, seed + b);
+    std::ranges::copy(changed.arrays[0], state.arrays[0].begin() + static_cast<std::ptrdiff_t>(b * block_bytes));
+  }
+  return state;
+}
+
+// The content of a block in the mode with the fewest bytes of those that the device writes, as the codec has it.
+std::pair<std::uint32_t, std::vector<std::byte>> coded_by_host(const State& base, const State& target, std::uint64_t block) {
+  std::pair<std::uint32_t, std::vector<std::byte>> best{kernels::kNoBlock, {}};
+  std::size_t least = codec::kCannot;
+  const std::size_t width = element_bytes(base.specs[0].datatype), first = block * kBlockElements;
+  const auto elements = static_cast<std::uint32_t>(std::min<std::uint64_t>(kBlockElements, base.specs[0].count - first));
+  const codec::Piece piece{0, first, elements, 0};
+  const std::byte* const old_data = base.arrays[0].data();
+  const std::byte* const new_data = target.arrays[0].data();
+  codec::BlockChanges changes;
+  changes.kernels = &kernels::cpu_kernels();
+  changes.target = {{base.specs[0].datatype, elements}, {&piece, 1}, {&new_data, 1}};
+  changes.bytes_to_beat = codec::kCannot;
+  changes.has_steps = true;
+  changes.make_room();
+  changes.set_changes(kernels::cpu_kernels()
+                          .of(base.specs[0].datatype)
+                          .diff_values(old_data + first * width, new_data + first * width, elements, 0, changes.positions.data(),
+                                       changes.old_values.data(), changes.new_values.data()));
+  if (changes.count == 0) return best;
+  for (const codec::BlockMode* mode : {&codec::kDenseMode, &codec::kVerbatimMode, &codec::kFlatMode}) {
+    const std::size_t bytes = mode->cost(changes) + (mode->whole ? 0 : codec::kOldCheckBytes);
+    if (bytes >= least) continue;
+    least = bytes;
+    best.first = mode->id;
+    best.second.resize(mode->cost(changes));
+    mode->encode(changes, best.second.data());
+  }
+  return best;
+}
+
+// Every block comes once, in order, as the host codes it, however many sections there are.
+TEST_F(DeviceBlocksInStreams, SectionsAreTheHostsBlocks) {
+  const std::vector<double> densities = {0.01, 0, 1, 0.3, 1, 0.001, 0, 0, 0.02, 0.9, 0};
+  const State base = codec::random_state({{DataType::kBfloat16, 10 * kBlockElements + 77}}, 1);
+  const State target = with_densities(base, densities, 2);
+  const OnDevice<std::byte> old_array(base.arrays[0]), new_array(target.arrays[0]);
+  const auto* const stream = stream_of(0);
+  for (const collectives::SectionLimits limits :
+       {collectives::SectionLimits{}, {1, kBlockElements}, {4, kBlockElements + 900}, {256, kBlockElements}}) {
+    SCOPED_TRACE(testing::Message() << limits.blocks << " blocks, " << limits.changes << " changes");
+    DeviceBlockEncoder encoder(scratch, {old_array.get(), new_array.get(), base.specs[0].count, DataType::kBfloat16},
+                               const_cast<sparclStream_t>(stream), limits);
+    ASSERT_TRUE(encoder.begin(true).ok());
+    std::uint64_t next = 0;
+    while (encoder.has_more()) {
+      const Result<CodedSection> section = encoder.next();
+      ASSERT_TRUE(section.ok()) << section.status().message();
+      EXPECT_EQ(section->first_block, next);
+      for (std::uint64_t b = 0; b < section->block_count; ++b) {
+        const auto [mode, bytes] = coded_by_host(base, target, next + b);
+        const kernels::BlockContent& content = section->blocks[b];
+        ASSERT_EQ(content.mode, mode) << "block " << next + b;
+        ASSERT_EQ(content.bytes, bytes.size()) << "block " << next + b;
+        EXPECT_TRUE(std::ranges::equal(std::span(section->contents + content.offset, content.bytes), bytes))
+            << "block " << next + b;
+      }
+      next += section->block_count;
+    }
+    EXPECT_EQ(next, densities.size());
+    const codec::BlockMap map = base.map();
+    EXPECT_EQ(encoder.base_sum(), codec::state_hash(map, base.read(), {}));
+  }
+}
+
+// What a decoder over the device makes of a stream, and what is held afterwards.
+struct Received {
+  Status status;
+  std::vector<std::byte> held;
+  bool needs_host = false;
+};
+
+Received receive(DeviceScratch& scratch, std::span<const std::byte> stream, const State& held, codec::Verify verify,
+                 const BatchLimits& limits = {}) {
+  const codec::BlockMap map = held.map();
+  const OnDevice<std::byte> array(held.arrays[0]);
+  std::byte* const pointer = array.get();
+  Received received;
+  {
+    DeviceBlockDecoder blocks(scratch, map, pointer, verify, kernels::cpu_kernels(), stream_of(0), limits);
+    EXPECT_TRUE(blocks.reserve().ok());
+    codec::UpdateDecoder decoder(map, std::span(&pointer, 1), verify, {}, kernels::cpu_kernels());
+    decoder.set_elsewhere(blocks);
+    const Staging& staging = codec::staged(stream);
+    received.status = check_stream(decoder, staging, stream.size());
+    EXPECT_TRUE(array.read() == held.arrays[0]) << "nothing is written before";
+    received.needs_host = blocks.needs_host();
+    if (received.status.ok()) received.status = decoder.apply(staging);
+  }
+  received.held = array.read();
+  return received;
+}
+
+struct OnHost {
+  Status status;
+  std::vector<std::byte> held;
+};
+OnHost receive_on_host(std::span<const std::byte> stream, State held, codec::Verify verify) {
+  const Status status = codec::decode(stream, held, verify);
+  return {status, held.arrays[0]};
+}
+
+constexpr BatchLimits kSmallBatches[] = {
+    {}, {3, 2 * kBlockElements, 2 << 20}, {1, kBlockElements, 2 << 20}, {2048, kBlockElements + 5, 2 << 20}};
+
+TEST_F(DeviceBlocksInStreams, BatchesOfAnySize) {
+  const State base = codec::random_state({{DataType::kInt16, 9 * kBlockElements + 5}}, 3);
+  const State target = with_densities(base, {0.01, 0, 1, 0.3, 0, 0, 0, 0.02, 0.5, 1}, 4);
+  for (const codec::BlockMode* mode : {&codec::kFlatMode, &codec::kVerbatimMode, &codec::kDenseMode}) {
+    codec::EncodeOptions options;
+    options.mode = mode;
+    options.with_state_hash = true;
+    const codec::Encoded encoded = codec::encode(base, target, options);
+    ASSERT_TRUE(encoded.status.ok());
+    for (const BatchLimits& limits : kSmallBatches) {
+      SCOPED_TRACE(testing::Message() << mode->name << ", " << limits.blocks << " blocks, " << limits.changes << " changes");
+      for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
+        const Received received = receive(scratch, encoded.bytes, base, verify, limits);
+        EXPECT_TRUE(received.status.ok()) << received.status.message();
+        EXPECT_TRUE(received.held == target.arrays[0]);
+      }
+      EXPECT_TRUE(receive(scratch, encoded.bytes, target, codec::Verify::kTouched, limits).held == target.arrays[0]);
+    }
+  }
+}
+
+// An update of some blocks, for one who has the rest: the fresh ones are written where all else is in place, too.
+TEST_F(DeviceBlocksInStreams, FreshBlocks) {
+  const State target = codec::random_state({{DataType::kFloat32, 4 * kBlockElements + 5}}, 5);
+  State held = target;
+  std::ranges::fill(std::span(held.arrays[0]).subspan(kBlockElements * 4, 100), std::byte{7});
+  std::ranges::fill(std::span(held.arrays[0]).subspan(kBlockElements * 16), std::byte{8});
+  const std::uint64_t blocks = 0b10010;
+  codec::EncodeOptions options;
+  options.only_blocks = std::span(&blocks, 1);
+  options.with_state_hash = true;
+  options.base_hash = codec::state_hash(held.map(), held.read(), {});
+  options.target_hash = codec::state_hash(target.map(), target.read(), {});
+  const std::vector<const std::byte*> no_base(1, nullptr);
+  const codec::BlockMap map = target.map();
+  const auto target_arrays = target.read();
+  codec::UpdateEncoder encoder(map, no_base, target_arrays, options, kernels::cpu_kernels());
+  codec::VectorSink sink;
+  while (!encoder.finished()) ASSERT_TRUE(encoder.step(1 << 20, sink).ok());
+  for (const BatchLimits& limits : kSmallBatches) {
+    for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
+      const Received received = receive(scratch, sink.bytes(), held, verify, limits);
+      EXPECT_TRUE(received.status.ok()) << received.status.message();
+      EXPECT_TRUE(received.held == target.arrays[0]);
+    }
+  }
+}
+
+TEST_F(DeviceBlocksInStreams, OtherModesAreTheHosts) {
+  const State base = codec::random_state({{DataType::kInt16, 3 * kBlockElements}}, 6);
+  const State target = with_densities(base, {0.0003, 0.0003, 0.0003}, 7);
+  const Received received = receive(scratch, codec::encode(base, target).bytes, base, codec::Verify::kTouched);
+  EXPECT_EQ(received.status.code(), Code::kUnsupported);
+  EXPECT_TRUE(received.needs_host);
+}
+
+// Whatever comes, what the host refuses is refused, with its code, and what it takes leads to the same.
+TEST_F(DeviceBlocksInStreams, WhatTheHostRefusesIsRefused) {
+  const State base = codec::random_state({{DataType::kInt16, 700}}, 8);
+  const State target = codec::changed_state(base, 0.2, codec::Change::kUlp, 9);
+  codec::Random random(10);
+  int refused = 0, accepted = 0;
+  for (const codec::BlockMode* mode : {&codec::kFlatMode, &codec::kVerbatimMode, &codec::kDenseMode}) {
+    codec::EncodeOptions options;
+    options.mode = mode;
+    options.with_state_hash = true;
+    const codec::Bytes good = codec::encode(base, target, options).bytes;
+    for (int i = 0; i < 300; ++i) {
+      const codec::Bytes bytes = i % 4 == 0 ? codec::damage(good, good, random) : codec::forge(good, random);
+      const codec::Verify verify = i % 3 == 0 ? codec::Verify::kOff : i % 3 == 1 ? codec::Verify::kTouched : codec::Verify::kFull;
+      const OnHost expected = receive_on_host(bytes, base, verify);
+      const Received found = receive(scratch, bytes, base, verify);
+      if (found.needs_host) continue;
+      EXPECT_EQ(found.status.code(), expected.status.code())
+          << mode->name << " " << i << ": " << found.status.message() << "; the host: " << expected.status.message();
+      EXPECT_TRUE(found.held == expected.held);
+      ++(found.status.ok() ? accepted : refused);
+    }
+  }
+  EXPECT_GT(refused, 300);
+  EXPECT_GT(accepted, 10);
+}
+
+}  // namespace
+}  // namespace sparcl::test
