@@ -19,7 +19,7 @@ class UpdateTarget : public StreamTarget {
   virtual std::uint64_t changed() const = 0;
 };
 
-// All outlive neither the call nor the comm.
+// The call and the comm outlive them.
 std::unique_ptr<UpdateSource> host_source(UpdateCall& call, const CommContext& comm);
 std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& comm);
 // Of a call whose one array is in device memory (UpdateCall::device). A target turns to the host where it meets with what the

@@ -152,9 +152,9 @@ constexpr BatchLimits kSmallBatches[] = {
     {}, {3, 2 * kBlockElements, 2 << 20}, {1, kBlockElements, 2 << 20}, {2048, kBlockElements + 5, 2 << 20}};
 
 TEST_F(DeviceBlocksInStreams, BatchesOfAnySize) {
-  const State base = codec::random_state({{DataType::kInt16, 9 * kBlockElements + 5}}, 3);
-  const State target = with_densities(base, {0.01, 0, 1, 0.3, 0, 0, 0, 0.02, 0.5, 1}, 4);
-  for (const codec::BlockMode* mode : {&codec::kFlatMode, &codec::kVerbatimMode, &codec::kDenseMode}) {
+  const State base = codec::random_state({{DataType::kInt16, 6 * kBlockElements + 5}}, 3);
+  const State target = with_densities(base, {0.01, 0, 0.9, 0.2, 0, 0.02, 1}, 4);
+  for (const codec::BlockMode* mode : {&codec::kFlatMode, &codec::kDenseMode}) {
     codec::EncodeOptions options;
     options.mode = mode;
     options.with_state_hash = true;
