@@ -64,14 +64,15 @@ struct UpdateCall {
   codec::Writing writing = codec::Writing::kStaged;  // others
   bool with_state_hash = false;                      // root: the update names its base and target by their state hashes
   std::optional<Hash128> known_hash;                 // root: of the base; others: of what is held, as far as it is known
-  const UpdateOnDevice* device = nullptr;            // map is of one array, not empty: it, and its base, are there
+  const UpdateOnDevice* device = nullptr;            // map is of one array, not empty: it is there, and its base if any
   std::uint64_t new_version = 0;                     // out: the version that is now held
   std::optional<Hash128> new_hash;                   // out: its state hash, where the update names it
 };
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report);
+enum class UpdateRole : std::uint8_t { kSendsChanges, kSendsAll, kReceives };
 // What a call on an array in device memory takes of both kinds of memory, before it is made: then it can still go by way of the
 // host.
-Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::ArraySpec& array, bool is_root);
+Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::ArraySpec& array, UpdateRole role);
 
 // sparclBroadcastSparse.
 struct SparseCall {

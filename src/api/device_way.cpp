@@ -34,16 +34,17 @@ collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send
 
 collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
                                               const codec::ArraySpec& array, bool is_root, void* stream) {
-  if (!is_root) base = weights;
-  if (array.count == 0 || base == nullptr || !is_aligned(weights, array.datatype) || !is_aligned(base, array.datatype))
-    return nullptr;
-  collectives::DeviceScratch* const scratch = scratch_for(comm, weights, base);
+  using collectives::UpdateRole;
+  const UpdateRole role = !is_root ? UpdateRole::kReceives : base == nullptr ? UpdateRole::kSendsAll : UpdateRole::kSendsChanges;
+  const void* const other = role == UpdateRole::kSendsChanges ? base : weights;
+  if (array.count == 0 || !is_aligned(weights, array.datatype) || !is_aligned(other, array.datatype)) return nullptr;
+  collectives::DeviceScratch* const scratch = scratch_for(comm, weights, other);
   if (scratch == nullptr) return nullptr;
   const DeviceScope inside(scratch->context());
   if (!inside.status().ok()) return nullptr;
   const Result<bool> captured = is_capturing(stream);  // the host's way has the error for it
   if (!captured.ok() || *captured) return nullptr;
-  return collectives::reserve_for_update(*scratch, *comm.context.kernels, array, is_root).ok() ? scratch : nullptr;
+  return collectives::reserve_for_update(*scratch, *comm.context.kernels, array, role).ok() ? scratch : nullptr;
 }
 
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive) {

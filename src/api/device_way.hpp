@@ -11,7 +11,7 @@ namespace sparcl::api {
 // are in device memory of one GPU, on which this build's kernels run, and the kernels take the type.
 collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type);
 
-// The same of a blocking broadcast of what changes in an array. others: their base is not looked at.
+// The same of a blocking broadcast of what changes in an array; base: nullptr, or the root's.
 collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
                                               const codec::ArraySpec& array, bool is_root, void* stream);
 

@@ -1,6 +1,7 @@
 // The device's coding and reading of an update's blocks, apart from any call: sections and batches so small that there are many,
 // and streams that nobody trusts.
 
+#include "collectives/broadcast/update_ends.hpp"
 #include "collectives/device/device_block_decoder.hpp"
 #include "collectives/device/device_block_encoder.hpp"
 #include "src/api/device_kernel_choice.hpp"
@@ -108,6 +109,62 @@ TEST_F(DeviceBlocksInStreams, SectionsAreTheHostsBlocks) {
     EXPECT_EQ(next, densities.size());
     const codec::BlockMap map = base.map();
     EXPECT_EQ(encoder.base_sum(), codec::state_hash(map, base.read(), {}));
+  }
+}
+
+// The stream that a root makes of its array.
+std::vector<std::byte> sent(DeviceScratch& scratch, const State* base, const State& target, codec::Verify verify) {
+  const codec::BlockMap map = target.map();
+  const OnDevice<std::byte> new_array(target.arrays[0]), old_array((base != nullptr ? *base : target).arrays[0]);
+  std::byte* const held = new_array.get();
+  const std::byte* const old = base != nullptr ? old_array.get() : nullptr;
+  const collectives::UpdateOnDevice device{&scratch, nullptr, stream_of(0)};
+  collectives::UpdateCall call;
+  call.map = &map;
+  call.held = std::span(&held, 1);
+  call.base = std::span(&old, 1);
+  call.device = &device;
+  collectives::CommContext comm;
+  comm.verify = verify;
+  codec::VectorSink sink;
+  const auto source = collectives::device_source(call, comm);
+  while (!source->finished()) {
+    const Status status = source->produce(sink);
+    EXPECT_TRUE(status.ok()) << status.message();
+    if (!status.ok()) break;
+  }
+  return sink.bytes();
+}
+
+// Of all of an array the bytes are those that a host sends.
+TEST_F(DeviceBlocksInStreams, AWholeArrayTravelsAsTheHosts) {
+  for (const DataType type : {DataType::kUint8, DataType::kBfloat16, DataType::kFloat64}) {
+    for (const std::uint64_t count : {std::uint64_t{1}, std::uint64_t{kBlockElements}, std::uint64_t{20 * kBlockElements + 3}}) {
+      SCOPED_TRACE(testing::Message() << count << " elements of " << info(type).name);
+      const State target = codec::random_state({{type, count}}, count);
+      const codec::BlockMap map = target.map();
+      const std::vector<const std::byte*> no_base(1, nullptr), arrays = target.read();
+      for (const codec::Verify verify : {codec::Verify::kTouched, codec::Verify::kFull}) {
+        codec::EncodeOptions options;
+        options.with_state_hash = verify == codec::Verify::kFull;
+        codec::UpdateEncoder encoder(map, no_base, arrays, options, kernels::cpu_kernels());
+        codec::VectorSink sink;
+        while (!encoder.finished()) ASSERT_TRUE(encoder.step(1 << 20, sink).ok());
+        EXPECT_TRUE(sent(scratch, nullptr, target, verify) == sink.bytes());
+      }
+    }
+  }
+}
+
+// What a host makes where it may use one mode alone: the bytes are the same where the device takes that one.
+TEST_F(DeviceBlocksInStreams, ChangesTravelAsTheHosts) {
+  const State base = codec::random_state({{DataType::kFloat32, 7 * kBlockElements + 3}}, 12);
+  const State target = with_densities(base, {0.01, 0, 0.03, 0.002, 0, 0, 0.05, 1}, 13);
+  for (const codec::Verify verify : {codec::Verify::kTouched, codec::Verify::kFull}) {
+    codec::EncodeOptions options;
+    options.mode = &codec::kFlatMode;
+    options.with_state_hash = verify == codec::Verify::kFull;
+    EXPECT_TRUE(sent(scratch, &base, target, verify) == codec::encode(base, target, options).bytes);
   }
 }
 
