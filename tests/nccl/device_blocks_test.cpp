@@ -2,6 +2,7 @@
 // and streams that nobody trusts.
 
 #include "collectives/broadcast/update_ends.hpp"
+#include "collectives/device/device_array_reader.hpp"
 #include "collectives/device/device_block_decoder.hpp"
 #include "collectives/device/device_block_encoder.hpp"
 #include "src/api/device_kernel_choice.hpp"
@@ -78,6 +79,12 @@ std::pair<std::uint32_t, std::vector<std::byte>> coded_by_host(const State& base
   return best;
 }
 
+Status wait_until_idle(void* stream) {
+  const Result<void*> context = current_context();
+  const DeviceScope inside(*context);
+  return inside.status().ok() ? wait_for(stream) : inside.status();
+}
+
 // Every block comes once, in order, as the host codes it, however many sections there are.
 TEST_F(DeviceBlocksInStreams, SectionsAreTheHostsBlocks) {
   const std::vector<double> densities = {0.01, 0, 1, 0.3, 1, 0.001, 0, 0, 0.02, 0.9, 0};
@@ -95,6 +102,7 @@ TEST_F(DeviceBlocksInStreams, SectionsAreTheHostsBlocks) {
     while (encoder.has_more()) {
       const Result<CodedSection> section = encoder.next();
       ASSERT_TRUE(section.ok()) << section.status().message();
+      EXPECT_TRUE(wait_until_idle(stream_of(0)).ok());  // what is under way is for the section after
       EXPECT_EQ(section->first_block, next);
       for (std::uint64_t b = 0; b < section->block_count; ++b) {
         const auto [mode, bytes] = coded_by_host(base, target, next + b);
@@ -109,6 +117,25 @@ TEST_F(DeviceBlocksInStreams, SectionsAreTheHostsBlocks) {
     EXPECT_EQ(next, densities.size());
     const codec::BlockMap map = base.map();
     EXPECT_EQ(encoder.base_sum(), codec::state_hash(map, base.read(), {}));
+  }
+}
+
+TEST_F(DeviceBlocksInStreams, ArraysAreReadInPieces) {
+  for (const std::uint64_t count : {std::uint64_t{1}, std::uint64_t{1} << 20, (std::uint64_t{5} << 20) + 11}) {
+    const State state = codec::random_state({{DataType::kBfloat16, count}}, count);
+    const OnDevice<std::byte> array(state.arrays[0]);
+    collectives::DeviceArrayReader reader(scratch, array.get(), count, DataType::kBfloat16, stream_of(0));
+    ASSERT_TRUE(reader.begin(true).ok());
+    std::vector<std::byte> all;
+    while (reader.has_more()) {
+      const Result<std::span<const std::byte>> piece = reader.next();
+      ASSERT_TRUE(piece.ok());
+      EXPECT_TRUE(wait_until_idle(stream_of(0)).ok());
+      all.insert(all.end(), piece->begin(), piece->end());
+    }
+    EXPECT_TRUE(all == state.arrays[0]);
+    const codec::BlockMap map = state.map();
+    EXPECT_EQ(reader.sum(), codec::state_hash(map, state.read(), {}));
   }
 }
 
