@@ -92,10 +92,11 @@ Status ChangesSource::produce(codec::ByteSink& sink) {
     start(sink);
     SPARCL_RETURN_IF_ERROR(encoder_.begin(has_state_hash()));
   }
-  const Result<CodedSection> section = encoder_.next();
-  if (!section.ok()) return section.status();
-  for (std::uint64_t block = 0; block < section->block_count; ++block) {
-    if (section->blocks[block].mode != kernels::kNoBlock) write(*section, block, sink);
+  const Result<std::optional<CodedSection>> coded = encoder_.next();
+  if (!coded.ok() || !*coded) return coded.status();
+  const CodedSection& section = **coded;
+  for (std::uint64_t block = 0; block < section.block_count; ++block) {
+    if (section.blocks[block].mode != kernels::kNoBlock) write(section, block, sink);
   }
   if (encoder_.has_more()) return Status();
   if (has_state_hash()) {
@@ -147,7 +148,7 @@ Status WholeSource::produce(codec::ByteSink& sink) {
     SPARCL_RETURN_IF_ERROR(reader_.begin(has_state_hash()));
   }
   const Result<std::span<const std::byte>> piece = reader_.next();
-  if (!piece.ok()) return piece.status();
+  if (!piece.ok() || piece->empty()) return piece.status();
   const std::size_t block_bytes = codec::kBlockElements * element_bytes(array_.datatype);
   for (std::size_t at = 0; at < piece->size(); at += block_bytes) {
     const std::span<const std::byte> block = piece->subspan(at, std::min(block_bytes, piece->size() - at));

@@ -51,7 +51,7 @@ Status DeviceArrayReader::begin(bool hashes) {
     SPARCL_RETURN_IF_ERROR(scratch_.kernels().blocks.hash(array_, count_, element_bytes(type_), {}, total, nullptr, stream_));
     SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_, total, sizeof *total, stream_));
   }
-  return enqueue(0);
+  return enqueue();
 }
 
 Hash128 DeviceArrayReader::sum() const {
@@ -59,25 +59,31 @@ Hash128 DeviceArrayReader::sum() const {
   return {total.low, total.high};
 }
 
-// Into the half that comes next.
-Status DeviceArrayReader::enqueue(std::uint64_t first_byte) {
-  const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, bytes_ - first_byte));
-  SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_ + kHashBytes + half_ * piece_bytes_, array_ + first_byte, bytes, stream_));
+// The next piece to be asked for.
+Status DeviceArrayReader::enqueue() {
+  const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, bytes_ - enqueued_byte_));
+  std::byte* const to = pinned_ + kHashBytes + enqueued_half_ * piece_bytes_;
+  SPARCL_RETURN_IF_ERROR(enqueue_copy(to, array_ + enqueued_byte_, bytes, stream_));
   Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
-  if (event.ok()) arrived_[half_] = std::move(*event);
-  return event.status();
+  if (!event.ok()) return event.status();
+  arrived_[enqueued_half_] = std::move(*event);
+  enqueued_byte_ += bytes;
+  enqueued_half_ = 1 - enqueued_half_;
+  return Status();
 }
 
 Result<std::span<const std::byte>> DeviceArrayReader::next() {
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  const unsigned half = half_;
   const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, bytes_ - next_byte_));
+  const bool has_successor = next_byte_ + bytes < bytes_;
+  if (has_successor && enqueued_byte_ == next_byte_ + bytes) SPARCL_RETURN_IF_ERROR(enqueue());
+  if (!arrived_[half_].is_over()) return std::span<const std::byte>();
+  SPARCL_RETURN_IF_ERROR(arrived_[half_].wait());
+  const std::span<const std::byte> piece(pinned_ + kHashBytes + half_ * piece_bytes_, bytes);
   next_byte_ += bytes;
   half_ = 1 - half_;
-  if (has_more()) SPARCL_RETURN_IF_ERROR(enqueue(next_byte_));
-  SPARCL_RETURN_IF_ERROR(arrived_[half].wait());
-  return std::span<const std::byte>(pinned_ + kHashBytes + half * piece_bytes_, bytes);
+  return piece;
 }
 
 }  // namespace sparcl::collectives

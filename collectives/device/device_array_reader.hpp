@@ -26,13 +26,13 @@ class DeviceArrayReader {
   // hashes: sum() is wanted.
   Status begin(bool hashes);
   bool has_more() const { return next_byte_ < bytes_; }
-  // The next piece, until the call after.
+  // The next piece, until the call after; empty: it is not there yet.
   Result<std::span<const std::byte>> next();
   // What the array adds to its state's hash: after the first piece.
   Hash128 sum() const;
 
  private:
-  Status enqueue(std::uint64_t first_byte);
+  Status enqueue();
 
   DeviceScratch& scratch_;
   const std::byte* array_;
@@ -42,8 +42,10 @@ class DeviceArrayReader {
   std::size_t piece_bytes_;  // most
   std::byte* pinned_ = nullptr;
   std::byte* device_hash_ = nullptr;
-  std::uint64_t next_byte_ = 0;  // of the piece that next() gives
-  unsigned half_ = 0;            // where it is
+  std::uint64_t next_byte_ = 0;      // of the piece that next() gives
+  unsigned half_ = 0;                // where it comes
+  std::uint64_t enqueued_byte_ = 0;  // the one after those that were asked for
+  unsigned enqueued_half_ = 0;
   std::array<DeviceEvent, 2> arrived_;
   bool is_enqueued_ = false;
 };

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collectives/device/memory_layout.hpp"
 #include "src/base/bytes.hpp"
-#include "src/base/device_stream.hpp"
-#include "src/base/stage_range.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/state_hash.hpp"
 
@@ -100,7 +99,10 @@ Status DeviceBlockDecoder::check(const Staging& staging, const codec::BlockEntry
   }
   const std::uint64_t changes = changes_of(staging, entry);
   if (changes == 0 || entry.bytes > most_content(elements_of(entry.index, 1), 1)) return refuse(staging, entry);
-  if (!has_room(entry, changes)) SPARCL_RETURN_IF_ERROR(check_batch(staging));
+  if (!has_room(entry, changes)) {
+    SPARCL_RETURN_IF_ERROR(start_batch());
+    SPARCL_RETURN_IF_ERROR(finish_batch(staging));
+  }
   add(staging, entry, changes);
   return Status();
 }
@@ -158,15 +160,33 @@ Status DeviceBlockDecoder::decode_batch() {
                          array, elements_of(first, blocks), type_, out, device_ + workspace_at_, workspace_bytes_, stream_);
 }
 
-Status DeviceBlockDecoder::check_batch(const Staging& staging) {
-  const StageRange range("decode");
+// The batch, and what is held where that is asked: on their way.
+Status DeviceBlockDecoder::start_batch() {
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  SPARCL_RETURN_IF_ERROR(decode_batch());
+  if (verify_ == codec::Verify::kFull && !held_is_hashed_) SPARCL_RETURN_IF_ERROR(start_hash());
+  if (!batch_.empty()) {
+    SPARCL_RETURN_IF_ERROR(decode_batch());
+    const std::size_t bytes = answer_of(batch_.back().last - batch_[0].index).bytes;
+    SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_ + pinned_answer_at_, device_ + answer_at_, bytes, stream_));
+  }
+  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
+  if (event.ok()) has_come_ = std::move(*event);
+  is_under_way_ = event.ok();
+  return event.status();
+}
+
+// Waits for what was started.
+Status DeviceBlockDecoder::finish_batch(const Staging& staging) {
+  is_under_way_ = false;
+  SPARCL_RETURN_IF_ERROR(has_come_.wait());
+  if (held_is_hashed_ && !std::exchange(hash_is_counted_, true)) {
+    const auto& sum = *reinterpret_cast<const kernels::DeviceHash*>(pinned_ + pinned_hash_at_);
+    findings_.sums.held = findings_.sums.held + Hash128{sum.low, sum.high};
+  }
+  if (batch_.empty()) return Status();
   const std::uint64_t first = batch_[0].index;
   const Answer answer = answer_of(batch_.back().last - first);
-  SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_ + pinned_answer_at_, device_ + answer_at_, answer.bytes, stream_));
-  SPARCL_RETURN_IF_ERROR(wait_for(stream_));
   const std::byte* const at = pinned_ + pinned_answer_at_;
   const auto* const hashes = reinterpret_cast<const kernels::DeviceChangeHashes*>(at + answer.hashes);
   const auto* const errors = reinterpret_cast<const kernels::BlockError*>(at + answer.errors);
@@ -205,23 +225,23 @@ Status DeviceBlockDecoder::refuse(const Staging& staging, const codec::BlockEntr
   return Status(Code::kInternalError, "the device has refused a block that the host can read");
 }
 
-Status DeviceBlockDecoder::flush(const Staging& staging) {
-  if (verify_ == codec::Verify::kFull && !held_is_hashed_) SPARCL_RETURN_IF_ERROR(hash_held());
-  return batch_.empty() ? Status() : check_batch(staging);
+Result<bool> DeviceBlockDecoder::flush(const Staging& staging) {
+  const bool is_to_hash = verify_ == codec::Verify::kFull && !held_is_hashed_;
+  if (!is_under_way_) {
+    if (batch_.empty() && !is_to_hash) return true;
+    SPARCL_RETURN_IF_ERROR(start_batch());
+  }
+  if (!has_come_.is_over()) return false;
+  SPARCL_RETURN_IF_ERROR(finish_batch(staging));
+  return true;
 }
 
-Status DeviceBlockDecoder::hash_held() {
-  const StageRange range("hash");
-  const DeviceScope inside(scratch_.context());
-  SPARCL_RETURN_IF_ERROR(inside.status());
+Status DeviceBlockDecoder::start_hash() {
   is_enqueued_ = true;
   auto* const total = reinterpret_cast<kernels::DeviceHash*>(device_ + hash_at_);
-  const auto& arrived = *reinterpret_cast<const kernels::DeviceHash*>(pinned_ + pinned_hash_at_);
   SPARCL_RETURN_IF_ERROR(enqueue_zeros(total, sizeof *total, stream_));
   SPARCL_RETURN_IF_ERROR(kernels_.hash(held_, count_, element_bytes(type_), kernels::HashPlace{}, total, nullptr, stream_));
   SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_ + pinned_hash_at_, total, sizeof *total, stream_));
-  SPARCL_RETURN_IF_ERROR(wait_for(stream_));
-  findings_.sums.held = findings_.sums.held + Hash128{arrived.low, arrived.high};
   held_is_hashed_ = true;
   return Status();
 }

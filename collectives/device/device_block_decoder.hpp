@@ -8,6 +8,7 @@
 #include "collectives/device/device_scratch.hpp"
 #include "kernels/device_block_codec.hpp"
 #include "kernels/kernel_set.hpp"
+#include "src/base/device_stream.hpp"
 #include "src/codec/block_entry.hpp"
 #include "src/codec/payload.hpp"
 #include "src/codec/update.hpp"
@@ -38,7 +39,7 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
 
   void hash_fresh() override { hashes_fresh_ = true; }
   Status check(const Staging& staging, const codec::BlockEntry& entry) override;
-  Status flush(const Staging& staging) override;
+  Result<bool> flush(const Staging& staging) override;
   codec::BlockFindings take_findings() override;
   Status apply(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) override;
 
@@ -52,10 +53,11 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   bool has_room(const codec::BlockEntry& entry, std::uint64_t changes) const;
   void add(const Staging& staging, const codec::BlockEntry& entry, std::uint64_t changes);
   Status decode_batch();
-  Status check_batch(const Staging& staging);
+  Status start_batch();
+  Status finish_batch(const Staging& staging);
   void find(const codec::BlockEntry& entry, const kernels::DeviceChangeHashes& hashes);
   Status refuse(const Staging& staging, const codec::BlockEntry& entry);
-  Status hash_held();
+  Status start_hash();
   Status apply_batch();
   Status apply_entries(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh);
   kernels::DeviceChanges changes() const;
@@ -78,6 +80,8 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
               pinned_bytes_ = 0;
   std::byte *device_ = nullptr, *pinned_ = nullptr;
 
+  DeviceEvent has_come_;  // what was started
+  bool is_under_way_ = false;
   std::vector<codec::BlockEntry> batch_;
   std::uint64_t batch_changes_ = 0, batch_bytes_ = 0;
   std::vector<std::size_t> batch_sizes_;  // of those that were checked, in entries
@@ -85,6 +89,7 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   codec::BlockFindings findings_;
   bool hashes_fresh_ = false;
   bool held_is_hashed_ = false;
+  bool hash_is_counted_ = false;
   bool needs_host_ = false;
   bool is_enqueued_ = false;
   std::vector<std::byte> scratch_bytes_;

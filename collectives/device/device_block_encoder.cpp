@@ -1,6 +1,7 @@
 #include "collectives/device/device_block_encoder.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "collectives/device/memory_layout.hpp"
 #include "src/codec/block_map.hpp"
@@ -101,17 +102,27 @@ Status DeviceBlockEncoder::enqueue(const Section& section) {
   SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_ + pinned_meta_at_[section.half], at, meta.bytes, stream_));
   Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
   if (!event.ok()) return event.status();
-  has_come_ = std::move(*event);
+  is_coded_ = std::move(*event);
   coming_ = section;
   return Status();
 }
 
-Result<CodedSection> DeviceBlockEncoder::next() {
+Result<std::optional<CodedSection>> DeviceBlockEncoder::next() {
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  SPARCL_RETURN_IF_ERROR(has_come_.wait());
+  if (!coded_) {
+    if (!is_coded_.is_over()) return std::optional<CodedSection>();
+    SPARCL_RETURN_IF_ERROR(is_coded_.wait());
+    SPARCL_RETURN_IF_ERROR(enqueue_contents());
+  }
+  if (!have_come_.is_over()) return std::optional<CodedSection>();
+  SPARCL_RETURN_IF_ERROR(have_come_.wait());
+  return std::exchange(coded_, std::nullopt);
+}
+
+// Those of the section that was coded; behind their copy the next section, which overwrites them on the device.
+Status DeviceBlockEncoder::enqueue_contents() {
   const Section section = *coming_;
-  coming_.reset();
   const Meta meta = meta_of(section.block_count);
   const std::byte* const at = pinned_ + pinned_meta_at_[section.half];
   CodedSection coded{section.first_block,
@@ -122,25 +133,20 @@ Result<CodedSection> DeviceBlockEncoder::next() {
                      pinned_ + pinned_contents_at_};
   while (coded.block_count < section.block_count && coded.blocks[coded.block_count].mode != kernels::kLostBlock)
     ++coded.block_count;
-  if (coded.block_count == 0) return Status(Code::kInternalError, "the device has coded none of a section's blocks");
-  SPARCL_RETURN_IF_ERROR(enqueue_contents(coded));
+  const std::uint64_t bytes = coded.blocks[coded.block_count].offset;
+  if (coded.block_count == 0 || bytes > pinned_bytes_ - pinned_contents_at_)
+    return Status(Code::kInternalError, "the device has coded none of a section's blocks, or more than they can take");
+  SPARCL_RETURN_IF_ERROR(
+      enqueue_copy(pinned_ + pinned_contents_at_, device_ + contents_at_, static_cast<std::size_t>(bytes), stream_));
   Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
   if (!event.ok()) return event.status();
+  have_come_ = std::move(*event);
+  coded_ = coded;
+  coming_.reset();
   plan_next(section, coded.block_count);
   const std::uint64_t next_block = section.first_block + coded.block_count;
-  if (next_block < all_blocks_) {
-    SPARCL_RETURN_IF_ERROR(enqueue({next_block, std::min(section_blocks_, all_blocks_ - next_block), 1 - section.half}));
-  }
-  SPARCL_RETURN_IF_ERROR(event->wait());
-  return coded;
-}
-
-// The next section overwrites them on the device, behind this copy.
-Status DeviceBlockEncoder::enqueue_contents(const CodedSection& coded) {
-  const std::uint64_t bytes = coded.blocks[coded.block_count].offset;
-  const std::uint64_t room = pinned_bytes_ - pinned_contents_at_;
-  if (bytes > room) return Status(Code::kInternalError, "the device has coded more bytes than blocks can take");
-  return enqueue_copy(pinned_ + pinned_contents_at_, device_ + contents_at_, static_cast<std::size_t>(bytes), stream_);
+  if (next_block == all_blocks_) return Status();
+  return enqueue({next_block, std::min(section_blocks_, all_blocks_ - next_block), 1 - section.half});
 }
 
 // What found no room was read for nothing: so many blocks as had room, until there is much of it left.

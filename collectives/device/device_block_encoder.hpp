@@ -48,9 +48,9 @@ class DeviceBlockEncoder {
   Status reserve();
   // hashes_base: base_sum() is wanted.
   Status begin(bool hashes_base);
-  bool has_more() const { return coming_.has_value(); }
-  // The next section, until the call after. Sections are all blocks, in order.
-  Result<CodedSection> next();
+  bool has_more() const { return coming_.has_value() || coded_.has_value(); }
+  // The next section, until the call after; nothing: it is not there yet. Sections are all blocks, in order.
+  Result<std::optional<CodedSection>> next();
   // What the base adds to its state's hash: after the first section.
   Hash128 base_sum() const;
 
@@ -67,7 +67,7 @@ class DeviceBlockEncoder {
   std::uint64_t elements_of(const Section& section) const;
   void plan_next(const Section& section, std::uint64_t coded);
   Status enqueue(const Section& section);
-  Status enqueue_contents(const CodedSection& coded);
+  Status enqueue_contents();
 
   DeviceScratch& scratch_;
   const kernels::DeviceBlockKernels& kernels_;
@@ -83,8 +83,11 @@ class DeviceBlockEncoder {
   std::array<std::size_t, 2> pinned_meta_at_{};
   std::size_t pinned_hash_at_ = 0, pinned_contents_at_ = 0, pinned_bytes_ = 0;
   std::byte *device_ = nullptr, *pinned_ = nullptr;
+  // A section is coded, then its contents come while the next is coded.
   std::optional<Section> coming_;
-  DeviceEvent has_come_;
+  DeviceEvent is_coded_;
+  std::optional<CodedSection> coded_;
+  DeviceEvent have_come_;
   bool is_enqueued_ = false;
 };
 

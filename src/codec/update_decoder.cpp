@@ -119,6 +119,10 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
     }
     if (!is_block(section->tag)) {
       SPARCL_RETURN_IF_ERROR(check_batch(staging));
+      const Result<bool> is_checked = elsewhere != nullptr ? elsewhere->flush(staging) : true;
+      if (!is_checked.ok()) return is_checked.status();
+      more = !*is_checked;  // meanwhile messages move
+      if (more) return {};
       SPARCL_RETURN_IF_ERROR(handle(staging, *section));
     } else {
       const BlockEntry& entry = entries.back();
@@ -151,7 +155,6 @@ void UpdateDecoder::Impl::hash_unchanged(std::uint64_t end, std::uint64_t& budge
 }
 
 Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found) {
-  if (elsewhere != nullptr) SPARCL_RETURN_IF_ERROR(elsewhere->flush(staging));
   if (workers.size() == 1) workers[0]->flush();
   take_findings();
   const std::byte* at = staging.contiguous(found.first, static_cast<std::size_t>(found.bytes), scratch);

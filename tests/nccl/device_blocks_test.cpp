@@ -87,8 +87,8 @@ Status wait_until_idle(void* stream) {
 
 // Every block comes once, in order, as the host codes it, however many sections there are.
 TEST_F(DeviceBlocksInStreams, SectionsAreTheHostsBlocks) {
-  const std::vector<double> densities = {0.01, 0, 1, 0.3, 1, 0.001, 0, 0, 0.02, 0.9, 0};
-  const State base = codec::random_state({{DataType::kBfloat16, 10 * kBlockElements + 77}}, 1);
+  const std::vector<double> densities = {0.01, 0, 1, 0.9, 0.001, 0};
+  const State base = codec::random_state({{DataType::kBfloat16, 5 * kBlockElements + 77}}, 1);
   const State target = with_densities(base, densities, 2);
   const OnDevice<std::byte> old_array(base.arrays[0]), new_array(target.arrays[0]);
   const auto* const stream = stream_of(0);
@@ -100,19 +100,20 @@ TEST_F(DeviceBlocksInStreams, SectionsAreTheHostsBlocks) {
     ASSERT_TRUE(encoder.begin(true).ok());
     std::uint64_t next = 0;
     while (encoder.has_more()) {
-      const Result<CodedSection> section = encoder.next();
-      ASSERT_TRUE(section.ok()) << section.status().message();
-      EXPECT_TRUE(wait_until_idle(stream_of(0)).ok());  // what is under way is for the section after
-      EXPECT_EQ(section->first_block, next);
-      for (std::uint64_t b = 0; b < section->block_count; ++b) {
+      EXPECT_TRUE(wait_until_idle(stream_of(0)).ok());  // then what comes behind a section has been written, too
+      const Result<std::optional<CodedSection>> coded = encoder.next();
+      ASSERT_TRUE(coded.ok()) << coded.status().message();
+      if (!*coded) continue;
+      const CodedSection& section = **coded;
+      EXPECT_EQ(section.first_block, next);
+      for (std::uint64_t b = 0; b < section.block_count; ++b) {
         const auto [mode, bytes] = coded_by_host(base, target, next + b);
-        const kernels::BlockContent& content = section->blocks[b];
+        const kernels::BlockContent& content = section.blocks[b];
         ASSERT_EQ(content.mode, mode) << "block " << next + b;
         ASSERT_EQ(content.bytes, bytes.size()) << "block " << next + b;
-        EXPECT_TRUE(std::ranges::equal(std::span(section->contents + content.offset, content.bytes), bytes))
-            << "block " << next + b;
+        EXPECT_TRUE(std::ranges::equal(std::span(section.contents + content.offset, content.bytes), bytes)) << "block " << next + b;
       }
-      next += section->block_count;
+      next += section.block_count;
     }
     EXPECT_EQ(next, densities.size());
     const codec::BlockMap map = base.map();
@@ -302,7 +303,7 @@ TEST_F(DeviceBlocksInStreams, WhatTheHostRefusesIsRefused) {
     options.mode = mode;
     options.with_state_hash = true;
     const codec::Bytes good = codec::encode(base, target, options).bytes;
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < 150; ++i) {
       const codec::Bytes bytes = i % 4 == 0 ? codec::damage(good, good, random) : codec::forge(good, random);
       const codec::Verify verify = i % 3 == 0 ? codec::Verify::kOff : i % 3 == 1 ? codec::Verify::kTouched : codec::Verify::kFull;
       const OnHost expected = receive_on_host(bytes, base, verify);
@@ -314,7 +315,7 @@ TEST_F(DeviceBlocksInStreams, WhatTheHostRefusesIsRefused) {
       ++(found.status.ok() ? accepted : refused);
     }
   }
-  EXPECT_GT(refused, 300);
+  EXPECT_GT(refused, 150);
   EXPECT_GT(accepted, 10);
 }
 
