@@ -205,6 +205,25 @@ TEST_F(DeviceBroadcast, WithoutABase) {
   broadcast(party, sparclFloat32, base, target, 1, {{false}, {}, {}}, false);
 }
 
+// Several chunks, and more than a segment of what arrives.
+TEST_F(DeviceBroadcast, LargerThanWhatIsHeldAtOnce) {
+  ThreadRanks party(2);
+  const auto base = random_words<std::uint64_t>(9 * kBlock, 40), target = random_words<std::uint64_t>(9 * kBlock, 41);
+  broadcast(party, sparclFloat64, base, target, 0, {{}}, false);
+  broadcast(party, sparclFloat64, base, target, 1, {{}});
+}
+
+// Then by way of the host.
+TEST_F(DeviceBroadcast, WithoutMemoryOnTheDevice) {
+  ThreadRanks party(3);
+  const auto base = random_words<std::uint32_t>(3'000, 42), target = changed(base, 0.05, 43);
+  fail_allocations(true);
+  broadcast(party, sparclFloat32, base, target, 0, {{}});
+  EXPECT_GE(bytes_copied(stream_of(1)), 2 * sizeof(float) * base.size()) << "there and back";
+  fail_allocations(false);
+  broadcast(party, sparclFloat32, base, target, 0, {{}});
+}
+
 // Coded bytes cross, and of the answer some a block.
 TEST_F(DeviceBroadcast, WhatCrossesIsWhatTravels) {
   ThreadRanks party(2);
