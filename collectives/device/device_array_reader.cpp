@@ -21,7 +21,7 @@ DeviceArrayReader::DeviceArrayReader(DeviceScratch& scratch, const std::byte* ar
       type_(type),
       stream_(stream),
       piece_bytes_(static_cast<std::size_t>(std::min<std::uint64_t>(bytes_, kMostPieceBytes))) {
-  static_assert(kMostPieceBytes % (codec::kBlockElements * 8) == 0);
+  static_assert(kMostPieceBytes % (std::size_t{codec::kBlockElements} * 8) == 0);
 }
 
 DeviceArrayReader::~DeviceArrayReader() {

@@ -233,8 +233,10 @@ OnHost receive_on_host(std::span<const std::byte> stream, State held, codec::Ver
   return {status, held.arrays[0]};
 }
 
-constexpr BatchLimits kSmallBatches[] = {
-    {}, {3, 2 * kBlockElements, 2 << 20}, {1, kBlockElements, 2 << 20}, {2048, kBlockElements + 5, 2 << 20}};
+constexpr BatchLimits kSmallBatches[] = {{},
+                                         {3, 2 * kBlockElements, 2 << 20, 3 * kBlockElements},
+                                         {1, kBlockElements, 2 << 20, 0},
+                                         {2048, kBlockElements + 5, 2 << 20, 1 << 20}};
 
 TEST_F(DeviceBlocksInStreams, BatchesOfAnySize) {
   const State base = codec::random_state({{DataType::kInt16, 6 * kBlockElements + 5}}, 3);
