@@ -36,11 +36,16 @@ Status DeviceBlockDecoder::check(const Staging& staging, const codec::BlockEntry
   }
   const std::uint64_t changes = changes_of(staging, entry);
   if (changes == 0 || entry.bytes > most_content(elements_of(entry), 1)) return refuse(staging, entry);
-  if (!batch_.has_room(entry, changes)) {
-    SPARCL_RETURN_IF_ERROR(start_batch());
-    SPARCL_RETURN_IF_ERROR(finish_batch(staging));
+  if (!counts(entry)) {
+    findings_.elements += changes;
+  } else {
+    if (!batch_.has_room(entry, changes)) {
+      SPARCL_RETURN_IF_ERROR(start_batch());
+      SPARCL_RETURN_IF_ERROR(finish_batch(staging));
+    }
+    batch_.add(staging, entry, changes);
   }
-  batch_.add(staging, entry, changes);
+  ++entries_;
   return Status();
 }
 
@@ -99,7 +104,7 @@ Status DeviceBlockDecoder::finish_batch(const Staging& staging) {
     find(entry, batch_.hashes_of(entry));
   }
   findings_.elements += batch_.changes();
-  batch_sizes_.push_back(batch_.entries().size());
+  batch_ends_.push_back(entries_);
   batch_.keep();
   batch_.clear();
   return Status();
@@ -107,7 +112,7 @@ Status DeviceBlockDecoder::finish_batch(const Staging& staging) {
 
 // As codec::BlockCheck counts them.
 void DeviceBlockDecoder::find(const codec::BlockEntry& entry, const kernels::DeviceChangeHashes& hashes) {
-  if (verify_ == codec::Verify::kOff || (is_fresh(entry.mode) && verify_ != codec::Verify::kFull && !hashes_fresh_)) return;
+  if (verify_ == codec::Verify::kOff) return;
   const Hash128 held_values = codec::placed({hashes.old_low, hashes.old_high}, entry.index);
   const Hash128 new_values = codec::placed({hashes.new_low, hashes.new_high}, entry.index);
   codec::BlockSums& sums = findings_.sums;
@@ -125,28 +130,38 @@ codec::BlockFindings DeviceBlockDecoder::take_findings() { return std::exchange(
 Status DeviceBlockDecoder::apply(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) {
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
+  is_enqueued_ = true;
   const std::size_t kept = only_fresh ? 0 : batch_.kept();  // the last ones
   if (kept > 0) {
     SPARCL_RETURN_IF_ERROR(batch_.apply_kept());
     SPARCL_RETURN_IF_ERROR(check_applied());
   }
-  for (const std::size_t size : std::span(batch_sizes_).first(batch_sizes_.size() - kept)) {
-    SPARCL_RETURN_IF_ERROR(apply_again(staging, entries.first(size), only_fresh));
-    entries = entries.subspan(size);
+  std::size_t begin = 0;
+  for (const std::size_t end : std::span(batch_ends_).first(batch_ends_.size() - kept)) {
+    SPARCL_RETURN_IF_ERROR(apply_again(staging, entries.subspan(begin, end - begin), only_fresh));
+    begin = end;
   }
-  return Status();
+  return write_whole(staging, entries);
 }
 
 // The entries of a batch, as they were checked.
 Status DeviceBlockDecoder::apply_again(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) {
   batch_.clear();
   for (const codec::BlockEntry& entry : entries) {
-    if (!only_fresh || is_fresh(entry.mode)) batch_.add(staging, entry, changes_of(staging, entry));
+    if (counts(entry) && (!only_fresh || is_fresh(entry.mode))) batch_.add(staging, entry, changes_of(staging, entry));
   }
   if (batch_.empty()) return Status();
   SPARCL_RETURN_IF_ERROR(batch_.decode());
   SPARCL_RETURN_IF_ERROR(batch_.apply());
   return check_applied();
+}
+
+// Those that were not looked at.
+Status DeviceBlockDecoder::write_whole(const Staging& staging, std::span<const codec::BlockEntry> entries) {
+  for (const codec::BlockEntry& entry : entries) {
+    if (!counts(entry)) SPARCL_RETURN_IF_ERROR(batch_.write_whole(staging, entry));
+  }
+  return wait_for(stream_);
 }
 
 Status DeviceBlockDecoder::check_applied() const {

@@ -37,12 +37,17 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
  private:
   std::uint32_t elements_of(const codec::BlockEntry& entry) const;
   std::uint64_t changes_of(const Staging& staging, const codec::BlockEntry& entry);
+  // Whether what fresh blocks replace counts: else they are not looked at, and written as they are.
+  bool counts(const codec::BlockEntry& entry) const {
+    return !is_fresh(entry.mode) || verify_ == codec::Verify::kFull || (verify_ == codec::Verify::kTouched && hashes_fresh_);
+  }
   bool is_to_hash() const { return verify_ == codec::Verify::kFull && !held_is_hashed_; }
   Status start_batch();
   Status finish_batch(const Staging& staging);
   void find(const codec::BlockEntry& entry, const kernels::DeviceChangeHashes& hashes);
   Status refuse(const Staging& staging, const codec::BlockEntry& entry);
   Status apply_again(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh);
+  Status write_whole(const Staging& staging, std::span<const codec::BlockEntry> entries);
   Status check_applied() const;
 
   DeviceScratch& scratch_;
@@ -53,8 +58,9 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   void* stream_;
 
   DeviceDecodeBatch batch_;
-  std::vector<std::size_t> batch_sizes_;  // of those that were checked, in entries
-  DeviceEvent has_come_;                  // what was started
+  std::size_t entries_ = 0;              // that came
+  std::vector<std::size_t> batch_ends_;  // of each batch that was checked: how many entries came before its end
+  DeviceEvent has_come_;                 // what was started
   bool is_under_way_ = false;
   bool is_enqueued_ = false;
 

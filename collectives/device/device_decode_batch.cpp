@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collectives/device/memory_layout.hpp"
-#include "src/base/device_stream.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -174,6 +174,17 @@ Status DeviceDecodeBatch::apply(const Changes& changes) {
   SPARCL_RETURN_IF_ERROR(
       kernels_.apply(memory_of(changes), array_of(changes), elements_of(changes), element_bytes(type_), refused(), stream_));
   return enqueue_copy(pinned_ + pinned_refused_at_, refused(), sizeof(std::uint64_t), stream_);
+}
+
+Status DeviceDecodeBatch::write_whole(const Staging& staging, const codec::BlockEntry& entry) {
+  const unsigned half = whole_turn_++ % 2;
+  SPARCL_RETURN_IF_ERROR(whole_copied_[half].wait());
+  std::byte* const at = pinned_ + pinned_contents_at_ + half * (most_content_ / 2 / 16 * 16);
+  std::memcpy(at, staging.contiguous(entry.first, entry.bytes, scratch_bytes_), entry.bytes);
+  SPARCL_RETURN_IF_ERROR(enqueue_copy(array_of({0, 0, entry.index, 1}), at, entry.bytes, stream_));
+  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
+  if (event.ok()) whole_copied_[half] = std::move(*event);
+  return event.status();
 }
 
 bool DeviceDecodeBatch::was_applied() const { return *reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_refused_at_) == 0; }

@@ -2,11 +2,13 @@
 // Some neighbouring blocks of an update on their way to a device, decoded there against an array, and written. The changes of
 // batches stay in the device's memory while there is room for them.
 
+#include <array>
 #include <span>
 #include <vector>
 
 #include "collectives/device/device_scratch.hpp"
 #include "kernels/device_block_codec.hpp"
+#include "src/base/device_stream.hpp"
 #include "src/codec/block_entry.hpp"
 
 namespace sparcl::collectives {
@@ -53,6 +55,8 @@ class DeviceDecodeBatch {
   // Writes the changes that were kept, which then are no more; or those that were decoded last.
   Status apply_kept();
   Status apply();
+  // A block as it came, over what the array has there. Nothing is decoded between two of these.
+  Status write_whole(const Staging& staging, const codec::BlockEntry& entry);
   // Once the stream is through: nothing that was to be written was refused.
   bool was_applied() const;
 
@@ -87,6 +91,8 @@ class DeviceDecodeBatch {
               pinned_bytes_ = 0;
   std::byte *device_ = nullptr, *pinned_ = nullptr;
 
+  unsigned whole_turn_ = 0;
+  std::array<DeviceEvent, 2> whole_copied_;  // of each half of the pinned contents
   std::vector<codec::BlockEntry> entries_;
   std::uint64_t changes_ = 0, content_bytes_ = 0;
   Changes decoded_{};
@@ -101,6 +107,7 @@ constexpr std::uint64_t most_content(std::uint64_t elements, std::uint64_t block
   return 24 * elements + 64 * blocks;
 }
 static_assert(BatchLimits().content_bytes >= most_content(codec::kBlockElements, 1));
+static_assert(most_content(1, 1) >= 2 * (8 + kernels::kContentAlignment), "two blocks as they are");
 
 // Modes that are read on the device. Fresh blocks are there as any whole ones: what tells them apart is the host's.
 bool is_read_on_device(std::uint8_t mode);
