@@ -83,6 +83,7 @@ Status DeviceBlockDecoder::start_batch() {
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   is_enqueued_ = true;
+  range_.emplace("decode");
   if (is_to_hash()) SPARCL_RETURN_IF_ERROR(batch_.hash_array());
   held_is_hashed_ = true;
   if (!batch_.empty()) SPARCL_RETURN_IF_ERROR(batch_.decode());
@@ -95,7 +96,9 @@ Status DeviceBlockDecoder::start_batch() {
 // Waits for what was started.
 Status DeviceBlockDecoder::finish_batch(const Staging& staging) {
   is_under_way_ = false;
-  SPARCL_RETURN_IF_ERROR(has_come_.wait());
+  const Status arrived = has_come_.wait();
+  range_.reset();
+  SPARCL_RETURN_IF_ERROR(arrived);
   if (verify_ == codec::Verify::kFull && !std::exchange(hash_is_counted_, true))
     findings_.sums.held = findings_.sums.held + batch_.array_sum();
   if (batch_.empty()) return Status();

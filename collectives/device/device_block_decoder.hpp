@@ -3,11 +3,13 @@
 // bytes a block for the answer. Nothing is written before apply(). It writes what the device still has of the changes, and decodes
 // the rest again: so the device's memory that it takes has a bound.
 
+#include <optional>
 #include <vector>
 
 #include "collectives/device/device_decode_batch.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/device_stream.hpp"
+#include "src/base/stage_range.hpp"
 #include "src/codec/payload.hpp"
 #include "src/codec/update.hpp"
 
@@ -62,6 +64,7 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   std::vector<std::size_t> batch_ends_;  // of each batch that was checked: how many entries came before its end
   DeviceEvent has_come_;                 // what was started
   bool is_under_way_ = false;
+  std::optional<StageRange> range_;  // while it is
   bool is_enqueued_ = false;
 
   bool held_is_hashed_ = false;
