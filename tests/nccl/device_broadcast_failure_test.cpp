@@ -1,5 +1,8 @@
 // What goes wrong in broadcasts of arrays in device memory, and what is written then. Errors are those of the host's way.
 
+#include <latch>
+#include <thread>
+
 #include "tests/nccl/broadcast_calls.hpp"
 
 namespace sparcl::test {
@@ -108,6 +111,51 @@ TEST_F(DeviceBroadcastFailure, ACaptureIsRefusedAsBefore) {
     return result;
   });
   EXPECT_THAT(results, Each(sparclUnhandledCudaError));
+}
+
+// A rank that waits for its GPU is still one of the others'.
+TEST_F(DeviceBroadcastFailure, AnAbortReachesTheOthersWhileAGpuIsBusy) {
+  ThreadRanks party(2);
+  const auto base = random_words<std::uint32_t>(1'000, 36), target = changed(base, 0.1, 37);
+  const sparclStream_t busy = stream_of(1);
+  std::latch other_is_told(1);
+  enqueue(busy, [&] { other_is_told.wait(); });
+  std::jthread aborting([&] {
+    while (copies_in_stream(busy) == 0) std::this_thread::yield();
+    EXPECT_EQ(sparclCommAbort(party.comm(1)), sparclSuccess);
+  });
+  EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
+    Held<std::uint32_t> weights(rank == 0 ? target : base, {}), old(base, {});
+    const sparclResult_t result =
+        sparclBroadcastDelta(weights.get(), old.get(), base.size(), sparclFloat32, 0, comm, rank == 1 ? busy : nullptr);
+    if (rank == 0) other_is_told.count_down();
+    EXPECT_TRUE(same(weights.read(), rank == 0 ? target : base));
+    return result;
+  }),
+              Each(sparclRemoteError));
+  EXPECT_THAT(last_error(party, 0), HasSubstr("sparclCommAbort was called"));
+}
+
+// All of an array, which a root reads piece by piece and others write at the commit.
+TEST_F(DeviceBroadcastFailure, ADriverThatFailsInTheMiddle) {
+  const auto base = random_words<std::uint64_t>(9 * kBlock, 38), target = random_words<std::uint64_t>(9 * kBlock, 39);
+  for (const int failing : {0, 1, 2, 5}) {
+    SCOPED_TRACE(testing::Message() << "from copy " << failing);
+    ThreadRanks party(2);
+    fail_copies_from(failing);
+    const auto results = party.run([&](int rank, sparclComm_t comm) {
+      Held<std::uint64_t> weights(rank == 0 ? target : base, {});
+      const sparclResult_t result = sparclBroadcastDelta(weights.get(), nullptr, base.size(), sparclFloat64, 0, comm, nullptr);
+      EXPECT_TRUE(failing >= 2 || same(weights.read(), rank == 0 ? target : base)) << "rank " << rank;
+      return result;
+    });
+    fail_copies_from(-1);
+    if (failing < 2) {
+      EXPECT_THAT(results, Each(sparclUnhandledCudaError));
+    } else {
+      EXPECT_EQ(results[1], sparclRemoteError) << "the root has committed";
+    }
+  }
 }
 
 TEST_F(DeviceBroadcastFailure, MemoryIsGivenBack) {
