@@ -41,6 +41,18 @@ constexpr std::uint64_t aligned_content(std::uint64_t bytes) {
   return (bytes + kContentAlignment - 1) / kContentAlignment * kContentAlignment;
 }
 
+// Contents of blocks in one buffer, aligned to 16 bytes, in the order of their blocks.
+struct DeviceContents {
+  void* bytes;
+  BlockContent* blocks;  // of each, and one more: its offset is where the last content ends
+};
+// At most the bytes that encoding `changes` changes of `blocks` blocks writes. A mode is taken where it beats verbatim, of which a
+// change has its value, and of the list of positions at most 16 bits in planes and, by the choice of its divisor, 4 in unary.
+constexpr std::uint64_t most_coded_bytes(std::uint64_t changes, std::uint64_t blocks, std::size_t element_bytes) {
+  constexpr std::uint64_t kListBytes = 3, kHeadBytes = 2 * kContentAlignment;  // a varint, the mode's own check, and what aligns it
+  return changes * (element_bytes + kListBytes) + blocks * kHeadBytes;
+}
+
 // What is wrong with a block: with its content, down to kEnd; then with what the caller gave.
 enum class BlockError : std::uint32_t {
   kNone = 0,
@@ -54,6 +66,15 @@ enum class BlockError : std::uint32_t {
   kEnd,        // bytes left, or padding that is not zero
   kNotHere,    // no bytes of the buffer, or a mode that has no kernel
   kNoRoom,     // more changes than there is room for
+};
+
+// What is found in contents that nobody trusts.
+struct DecodedBlocks {
+  DeviceChanges changes;       // from what the array holds
+  std::uint64_t capacity;      // of changes
+  DeviceChangeHashes* hashes;  // of each block; of a dense block, of all its elements; of one with an error zeros
+  BlockError* errors;          // of each block
+  std::uint64_t* refused;      // one number: blocks with an error
 };
 
 }  // namespace sparcl::kernels

@@ -1,6 +1,7 @@
 #pragma once
 // The table of kernel bodies for one kind of device. Nothing of the device's own headers is needed to include this.
 
+#include "kernels/device_block_codec.hpp"
 #include "kernels/device_entries.hpp"
 #include "kernels/device_scaled.hpp"
 #include "kernels/device_select.hpp"
@@ -18,6 +19,7 @@ struct DeviceKernelSet {
   DeviceEntryKernels entries;
   DeviceSumKernels sums;
   EncodeScaledKernel* encode_scaled;
+  DeviceBlockKernels blocks;
 };
 
 }  // namespace sparcl::kernels

@@ -51,5 +51,6 @@ inline void print_row(const std::string& what, double ms, const std::string& bes
 // A file each.
 void measure_entries(std::uint64_t count);
 void measure_blocks(std::uint64_t count);
+void measure_broadcast(std::uint64_t count);
 
 }  // namespace sparcl::bench

@@ -14,10 +14,17 @@
 #include "kernels/kernel_set.hpp"
 #include "src/codec/update.hpp"
 
+namespace sparcl {
+class PinnedCopies;
+}
+
 namespace sparcl::collectives {
 
-// One run of the pattern that all sparse broadcasts share: agree on the call, stream, vote, commit. number: the call's place in the comm's order. The root
-// has a source, the others a target; with a refusal neither is needed. The result is what the call returns, the same on all ranks unless the comm is poisoned.
+class DeviceScratch;
+
+// One run of the pattern that all sparse broadcasts share: agree on the call, stream, vote, commit. number: the call's place in the
+// comm's order. The root has a source, the others a target; with a refusal neither is needed. The result is what the call returns,
+// the same on all ranks unless the comm is poisoned.
 struct BroadcastCall {
   CallFingerprint fingerprint;
   Status refusal;
@@ -30,30 +37,42 @@ struct BroadcastCall {
 };
 Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report);
 
+// Of a call whose array is in device memory, on the GPU that scratch has entered. In the stream's order.
+struct UpdateOnDevice {
+  DeviceScratch* scratch = nullptr;
+  PinnedCopies* copies = nullptr;  // for what the device cannot read
+  void* stream = nullptr;
+};
+
 // sparclBroadcastDelta and sparclBroadcastUpdate: the arrays of `held`, cut into blocks by `map`.
 struct UpdateCall {
   CallKind kind = CallKind::kBroadcastUpdate;
-  Status refusal;                                       // of the caller's arguments on this rank
+  Status refusal;  // of the caller's arguments on this rank
   int root = 0;
-  std::uint64_t version = 0;                            // others than the root: 0 accepts any
+  std::uint64_t version = 0;  // others than the root: 0 accepts any
   const codec::BlockMap* map = nullptr;
   Hash128 schema_hash;
-  const PartList* parts = nullptr;                      // a model's tensors, for the text of a Mismatch
-  codec::ArrayName array_name;                          // empty, or for the texts of errors
-  std::span<std::byte* const> held;                     // root: the new state, only read
-  std::span<const std::byte* const> base;               // root: what the ranks hold; nullptr entries: nothing
+  const PartList* parts = nullptr;         // a model's tensors, for the text of a Mismatch
+  codec::ArrayName array_name;             // empty, or for the texts of errors
+  std::span<std::byte* const> held;        // root: the new state, only read
+  std::span<const std::byte* const> base;  // root: what the ranks hold; nullptr entries: nothing
   std::uint64_t base_version = 0;
-  std::span<const codec::ChangedHint* const> hints;     // root: empty, or one an array
-  const codec::ChangeRule* rule = nullptr;              // root: which changes are sent; nullptr: all
-  codec::ValueCoding values;                            // root: how
-  std::span<std::byte* const> snapshot;                 // root: empty, or brought to the new state with the commit
-  codec::Writing writing = codec::Writing::kStaged;     // others
-  bool with_state_hash = false;                         // root: the update names its base and target by their state hashes
-  std::optional<Hash128> known_hash;                    // root: of the base; others: of what is held, as far as it is known
-  std::uint64_t new_version = 0;                        // out: the version that is now held
-  std::optional<Hash128> new_hash;                      // out: its state hash, where the update names it
+  std::span<const codec::ChangedHint* const> hints;  // root: empty, or one an array
+  const codec::ChangeRule* rule = nullptr;           // root: which changes are sent; nullptr: all
+  codec::ValueCoding values;                         // root: how
+  std::span<std::byte* const> snapshot;              // root: empty, or brought to the new state with the commit
+  codec::Writing writing = codec::Writing::kStaged;  // others
+  bool with_state_hash = false;                      // root: the update names its base and target by their state hashes
+  std::optional<Hash128> known_hash;                 // root: of the base; others: of what is held, as far as it is known
+  const UpdateOnDevice* device = nullptr;            // map is of one array, not empty: it is there, and its base if any
+  std::uint64_t new_version = 0;                     // out: the version that is now held
+  std::optional<Hash128> new_hash;                   // out: its state hash, where the update names it
 };
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report);
+enum class UpdateRole : std::uint8_t { kSendsChanges, kSendsAll, kReceives };
+// What a call on an array in device memory takes of both kinds of memory, before it is made: then it can still go by way of the
+// host.
+Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::ArraySpec& array, UpdateRole role);
 
 // sparclBroadcastSparse.
 struct SparseCall {

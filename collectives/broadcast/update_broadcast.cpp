@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "collectives/broadcast/broadcast.hpp"
+#include "collectives/broadcast/update_ends.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -12,12 +12,13 @@ namespace {
 constexpr std::uint64_t kElementsPerStep = 8 * codec::kBlockElements;
 constexpr std::uint64_t kBlocksPerStep = 16;
 
-class UpdateSource final : public StreamSource {
+class HostSource final : public UpdateSource {
  public:
-  UpdateSource(UpdateCall& call, const CommContext& comm, std::span<const std::byte* const> target)
+  HostSource(UpdateCall& call, const CommContext& comm)
       : call_(call),
         has_state_hash_(options(call, comm).with_state_hash),
-        encoder_(*call.map, call.base, target, options(call, comm), *comm.kernels) {}
+        target_(call.held.begin(), call.held.end()),
+        encoder_(*call.map, call.base, target_, options(call, comm), *comm.kernels) {}
 
   Status produce(codec::ByteSink& sink) override { return encoder_.step(kElementsPerStep, sink); }
   bool finished() const override { return encoder_.finished(); }
@@ -28,8 +29,8 @@ class UpdateSource final : public StreamSource {
     encoder_.keep_forward();
   }
 
-  std::uint64_t changed() const { return encoder_.stats().changed; }
-  double dropped_l2() const { return std::sqrt(encoder_.stats().lossy.squares); }
+  std::uint64_t changed() const override { return encoder_.stats().changed; }
+  double dropped_l2() const override { return std::sqrt(encoder_.stats().lossy.squares); }
 
  private:
   static codec::EncodeOptions options(const UpdateCall& call, const CommContext& comm) {
@@ -51,15 +52,14 @@ class UpdateSource final : public StreamSource {
 
   UpdateCall& call_;
   bool has_state_hash_;
+  std::vector<const std::byte*> target_;
   codec::UpdateEncoder encoder_;
 };
 
-class UpdateTarget final : public StreamTarget {
+class HostTarget final : public UpdateTarget {
  public:
-  UpdateTarget(UpdateCall& call, const CommContext& comm)
-      : call_(call),
-        rank_(comm.engine->transport().rank()),
-        decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {
+  HostTarget(UpdateCall& call, const CommContext& comm)
+      : call_(call), comm_(comm), decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {
     decoder_.set_array_name(call.array_name);
     if (call.known_hash) decoder_.track(*call.known_hash);
     if (comm.workers != nullptr) decoder_.set_workers(*comm.workers);
@@ -71,10 +71,7 @@ class UpdateTarget final : public StreamTarget {
 
   Status finish(std::uint64_t stream_bytes) override {
     SPARCL_RETURN_IF_ERROR(decoder_.finish(stream_bytes));
-    if (call_.version == 0 || call_.version == decoder_.target_version()) return Status();
-    return Status(Code::kMismatch,
-                  fmt::format("rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0", rank_,
-                              call_.version, call_.root, decoder_.target_version()));
+    return check_version(call_, comm_, decoder_.target_version());
   }
 
   Status commit(const Staging& stream) override {
@@ -83,11 +80,11 @@ class UpdateTarget final : public StreamTarget {
     return decoder_.apply(stream);
   }
 
-  std::uint64_t changed() const { return decoder_.changed(); }
+  std::uint64_t changed() const override { return decoder_.changed(); }
 
  private:
   UpdateCall& call_;
-  int rank_;
+  const CommContext& comm_;
   codec::UpdateDecoder decoder_;
 };
 
@@ -100,6 +97,21 @@ std::uint32_t common_datatype(const codec::BlockMap& map) {
 }
 
 }  // namespace
+
+std::unique_ptr<UpdateSource> host_source(UpdateCall& call, const CommContext& comm) {
+  return std::make_unique<HostSource>(call, comm);
+}
+
+std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& comm) {
+  return std::make_unique<HostTarget>(call, comm);
+}
+
+Status check_version(const UpdateCall& call, const CommContext& comm, std::uint64_t version) {
+  if (call.version == 0 || call.version == version) return Status();
+  return Status(Code::kMismatch,
+                fmt::format("rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0",
+                            comm.engine->transport().rank(), call.version, call.root, version));
+}
 
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report) {
   BroadcastCall pattern;
@@ -117,21 +129,20 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
   pattern.fingerprint.datatype = common_datatype(*call.map);
   pattern.fingerprint.detail = call.schema_hash.low ^ call.schema_hash.high;
   pattern.dense_bytes = call.map->byte_count();
-  const std::vector<const std::byte*> target(call.held.begin(), call.held.end());
   if (comm.engine->transport().rank() == call.root) {
-    UpdateSource source(call, comm, target);
-    pattern.source = &source;
+    const std::unique_ptr<UpdateSource> source = call.device != nullptr ? device_source(call, comm) : host_source(call, comm);
+    pattern.source = source.get();
     Task sending = run_broadcast(comm, number, pattern, report);
     Status status = co_await sending;
-    report.nnz_in = report.nnz_out = source.changed();
-    report.dropped_l2 = source.dropped_l2();
+    report.nnz_in = report.nnz_out = source->changed();
+    report.dropped_l2 = source->dropped_l2();
     co_return status;
   }
-  UpdateTarget receiver(call, comm);
-  pattern.target = &receiver;
+  const std::unique_ptr<UpdateTarget> receiver = call.device != nullptr ? device_target(call, comm) : host_target(call, comm);
+  pattern.target = receiver.get();
   Task receiving = run_broadcast(comm, number, pattern, report);
   Status status = co_await receiving;
-  report.nnz_in = report.nnz_out = receiver.changed();
+  report.nnz_in = report.nnz_out = receiver->changed();
   co_return status;
 }
 

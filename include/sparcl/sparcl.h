@@ -17,9 +17,10 @@
  *    the library's own: workers (SPARCL_THREADS), the heartbeat (SPARCL_HEARTBEAT), and what serves a unique id.
  *  - Arrays of calls may be in device memory (CUDA). Where GPUs do not talk to each other (sparclCommUseNccl) they are copied
  *    to the host behind what `stream` holds (NULL: the default stream), and back, so that the call has done its part when it returns; a
- *    call that fails leaves them as they were. Top-k selects on the device instead, where both arrays are in one GPU's memory and this
- *    build has kernels for it: what was selected crosses alone, and all bits are the same. out_nnz there is written where the call
- *    succeeds. Not there yet (sparclUnsupported): device memory in states. stream must be NULL where all arrays are the host's.
+ *    call that fails leaves them as they were. Top-k selects on the device instead, and sparclBroadcastDelta codes, checks and writes
+ *    there, where all arrays are in one GPU's memory and this build has kernels for it: what was selected or coded crosses alone, and
+ *    all bits are the same. out_nnz there is written where the call succeeds. Not there yet (sparclUnsupported): device memory in
+ *    states. stream must be NULL where all arrays are the host's.
  *    Non-blocking calls take device memory, too, always by way of the host: their inputs are copied when they start, behind what the
  *    default stream holds, and their outputs when they are over (inside sparclTest or sparclWait).
  *  - A struct that begins with its `size` may be that of a program compiled against an older or a newer sparcl.h. What an older one

@@ -6,15 +6,12 @@
 #include <string_view>
 
 #include "kernels/cuda/device_kernels.hpp"
-#include "kernels/device_blocks.hpp"
+#include "kernels/device_block_codec.hpp"
 
 namespace sparcl::kernels::cuda {
 
-// Contents of blocks in one buffer, aligned to 16 bytes, in the order of their blocks.
-struct DeviceContents {
-  void* bytes;
-  BlockContent* blocks;  // of block_count(), and one more: its offset is where the last content ends
-};
+using kernels::DecodedBlocks;
+using kernels::DeviceContents;
 
 // At most the bytes of all contents of an array: those of the array, each block's aligned.
 std::uint64_t most_content_bytes(std::uint64_t count, std::size_t element_bytes);
@@ -26,15 +23,6 @@ std::size_t encode_workspace_bytes(std::uint64_t count, std::uint64_t capacity);
 // blocks that had no room come out as kLostBlock. hashes: of block_count(); of a dense block, of all its elements.
 Status encode_blocks(const DeviceChanges& changes, std::uint64_t capacity, const void* target, std::uint64_t count, DataType type,
                      const DeviceContents& contents, DeviceChangeHashes* hashes, const Workspace& workspace, cudaStream_t stream);
-
-// What is found in contents that nobody trusts; device memory.
-struct DecodedBlocks {
-  DeviceChanges changes;       // from what the array holds
-  std::uint64_t capacity;      // of changes
-  DeviceChangeHashes* hashes;  // of block_count(); of a dense block, of all its elements; of one with an error zeros
-  BlockError* errors;          // of block_count()
-  std::uint64_t* refused;      // one number: blocks with an error
-};
 
 std::size_t decode_workspace_bytes(std::uint64_t count, std::uint64_t capacity);
 
@@ -50,5 +38,8 @@ Status apply_decoded(const DeviceChanges& changes, void* array, std::uint64_t co
 
 // What is wrong with the block: "has ...".
 std::string_view text_of(BlockError error);
+
+// For the table of kernels.
+DeviceBlockKernels block_kernels();
 
 }  // namespace sparcl::kernels::cuda

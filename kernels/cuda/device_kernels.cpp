@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/block_codec.hpp"
 #include "kernels/cuda/cuda_entries.hpp"
 #include "kernels/cuda/cuda_kernel_set.hpp"
 #include "kernels/cuda/cuda_scaled.hpp"
@@ -118,7 +119,7 @@ Status top_k_in_table(const TopK& call, DataType type, void* workspace, std::siz
 }  // namespace
 
 const DeviceKernelSet& cuda_kernels() {
-  static constexpr DeviceKernelSet kSet{
+  static const DeviceKernelSet kSet{
       "cuda",
       check_device,
       gather_mask,
@@ -126,7 +127,8 @@ const DeviceKernelSet& cuda_kernels() {
       {top_k_supports, top_k_workspace_bytes, top_k_in_table},
       {merge_entries, merge_workspace_bytes, scatter_entries, gather_entries},
       {check_lists, round_values, sum_rows, leave_rest, leave_mean, keep_largest, keep_largest_workspace_bytes},
-      encode_scaled};
+      encode_scaled,
+      block_kernels()};
   return kSet;
 }
 

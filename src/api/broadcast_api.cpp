@@ -9,6 +9,7 @@
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_arrays.hpp"
+#include "src/api/device_way.hpp"
 #include "src/api/error.hpp"
 #include "src/api/state.hpp"
 #include "src/api/update_selection.hpp"
@@ -43,6 +44,12 @@ class DeltaCall final : public Call {
     update_.base = std::span(&base_, 1);
   }
 
+  // Both arrays stay where they are, in device memory.
+  void stay_on(const collectives::UpdateOnDevice& device) {
+    device_ = device;
+    update_.device = &device_;
+  }
+
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
     return collectives::broadcast_update(context, number, update_, report);
   }
@@ -57,6 +64,7 @@ class DeltaCall final : public Call {
   const std::byte* base_;
   codec::ArraySpec array_;
   codec::BlockMap map_;
+  collectives::UpdateOnDevice device_;
   collectives::UpdateCall update_;
 };
 
@@ -72,18 +80,23 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
   const char* const name = request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ";
   Status refusal = check_delta(*comm, weights, count, datatype, root).with_prefix(name);
   DeviceArrays arrays(comm, stream);
+  collectives::DeviceScratch* scratch = nullptr;
   if (refusal.ok()) {
-    const std::size_t bytes = count * element_bytes(static_cast<DataType>(datatype));
+    const codec::ArraySpec array{static_cast<DataType>(datatype), count};
+    const std::size_t bytes = count * element_bytes(array.datatype);
     const bool is_root = comm->transport->rank() == root;
-    if (is_root) base = arrays.read("base", base, bytes);
-    weights = is_root ? const_cast<void*>(arrays.read("weights", static_cast<const void*>(weights), bytes))
-                      : arrays.update("weights", weights, bytes);
-    refusal = arrays.status().with_prefix(name);
+    if (request == nullptr) scratch = scratch_for_delta(*comm, weights, base, array, is_root, stream);
+    if (scratch == nullptr) {
+      if (is_root) base = arrays.read("base", base, bytes);
+      weights = is_root ? const_cast<void*>(arrays.read("weights", static_cast<const void*>(weights), bytes))
+                        : arrays.update("weights", weights, bytes);
+      refusal = arrays.status().with_prefix(name);
+    }
   }
-  return launch(comm,
-                std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
-                                            comm->writing(request == nullptr)),
-                request, std::move(arrays));
+  auto call = std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
+                                          comm->writing(request == nullptr));
+  if (scratch != nullptr) call->stay_on({scratch, &comm->pinned_copies, stream});
+  return launch(comm, std::move(call), request, std::move(arrays));
 }
 
 // sparclCommRefuse: a call without an array.

@@ -4,20 +4,47 @@
 
 #include "src/api/device_kernel_choice.hpp"
 #include "src/base/device_memory.hpp"
+#include "src/base/device_stream.hpp"
 
 namespace sparcl::api {
 
-collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type) {
-  if (space_of(send) != MemorySpace::kDevice || space_of(receive) != MemorySpace::kDevice || !can_stage()) return nullptr;
+namespace {
+
+// Entered for the GPU that both arrays are on; nullptr: there is none, or kernels do not run there.
+collectives::DeviceScratch* scratch_for(sparclComm& comm, const void* one, const void* other) {
+  if (space_of(one) != MemorySpace::kDevice || space_of(other) != MemorySpace::kDevice || !can_stage()) return nullptr;
   if (comm.device_scratch == nullptr) {
     const Result<const kernels::DeviceKernelSet*> kernels = device_kernels();
     if (!kernels.ok()) return nullptr;
     comm.device_scratch = std::make_unique<collectives::DeviceScratch>(**kernels);
   }
-  if (!comm.device_scratch->kernels().top_k.supports(type)) return nullptr;
-  const Result<void*> context = context_of(send), other = context_of(receive);
-  if (!context.ok() || !other.ok() || *context != *other) return nullptr;
+  const Result<void*> context = context_of(one), its_context = context_of(other);
+  if (!context.ok() || !its_context.ok() || *context != *its_context) return nullptr;
   return comm.device_scratch->enter(*context).ok() ? comm.device_scratch.get() : nullptr;
+}
+
+bool is_aligned(const void* array, DataType type) { return reinterpret_cast<std::uintptr_t>(array) % element_bytes(type) == 0; }
+
+}  // namespace
+
+collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type) {
+  collectives::DeviceScratch* const scratch = scratch_for(comm, send, receive);
+  return scratch != nullptr && scratch->kernels().top_k.supports(type) ? scratch : nullptr;
+}
+
+collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
+                                              const codec::ArraySpec& array, bool is_root, void* stream) {
+  using collectives::UpdateRole;
+  const UpdateRole role = !is_root ? UpdateRole::kReceives : base == nullptr ? UpdateRole::kSendsAll : UpdateRole::kSendsChanges;
+  const void* const other = role == UpdateRole::kSendsChanges ? base : weights;
+  if (array.count == 0 || !is_aligned(weights, array.datatype) || !is_aligned(other, array.datatype)) return nullptr;
+  collectives::DeviceScratch* const scratch = scratch_for(comm, weights, other);
+  if (scratch == nullptr) return nullptr;
+  const DeviceScope inside(scratch->context());
+  if (!inside.status().ok()) return nullptr;
+  const Result<bool> captured = is_capturing(stream);  // the host's way has the error for it
+  if (!captured.ok() || *captured) return nullptr;
+  return collectives::reserve_for_update(*scratch, *comm.context.kernels, array, role).ok() ? scratch : nullptr;
 }
 
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive) {

@@ -3,12 +3,17 @@
 
 #include "src/api/comm.hpp"
 #include "src/base/data_type.hpp"
+#include "src/codec/block_map.hpp"
 
 namespace sparcl::api {
 
 // What a blocking top-k call on these arrays takes of their GPU, entered for it; nullptr: it goes by way of the host. Both arrays
 // are in device memory of one GPU, on which this build's kernels run, and the kernels take the type.
 collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type);
+
+// The same of a blocking broadcast of what changes in an array; base: nullptr, or the root's.
+collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
+                                              const codec::ArraySpec& array, bool is_root, void* stream);
 
 // Of a comm that uses NCCL: both arrays are in device memory; and in that of its GPU.
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive);

@@ -61,7 +61,7 @@ void BlockDecoder::check_behind(Slot& slot) {
   pending_ = &slot;
 }
 
-BlockDecoder::Findings BlockDecoder::take_findings() {
+BlockFindings BlockDecoder::take_findings() {
   findings_.sums = check_.take_sums();
   return std::exchange(findings_, {});
 }
@@ -80,9 +80,7 @@ Status BlockDecoder::read_group(const Staging& staging, const BlockEntry& entry)
   const std::uint64_t last = entry.index + static_cast<std::uint8_t>(bytes[0]);
   const auto elements = static_cast<std::uint32_t>(run.elements(entry.index, last + 1));
   if (const char* wrong = group_.read(input_.kernels, entry.mode, run.datatype, elements, bytes)) {
-    return corrupt(fmt::format("{} (mode {}, {} bytes at byte {}) {}",
-                               describe_blocks(input_.map, entry.index, last, input_.array_name), find_block_mode(entry.mode)->name,
-                               entry.bytes, entry.first, wrong));
+    return unreadable(input_.map, entry, input_.array_name, wrong);
   }
   return {};
 }
@@ -133,9 +131,7 @@ Status BlockDecoder::load(const Staging& staging, const BlockEntry& entry, Slot&
   const BlockMode& mode = *find_block_mode(entry.mode);
   const std::span<const std::byte> bytes = slot.payload.load(staging, entry.first, entry.bytes, mode.in_place);
   if (const char* wrong = mode.decode(slot.shape, bytes, input_.kernels, slot.block)) {
-    return corrupt(fmt::format("{} (mode {}, {} bytes at byte {}) {}",
-                               describe_blocks(input_.map, entry.index, entry.index, input_.array_name), mode.name, entry.bytes,
-                               entry.first, wrong));
+    return unreadable(input_.map, entry, input_.array_name, wrong);
   }
   if (slot.block.kind == DecodedKind::kAdded) {
     added_values_.resize(std::max(added_values_.size(), slot.block.count * slot.shape.element_bytes()));

@@ -13,6 +13,7 @@
 
 #include "src/base/staging.hpp"
 #include "src/codec/block_check.hpp"
+#include "src/codec/block_entry.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/change_log.hpp"
 #include "src/codec/class_decoder.hpp"
@@ -22,23 +23,6 @@
 #include "src/codec/update.hpp"
 
 namespace sparcl::codec {
-
-struct BlockRange {
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
-};
-
-struct BlockEntry {  // where a block lies in the stream
-  std::uint64_t index;
-  std::uint64_t last;  // the block after it: some cover several
-  std::uint64_t first;
-  std::uint32_t bytes;
-  std::uint16_t old_check;  // of a block that lists positions
-  std::uint8_t mode;
-  std::uint8_t slot;     // that it was checked in (its first block), and by which worker:
-  std::uint32_t worker;  // there is room for it, so that apply() allocates nothing
-  std::uint32_t table;   // of a block of classes: the place of its table
-};
 
 // What all workers see.
 struct DecodeInput {
@@ -75,13 +59,7 @@ class BlockDecoder {
 
   void hash_fresh() { check_.hash_fresh(); }
 
-  // What was found since the last call.
-  struct Findings {
-    BlockSums sums;
-    std::uint64_t elements = 0;            // that the entries hold
-    std::optional<BlockRange> odd_blocks;  // the first whose old values are not the base's, as far as their short check tells
-  };
-  Findings take_findings();
+  BlockFindings take_findings();
 
   // Writes the entries that it has checked, but for the last one's last block: flush_writes() writes that.
   Status apply(const Staging& staging, const BlockEntry& entry);
@@ -141,7 +119,7 @@ class BlockDecoder {
   kernels::Output whole_blocks_ = kernels::Output::kCached;  // how those that come whole are written
   ChangesBudget* changes_budget_ = nullptr;
   ChangeLog changes_;
-  Findings findings_;
+  BlockFindings findings_;
 
   Hash128 part_hash_;  // of the held values of the parts so far
   Payload part_payload_;

@@ -22,6 +22,7 @@ class WorkerPool;
 namespace sparcl::codec {
 
 class ArraySource;
+class BlocksElsewhere;
 class ChangeLog;
 struct BlockMode;
 class ChangeRule;
@@ -169,6 +170,9 @@ class UpdateDecoder {
   void set_array_name(ArrayName name);
   // Threads that share the work. Before the first advance(), whose budgets are then larger.
   void set_workers(WorkerPool& pool);
+  // Before the first advance(), of a decoder without workers that keeps nothing: blocks are checked and written by this one, which
+  // outlives the decoder, and no held array is looked at here (block_entry.hpp).
+  void set_elsewhere(BlocksElsewhere& elsewhere);
   // Without an apply() that succeeded, the held arrays are as they were at the beginning.
   ~UpdateDecoder();
 

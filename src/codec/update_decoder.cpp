@@ -59,6 +59,7 @@ struct UpdateDecoder::Impl {
   void run(const Work& work);
   Status check_share(const Staging& staging, unsigned worker);
   void take_findings();
+  void add(const BlockFindings& found);
   void stop_early();
   Status read_header(const std::byte* at);
   Status read_chunk_end(const std::byte* at);
@@ -71,7 +72,8 @@ struct UpdateDecoder::Impl {
   std::uint64_t hashes_before(const Section& found) const;
   void hash_unchanged(std::uint64_t end, std::uint64_t& budget);
   bool keeps_changes() const {
-    return changes_budget.most_bytes > 0 && !changes_budget.is_spent() && writing == Writing::kStaged && !check.already_applied();
+    return changes_budget.most_bytes > 0 && !changes_budget.is_spent() && writing == Writing::kStaged && elsewhere == nullptr &&
+           !check.already_applied();
   }
   void join_changes();
   Status apply(const Staging& staging);
@@ -83,7 +85,8 @@ struct UpdateDecoder::Impl {
   FrameReader frame;
   BaseCheck check;
   WorkerPool* pool = nullptr;
-  ChangesBudget changes_budget;  // outlives the workers
+  BlocksElsewhere* elsewhere = nullptr;  // in place of the workers
+  ChangesBudget changes_budget;          // outlives the workers
   kernels::Output whole_blocks = kernels::Output::kCached;
   ChangeLog changes;                   // that all workers have kept, once all are checked
   std::vector<ChangeLog::Room> rooms;  // of each worker, to write them with
@@ -139,6 +142,10 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
     }
     if (!is_block(section->tag)) {
       SPARCL_RETURN_IF_ERROR(check_batch(staging));
+      const Result<bool> is_checked = elsewhere != nullptr ? elsewhere->flush(staging) : true;
+      if (!is_checked.ok()) return is_checked.status();
+      more = !*is_checked;  // meanwhile messages move
+      if (more) return {};
       SPARCL_RETURN_IF_ERROR(handle(staging, *section));
     } else {
       const BlockEntry& entry = entries.back();
@@ -153,7 +160,7 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
 
 // With kFull: all blocks below the result must be in the hashes before this section is handled.
 std::uint64_t UpdateDecoder::Impl::hashes_before(const Section& found) const {
-  if (input.verify != Verify::kFull) return 0;
+  if (input.verify != Verify::kFull || elsewhere != nullptr) return 0;
   if (is_block(found.tag)) return entries.back().index;
   return found.tag == kTagEnd ? input.map.block_count() : 0;
 }
@@ -192,6 +199,10 @@ Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found)
 // Neighbouring entries to each worker, of about as many blocks.
 Status UpdateDecoder::Impl::check_batch(const Staging& staging) {
   if (batch_begin == batch_end) return {};
+  if (elsewhere != nullptr) {
+    for (; batch_begin < batch_end; ++batch_begin) SPARCL_RETURN_IF_ERROR(elsewhere->check(staging, entries[batch_begin]));
+    return {};
+  }
   if (workers.size() == 1) {
     for (; batch_begin < batch_end; ++batch_begin) SPARCL_RETURN_IF_ERROR(workers[0]->check(staging, entries[batch_begin]));
     return {};
@@ -234,16 +245,20 @@ Status UpdateDecoder::Impl::check_share(const Staging& staging, unsigned worker)
 }
 
 void UpdateDecoder::Impl::take_findings() {
+  if (elsewhere != nullptr) return add(elsewhere->take_findings());
   bool all_active = true;
   for (const auto& worker : workers) {
-    const BlockDecoder::Findings found = worker->take_findings();
-    check.add(found.sums);
-    fits_held = fits_held && found.sums.fits;
-    coded_elements += found.elements;
-    if (found.odd_blocks && (!odd_blocks || found.odd_blocks->first < odd_blocks->first)) odd_blocks = found.odd_blocks;
+    add(worker->take_findings());
     all_active = all_active && worker->early().active();
   }
   if (!all_active) stop_early();
+}
+
+void UpdateDecoder::Impl::add(const BlockFindings& found) {
+  check.add(found.sums);
+  fits_held = fits_held && found.sums.fits;
+  coded_elements += found.elements;
+  if (found.odd_blocks && (!odd_blocks || found.odd_blocks->first < odd_blocks->first)) odd_blocks = found.odd_blocks;
 }
 
 void UpdateDecoder::Impl::stop_early() {
@@ -262,6 +277,7 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
   }
   if ((header.flags & kFlagBaseHash) != 0) {
     for (const auto& worker : workers) worker->hash_fresh();
+    if (elsewhere != nullptr) elsewhere->hash_fresh();
   }
   if (schema != expected_schema) {
     return Status(
@@ -424,6 +440,7 @@ void UpdateDecoder::Impl::join_changes() try {
 
 Status UpdateDecoder::Impl::apply(const Staging& staging) {
   if (check.already_applied()) stop_early();
+  if (elsewhere != nullptr) return elsewhere->apply(staging, entries, check.already_applied());
   std::uint64_t whole_bytes = 0;
   for (const BlockEntry& entry : entries) whole_bytes += find_block_mode(entry.mode)->whole ? entry.bytes : 0;
   whole_blocks = whole_bytes > kCachedBytes ? kernels::Output::kStreamed : kernels::Output::kCached;
@@ -495,6 +512,8 @@ void UpdateDecoder::set_workers(WorkerPool& pool) {
   if (impl_->changes_budget.most_bytes > 0) keep_changes(impl_->changes_budget.most_bytes);
   impl_->statuses.resize(pool.size());
 }
+
+void UpdateDecoder::set_elsewhere(BlocksElsewhere& elsewhere) { impl_->elsewhere = &elsewhere; }
 
 void UpdateDecoder::keep_changes(std::uint64_t most_bytes) {
   impl_->changes_budget.most_bytes = most_bytes;

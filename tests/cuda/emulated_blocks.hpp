@@ -50,8 +50,8 @@ template <class Word>
 EncodedArray emulated_encode(const TwoArrays<Word>& arrays, ListedChanges<Word>& changes, std::uint64_t capacity, bool is_float,
                              std::uint64_t seed) {
   const std::uint64_t count = arrays.base.size(), blocks = block_count(count);
-  EncodedArray encoded{Guarded<std::byte>(aligned_content(count * sizeof(Word))), std::vector<BlockContent>(blocks + 1),
-                       std::vector<DeviceChangeHashes>(blocks)};
+  EncodedArray encoded{Guarded<std::byte>(kernels::most_coded_bytes(changes.positions.size(), blocks, sizeof(Word))),
+                       std::vector<BlockContent>(blocks + 1), std::vector<DeviceChangeHashes>(blocks)};
   std::vector<TileState> states(blocks);
   std::uint32_t next_block = 0;
   Guarded<std::uint16_t> listed(capacity);

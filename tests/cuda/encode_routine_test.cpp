@@ -112,5 +112,18 @@ TEST(EncodeRoutineWindow, HoldsEachPartOfAList) {
   }
 }
 
+// Whatever the positions, there is room for what a block takes: at most its verbatim content, the check behind it, and its padding.
+TEST(EncodeRoutineBytes, AreNoMoreThanTheMost) {
+  constexpr std::uint64_t kAround = 3 + kOldCheckBytes + kernels::kContentAlignment - 1;  // a varint is before the values
+  for (const std::uint64_t span : {1UL, 2UL, 100UL, 4'097UL, 65'535UL, 65'536UL}) {
+    for (std::uint64_t count = 1; count <= span; ++count) {
+      const kernels::GapDivisor by = kernels::gap_divisor(span, count);
+      const std::uint64_t bits = count * (by.shift + (by.thirds ? 2 : 0)) + count + (span - count) / by.value();
+      for (const std::size_t width : {1UL, 2UL, 4UL, 8UL})
+        ASSERT_LE(count * width + (bits + 7) / 8 + kAround, kernels::most_coded_bytes(count, 1, width)) << count << " of " << span;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sparcl::test

@@ -56,6 +56,7 @@ struct World {
   std::map<const void*, Stream> streams;
   std::vector<std::pair<const void*, std::size_t>> copies;  // the stream of each, and its bytes
   int failing_from = -1;
+  bool is_full = false;
   int pinned_alive = 0;
   int captures = 0;
   int context = 0;  // its address is the only one
@@ -69,7 +70,8 @@ thread_local int contexts_entered = 0;
 thread_local bool has_no_gpu = false;
 thread_local int capture_mode = 0;
 
-constexpr int kInvalidValue = 1, kInvalidContext = 201, kNotReady = 600, kIllegalAddress = 700, kCaptureUnsupported = 900;
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kNotReady = 600, kIllegalAddress = 700,
+              kCaptureUnsupported = 900;
 
 const Region* region_of(std::uintptr_t address) {
   for (const Region& region : world().regions) {
@@ -151,6 +153,11 @@ void* reachable(const void* address) {
 void fail_copies_from(int copy) {
   const std::lock_guard lock(world().mutex);
   world().failing_from = copy < 0 ? -1 : static_cast<int>(world().copies.size()) + copy;
+}
+
+void fail_allocations(bool fails) {
+  const std::lock_guard lock(world().mutex);
+  world().is_full = fails;
 }
 
 int copies_made() {
@@ -262,6 +269,7 @@ FAKE int cuMemAlloc_v2(unsigned long long* pointer, std::size_t bytes) {
     const std::lock_guard lock(world().mutex);
     if (contexts_entered == 0) return kInvalidContext;
     if (is_unsafe_now()) return kCaptureUnsupported;
+    if (world().is_full) return kOutOfMemory;
   }
   if (bytes == 0) return kInvalidValue;
   const sparcl::test::FakeDeviceMemory made = map_memory(bytes, 0, true);

@@ -20,6 +20,8 @@ void* reachable(const void* address);
 
 // From now on copies fail from the n-th on; -1: none does.
 void fail_copies_from(int copy);
+// Device memory is at an end, or not.
+void fail_allocations(bool fails);
 // Copies so far; and those that were asked for in this stream.
 int copies_made();
 int copies_in_stream(const void* stream);

@@ -63,6 +63,7 @@ sparcl::Result<const sparcl::kernels::DeviceKernelSet*> sparcl::api::device_kern
                                             test::emulated_top_k(),
                                             test::emulated_entries(),
                                             test::emulated_sums(),
-                                            test::emulated_encode_scaled()};
+                                            test::emulated_encode_scaled(),
+                                            test::emulated_block_kernels()};
   return &set;
 }

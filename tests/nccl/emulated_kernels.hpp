@@ -64,5 +64,6 @@ kernels::TopKKernels emulated_top_k();
 kernels::DeviceEntryKernels emulated_entries();
 kernels::DeviceSumKernels emulated_sums();
 kernels::EncodeScaledKernel* emulated_encode_scaled();
+kernels::DeviceBlockKernels emulated_block_kernels();
 
 }  // namespace sparcl::test

@@ -66,7 +66,8 @@ Part cuda_kernels(const DeviceList& gpus) {
   if (!kWithCuda) return {"cuda", false, kWithoutCuda};
   if (!gpus.why_none.empty()) return {"cuda", false, gpus.why_none};
   return {"cuda", true,
-          "built (sm_80, sm_90 and later): top-k on the device, masks and top-k over NCCL; other calls go by way of the host"};
+          "built (sm_80, sm_90 and later): top-k and delta broadcasts on the device, masks and top-k over NCCL; else by way of the "
+          "host"};
 }
 
 std::vector<Part> kernel_bodies(const DeviceList& gpus) {

@@ -1,0 +1,173 @@
+// Where an update of one array in device memory is made: what crosses is what its blocks take in the stream. The stream is any
+// other's; of the modes of blocks it has those that the device writes, or, without a base, all blocks as they are.
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/broadcast/update_ends.hpp"
+#include "collectives/device/device_array_reader.hpp"
+#include "collectives/device/device_block_encoder.hpp"
+#include "src/base/bytes.hpp"
+#include "src/codec/block_mode.hpp"
+#include "src/codec/frame_writer.hpp"
+#include "src/codec/layout.hpp"
+#include "src/codec/state_hash.hpp"
+#include "src/codec/update_header.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+DevicePair pair_of(const UpdateCall& call) {
+  const codec::ArraySpec& array = call.map->arrays()[0];
+  return {call.base[0], call.held[0], array.count, array.datatype};
+}
+
+// The stream around the blocks.
+class DeviceSource : public UpdateSource {
+ public:
+  // hashes: flags of those that the update names its states by, where it does.
+  DeviceSource(UpdateCall& call, const CommContext& comm, std::uint32_t hashes)
+      : call_(call), flags_(call.with_state_hash || comm.verify == codec::Verify::kFull ? hashes : 0) {}
+
+  bool finished() const override { return finished_; }
+  void commit() override {
+    call_.new_version = call_.version;
+    if (flags_ != 0) call_.new_hash = end_.target_hash;
+  }
+  std::uint64_t changed() const override { return end_.changed; }
+
+ protected:
+  const UpdateCall& call() const { return call_; }
+  bool has_state_hash() const { return flags_ != 0; }
+  bool started() const { return started_; }
+  codec::FrameWriter& frame() { return frame_; }
+  codec::UpdateEnd& totals() { return end_; }
+
+  void start(codec::ByteSink& sink) {
+    started_ = true;
+    const codec::UpdateHeader header{call_.base_version,
+                                     call_.version,
+                                     call_.schema_hash,
+                                     codec::layout_hash(*call_.map),
+                                     call_.map->element_count(),
+                                     static_cast<std::uint32_t>(call_.map->arrays().size()),
+                                     flags_};
+    frame_.write_prefix(codec::StreamKind::kUpdate, sink);
+    frame_.write_checked_section(codec::kTagUpdateHeader, serialise(header), sink);
+  }
+  void end(codec::ByteSink& sink) {
+    frame_.end_chunk(sink);
+    end_.blocks = frame_.blocks();
+    frame_.write_checked_section(codec::kTagEnd, serialise(end_, flags_), sink);
+    finished_ = true;
+  }
+
+ private:
+  UpdateCall& call_;
+  std::uint32_t flags_;
+  codec::FrameWriter frame_;
+  codec::UpdateEnd end_;
+  bool started_ = false;
+  bool finished_ = false;
+};
+
+// What differs from the base.
+class ChangesSource final : public DeviceSource {
+ public:
+  ChangesSource(UpdateCall& update, const CommContext& comm)
+      : DeviceSource(update, comm, codec::kFlagBaseHash | codec::kFlagTargetHash),
+        encoder_(*update.device->scratch, pair_of(update), update.device->stream) {}
+
+  Status produce(codec::ByteSink& sink) override;
+
+ private:
+  void write(const CodedSection& section, std::uint64_t block, codec::ByteSink& sink);
+
+  DeviceBlockEncoder encoder_;
+  std::uint64_t written_block_ = 0;  // the one after the last that was written
+  Hash128 change_sum_;               // what the changes add to the base's
+};
+
+Status ChangesSource::produce(codec::ByteSink& sink) {
+  if (!started()) {
+    start(sink);
+    SPARCL_RETURN_IF_ERROR(encoder_.begin(has_state_hash()));
+  }
+  const Result<std::optional<CodedSection>> coded = encoder_.next();
+  if (!coded.ok() || !*coded) return coded.status();
+  const CodedSection& section = **coded;
+  for (std::uint64_t block = 0; block < section.block_count; ++block) {
+    if (section.blocks[block].mode != kernels::kNoBlock) write(section, block, sink);
+  }
+  if (encoder_.has_more()) return Status();
+  if (has_state_hash()) {
+    totals().base_hash = call().schema_hash + encoder_.base_sum();
+    totals().target_hash = totals().base_hash + change_sum_;
+  }
+  end(sink);
+  return Status();
+}
+
+void ChangesSource::write(const CodedSection& section, std::uint64_t block, codec::ByteSink& sink) {
+  const kernels::BlockContent& content = section.blocks[block];
+  const kernels::DeviceChangeHashes& hashes = section.hashes[block];
+  const std::uint64_t index = section.first_block + block;
+  const Hash128 old_values = codec::placed({hashes.old_low, hashes.old_high}, index);
+  const Hash128 new_values = codec::placed({hashes.new_low, hashes.new_high}, index);
+  const bool is_whole = content.mode == kernels::kDenseBlock;
+  std::byte* const out =
+      frame().begin_block(content.mode, index - written_block_, content.bytes, sink, is_whole ? 0 : codec::kOldCheckBytes);
+  std::memcpy(out, section.contents + content.offset, content.bytes);
+  if (!is_whole) store_le(out + content.bytes, codec::old_check_of(old_values));
+  frame().end_block(old_values, new_values, sink);
+  written_block_ = index + 1;
+  change_sum_ = change_sum_ + new_values - old_values;
+  const std::uint64_t changed = section.change_starts[block + 1] - section.change_starts[block];
+  totals().changed += changed;
+  totals().coded_elements += is_whole ? call().map->run_of(index).elements(index, index + 1) : changed;
+  if (frame().chunk_is_full()) frame().end_chunk(sink);
+}
+
+// All of it.
+class WholeSource final : public DeviceSource {
+ public:
+  WholeSource(UpdateCall& update, const CommContext& comm)
+      : DeviceSource(update, comm, codec::kFlagTargetHash),
+        array_(update.map->arrays()[0]),
+        reader_(*update.device->scratch, update.held[0], array_.count, array_.datatype, update.device->stream) {}
+
+  Status produce(codec::ByteSink& sink) override;
+
+ private:
+  codec::ArraySpec array_;
+  DeviceArrayReader reader_;
+};
+
+Status WholeSource::produce(codec::ByteSink& sink) {
+  if (!started()) {
+    start(sink);
+    SPARCL_RETURN_IF_ERROR(reader_.begin(has_state_hash()));
+  }
+  const Result<std::span<const std::byte>> piece = reader_.next();
+  if (!piece.ok() || piece->empty()) return piece.status();
+  const std::size_t block_bytes = codec::kBlockElements * element_bytes(array_.datatype);
+  for (std::size_t at = 0; at < piece->size(); at += block_bytes) {
+    const std::span<const std::byte> block = piece->subspan(at, std::min(block_bytes, piece->size() - at));
+    std::memcpy(frame().begin_block(codec::kFreshMode.id, 0, block.size(), sink), block.data(), block.size());
+    frame().end_block({}, {}, sink);  // nobody knows what was there before
+    if (frame().chunk_is_full()) frame().end_chunk(sink);
+  }
+  if (reader_.has_more()) return Status();
+  totals().changed = totals().coded_elements = array_.count;
+  if (has_state_hash()) totals().target_hash = call().schema_hash + reader_.sum();
+  end(sink);
+  return Status();
+}
+
+}  // namespace
+
+std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext& comm) {
+  if (call.base[0] == nullptr) return std::make_unique<WholeSource>(call, comm);
+  return std::make_unique<ChangesSource>(call, comm);
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,33 @@
+#pragma once
+// The two ends of an update's stream: where it is made, and where it is checked and written.
+
+#include <cstdint>
+#include <memory>
+
+#include "collectives/broadcast/broadcast.hpp"
+
+namespace sparcl::collectives {
+
+class UpdateSource : public StreamSource {
+ public:
+  virtual std::uint64_t changed() const = 0;
+  virtual double dropped_l2() const { return 0; }  // of a lossy update
+};
+
+class UpdateTarget : public StreamTarget {
+ public:
+  virtual std::uint64_t changed() const = 0;
+};
+
+// The call and the comm outlive them.
+std::unique_ptr<UpdateSource> host_source(UpdateCall& call, const CommContext& comm);
+std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& comm);
+// Of a call whose one array is in device memory (UpdateCall::device). A target turns to the host where it meets with what the
+// device cannot read.
+std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext& comm);
+std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext& comm);
+
+// The version that came is the one that was asked for.
+Status check_version(const UpdateCall& call, const CommContext& comm, std::uint64_t version);
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,89 @@
+#include "collectives/device/device_array_reader.hpp"
+
+#include <algorithm>
+
+#include "src/codec/block_map.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::size_t kMostPieceBytes = std::size_t{4} << 20;  // as base/pinned_copies has it
+constexpr std::size_t kHashBytes = 256;                        // before the pieces
+
+}  // namespace
+
+DeviceArrayReader::DeviceArrayReader(DeviceScratch& scratch, const std::byte* array, std::uint64_t count, DataType type,
+                                     void* stream)
+    : scratch_(scratch),
+      array_(array),
+      count_(count),
+      bytes_(count * element_bytes(type)),
+      type_(type),
+      stream_(stream),
+      piece_bytes_(static_cast<std::size_t>(std::min<std::uint64_t>(bytes_, kMostPieceBytes))) {
+  static_assert(kMostPieceBytes % (std::size_t{codec::kBlockElements} * 8) == 0);
+}
+
+DeviceArrayReader::~DeviceArrayReader() {
+  if (!is_enqueued_) return;
+  const DeviceScope inside(scratch_.context());
+  (void)wait_for(stream_);  // whatever comes of it: the memory is the next call's
+}
+
+Status DeviceArrayReader::reserve() {
+  const Result<std::byte*> device = scratch_.on_device(kHashBytes);
+  if (!device.ok()) return device.status();
+  const Result<std::byte*> pinned = scratch_.pinned(kHashBytes + 2 * piece_bytes_);
+  if (!pinned.ok()) return pinned.status().with_prefix("staging for an array in device memory: ");
+  device_hash_ = *device;
+  pinned_ = *pinned;
+  return Status();
+}
+
+Status DeviceArrayReader::begin(bool hashes) {
+  SPARCL_RETURN_IF_ERROR(reserve());
+  const DeviceScope inside(scratch_.context());
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  is_enqueued_ = true;
+  if (hashes) {
+    auto* const total = reinterpret_cast<kernels::DeviceHash*>(device_hash_);
+    SPARCL_RETURN_IF_ERROR(enqueue_zeros(total, sizeof *total, stream_));
+    SPARCL_RETURN_IF_ERROR(scratch_.kernels().blocks.hash(array_, count_, element_bytes(type_), {}, total, nullptr, stream_));
+    SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_, total, sizeof *total, stream_));
+  }
+  return enqueue();
+}
+
+Hash128 DeviceArrayReader::sum() const {
+  const auto& total = *reinterpret_cast<const kernels::DeviceHash*>(pinned_);
+  return {total.low, total.high};
+}
+
+// The next piece to be asked for.
+Status DeviceArrayReader::enqueue() {
+  const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, bytes_ - enqueued_byte_));
+  std::byte* const to = pinned_ + kHashBytes + enqueued_half_ * piece_bytes_;
+  SPARCL_RETURN_IF_ERROR(enqueue_copy(to, array_ + enqueued_byte_, bytes, stream_));
+  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
+  if (!event.ok()) return event.status();
+  arrived_[enqueued_half_] = std::move(*event);
+  enqueued_byte_ += bytes;
+  enqueued_half_ = 1 - enqueued_half_;
+  return Status();
+}
+
+Result<std::span<const std::byte>> DeviceArrayReader::next() {
+  const DeviceScope inside(scratch_.context());
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, bytes_ - next_byte_));
+  const bool has_successor = next_byte_ + bytes < bytes_;
+  if (has_successor && enqueued_byte_ == next_byte_ + bytes) SPARCL_RETURN_IF_ERROR(enqueue());
+  if (!arrived_[half_].is_over()) return std::span<const std::byte>();
+  SPARCL_RETURN_IF_ERROR(arrived_[half_].wait());
+  const std::span<const std::byte> piece(pinned_ + kHashBytes + half_ * piece_bytes_, bytes);
+  next_byte_ += bytes;
+  half_ = 1 - half_;
+  return piece;
+}
+
+}  // namespace sparcl::collectives

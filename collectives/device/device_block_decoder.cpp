@@ -1,0 +1,176 @@
+#include "collectives/device/device_block_decoder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/bytes.hpp"
+#include "src/codec/block_mode.hpp"
+#include "src/codec/state_hash.hpp"
+
+namespace sparcl::collectives {
+
+DeviceBlockDecoder::DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map, std::byte* held, codec::Verify verify,
+                                       const kernels::KernelSet& host, void* stream, const BatchLimits& limits)
+    : scratch_(scratch),
+      map_(map),
+      type_(map.arrays()[0].datatype),
+      verify_(verify),
+      host_(host),
+      stream_(stream),
+      batch_(scratch, held, map.element_count(), type_, stream, limits) {}
+
+DeviceBlockDecoder::~DeviceBlockDecoder() {
+  if (!is_enqueued_) return;
+  const DeviceScope inside(scratch_.context());
+  (void)wait_for(stream_);  // whatever comes of it: the memory is the next call's
+}
+
+std::uint32_t DeviceBlockDecoder::elements_of(const codec::BlockEntry& entry) const {
+  return static_cast<std::uint32_t>(map_.run_of(entry.index).elements(entry.index, entry.index + 1));
+}
+
+Status DeviceBlockDecoder::check(const Staging& staging, const codec::BlockEntry& entry) {
+  if (!is_read_on_device(entry.mode)) {
+    needs_host_ = true;
+    return Status(Code::kUnsupported, "a block is in a mode that the device does not read");
+  }
+  const std::uint64_t changes = changes_of(staging, entry);
+  if (changes == 0 || entry.bytes > most_content(elements_of(entry), 1)) return refuse(staging, entry);
+  if (!counts(entry)) {
+    findings_.elements += changes;
+  } else {
+    if (!batch_.has_room(entry, changes)) {
+      SPARCL_RETURN_IF_ERROR(start_batch());
+      SPARCL_RETURN_IF_ERROR(finish_batch(staging));
+    }
+    batch_.add(staging, entry, changes);
+  }
+  ++entries_;
+  return Status();
+}
+
+// 0: it does not say, or it is wrong.
+std::uint64_t DeviceBlockDecoder::changes_of(const Staging& staging, const codec::BlockEntry& entry) {
+  const std::uint64_t elements = elements_of(entry);
+  if (!lists_positions(entry.mode)) return entry.bytes == elements * element_bytes(type_) ? elements : 0;
+  const std::size_t size = std::min<std::size_t>(entry.bytes, kMaxVarintBytes);
+  ByteReader reader({staging.contiguous(entry.first, size, scratch_bytes_), size});
+  std::uint64_t count = 0;
+  return reader.read_varint(count) && count <= elements ? count : 0;
+}
+
+// None of these modes needs what is held to be read: the host says what is wrong.
+Status DeviceBlockDecoder::refuse(const Staging& staging, const codec::BlockEntry& entry) {
+  const codec::BlockMode& mode = *codec::find_block_mode(entry.mode);
+  const std::span<const std::byte> bytes = payload_.load(staging, entry.first, entry.bytes, mode.in_place);
+  const char* const wrong = mode.decode({type_, elements_of(entry)}, bytes, host_, refused_block_);
+  if (wrong != nullptr) return unreadable(map_, entry, {}, wrong);
+  return Status(Code::kInternalError, "the device has refused a block that the host can read");
+}
+
+Result<bool> DeviceBlockDecoder::flush(const Staging& staging) {
+  if (!is_under_way_) {
+    if (batch_.empty() && !is_to_hash()) return true;
+    SPARCL_RETURN_IF_ERROR(start_batch());
+  }
+  if (!has_come_.is_over()) return false;
+  SPARCL_RETURN_IF_ERROR(finish_batch(staging));
+  return true;
+}
+
+// The batch, and all that is held where that is asked.
+Status DeviceBlockDecoder::start_batch() {
+  const DeviceScope inside(scratch_.context());
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  is_enqueued_ = true;
+  range_.emplace("decode");
+  if (is_to_hash()) SPARCL_RETURN_IF_ERROR(batch_.hash_array());
+  held_is_hashed_ = true;
+  if (!batch_.empty()) SPARCL_RETURN_IF_ERROR(batch_.decode());
+  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
+  if (event.ok()) has_come_ = std::move(*event);
+  is_under_way_ = event.ok();
+  return event.status();
+}
+
+// Waits for what was started.
+Status DeviceBlockDecoder::finish_batch(const Staging& staging) {
+  is_under_way_ = false;
+  const Status arrived = has_come_.wait();
+  range_.reset();
+  SPARCL_RETURN_IF_ERROR(arrived);
+  if (verify_ == codec::Verify::kFull && !std::exchange(hash_is_counted_, true))
+    findings_.sums.held = findings_.sums.held + batch_.array_sum();
+  if (batch_.empty()) return Status();
+  for (const codec::BlockEntry& entry : batch_.entries()) {
+    if (batch_.error_of(entry) != kernels::BlockError::kNone) return refuse(staging, entry);
+    find(entry, batch_.hashes_of(entry));
+  }
+  findings_.elements += batch_.changes();
+  batch_ends_.push_back(entries_);
+  batch_.keep();
+  batch_.clear();
+  return Status();
+}
+
+// As codec::BlockCheck counts them.
+void DeviceBlockDecoder::find(const codec::BlockEntry& entry, const kernels::DeviceChangeHashes& hashes) {
+  if (verify_ == codec::Verify::kOff) return;
+  const Hash128 held_values = codec::placed({hashes.old_low, hashes.old_high}, entry.index);
+  const Hash128 new_values = codec::placed({hashes.new_low, hashes.new_high}, entry.index);
+  codec::BlockSums& sums = findings_.sums;
+  sums.change = sums.change + new_values - held_values;
+  if (!is_fresh(entry.mode)) {
+    sums.held_values = sums.held_values + held_values;
+    sums.new_values = sums.new_values + new_values;
+  }
+  const bool is_odd = lists_positions(entry.mode) && codec::old_check_of(held_values) != entry.old_check;
+  if (is_odd && !findings_.odd_blocks) findings_.odd_blocks = codec::BlockRange{entry.index, entry.index};
+}
+
+codec::BlockFindings DeviceBlockDecoder::take_findings() { return std::exchange(findings_, {}); }
+
+Status DeviceBlockDecoder::apply(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) {
+  const DeviceScope inside(scratch_.context());
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  is_enqueued_ = true;
+  const std::size_t kept = only_fresh ? 0 : batch_.kept();  // the last ones
+  if (kept > 0) {
+    SPARCL_RETURN_IF_ERROR(batch_.apply_kept());
+    SPARCL_RETURN_IF_ERROR(check_applied());
+  }
+  std::size_t begin = 0;
+  for (const std::size_t end : std::span(batch_ends_).first(batch_ends_.size() - kept)) {
+    SPARCL_RETURN_IF_ERROR(apply_again(staging, entries.subspan(begin, end - begin), only_fresh));
+    begin = end;
+  }
+  return write_whole(staging, entries);
+}
+
+// The entries of a batch, as they were checked.
+Status DeviceBlockDecoder::apply_again(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) {
+  batch_.clear();
+  for (const codec::BlockEntry& entry : entries) {
+    if (counts(entry) && (!only_fresh || is_fresh(entry.mode))) batch_.add(staging, entry, changes_of(staging, entry));
+  }
+  if (batch_.empty()) return Status();
+  SPARCL_RETURN_IF_ERROR(batch_.decode());
+  SPARCL_RETURN_IF_ERROR(batch_.apply());
+  return check_applied();
+}
+
+// Those that were not looked at.
+Status DeviceBlockDecoder::write_whole(const Staging& staging, std::span<const codec::BlockEntry> entries) {
+  for (const codec::BlockEntry& entry : entries) {
+    if (!counts(entry)) SPARCL_RETURN_IF_ERROR(batch_.write_whole(staging, entry));
+  }
+  return wait_for(stream_);
+}
+
+Status DeviceBlockDecoder::check_applied() const {
+  SPARCL_RETURN_IF_ERROR(wait_for(stream_));
+  if (batch_.was_applied()) return Status();
+  return Status(Code::kInternalError, "an update that had passed its check failed to decode on the device");
+}
+
+}  // namespace sparcl::collectives

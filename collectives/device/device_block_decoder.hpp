@@ -1,0 +1,80 @@
+#pragma once
+// Checks and writes the blocks of an update of one array in device memory: what crosses is what they take in the stream, and some
+// bytes a block for the answer. Nothing is written before apply(). It writes what the device still has of the changes, and decodes
+// the rest again: so the device's memory that it takes has a bound.
+
+#include <optional>
+#include <vector>
+
+#include "collectives/device/device_decode_batch.hpp"
+#include "kernels/kernel_set.hpp"
+#include "src/base/device_stream.hpp"
+#include "src/base/stage_range.hpp"
+#include "src/codec/payload.hpp"
+#include "src/codec/update.hpp"
+
+namespace sparcl::collectives {
+
+class DeviceBlockDecoder final : public codec::BlocksElsewhere {
+ public:
+  // map: of one array, not empty, which is `held`. host: for the texts of what is wrong.
+  DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map, std::byte* held, codec::Verify verify,
+                     const kernels::KernelSet& host, void* stream, const BatchLimits& limits = {});
+  // Until the stream is through with what was enqueued.
+  ~DeviceBlockDecoder() override;
+  DeviceBlockDecoder(const DeviceBlockDecoder&) = delete;
+  DeviceBlockDecoder& operator=(const DeviceBlockDecoder&) = delete;
+
+  // The memory that it takes. Before anything else.
+  Status reserve() { return batch_.reserve(); }
+  // check() has failed as a block is in a mode that the device does not read. The host does.
+  bool needs_host() const { return needs_host_; }
+
+  void hash_fresh() override { hashes_fresh_ = true; }
+  Status check(const Staging& staging, const codec::BlockEntry& entry) override;
+  Result<bool> flush(const Staging& staging) override;
+  codec::BlockFindings take_findings() override;
+  Status apply(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) override;
+
+ private:
+  std::uint32_t elements_of(const codec::BlockEntry& entry) const;
+  std::uint64_t changes_of(const Staging& staging, const codec::BlockEntry& entry);
+  // Whether what fresh blocks replace counts: else they are not looked at, and written as they are.
+  bool counts(const codec::BlockEntry& entry) const {
+    return !is_fresh(entry.mode) || verify_ == codec::Verify::kFull || (verify_ == codec::Verify::kTouched && hashes_fresh_);
+  }
+  bool is_to_hash() const { return verify_ == codec::Verify::kFull && !held_is_hashed_; }
+  Status start_batch();
+  Status finish_batch(const Staging& staging);
+  void find(const codec::BlockEntry& entry, const kernels::DeviceChangeHashes& hashes);
+  Status refuse(const Staging& staging, const codec::BlockEntry& entry);
+  Status apply_again(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh);
+  Status write_whole(const Staging& staging, std::span<const codec::BlockEntry> entries);
+  Status check_applied() const;
+
+  DeviceScratch& scratch_;
+  const codec::BlockMap& map_;
+  DataType type_;
+  codec::Verify verify_;
+  const kernels::KernelSet& host_;
+  void* stream_;
+
+  DeviceDecodeBatch batch_;
+  std::size_t entries_ = 0;              // that came
+  std::vector<std::size_t> batch_ends_;  // of each batch that was checked: how many entries came before its end
+  DeviceEvent has_come_;                 // what was started
+  bool is_under_way_ = false;
+  std::optional<StageRange> range_;  // while it is
+  bool is_enqueued_ = false;
+
+  bool held_is_hashed_ = false;
+  bool hash_is_counted_ = false;
+  bool hashes_fresh_ = false;
+  bool needs_host_ = false;
+  codec::BlockFindings findings_;
+  std::vector<std::byte> scratch_bytes_;
+  codec::Payload payload_;
+  codec::DecodedBlock refused_block_;
+};
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,162 @@
+#include "collectives/device/device_block_encoder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/device/memory_layout.hpp"
+#include "src/codec/block_map.hpp"
+
+namespace sparcl::collectives {
+DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, const SectionLimits& limits)
+    : scratch_(scratch),
+      kernels_(scratch.kernels().blocks),
+      arrays_(arrays),
+      stream_(stream),
+      all_blocks_((arrays.count + codec::kBlockElements - 1) / codec::kBlockElements),
+      most_blocks_(std::min(all_blocks_, limits.blocks)),
+      most_changes_(std::min(arrays.count, limits.changes)),
+      section_blocks_(most_blocks_) {
+  const std::size_t width = element_bytes(arrays_.type);
+  const std::uint64_t most_elements = std::min(arrays_.count, most_blocks_ * codec::kBlockElements);
+  const std::uint64_t contents_bytes = kernels::most_coded_bytes(most_changes_, most_blocks_, width);
+  workspace_bytes_ =
+      std::max(kernels_.diff_workspace_bytes(most_elements), kernels_.encode_workspace_bytes(most_elements, most_changes_));
+  MemoryLayout device, pinned;
+  meta_at_ = device.place(meta_of(most_blocks_).bytes);
+  positions_at_ = device.place(most_changes_ * sizeof(std::uint16_t));
+  old_at_ = device.place(most_changes_ * width);
+  new_at_ = device.place(most_changes_ * width);
+  contents_at_ = device.place(contents_bytes);
+  hash_at_ = device.place(sizeof(kernels::DeviceHash));
+  workspace_at_ = device.place(workspace_bytes_);
+  device_bytes_ = device.size_bytes();
+  for (std::size_t& at : pinned_meta_at_) at = pinned.place(meta_of(most_blocks_).bytes);
+  pinned_hash_at_ = pinned.place(sizeof(kernels::DeviceHash));
+  pinned_contents_at_ = pinned.place(contents_bytes);
+  pinned_bytes_ = pinned.size_bytes();
+}
+
+DeviceBlockEncoder::~DeviceBlockEncoder() {
+  if (!is_enqueued_) return;
+  const DeviceScope inside(scratch_.context());
+  (void)wait_for(stream_);  // whatever comes of it: the memory is the next call's
+}
+
+Status DeviceBlockEncoder::reserve() {
+  const Result<std::byte*> device = scratch_.on_device(device_bytes_);
+  if (!device.ok()) return device.status().with_prefix("what coding takes on the device: ");
+  const Result<std::byte*> pinned = scratch_.pinned(pinned_bytes_);
+  if (!pinned.ok()) return pinned.status().with_prefix("staging for what is coded on the device: ");
+  device_ = *device;
+  pinned_ = *pinned;
+  return Status();
+}
+
+Status DeviceBlockEncoder::begin(bool hashes_base) {
+  SPARCL_RETURN_IF_ERROR(reserve());
+  const DeviceScope inside(scratch_.context());
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  is_enqueued_ = true;
+  if (hashes_base) {
+    auto* const total = reinterpret_cast<kernels::DeviceHash*>(device_ + hash_at_);
+    SPARCL_RETURN_IF_ERROR(enqueue_zeros(total, sizeof *total, stream_));
+    SPARCL_RETURN_IF_ERROR(
+        kernels_.hash(arrays_.base, arrays_.count, element_bytes(arrays_.type), kernels::HashPlace{}, total, nullptr, stream_));
+    SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_ + pinned_hash_at_, total, sizeof *total, stream_));
+  }
+  return enqueue({0, section_blocks_, 0});
+}
+
+Hash128 DeviceBlockEncoder::base_sum() const {
+  const auto& total = *reinterpret_cast<const kernels::DeviceHash*>(pinned_ + pinned_hash_at_);
+  return {total.low, total.high};
+}
+
+// One piece of memory, so that one copy brings it: the starts, the blocks, their hashes.
+DeviceBlockEncoder::Meta DeviceBlockEncoder::meta_of(std::uint64_t block_count) {
+  const std::size_t blocks = (block_count + 1) * sizeof(std::uint64_t);
+  const std::size_t hashes = blocks + (block_count + 1) * sizeof(kernels::BlockContent);
+  return {0, blocks, hashes, hashes + block_count * sizeof(kernels::DeviceChangeHashes)};
+}
+
+std::uint64_t DeviceBlockEncoder::elements_of(const Section& section) const {
+  const std::uint64_t first = section.first_block * codec::kBlockElements;
+  return std::min(arrays_.count - first, section.block_count * codec::kBlockElements);
+}
+
+Status DeviceBlockEncoder::enqueue(const Section& section) {
+  const std::size_t width = element_bytes(arrays_.type);
+  const std::size_t first = static_cast<std::size_t>(section.first_block) * codec::kBlockElements * width;
+  const std::uint64_t elements = elements_of(section);
+  const Meta meta = meta_of(section.block_count);
+  std::byte* const at = device_ + meta_at_;
+  const kernels::DeviceChanges changes{reinterpret_cast<std::uint16_t*>(device_ + positions_at_), device_ + old_at_,
+                                       device_ + new_at_, reinterpret_cast<std::uint64_t*>(at + meta.starts)};
+  const kernels::DeviceContents contents{device_ + contents_at_, reinterpret_cast<kernels::BlockContent*>(at + meta.blocks)};
+  auto* const hashes = reinterpret_cast<kernels::DeviceChangeHashes*>(at + meta.hashes);
+  std::byte* const workspace = device_ + workspace_at_;
+  SPARCL_RETURN_IF_ERROR(kernels_.diff(arrays_.base + first, arrays_.target + first, elements, width, changes, most_changes_,
+                                       workspace, workspace_bytes_, stream_));
+  SPARCL_RETURN_IF_ERROR(kernels_.encode(changes, most_changes_, arrays_.target + first, elements, arrays_.type, contents, hashes,
+                                         workspace, workspace_bytes_, stream_));
+  SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_ + pinned_meta_at_[section.half], at, meta.bytes, stream_));
+  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
+  if (!event.ok()) return event.status();
+  is_coded_ = std::move(*event);
+  coming_ = section;
+  return Status();
+}
+
+Result<std::optional<CodedSection>> DeviceBlockEncoder::next() {
+  const DeviceScope inside(scratch_.context());
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  if (!coded_) {
+    if (!is_coded_.is_over()) return std::optional<CodedSection>();
+    SPARCL_RETURN_IF_ERROR(is_coded_.wait());
+    SPARCL_RETURN_IF_ERROR(enqueue_contents());
+  }
+  if (!have_come_.is_over()) return std::optional<CodedSection>();
+  SPARCL_RETURN_IF_ERROR(have_come_.wait());
+  return std::exchange(coded_, std::nullopt);
+}
+
+// Those of the section that was coded; behind their copy the next section, which overwrites them on the device.
+Status DeviceBlockEncoder::enqueue_contents() {
+  const Section section = *coming_;
+  const Meta meta = meta_of(section.block_count);
+  const std::byte* const at = pinned_ + pinned_meta_at_[section.half];
+  CodedSection coded{section.first_block,
+                     0,
+                     reinterpret_cast<const std::uint64_t*>(at + meta.starts),
+                     reinterpret_cast<const kernels::BlockContent*>(at + meta.blocks),
+                     reinterpret_cast<const kernels::DeviceChangeHashes*>(at + meta.hashes),
+                     pinned_ + pinned_contents_at_};
+  while (coded.block_count < section.block_count && coded.blocks[coded.block_count].mode != kernels::kLostBlock)
+    ++coded.block_count;
+  const std::uint64_t bytes = coded.blocks[coded.block_count].offset;
+  if (coded.block_count == 0 || bytes > pinned_bytes_ - pinned_contents_at_)
+    return Status(Code::kInternalError, "the device has coded none of a section's blocks, or more than they can take");
+  SPARCL_RETURN_IF_ERROR(
+      enqueue_copy(pinned_ + pinned_contents_at_, device_ + contents_at_, static_cast<std::size_t>(bytes), stream_));
+  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
+  if (!event.ok()) return event.status();
+  have_come_ = std::move(*event);
+  coded_ = coded;
+  coming_.reset();
+  plan_next(section, coded.block_count);
+  const std::uint64_t next_block = section.first_block + coded.block_count;
+  if (next_block == all_blocks_) return Status();
+  return enqueue({next_block, std::min(section_blocks_, all_blocks_ - next_block), 1 - section.half});
+}
+
+// What found no room was read for nothing: so many blocks as had room, until there is much of it left.
+void DeviceBlockEncoder::plan_next(const Section& section, std::uint64_t coded) {
+  if (coded < section.block_count) {
+    section_blocks_ = coded;
+    return;
+  }
+  const auto* const starts = reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_meta_at_[section.half]);
+  if (starts[coded] < most_changes_ / 2) section_blocks_ = std::min(2 * section_blocks_, most_blocks_);
+}
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,94 @@
+#pragma once
+// Codes what differs between two arrays in device memory, section by section: what crosses is what the blocks take in the stream.
+// While the host writes one section into the stream the device is at the next.
+
+#include <array>
+#include <optional>
+
+#include "collectives/device/device_scratch.hpp"
+#include "kernels/device_block_codec.hpp"
+#include "src/base/checksum.hpp"
+#include "src/base/device_stream.hpp"
+
+namespace sparcl::collectives {
+
+struct DevicePair {
+  const std::byte* base;
+  const std::byte* target;
+  std::uint64_t count;  // of elements, not 0
+  DataType type;
+};
+
+// Neighbouring blocks of the array; of each, numbered from the section's first, and one more:
+struct CodedSection {
+  std::uint64_t first_block;
+  std::uint64_t block_count;
+  const std::uint64_t* change_starts;
+  const kernels::BlockContent* blocks;  // offsets into contents
+  const kernels::DeviceChangeHashes* hashes;
+  const std::byte* contents;
+};
+
+// Of a section: enough blocks to fill a GPU, and of changes what takes 25 to 65 MiB of its memory; those of a block at least.
+// Heuristic.
+struct SectionLimits {
+  std::uint64_t blocks = 256;
+  std::uint64_t changes = std::uint64_t{2} << 20;
+};
+
+class DeviceBlockEncoder {
+ public:
+  DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, const SectionLimits& limits = {});
+  // Until the stream is through with what was enqueued.
+  ~DeviceBlockEncoder();
+  DeviceBlockEncoder(const DeviceBlockEncoder&) = delete;
+  DeviceBlockEncoder& operator=(const DeviceBlockEncoder&) = delete;
+
+  // The memory that it takes.
+  Status reserve();
+  // hashes_base: base_sum() is wanted.
+  Status begin(bool hashes_base);
+  bool has_more() const { return coming_.has_value() || coded_.has_value(); }
+  // The next section, until the call after; nothing: it is not there yet. Sections are all blocks, in order.
+  Result<std::optional<CodedSection>> next();
+  // What the base adds to its state's hash: after the first section.
+  Hash128 base_sum() const;
+
+ private:
+  struct Section {
+    std::uint64_t first_block, block_count;
+    unsigned half;  // of what the host gets of it
+  };
+  struct Meta {
+    std::size_t starts, blocks, hashes, bytes;
+  };
+
+  static Meta meta_of(std::uint64_t block_count);
+  std::uint64_t elements_of(const Section& section) const;
+  void plan_next(const Section& section, std::uint64_t coded);
+  Status enqueue(const Section& section);
+  Status enqueue_contents();
+
+  DeviceScratch& scratch_;
+  const kernels::DeviceBlockKernels& kernels_;
+  DevicePair arrays_;
+  void* stream_;
+  std::uint64_t all_blocks_;
+  std::uint64_t most_blocks_;   // of a section
+  std::uint64_t most_changes_;  // of a section: what has no room is coded with the next
+  std::uint64_t section_blocks_;
+  // Places in the memory of the device, and in pinned memory.
+  std::size_t meta_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, contents_at_ = 0, hash_at_ = 0, workspace_at_ = 0;
+  std::size_t workspace_bytes_ = 0, device_bytes_ = 0;
+  std::array<std::size_t, 2> pinned_meta_at_{};
+  std::size_t pinned_hash_at_ = 0, pinned_contents_at_ = 0, pinned_bytes_ = 0;
+  std::byte *device_ = nullptr, *pinned_ = nullptr;
+  // A section is coded, then its contents come while the next is coded.
+  std::optional<Section> coming_;
+  DeviceEvent is_coded_;
+  std::optional<CodedSection> coded_;
+  DeviceEvent have_come_;
+  bool is_enqueued_ = false;
+};
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,192 @@
+#include "collectives/device/device_decode_batch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "collectives/device/memory_layout.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+constexpr std::uint64_t kStartsOfBatches = 4;  // as many blocks as in so many batches are kept. Heuristic
+
+std::uint32_t device_mode(std::uint8_t mode) { return is_fresh(mode) ? kernels::kDenseBlock : mode; }
+
+}  // namespace
+
+bool is_fresh(std::uint8_t mode) { return mode == codec::kFreshMode.id; }
+bool lists_positions(std::uint8_t mode) { return device_mode(mode) != kernels::kDenseBlock; }
+bool is_read_on_device(std::uint8_t mode) {
+  const std::uint32_t known = device_mode(mode);
+  return known == kernels::kDenseBlock || known == kernels::kVerbatimBlock || known == kernels::kFlatBlock;
+}
+
+DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, std::byte* array, std::uint64_t count, DataType type, void* stream,
+                                     const BatchLimits& limits)
+    : scratch_(scratch), kernels_(scratch.kernels().blocks), array_(array), count_(count), type_(type), stream_(stream) {
+  const std::uint64_t all_blocks = (count + codec::kBlockElements - 1) / codec::kBlockElements;
+  const std::size_t width = element_bytes(type);
+  most_blocks_ = std::min(all_blocks, limits.blocks);
+  most_changes_ = std::min(count, limits.changes);
+  most_content_ = std::min(most_content(count, all_blocks), limits.content_bytes);
+  most_kept_ = std::min(count, std::max(limits.kept_changes, limits.changes));
+  most_starts_ = kStartsOfBatches * (most_blocks_ + 1);
+  workspace_bytes_ = kernels_.decode_workspace_bytes(std::min(count, most_blocks_ * codec::kBlockElements), most_changes_);
+  const std::uint64_t table_bytes = most_blocks_ * sizeof(kernels::BlockContent), answer_bytes = answer_of(most_blocks_).bytes;
+  MemoryLayout device, pinned;
+  starts_at_ = device.place(most_starts_ * sizeof(std::uint64_t));
+  positions_at_ = device.place(most_kept_ * sizeof(std::uint16_t));
+  old_at_ = device.place(most_kept_ * width);
+  new_at_ = device.place(most_kept_ * width);
+  table_at_ = device.place(table_bytes);
+  contents_at_ = device.place(kernels::aligned_content(most_content_));
+  answer_at_ = device.place(answer_bytes);
+  refused_at_ = device.place(sizeof(std::uint64_t));
+  hash_at_ = device.place(sizeof(kernels::DeviceHash));
+  workspace_at_ = device.place(workspace_bytes_);
+  device_bytes_ = device.size_bytes();
+  pinned_table_at_ = pinned.place(table_bytes);
+  pinned_contents_at_ = pinned.place(kernels::aligned_content(most_content_));
+  pinned_answer_at_ = pinned.place(answer_bytes);
+  pinned_refused_at_ = pinned.place(sizeof(std::uint64_t));
+  pinned_hash_at_ = pinned.place(sizeof(kernels::DeviceHash));
+  pinned_bytes_ = pinned.size_bytes();
+}
+
+Status DeviceDecodeBatch::reserve() {
+  const Result<std::byte*> device = scratch_.on_device(device_bytes_);
+  if (!device.ok()) return device.status().with_prefix("what decoding takes on the device: ");
+  const Result<std::byte*> pinned = scratch_.pinned(pinned_bytes_);
+  if (!pinned.ok()) return pinned.status().with_prefix("staging for what is decoded on the device: ");
+  device_ = *device;
+  pinned_ = *pinned;
+  return Status();
+}
+
+bool DeviceDecodeBatch::has_room(const codec::BlockEntry& entry, std::uint64_t changes) const {
+  return empty() || (entry.index - first_block() < most_blocks_ && changes_ + changes <= most_changes_ &&
+                     content_bytes_ + kernels::aligned_content(entry.bytes) <= most_content_);
+}
+
+// To the contents and their table, behind what is there.
+void DeviceDecodeBatch::add(const Staging& staging, const codec::BlockEntry& entry, std::uint64_t changes) {
+  auto* const table = reinterpret_cast<kernels::BlockContent*>(pinned_ + pinned_table_at_);
+  const std::uint64_t first = empty() ? entry.index : first_block();
+  for (std::uint64_t between = empty() ? entry.index : entries_.back().last; between < entry.index; ++between)
+    table[between - first] = {0, 0, kernels::kNoBlock};
+  table[entry.index - first] = {content_bytes_, entry.bytes, device_mode(entry.mode)};
+  if (entry.bytes > 0) {
+    std::memcpy(pinned_ + pinned_contents_at_ + content_bytes_, staging.contiguous(entry.first, entry.bytes, scratch_bytes_),
+                entry.bytes);
+  }
+  content_bytes_ += kernels::aligned_content(entry.bytes);
+  changes_ += changes;
+  entries_.push_back(entry);
+}
+
+void DeviceDecodeBatch::clear() {
+  entries_.clear();
+  changes_ = content_bytes_ = 0;
+}
+
+DeviceDecodeBatch::Answer DeviceDecodeBatch::answer_of(std::uint64_t block_count) {
+  const std::size_t errors = block_count * sizeof(kernels::DeviceChangeHashes);
+  return {0, errors, errors + block_count * sizeof(kernels::BlockError)};
+}
+
+kernels::BlockError DeviceDecodeBatch::error_of(const codec::BlockEntry& entry) const {
+  const std::byte* const at = pinned_ + pinned_answer_at_ + answer_of(block_count()).errors;
+  return reinterpret_cast<const kernels::BlockError*>(at)[entry.index - first_block()];
+}
+
+const kernels::DeviceChangeHashes& DeviceDecodeBatch::hashes_of(const codec::BlockEntry& entry) const {
+  return reinterpret_cast<const kernels::DeviceChangeHashes*>(pinned_ + pinned_answer_at_)[entry.index - first_block()];
+}
+
+std::uint64_t DeviceDecodeBatch::elements_of(const Changes& changes) const {
+  return std::min(count_ - changes.first_block * codec::kBlockElements, changes.block_count * codec::kBlockElements);
+}
+
+std::byte* DeviceDecodeBatch::array_of(const Changes& changes) const {
+  return array_ + changes.first_block * codec::kBlockElements * element_bytes(type_);
+}
+
+kernels::DeviceChanges DeviceDecodeBatch::memory_of(const Changes& changes) const {
+  const std::size_t values_at = changes.at * element_bytes(type_);
+  return {reinterpret_cast<std::uint16_t*>(device_ + positions_at_) + changes.at, device_ + old_at_ + values_at,
+          device_ + new_at_ + values_at, reinterpret_cast<std::uint64_t*>(device_ + starts_at_) + changes.starts_at};
+}
+
+// Behind those that are kept; where these leave no room, in their place.
+void DeviceDecodeBatch::place_changes() {
+  if (kept_changes_ + changes_ > most_kept_ || kept_starts_ + block_count() + 1 > most_starts_) {
+    kept_.clear();
+    kept_changes_ = kept_starts_ = 0;
+  }
+  decoded_ = {kept_changes_, kept_starts_, first_block(), block_count()};
+}
+
+Status DeviceDecodeBatch::decode() {
+  place_changes();
+  SPARCL_RETURN_IF_ERROR(enqueue_copy(device_ + contents_at_, pinned_ + pinned_contents_at_, content_bytes_, stream_));
+  SPARCL_RETURN_IF_ERROR(
+      enqueue_copy(device_ + table_at_, pinned_ + pinned_table_at_, block_count() * sizeof(kernels::BlockContent), stream_));
+  const Answer answer = answer_of(block_count());
+  std::byte* const at = device_ + answer_at_;
+  const kernels::DecodedBlocks out{memory_of(decoded_), std::min(most_changes_, most_kept_ - decoded_.at),
+                                   reinterpret_cast<kernels::DeviceChangeHashes*>(at + answer.hashes),
+                                   reinterpret_cast<kernels::BlockError*>(at + answer.errors), refused()};
+  const kernels::DeviceContents contents{device_ + contents_at_, reinterpret_cast<kernels::BlockContent*>(device_ + table_at_)};
+  SPARCL_RETURN_IF_ERROR(kernels_.decode(contents, content_bytes_, array_of(decoded_), elements_of(decoded_), type_, out,
+                                         device_ + workspace_at_, workspace_bytes_, stream_));
+  return enqueue_copy(pinned_ + pinned_answer_at_, at, answer.bytes, stream_);
+}
+
+Status DeviceDecodeBatch::hash_array() {
+  auto* const total = reinterpret_cast<kernels::DeviceHash*>(device_ + hash_at_);
+  SPARCL_RETURN_IF_ERROR(enqueue_zeros(total, sizeof *total, stream_));
+  SPARCL_RETURN_IF_ERROR(kernels_.hash(array_, count_, element_bytes(type_), kernels::HashPlace{}, total, nullptr, stream_));
+  return enqueue_copy(pinned_ + pinned_hash_at_, total, sizeof *total, stream_);
+}
+
+Hash128 DeviceDecodeBatch::array_sum() const {
+  const auto& total = *reinterpret_cast<const kernels::DeviceHash*>(pinned_ + pinned_hash_at_);
+  return {total.low, total.high};
+}
+
+void DeviceDecodeBatch::keep() {
+  kept_.push_back(decoded_);
+  kept_changes_ += changes_;
+  kept_starts_ += decoded_.block_count + 1;
+}
+
+Status DeviceDecodeBatch::apply_kept() {
+  for (const Changes& changes : kept_) SPARCL_RETURN_IF_ERROR(apply(changes));
+  kept_.clear();
+  kept_changes_ = kept_starts_ = 0;
+  return Status();
+}
+
+Status DeviceDecodeBatch::apply() { return apply(decoded_); }
+
+Status DeviceDecodeBatch::apply(const Changes& changes) {
+  SPARCL_RETURN_IF_ERROR(
+      kernels_.apply(memory_of(changes), array_of(changes), elements_of(changes), element_bytes(type_), refused(), stream_));
+  return enqueue_copy(pinned_ + pinned_refused_at_, refused(), sizeof(std::uint64_t), stream_);
+}
+
+Status DeviceDecodeBatch::write_whole(const Staging& staging, const codec::BlockEntry& entry) {
+  const unsigned half = whole_turn_++ % 2;
+  SPARCL_RETURN_IF_ERROR(whole_copied_[half].wait());
+  std::byte* const at = pinned_ + pinned_contents_at_ + half * (most_content_ / 2 / 16 * 16);
+  std::memcpy(at, staging.contiguous(entry.first, entry.bytes, scratch_bytes_), entry.bytes);
+  SPARCL_RETURN_IF_ERROR(enqueue_copy(array_of({0, 0, entry.index, 1}), at, entry.bytes, stream_));
+  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
+  if (event.ok()) whole_copied_[half] = std::move(*event);
+  return event.status();
+}
+
+bool DeviceDecodeBatch::was_applied() const { return *reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_refused_at_) == 0; }
+
+}  // namespace sparcl::collectives

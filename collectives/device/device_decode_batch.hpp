@@ -1,0 +1,117 @@
+#pragma once
+// Some neighbouring blocks of an update on their way to a device, decoded there against an array, and written. The changes of
+// batches stay in the device's memory while there is room for them.
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "collectives/device/device_scratch.hpp"
+#include "kernels/device_block_codec.hpp"
+#include "src/base/device_stream.hpp"
+#include "src/codec/block_entry.hpp"
+
+namespace sparcl::collectives {
+
+// Of a batch: what a chunk of the stream holds at some per cent of changes; a block at least. With what is kept 35 to 100 MiB of
+// the device's memory. Heuristic.
+struct BatchLimits {
+  std::uint64_t blocks = 2048;
+  std::uint64_t changes = std::uint64_t{1} << 20;
+  std::uint64_t content_bytes = std::uint64_t{4} << 20;
+  std::uint64_t kept_changes = std::uint64_t{4} << 20;  // of several batches
+};
+
+class DeviceDecodeBatch {
+ public:
+  // array: of `count` elements, not 0.
+  DeviceDecodeBatch(DeviceScratch& scratch, std::byte* array, std::uint64_t count, DataType type, void* stream,
+                    const BatchLimits& limits);
+
+  // The memory that it takes. Before anything else.
+  Status reserve();
+
+  bool has_room(const codec::BlockEntry& entry, std::uint64_t changes) const;
+  // Of a block that is read on the device, and has so many changes; entries ascend.
+  void add(const Staging& staging, const codec::BlockEntry& entry, std::uint64_t changes);
+  std::span<const codec::BlockEntry> entries() const { return entries_; }
+  std::uint64_t changes() const { return changes_; }
+  bool empty() const { return entries_.empty(); }
+  void clear();
+
+  // All of these enqueue, and are inside the device's context. Decodes what was added; its answer comes to the host.
+  Status decode();
+  // Once that is through: of an entry.
+  kernels::BlockError error_of(const codec::BlockEntry& entry) const;
+  const kernels::DeviceChangeHashes& hashes_of(const codec::BlockEntry& entry) const;
+
+  // What all of the array adds to its state's hash, once that is through.
+  Status hash_array();
+  Hash128 array_sum() const;
+
+  // What was decoded is right: its changes stay. How many batches' changes are there, up to the last one's.
+  void keep();
+  std::size_t kept() const { return kept_.size(); }
+  // Writes the changes that were kept, which then are no more; or those that were decoded last.
+  Status apply_kept();
+  Status apply();
+  // A block as it came, over what the array has there. Nothing is decoded between two of these.
+  Status write_whole(const Staging& staging, const codec::BlockEntry& entry);
+  // Once the stream is through: nothing that was to be written was refused.
+  bool was_applied() const;
+
+ private:
+  struct Changes {  // of a batch: places in what is for all
+    std::uint64_t at, starts_at, first_block, block_count;
+  };
+  struct Answer {  // in one piece of memory: places from its start
+    std::size_t hashes, errors, bytes;
+  };
+  static Answer answer_of(std::uint64_t block_count);
+  std::uint64_t first_block() const { return entries_.front().index; }
+  std::uint64_t block_count() const { return entries_.back().last - first_block(); }
+  std::uint64_t elements_of(const Changes& changes) const;
+  std::byte* array_of(const Changes& changes) const;
+  kernels::DeviceChanges memory_of(const Changes& changes) const;
+  std::uint64_t* refused() const { return reinterpret_cast<std::uint64_t*>(device_ + refused_at_); }
+  void place_changes();
+  Status apply(const Changes& changes);
+
+  DeviceScratch& scratch_;
+  const kernels::DeviceBlockKernels& kernels_;
+  std::byte* array_;
+  std::uint64_t count_;
+  DataType type_;
+  void* stream_;
+  std::uint64_t most_blocks_, most_changes_, most_content_, most_kept_, most_starts_;
+  // Places in the memory of the device, and in pinned memory.
+  std::size_t starts_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, table_at_ = 0, contents_at_ = 0, answer_at_ = 0,
+              refused_at_ = 0, hash_at_ = 0, workspace_at_ = 0, device_bytes_ = 0, workspace_bytes_ = 0;
+  std::size_t pinned_table_at_ = 0, pinned_contents_at_ = 0, pinned_answer_at_ = 0, pinned_refused_at_ = 0, pinned_hash_at_ = 0,
+              pinned_bytes_ = 0;
+  std::byte *device_ = nullptr, *pinned_ = nullptr;
+
+  unsigned whole_turn_ = 0;
+  std::array<DeviceEvent, 2> whole_copied_;  // of each half of the pinned contents
+  std::vector<codec::BlockEntry> entries_;
+  std::uint64_t changes_ = 0, content_bytes_ = 0;
+  Changes decoded_{};
+  std::vector<Changes> kept_;
+  std::uint64_t kept_changes_ = 0, kept_starts_ = 0;
+  std::vector<std::byte> scratch_bytes_;
+};
+
+// At most the bytes of a content that can be right.
+constexpr std::uint64_t most_content(std::uint64_t elements, std::uint64_t blocks) {
+  // Of a change at most 3 bytes in each of two lists, a sign, and 127 bits of a size; or its value.
+  return 24 * elements + 64 * blocks;
+}
+static_assert(BatchLimits().content_bytes >= most_content(codec::kBlockElements, 1));
+static_assert(most_content(1, 1) >= 2 * (8 + kernels::kContentAlignment), "two blocks as they are");
+
+// Modes that are read on the device. Fresh blocks are there as any whole ones: what tells them apart is the host's.
+bool is_read_on_device(std::uint8_t mode);
+bool is_fresh(std::uint8_t mode);
+bool lists_positions(std::uint8_t mode);
+
+}  // namespace sparcl::collectives

@@ -1,0 +1,141 @@
+// What a rank on the device makes of a stream: batches so small that there are many, and streams that nobody trusts.
+
+#include "collectives/device/device_block_decoder.hpp"
+#include "tests/codec/forgery.hpp"
+#include "tests/nccl/device_codec.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using collectives::BatchLimits;
+using collectives::DeviceBlockDecoder;
+
+using DeviceBatches = DeviceCodec;
+
+// What a decoder over the device makes of a stream, and what is held afterwards.
+struct Received {
+  Status status;
+  std::vector<std::byte> held;
+  bool needs_host = false;
+};
+
+Received receive(DeviceScratch& scratch, std::span<const std::byte> stream, const State& held, codec::Verify verify,
+                 const BatchLimits& limits = {}) {
+  const codec::BlockMap map = held.map();
+  const OnDevice<std::byte> array(held.arrays[0]);
+  std::byte* const pointer = array.get();
+  Received received;
+  {
+    DeviceBlockDecoder blocks(scratch, map, pointer, verify, kernels::cpu_kernels(), stream_of(0), limits);
+    EXPECT_TRUE(blocks.reserve().ok());
+    codec::UpdateDecoder decoder(map, std::span(&pointer, 1), verify, {}, kernels::cpu_kernels());
+    decoder.set_elsewhere(blocks);
+    const Staging& staging = codec::staged(stream);
+    received.status = check_stream(decoder, staging, stream.size());
+    EXPECT_TRUE(array.read() == held.arrays[0]) << "nothing is written before";
+    received.needs_host = blocks.needs_host();
+    if (received.status.ok()) received.status = decoder.apply(staging);
+  }
+  received.held = array.read();
+  return received;
+}
+
+struct OnHost {
+  Status status;
+  std::vector<std::byte> held;
+};
+OnHost receive_on_host(std::span<const std::byte> stream, State held, codec::Verify verify) {
+  const Status status = codec::decode(stream, held, verify);
+  return {status, held.arrays[0]};
+}
+
+constexpr BatchLimits kSmallBatches[] = {{},
+                                         {3, 2 * kBlockElements, 2 << 20, 3 * kBlockElements},
+                                         {1, kBlockElements, 2 << 20, 0},
+                                         {2048, kBlockElements + 5, 2 << 20, 1 << 20}};
+
+TEST_F(DeviceBatches, BatchesOfAnySize) {
+  const State base = codec::random_state({{DataType::kInt16, 6 * kBlockElements + 5}}, 3);
+  const State target = with_densities(base, {0.01, 0, 0.9, 0.2, 0, 0.02, 1}, 4);
+  for (const codec::BlockMode* mode : {&codec::kFlatMode, &codec::kDenseMode}) {
+    codec::EncodeOptions options;
+    options.mode = mode;
+    options.with_state_hash = true;
+    const codec::Encoded encoded = codec::encode(base, target, options);
+    ASSERT_TRUE(encoded.status.ok());
+    for (const BatchLimits& limits : kSmallBatches) {
+      SCOPED_TRACE(testing::Message() << mode->name << ", " << limits.blocks << " blocks, " << limits.changes << " changes");
+      for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
+        const Received received = receive(scratch, encoded.bytes, base, verify, limits);
+        EXPECT_TRUE(received.status.ok()) << received.status.message();
+        EXPECT_TRUE(received.held == target.arrays[0]);
+      }
+      EXPECT_TRUE(receive(scratch, encoded.bytes, target, codec::Verify::kTouched, limits).held == target.arrays[0]);
+    }
+  }
+}
+
+// An update of some blocks, for one who has the rest: the fresh ones are written where all else is in place, too.
+TEST_F(DeviceBatches, FreshBlocks) {
+  const State target = codec::random_state({{DataType::kFloat32, 4 * kBlockElements + 5}}, 5);
+  State held = target;
+  std::ranges::fill(std::span(held.arrays[0]).subspan(kBlockElements * 4, 100), std::byte{7});
+  std::ranges::fill(std::span(held.arrays[0]).subspan(kBlockElements * 16), std::byte{8});
+  const std::uint64_t blocks = 0b10010;
+  codec::EncodeOptions options;
+  options.only_blocks = std::span(&blocks, 1);
+  options.with_state_hash = true;
+  options.base_hash = codec::state_hash(held.map(), held.read(), {});
+  options.target_hash = codec::state_hash(target.map(), target.read(), {});
+  const std::vector<const std::byte*> no_base(1, nullptr);
+  const codec::BlockMap map = target.map();
+  const auto target_arrays = target.read();
+  codec::UpdateEncoder encoder(map, no_base, target_arrays, options, kernels::cpu_kernels());
+  codec::VectorSink sink;
+  while (!encoder.finished()) ASSERT_TRUE(encoder.step(1 << 20, sink).ok());
+  for (const BatchLimits& limits : kSmallBatches) {
+    for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
+      const Received received = receive(scratch, sink.bytes(), held, verify, limits);
+      EXPECT_TRUE(received.status.ok()) << received.status.message();
+      EXPECT_TRUE(received.held == target.arrays[0]);
+    }
+  }
+}
+
+TEST_F(DeviceBatches, OtherModesAreTheHosts) {
+  const State base = codec::random_state({{DataType::kInt16, 3 * kBlockElements}}, 6);
+  const State target = with_densities(base, {0.0003, 0.0003, 0.0003}, 7);
+  const Received received = receive(scratch, codec::encode(base, target).bytes, base, codec::Verify::kTouched);
+  EXPECT_EQ(received.status.code(), Code::kUnsupported);
+  EXPECT_TRUE(received.needs_host);
+}
+
+// Whatever comes, what the host refuses is refused, with its code, and what it takes leads to the same.
+TEST_F(DeviceBatches, WhatTheHostRefusesIsRefused) {
+  const State base = codec::random_state({{DataType::kInt16, 700}}, 8);
+  const State target = codec::changed_state(base, 0.2, codec::Change::kUlp, 9);
+  codec::Random random(10);
+  int refused = 0, accepted = 0;
+  for (const codec::BlockMode* mode : {&codec::kFlatMode, &codec::kVerbatimMode, &codec::kDenseMode}) {
+    codec::EncodeOptions options;
+    options.mode = mode;
+    options.with_state_hash = true;
+    const codec::Bytes good = codec::encode(base, target, options).bytes;
+    for (int i = 0; i < 150; ++i) {
+      const codec::Bytes bytes = i % 4 == 0 ? codec::damage(good, good, random) : codec::forge(good, random);
+      const codec::Verify verify = i % 3 == 0 ? codec::Verify::kOff : i % 3 == 1 ? codec::Verify::kTouched : codec::Verify::kFull;
+      const OnHost expected = receive_on_host(bytes, base, verify);
+      const Received found = receive(scratch, bytes, base, verify);
+      if (found.needs_host) continue;
+      EXPECT_EQ(found.status.code(), expected.status.code())
+          << mode->name << " " << i << ": " << found.status.message() << "; the host: " << expected.status.message();
+      EXPECT_TRUE(found.held == expected.held);
+      ++(found.status.ok() ? accepted : refused);
+    }
+  }
+  EXPECT_GT(refused, 150);
+  EXPECT_GT(accepted, 10);
+}
+
+}  // namespace
+}  // namespace sparcl::test

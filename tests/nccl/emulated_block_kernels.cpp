@@ -1,0 +1,166 @@
+#include "tests/nccl/emulated_kernels.hpp"
+// After the emulation.
+#include "kernels/cuda/change_list.cuh"
+#include "kernels/cuda/decode_block.cuh"
+#include "kernels/cuda/diff_tile.cuh"
+#include "kernels/cuda/encode_block.cuh"
+#include "kernels/cuda/hash_block.cuh"
+
+namespace sparcl::test {
+namespace {
+
+using namespace kernels::cuda;  // NOLINT: the routines
+using kernels::DecodedBlocks;
+using kernels::DeviceContents;
+
+std::uint64_t next_seed() {
+  static std::uint64_t seed = 0;
+  return ++seed;
+}
+
+template <class Visit>
+void with_word(std::size_t bytes, const Visit& visit) {
+  switch (bytes) {
+    case 1:
+      return visit(std::uint8_t());
+    case 2:
+      return visit(std::uint16_t());
+    case 4:
+      return visit(std::uint32_t());
+    default:
+      return visit(std::uint64_t());
+  }
+}
+
+DeviceChanges seen_changes(const DeviceChanges& changes) {
+  return {seen(changes.positions), reachable(changes.old_values), reachable(changes.new_values), seen(changes.block_starts)};
+}
+
+// A workspace as the CUDA glue has it: a word for the next one, a state each, then what `of_changes` is for.
+struct Space {
+  std::uint32_t* next;
+  TileState* states;
+  void* of_changes;
+
+  Space(void* workspace, std::uint64_t count) {
+    auto* const words = static_cast<TileState*>(reachable(workspace));
+    std::memset(words, 0, bytes(count));
+    next = reinterpret_cast<std::uint32_t*>(words);
+    states = words + 1;
+    of_changes = states + count;
+  }
+  static std::size_t bytes(std::uint64_t count) { return (count + 1) * sizeof(TileState); }
+};
+
+std::size_t diff_bytes(std::uint64_t count) { return Space::bytes(tile_count(count)); }
+std::size_t encode_bytes(std::uint64_t count, std::uint64_t capacity) { return Space::bytes(block_count(count)) + 2 * capacity; }
+std::size_t decode_bytes(std::uint64_t count, std::uint64_t capacity) { return Space::bytes(block_count(count)) + 6 * capacity; }
+
+Status check_space(std::size_t needed, std::size_t given) {
+  return given >= needed ? Status() : Status(Code::kInvalidArgument, "blocks: the workspace");
+}
+
+Status diff(const void* base, const void* target, std::uint64_t count, std::size_t element_bytes, const DeviceChanges& changes,
+            std::uint64_t capacity, void* workspace, std::size_t bytes, void* stream) {
+  SPARCL_RETURN_IF_ERROR(check_space(diff_bytes(count), bytes));
+  enqueue(stream, [=] {
+    const std::lock_guard lock(grid_mutex());
+    const Space space(workspace, tile_count(count));
+    const DiffWork work{reachable(base), reachable(target), count, capacity, seen_changes(changes), space.states, space.next};
+    with_word(element_bytes, [&](auto word) {
+      emulated::launch<CompactionShared>(static_cast<unsigned>(tile_count(count)), kThreads, next_seed(),
+                                         [&](CompactionShared& shared) { diff_tile<decltype(word)>(shared, work); });
+    });
+  });
+  return Status();
+}
+
+Status encode(const DeviceChanges& changes, std::uint64_t capacity, const void* target, std::uint64_t count, DataType type,
+              const DeviceContents& contents, DeviceChangeHashes* hashes, void* workspace, std::size_t bytes, void* stream) {
+  SPARCL_RETURN_IF_ERROR(check_space(encode_bytes(count, capacity), bytes));
+  enqueue(stream, [=] {
+    const std::lock_guard lock(grid_mutex());
+    const Space space(workspace, block_count(count));
+    const EncodeWork work{seen_changes(changes),
+                          capacity,
+                          reachable(target),
+                          count,
+                          info(type).is_float,
+                          reachable(contents.bytes),
+                          seen(contents.blocks),
+                          seen(hashes),
+                          space.states,
+                          space.next,
+                          static_cast<std::uint16_t*>(space.of_changes)};
+    with_word(element_bytes(type), [&](auto word) {
+      emulated::launch<EncodeShared>(static_cast<unsigned>(block_count(count)), kThreads, next_seed(),
+                                     [&](EncodeShared& shared) { encode_block<decltype(word)>(shared, work); });
+    });
+  });
+  return Status();
+}
+
+Status decode(const DeviceContents& contents, std::uint64_t contents_bytes, const void* array, std::uint64_t count, DataType type,
+              const DecodedBlocks& out, void* workspace, std::size_t bytes, void* stream) {
+  SPARCL_RETURN_IF_ERROR(check_space(decode_bytes(count, out.capacity), bytes));
+  enqueue(stream, [=] {
+    const std::lock_guard lock(grid_mutex());
+    const Space space(workspace, block_count(count));
+    auto* const marks = static_cast<std::uint32_t*>(space.of_changes);
+    *seen(out.refused) = 0;
+    const DecodeWork work{reachable(contents.bytes),
+                          contents_bytes,
+                          seen(contents.blocks),
+                          reachable(array),
+                          count,
+                          info(type).is_float,
+                          seen_changes(out.changes),
+                          out.capacity,
+                          seen(out.hashes),
+                          seen(out.errors),
+                          seen(out.refused),
+                          space.states,
+                          space.next,
+                          marks,
+                          reinterpret_cast<std::uint16_t*>(marks + out.capacity)};
+    with_word(element_bytes(type), [&](auto word) {
+      emulated::launch<DecodeShared>(static_cast<unsigned>(block_count(count)), kThreads, next_seed(),
+                                     [&](DecodeShared& shared) { decode_block<decltype(word)>(shared, work); });
+    });
+  });
+  return Status();
+}
+
+Status apply(const DeviceChanges& changes, void* array, std::uint64_t count, std::size_t element_bytes, std::uint64_t* refused,
+             void* stream) {
+  enqueue(stream, [=] {
+    const std::lock_guard lock(grid_mutex());
+    const ApplyWork work{seen_changes(changes), count, reachable(array), nullptr, seen(refused)};
+    with_word(element_bytes, [&](auto word) {
+      emulated::launch<ApplyShared>(static_cast<unsigned>(block_count(count)), kThreads, next_seed(),
+                                    [&](ApplyShared& shared) { apply_changes<decltype(word)>(shared, work); });
+    });
+  });
+  return Status();
+}
+
+Status hash(const void* array, std::uint64_t count, std::size_t element_bytes, const kernels::HashPlace& place,
+            kernels::DeviceHash* total, kernels::DeviceHash* block_sums, void* stream) {
+  enqueue(stream, [=] {
+    const std::lock_guard lock(grid_mutex());
+    const HashWork work{reachable(array), count, place, seen(total), seen(block_sums)};
+    with_word(element_bytes, [&](auto word) {
+      emulated::launch<HashShared>(static_cast<unsigned>(kernels::hashed_blocks(count, place)), kThreads, next_seed(),
+                                   [&](HashShared& shared) { hash_block<decltype(word)>(shared, work); });
+    });
+  });
+  return Status();
+}
+
+}  // namespace
+
+kernels::DeviceBlockKernels emulated_block_kernels() {
+  return {diff, diff_bytes, encode, encode_bytes, decode, decode_bytes, apply, hash};
+}
+
+}  // namespace sparcl::test
