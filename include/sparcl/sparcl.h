@@ -602,7 +602,9 @@ typedef struct {
 #define SPARCL_PUBLISHER_OPTIONS_INITIALIZER \
   { sizeof(sparclPublisherOptions_t), 0, 0, 0, 0, 0 }
 
-/* Takes a port and serves replicas until it is destroyed. Keeps one copy of the state's bytes, as they travel. options may be NULL. */
+/* Takes a port and serves replicas until it is destroyed. Keeps one copy of the state's bytes, as they travel, and what it has coded for
+ * replicas: at most as much again of updates, and all bytes once where some came without a version, until the updates since then are
+ * longer; and up to 64 MiB for what is coded next. options may be NULL. */
 SPARCL_API sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t state,
                                                 const sparclPublisherOptions_t* options);
 
@@ -650,9 +652,10 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
  * error they hold what they held. sparclTimeout: none has come within so many seconds. Other errors say why none comes
  * (sparclRemoteError: the publisher is not there, sparclSystemError: nor is its host's address known, sparclUnauthorized: what comes is
  * not signed by a trusted key, sparclMismatch: it is another model, sparclCorrupt: the tensors do not hold any more what was applied, and
- * the blocks that are damaged are asked for; all that is held is looked at every SPARCL_SWEEP_S, 300 s by default): the subscriber goes on
- * trying, so call again. Errors that waiting does not cure (sparclMismatch, sparclUnauthorized, sparclUnsupported) are said at once,
- * after each try: once a second or so. version may be NULL. */
+ * the blocks that are damaged are asked for; all that is held is looked at every SPARCL_SWEEP_S, 300 s by default; sparclWrongBase: an
+ * update was of something else, and another one is asked for; sparclOutOfMemory): the subscriber goes on trying, so call again. Errors
+ * that waiting does not cure (sparclMismatch, sparclUnauthorized, sparclUnsupported) are said at once, after each try: once a second or
+ * so. version may be NULL. */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version);
 
 /* Where the i-th tensor of the state (from 0, in the order of adding) lies as the version that is held; to be read only. With

@@ -42,13 +42,13 @@ Status Session::handle(double now) {
       if (!hello_) break;
       return take_schema();
     case MessageType::kStatusQuery:
-      if (is_replica) break;
+      if (is_replica || !link_.content().empty()) break;
       report = context_.status_report();
       link_.queue(MessageType::kStatusReply, std::as_bytes(std::span(std::string_view(report).substr(0, kMaxReportBytes))));
       phase_ = Phase::kLeaving;
       return {};
     case MessageType::kModelQuery:
-      if (is_replica) break;
+      if (is_replica || !link_.content().empty()) break;
       if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
       if (!context_.model_reply) return Status(Code::kUnsupported, "a replica does not tell what is published: ask the publisher");
       link_.queue(*context_.model_reply);

@@ -101,6 +101,12 @@ Subscriber::Versions Subscriber::versions() const {
   return {holds_published_ ? held_.version : 0, newest_};
 }
 
+Subscriber::Incoming Subscriber::incoming() const {
+  const std::lock_guard lock(mutex_);
+  if (incoming_ == nullptr) return {};
+  return {incoming_->commit().version, incoming_->received_bytes(), incoming_->commit().stream_bytes};
+}
+
 const std::byte* Subscriber::array(std::size_t i) const {
   const std::lock_guard lock(mutex_);
   return buffers_ != nullptr ? buffers_->front()[i] : state_.arrays[i];

@@ -78,6 +78,13 @@ class Subscriber final : private UpstreamOwner {
     std::uint64_t newest = 0;  // as far as the publisher has said
   };
   Versions versions() const;
+  // What is on its way: nothing where bytes is 0.
+  struct Incoming {
+    std::uint64_t version = 0;
+    std::uint64_t received_bytes = 0;
+    std::uint64_t bytes = 0;
+  };
+  Incoming incoming() const;
 
   // next() goes up to this version and no further; 0: as far as it can. The version before, where the values that led away from it
   // are still there: next() goes back to it.

@@ -75,8 +75,8 @@ TEST(ReplicationProgram, MakesTheLastFileOfThreeByteForByte) {
   EXPECT_LT(last["bytes"], last["bytes_dense"]);
   ASSERT_EQ(subscriber.lines().size(), 1u) << subscriber.out();
   const json held = subscriber.lines()[0];
-  EXPECT_THAT(keys_of(held),
-              ::testing::UnorderedElementsAre("ok", "version", "hash", "changed", "bytes", "bytes_dense", "pause_ms", "source"));
+  EXPECT_THAT(keys_of(held), ::testing::UnorderedElementsAre("ok", "version", "hash", "changed", "updates", "elements", "bytes",
+                                                             "bytes_dense", "pause_ms", "source"));
   EXPECT_EQ(held["hash"], last["hash"]);
   EXPECT_EQ(held["source"], "anchor");
   EXPECT_EQ(publisher.end_by(SIGTERM), 0) << publisher.err();
@@ -376,6 +376,40 @@ TEST(ReplicationProgram, ReplacesAFileOfOtherTensors) {
   expect_same(training / "out.safetensors", training.path(1));
 }
 
+TEST(ReplicationProgram, ReplacesAnotherModelOnlyWhereItIsTold) {
+  Training training;
+  BackgroundProgram publisher(publish(training.write_up_to(1)));
+  Tensors others = small_model();
+  others.schema.front().name = "another";
+  const std::string out = training / "other.safetensors";
+  write_model(out, others);
+  const std::string before = read_text(out);
+  const ProgramRun refused = run_program({"subscribe", publisher.address(), "--out", out, "--until", "1"});
+  EXPECT_EQ(refused.exit_code, 3) << refused.err;
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("another model's"), HasSubstr("--replace"), HasSubstr(out)));
+  EXPECT_EQ(read_text(out), before);
+  BackgroundProgram subscriber(subscribe(publisher.address(), out, {"--until", "1", "--replace"}));
+  EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();
+  expect_same(out, training.path(1));
+}
+
+TEST(ReplicationProgram, EndsWhatACommandHasStartedEvenWhereItDoesNotListen) {
+  Training training;
+  BackgroundProgram publisher(publish(training.write_up_to(1)));
+  // The shell waits for a child, and neither heeds SIGTERM.
+  const std::string command = "trap '' TERM; sleep 600 & echo $! > " + (training / "child.new") + "; mv " +
+                              (training / "child.new") + " " + (training / "child") + "; wait";
+  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out", {"--exec", command}));
+  ASSERT_TRUE(soon([&] { return fs::exists(training / "child"); })) << subscriber.err();
+  const pid_t child = std::stoi(read_text(training / "child"));
+  EXPECT_EQ(::kill(child, 0), 0);
+  EXPECT_EQ(subscriber.end_by(SIGTERM), 0) << subscriber.err();
+  EXPECT_TRUE(soon([&] {
+    const std::string stat = read_text(fmt::format("/proc/{}/stat", child));  // a zombie where nobody buries it
+    return stat.empty() || stat.find(") Z ") != std::string::npos;
+  }));
+}
+
 TEST(ReplicationProgram, KeepsTheOldFileWhereTheNewOneCannotBeWritten) {
   Training training;
   BackgroundProgram publisher(publish(training.write_up_to(2)));
@@ -384,7 +418,7 @@ TEST(ReplicationProgram, KeepsTheOldFileWhereTheNewOneCannotBeWritten) {
   const ProgramRun failed =
       run_program({"subscribe", publisher.address(), "--out", training / "out", "--until", "2"}, "ulimit -f 64; ");
   EXPECT_EQ(failed.exit_code, 1) << failed.err;
-  EXPECT_THAT(failed.err, AllOf(HasSubstr("version 2 is not safely written: " + (training / "out")), HasSubstr(" bytes")))
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("version 2 could not be written safely: " + (training / "out")), HasSubstr(" bytes")))
       << failed.err;
   expect_same(training / "out", training.path(1));
 }

@@ -65,7 +65,7 @@ std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array kUnits{"bytes", "KB", "MB", "GB", "TB", "PB", "EB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < kUnits.size(); ++unit) value /= 1000;
+  for (; value >= (unit == 0 ? 1000 : 999.5) && unit + 1 < kUnits.size(); ++unit) value /= 1000;  // three digits
   return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
 }
 

@@ -60,7 +60,8 @@ Result<Json> parse_publisher_report(const std::string& text) {
     report.erase("ok");  // which is for us to say
     return report;
   }
-  return Status(Code::kCorrupt, "the answer is no publisher's report");
+  return Status(Code::kCorrupt,
+                "the answer is no publisher's report: a replica answers there, which takes updates on; ask the publisher");
 }
 
 std::string publisher_text(const Json& report) {

@@ -30,6 +30,9 @@ Status ReplicaFile::check(const std::string& path) {
   if (!fs::is_directory(folder, error)) {
     return Status(Code::kInvalidArgument, fmt::format("{}: there is no folder {}", path, folder.string()));
   }
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error) && !fs::is_directory(path, error)) {
+    return Status(Code::kInvalidArgument, fmt::format("{}: it is neither a file nor a folder: give another output", path));
+  }
   // A damaged checkpoint is replaced; somebody's notes are not.
   const bool is_somebodys =
       fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 && !path.ends_with(model::kShardSuffix);

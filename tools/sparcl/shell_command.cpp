@@ -34,7 +34,8 @@ class Surroundings {
     sigaddset(&ignored, SIGXFSZ);
     ::posix_spawnattr_setsigmask(&attributes, &none);
     ::posix_spawnattr_setsigdefault(&attributes, &ignored);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    ::posix_spawnattr_setflags(&attributes,
+                               POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);  // a group of its own
   }
   ~Surroundings() {
     ::posix_spawnattr_destroy(&attributes);
@@ -73,7 +74,7 @@ int wait_for_end(pid_t child) {
     const auto now = std::chrono::steady_clock::now();
     if (!patience && stop_is_asked()) patience = now + kGrace;
     if (const int next = told == 0 ? SIGTERM : SIGKILL; told != SIGKILL && patience && now >= *patience) {
-      ::kill(child, next);
+      ::kill(-child, next);  // and what it has started
       told = next;
       patience = now + kLastGrace;
     }

@@ -15,6 +15,7 @@
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/metrics.hpp"
+#include "tools/sparcl/progress.hpp"
 #include "tools/sparcl/published_model.hpp"
 #include "tools/sparcl/replica_file.hpp"
 #include "tools/sparcl/shell_command.hpp"
@@ -35,6 +36,7 @@ struct SubscribeOptions {
   std::optional<std::string> model_id;
   std::string address;
   std::string output;
+  bool may_replace = false;
   PartChoice parts;
   std::string command;
   std::uint64_t until = 0;
@@ -46,6 +48,7 @@ struct SubscribeOptions {
 struct SwapCounts {
   std::atomic<std::uint64_t> swaps{0}, changed{0}, bytes{0};
   std::atomic<double> pause_s{0}, last_pause_s{0};
+  std::atomic<std::uint64_t> file_version{0}, failed_writes{0};
 
   void add(const replication::Subscriber::Swap& swap) {
     ++swaps;
@@ -67,6 +70,10 @@ std::vector<Metric> subscriber_metrics(const replication::Subscriber& subscriber
       one("sparcl_subscriber_version", "Version that is held.", kGauge, static_cast<double>(versions.held)),
       one("sparcl_subscriber_newest_version", "Newest version that the publisher has told of.", kGauge,
           static_cast<double>(versions.newest)),
+      one("sparcl_subscriber_file_version", "Version that FILE holds; 0: none that came since the start.", kGauge,
+          static_cast<double>(counts.file_version)),
+      one("sparcl_subscriber_failed_writes_total", "Times that FILE could not be written.", kCounter,
+          static_cast<double>(counts.failed_writes)),
       one("sparcl_subscriber_swaps_total", "Times that a newer version was applied.", kCounter, static_cast<double>(counts.swaps)),
       one("sparcl_subscriber_changed_elements_total", "Elements that these changed.", kCounter,
           static_cast<double>(counts.changed)),
@@ -79,19 +86,35 @@ std::vector<Metric> subscriber_metrics(const replication::Subscriber& subscriber
              {{{{"code", code_name(trouble.code())}}, trouble.ok() ? 0.0 : 1.0}}}};
 }
 
+// Says why there is no model yet, each time that it is something else.
+class Waiting {
+ public:
+  void tell(const Status& why) {
+    // That there was no answer in time says less than what was heard before.
+    if (why_.ok() || why.code() != Code::kTimeout) why_ = why;
+    if (why.message() == told_) return;
+    told_ = why.message();
+    print_note(fmt::format("waiting: {}", told_));
+  }
+  const Status& why() const { return why_; }
+
+ private:
+  Status why_;
+  std::string told_;
+};
+
 // Nothing where a stop was asked for.
 Result<std::optional<replication::ModelReply>> wait_for_model(const SubscribeOptions& options) {
   const double deadline = monotonic_seconds() + options.timeout_s;
-  bool is_told = false;
+  Waiting waiting;
   for (double patience = kAskSeconds;; patience = std::min(2 * patience, kMostPatience)) {
     const double left = deadline - monotonic_seconds();
     Result<replication::ModelReply> reply = replication::query_model(options.address, std::min(patience, std::max(left, 0.0)));
     if (reply.ok()) return std::optional(std::move(*reply));
+    waiting.tell(reply.status());
     if (monotonic_seconds() >= deadline) {
-      return reply.status().with_prefix(fmt::format("no publisher has answered within {:g} s: ", options.timeout_s));
+      return waiting.why().with_prefix(fmt::format("no publisher has answered within {:g} s: ", options.timeout_s));
     }
-    if (!is_told) print_note(fmt::format("waiting: {}", reply.status().message()));
-    is_told = true;
     if (wait_for_stop(std::min(kAskSeconds, std::max(deadline - monotonic_seconds(), 0.0))))
       return std::optional<replication::ModelReply>();
   }
@@ -131,6 +154,8 @@ Status print_line(const Arrived& arrived, const ModelMemory& memory, bool as_jso
   const Json json{{"version", arrived.version},
                   {"hash", to_hex(arrived.hash)},
                   {"changed", arrived.changed},
+                  {"updates", arrived.updates},
+                  {"elements", memory.view().map->element_count()},
                   {"bytes", arrived.bytes},
                   {"bytes_dense", memory.byte_count()},
                   {"pause_ms", std::round(arrived.pause_s * 1e6) / 1e3},
@@ -172,6 +197,7 @@ class Keeper {
     while (!stop_is_asked() && !is_done_) {
       const Result<replication::Subscriber::Swap> swap = subscriber_.next(kLookSeconds);
       const double now = monotonic_seconds();
+      show_progress();
       if (swap.ok()) arrived_.add(*swap);
       if (swap.ok()) counts_.add(*swap);
       const Status trouble = subscriber_.trouble();
@@ -185,17 +211,27 @@ class Keeper {
   }
 
  private:
+  void show_progress() {
+    const replication::Subscriber::Incoming incoming = subscriber_.incoming();
+    if (incoming.bytes == 0) return progress_.reset();
+    if (!progress_) progress_.emplace("an update comes");
+    progress_->update(incoming.received_bytes, incoming.bytes);
+  }
+
   Status keep(double now) {
+    progress_.reset();
     const bool is_wanted = options_.until != 0 && arrived_.version >= options_.until;
     if (const Status written = file_.write(memory_, arrived_.hash); !written.ok()) {
-      const Status status = written.with_prefix(fmt::format("version {} is not safely written: ", arrived_.version));
+      const Status status = written.with_prefix(fmt::format("version {} could not be written safely: ", arrived_.version));
       if (is_wanted) return status;
-      print_warning(status.message());
+      ++counts_.failed_writes;
+      print_warning(fmt::format("{}; it is tried again in {:g} s", status.message(), retry_s_));
       retry_at_ = now + retry_s_;
       retry_s_ = std::min(2 * retry_s_, kLastRetry);
       return {};
     }
     retry_s_ = kFirstRetry;
+    counts_.file_version = arrived_.version;
     SPARCL_RETURN_IF_ERROR(print_line(arrived_, memory_, as_json_));
     if (!options_.command.empty()) run_command();
     arrived_ = {};
@@ -217,6 +253,7 @@ class Keeper {
   bool as_json_;
   Arrived arrived_;
   TroubleTeller teller_;
+  std::optional<Progress> progress_;
   double retry_at_ = 0;
   double retry_s_ = kFirstRetry;
   bool is_done_ = false;
@@ -253,6 +290,10 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
   Result<std::unique_ptr<ModelMemory>> memory = ModelMemory::create(published->schema);
   if (!memory.ok()) return memory.status();
   if (const Status status = file->read_into(**memory); !status.ok()) {
+    if (status.code() == Code::kMismatch && !options.may_replace) {
+      return status.with_prefix(
+          "the checkpoint that is there is another model's, and would be replaced: give another output, or --replace: ");
+    }
     print_note(fmt::format("all bytes have to travel, and then replace what is there: {}", status.message()));
   }
   const Result<std::unique_ptr<replication::Subscriber>> subscriber =
@@ -275,6 +316,11 @@ std::string address_fault(const std::string& text) {
   return where.ok() ? std::string() : where.status().message();
 }
 
+std::string publisher_fault(const std::string& text) {
+  const std::string fault = address_fault(text);
+  return fault.empty() && parse_host_port(text)->port == 0 ? "port 0 is nobody's: give the one that the publisher prints" : fault;
+}
+
 }  // namespace
 
 void add_subscribe(CLI::App& app, Invocation& invocation) {
@@ -282,13 +328,14 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
   app.add_option("PUBLISHER", options->address, "its address, as sparcl publish prints it")
       ->required()
       ->type_name("HOST:PORT")
-      ->check(address_fault, "", "");
+      ->check(publisher_fault, "", "");
   app.add_option(
          "-o,--out", options->output,
          "what to keep at the newest version: a .safetensors file, or a folder where the publisher has shards. Replaced whole, "
          "never half; what it holds at the start need not travel")
       ->required()
       ->type_name("FILE");
+  app.add_flag("--replace", options->may_replace, "also where FILE is a checkpoint of another model, which is lost then");
   app.add_option("--model-id", options->model_id, "refuse a publisher of another model")->type_name("ID");
   app.add_option("--tensors", options->parts.tensors,
                  "keep only tensors whose names match this regular expression; may be given more than once")
