@@ -156,11 +156,15 @@ void Publisher::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entri
 // For want of memory, as likely as not. What is being made is given up: those who wait for it ask again.
 void Publisher::recover(const std::exception& error) {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t times = context_.warnings->count("a turn failed", monotonic_seconds());
-  if (times > 0) log_error("replication: serving replicas: {}{}", error.what(), times_text(times));
   if (at_work_ != nullptr) at_work_->give_up();
   at_work_ = nullptr;
   changed_.notify_all();
+  try {
+    const std::uint64_t times = context_.warnings->count("a turn failed", monotonic_seconds());
+    if (times > 0) log_error("replication: serving replicas: {}{}", error.what(), times_text(times));
+  } catch (const std::bad_alloc&) {
+    // Not even to say so.
+  }
 }
 
 // A piece of what a replica waits for, then all have their turn.
