@@ -59,6 +59,9 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
+// Short enough that to say so takes no memory.
+inline Status no_memory() { return Status(Code::kOutOfMemory, "no memory left"); }
+
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -27,8 +27,6 @@ constexpr std::uint64_t kLeastShare = 64;
 // eight processes on two cores take 25 ms instead of 39.
 constexpr std::uint64_t kCachedBytes = std::uint64_t{32} << 20;
 
-constexpr const char* kNoMemory = "no memory left";  // short enough that to say so takes none
-
 struct Header {
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
@@ -119,7 +117,7 @@ void UpdateDecoder::Impl::advance_or_fail(const Staging& staging, std::uint64_t 
                                           bool& more) try {
   error = advance(staging, available, budget_blocks, more);
 } catch (const std::bad_alloc&) {
-  error = Status(Code::kOutOfMemory, kNoMemory);
+  error = no_memory();
 }
 
 // Blocks are handled one by one by one worker, and together by several: all that are there up to the next section of another kind.
@@ -231,7 +229,7 @@ void UpdateDecoder::Impl::run(const Work& work) {
     try {
       statuses[i] = work(i);
     } catch (const std::bad_alloc&) {  // not out of a thread
-      statuses[i] = Status(Code::kOutOfMemory, kNoMemory);
+      statuses[i] = no_memory();
     }
   });
 }

@@ -48,7 +48,7 @@ Status StagedUpdate::check(const ReplicatedState& state, const HeldVersion& held
   return status;
 } catch (const std::bad_alloc&) {
   check_anew();
-  return Status(Code::kOutOfMemory, "no memory left");  // short enough that to say so takes none
+  return no_memory();
 }
 
 void StagedUpdate::check_anew() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 
 #include "src/codec/state_hash.hpp"
 
@@ -28,22 +29,30 @@ Status StateSweep::step(const ReplicatedState& state, const HeldVersion& held, c
   }
   due_ = now + kRestSeconds;
   if (is_begun_ && (held != of_ || followed_ > 0)) {
-    if (follow(state, held, way_back)) return {};
+    if (!wants_certainty_ && follow(state, held, way_back)) return {};
     is_begun_ = false;
   }
   if (!is_begun_) begin(state, held);
   look_at_blocks(state);
   if (next_block_ < state.map->block_count()) return {};
-  is_begun_ = false;
-  due_ = now + period_s_;
-  if (found_ == held.hash) {
-    block_hashes_ = {};
+  if (found_ != held.hash && has_followed_ && has_two_sets_) {  // what one set holds is damaged, if any: which one?
+    wants_certainty_ = true;
+    is_begun_ = false;
     return {};
   }
-  return Status(Code::kCorrupt,
-                fmt::format("the tensors do not hold version {} any more: their hash is {} instead of {} (their memory is damaged, "
-                            "or the program wrote to them)",
-                            held.version, to_hex(found_), to_hex(held.hash)));
+  Status status;
+  if (found_ == held.hash) {
+    block_hashes_ = {};
+  } else {
+    status =
+        Status(Code::kCorrupt,
+               fmt::format("the tensors do not hold version {} any more: their hash is {} instead of {} (their memory is damaged, "
+                           "or the program wrote to them)",
+                           held.version, to_hex(found_), to_hex(held.hash)));
+  }
+  wants_certainty_ = is_begun_ = false;
+  due_ = now + period_s_;
+  return status;
 }
 
 void StateSweep::begin(const ReplicatedState& state, const HeldVersion& held) {
@@ -51,14 +60,21 @@ void StateSweep::begin(const ReplicatedState& state, const HeldVersion& held) {
   followed_ = 0;
   next_block_ = 0;
   found_ = state.schema_hash;
+  has_followed_ = false;
   block_hashes_.clear();
+  block_hashes_.reserve(state.map->block_count() > kMaxDamagedBlocks ? kBlocksAtOnce : state.map->block_count());
   is_begun_ = true;
 }
 
 void StateSweep::look_at_blocks(const ReplicatedState& state) {
   const std::uint64_t end = std::min(next_block_ + kBlocksAtOnce, state.map->block_count());
   const std::size_t before = block_hashes_.size();
-  codec::add_block_hashes(*state.map, {state.readable()}, next_block_, end, *state.kernels, block_hashes_);
+  try {
+    codec::add_block_hashes(*state.map, {state.readable()}, next_block_, end, *state.kernels, block_hashes_);
+  } catch (const std::bad_alloc&) {
+    block_hashes_.resize(before);
+    throw;
+  }
   for (std::size_t i = before; i < block_hashes_.size(); ++i) found_ = found_ + block_hashes_[i];
   if (state.map->block_count() > kMaxDamagedBlocks) block_hashes_.clear();
   next_block_ = end;
@@ -75,6 +91,7 @@ bool StateSweep::follow(const ReplicatedState& state, const HeldVersion& held, c
     if (is_over) {
       of_ = held;
       followed_ = 0;
+      has_followed_ = true;
       return true;
     }
     const codec::ChangeLog::Block block = (*log)[followed_];

@@ -10,11 +10,13 @@ namespace sparcl::replication {
 
 class StateSweep {
  public:
-  // period_s: between two passes; 0: none.
-  explicit StateSweep(double period_s) : period_s_(period_s) {}
+  // period_s: between two passes; 0: none. has_two_sets: versions alternate between two sets of arrays.
+  explicit StateSweep(double period_s, bool has_two_sets = false) : period_s_(period_s), has_two_sets_(has_two_sets) {}
 
   // When step() has something to do, if a version is held.
   double due() const { return due_; }
+  // There is no memory for it now.
+  void rest(double until) { due_ = until; }
   // What has changed since is not what way_back will tell: a pass begins anew.
   void forget_pass() { is_begun_ = false; }
   // There is reason to.
@@ -34,10 +36,13 @@ class StateSweep {
   void look_at_blocks(const ReplicatedState& state);
 
   double period_s_;
+  bool has_two_sets_;
   double due_ = 0;  // 0: no version was seen yet
   HeldVersion of_;
-  HeldVersion to_;            // that it is being led on to,
-  std::size_t followed_ = 0;  // by so many blocks of what has changed
+  HeldVersion to_;                // that it is being led on to,
+  std::size_t followed_ = 0;      // by so many blocks of what has changed
+  bool has_followed_ = false;     // in this pass
+  bool wants_certainty_ = false;  // of what a pass has found that saw some blocks of one set, and some of the other
   bool is_begun_ = false;
   std::uint64_t next_block_ = 0;
   Hash128 found_;

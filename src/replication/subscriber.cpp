@@ -85,7 +85,7 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
     : state_(state),
       options_(options),
       way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kWayBackPart, 1) : 0),
-      sweep_(options.sweep_s),
+      sweep_(options.sweep_s, options.double_buffer),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
       relay_(state, {options.model_id, options.silence_s, options.shares_memory, options.gives_bytes,
@@ -127,21 +127,26 @@ Status Subscriber::pin(std::uint64_t version) {
   } else if (back_ != Back::kThere || !is_held) {
     back_ = Back::kNo;
   }
-  pin_ = version;
-  if (comes_past_pin() && !is_applying_) {  // the publisher may have a way that does not pass it by
-    staged_.clear();
-    incoming_ = nullptr;
-    is_requested_ = false;
-    is_elsewhere_ = true;
-  }
+  if (std::exchange(pin_, version) != version && version != 0) drop_past_pin();
   came_.notify_all();
   wake_.wake();
   return {};
 }
 
-bool Subscriber::comes_past_pin() const {
-  const StagedUpdate* first = staged_.empty() ? incoming_.get() : staged_.front().get();
-  return first != nullptr && held_.version < pin_ && first->commit().version > pin_;
+// What leads past it from before it, and what comes after that: the publisher may have a way that does not pass it by.
+void Subscriber::drop_past_pin() {
+  std::uint64_t before = held_.version;
+  std::size_t kept = 0;
+  const auto passes = [&](const StagedUpdate& update) {
+    const std::uint64_t version = update.commit().version;
+    return std::exchange(before, version) < pin_ && version > pin_;
+  };
+  while (kept < staged_.size() && !passes(*staged_[kept])) ++kept;
+  if (kept == staged_.size() && (incoming_ == nullptr || !passes(*incoming_))) return;
+  staged_.resize(std::max<std::size_t>(kept, is_applying_ ? 1 : 0));  // next() is at the first
+  incoming_ = nullptr;
+  is_requested_ = false;
+  is_elsewhere_ = true;
 }
 
 Status Subscriber::trouble() const {
@@ -226,7 +231,7 @@ void Subscriber::recover(const std::exception& error) {
     const std::uint64_t times = warnings_.count(trouble_.message(), now);
     if (times > 0) log_error("replication: {}{}", trouble_.message(), times_text(times));
   } catch (const std::bad_alloc&) {
-    trouble_ = Status(Code::kOutOfMemory, "no memory left");  // short enough that to say so takes none
+    trouble_ = no_memory();
   }
 }
 
@@ -247,9 +252,12 @@ bool Subscriber::may_sweep() const { return holds_published_ && !is_applying_ &&
 // What is found damaged is no version: the blocks that are not are asked for, or all of it.
 void Subscriber::sweep_on(double now) {
   if (!may_sweep() || now < sweep_.due()) return;
-  damage_ = sweep_.step(state_, held_, way_back_, now);
+  try {
+    damage_ = sweep_.step(state_, held_, way_back_, now);
+  } catch (const std::bad_alloc&) {
+    return sweep_.rest(now + kLastRetry);
+  }
   if (damage_.ok()) return;
-  log_error("replication: {}", damage_.message());
   way_back_.lose("what the tensors held was found damaged");
   held_ = {0, sweep_.found()};
   holds_published_ = false;
@@ -260,6 +268,7 @@ void Subscriber::sweep_on(double now) {
   incoming_ = nullptr;
   is_elsewhere_ = true;
   came_.notify_all();
+  log_error("replication: {}", damage_.message());
 }
 
 // What it holds is what the sweep has found, and no update is to come after it.
@@ -286,9 +295,9 @@ void Subscriber::look_publisher_up(double now) {
 
 // To one of its addresses each time.
 void Subscriber::connect_publisher(double now) {
-  Addresses found = Status(Code::kTimeout, fmt::format("publisher {}: the system's resolver has no answer yet", address_));
+  Addresses found = Status(Code::kSystemError, fmt::format("publisher {}: the system's resolver has no answer yet", address_));
   if (!lookup_.take(found)) {
-    if (now - looked_up_at_ > kLookupPatience) trouble_ = found.status();
+    if (trouble_.ok() && now - looked_up_at_ > kLookupPatience) trouble_ = found.status();
     return;
   }
   if (!found.ok()) return miss_publisher(found.status(), now);
@@ -518,17 +527,19 @@ void Subscriber::tell(const Ack& ack) {
 }
 
 // It is of no use, and so is what came after it.
-void Subscriber::refuse(const UpdateName& update, Status why, bool wants_anchor) {
-  const Status told = why.with_prefix(fmt::format("version {} is refused: ", update.version));
-  const std::uint64_t times = warnings_.count(told.message(), monotonic_seconds());
-  if (times > 0) log_error("replication: {}{}", told.message(), times_text(times));
+void Subscriber::refuse(const UpdateName& update, Status why, bool wants_anchor) try {
   relay_.start_over();
   staged_.resize(std::min<std::size_t>(staged_.size(), is_applying_ ? 1 : 0));  // next() is at the first
   incoming_ = nullptr;
   is_requested_ = false;
+  const Status told = why.with_prefix(fmt::format("version {} is refused: ", update.version));
+  const std::uint64_t times = warnings_.count(told.message(), monotonic_seconds());
+  if (times > 0) log_error("replication: {}{}", told.message(), times_text(times));
   if (has_parent_) return leave_parent(told, monotonic_seconds());  // its fault: the publisher will know another way
   trouble_ = told;
   if (publisher_.is_ready()) publisher_.link().queue(MessageType::kNack, Nack{update, why.code(), wants_anchor, why.message()});
+} catch (const std::bad_alloc&) {
+  is_elsewhere_ = true;  // who could not be told learns it by a new hello
 }
 
 bool Subscriber::has_checks() const {
@@ -549,6 +560,7 @@ void Subscriber::check_on(double now) {
     return;
   }
   if (!status.ok()) return refuse(first.update().name(), std::move(status), true);
+  if (std::exchange(checks_from_, 0) > 0 && trouble_.code() == Code::kOutOfMemory) trouble_ = {};
   if (!staged_.empty() && staged_.front()->is_checked()) came_.notify_all();
 }
 

@@ -137,7 +137,7 @@ class Subscriber final : private UpstreamOwner {
   void tell(const Ack& ack);
   void refuse(const UpdateName& update, Status why, bool wants_anchor);
   bool has_checks() const;
-  bool comes_past_pin() const;
+  void drop_past_pin();
   void check_on(double now);
   void acknowledge();
   void forget_trouble();
@@ -147,6 +147,7 @@ class Subscriber final : private UpstreamOwner {
   bool may_swap() const;
   bool may_lead_on(const StagedUpdate& update) const;
   bool wait_for_news(std::unique_lock<std::mutex>& lock, double deadline);
+  Status climb_as_far_as_it_goes(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
   Status climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
   Status apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap);
@@ -165,7 +166,7 @@ class Subscriber final : private UpstreamOwner {
   void give_on(double now);
   std::vector<std::byte>& said_damage(const Upstream& to) { return &to == &publisher_ ? said_damage_ : said_damage_to_parent_; }
 
-  ReplicatedState state_;  // its arrays are the front ones, where there are two sets
+  ReplicatedState state_;  // its arrays are those that hold held_: of two sets the front ones, but the back ones while a next() is at it
   std::unique_ptr<BufferPair> buffers_;
   SubscriberOptions options_;
   std::optional<TrustedKeys> trusted_;

@@ -57,7 +57,7 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     if (back_ == Back::kWanted) {
       status = go_back(lock, swap);
     } else {
-      status = climb(lock, swap, deadline);
+      status = climb_as_far_as_it_goes(lock, swap, deadline);
       if (swap.updates > 0) show_written();
     }
     wake_.wake();
@@ -69,6 +69,10 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
   if (swap.updates > 0 || swap.went_back) {
     lock.unlock();
     if (options_.on_swap) options_.on_swap(swap.version);
+    if (swap.by_repair) {
+      log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew", swap.version, swap.changed,
+               state_.map->element_count());
+    }
     return swap;
   }
   return trouble_.ok() ? nothing_newer(seconds) : trouble_;
@@ -77,6 +81,13 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
 bool Subscriber::wait_for_news(std::unique_lock<std::mutex>& lock, double deadline) {
   const auto limit = std::chrono::duration<double>(std::max(deadline - monotonic_seconds(), 0.0));
   return came_.wait_for(lock, limit, [&] { return !damage_.ok() || !lasting_.ok() || back_ == Back::kWanted || may_swap(); });
+}
+
+// What was applied is to be shown, whatever comes after it.
+Status Subscriber::climb_as_far_as_it_goes(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline) try {
+  return climb(lock, swap, deadline);
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
 // Applies what is staged. One that is further behind is sent more only once this is held: it waits for that where it comes soon, so
@@ -157,10 +168,6 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   forget_trouble();
   staged_.pop_front();
   relay_.forget();
-  if (applied->commit.is_repair()) {
-    log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew", held_.version,
-             applied->commit.changed, applied->commit.elements);
-  }
   return {};
 }
 
@@ -175,7 +182,7 @@ Status Subscriber::apply_front(StagedUpdate& front, const HeldVersion& held, Swa
   if (buffers_ == nullptr) swap.pause_s += monotonic_seconds() - begin;
   return status;
 } catch (const std::bad_alloc&) {
-  return Status(Code::kOutOfMemory, "no memory left");  // short enough that to say so takes none
+  return no_memory();
 }
 
 // An error leaves the arrays as they were. Nothing that has come leads on from there: it is asked for again.
@@ -187,6 +194,8 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
     const Unlocked outside(lock, is_going_back_);
     status = write_back(held, swap);
   }
+  const bool is_wanted = way_back_.to() && pin_ == way_back_.to()->version;  // still
+  if (status.code() == Code::kOutOfMemory && is_wanted) back_ = Back::kWanted;
   if (!status.ok()) {
     if (buffers_ != nullptr) buffers_->doubt();
     if (status.code() == Code::kCorrupt) way_back_.lose("what the tensors hold was found damaged");
@@ -220,7 +229,7 @@ Status Subscriber::write_back(const HeldVersion& held, Swap& swap) try {
   if (buffers_ == nullptr) swap.pause_s = monotonic_seconds() - begin;
   return status;
 } catch (const std::bad_alloc&) {
-  return Status(Code::kOutOfMemory, "no memory left");
+  return no_memory();
 }
 
 }  // namespace sparcl::replication

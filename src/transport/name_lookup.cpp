@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 
+#include <exception>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -16,8 +17,8 @@ namespace {
 // Nothing is thrown out of a thread.
 Addresses guarded(NameLookup::Resolver resolver, const HostPort& where) try {
   return resolver(where);
-} catch (const std::bad_alloc&) {
-  return Status(Code::kOutOfMemory, "no memory left");
+} catch (const std::exception&) {
+  return no_memory();
 }
 
 }  // namespace
@@ -36,6 +37,9 @@ Status NameLookup::start(const HostPort& where) {
   auto under_way = std::make_shared<UnderWay>(std::move(*event));
   try {
     std::thread([under_way, where, resolver = resolver_] {
+      sigset_t all;  // signals are for the program's own threads
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, nullptr);
       Addresses answer = guarded(resolver, where);
       {
         const std::lock_guard lock(under_way->mutex);

@@ -141,6 +141,26 @@ TEST_F(CatchUp, APinnedReplicaIsLedUpToItsPin) {
   EXPECT_EQ(copy.hash(), source_.hash());
 }
 
+// Two updates wait, the second of which passes it by.
+TEST_F(CatchUp, APinThatComesLateIsReachedAllTheSame) {
+  open();
+  publish_first();
+  SmallModel copy;
+  const auto replica = open_replica(copy);
+  follow(*replica, 1);
+  publish_to(2);
+  ASSERT_TRUE(publisher_->wait_staged(2, 1, 20).ok());
+  publish_to(9);
+  ASSERT_TRUE(publisher_->wait_staged(3, 1, 20).ok());  // one of its versions waits, too
+  ASSERT_TRUE(replica->pin(6).ok());
+  follow(*replica, 6);
+  EXPECT_EQ(replica->next(0.1).status().code(), Code::kTimeout);
+  EXPECT_EQ(replica->versions().held, 6U);
+  ASSERT_TRUE(replica->pin(0).ok());
+  follow(*replica, 9);
+  EXPECT_EQ(copy.hash(), source_.hash());
+}
+
 TEST_F(CatchUp, SignedUpdatesAreComposedAndSigned) {
   const test::TempFolder folder;
   open(private_file(folder / "key", secret_line(kVectors[0])));

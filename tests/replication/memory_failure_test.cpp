@@ -40,8 +40,8 @@ class Pair {
     EXPECT_TRUE(reaches(1));
   }
 
-  void publish(std::uint64_t version) {
-    source_.step(version, 20'000);
+  void publish(std::uint64_t version, int changes = 20'000) {
+    source_.step(version, changes);
     EXPECT_TRUE(publisher_->publish(version).ok());
     hash_[version] = source_.hash();
   }
@@ -74,6 +74,7 @@ struct Kind {
   const char* name;
   bool double_buffer;
   unsigned threads;
+  int changes;
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
@@ -85,8 +86,8 @@ TEST_P(MemoryOfNext, MayRunOutAnywhere) {
   for (long after = 0;; ++after) {
     SCOPED_TRACE(testing::Message() << "after " << after << " allocations");
     Pair pair(GetParam().double_buffer, GetParam().threads);
-    pair.publish(2);
-    pair.publish(3);
+    pair.publish(2, GetParam().changes);
+    pair.publish(3, GetParam().changes);
     pair.wait_staged(3);
     fail_allocation_of_this_thread(after);
     try {
@@ -106,8 +107,36 @@ TEST_P(MemoryOfNext, MayRunOutAnywhere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, MemoryOfNext,
-                         ::testing::Values(Kind{"InPlace", false, 1}, Kind{"TwoSets", true, 1}, Kind{"Workers", false, 3}),
+                         ::testing::Values(Kind{"InPlace", false, 1, 20'000}, Kind{"TwoSets", true, 1, 20'000},
+                                           Kind{"Workers", false, 3, 20'000}, Kind{"DecodedAnew", false, 1, 150'000},
+                                           Kind{"DecodedAnewByWorkersInTwoSets", true, 3, 150'000}),
                          [](const auto& kind) { return std::string(kind.param.name); });
+
+// A step back that finds no memory is still wanted.
+TEST(MemoryOfAStepBack, MayRunOutAnywhere) {
+  for (const bool double_buffer : {false, true}) {
+    int failures = 0;
+    for (long after = 0;; ++after) {
+      SCOPED_TRACE(testing::Message() << "after " << after << " allocations" << (double_buffer ? ", two sets" : ""));
+      Pair pair(double_buffer);
+      pair.publish(2);
+      ASSERT_TRUE(pair.reaches(2));
+      ASSERT_TRUE(pair.replica().pin(1).ok());
+      fail_allocation_of_this_thread(after);
+      try {
+        (void)pair.replica().next(1).ok();
+      } catch (const std::bad_alloc&) {
+      }
+      const bool has_failed = test::has_failed_in_this_thread();
+      fail_allocation_of_this_thread(-1);
+      failures += has_failed ? 1 : 0;
+      ASSERT_TRUE(pair.is_right());
+      ASSERT_TRUE(pair.reaches(1));
+      if (!has_failed) break;
+    }
+    EXPECT_GT(failures, 0);
+  }
+}
 
 TEST(MemoryOfAReplicasThread, MayRunOutAnywhere) {
   int failures = 0;

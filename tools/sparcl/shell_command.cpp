@@ -34,8 +34,9 @@ class Surroundings {
     sigaddset(&ignored, SIGXFSZ);
     ::posix_spawnattr_setsigmask(&attributes, &none);
     ::posix_spawnattr_setsigdefault(&attributes, &ignored);
-    ::posix_spawnattr_setflags(&attributes,
-                               POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);  // a group of its own
+    ::posix_spawnattr_setflags(
+        &attributes,
+        POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);  // its own group, and no terminal to stop it
   }
   ~Surroundings() {
     ::posix_spawnattr_destroy(&attributes);
@@ -67,10 +68,14 @@ int wait_for_end(pid_t child) {
   int told = 0;                                                   // the last signal
   std::optional<std::chrono::steady_clock::time_point> patience;  // once a stop is asked for
   for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
-    int status = 0;
-    const pid_t ended = ::waitpid(child, &status, WNOHANG);
-    if (ended == child) return status;
-    if (ended < 0 && errno != EINTR) return -1;
+    // Not buried yet: so its group is nobody else's.
+    siginfo_t ended{};
+    if (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) < 0 && errno != EINTR) return -1;
+    if (ended.si_pid == child) {
+      if (told != 0) ::kill(-child, SIGKILL);  // what it has started, and has not heard
+      int status = 0;
+      return ::waitpid(child, &status, 0) == child ? status : -1;
+    }
     const auto now = std::chrono::steady_clock::now();
     if (!patience && stop_is_asked()) patience = now + kGrace;
     if (const int next = told == 0 ? SIGTERM : SIGKILL; told != SIGKILL && patience && now >= *patience) {

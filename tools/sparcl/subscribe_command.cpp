@@ -213,7 +213,7 @@ class Keeper {
  private:
   void show_progress() {
     const replication::Subscriber::Incoming incoming = subscriber_.incoming();
-    if (incoming.bytes == 0) return progress_.reset();
+    if (incoming.bytes == 0 || !subscriber_.trouble().ok()) return progress_.reset();
     if (!progress_) progress_.emplace("an update comes");
     progress_->update(incoming.received_bytes, incoming.bytes);
   }
