@@ -10,6 +10,14 @@ namespace sparcl::api {
 
 namespace {
 
+// Memory of pools has no context of its own: the thread's is then taken, which may be another GPU's.
+bool is_gpu_of(void* context, const void* one, const void* other) {
+  const DeviceScope inside(context);
+  if (!inside.status().ok()) return false;
+  const Result<int> gpu = current_device(), its_gpu = device_of(one), other_gpu = device_of(other);
+  return gpu.ok() && its_gpu.ok() && other_gpu.ok() && *gpu == *its_gpu && *gpu == *other_gpu;
+}
+
 // Entered for the GPU that both arrays are on; nullptr: there is none, or kernels do not run there.
 collectives::DeviceScratch* scratch_for(sparclComm& comm, const void* one, const void* other) {
   if (space_of(one) != MemorySpace::kDevice || space_of(other) != MemorySpace::kDevice || !can_stage()) return nullptr;
@@ -19,7 +27,7 @@ collectives::DeviceScratch* scratch_for(sparclComm& comm, const void* one, const
     comm.device_scratch = std::make_unique<collectives::DeviceScratch>(**kernels);
   }
   const Result<void*> context = context_of(one), its_context = context_of(other);
-  if (!context.ok() || !its_context.ok() || *context != *its_context) return nullptr;
+  if (!context.ok() || !its_context.ok() || *context != *its_context || !is_gpu_of(*context, one, other)) return nullptr;
   return comm.device_scratch->enter(*context).ok() ? comm.device_scratch.get() : nullptr;
 }
 
