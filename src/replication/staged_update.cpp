@@ -105,8 +105,7 @@ Status StagedUpdate::apply(std::span<std::byte* const> arrays) {
   if (!arrays.empty()) decoder_->write_to(arrays);
   SPARCL_RETURN_IF_ERROR(decoder_->apply(update_->bytes));
   replaced_ = decoder_->take_replaced();
-  decoder_ = nullptr;
-  return {};
+  return {};  // to give the decoder's memory back takes its time: this one's end will do
 }
 
 std::optional<codec::ChangeLog> StagedUpdate::take_replaced() { return std::exchange(replaced_, std::nullopt); }

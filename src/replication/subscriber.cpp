@@ -184,8 +184,10 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
 
 void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
   double until = 0;
+  std::unique_ptr<StagedUpdate> applied;
   {
     const std::lock_guard lock(mutex_);
+    applied = std::move(applied_);
     const double now = monotonic_seconds();
     if (publisher_.is_apart() && now >= retry_at_ && !lookup_.is_under_way()) look_publisher_up(now);
     entries.assign({{stop.fd(), POLLIN, 0},
@@ -200,6 +202,7 @@ void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entr
     if (may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
     if (may_give()) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
   }
+  applied = nullptr;  // its memory, without the lock
   const bool is_quiet = poll_until(entries, until) == 0;
   const std::lock_guard lock(mutex_);
   if (entries[1].revents != 0) wake_.drain();

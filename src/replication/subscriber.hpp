@@ -218,6 +218,7 @@ class Subscriber final : private UpstreamOwner {
   double parent_since_ = 0;       // it was to be connected to
   bool parent_gives_ = false;     // what it holds, by the publisher's word
   std::uint32_t placements_ = 0;  // number of the last PARENT message
+  std::unique_ptr<StagedUpdate> applied_;  // the last one, until the thread gives its memory back
   Relay relay_;
   NameLookup lookup_;
   double looked_up_at_ = 0;

@@ -166,6 +166,7 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   swap.by_repair = swap.by_repair || applied->commit.is_repair();
   ++swap.updates;
   forget_trouble();
+  applied_ = std::move(staged_.front());
   staged_.pop_front();
   relay_.forget();
   return {};
