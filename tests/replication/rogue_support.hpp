@@ -1,0 +1,79 @@
+#pragma once
+// Publishers and replicas that rogues talk to, and updates as they travel.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "src/codec/wire.hpp"
+#include "tests/replication/replica_pair.hpp"
+
+namespace sparcl::replication {
+
+inline const std::string kModelId = "m";  // no literals below: g++ 12 warns of their assignment
+inline const std::string kAnyPort = "127.0.0.1:0";
+
+inline PublisherOptions local_options() {
+  PublisherOptions options;
+  options.listen = kAnyPort;
+  options.model_id = kModelId;
+  return options;
+}
+
+inline SubscriberOptions replica_options() {
+  SubscriberOptions options;
+  options.model_id = kModelId;
+  return options;
+}
+
+inline std::unique_ptr<Publisher> open_publisher(const SmallModel& model, const PublisherOptions& options = local_options()) {
+  Result<std::unique_ptr<Publisher>> made = Publisher::create(model.view(), options);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return std::move(*made);
+}
+
+inline std::unique_ptr<Subscriber> open_replica(const SmallModel& model, const std::string& address,
+                                                const SubscriberOptions& options = replica_options()) {
+  Result<std::unique_ptr<Subscriber>> made = Subscriber::create(model.view(), address, options);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return std::move(*made);
+}
+
+inline Hello hello_of(const SmallModel& model) {
+  const HeldVersion held{0, model.hash()};
+  return {kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, false, "a test"};
+}
+
+// The bytes of a publisher's update, as a replica gets them.
+struct Recorded {
+  Offer offer;
+  Buffer bytes;
+};
+inline Recorded record_update(Publisher& publisher, const HeldVersion& held, const Hash128& schema_hash) {
+  RawPeer peer = RawPeer::connect(publisher.address());
+  peer.say(MessageType::kHello,
+           Hello{kProtocolVersion, "m", schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, false, "a thief"});
+  EXPECT_EQ(peer.hear(), MessageType::kWelcome);
+  EXPECT_EQ(peer.hear(), MessageType::kOffer);
+  Recorded got{*parse_offer(peer.link().content()), {}};
+  got.bytes = Buffer::allocate(got.offer.commit.stream_bytes);
+  peer.say(MessageType::kRequest, Request{{got.offer.commit.base_version, got.offer.commit.version}, 0});
+  const auto place = [&](const ChunkHead& chunk, std::size_t count) { return got.bytes.slice(chunk.first_byte, count); };
+  while (peer.hear(RawPeer::kPatience, place) == MessageType::kChunk) {
+  }
+  EXPECT_EQ(peer.link().type(), MessageType::kCommit);
+  return got;
+}
+
+inline void replay(RawPeer& peer, const Recorded& update) {
+  peer.say(MessageType::kOffer, update.offer);
+  const std::optional<MessageType> answer = peer.hear();
+  if (answer != MessageType::kRequest) return;
+  for (std::size_t at = 0; at < update.bytes.size(); at += kMaxChunkBytes) {
+    peer.link().queue_chunk({update.offer.commit.version, at},
+                            update.bytes.slice(at, std::min(kMaxChunkBytes, update.bytes.size() - at)));
+  }
+  peer.say(MessageType::kCommit, CommitNote{{update.offer.commit.base_version, update.offer.commit.version}});
+}
+
+}  // namespace sparcl::replication
