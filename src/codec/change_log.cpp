@@ -8,6 +8,16 @@
 #include "src/codec/state_hash.hpp"
 
 namespace sparcl::codec {
+namespace {
+
+// Good as long as `pieces`.
+WritableBlockView view_of(const BlockMap& map, std::uint64_t block, std::span<std::byte* const> arrays,
+                          std::vector<Piece>& pieces) {
+  const DataType datatype = map.block(block, pieces);
+  return {shape_of(datatype, pieces), pieces, arrays};
+}
+
+}  // namespace
 
 void ChangeLog::reserve(std::size_t blocks, std::size_t bytes) {
   entries_.reserve(entries_.size() + blocks);
@@ -47,21 +57,17 @@ void ChangeLog::make_room(const BlockMap& map, Room& room) const {
 // Sees one block ahead, so that its lines are on their way while the one before is at work.
 void ChangeLog::exchange(std::size_t first, std::size_t last, const BlockMap& map, std::span<std::byte* const> held,
                          const kernels::KernelSet& kernels, Room& room) {
-  const auto view_of = [&](std::size_t i) {
-    std::vector<Piece>& pieces = room.pieces[i % 2];
-    const DataType datatype = map.block(entries_[i].index, pieces);
-    return WritableBlockView{shape_of(datatype, pieces), pieces, held};
-  };
+  const auto view = [&](std::size_t i) { return view_of(map, entries_[i].index, held, room.pieces[i % 2]); };
   WritableBlockView next_view;
-  if (first < last) next_view = view_of(first);
+  if (first < last) next_view = view(first);
   for (std::size_t i = first; i < last; ++i) {
-    const WritableBlockView view = next_view;
+    const WritableBlockView own_view = next_view;
     kernels::Upcoming next;
     if (i + 1 < last) {
-      next_view = view_of(i + 1);
+      next_view = view(i + 1);
       next = upcoming(next_view, block_of(entries_[i + 1]).positions);
     }
-    codec::exchange(kernels, view, block_of(entries_[i]).positions, bytes_.data() + entries_[i].at, next);
+    codec::exchange(kernels, own_view, block_of(entries_[i]).positions, bytes_.data() + entries_[i].at, next);
     SPARCL_FAILPOINT("update.staged_write");
   }
 }
@@ -70,12 +76,12 @@ Hash128 ChangeLog::exchange_and_hash(const BlockMap& map, std::span<std::byte* c
                                      Room& room) {
   Hash128 added;
   for (const Entry& entry : entries_) {
-    const DataType datatype = map.block(entry.index, room.pieces[0]);
+    const WritableBlockView view = view_of(map, entry.index, held, room.pieces[0]);
     const Positions positions = block_of(entry).positions;
     std::byte* values = bytes_.data() + entry.at;
     std::memcpy(room.values.data(), values, entry.value_bytes);
-    codec::exchange(kernels, WritableBlockView{shape_of(datatype, room.pieces[0]), room.pieces[0], held}, positions, values);
-    const kernels::ChangeHashes hashes = changes_hash(kernels, datatype, positions, values, room.values.data(), entry.index);
+    codec::exchange(kernels, view, positions, values);
+    const auto hashes = changes_hash(kernels, view.shape.datatype, positions, values, room.values.data(), entry.index);
     added = added + hashes.new_values - hashes.old_values;
   }
   return added;
@@ -84,21 +90,19 @@ Hash128 ChangeLog::exchange_and_hash(const BlockMap& map, std::span<std::byte* c
 Hash128 ChangeLog::added(std::size_t i, const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels,
                          Room& room) const {
   const Block block = block_of(entries_[i]);
-  const DataType datatype = map.block(block.index, room.pieces[0]);
+  const WritableBlockView view = view_of(map, block.index, held, room.pieces[0]);
   room.values.resize(std::max<std::size_t>(room.values.size(), entries_[i].value_bytes));
-  gather(kernels, WritableBlockView{shape_of(datatype, room.pieces[0]), room.pieces[0], held}, block.positions, room.values.data());
-  const kernels::ChangeHashes hashes =
-      changes_hash(kernels, datatype, block.positions, block.values, room.values.data(), block.index);
+  gather(kernels, view, block.positions, room.values.data());
+  const auto hashes = changes_hash(kernels, view.shape.datatype, block.positions, block.values, room.values.data(), block.index);
   return hashes.new_values - hashes.old_values;
 }
 
 void ChangeLog::copy(const BlockMap& map, std::span<std::byte* const> from, std::span<std::byte* const> to,
                      const kernels::KernelSet& kernels, Room& room) const {
   for (const Entry& entry : entries_) {
-    const DataType datatype = map.block(entry.index, room.pieces[0]);
     const Positions positions = block_of(entry).positions;
-    gather(kernels, WritableBlockView{shape_of(datatype, room.pieces[0]), room.pieces[0], from}, positions, room.values.data());
-    scatter(kernels, WritableBlockView{shape_of(datatype, room.pieces[0]), room.pieces[0], to}, positions, room.values.data());
+    gather(kernels, view_of(map, entry.index, from, room.pieces[0]), positions, room.values.data());
+    scatter(kernels, view_of(map, entry.index, to, room.pieces[0]), positions, room.values.data());
   }
 }
 

@@ -37,8 +37,6 @@ class StagedUpdate {
   Status check(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more);
   // Something has come since the last check(), or was left.
   bool has_checks() const { return !is_checked_ && (more_ || received_bytes() > seen_bytes_ || commit().stream_bytes == 0); }
-  // What is half checked is forgotten.
-  void check_anew();
   // All bytes are there and every check has passed: apply() will not fail.
   bool is_checked() const { return is_checked_; }
   // Once. arrays: where it is written instead, which hold the same; none: where it was checked. Allocates nothing.
@@ -47,6 +45,7 @@ class StagedUpdate {
   std::optional<codec::ChangeLog> take_replaced();
 
  private:
+  void check_anew();  // what is half checked is forgotten
   Status check_some(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more);
   Status finish();
 
