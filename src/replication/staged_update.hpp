@@ -39,6 +39,8 @@ class StagedUpdate {
   bool has_checks() const { return !is_checked_ && (more_ || received_bytes() > seen_bytes_ || commit().stream_bytes == 0); }
   // All bytes are there and every check has passed: apply() will not fail.
   bool is_checked() const { return is_checked_; }
+  // Then: what it was checked against is its target already, though nobody has applied it.
+  bool is_held_already() const { return decoder_ != nullptr && decoder_->already_applied(); }
   // Once. arrays: where it is written instead, which hold the same; none: where it was checked. Allocates nothing.
   Status apply(std::span<std::byte* const> arrays = {});
   // After apply(), once: nothing where they were not kept.

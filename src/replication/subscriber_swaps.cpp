@@ -176,6 +176,10 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
 Status Subscriber::apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap) try {
   const ReplicatedState written = begin_writing(swap.updates == 0);
   for (bool more = true; more;) SPARCL_RETURN_IF_ERROR(front.check(written, held, UINT64_MAX, more));
+  if (buffers_ != nullptr && swap.updates == 0 && front.is_held_already()) {  // in the front: the program has written it there
+    buffers_->doubt();
+    (void)begin_writing(true);
+  }
   const double begin = monotonic_seconds();
   const StageRange range("apply a version");
   SPARCL_FAILPOINT("subscriber.applying");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <random>
 #include <thread>
@@ -179,6 +180,22 @@ TEST_F(DoubleBuffer, ReadersNeverSeeAMixture) {
   reader.join();
   EXPECT_EQ(torn, 0);
   EXPECT_GT(passes, 0);
+}
+
+// The program writes to what is shown just what the next update brings: there it is checked, and the other set lacks it.
+TEST_F(DoubleBuffer, WhatTheProgramHasWrittenItselfComesToTheOtherSet) {
+  publish(1);
+  follow(1);
+  publish(2);
+  follow(2);
+  std::memcpy(shown()[0] + 5 * sizeof(std::uint16_t), "\x34\x12", 2);
+  source_.poke(5, 0x1234);
+  ASSERT_TRUE(publisher_->publish(3).ok());
+  hash_[3] = source_.hash();
+  const auto swap = replica_->next(20);
+  ASSERT_TRUE(swap.ok()) << swap.status().message();
+  EXPECT_EQ(swap->version, 3U);
+  EXPECT_EQ(hash_of(shown()), hash_[3]);
 }
 
 // Between two of them the replica's thread checks the third, and looks for damage, where the second is: not where the first is
