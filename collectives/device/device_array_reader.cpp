@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/device/array_hash.hpp"
 #include "src/codec/block_map.hpp"
 
 namespace sparcl::collectives {
@@ -25,18 +26,14 @@ DeviceArrayReader::DeviceArrayReader(DeviceScratch& scratch, const std::byte* ar
 }
 
 DeviceArrayReader::~DeviceArrayReader() {
-  if (!is_enqueued_) return;
-  const DeviceScope inside(scratch_.context());
-  (void)wait_for(stream_);  // whatever comes of it: the memory is the next call's
+  if (is_enqueued_) scratch_.settle(stream_);
 }
 
 Status DeviceArrayReader::reserve() {
-  const Result<std::byte*> device = scratch_.on_device(kHashBytes);
-  if (!device.ok()) return device.status();
-  const Result<std::byte*> pinned = scratch_.pinned(kHashBytes + 2 * piece_bytes_);
-  if (!pinned.ok()) return pinned.status().with_prefix("staging for an array in device memory: ");
-  device_hash_ = *device;
-  pinned_ = *pinned;
+  const Result<DeviceScratch::Memory> memory = scratch_.both(kHashBytes, kHashBytes + 2 * piece_bytes_, "reading an array");
+  if (!memory.ok()) return memory.status();
+  device_hash_ = memory->device;
+  pinned_ = memory->pinned;
   return Status();
 }
 
@@ -46,18 +43,12 @@ Status DeviceArrayReader::begin(bool hashes) {
   SPARCL_RETURN_IF_ERROR(inside.status());
   is_enqueued_ = true;
   if (hashes) {
-    auto* const total = reinterpret_cast<kernels::DeviceHash*>(device_hash_);
-    SPARCL_RETURN_IF_ERROR(enqueue_zeros(total, sizeof *total, stream_));
-    SPARCL_RETURN_IF_ERROR(scratch_.kernels().blocks.hash(array_, count_, element_bytes(type_), {}, total, nullptr, stream_));
-    SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_, total, sizeof *total, stream_));
+    SPARCL_RETURN_IF_ERROR(enqueue_array_hash(scratch_, array_, count_, type_, device_hash_, pinned_, stream_));
   }
   return enqueue();
 }
 
-Hash128 DeviceArrayReader::sum() const {
-  const auto& total = *reinterpret_cast<const kernels::DeviceHash*>(pinned_);
-  return {total.low, total.high};
-}
+Hash128 DeviceArrayReader::sum() const { return array_hash_in(pinned_); }
 
 // The next piece to be asked for.
 Status DeviceArrayReader::enqueue() {

@@ -20,9 +20,7 @@ DeviceBlockDecoder::DeviceBlockDecoder(DeviceScratch& scratch, const codec::Bloc
       batch_(scratch, held, map.element_count(), type_, stream, limits) {}
 
 DeviceBlockDecoder::~DeviceBlockDecoder() {
-  if (!is_enqueued_) return;
-  const DeviceScope inside(scratch_.context());
-  (void)wait_for(stream_);  // whatever comes of it: the memory is the next call's
+  if (is_enqueued_) scratch_.settle(stream_);
 }
 
 std::uint32_t DeviceBlockDecoder::elements_of(const codec::BlockEntry& entry) const {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/device/array_hash.hpp"
 #include "collectives/device/memory_layout.hpp"
 #include "src/codec/block_map.hpp"
 
 namespace sparcl::collectives {
+
 DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, const SectionLimits& limits)
     : scratch_(scratch),
       kernels_(scratch.kernels().blocks),
@@ -27,28 +29,24 @@ DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair&
   old_at_ = device.place(most_changes_ * width);
   new_at_ = device.place(most_changes_ * width);
   contents_at_ = device.place(contents_bytes);
-  hash_at_ = device.place(sizeof(kernels::DeviceHash));
+  hash_at_ = device.place(kArrayHashBytes);
   workspace_at_ = device.place(workspace_bytes_);
   device_bytes_ = device.size_bytes();
   for (std::size_t& at : pinned_meta_at_) at = pinned.place(meta_of(most_blocks_).bytes);
-  pinned_hash_at_ = pinned.place(sizeof(kernels::DeviceHash));
+  pinned_hash_at_ = pinned.place(kArrayHashBytes);
   pinned_contents_at_ = pinned.place(contents_bytes);
   pinned_bytes_ = pinned.size_bytes();
 }
 
 DeviceBlockEncoder::~DeviceBlockEncoder() {
-  if (!is_enqueued_) return;
-  const DeviceScope inside(scratch_.context());
-  (void)wait_for(stream_);  // whatever comes of it: the memory is the next call's
+  if (is_enqueued_) scratch_.settle(stream_);
 }
 
 Status DeviceBlockEncoder::reserve() {
-  const Result<std::byte*> device = scratch_.on_device(device_bytes_);
-  if (!device.ok()) return device.status().with_prefix("what coding takes on the device: ");
-  const Result<std::byte*> pinned = scratch_.pinned(pinned_bytes_);
-  if (!pinned.ok()) return pinned.status().with_prefix("staging for what is coded on the device: ");
-  device_ = *device;
-  pinned_ = *pinned;
+  const Result<DeviceScratch::Memory> memory = scratch_.both(device_bytes_, pinned_bytes_, "coding");
+  if (!memory.ok()) return memory.status();
+  device_ = memory->device;
+  pinned_ = memory->pinned;
   return Status();
 }
 
@@ -58,19 +56,13 @@ Status DeviceBlockEncoder::begin(bool hashes_base) {
   SPARCL_RETURN_IF_ERROR(inside.status());
   is_enqueued_ = true;
   if (hashes_base) {
-    auto* const total = reinterpret_cast<kernels::DeviceHash*>(device_ + hash_at_);
-    SPARCL_RETURN_IF_ERROR(enqueue_zeros(total, sizeof *total, stream_));
-    SPARCL_RETURN_IF_ERROR(
-        kernels_.hash(arrays_.base, arrays_.count, element_bytes(arrays_.type), kernels::HashPlace{}, total, nullptr, stream_));
-    SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_ + pinned_hash_at_, total, sizeof *total, stream_));
+    SPARCL_RETURN_IF_ERROR(enqueue_array_hash(scratch_, arrays_.base, arrays_.count, arrays_.type, device_ + hash_at_,
+                                              pinned_ + pinned_hash_at_, stream_));
   }
   return enqueue({0, section_blocks_, 0});
 }
 
-Hash128 DeviceBlockEncoder::base_sum() const {
-  const auto& total = *reinterpret_cast<const kernels::DeviceHash*>(pinned_ + pinned_hash_at_);
-  return {total.low, total.high};
-}
+Hash128 DeviceBlockEncoder::base_sum() const { return array_hash_in(pinned_ + pinned_hash_at_); }
 
 // One piece of memory, so that one copy brings it: the starts, the blocks, their hashes.
 DeviceBlockEncoder::Meta DeviceBlockEncoder::meta_of(std::uint64_t block_count) {

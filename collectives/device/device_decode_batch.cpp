@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/device/array_hash.hpp"
 #include "collectives/device/memory_layout.hpp"
 
 namespace sparcl::collectives {
@@ -43,24 +44,22 @@ DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, std::byte* array, s
   contents_at_ = device.place(kernels::aligned_content(most_content_));
   answer_at_ = device.place(answer_bytes);
   refused_at_ = device.place(sizeof(std::uint64_t));
-  hash_at_ = device.place(sizeof(kernels::DeviceHash));
+  hash_at_ = device.place(kArrayHashBytes);
   workspace_at_ = device.place(workspace_bytes_);
   device_bytes_ = device.size_bytes();
   pinned_table_at_ = pinned.place(table_bytes);
   pinned_contents_at_ = pinned.place(kernels::aligned_content(most_content_));
   pinned_answer_at_ = pinned.place(answer_bytes);
   pinned_refused_at_ = pinned.place(sizeof(std::uint64_t));
-  pinned_hash_at_ = pinned.place(sizeof(kernels::DeviceHash));
+  pinned_hash_at_ = pinned.place(kArrayHashBytes);
   pinned_bytes_ = pinned.size_bytes();
 }
 
 Status DeviceDecodeBatch::reserve() {
-  const Result<std::byte*> device = scratch_.on_device(device_bytes_);
-  if (!device.ok()) return device.status().with_prefix("what decoding takes on the device: ");
-  const Result<std::byte*> pinned = scratch_.pinned(pinned_bytes_);
-  if (!pinned.ok()) return pinned.status().with_prefix("staging for what is decoded on the device: ");
-  device_ = *device;
-  pinned_ = *pinned;
+  const Result<DeviceScratch::Memory> memory = scratch_.both(device_bytes_, pinned_bytes_, "decoding");
+  if (!memory.ok()) return memory.status();
+  device_ = memory->device;
+  pinned_ = memory->pinned;
   return Status();
 }
 
@@ -144,16 +143,10 @@ Status DeviceDecodeBatch::decode() {
 }
 
 Status DeviceDecodeBatch::hash_array() {
-  auto* const total = reinterpret_cast<kernels::DeviceHash*>(device_ + hash_at_);
-  SPARCL_RETURN_IF_ERROR(enqueue_zeros(total, sizeof *total, stream_));
-  SPARCL_RETURN_IF_ERROR(kernels_.hash(array_, count_, element_bytes(type_), kernels::HashPlace{}, total, nullptr, stream_));
-  return enqueue_copy(pinned_ + pinned_hash_at_, total, sizeof *total, stream_);
+  return enqueue_array_hash(scratch_, array_, count_, type_, device_ + hash_at_, pinned_ + pinned_hash_at_, stream_);
 }
 
-Hash128 DeviceDecodeBatch::array_sum() const {
-  const auto& total = *reinterpret_cast<const kernels::DeviceHash*>(pinned_ + pinned_hash_at_);
-  return {total.low, total.high};
-}
+Hash128 DeviceDecodeBatch::array_sum() const { return array_hash_in(pinned_ + pinned_hash_at_); }
 
 void DeviceDecodeBatch::keep() {
   kept_.push_back(decoded_);

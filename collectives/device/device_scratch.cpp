@@ -1,5 +1,7 @@
 #include "collectives/device/device_scratch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace sparcl::collectives {
@@ -37,6 +39,19 @@ Result<std::byte*> DeviceScratch::on_device(std::size_t bytes) {
 Result<std::byte*> DeviceScratch::pinned(std::size_t bytes) {
   SPARCL_RETURN_IF_ERROR(grow(pinned_, context_, bytes));
   return pinned_.data();
+}
+
+Result<DeviceScratch::Memory> DeviceScratch::both(std::size_t device_bytes, std::size_t pinned_bytes, const char* what) {
+  const Result<std::byte*> device = on_device(device_bytes);
+  if (!device.ok()) return device.status().with_prefix(fmt::format("memory for {} on the device: ", what));
+  const Result<std::byte*> here = pinned(pinned_bytes);
+  if (!here.ok()) return here.status().with_prefix(fmt::format("pinned memory for {} on the device: ", what));
+  return Memory{*device, *here};
+}
+
+void DeviceScratch::settle(void* stream) const {
+  const DeviceScope inside(context_);
+  (void)wait_for(stream);
 }
 
 }  // namespace sparcl::collectives

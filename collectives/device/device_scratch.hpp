@@ -21,6 +21,15 @@ class DeviceScratch {
   // So much, aligned to 256 bytes; good until more is asked for.
   Result<std::byte*> on_device(std::size_t bytes);
   Result<std::byte*> pinned(std::size_t bytes);
+  // Both. what: it is for, as errors have it ("coding").
+  struct Memory {
+    std::byte* device;
+    std::byte* pinned;
+  };
+  Result<Memory> both(std::size_t device_bytes, std::size_t pinned_bytes, const char* what);
+
+  // Waits for what was enqueued on the stream, whatever comes of it: the memory is then the next call's.
+  void settle(void* stream) const;
 
  private:
   const kernels::DeviceKernelSet& kernels_;
