@@ -138,14 +138,20 @@ void Session::leave() {
 
 void Session::drop(Status why) {
   if (phase_ == Phase::kOver) return;
-  if (phase_ == Phase::kReplica && why.code() == Code::kTimeout) {
-    log_warn("replication: replica {} is given up: {}", replica_, why.message());
-  } else if (phase_ == Phase::kReplica && !why.ok()) {
-    log_info("replication: replica {}: {}", replica_, why.message());
-  }
-  if (phase_ == Phase::kStranger && !why.ok()) log_debug("replication: {}: {}", replica_, why.message());
-  phase_ = Phase::kOver;
+  const Phase before = std::exchange(phase_, Phase::kOver);
   link_.close();
+  if (why.ok()) return;
+  if (before == Phase::kReplica) tell_of_loss(why);
+  if (before == Phase::kStranger) log_debug("replication: {}: {}", replica_, why.message());
+}
+
+void Session::tell_of_loss(const Status& why) {
+  const bool is_gone = why.code() == Code::kRemoteError;
+  const std::string text =
+      fmt::format("replica {} {}: {}", replica_, is_gone ? "has gone without a goodbye" : "is given up", why.message());
+  if (!is_gone) return log_warn("replication: {}", text);
+  if (fan_out() != nullptr) return warn(text, "gone");
+  log_info("replication: {}", text);  // of one that takes updates from a replica: its publisher says so
 }
 
 void Session::give_up_place() {

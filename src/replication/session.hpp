@@ -149,6 +149,7 @@ class Session {
   void refuse(Status why);
   void warn(const std::string& text, std::string_view kind);  // of one kind and place not each time
   void end_without_way();
+  void tell_of_loss(const Status& why);
   bool owes() const;
   void drop_where_nothing_moves(double now);
 

@@ -93,7 +93,8 @@ Status Session::handle(double now) {
     }
     case MessageType::kBye:
       if (is_replica && context_.on_farewell) context_.on_farewell(*this);
-      drop(is_replica ? Status(Code::kRemoteError, "has left") : Status());
+      if (is_replica) log_info("replication: replica {} has left", replica_);
+      drop(Status());
       return {};
     default:
       break;

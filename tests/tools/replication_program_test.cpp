@@ -276,6 +276,20 @@ TEST(ReplicationProgram, RunsACommandAfterEachVersion) {
   EXPECT_EQ(subscriber.lines().size(), 2u);
 }
 
+TEST(ReplicationProgram, NamesASubscriberThatIsKilled) {
+  Training training;
+  BackgroundProgram publisher(publish(training.write_up_to(1)));
+  BackgroundProgram left(subscribe(publisher.address(), training / "left"));
+  ASSERT_FALSE(left.version(1).is_null()) << left.err();
+  EXPECT_EQ(left.end_by(SIGTERM), 0);
+  BackgroundProgram killed(subscribe(publisher.address(), training / "killed"));
+  ASSERT_FALSE(killed.version(1).is_null()) << killed.err();
+  EXPECT_EQ(publisher.err().find("without a goodbye"), std::string::npos) << publisher.err();
+  killed.end_by(SIGKILL);
+  EXPECT_TRUE(soon([&] { return publisher.err().find("has gone without a goodbye") != std::string::npos; })) << publisher.err();
+  EXPECT_THAT(publisher.err(), HasSubstr("warning: replication: replica host "));
+}
+
 TEST(ReplicationProgram, PassesAStopOnToTheCommand) {
   Training training;
   BackgroundProgram publisher(publish(training.write_up_to(1)));
