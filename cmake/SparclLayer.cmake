@@ -1,6 +1,28 @@
 # One static, position-independent target a layer, linked PRIVATE: sparcl_<name>.
 #   sparcl_layer(name FOLDER... LINK TARGET...)
 # A folder's own sources are taken, and those of folders below it that are no layer of their own.
+# The standard's headers that most sources take, compiled once: a fifth of the time that the library takes. As with the tests
+# (SparclTest.cmake) every source still includes what it uses.
+function(sparcl_share_headers target)
+  if(NOT TARGET sparcl_headers)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty_headers.cpp CONTENT "")
+    add_library(sparcl_headers OBJECT ${PROJECT_BINARY_DIR}/empty_headers.cpp)
+    target_link_libraries(sparcl_headers PRIVATE fmt::fmt)
+    sparcl_warnings(sparcl_headers)
+    target_precompile_headers(sparcl_headers PRIVATE
+      <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <cstring> <deque> <functional> <map> <memory> <mutex> <optional>
+      <span> <string> <string_view> <thread> <utility> <vector> <fmt/format.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM sparcl_headers)
+  sparcl_forgive_headers(${target})
+endfunction()
+
+# g++ 12 forgets that what was precompiled is a system header's, and warns of what it inlines.
+function(sparcl_forgive_headers target)
+  target_compile_options(${target} PRIVATE $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-Wno-array-bounds -Wno-restrict
+                                           -Wno-stringop-overflow -Wno-stringop-overread>)
+endfunction()
+
 function(sparcl_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 LAYER "" "" "LINK")
   set(sources)
@@ -19,6 +41,9 @@ function(sparcl_layer name)
   add_library(sparcl_${name} STATIC ${sources})
   target_include_directories(sparcl_${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   sparcl_warnings(sparcl_${name})
+  if(SPARCL_FAST_BUILD AND "fmt::fmt" IN_LIST LAYER_LINK)
+    sparcl_share_headers(sparcl_${name})
+  endif()
   foreach(library IN LISTS LAYER_LINK)
     if(TARGET sparcl_${library})
       target_link_libraries(sparcl_${name} PRIVATE sparcl_${library})

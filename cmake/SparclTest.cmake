@@ -12,12 +12,12 @@ find_package(GTest QUIET)
 if(SPARCL_FAST_BUILD AND GTest_FOUND)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty_test.cpp CONTENT "int main() {}\n")
   add_executable(sparcl_test_headers ${PROJECT_BINARY_DIR}/empty_test.cpp)
-  target_link_libraries(sparcl_test_headers PRIVATE fmt::fmt GTest::gmock GTest::gtest_main)
+  target_link_libraries(sparcl_test_headers PRIVATE fmt::fmt nlohmann_json::nlohmann_json GTest::gmock GTest::gtest_main)
   sparcl_warnings(sparcl_test_headers)
   sparcl_quick_to_compile(sparcl_test_headers)
   target_precompile_headers(sparcl_test_headers PRIVATE
     <algorithm> <array> <atomic> <chrono> <cmath> <cstdlib> <cstring> <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional>
-    <random> <set> <span> <string> <thread> <vector> <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h>)
+    <random> <set> <span> <string> <thread> <vector> <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp>)
 endif()
 
 # sparcl_test_program(NAME SOURCE... LINK TARGET...): a GoogleTest program that sees the tree.
@@ -29,9 +29,7 @@ function(sparcl_test_program name)
   sparcl_quick_to_compile(${name})
   if(TARGET sparcl_test_headers)
     target_precompile_headers(${name} REUSE_FROM sparcl_test_headers)
-    # g++ 12 forgets that std::string is a system header's, and warns of what it inlines.
-    target_compile_options(${name} PRIVATE $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-Wno-array-bounds -Wno-restrict
-                                           -Wno-stringop-overflow -Wno-stringop-overread>)
+    sparcl_forgive_headers(${name})
   endif()
   sparcl_warnings(${name})
 endfunction()
