@@ -59,6 +59,7 @@ std::string_view algorithm_setting(std::uint32_t operation, std::uint32_t row) {
 }
 
 std::string_view algorithm_name(std::uint32_t operation, std::uint32_t row) {
+  if (has_root(operation) && row == kNcclFanout) return kNcclFanoutName;
   if (has_root(operation)) return row < fanout_table().size() ? fanout_table()[row].name : "unknown";
   if (is_top_k(operation) && (row & kDenseChoice) != 0) return forced_name(dense_table(), row & ~std::uint32_t{kDenseChoice});
   return is_sparse_sum(operation) ? forced_name(sparse_sum_table(), row) : forced_name(dense_table(), row);

@@ -1,5 +1,6 @@
 #include "bench/agreement/bare_broadcast.hpp"
 
+#include "collectives/broadcast/message_stream.hpp"
 #include "src/transport/seeded_random.hpp"
 
 namespace sparcl::bench {
@@ -45,8 +46,8 @@ Task stream_and_vote(const collectives::CommContext& comm, std::uint32_t number,
   const collectives::FanoutPlan plan =
       collectives::plan_fanout(collectives::link_cost(transport), transport.size(),
                                collectives::guess_update_bytes(call.dense_bytes), comm.broadcast_algorithm, comm.fragment_bytes);
-  collectives::Stream stream(engine, {number, kData}, plan.row->links(transport.rank(), call.root, transport.size()),
-                             plan.fragment_bytes);
+  collectives::MessageStream stream(engine, {number, kData}, plan.row->links(transport.rank(), call.root, transport.size()),
+                                    plan.fragment_bytes);
   Status outcome, verdict;
   Task streaming = call.source != nullptr ? stream.send_all(*call.source, outcome) : stream.receive_all(*call.target, outcome);
   if (Status alive = co_await streaming; !alive.ok()) co_return alive;

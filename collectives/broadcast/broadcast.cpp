@@ -1,10 +1,14 @@
 #include "collectives/broadcast/broadcast.hpp"
 
 #include <bit>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "collectives/broadcast/gpu_stream.hpp"
+#include "collectives/broadcast/message_stream.hpp"
 #include "collectives/call_names.hpp"
+#include "collectives/device/device_calls.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/stage_range.hpp"
@@ -19,8 +23,41 @@ constexpr std::uint8_t kVote = 2;
 
 FanoutPlan plan(const CommContext& comm, std::uint64_t dense_bytes) {
   Transport& transport = comm.engine->transport();
-  return plan_fanout(link_cost(transport), transport.size(), guess_update_bytes(dense_bytes), comm.broadcast_algorithm,
-                     comm.fragment_bytes);
+  const std::string& forced = comm.broadcast_algorithm == kNcclFanoutName ? "auto" : comm.broadcast_algorithm;
+  return plan_fanout(link_cost(transport), transport.size(), guess_update_bytes(dense_bytes), forced, comm.fragment_bytes);
+}
+
+// What NCCL asks of the host, a launch each fragment, is worth it from here on. Heuristic, not measured on GPUs.
+constexpr std::uint64_t kLeastForNccl = std::uint64_t{16} << 20;
+
+// The same on all ranks: the arrays may lie where they like.
+bool rides_on_nccl(const CommContext& comm, const BroadcastCall& call) {
+  if (comm.device == nullptr || !call.is_blocking || comm.engine->transport().size() == 1) return false;
+  if (comm.broadcast_algorithm != "auto") return comm.broadcast_algorithm == kNcclFanoutName;
+  return call.dense_bytes == 0 || call.dense_bytes >= kLeastForNccl;
+}
+
+// Over messages, in the cheapest of the fan-outs.
+std::unique_ptr<Stream> open_messages(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report) {
+  const Transport& transport = comm.engine->transport();
+  const FanoutPlan fanout = plan(comm, call.dense_bytes);
+  call.fingerprint.algorithm = static_cast<std::uint8_t>(fanout.row_index);
+  call.fingerprint.fragment_log2 = static_cast<std::uint8_t>(std::countr_zero(fanout.fragment_bytes));
+  report.algorithm = fanout.row->name;
+  report.seconds_predicted = fanout.seconds;
+  const bool is_valid = call.root >= 0 && call.root < transport.size();
+  Links links = is_valid ? fanout.row->links(transport.rank(), call.root, transport.size()) : Links();
+  return std::make_unique<MessageStream>(*comm.engine, Channel{number, kData}, std::move(links), fanout.fragment_bytes);
+}
+
+// This rank's end of the call's stream. Where its memory cannot be had the call is refused, and the stream left alone.
+std::unique_ptr<Stream> open_stream(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report) {
+  if (!rides_on_nccl(comm, call)) return open_messages(comm, number, call, report);
+  Result<std::shared_ptr<FragmentMemory>> memory = comm.device->fragment_memory();
+  if (!memory.ok() && call.refusal.ok()) call.refusal = memory.status();
+  call.fingerprint.algorithm = kNcclFanout;
+  report.algorithm = kNcclFanoutName;
+  return std::make_unique<GpuStream>(*comm.engine, *comm.device, memory.ok() ? std::move(*memory) : nullptr, call.root);
 }
 
 void close_channels(Transport& transport, std::uint32_t number) {
@@ -45,19 +82,13 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   Transport& transport = engine.transport();
   SPARCL_FAILPOINT("broadcast.begin");
   const double begin = transport.now();
-  const FanoutPlan fanout = plan(comm, call.dense_bytes);
   call.fingerprint.root = call.root;
-  call.fingerprint.algorithm = static_cast<std::uint8_t>(fanout.row_index);
   call.fingerprint.verify = static_cast<std::uint8_t>(comm.verify);
-  call.fingerprint.fragment_log2 = static_cast<std::uint8_t>(std::countr_zero(fanout.fragment_bytes));
-  report.algorithm = fanout.row->name;
   report.dense_bytes = call.dense_bytes;
-  report.seconds_predicted = fanout.seconds;
+  const std::unique_ptr<Stream> opened = open_stream(comm, number, call, report);
+  Stream& stream = *opened;
 
   // Agree on the call; meanwhile the root encodes, and sends nothing.
-  const bool valid_root = call.root >= 0 && call.root < transport.size();
-  Stream stream(engine, {number, kData}, valid_root ? fanout.row->links(transport.rank(), call.root, transport.size()) : Links(),
-                fanout.fragment_bytes);
   Status verdict, outcome;
   const Subject subject{.parts = call.parts};
   Task agreement = agree(engine, {number, kAgreement}, call.fingerprint, call.refusal, verdict, subject);

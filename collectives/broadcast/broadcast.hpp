@@ -31,6 +31,7 @@ struct BroadcastCall {
   int root = 0;
   const PartList* parts = nullptr;  // see agree()
   bool encodes_ahead = true;        // false: the source is not looked at before the ranks have agreed
+  bool is_blocking = false;         // calls in flight together would come to NCCL in no order
   std::uint64_t dense_bytes = 0;    // known to all ranks: the plan depends on it
   StreamSource* source = nullptr;
   StreamTarget* target = nullptr;
@@ -64,9 +65,10 @@ struct UpdateCall {
   codec::Writing writing = codec::Writing::kStaged;  // others
   bool with_state_hash = false;                      // root: the update names its base and target by their state hashes
   std::optional<Hash128> known_hash;                 // root: of the base; others: of what is held, as far as it is known
-  const UpdateOnDevice* device = nullptr;            // map is of one array, not empty: it is there, and its base if any
-  std::uint64_t new_version = 0;                     // out: the version that is now held
-  std::optional<Hash128> new_hash;                   // out: its state hash, where the update names it
+  bool is_blocking = false;
+  const UpdateOnDevice* device = nullptr;  // map is of one array, not empty: it is there, and its base if any
+  std::uint64_t new_version = 0;           // out: the version that is now held
+  std::optional<Hash128> new_hash;         // out: its state hash, where the update names it
 };
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report);
 enum class UpdateRole : std::uint8_t { kSendsChanges, kSendsAll, kReceives };
@@ -77,6 +79,7 @@ Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host
 // sparclBroadcastSparse.
 struct SparseCall {
   Status refusal;
+  bool is_blocking = false;
   int root = 0;
   DataType datatype = DataType::kUint8;
   std::byte* values = nullptr;

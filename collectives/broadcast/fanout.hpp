@@ -24,6 +24,8 @@ struct FanoutRow {
 };
 
 std::span<const FanoutRow> fanout_table();
+constexpr std::uint8_t kNcclFanout = 254;  // in a row's place: NCCL's own ways (gpu_stream.hpp)
+constexpr const char* kNcclFanoutName = "nccl";
 
 struct FanoutPlan {
   const FanoutRow* row;

@@ -76,6 +76,7 @@ Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall&
   BroadcastCall pattern;
   pattern.root = call.root;
   pattern.refusal = call.refusal;
+  pattern.is_blocking = call.is_blocking;
   // Who takes itself for the root by mistake has no entries but what an output argument happened to hold.
   pattern.encodes_ahead = call.nnz <= call.capacity;
   pattern.fingerprint.operation = static_cast<std::uint32_t>(CallKind::kBroadcastSparse);

@@ -1,24 +1,17 @@
 #include "collectives/broadcast/stream.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
 
-#include "src/base/failpoint.hpp"
 #include "src/base/stage_range.hpp"
 #include "src/codec/staging_sink.hpp"
 
 namespace sparcl::collectives {
 namespace {
 
-// How far the root encodes before the ranks have agreed, and how many fragments it lets pile up unsent: bounds on its memory.
-// Heuristic.
+// How far the root encodes before the ranks have agreed: a bound on its memory. Heuristic.
 constexpr std::uint64_t kAheadBytes = std::uint64_t{64} << 20;
-constexpr std::size_t kSendsInFlight = 64;
 
 // A source's or target's exception is its verdict: it is voted on like any other, so that the peers do not wait for this rank.
 template <class Work>
@@ -47,104 +40,12 @@ Status Stream::produce(StreamSource& source) {
 
 bool Stream::wants_more_ahead(const StreamSource& source) const { return !source.finished() && written_ < kAheadBytes; }
 
-Task Stream::send_all(StreamSource& source, Status& outcome) {
-  while (outcome.ok() && !source.finished()) {
-    outcome = produce(source);
-    cut_fragments();
-    staging_.release(cut_);
-    // Lets messages move, and waits where the children fall behind.
-    co_await engine_.yield();
-    while (!sends_.empty() && (sends_.front()->done || sends_.size() > kSendsInFlight * links_.children.size())) {
-      if (Status status = co_await engine_.wait(sends_.front(), "a child to take a fragment"); !status.ok()) co_return status;
-      sends_.pop_front();
-    }
-    if (!engine_.health().ok()) co_return engine_.health();
-  }
-  end_stream();
-  co_return Status();
+Status Stream::check(StreamTarget& target, bool& more) const {
+  return caught([&] { return target.check(staging_, written_, more); });
 }
 
-void Stream::cut_fragments() {
-  while (written_ - cut_ >= fragment_bytes_) {
-    pass_on(cut_, fragment_bytes_);
-    cut_ += fragment_bytes_;
-  }
-}
-
-void Stream::end_stream() {
-  cut_fragments();
-  pass_on(cut_, static_cast<std::size_t>(written_ - cut_));
-  for (int i = 1; i < kReceivesAhead; ++i) pass_on(0, 0);
-}
-
-void Stream::pass_on(std::uint64_t first, std::size_t count) {
-  for (const int child : links_.children) {
-    sends_.push_back(engine_.send(child, channel_, count > 0 ? staging_.slice(first, count) : Buffer()));
-    traffic_.bytes_sent += count;
-    SPARCL_FAILPOINT("broadcast.sending");
-  }
-}
-
-void Stream::post_receive() {
-  staging_.reserve(next_receive_ + fragment_bytes_);
-  receives_.push_back(engine_.receive(links_.parent, channel_, staging_.slice(next_receive_, fragment_bytes_)));
-  next_receive_ += fragment_bytes_;
-}
-
-void Stream::take_fragment(std::size_t count, Status& outcome) {
-  if (ended_) {
-    if (count > 0 && outcome.ok())
-      outcome = Status(Code::kCorrupt, fmt::format("{} bytes follow the end of the update's stream", count));
-    pass_on(0, 0);
-    return;
-  }
-  SPARCL_FAILPOINT("broadcast.receiving");
-  pass_on(written_, count);
-  written_ += count;
-  traffic_.bytes_received += count;
-  traffic_.stream_bytes = written_;
-  ended_ = count < fragment_bytes_;
-  if (!ended_) post_receive();
-}
-
-Task Stream::receive_all(StreamTarget& target, Status& outcome) {
-  for (int i = 0; i < kReceivesAhead; ++i) post_receive();
-  bool more = false;
-  while (!receives_.empty() || (more && outcome.ok())) {
-    const bool arrived = !receives_.empty() && receives_.front()->done;
-    if (!arrived && more && outcome.ok()) {  // nothing to pass on: check a piece of what is there
-      outcome = caught([&] { return target.check(staging_, written_, more); });
-      co_await engine_.yield();
-      if (!engine_.health().ok()) co_return engine_.health();
-      continue;
-    }
-    const OperationRef next = receives_.front();
-    if (Status status = co_await engine_.wait(next, "the next fragment of the update"); !status.ok()) co_return status;
-    receives_.pop_front();
-    take_fragment(static_cast<std::size_t>(next->bytes), outcome);
-    more = true;
-  }
-  if (outcome.ok()) outcome = caught([&] { return target.finish(written_); });
-  co_return Status();
-}
-
-Task Stream::drain() {
-  while (!sends_.empty()) {
-    if (Status status = co_await engine_.wait(sends_.front(), "a child to take its last fragment"); !status.ok()) co_return status;
-    sends_.pop_front();
-  }
-  co_return Status();
-}
-
-void Stream::abandon() {
-  for (const OperationRef& operation : sends_) {
-    if (!operation->done) engine_.transport().cancel(operation);
-  }
-  for (const OperationRef& operation : receives_) {
-    if (!operation->done) engine_.transport().cancel(operation);
-  }
-  sends_.clear();
-  receives_.clear();
+Status Stream::finish(StreamTarget& target) const {
+  return caught([&] { return target.finish(written_); });
 }
 
 }  // namespace sparcl::collectives

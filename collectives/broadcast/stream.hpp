@@ -1,22 +1,15 @@
 #pragma once
-// A stream of unknown length from a root to all ranks, in fragments that are passed on as they arrive.
-//
-// Fragments are fragment_bytes long; a shorter one (also an empty one) ends the stream, as fread does. So a fragment needs no header, lands at
-// its final place, and is sent on from there. Receivers keep kReceivesAhead receives posted; the sender therefore ends the stream with
-// kReceivesAhead - 1 further empty fragments, and nothing needs to be cancelled.
+// A stream of unknown length from a root to all ranks: one rank's end of it. How its bytes come to the others is
+// message_stream.hpp's, or gpu_stream.hpp's.
 
 #include <cstdint>
-#include <deque>
 
-#include "collectives/broadcast/fanout.hpp"
 #include "collectives/comm_context.hpp"
 #include "collectives/engine/engine.hpp"
 #include "src/base/staging.hpp"
 #include "src/codec/update.hpp"
 
 namespace sparcl::collectives {
-
-constexpr int kReceivesAhead = 4;
 
 // The root's side. One call does a bounded piece of work, so that messages move in between.
 class StreamSource {
@@ -41,43 +34,36 @@ class StreamTarget {
 // One rank's end of the stream. Holds what is in flight.
 class Stream {
  public:
-  Stream(Engine& engine, Channel channel, Links links, std::uint32_t fragment_bytes)
-      : engine_(engine), channel_(channel), links_(std::move(links)), fragment_bytes_(fragment_bytes) {}
+  explicit Stream(Engine& engine) : engine_(engine) {}
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
   // Root: encodes a piece and sends nothing: for as long as the ranks have not agreed on the call, up to a cap.
   Status produce(StreamSource& source);
   bool wants_more_ahead(const StreamSource& source) const;
 
-  // Root: encodes and sends until the end. `outcome`: the source's error; then the stream is ended early. The result is an error only if the comm is poisoned.
-  Task send_all(StreamSource& source, Status& outcome);
+  // Root: encodes and sends until the end. `outcome`: the source's error; then the stream is ended early. The result is an error
+  // only if the comm is poisoned.
+  virtual Task send_all(StreamSource& source, Status& outcome) = 0;
   // Others: receives, passes on and checks until the end. `outcome`: the target's verdict on the stream.
-  Task receive_all(StreamTarget& target, Status& outcome);
+  virtual Task receive_all(StreamTarget& target, Status& outcome) = 0;
 
   // After a vote: waits until nothing is in flight any more; or gives up what is.
-  Task drain();
-  void abandon();
+  virtual Task drain() = 0;
+  virtual void abandon() = 0;
 
   const Staging& bytes() const { return staging_; }
   const Traffic& traffic() const { return traffic_; }
 
- private:
-  void pass_on(std::uint64_t first, std::size_t count);
-  void post_receive();
-  void cut_fragments();
-  void end_stream();
-  void take_fragment(std::size_t count, Status& outcome);
+ protected:
+  // Others: checks a piece of what is there; and, after the last byte, all of it.
+  Status check(StreamTarget& target, bool& more) const;
+  Status finish(StreamTarget& target) const;
 
   Engine& engine_;
-  Channel channel_;
-  Links links_;
-  std::uint32_t fragment_bytes_;
   Staging staging_;
   std::uint64_t written_ = 0;  // root: encoded; others: received
-  std::uint64_t cut_ = 0;      // root: cut into fragments and sent
-  std::uint64_t next_receive_ = 0;
-  bool ended_ = false;
-  std::deque<OperationRef> receives_;
-  std::deque<OperationRef> sends_;
   Traffic traffic_;
 };
 

@@ -116,6 +116,7 @@ Status check_version(const UpdateCall& call, const CommContext& comm, std::uint6
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report) {
   BroadcastCall pattern;
   pattern.refusal = call.refusal;
+  pattern.is_blocking = call.is_blocking;
   pattern.root = call.root;
   pattern.fingerprint.operation = static_cast<std::uint32_t>(call.kind);
   if (!call.refusal.ok()) {

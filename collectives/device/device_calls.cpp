@@ -22,7 +22,7 @@ constexpr int kFarewellTurns = 5000;  // of a millisecond
 
 DeviceCalls::~DeviceCalls() {
   for (int turn = 0; turn < kFarewellTurns; ++turn) {
-    while (!uses_.empty() && uses_.front().event.is_over()) uses_.pop_front();
+    forget_what_is_over();
     if (uses_.empty()) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -30,6 +30,19 @@ DeviceCalls::~DeviceCalls() {
   if (engine_->abort()) {
     for (const Use& use : uses_) (void)use.event.wait();
   }
+}
+
+void DeviceCalls::forget_what_is_over() {
+  while (!uses_.empty() && uses_.front().event.is_over()) uses_.pop_front();
+}
+
+Result<std::shared_ptr<FragmentMemory>> DeviceCalls::fragment_memory() {
+  forget_what_is_over();
+  if (fragments_ != nullptr) return fragments_;
+  Result<std::shared_ptr<FragmentMemory>> made = FragmentMemory::allocate(context_);
+  if (!made.ok()) return made.status().with_prefix("memory for the broadcast's fragments: ");
+  fragments_ = *made;
+  return made;
 }
 
 // One buffer for all calls: one on another stream comes behind the last that used it. A larger one does not wait for the old one's
@@ -48,7 +61,7 @@ Status DeviceCalls::reserve_shared(std::size_t bytes, void* stream) {
 Result<DeviceCalls::Memory> DeviceCalls::reserve(std::size_t bytes, void* stream) {
   const DeviceScope inside(context_);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  while (!uses_.empty() && uses_.front().event.is_over()) uses_.pop_front();
+  forget_what_is_over();
   const Result<bool> captured = is_capturing(stream);
   if (!captured.ok()) return captured.status();
   if (bytes == 0) return Memory{nullptr, *captured};

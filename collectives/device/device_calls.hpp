@@ -8,6 +8,7 @@
 
 #include "collectives/all_reduce/rank_tree.hpp"
 #include "collectives/device/device_masks.hpp"
+#include "collectives/device/fragment_memory.hpp"
 #include "kernels/device_kernel_set.hpp"
 #include "src/base/device_stream.hpp"
 #include "src/transport/collective_engine.hpp"
@@ -40,6 +41,9 @@ class DeviceCalls {
   // good, where they were captured.
   Status hold(const Memory& memory, std::shared_ptr<const void> other, void* stream);
 
+  // For a broadcast's stream, before it is agreed on; the same for one after the other.
+  Result<std::shared_ptr<FragmentMemory>> fragment_memory();
+
   struct MaskedSum {
     std::shared_ptr<const DeviceMask> mask;
     Memory packed;  // nothing where the mask is all of the array
@@ -66,6 +70,7 @@ class DeviceCalls {
     Held held;
   };
 
+  void forget_what_is_over();
   Status enqueue_steps(const MaskedSum& sum, const void* send, void* receive, DataType type, EngineOp op, void* stream);
   // shared_ holds so much, and what the stream gets from now on comes behind its last use.
   Status reserve_shared(std::size_t bytes, void* stream);
@@ -75,6 +80,7 @@ class DeviceCalls {
   void* context_;
   int gpu_;
   std::shared_ptr<const DeviceBuffer> shared_;
+  std::shared_ptr<FragmentMemory> fragments_;
   std::deque<Use> uses_;
   std::vector<Held> captures_;  // for good: a graph may be launched at any time
 };

@@ -205,14 +205,17 @@ SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
  * things in the order of `stream`, of sizes that the mask alone decides. The call agrees with the other ranks, enqueues, and returns: sums
  * are there when the stream is through, late errors come by sparclCommGetAsyncError and sparclCommStreamSynchronize. It may be captured
  * into a CUDA graph, which then holds the mask as it was: what a later launch of the graph does nobody agrees on, so all ranks launch theirs,
- * and destroy the graph before the communicator. All other calls but top-k go as before, by way of the host; on all ranks the arrays are of
- * one kind (sparclMismatch).
+ * and destroy the graph before the communicator. All other calls but top-k and broadcasts go as before, by way of the host; on all ranks
+ * the arrays are of one kind (sparclMismatch).
  * So do blocking top-k calls, with a feedback or without: each rank's k entries, and room for those that it has fewer, are gathered
  * (ncclAllGather), and each GPU sums them in the host's tree over ranks: the bits are those of the host's way. In mode union the
  * values at the union are gathered, too, where that is no more than twice the array; with sparclDeterminismRuns or Fast NCCL sums them,
  * in an order of its own. What wires round is rounded, and travels as float32. By way of the host go options.tensors, uint64 in mode
  * global, and canonical sums of larger unions: on all ranks alike. k decides all sizes, so that a graph may hold such a call; a feedback
  * that a graph holds stays on its GPU, and calls by way of the host refuse it (sparclInvalidUsage).
+ * Blocking broadcasts (Delta, Update, Sparse) whose dense arrays take 16 MiB and more, or whose size only the root knows, send their coded
+ * bytes by ncclBroadcast, from GPU to GPU, wherever the ranks' arrays are; SPARCL_ALGO_BROADCAST=nccl has smaller ones do so, any other
+ * value none. What arrives is checked and applied as ever; such a call waits for its end, and cannot be captured.
  * Masked sums of floats are the same bits on every rank, but not those of the host's way (its tree over ranks, in float32 for types of 16 bits): their
  * order and rounding, and what -0 and NaN become, are NCCL's, and may change with its version, its settings and the machines. With
  * sparclDeterminismCanonical (in the config, or SPARCL_DETERMINISM=canonical in the environment) calls go by way of the host. */

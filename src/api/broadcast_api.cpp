@@ -44,6 +44,7 @@ class DeltaCall final : public Call {
     update_.base = std::span(&base_, 1);
   }
 
+  void blocks() { update_.is_blocking = true; }
   // Both arrays stay where they are, in device memory.
   void stay_on(const collectives::UpdateOnDevice& device) {
     device_ = device;
@@ -95,6 +96,7 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
   }
   auto call = std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
                                           comm->writing(request == nullptr));
+  if (request == nullptr) call->blocks();
   if (scratch != nullptr) call->stay_on({scratch, &comm->pinned_copies, stream});
   return launch(comm, std::move(call), request, std::move(arrays));
 }
@@ -117,6 +119,7 @@ class StateCall final : public Call {
     update_.root = root;
     update_.version = version;
     update_.writing = comm.writing(is_blocking);
+    update_.is_blocking = is_blocking;
     update_.with_state_hash = comm.context.verify != codec::Verify::kOff;
     is_root_ = comm.transport->rank() == root;
     if (refusal.ok()) {
@@ -315,6 +318,7 @@ sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t
                   : arrays.write("indices", indices, room * sizeof(uint64_t));
     call.refusal = arrays.status().with_prefix(name);
   }
+  call.is_blocking = request == nullptr;
   call.root = root;
   call.datatype = static_cast<DataType>(datatype);
   call.values = static_cast<std::byte*>(values);

@@ -92,6 +92,22 @@ DeviceBuffer::~DeviceBuffer() {
   if (inside.status().ok()) (void)cuda().free(as_device(data_));
 }
 
+Result<DeviceStream> DeviceStream::create(void* context) {
+  SPARCL_RETURN_IF_ERROR(check_driver());
+  const DeviceScope inside(context);
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  DeviceStream made;
+  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().create_stream(&made.stream_, driver::kNonBlockingStream), "making a stream"));
+  made.context_ = context;
+  return made;
+}
+
+DeviceStream::~DeviceStream() {
+  if (stream_ == nullptr) return;
+  const DeviceScope inside(context_);
+  if (inside.status().ok()) (void)cuda().destroy_stream(stream_);
+}
+
 Result<DeviceEvent> DeviceEvent::record(void* context, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_driver());
   DeviceEvent made;

@@ -57,6 +57,29 @@ class DeviceBuffer {
   std::size_t bytes_ = 0;
 };
 
+// A stream of the library's own, which waits for no other, and which no other waits for.
+class DeviceStream {
+ public:
+  DeviceStream() = default;
+  static Result<DeviceStream> create(void* context);
+  DeviceStream(DeviceStream&& other) noexcept { swap(other); }
+  DeviceStream& operator=(DeviceStream&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~DeviceStream();
+
+  void* get() const { return stream_; }
+
+ private:
+  void swap(DeviceStream& other) noexcept {
+    std::swap(context_, other.context_);
+    std::swap(stream_, other.stream_);
+  }
+  void* context_ = nullptr;
+  void* stream_ = nullptr;
+};
+
 // A mark in a stream. Not for streams that are being captured.
 class DeviceEvent {
  public:

@@ -34,8 +34,9 @@ constexpr std::array kRows{
                "when a replica writes: staged, after all ranks have voted; early, block by block as checked, taken back on an "
                "error; auto: early in "
                "blocking calls, whose caller waits, staged in the others"},
-    SettingRow{"ALGO_BROADCAST", SettingType::kChoice, "auto|chain|binary_tree|binomial_tree", "auto",
-               "fan-out of the sparse broadcast; auto takes the one with the least predicted time"},
+    SettingRow{"ALGO_BROADCAST", SettingType::kChoice, "auto|chain|binary_tree|binomial_tree|nccl", "auto",
+               "fan-out of the sparse broadcast; auto takes the one with the least predicted time, and nccl in blocking calls on "
+               "large or unknown sizes after sparclCommUseNccl; nccl takes it in all of these, and is as auto in others"},
     SettingRow{"ALGO_ALLREDUCE", SettingType::kChoice, "auto|direct|owner", "auto",
                "how ranks sum the values of a masked all-reduce; auto takes the way with the least predicted time"},
     SettingRow{"ALGO_ALLREDUCE_SPARSE", SettingType::kChoice, "auto|gather|doubling|split|two_level", "auto",

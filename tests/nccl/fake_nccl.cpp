@@ -63,7 +63,7 @@ struct World {
   std::map<std::string, std::shared_ptr<Clique>> cliques;
   std::map<std::string, int> calls;
   std::map<std::pair<std::string, int>, int> failures;
-  std::set<int> held;
+  std::set<int> held, held_gpus;
   int alive = 0, aborts = 0, ids = 0;
 };
 World& world() {
@@ -163,6 +163,7 @@ void meet(ncclComm* comm, std::uint64_t number, const std::string& call, const v
           Work work) {
   std::unique_lock lock(world().mutex);
   const std::shared_ptr<Clique> clique = comm->clique;
+  if (world().held_gpus.contains(comm->rank)) world().moved.wait(lock, [&] { return comm->is_aborted; });
   Step& step = clique->steps[number != kOfAGraph ? number : 2 * comm->next_graph_step++ + 1];
   step.sends.resize(static_cast<std::size_t>(clique->size));
   step.sends[static_cast<std::size_t>(comm->rank)] = reachable(send);
@@ -349,11 +350,17 @@ void hold_init(int rank) {
   world().held.insert(rank);
 }
 
+void hold_collectives(int rank) {
+  const std::lock_guard lock(world().mutex);
+  world().held_gpus.insert(rank);
+}
+
 void reset_nccl() {
   const std::lock_guard lock(world().mutex);
   world().failures.clear();
   world().cliques.clear();
   world().held.clear();
+  world().held_gpus.clear();
   world().calls.clear();
   world().aborts = 0;
 }
