@@ -52,5 +52,6 @@ inline void print_row(const std::string& what, double ms, const std::string& bes
 void measure_entries(std::uint64_t count);
 void measure_blocks(std::uint64_t count);
 void measure_broadcast(std::uint64_t count);
+void measure_model();  // 30 GB, or as much as the GPU has room for
 
 }  // namespace sparcl::bench
