@@ -241,6 +241,7 @@ Status check_update(const sparclComm& comm, const sparclState* state, int root, 
   SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_stream(stream)}));
   if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
   if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
+  SPARCL_RETURN_IF_ERROR(state->check_on_host());
   return state->check_in_memory();
 }
 

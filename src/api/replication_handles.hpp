@@ -9,6 +9,7 @@
 #include "src/api/state.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/cast_source.hpp"
+#include "src/model/device_source.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/subscriber.hpp"
@@ -27,12 +28,32 @@ class AttachedState {
   sparclState& state() const { return state_; }
   const replication::ReplicatedState& view() const { return view_; }
 
+  // Around what reads the tensors. What is in device memory is read behind what its default stream holds when this is made.
+  class Reading {
+   public:
+    explicit Reading(AttachedState& attached) : attached_(attached) {
+      if (attached_.device_ != nullptr) attached_.device_->begin(nullptr);
+    }
+    ~Reading() {
+      if (attached_.device_ != nullptr) (void)attached_.device_->end();
+    }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+   private:
+    AttachedState& attached_;
+  };
+
  private:
   explicit AttachedState(sparclState& state) : state_(state) {}
+  Status find_sources();
   sparclState& state_;
+  std::vector<std::byte*> arrays_;  // of the tensors that the host reaches
   std::vector<std::byte> schema_;
   std::unique_ptr<WorkerPool> workers_;  // where there is more than one thread
   std::unique_ptr<codec::CastSource> masters_;
+  std::unique_ptr<model::DeviceSource> device_;
+  std::unique_ptr<codec::RoutedSource> sources_;  // both of these
   replication::ReplicatedState view_;
 };
 

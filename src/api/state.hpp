@@ -9,6 +9,7 @@
 
 #include "collectives/agreement/part_list.hpp"
 #include "sparcl/sparcl.h"
+#include "src/base/memory_space.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/update.hpp"
 #include "src/model/schema.hpp"
@@ -37,7 +38,8 @@ struct TensorRole {
 struct sparclState {
   sparcl::model::Schema schema;
   std::vector<std::byte*> data;
-  std::vector<const float*> masters;  // empty, or one a tensor: what it is rounded from where `data` is nullptr
+  std::vector<sparcl::MemorySpace> spaces;  // of `data`
+  std::vector<const float*> masters;        // empty, or one a tensor: what it is rounded from where `data` is nullptr
   std::vector<sparcl::api::Marks> marks;
   std::vector<sparcl::api::TensorRole> roles;  // empty, or one a tensor
 
@@ -57,8 +59,13 @@ struct sparclState {
   std::uint64_t confirmed_comm = 0;  // whose ranks hold the snapshot; 0: nobody's
 
   void freeze();
+  bool has_device_memory() const;
+  // One a tensor: where it lies in memory of that kind, else nullptr.
+  std::vector<std::byte*> data_in(sparcl::MemorySpace space) const;
   // Unsupported, with a name, where a tensor is made of its master each time it is published.
   sparcl::Status check_in_memory() const;
+  // The same where a tensor is in device memory.
+  sparcl::Status check_on_host() const;
   // What the caller has marked, and nothing of tensors that do not train: one a tensor, nullptr where all is to be compared; empty
   // if that is so of all. Valid until the state changes.
   std::vector<const sparcl::codec::ChangedHint*> hints() const;

@@ -45,6 +45,7 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
   const Result<SubscriberOptions> options = read_subscriber_options(given);
   if (!options.ok()) return options.status();
   if (state != nullptr) SPARCL_RETURN_IF_ERROR(state->check_in_memory());
+  if (state != nullptr) SPARCL_RETURN_IF_ERROR(state->check_on_host());
   Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state);
   if (!attached.ok()) return attached.status();
   auto made = std::make_unique<sparclSubscriber>();

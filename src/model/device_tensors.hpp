@@ -1,0 +1,91 @@
+#pragma once
+// A state of which tensors lie in device memory, and its mirror: a copy of all of its tensors in the host's memory, which those
+// work on who cannot reach the tensors. What differs afterwards is brought to the tensors, all or nothing as far as can be.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/device_kernel_set.hpp"
+#include "src/base/pinned_copies.hpp"
+#include "src/codec/change_log.hpp"
+#include "src/model/device_source.hpp"
+#include "src/model/noted_changes.hpp"
+#include "src/model/snapshot.hpp"
+
+namespace sparcl::model {
+
+class DeviceTensors {
+ public:
+  struct Places {
+    std::vector<std::byte*> on_host;    // one a tensor, nullptr where it is on the other side
+    std::vector<std::byte*> on_device;  // of any GPUs
+  };
+  // kernels: of the host. device: nullptr where there are none; then pieces are copied instead of what changed in them. All outlive
+  // it.
+  static Result<std::unique_ptr<DeviceTensors>> create(const codec::BlockMap& map, Places places, const kernels::KernelSet& kernels,
+                                                       const kernels::DeviceKernelSet* device);
+
+  // After the first read().
+  std::span<std::byte* const> mirror() const { return mirror_.arrays(); }
+
+  // The mirror becomes what the tensors hold behind what the stream holds. (Streams other than nullptr: of the one GPU that the
+  // tensors are on.)
+  Status read(void* stream);
+
+  // The mirror differs where something has been replaced in it; anywhere, or nobody knows where.
+  void note(const codec::ChangeLog& replaced) noexcept;
+  void note_all() noexcept;
+  // Where it differs, found by reading the tensors again.
+  Status note_differences(void* stream);
+
+  // The tensors become what the mirror holds, where it was noted to differ, behind what the stream holds, and do when this returns.
+  // An error says whether they are as they were. If not, the next write() writes all of them.
+  Status write(void* stream);
+  // Something is noted that was not written.
+  bool is_behind() const { return !is_known_ || noted_.count() > 0; }
+
+ private:
+  // What goes to one GPU: an image of memory there, and for each of its tensors where in it lies what.
+  struct Staged {
+    struct Scatter {
+      std::size_t array;
+      std::size_t parts, values, positions;  // bytes from the start
+      std::uint64_t count, part_count;
+    };
+    void* context;
+    std::vector<std::byte> image;
+    std::vector<Scatter> scatters;
+    DeviceBuffer memory;
+  };
+
+  DeviceTensors(const codec::BlockMap& map, Places places, const kernels::KernelSet& kernels,
+                const kernels::DeviceKernelSet* device);
+  std::size_t bytes_of(std::size_t array) const;
+  bool can_scatter();
+  Status write_all(void* stream);
+  Status write_pieces(void* stream);
+  Status write_changes(void* stream);
+  void gather(const NotedChanges::OfArray& changes, std::byte* values) const;
+  void add_to(Staged& staged, const NotedChanges::OfArray& changes) const;
+  Status stage(Staged& staged, void* stream);
+  Status scatter(const Staged& staged, void* stream) const;
+  void write_on_host(std::span<const NotedChanges::OfArray> changes) const;
+  Status copy_out(std::size_t array, std::size_t begin, std::size_t bytes, void* stream);
+  // Until then memory is in use.
+  Status wait_for_all(void* stream) const;
+  std::vector<NotedChanges::OfArray> changes_on_host();
+
+  const codec::BlockMap& map_;
+  Places places_;
+  const kernels::KernelSet& kernels_;
+  const kernels::DeviceKernelSet* device_;
+  std::optional<bool> can_scatter_;
+  std::unique_ptr<DeviceSource> source_;
+  Snapshot mirror_;
+  PinnedCopies copies_;
+  bool is_known_ = false;  // where the tensors differ from the mirror: where it is noted
+  NotedChanges noted_;
+};
+
+}  // namespace sparcl::model
