@@ -6,7 +6,7 @@
 
 namespace sparcl::api {
 
-Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state) {
+Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state, Use use) {
   if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
   if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight");
   if (state->is_attached) return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber already");
@@ -28,7 +28,7 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state)
   made->arrays_ = state->data_in(MemorySpace::kHost);
   made->view_.arrays = made->arrays_;
   made->view_.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
-  SPARCL_RETURN_IF_ERROR(made->find_sources());
+  SPARCL_RETURN_IF_ERROR(use == Use::kRead ? made->find_sources() : made->make_mirror());
   made->view_.array_name = [state](std::uint32_t array) { return model::in_quotes(state->schema[array].name); };
   made->view_.verify_all = *verify == "full";  // what changes is checked always
   made->view_.workers = made->workers_.get();
@@ -44,7 +44,8 @@ Status AttachedState::find_sources() {
   }
   if (state_.has_device_memory()) {
     const std::vector<std::byte*> arrays = state_.data_in(MemorySpace::kDevice);
-    Result<std::unique_ptr<model::DeviceSource>> device = model::DeviceSource::create(*state_.map, {arrays.begin(), arrays.end()});
+    Result<std::unique_ptr<model::DeviceTensorSource>> device =
+        model::DeviceTensorSource::create(*state_.map, {arrays.begin(), arrays.end()});
     if (!device.ok()) return device.status();
     device_ = std::move(*device);
     for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = arrays[i] != nullptr ? device_.get() : sources[i];
@@ -52,6 +53,18 @@ Status AttachedState::find_sources() {
   if (masters_ == nullptr && device_ == nullptr) return {};
   sources_ = std::make_unique<codec::RoutedSource>(std::move(sources));
   view_.source = sources_.get();
+  return {};
+}
+
+// What the tensors hold may be a version that the publisher knows.
+Status AttachedState::make_mirror() {
+  if (!state_.has_device_memory()) return {};
+  Result<std::unique_ptr<model::DeviceTensors>> made = state_.make_mirror(*view_.kernels);
+  if (!made.ok()) return made.status();
+  mirrored_ = std::move(*made);
+  SPARCL_RETURN_IF_ERROR(mirrored_->read(nullptr));
+  view_.arrays = mirrored_->mirror();
+  view_.device = mirrored_.get();
   return {};
 }
 

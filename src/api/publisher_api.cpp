@@ -53,7 +53,7 @@ Status create(sparclPublisher_t* publisher, sparclState_t state, const sparclPub
   if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
   const Result<PublisherOptions> options = read_publisher_options(given);
   if (!options.ok()) return options.status();
-  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state);
+  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state, AttachedState::Use::kRead);
   if (!attached.ok()) return attached.status();
   auto made = std::make_unique<sparclPublisher>();
   made->attached = std::move(*attached);

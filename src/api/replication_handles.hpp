@@ -9,7 +9,8 @@
 #include "src/api/state.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/cast_source.hpp"
-#include "src/model/device_source.hpp"
+#include "src/model/device_tensor_source.hpp"
+#include "src/model/device_tensors.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/subscriber.hpp"
@@ -19,8 +20,10 @@ namespace sparcl::api {
 // A state while it is published or kept: it must not be destroyed, nor changed by another part of the library.
 class AttachedState {
  public:
+  // A publisher reads the tensors, a subscriber writes them: of a state with tensors in device memory it works on their mirror.
+  enum class Use : std::uint8_t { kRead, kWrite };
   // InvalidArgument, InvalidUsage: not now.
-  static Result<std::unique_ptr<AttachedState>> attach(sparclState* state);
+  static Result<std::unique_ptr<AttachedState>> attach(sparclState* state, Use use);
   ~AttachedState();
   AttachedState(const AttachedState&) = delete;
   AttachedState& operator=(const AttachedState&) = delete;
@@ -47,13 +50,15 @@ class AttachedState {
  private:
   explicit AttachedState(sparclState& state) : state_(state) {}
   Status find_sources();
+  Status make_mirror();
   sparclState& state_;
   std::vector<std::byte*> arrays_;  // of the tensors that the host reaches
   std::vector<std::byte> schema_;
   std::unique_ptr<WorkerPool> workers_;  // where there is more than one thread
   std::unique_ptr<codec::CastSource> masters_;
-  std::unique_ptr<model::DeviceSource> device_;
+  std::unique_ptr<model::DeviceTensorSource> device_;
   std::unique_ptr<codec::RoutedSource> sources_;  // both of these
+  std::unique_ptr<model::DeviceTensors> mirrored_;
   replication::ReplicatedState view_;
 };
 

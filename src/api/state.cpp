@@ -8,11 +8,12 @@
 #include <numeric>
 
 #include "src/api/call_checks.hpp"
+#include "src/api/device_kernel_choice.hpp"
 #include "src/api/error.hpp"
 #include "src/base/device_memory.hpp"
 #include "src/codec/cast_source.hpp"
 #include "src/codec/state_hash.hpp"
-#include "src/model/device_source.hpp"
+#include "src/model/device_tensor_source.hpp"
 #include "src/model/text.hpp"
 
 using sparcl::Code;
@@ -78,6 +79,12 @@ std::vector<std::byte*> sparclState::data_in(sparcl::MemorySpace space) const {
     if (spaces[i] == space) found[i] = data[i];
   }
   return found;
+}
+
+Result<std::unique_ptr<sparcl::model::DeviceTensors>> sparclState::make_mirror(const sparcl::kernels::KernelSet& kernels) const {
+  const Result<const sparcl::kernels::DeviceKernelSet*> device = sparcl::api::device_kernels();
+  return sparcl::model::DeviceTensors::create(*map, {data_in(sparcl::MemorySpace::kHost), data_in(sparcl::MemorySpace::kDevice)},
+                                              kernels, device.ok() ? *device : nullptr);
 }
 
 void sparclState::freeze() {
@@ -293,7 +300,7 @@ Result<sparcl::Hash128> hash_of(const sparclState& state) {
                                      kernels);
   }
   const std::vector<std::byte*> elsewhere = state.data_in(sparcl::MemorySpace::kDevice);
-  auto source = sparcl::model::DeviceSource::create(*state.map, {elsewhere.begin(), elsewhere.end()});
+  auto source = sparcl::model::DeviceTensorSource::create(*state.map, {elsewhere.begin(), elsewhere.end()});
   if (!source.ok()) return source.status();
   (*source)->begin(nullptr);
   const sparcl::codec::ArrayInput input{{on_host.begin(), on_host.end()}, source->get()};

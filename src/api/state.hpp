@@ -12,6 +12,7 @@
 #include "src/base/memory_space.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/update.hpp"
+#include "src/model/device_tensors.hpp"
 #include "src/model/schema.hpp"
 #include "src/model/snapshot.hpp"
 
@@ -62,6 +63,8 @@ struct sparclState {
   bool has_device_memory() const;
   // One a tensor: where it lies in memory of that kind, else nullptr.
   std::vector<std::byte*> data_in(sparcl::MemorySpace space) const;
+  // Once it is frozen.
+  sparcl::Result<std::unique_ptr<sparcl::model::DeviceTensors>> make_mirror(const sparcl::kernels::KernelSet& kernels) const;
   // Unsupported, with a name, where a tensor is made of its master each time it is published.
   sparcl::Status check_in_memory() const;
   // The same where a tensor is in device memory.

@@ -45,8 +45,13 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
   const Result<SubscriberOptions> options = read_subscriber_options(given);
   if (!options.ok()) return options.status();
   if (state != nullptr) SPARCL_RETURN_IF_ERROR(state->check_in_memory());
-  if (state != nullptr) SPARCL_RETURN_IF_ERROR(state->check_on_host());
-  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state);
+  if (state != nullptr && options->double_buffer && state->has_device_memory()) {
+    return Status(
+        Code::kUnsupported,
+        "options.double_buffer: a second set is kept of tensors on the host alone, and this state has some in device memory: "
+        "do without, and let nobody read them while sparclSubscriberNext runs");
+  }
+  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state, AttachedState::Use::kWrite);
   if (!attached.ok()) return attached.status();
   auto made = std::make_unique<sparclSubscriber>();
   made->attached = std::move(*attached);
@@ -78,7 +83,8 @@ Status tensor(sparclSubscriber_t subscriber, std::size_t i, const void** data) {
                               "in which they were added",
                               i, tensors));
   }
-  *data = subscriber->subscriber->array(i);
+  const sparclState& state = subscriber->attached->state();
+  *data = state.has_device_memory() ? state.data[i] : subscriber->subscriber->array(i);
   return {};
 }
 

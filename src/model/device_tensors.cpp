@@ -22,8 +22,8 @@ Result<std::unique_ptr<DeviceTensors>> DeviceTensors::create(const codec::BlockM
                                                              const kernels::KernelSet& kernels,
                                                              const kernels::DeviceKernelSet* device) {
   std::unique_ptr<DeviceTensors> made(new DeviceTensors(map, std::move(places), kernels, device));
-  Result<std::unique_ptr<DeviceSource>> source =
-      DeviceSource::create(map, {made->places_.on_device.begin(), made->places_.on_device.end()});
+  Result<std::unique_ptr<DeviceTensorSource>> source =
+      DeviceTensorSource::create(map, {made->places_.on_device.begin(), made->places_.on_device.end()});
   if (!source.ok()) return source.status();
   made->source_ = std::move(*source);
   return made;

@@ -9,7 +9,7 @@
 #include "kernels/device_kernel_set.hpp"
 #include "src/base/pinned_copies.hpp"
 #include "src/codec/change_log.hpp"
-#include "src/model/device_source.hpp"
+#include "src/model/device_tensor_source.hpp"
 #include "src/model/noted_changes.hpp"
 #include "src/model/snapshot.hpp"
 
@@ -81,7 +81,7 @@ class DeviceTensors {
   const kernels::KernelSet& kernels_;
   const kernels::DeviceKernelSet* device_;
   std::optional<bool> can_scatter_;
-  std::unique_ptr<DeviceSource> source_;
+  std::unique_ptr<DeviceTensorSource> source_;
   Snapshot mirror_;
   PinnedCopies copies_;
   bool is_known_ = false;  // where the tensors differ from the mirror: where it is noted

@@ -1,4 +1,4 @@
-#include "src/model/device_source.hpp"
+#include "src/model/device_tensor_source.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,9 +8,9 @@
 
 namespace sparcl::model {
 
-Result<std::unique_ptr<DeviceSource>> DeviceSource::create(const codec::BlockMap& map, std::vector<const std::byte*> arrays,
-                                                           const Room& room) {
-  std::unique_ptr<DeviceSource> made(new DeviceSource(map, std::move(arrays), room));
+Result<std::unique_ptr<DeviceTensorSource>> DeviceTensorSource::create(const codec::BlockMap& map,
+                                                                       std::vector<const std::byte*> arrays, const Room& room) {
+  std::unique_ptr<DeviceTensorSource> made(new DeviceTensorSource(map, std::move(arrays), room));
   for (std::size_t i = 0; i < made->arrays_.size(); ++i) {
     if (made->arrays_[i] == nullptr) continue;
     const Result<void*> context = context_of(made->arrays_[i]);
@@ -27,7 +27,7 @@ Result<std::unique_ptr<DeviceSource>> DeviceSource::create(const codec::BlockMap
   return made;
 }
 
-DeviceSource::DeviceSource(const codec::BlockMap& map, std::vector<const std::byte*> arrays, const Room& room)
+DeviceTensorSource::DeviceTensorSource(const codec::BlockMap& map, std::vector<const std::byte*> arrays, const Room& room)
     : map_(map), arrays_(std::move(arrays)), contexts_(arrays_.size(), nullptr), room_(room) {
   std::uint64_t chunks = 0;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
@@ -39,9 +39,9 @@ DeviceSource::DeviceSource(const codec::BlockMap& map, std::vector<const std::by
   first_chunk_.push_back(chunks);
 }
 
-DeviceSource::~DeviceSource() { settle(); }
+DeviceTensorSource::~DeviceTensorSource() { settle(); }
 
-std::vector<void*> DeviceSource::contexts() const {
+std::vector<void*> DeviceTensorSource::contexts() const {
   std::vector<void*> all;
   for (void* const context : contexts_) {
     if (context != nullptr && std::ranges::find(all, context) == all.end()) all.push_back(context);
@@ -50,7 +50,7 @@ std::vector<void*> DeviceSource::contexts() const {
 }
 
 // What is under way writes to the pinned memory, and reads arrays that may be freed.
-void DeviceSource::settle() {
+void DeviceTensorSource::settle() {
   if (!std::exchange(is_open_, false)) return;
   for (const Slot& slot : slots_) (void)slot.event.wait();
   if (error_.ok()) return;  // else a copy may have no event
@@ -60,7 +60,7 @@ void DeviceSource::settle() {
   }
 }
 
-void DeviceSource::begin(void* stream) {
+void DeviceTensorSource::begin(void* stream) {
   const std::lock_guard lock(mutex_);
   settle();
   for (Slot& slot : slots_) slot = Slot();
@@ -69,19 +69,19 @@ void DeviceSource::begin(void* stream) {
   error_ = Status();
 }
 
-Status DeviceSource::end() {
+Status DeviceTensorSource::end() {
   const std::lock_guard lock(mutex_);
   settle();
   for (Slot& slot : slots_) slot = Slot();
   return error_;
 }
 
-Status DeviceSource::status() const {
+Status DeviceTensorSource::status() const {
   const std::lock_guard lock(mutex_);
   return error_;
 }
 
-void DeviceSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const {
+void DeviceTensorSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const {
   const std::size_t width = element_bytes(map_.arrays()[array].datatype), end = (first + count) * width;
   for (std::size_t at = first * width; at < end;) {
     const std::size_t in_array = at / room_.chunk_bytes, bytes = std::min(end, (in_array + 1) * room_.chunk_bytes) - at;
@@ -96,7 +96,7 @@ void DeviceSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t 
   }
 }
 
-Status DeviceSource::read_part(std::uint64_t chunk, const Part& wanted, std::byte* out) const {
+Status DeviceTensorSource::read_part(std::uint64_t chunk, const Part& wanted, std::byte* out) const {
   std::unique_lock lock(mutex_);
   SPARCL_RETURN_IF_ERROR(error_);
   Slot* slot = find(chunk);
@@ -127,7 +127,7 @@ Status DeviceSource::read_part(std::uint64_t chunk, const Part& wanted, std::byt
   return status;
 }
 
-DeviceSource::Part DeviceSource::part_of(std::uint64_t chunk) const {
+DeviceTensorSource::Part DeviceTensorSource::part_of(std::uint64_t chunk) const {
   const auto next = std::ranges::upper_bound(first_chunk_, chunk);
   const auto array = static_cast<std::size_t>(next - first_chunk_.begin()) - 1;
   const codec::ArraySpec& spec = map_.arrays()[array];
@@ -135,12 +135,12 @@ DeviceSource::Part DeviceSource::part_of(std::uint64_t chunk) const {
   return {array, begin, std::min(room_.chunk_bytes, bytes - begin)};
 }
 
-DeviceSource::Slot* DeviceSource::find(std::uint64_t chunk) const {
+DeviceTensorSource::Slot* DeviceTensorSource::find(std::uint64_t chunk) const {
   const auto found = std::ranges::find(slots_, chunk, &Slot::chunk);
   return found == slots_.end() ? nullptr : &*found;
 }
 
-DeviceSource::Slot* DeviceSource::oldest_free() const {
+DeviceTensorSource::Slot* DeviceTensorSource::oldest_free() const {
   Slot* oldest = nullptr;
   for (Slot& slot : slots_) {
     if (slot.readers == 0 && (oldest == nullptr || slot.used_at < oldest->used_at)) oldest = &slot;
@@ -148,7 +148,7 @@ DeviceSource::Slot* DeviceSource::oldest_free() const {
   return oldest;
 }
 
-Status DeviceSource::fetch(std::uint64_t chunk, Slot& slot) const {
+Status DeviceTensorSource::fetch(std::uint64_t chunk, Slot& slot) const {
   slot.chunk = kNone;
   SPARCL_RETURN_IF_ERROR(slot.event.wait());  // of what was fetched, and nobody wanted
   const Part part = part_of(chunk);
@@ -162,7 +162,7 @@ Status DeviceSource::fetch(std::uint64_t chunk, Slot& slot) const {
   return {};
 }
 
-std::byte* DeviceSource::memory_of(const Slot& slot) const {
+std::byte* DeviceTensorSource::memory_of(const Slot& slot) const {
   return memory_.data() + static_cast<std::size_t>(&slot - slots_.data()) * room_.chunk_bytes;
 }
 

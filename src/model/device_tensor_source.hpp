@@ -12,7 +12,7 @@
 
 namespace sparcl::model {
 
-class DeviceSource final : public codec::ArraySource {
+class DeviceTensorSource final : public codec::ArraySource {
  public:
   // Of pinned memory: heuristic, the link's speed, and some for each thread that reads. Less where the arrays are less.
   struct Room {
@@ -21,12 +21,12 @@ class DeviceSource final : public codec::ArraySource {
   };
 
   // arrays: one an array of the map, of any GPUs; nullptr where it is not in device memory, and so not read here.
-  static Result<std::unique_ptr<DeviceSource>> create(const codec::BlockMap& map, std::vector<const std::byte*> arrays,
-                                                      const Room& room);
-  static Result<std::unique_ptr<DeviceSource>> create(const codec::BlockMap& map, std::vector<const std::byte*> arrays) {
+  static Result<std::unique_ptr<DeviceTensorSource>> create(const codec::BlockMap& map, std::vector<const std::byte*> arrays,
+                                                            const Room& room);
+  static Result<std::unique_ptr<DeviceTensorSource>> create(const codec::BlockMap& map, std::vector<const std::byte*> arrays) {
     return create(map, std::move(arrays), Room{});
   }
-  ~DeviceSource() override;
+  ~DeviceTensorSource() override;
 
   // What is read from now on is what the arrays hold behind what the stream (nullptr: the default stream of each GPU) holds.
   void begin(void* stream);
@@ -57,7 +57,7 @@ class DeviceSource final : public codec::ArraySource {
   static constexpr std::uint64_t kNone = UINT64_MAX;
   static constexpr int kAhead = 2;  // chunks under way beyond the one that is read: one being copied, one in line
 
-  DeviceSource(const codec::BlockMap& map, std::vector<const std::byte*> arrays, const Room& room);
+  DeviceTensorSource(const codec::BlockMap& map, std::vector<const std::byte*> arrays, const Room& room);
   Part part_of(std::uint64_t chunk) const;
   Status read_part(std::uint64_t chunk, const Part& wanted, std::byte* out) const;
   Slot* find(std::uint64_t chunk) const;
