@@ -20,6 +20,8 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state,
   state->freeze();
   std::unique_ptr<AttachedState> made(new AttachedState(*state));
   state->is_attached = true;
+  state->mirror = nullptr;  // a copy of the model, that updates made
+  state->is_mirror_ahead = false;
   if (*threads > 1) made->workers_ = std::make_unique<WorkerPool>(*threads);
   made->view_.map = &*state->map;
   made->view_.schema_hash = state->schema_hash;

@@ -54,14 +54,6 @@ void sort_by_priority(sparclState& state) {
 
 }  // namespace
 
-Status sparclState::check_on_host() const {
-  const auto device = std::ranges::find(spaces, sparcl::MemorySpace::kDevice);
-  if (device == spaces.end()) return Status();
-  const std::string& name = schema[static_cast<std::size_t>(device - spaces.begin())].name;
-  return Status(Code::kUnsupported, fmt::format("{} lies in device memory: such a state has a publisher, and nothing else",
-                                                sparcl::model::in_quotes(name)));
-}
-
 Status sparclState::check_in_memory() const {
   const auto master = std::ranges::find_if(masters, [](const float* each) { return each != nullptr; });
   if (master == masters.end()) return Status();

@@ -54,6 +54,9 @@ struct sparclState {
   // the others check that the update leads where it says. What the caller writes by himself is not in it: it proves nothing of the
   // bytes, as sparclStateHash does, and where it does not fit an update's base it is left out.
   std::optional<sparcl::Hash128> tracked_hash;
+  // Of tensors in device memory, from the first update on; and whether they lack what the last one brought it.
+  std::unique_ptr<sparcl::model::DeviceTensors> mirror;
+  bool is_mirror_ahead = false;
   bool in_flight = false;
   bool is_attached = false;          // it has a publisher or a subscriber
   sparcl::model::Snapshot snapshot;  // root only
@@ -67,8 +70,6 @@ struct sparclState {
   sparcl::Result<std::unique_ptr<sparcl::model::DeviceTensors>> make_mirror(const sparcl::kernels::KernelSet& kernels) const;
   // Unsupported, with a name, where a tensor is made of its master each time it is published.
   sparcl::Status check_in_memory() const;
-  // The same where a tensor is in device memory.
-  sparcl::Status check_on_host() const;
   // What the caller has marked, and nothing of tensors that do not train: one a tensor, nullptr where all is to be compared; empty
   // if that is so of all. Valid until the state changes.
   std::vector<const sparcl::codec::ChangedHint*> hints() const;
