@@ -677,7 +677,7 @@ SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, do
  * sparclSubscriberNext then shows it at once: what was given before stays as it is through one such call that gives a version, until the
  * next one begins, so that others may read during it. Which of the two sets that is changes each time: ask after each call. The state's
  * own tensors are one of them, and state calls that read them see one version or the other. Without the option: the state's own tensor,
- * always. Of a state with tensors in device memory there is no second set (sparclSubscriberCreate: sparclUnsupported). data: valid until the subscriber is destroyed. From any thread. */
+ * always. Of tensors in device memory the second set is there, too, and an error leaves what is shown as it was. data: valid until the subscriber is destroyed. From any thread. */
 SPARCL_API sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, size_t i, const void** data);
 
 /* held: 0 before the first; newest: as far as the publisher has said. Either may be NULL. From any thread. */

@@ -24,6 +24,8 @@ class AttachedState {
   enum class Use : std::uint8_t { kRead, kWrite };
   // InvalidArgument, InvalidUsage: not now.
   static Result<std::unique_ptr<AttachedState>> attach(sparclState* state, Use use);
+  // The mirror's, nullptr where no tensor is in device memory.
+  model::DeviceTensors* mirrored() const { return mirrored_.get(); }
   ~AttachedState();
   AttachedState(const AttachedState&) = delete;
   AttachedState& operator=(const AttachedState&) = delete;

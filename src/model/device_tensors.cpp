@@ -1,7 +1,10 @@
 #include "src/model/device_tensors.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace sparcl::model {
@@ -23,7 +26,7 @@ Result<std::unique_ptr<DeviceTensors>> DeviceTensors::create(const codec::BlockM
                                                              const kernels::DeviceKernelSet* device) {
   std::unique_ptr<DeviceTensors> made(new DeviceTensors(map, std::move(places), kernels, device));
   Result<std::unique_ptr<DeviceTensorSource>> source =
-      DeviceTensorSource::create(map, {made->places_.on_device.begin(), made->places_.on_device.end()});
+      DeviceTensorSource::create(map, {made->sets_[0].places.on_device.begin(), made->sets_[0].places.on_device.end()});
   if (!source.ok()) return source.status();
   made->source_ = std::move(*source);
   return made;
@@ -31,7 +34,35 @@ Result<std::unique_ptr<DeviceTensors>> DeviceTensors::create(const codec::BlockM
 
 DeviceTensors::DeviceTensors(const codec::BlockMap& map, Places places, const kernels::KernelSet& kernels,
                              const kernels::DeviceKernelSet* device)
-    : map_(map), places_(std::move(places)), kernels_(kernels), device_(device), noted_(map) {}
+    : map_(map), kernels_(kernels), device_(device) {
+  sets_.push_back({std::move(places), NotedChanges(map)});
+}
+
+Status DeviceTensors::make_second_set() {
+  const Places& first = sets_[0].places;
+  const auto no_room = [this](const Status& why) {
+    return why.with_prefix(
+        fmt::format("a second set of {} bytes of tensors cannot be had: free memory, or do without "
+                    "options.double_buffer: ",
+                    map_.byte_count()));
+  };
+  Places second{std::vector<std::byte*>(first.on_host.size()), std::vector<std::byte*>(first.on_device.size())};
+  for (std::size_t i = 0; i < first.on_device.size(); ++i) {
+    if (first.on_device[i] != nullptr) {
+      Result<DeviceBuffer> made = DeviceBuffer::allocate(source_->context(i), bytes_of(i));
+      if (!made.ok()) return no_room(made.status());
+      second.on_device[i] = static_cast<std::byte*>(made->data());
+      own_on_device_.push_back(std::move(*made));
+    } else {
+      std::unique_ptr<std::byte[]> made(new (std::nothrow) std::byte[bytes_of(i)]);
+      if (made == nullptr) return no_room(Status(Code::kOutOfMemory, "the host's is at an end"));
+      second.on_host[i] = made.get();
+      own_on_host_.push_back(std::move(made));
+    }
+  }
+  sets_.push_back({std::move(second), NotedChanges(map_)});
+  return {};
+}
 
 std::size_t DeviceTensors::bytes_of(std::size_t array) const {
   const codec::ArraySpec& spec = map_.arrays()[array];
@@ -43,37 +74,44 @@ Status DeviceTensors::read(void* stream) {
     return Status(Code::kInvalidArgument, "the state has tensors on several GPUs, and a stream is one's: pass stream NULL");
   }
   source_->begin(stream);
-  const Status taken = mirror_.take(map_, places_.on_host, source_.get());
+  const Status taken = mirror_.take(map_, sets_[0].places.on_host, source_.get());
   const Status ended = source_->end();
   SPARCL_RETURN_IF_ERROR(taken);
   SPARCL_RETURN_IF_ERROR(ended);
-  noted_.clear();
-  is_known_ = true;
+  note_all();
+  sets_[0].is_known = true;
   return {};
 }
 
-void DeviceTensors::note(const codec::ChangeLog& replaced) noexcept try {
-  if (!is_known_) return;
-  if (noted_.count() + replaced.changes() > map_.element_count() / kMostNoted) return note_all();
-  for (std::size_t i = 0; i < replaced.size(); ++i) noted_.add(replaced[i].index, replaced[i].positions);
-} catch (const std::bad_alloc&) {
-  note_all();
+void DeviceTensors::note(const codec::ChangeLog& replaced) noexcept {
+  for (Set& set : sets_) {
+    if (!set.is_known) continue;
+    try {
+      if (set.noted.count() + replaced.changes() > map_.element_count() / kMostNoted) {
+        set.note_all();
+        continue;
+      }
+      for (std::size_t i = 0; i < replaced.size(); ++i) set.noted.add(replaced[i].index, replaced[i].positions);
+    } catch (const std::bad_alloc&) {
+      set.note_all();
+    }
+  }
 }
 
 void DeviceTensors::note_all() noexcept {
-  is_known_ = false;
-  noted_.clear();
+  for (Set& set : sets_) set.note_all();
 }
 
 Status DeviceTensors::note_differences(void* stream) {
-  noted_.clear();
-  is_known_ = true;
+  Set& set = sets_[0];
+  set.noted.clear();
+  set.is_known = true;
   source_->begin(stream);
-  const codec::ArrayInput tensors{{places_.on_host.begin(), places_.on_host.end()}, source_.get()};
+  const codec::ArrayInput tensors{{set.places.on_host.begin(), set.places.on_host.end()}, source_.get()};
   codec::BlockInput input;
   std::vector<codec::Piece> pieces;
   std::vector<std::uint16_t> positions(codec::kBlockElements + kernels::kPositionSlack);
-  for (std::uint64_t block = 0; block < map_.block_count() && is_known_; ++block) {
+  for (std::uint64_t block = 0; block < map_.block_count() && set.is_known; ++block) {
     const DataType type = map_.block(block, pieces);
     const codec::BlockView view = input.read(tensors, codec::shape_of(type, pieces), pieces);
     std::size_t found = 0;
@@ -81,36 +119,43 @@ Status DeviceTensors::note_differences(void* stream) {
       const std::byte* const wanted = mirror()[piece.array] + piece.first * element_bytes(type);
       found += kernels_.of(type).diff(codec::data_of(view, pieces, piece), wanted, piece.count, piece.offset, &positions[found]);
     }
-    if (noted_.count() + found > map_.element_count() / kMostNoted) {
-      note_all();
+    if (set.noted.count() + found > map_.element_count() / kMostNoted) {
+      set.note_all();
     } else {
-      noted_.add(block, {positions.data(), found});
+      set.noted.add(block, {positions.data(), found});
     }
   }
   const Status ended = source_->end();
-  if (!ended.ok()) note_all();
-  return ended;
+  if (!ended.ok()) set.note_all();
+  return ended.with_prefix(kAsTheyWere);
 }
 
 Status DeviceTensors::write(void* stream) {
   if (!is_behind()) return {};
-  const bool can_stage_changes = is_known_ && can_scatter();
-  Status status = !is_known_ ? write_all(stream) : can_stage_changes ? write_changes(stream) : write_pieces(stream);
+  const std::size_t next = has_two_sets() ? 1 - shown_ : 0;
+  Set& set = sets_[next];
+  const bool can_stage_changes = set.is_known && can_scatter();
+  Status status = !set.is_known       ? write_all(set, stream)
+                  : can_stage_changes ? write_changes(set, stream)
+                                      : write_pieces(set, stream);
   // A GPU that a model fills has no room for what changes: it is still to get there.
-  if (status.code() == Code::kOutOfMemory && can_stage_changes && is_known_) status = write_pieces(stream);
-  if (status.ok()) {
-    noted_.clear();
-    is_known_ = true;
-  }
-  return status;
+  if (status.code() == Code::kOutOfMemory && can_stage_changes && set.is_known) status = write_pieces(set, stream);
+  if (!status.ok()) return status;
+  set.noted.clear();
+  set.is_known = true;
+  shown_ = next;
+  return {};
 }
+
+// Of two sets the one that is shown was not written to.
+Status DeviceTensors::half_done(const Status& why) const { return why.with_prefix(has_two_sets() ? kAsTheyWere : kHalfDone); }
 
 // Kernels are there, run on these GPUs, and take these addresses.
 bool DeviceTensors::can_scatter() {
   if (can_scatter_) return *can_scatter_;
   can_scatter_ = device_ != nullptr;
-  for (std::size_t i = 0; i < places_.on_device.size(); ++i) {
-    const auto address = reinterpret_cast<std::uintptr_t>(places_.on_device[i]);
+  for (std::size_t i = 0; i < sets_[0].places.on_device.size(); ++i) {
+    const auto address = reinterpret_cast<std::uintptr_t>(sets_[0].places.on_device[i]);
     if (address % element_bytes(map_.arrays()[i].datatype) != 0) can_scatter_ = false;
   }
   for (void* const context : source_->contexts()) {
@@ -131,76 +176,76 @@ Status DeviceTensors::wait_for_all(void* stream) const {
   return first;
 }
 
-Status DeviceTensors::copy_out(std::size_t array, std::size_t begin, std::size_t bytes, void* stream) {
-  return copies_.to_device(places_.on_device[array] + begin, mirror()[array] + begin, bytes, stream);
+Status DeviceTensors::copy_out(const Set& set, std::size_t array, std::size_t begin, std::size_t bytes, void* stream) {
+  return copies_.to_device(set.places.on_device[array] + begin, mirror()[array] + begin, bytes, stream);
 }
 
-Status DeviceTensors::write_all(void* stream) {
+Status DeviceTensors::write_all(Set& set, void* stream) {
   Status status;
-  for (std::size_t i = 0; i < places_.on_device.size() && status.ok(); ++i) {
-    if (places_.on_device[i] != nullptr) status = copy_out(i, 0, bytes_of(i), stream);
+  for (std::size_t i = 0; i < set.places.on_device.size() && status.ok(); ++i) {
+    if (set.places.on_device[i] != nullptr) status = copy_out(set, i, 0, bytes_of(i), stream);
   }
   if (!status.ok()) {
     (void)wait_for_all(stream);
-    return status.with_prefix(kHalfDone);
+    return half_done(status);
   }
-  for (std::size_t i = 0; i < places_.on_host.size(); ++i) {
-    if (places_.on_host[i] != nullptr && bytes_of(i) > 0) std::memcpy(places_.on_host[i], mirror()[i], bytes_of(i));
+  for (std::size_t i = 0; i < set.places.on_host.size(); ++i) {
+    if (set.places.on_host[i] != nullptr && bytes_of(i) > 0) std::memcpy(set.places.on_host[i], mirror()[i], bytes_of(i));
   }
   return {};
 }
 
 // All that changed of tensors on the host.
-std::vector<NotedChanges::OfArray> DeviceTensors::changes_on_host() {
+std::vector<NotedChanges::OfArray> DeviceTensors::changes_on_host(Set& set) const {
   std::vector<NotedChanges::OfArray> found;
-  noted_.for_each_array([&](const NotedChanges::OfArray& changes) {
-    if (places_.on_host[changes.array] != nullptr) found.push_back(changes);
+  set.noted.for_each_array([&](const NotedChanges::OfArray& changes) {
+    if (set.places.on_host[changes.array] != nullptr) found.push_back(changes);
   });
   return found;
 }
 
-void DeviceTensors::write_on_host(std::span<const NotedChanges::OfArray> all) const {
+void DeviceTensors::write_on_host(const Set& set, std::span<const NotedChanges::OfArray> all) const {
   for (const NotedChanges::OfArray& changes : all) {
     const std::size_t width = element_bytes(map_.arrays()[changes.array].datatype);
     for (std::size_t part = 0; part < changes.parts.size(); ++part) {
       for (std::size_t i = changes.parts[part].begin; i < changes.end(part); ++i) {
         const std::size_t at = changes.element(part, i) * width;
-        std::memcpy(places_.on_host[changes.array] + at, mirror()[changes.array] + at, width);
+        std::memcpy(set.places.on_host[changes.array] + at, mirror()[changes.array] + at, width);
       }
     }
   }
 }
 
 // Blocks of each tensor, those that follow one another at once.
-Status DeviceTensors::write_pieces(void* stream) {
-  const std::vector<NotedChanges::OfArray> on_host = changes_on_host();
-  is_known_ = false;
+Status DeviceTensors::write_pieces(Set& set, void* stream) {
+  const std::vector<NotedChanges::OfArray> on_host = changes_on_host(set);
+  set.is_known = false;
   Status status;
-  noted_.for_each_array([&](const NotedChanges::OfArray& changes) {
-    if (places_.on_device[changes.array] == nullptr) return;
+  set.noted.for_each_array([&](const NotedChanges::OfArray& changes) {
+    if (set.places.on_device[changes.array] == nullptr) return;
     const std::size_t block_bytes = codec::kBlockElements * element_bytes(map_.arrays()[changes.array].datatype);
     for (std::size_t i = 0; i < changes.parts.size() && status.ok();) {
       const std::size_t first = changes.parts[i].block;
       std::size_t last = first;
       for (; i < changes.parts.size() && changes.parts[i].block == last; ++i) ++last;
       const std::size_t end = std::min(last * block_bytes, bytes_of(changes.array));
-      status = copy_out(changes.array, first * block_bytes, end - first * block_bytes, stream);
+      status = copy_out(set, changes.array, first * block_bytes, end - first * block_bytes, stream);
     }
   });
   if (!status.ok()) {
     (void)wait_for_all(stream);
-    return status.with_prefix(kHalfDone);
+    return half_done(status);
   }
-  write_on_host(on_host);
+  write_on_host(set, on_host);
   return {};
 }
 
-Status DeviceTensors::write_changes(void* stream) {
-  const std::vector<NotedChanges::OfArray> on_host = changes_on_host();
+Status DeviceTensors::write_changes(Set& set, void* stream) {
+  const std::vector<NotedChanges::OfArray> on_host = changes_on_host(set);
   std::vector<Staged> all;
   for (void* const context : source_->contexts()) all.push_back({context, {}, {}, {}});
-  noted_.for_each_array([&](const NotedChanges::OfArray& changes) {
-    if (places_.on_device[changes.array] == nullptr) return;
+  set.noted.for_each_array([&](const NotedChanges::OfArray& changes) {
+    if (set.places.on_device[changes.array] == nullptr) return;
     add_to(*std::ranges::find(all, source_->context(changes.array), &Staged::context), changes);
   });
   std::erase_if(all, [](const Staged& each) { return each.image.empty(); });
@@ -210,15 +255,15 @@ Status DeviceTensors::write_changes(void* stream) {
       return status.with_prefix(kAsTheyWere);
     }
   }
-  is_known_ = all.empty();
+  set.is_known = all.empty();
   Status status;
   for (const Staged& each : all) {
-    if (status.ok()) status = scatter(each, stream);
+    if (status.ok()) status = scatter(set, each, stream);
   }
   const Status waited = wait_for_all(stream);
   if (status.ok()) status = waited;
-  if (!status.ok()) return status.with_prefix(kHalfDone);
-  write_on_host(on_host);
+  if (!status.ok()) return half_done(status);
+  write_on_host(set, on_host);
   return {};
 }
 
@@ -259,7 +304,7 @@ Status DeviceTensors::stage(Staged& staged, void* stream) {
   return copies_.to_device(staged.memory.data(), staged.image.data(), staged.image.size(), stream);
 }
 
-Status DeviceTensors::scatter(const Staged& staged, void* stream) const {
+Status DeviceTensors::scatter(const Set& set, const Staged& staged, void* stream) const {
   const DeviceScope inside(staged.context);
   SPARCL_RETURN_IF_ERROR(inside.status());
   const auto* const memory = static_cast<const std::byte*>(staged.memory.data());
@@ -270,7 +315,7 @@ Status DeviceTensors::scatter(const Staged& staged, void* stream) const {
     places.part_count = each.part_count;
     places.positions = reinterpret_cast<const std::uint16_t*>(memory + each.positions);
     SPARCL_RETURN_IF_ERROR(device_->scatter_mask(places, memory + each.values, element_bytes(map_.arrays()[each.array].datatype),
-                                                 places_.on_device[each.array], stream));
+                                                 set.places.on_device[each.array], stream));
   }
   return {};
 }

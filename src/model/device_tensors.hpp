@@ -1,7 +1,9 @@
 #pragma once
 // A state of which tensors lie in device memory, and its mirror: a copy of all of its tensors in the host's memory, which those
-// work on who cannot reach the tensors. What differs afterwards is brought to the tensors, all or nothing as far as can be.
+// work on who cannot reach the tensors. What differs afterwards is brought to the tensors, all or nothing as far as can be; or to
+// a second set of them, which is then the one that is shown.
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,11 +28,16 @@ class DeviceTensors {
   static Result<std::unique_ptr<DeviceTensors>> create(const codec::BlockMap& map, Places places, const kernels::KernelSet& kernels,
                                                        const kernels::DeviceKernelSet* device);
 
+  // Another set of the tensors, where each of them is. OutOfMemory says how much that takes.
+  Status make_second_set();
+  // Where tensor i of the set that is shown lies. From any thread.
+  std::byte* shown(std::size_t i) const { return sets_[shown_].place(i); }
+
   // After the first read().
   std::span<std::byte* const> mirror() const { return mirror_.arrays(); }
 
-  // The mirror becomes what the tensors hold behind what the stream holds. (Streams other than nullptr: of the one GPU that the
-  // tensors are on.)
+  // The mirror becomes what the tensors that are shown hold behind what the stream holds. (Streams other than nullptr: of the one
+  // GPU that the tensors are on.)
   Status read(void* stream);
 
   // The mirror differs where something has been replaced in it; anywhere, or nobody knows where.
@@ -40,12 +47,25 @@ class DeviceTensors {
   Status note_differences(void* stream);
 
   // The tensors become what the mirror holds, where it was noted to differ, behind what the stream holds, and do when this returns.
-  // An error says whether they are as they were. If not, the next write() writes all of them.
+  // An error says whether they are as they were. If not, the next write() writes all of them. Of two sets the other one becomes it,
+  // and is shown.
   Status write(void* stream);
-  // Something is noted that was not written.
-  bool is_behind() const { return !is_known_ || noted_.count() > 0; }
+  // Something is noted that was not written to what is shown.
+  bool is_behind() const { return sets_[shown_].is_behind(); }
 
  private:
+  struct Set {
+    Places places;
+    NotedChanges noted;
+    bool is_known = false;  // where the tensors differ from the mirror: where it is noted
+
+    std::byte* place(std::size_t i) const { return places.on_device[i] != nullptr ? places.on_device[i] : places.on_host[i]; }
+    bool is_behind() const { return !is_known || noted.count() > 0; }
+    void note_all() {
+      is_known = false;
+      noted.clear();
+    }
+  };
   // What goes to one GPU: an image of memory there, and for each of its tensors where in it lies what.
   struct Staged {
     struct Scatter {
@@ -63,29 +83,32 @@ class DeviceTensors {
                 const kernels::DeviceKernelSet* device);
   std::size_t bytes_of(std::size_t array) const;
   bool can_scatter();
-  Status write_all(void* stream);
-  Status write_pieces(void* stream);
-  Status write_changes(void* stream);
+  bool has_two_sets() const { return sets_.size() > 1; }
+  Status write_all(Set& set, void* stream);
+  Status write_pieces(Set& set, void* stream);
+  Status write_changes(Set& set, void* stream);
+  Status half_done(const Status& why) const;
   void gather(const NotedChanges::OfArray& changes, std::byte* values) const;
   void add_to(Staged& staged, const NotedChanges::OfArray& changes) const;
   Status stage(Staged& staged, void* stream);
-  Status scatter(const Staged& staged, void* stream) const;
-  void write_on_host(std::span<const NotedChanges::OfArray> changes) const;
-  Status copy_out(std::size_t array, std::size_t begin, std::size_t bytes, void* stream);
+  Status scatter(const Set& set, const Staged& staged, void* stream) const;
+  void write_on_host(const Set& set, std::span<const NotedChanges::OfArray> changes) const;
+  Status copy_out(const Set& set, std::size_t array, std::size_t begin, std::size_t bytes, void* stream);
   // Until then memory is in use.
   Status wait_for_all(void* stream) const;
-  std::vector<NotedChanges::OfArray> changes_on_host();
+  std::vector<NotedChanges::OfArray> changes_on_host(Set& set) const;
 
   const codec::BlockMap& map_;
-  Places places_;
   const kernels::KernelSet& kernels_;
   const kernels::DeviceKernelSet* device_;
   std::optional<bool> can_scatter_;
   std::unique_ptr<DeviceTensorSource> source_;
   Snapshot mirror_;
   PinnedCopies copies_;
-  bool is_known_ = false;  // where the tensors differ from the mirror: where it is noted
-  NotedChanges noted_;
+  std::vector<Set> sets_;  // the caller's, and one of its own
+  std::vector<DeviceBuffer> own_on_device_;
+  std::vector<std::unique_ptr<std::byte[]>> own_on_host_;
+  std::atomic<std::size_t> shown_ = 0;
 };
 
 }  // namespace sparcl::model

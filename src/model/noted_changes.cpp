@@ -7,7 +7,6 @@ namespace sparcl::model {
 
 void NotedChanges::add(std::uint64_t block, codec::Positions positions) {
   if (positions.empty()) return;
-  blocks_.reserve(blocks_.size() + 1);
   const std::size_t at = positions_.size();
   positions_.insert(positions_.end(), positions.begin(), positions.end());
   blocks_.push_back({block, at, positions.size()});

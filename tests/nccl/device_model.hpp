@@ -106,8 +106,8 @@ class OwnPublisher {
 
 class OwnSubscriber {
  public:
-  OwnSubscriber(sparclState_t state, const char* address) {
-    if (sparclSubscriberCreate(&subscriber_, state, address, nullptr) != sparclSuccess)
+  OwnSubscriber(sparclState_t state, const char* address, const sparclSubscriberOptions_t* options = nullptr) {
+    if (sparclSubscriberCreate(&subscriber_, state, address, options) != sparclSuccess)
       throw std::runtime_error(sparclGetLastError(nullptr));
   }
   ~OwnSubscriber() { (void)sparclSubscriberDestroy(subscriber_); }

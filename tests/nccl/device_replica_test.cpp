@@ -167,19 +167,105 @@ TEST(DeviceReplica, AfterAnErrorItGoesOnToTheNewest) {
   EXPECT_EQ(replica.read(), trainer.read());
 }
 
-TEST(DeviceReplica, TensorsAndSecondBuffers) {
+// Columns of a matrix that the publisher has whole.
+TEST(DeviceReplica, HoldsSlices) {
+  constexpr std::uint64_t kRows = 700, kColumns = 300, kShape[2] = {kRows, kColumns}, kBegin[2] = {0, 100},
+                          kExtent[2] = {kRows, 150};
+  const FakeDeviceMemory whole = fake_device_memory(kRows * kColumns * 4), slice = fake_device_memory(kRows * 150 * 4);
+  sparclState_t trained = nullptr, held = nullptr;
+  ASSERT_EQ(sparclStateCreate(&trained), sparclSuccess);
+  ASSERT_EQ(sparclStateCreate(&held), sparclSuccess);
+  ASSERT_EQ(sparclStateAdd(trained, "matrix", whole.device, sparclInt32, 2, kShape), sparclSuccess);
+  ASSERT_EQ(sparclStateAddSlice(held, "matrix", slice.device, sparclInt32, 2, kShape, kBegin, kExtent), sparclSuccess);
+  {
+    const OwnPublisher publisher(trained);
+    const OwnSubscriber subscriber(held, publisher.address());
+    auto* const all = static_cast<std::uint32_t*>(whole.bytes);
+    std::mt19937_64 random(1);
+    for (std::uint64_t version = 1; version <= 4; ++version) {
+      for (int i = 0; i < 2000; ++i) all[random() % (kRows * kColumns)] = static_cast<std::uint32_t>(random());
+      ASSERT_EQ(sparclPublish(publisher.get(), version), sparclSuccess) << sparclGetLastError(nullptr);
+      ASSERT_EQ(subscriber.reach(version), sparclSuccess) << sparclGetLastError(nullptr);
+      for (std::uint64_t row = 0; row < kRows; ++row) {
+        ASSERT_EQ(std::memcmp(static_cast<std::uint32_t*>(slice.bytes) + row * 150, all + row * kColumns + 100, 150 * 4), 0);
+      }
+    }
+  }
+  EXPECT_EQ(sparclStateDestroy(held), sparclSuccess);
+  EXPECT_EQ(sparclStateDestroy(trained), sparclSuccess);
+}
+
+TEST(DeviceReplica, WithoutASecondSetTheTensorsAreTheStates) {
   DeviceModel replica(DeviceModel::kMixed, 9, false);
-  sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
-  options.double_buffer = 1;
-  sparclSubscriber_t made = nullptr;
-  EXPECT_EQ(sparclSubscriberCreate(&made, replica.state(), "127.0.0.1:9", &options), sparclUnsupported);
-  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("options.double_buffer"));
   const OwnSubscriber subscriber(replica.state(), "127.0.0.1:9");
   for (std::size_t i = 0; i < replica.tensors(); ++i) {
     const void* data = nullptr;
     EXPECT_EQ(sparclSubscriberTensor(subscriber.get(), i, &data), sparclSuccess);
     EXPECT_EQ(data, replica.address(i));
   }
+}
+
+// Where the tensors of the shown set lie, and what they hold.
+struct Shown {
+  explicit Shown(const OwnSubscriber& subscriber, const DeviceModel& model) {
+    const Bytes sizes = model.read();
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const void* data = nullptr;
+      EXPECT_EQ(sparclSubscriberTensor(subscriber.get(), i, &data), sparclSuccess);
+      places.push_back(data);
+      const auto* const seen = static_cast<const unsigned char*>(reachable(data));
+      bytes.emplace_back(seen, seen + sizes[i].size());
+    }
+  }
+  std::vector<const void*> places;
+  Bytes bytes;
+};
+
+// What is shown stays as it is while a version is made beside it, also where the driver fails, and through the call that shows
+// that.
+TEST(DeviceReplica, ASecondSetOnTheDevice) {
+  DeviceModel trainer(DeviceModel::kAllOnHost), replica(DeviceModel::kMixed, 9, false);
+  sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+  options.double_buffer = 1;
+  const OwnPublisher publisher(trainer.state());
+  const OwnSubscriber subscriber(replica.state(), publisher.address(), &options);
+  int failed = 0;
+  for (std::uint64_t version = 1; version <= 12; ++version) {
+    trainer.step(version, version % 4 == 1 ? 0.5 : 0.01);
+    const Shown before(subscriber, replica);
+    ASSERT_EQ(sparclPublish(publisher.get(), version), sparclSuccess);
+    std::uint64_t held = 0;
+    fail_copies_from(static_cast<int>(version % 3));
+    const sparclResult_t result = subscriber.next(&held);
+    fail_copies_from(-1);
+    if (result != sparclSuccess) {
+      ++failed;
+      EXPECT_EQ(result, sparclUnhandledCudaError);
+      EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("hold what they held"));
+      const Shown still(subscriber, replica);
+      EXPECT_EQ(still.places, before.places);
+      EXPECT_EQ(still.bytes, before.bytes);
+      ASSERT_EQ(subscriber.next(&held), sparclSuccess) << sparclGetLastError(nullptr);
+    }
+    EXPECT_EQ(held, version);
+    const Shown after(subscriber, replica);
+    EXPECT_EQ(after.bytes, trainer.read());
+    EXPECT_NE(after.places[1], before.places[1]);
+    const auto* const earlier = static_cast<const unsigned char*>(reachable(before.places[1]));
+    EXPECT_EQ(std::memcmp(earlier, before.bytes[1].data(), before.bytes[1].size()), 0);
+  }
+  EXPECT_GE(failed, 4);
+}
+
+TEST(DeviceReplica, WithoutRoomForASecondSet) {
+  DeviceModel replica(DeviceModel::kAllOnDevice, 9, false);
+  sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+  options.double_buffer = 1;
+  sparclSubscriber_t made = nullptr;
+  fail_allocations(true);
+  EXPECT_EQ(sparclSubscriberCreate(&made, replica.state(), "127.0.0.1:9", &options), sparclOutOfMemory);
+  fail_allocations(false);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("or do without options.double_buffer"));
 }
 
 // Memory of the mirror that is damaged is found, and repaired from the publisher; the tensors then hold the version, all of it.

@@ -12,6 +12,7 @@
 #include "kernels/kernel_set.hpp"
 #include "src/api/device_kernel_choice.hpp"
 #include "tests/device/fake_driver.hpp"
+#include "tests/nccl/device_faults.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -163,6 +164,23 @@ TEST(DeviceTensors, WhereverACopyFailsAnErrorSaysWhatTheTensorsHold) {
     }
     EXPECT_TRUE(succeeded);
     EXPECT_GE(has_kernels ? as_they_were : half_done, 1);
+  }
+}
+
+// What was launched is done; what was not is missing, and an error says so, until all is written.
+TEST(DeviceTensors, WhereAKernelCannotBeLaunchedSomeIsWritten) {
+  for (int failing = 0; failing < 2; ++failing) {
+    Tensors tensors;
+    ASSERT_TRUE(tensors.mirrored->read(nullptr).ok());
+    tensors.mirrored->note(tensors.change(1, 50));
+    fail_scatters_from(failing);
+    const Status status = tensors.mirrored->write(nullptr);
+    fail_scatters_from(-1);
+    EXPECT_EQ(status.code(), Code::kUnhandledCudaError);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("no version until a call has brought all of it: CUDA: scatter"));
+    EXPECT_TRUE(tensors.mirrored->is_behind());
+    EXPECT_TRUE(tensors.mirrored->write(nullptr).ok());
+    EXPECT_EQ(tensors.read(), tensors.mirror());
   }
 }
 
