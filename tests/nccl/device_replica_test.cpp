@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -267,6 +268,70 @@ TEST(DeviceReplica, WithoutRoomForASecondSet) {
   fail_allocations(false);
   EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("or do without options.double_buffer"));
 }
+
+// Publishing, failures of the driver on either side, replicas that are started again, steps back, in any order: whatever a call
+// says that the tensors hold, they hold.
+class AnyTrouble : public testing::TestWithParam<int> {};
+
+TEST_P(AnyTrouble, LeavesAVersionOrAnError) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
+  sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+  options.double_buffer = GetParam() % 2;
+  DeviceModel trainer(kPlaces[random() % 3]), replica(kPlaces[random() % 3], 9, false);
+  const OwnPublisher publisher(trainer.state());
+  auto subscriber = std::make_unique<OwnSubscriber>(replica.state(), publisher.address(), &options);
+  std::vector<Bytes> published(1);
+  std::uint64_t held = 0;
+  const auto publish = [&] {
+    constexpr double kDensities[] = {0, 0.001, 0.01, 0.3};
+    trainer.step(random(), kDensities[random() % 4]);
+    const sparclResult_t result = sparclPublish(publisher.get(), published.size());
+    if (result == sparclSuccess) published.push_back(trainer.read());
+    return result;
+  };
+  const auto next = [&](double seconds) {
+    const Bytes before = Shown(*subscriber, replica).bytes;
+    const sparclResult_t result = subscriber->next(&held, seconds);
+    const Bytes now = Shown(*subscriber, replica).bytes;
+    if (result == sparclSuccess) {
+      EXPECT_EQ(now, published[held]);
+    } else if (std::string(sparclGetLastError(nullptr)).find("no version until") == std::string::npos) {
+      EXPECT_EQ(now, before);
+    }
+    return result;
+  };
+  ASSERT_EQ(publish(), sparclSuccess);
+  for (int step = 0; step < 40; ++step) {
+    const bool fails = random() % 3 == 0;
+    if (fails) fail_copies_from(static_cast<int>(random() % 5));
+    switch (random() % 8) {
+      case 0:
+        if (!fails && options.double_buffer == 0) {  // else the state's own tensors may be the other set
+          subscriber = nullptr;
+          subscriber = std::make_unique<OwnSubscriber>(replica.state(), publisher.address(), &options);
+        }
+        break;
+      case 1:
+        (void)sparclSubscriberPin(subscriber->get(), held > 1 ? held - 1 : 0);  // it says where there is no way back
+        (void)next(0.01);
+        break;
+      case 2:
+        EXPECT_EQ(sparclSubscriberPin(subscriber->get(), 0), sparclSuccess);
+        break;
+      case 3:
+      case 4:
+        (void)publish();
+        break;
+      default:
+        (void)next(0.01);
+    }
+    fail_copies_from(-1);
+  }
+  EXPECT_EQ(sparclSubscriberPin(subscriber->get(), 0), sparclSuccess);
+  ASSERT_EQ(publish(), sparclSuccess);
+  while (held + 1 < published.size()) ASSERT_EQ(next(20), sparclSuccess) << sparclGetLastError(nullptr);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, AnyTrouble, testing::Range(0, 8));
 
 // Memory of the mirror that is damaged is found, and repaired from the publisher; the tensors then hold the version, all of it.
 TEST(DeviceReplica, AMirrorThatIsDamagedIsRepaired) {
