@@ -279,8 +279,9 @@ SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, 
  *    SPARCL_SWEEP_S: the tensors themselves are not read again. sparclSubscriberNext brings the mirror to the version, and then the
  *    tensors: what changed is copied to the GPU, and scattered there once all of it is there (2 bytes and an element each, for up to an
  *    eighth of the elements, where this build has kernels for the GPU, and it the memory); else whole blocks or tensors are copied.
- *  - sparclBroadcastUpdate works on such a mirror, too, which the state keeps: all tensors are copied to it when the call begins, in the
- *    order of `stream`, and what changed is copied back when it has succeeded.
+ *  - sparclBroadcastUpdate works on such a mirror, too, which the state keeps: the tensors (but those that kernels on the GPU find to
+ *    hold what they held after the last one) are copied to it when the call begins, in the order of `stream`, and what changed is copied
+ *    back when it has succeeded.
  * Where the driver fails (sparclUnhandledCudaError) nothing is published; the tensors are what they were, or the error says that some of
  * them are no version, and the next sparclSubscriberNext (or update of which this rank is not the root) writes what they lack. */
 SPARCL_API sparclResult_t sparclStateCreate(sparclState_t* state);

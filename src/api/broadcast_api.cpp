@@ -133,7 +133,8 @@ class StateCall final : public Call {
   }
 
   ~StateCall() override {
-    if (state_ != nullptr && !is_over_) state_->in_flight = false;  // it never began, as an exception came before
+    if (state_ == nullptr || is_over_) return;
+    state_->in_flight = false;  // it never began, as an exception came before
   }
 
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
@@ -151,7 +152,10 @@ class StateCall final : public Call {
     if (state_ == nullptr) return;
     is_over_ = true;
     state_->in_flight = false;
-    if (!status.ok()) return;
+    if (!status.ok()) {
+      if (state_->mirror != nullptr) state_->mirror->forget();
+      return;
+    }
     state_->version = update_.new_version;
     state_->tracked_hash = update_.new_hash;
     if (is_root_) {
@@ -208,6 +212,7 @@ class StateCall final : public Call {
     }
     const StageRange range("copy from the device");
     const Status status = state_->is_mirror_ahead && !is_root_ ? state_->mirror->write(stream_) : state_->mirror->read(stream_);
+    if (status.ok() && state_->is_mirror_ahead && !is_root_) state_->mirror->remember(stream_);
     if (status.ok()) state_->is_mirror_ahead = false;
     return status;
   }
@@ -221,7 +226,9 @@ class StateCall final : public Call {
     } catch (const std::bad_alloc&) {
       status = Status(Code::kOutOfMemory, "no memory to bring it there");
     }
+    if (status.ok()) state_->mirror->remember(stream_);
     if (status.ok()) return status;
+    state_->mirror->forget();
     if (is_root_) return status.with_prefix("the update was made, but not adopted: ");
     state_->is_mirror_ahead = true;
     return status.with_prefix("the update was made, and this rank's next one gives the tensors what they lack of it: ");

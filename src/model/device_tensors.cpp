@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "src/model/device_fingerprints.hpp"
+
 namespace sparcl::model {
 namespace {
 
@@ -73,15 +75,39 @@ Status DeviceTensors::read(void* stream) {
   if (stream != nullptr && source_->contexts().size() > 1) {
     return Status(Code::kInvalidArgument, "the state has tensors on several GPUs, and a stream is one's: pass stream NULL");
   }
+  const std::vector<Hash128> fingerprints = look(stream);
   source_->begin(stream);
-  const Status taken = mirror_.take(map_, sets_[0].places.on_host, source_.get());
+  const Status taken = remembered_.empty() || fingerprints.empty() ? mirror_.take(map_, sets_[0].places.on_host, source_.get())
+                                                                   : read_changed(fingerprints);
   const Status ended = source_->end();
+  remembered_.clear();
   SPARCL_RETURN_IF_ERROR(taken);
   SPARCL_RETURN_IF_ERROR(ended);
+  remembered_ = fingerprints;
   note_all();
   sets_[0].is_known = true;
   return {};
 }
+
+// Those of the host's are copied in any case.
+Status DeviceTensors::read_changed(std::span<const Hash128> fingerprints) {
+  const Places& places = sets_[0].places;
+  for (std::size_t i = 0; i < fingerprints.size(); ++i) {
+    if (places.on_host[i] != nullptr && bytes_of(i) > 0) std::memcpy(mirror()[i], places.on_host[i], bytes_of(i));
+    if (places.on_device[i] == nullptr || fingerprints[i] == remembered_[i]) continue;
+    source_->read(static_cast<std::uint32_t>(i), 0, map_.arrays()[i].count, mirror()[i]);
+  }
+  return source_->status();
+}
+
+// Nothing where there are no kernels for it, or they fail: then all is read, and says why.
+std::vector<Hash128> DeviceTensors::look(void* stream) {
+  if (!can_scatter()) return {};
+  Result<std::vector<Hash128>> found = device_fingerprints(map_, sets_[0].places.on_device, *source_, *device_, stream);
+  return found.ok() ? std::move(*found) : std::vector<Hash128>();
+}
+
+void DeviceTensors::remember(void* stream) { remembered_ = look(stream); }
 
 void DeviceTensors::note(const codec::ChangeLog& replaced) noexcept {
   for (Set& set : sets_) {

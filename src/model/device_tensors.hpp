@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/device_kernel_set.hpp"
+#include "src/base/checksum.hpp"
 #include "src/base/pinned_copies.hpp"
 #include "src/codec/change_log.hpp"
 #include "src/model/device_tensor_source.hpp"
@@ -38,7 +39,12 @@ class DeviceTensors {
 
   // The mirror becomes what the tensors that are shown hold behind what the stream holds. (Streams other than nullptr: of the one
   // GPU that the tensors are on.)
+  // Tensors that hold what they held after the last read() or remember() are not copied again.
   Status read(void* stream);
+  // The tensors hold what the mirror does: they are looked at, so that it is known when that is so again.
+  void remember(void* stream);
+  // Nobody knows what the mirror holds.
+  void forget() { remembered_.clear(); }
 
   // The mirror differs where something has been replaced in it; anywhere, or nobody knows where.
   void note(const codec::ChangeLog& replaced) noexcept;
@@ -83,6 +89,8 @@ class DeviceTensors {
                 const kernels::DeviceKernelSet* device);
   std::size_t bytes_of(std::size_t array) const;
   bool can_scatter();
+  std::vector<Hash128> look(void* stream);
+  Status read_changed(std::span<const Hash128> fingerprints);
   bool has_two_sets() const { return sets_.size() > 1; }
   Status write_all(Set& set, void* stream);
   Status write_pieces(Set& set, void* stream);
@@ -105,7 +113,8 @@ class DeviceTensors {
   std::unique_ptr<DeviceTensorSource> source_;
   Snapshot mirror_;
   PinnedCopies copies_;
-  std::vector<Set> sets_;  // the caller's, and one of its own
+  std::vector<Hash128> remembered_;  // what the tensors held that the mirror holds: one each, or none
+  std::vector<Set> sets_;            // the caller's, and one of its own
   std::vector<DeviceBuffer> own_on_device_;
   std::vector<std::unique_ptr<std::byte[]>> own_on_host_;
   std::atomic<std::size_t> shown_ = 0;

@@ -118,6 +118,36 @@ TEST(DeviceTensors, DifferencesAreFoundByReading) {
   }
 }
 
+// What is known to hold what it held is not copied again.
+TEST(DeviceTensors, OnlyTensorsThatChangedAreReadAgain) {
+  Tensors tensors;
+  ASSERT_TRUE(tensors.mirrored->read(nullptr).ok());
+  const auto bytes_of_reading = [&] {
+    const std::size_t before = bytes_copied(nullptr);
+    EXPECT_TRUE(tensors.mirrored->read(nullptr).ok());
+    EXPECT_EQ(tensors.mirror(), tensors.read());
+    return bytes_copied(nullptr) - before;
+  };
+  EXPECT_LT(bytes_of_reading(), 1000U);
+  tensors.seen[5][199'999] ^= std::byte{1};  // the program trains
+  tensors.seen[1][3] ^= std::byte{1};        // on the host
+  const std::size_t bytes = bytes_of_reading();
+  EXPECT_GE(bytes, 200'001U);
+  EXPECT_LT(bytes, 202'000U);
+  (void)tensors.change(1, 20);
+  ASSERT_TRUE(tensors.mirrored->note_differences(nullptr).ok());
+  ASSERT_TRUE(tensors.mirrored->write(nullptr).ok());
+  tensors.mirrored->remember(nullptr);
+  EXPECT_LT(bytes_of_reading(), 1000U);
+  tensors.mirrored->forget();
+  EXPECT_GT(bytes_of_reading(), 700'000U);
+  fail_copies_from(1);  // the hashes come, a tensor does not
+  tensors.seen[5][7] ^= std::byte{1};
+  EXPECT_FALSE(tensors.mirrored->read(nullptr).ok());
+  fail_copies_from(-1);
+  EXPECT_GT(bytes_of_reading(), 700'000U);
+}
+
 TEST(DeviceTensors, OfAddressesThatNoKernelTakes) {
   Tensors tensors(true, 1);
   ASSERT_TRUE(tensors.mirrored->read(nullptr).ok());

@@ -171,6 +171,21 @@ TEST_F(DeviceUpdates, AWrongBaseLeavesTheTensorsAsTheyWere) {
   EXPECT_EQ(device.read(), before);
 }
 
+// An update that fails leaves nothing behind that the next one takes for what the tensors hold.
+TEST_F(DeviceUpdates, AfterAFailedOneTheTensorsAreReadAgain) {
+  Ranks device(2, true);
+  ASSERT_THAT(device.update(1, 0), Each(sparclSuccess));
+  for (std::uint64_t version = 2; version <= 5; ++version) {
+    device.models[0]->step(version, 0.2);
+    const Bytes held = device.models[1]->read();
+    device.models[1]->step(77, 0.2);
+    EXPECT_THAT(device.update(version, 0), Each(sparclWrongBase));
+    device.models[1]->write(held);
+    ASSERT_THAT(device.update(version, 0), Each(sparclSuccess)) << device.error(0);
+    EXPECT_EQ(device.models[1]->read(), device.models[0]->read());
+  }
+}
+
 // Wherever a copy of one rank fails. Before the ranks have voted: all have the error, and hold what they held. After it: that rank
 // alone has one, the others hold the update, and so does it after the next call.
 TEST_F(DeviceUpdates, ACopyThatFails) {
