@@ -283,7 +283,8 @@ SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, 
  *    hold what they held after the last one) are copied to it when the call begins, in the order of `stream`, and what changed is copied
  *    back when it has succeeded.
  * Where the driver fails (sparclUnhandledCudaError) nothing is published; the tensors are what they were, or the error says that some of
- * them are no version, and the next sparclSubscriberNext (or update of which this rank is not the root) writes what they lack. */
+ * them are no version, and the next sparclSubscriberNext (or update of which this rank is not the root: until then it may not be one) writes
+ * what they lack. */
 SPARCL_API sparclResult_t sparclStateCreate(sparclState_t* state);
 
 /* Appends a tensor. name: unique, UTF-8, not empty, copied. data: row-major, product(shape) elements. shape: ndim dimensions,
@@ -324,7 +325,7 @@ SPARCL_API sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char*
  * the first with another root or comm, sends all. version: the new state's; on the others the same, or 0 for "whatever the root
  * says". stream: of the GPU that the state has tensors on; NULL where it has none, or several. Where all ranks hold the update and it
  * cannot be copied to this rank's tensors in device memory, the error is this rank's alone, and says so; sparclCommLastReport's
- * `applied` is then 0. */
+ * `applied` is then 0, and the tensors may hold anything until this rank's next update has succeeded. */
 SPARCL_API sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
                                                 sparclStream_t stream);
 

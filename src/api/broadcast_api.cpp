@@ -202,8 +202,8 @@ class StateCall final : public Call {
     return state_->data;
   }
 
-  // The mirror becomes what the tensors hold. A receiver's that could not be given what the last update brought get it now; a
-  // root's are the new state, whatever it is.
+  // The mirror becomes what the tensors hold; those that could not be given what the last update brought get it now. (A root's
+  // would be sent as they are, and, should that fail, be a base that they are not.)
   Status read_device() {
     if (state_->mirror == nullptr) {
       Result<std::unique_ptr<model::DeviceTensors>> made = state_->make_mirror(kernels::cpu_kernels());
@@ -211,10 +211,17 @@ class StateCall final : public Call {
       state_->mirror = std::move(*made);
     }
     const StageRange range("copy from the device");
-    const Status status = state_->is_mirror_ahead && !is_root_ ? state_->mirror->write(stream_) : state_->mirror->read(stream_);
-    if (status.ok() && state_->is_mirror_ahead && !is_root_) state_->mirror->remember(stream_);
-    if (status.ok()) state_->is_mirror_ahead = false;
-    return status;
+    if (!state_->is_mirror_ahead) return state_->mirror->read(stream_);
+    if (is_root_) {
+      return Status(Code::kInvalidUsage,
+                    fmt::format("the tensors in device memory lack what version {} brought (its error said so): receive an update, "
+                                "or make another state of them, which sends all",
+                                state_->version));
+    }
+    SPARCL_RETURN_IF_ERROR(state_->mirror->write(stream_));
+    state_->is_mirror_ahead = false;
+    state_->mirror->remember(stream_);
+    return {};
   }
 
   Status write_device() {

@@ -247,6 +247,51 @@ TEST_F(DeviceUpdates, ACopyThatFails) {
   EXPECT_GE(alone, 5);
 }
 
+// Roots that change, and a driver that fails anywhere: ranks that succeed hold the root's state; one that does not holds what it
+// held, or its error says that it holds no version, or an earlier one that it lacks an update.
+class AnyTroubleOfUpdates : public testing::TestWithParam<int> {};
+
+TEST_P(AnyTroubleOfUpdates, LeavesAStateOrAnError) {
+  (void)stream_of(0);  // before there are threads
+  std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
+  const int ranks = 2 + GetParam() % 3;
+  Ranks device(ranks, true);
+  std::vector<bool> is_lost(static_cast<std::size_t>(ranks), false);  // the tensors lack what all others hold
+  for (std::uint64_t version = 1; version <= 20; ++version) {
+    const auto root = random() % 3 == 0 ? random() % static_cast<std::uint64_t>(ranks) : 0;
+    const Bytes untrained = device.models[root]->read();
+    device.models[root]->step(random(), random() % 4 == 0 ? 0.3 : 0.01);
+    const std::vector<Bytes> before = device.read();
+    if (random() % 2 == 0) fail_copies_from(static_cast<int>(random() % 30));
+    const std::vector<sparclResult_t> results = device.update(version, static_cast<int>(root));
+    fail_copies_from(-1);
+    const bool is_made = std::ranges::count(results, sparclSuccess) > 0;
+    if (!is_made) device.models[root]->write(untrained);  // else it holds no base for another root
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      const Bytes now = device.models[at]->read();
+      if (results[at] == sparclSuccess) {
+        EXPECT_EQ(now, before[root]) << "rank " << rank << ", version " << version;
+        is_lost[at] = false;
+      } else if (results[at] == sparclInvalidUsage) {
+        EXPECT_TRUE(is_lost[root]);
+        EXPECT_THAT(device.error(rank), HasSubstr("the tensors in device memory lack what version"));
+      } else {
+        EXPECT_EQ(results[at], sparclUnhandledCudaError) << device.error(rank);
+        if (at != root && !is_lost[at] && device.error(rank).find("no version until") == std::string::npos) {
+          EXPECT_EQ(now, before[at]) << "rank " << rank << ", version " << version;
+        }
+        is_lost[at] = is_lost[at] || is_made;
+      }
+    }
+  }
+  const auto sound = static_cast<std::size_t>(std::ranges::find(is_lost, false) - is_lost.begin());
+  const Bytes last = device.models[sound]->read();
+  EXPECT_THAT(device.update(21, static_cast<int>(sound)), Each(sparclSuccess)) << device.error(0);
+  EXPECT_THAT(device.read(), Each(last));
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, AnyTroubleOfUpdates, testing::Range(0, 4));
+
 // Kept from one update to the next, and gone with the state.
 TEST_F(DeviceUpdates, MemoryGoesWithTheState) {
   const int before = allocations_alive();
