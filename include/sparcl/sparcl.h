@@ -19,8 +19,8 @@
  *    to the host behind what `stream` holds (NULL: the default stream), and back, so that the call has done its part when it returns; a
  *    call that fails leaves them as they were. Top-k selects on the device instead, and sparclBroadcastDelta codes, checks and writes
  *    there, where all arrays are in one GPU's memory and this build has kernels for it: what was selected or coded crosses alone, and
- *    all bits are the same. out_nnz there is written where the call succeeds. Not there yet (sparclUnsupported): device memory in
- *    states. stream must be NULL where all arrays are the host's.
+ *    all bits are the same. out_nnz there is written where the call succeeds. stream must be NULL where all arrays are the host's.
+ *    A state's tensors may be in device memory, too (sparclStateCreate).
  *    Non-blocking calls take device memory, too, always by way of the host: their inputs are copied when they start, behind what the
  *    default stream holds, and their outputs when they are over (inside sparclTest or sparclWait).
  *  - A struct that begins with its `size` may be that of a program compiled against an older or a newer sparcl.h. What an older one
@@ -274,7 +274,20 @@ SPARCL_API sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t
 SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
                                                sparclComm_t comm, sparclStream_t stream);
 
-/* A model: an ordered list of named tensors. The tensors stay the caller's and must outlive the state. */
+/* A model: an ordered list of named tensors. The tensors stay the caller's and must outlive the state.
+ * Any of them may be in device memory (CUDA), of one GPU or several, the others in the host's. All bits are the same. They are read, and
+ * written, behind what the default stream of their GPU (CUDA's legacy one) holds, and that is done when the call returns:
+ *  - sparclPublish and sparclStateHash read them piece by piece through pinned memory (up to 16 MiB).
+ *  - A subscriber keeps a mirror of the whole state in the host's memory, which is what others are given and what is looked at every
+ *    SPARCL_SWEEP_S: the tensors themselves are not read again. sparclSubscriberNext brings the mirror to the version, and then the
+ *    tensors: what changed is copied to the GPU, and scattered there once all of it is there (2 bytes and an element each, for up to an
+ *    eighth of the elements, where this build has kernels for the GPU, and it the memory); else whole blocks or tensors are copied.
+ *  - sparclBroadcastUpdate works on such a mirror, too, which the state keeps: the tensors (but those that kernels on the GPU find to
+ *    hold what they held after the last one) are copied to it when the call begins, in the order of `stream`, and what changed is copied
+ *    back when it has succeeded.
+ * Where the driver fails (sparclUnhandledCudaError) nothing is published; the tensors are what they were, or the error says that some of
+ * them are no version, and the next sparclSubscriberNext (or update of which this rank is not the root: until then it may not be one) writes
+ * what they lack. */
 SPARCL_API sparclResult_t sparclStateCreate(sparclState_t* state);
 
 /* Appends a tensor. name: unique, UTF-8, not empty, copied. data: row-major, product(shape) elements. shape: ndim dimensions,
@@ -296,8 +309,8 @@ SPARCL_API sparclResult_t sparclStateAddSlice(sparclState_t state, const char* n
  * travels is what is served. For publishers: each sparclPublish rounds on the way (to nearest, ties to even; a NaN is the type's quiet
  * NaN; what is too large is infinite, in float8e4m3 the largest number), and no second copy is made of the rounded tensor but the
  * publisher's own. Marks (sparclStateMark..., sparclStateSetTrainable) save the comparison of a master, not its rounding. Replicas add it by
- * sparclStateAdd. master: product(shape) elements; may be added under several names and types. Errors as sparclStateAdd's; calls that need
- * the tensor in memory refuse the state (sparclUnsupported). */
+ * sparclStateAdd. master: product(shape) elements, not in device memory (sparclUnsupported); may be added under several names and types.
+ * Errors as sparclStateAdd's; calls that need the tensor in memory refuse the state (sparclUnsupported). */
 SPARCL_API sparclResult_t sparclStateAddMaster(sparclState_t state, const char* name, const float* master, sparclDataType_t datatype,
                                                int ndim, const uint64_t* shape);
 
@@ -313,7 +326,9 @@ SPARCL_API sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char*
 /* Sparse broadcast of a model; collective over comm. All ranks' states have the same names, types, shapes and order (else
  * sparclMismatch). The root keeps a snapshot of what the ranks of this comm confirmed (one copy of the model); the first call, and
  * the first with another root or comm, sends all. version: the new state's; on the others the same, or 0 for "whatever the root
- * says". */
+ * says". stream: of the GPU that the state has tensors on; NULL where it has none, or several. Where all ranks hold the update and it
+ * cannot be copied to this rank's tensors in device memory, the error is this rank's alone, and says so; sparclCommLastReport's
+ * `applied` is then 0, and the tensors may hold anything until this rank's next update has succeeded. */
 SPARCL_API sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
                                                 sparclStream_t stream);
 
@@ -656,7 +671,8 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
  * (sparclRemoteError: the publisher is not there, sparclSystemError: nor is its host's address known, sparclUnauthorized: what comes is
  * not signed by a trusted key, sparclMismatch: it is another model, sparclCorrupt: the tensors do not hold any more what was applied, and
  * the blocks that are damaged are asked for; all that is held is looked at every SPARCL_SWEEP_S, 300 s by default; sparclWrongBase: an
- * update was of something else, and another one is asked for; sparclOutOfMemory): the subscriber goes on trying, so call again. Errors
+ * update was of something else, and another one is asked for; sparclOutOfMemory; sparclUnhandledCudaError: of tensors in device memory,
+ * see sparclStateCreate): the subscriber goes on trying, so call again. Errors
  * that waiting does not cure (sparclMismatch, sparclUnauthorized, sparclUnsupported) are said at once, after each try: once a second or
  * so. version may be NULL. */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version);
@@ -666,7 +682,7 @@ SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, do
  * sparclSubscriberNext then shows it at once: what was given before stays as it is through one such call that gives a version, until the
  * next one begins, so that others may read during it. Which of the two sets that is changes each time: ask after each call. The state's
  * own tensors are one of them, and state calls that read them see one version or the other. Without the option: the state's own tensor,
- * always. data: valid until the subscriber is destroyed. From any thread. */
+ * always. Of tensors in device memory the second set is there, too, and an error leaves what is shown as it was. data: valid until the subscriber is destroyed. From any thread. */
 SPARCL_API sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, size_t i, const void** data);
 
 /* held: 0 before the first; newest: as far as the publisher has said. Either may be NULL. From any thread. */

@@ -6,7 +6,7 @@
 
 namespace sparcl::api {
 
-Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state) {
+Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state, Use use) {
   if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
   if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight");
   if (state->is_attached) return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber already");
@@ -20,21 +20,54 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state)
   state->freeze();
   std::unique_ptr<AttachedState> made(new AttachedState(*state));
   state->is_attached = true;
+  state->mirror = nullptr;  // a copy of the model, that updates made
+  state->is_mirror_ahead = false;
   if (*threads > 1) made->workers_ = std::make_unique<WorkerPool>(*threads);
   made->view_.map = &*state->map;
   made->view_.schema_hash = state->schema_hash;
   made->schema_ = model::serialise(state->schema);
   made->view_.schema = made->schema_;
-  made->view_.arrays = state->data;
+  made->arrays_ = state->data_in(MemorySpace::kHost);
+  made->view_.arrays = made->arrays_;
   made->view_.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
-  if (!state->masters.empty()) {
-    made->masters_ = std::make_unique<codec::CastSource>(*state->map, state->masters, *made->view_.kernels);
-    made->view_.source = made->masters_.get();
-  }
+  SPARCL_RETURN_IF_ERROR(use == Use::kRead ? made->find_sources() : made->make_mirror());
   made->view_.array_name = [state](std::uint32_t array) { return model::in_quotes(state->schema[array].name); };
   made->view_.verify_all = *verify == "full";  // what changes is checked always
   made->view_.workers = made->workers_.get();
   return made;
+}
+
+// Of tensors that are no memory of the host's.
+Status AttachedState::find_sources() {
+  std::vector<const codec::ArraySource*> sources(state_.data.size(), nullptr);
+  if (!state_.masters.empty()) {
+    masters_ = std::make_unique<codec::CastSource>(*state_.map, state_.masters, *view_.kernels);
+    for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = state_.masters[i] != nullptr ? masters_.get() : nullptr;
+  }
+  if (state_.has_device_memory()) {
+    const std::vector<std::byte*> arrays = state_.data_in(MemorySpace::kDevice);
+    Result<std::unique_ptr<model::DeviceTensorSource>> device =
+        model::DeviceTensorSource::create(*state_.map, {arrays.begin(), arrays.end()});
+    if (!device.ok()) return device.status();
+    device_ = std::move(*device);
+    for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = arrays[i] != nullptr ? device_.get() : sources[i];
+  }
+  if (masters_ == nullptr && device_ == nullptr) return {};
+  sources_ = std::make_unique<codec::RoutedSource>(std::move(sources));
+  view_.source = sources_.get();
+  return {};
+}
+
+// What the tensors hold may be a version that the publisher knows.
+Status AttachedState::make_mirror() {
+  if (!state_.has_device_memory()) return {};
+  Result<std::unique_ptr<model::DeviceTensors>> made = state_.make_mirror(*view_.kernels);
+  if (!made.ok()) return made.status();
+  mirrored_ = std::move(*made);
+  SPARCL_RETURN_IF_ERROR(mirrored_->read(nullptr));
+  view_.arrays = mirrored_->mirror();
+  view_.device = mirrored_.get();
+  return {};
 }
 
 AttachedState::~AttachedState() { state_.is_attached = false; }

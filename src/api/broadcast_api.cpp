@@ -113,8 +113,8 @@ sparclResult_t start_refusal(const char* why, sparclComm_t comm) {
 class StateCall final : public Call {
  public:
   StateCall(Status refusal, sparclState* state, std::uint64_t version, int root, const sparclComm& comm, bool is_blocking,
-            const sparclUpdateOptions_t& options)
-      : comm_id_(comm.id), options_(options) {
+            const sparclUpdateOptions_t& options, sparclStream_t stream)
+      : comm_id_(comm.id), options_(options), stream_(stream) {
     update_.kind = collectives::CallKind::kBroadcastUpdate;
     update_.root = root;
     update_.version = version;
@@ -136,7 +136,8 @@ class StateCall final : public Call {
   }
 
   ~StateCall() override {
-    if (state_ != nullptr && !is_over_) state_->in_flight = false;  // it never began, as an exception came before
+    if (state_ == nullptr || is_over_) return;
+    state_->in_flight = false;  // it never began, as an exception came before
   }
 
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
@@ -154,7 +155,10 @@ class StateCall final : public Call {
     if (state_ == nullptr) return;
     is_over_ = true;
     state_->in_flight = false;
-    if (!status.ok()) return;
+    if (!status.ok()) {
+      if (state_->mirror != nullptr) state_->mirror->forget();
+      return;
+    }
     state_->version = update_.new_version;
     state_->tracked_hash = update_.new_hash;
     if (is_root_) {
@@ -163,13 +167,16 @@ class StateCall final : public Call {
       state_->snapshot.clear();  // another rank's changes are in: what this rank's own broadcasts confirmed is past
       state_->confirmed_comm = 0;
     }
+    if (state_->has_device_memory() && (!is_root_ || is_adopted_)) loss_ = write_device();
   }
+  Status loss() const override { return loss_; }
 
  private:
   Status prepare(const sparclComm& comm) {
     update_.map = &*state_->map;
     update_.schema_hash = state_->schema_hash;
-    update_.held = state_->data;
+    if (state_->has_device_memory()) SPARCL_RETURN_IF_ERROR(read_device());
+    update_.held = arrays();
     update_.parts = &state_->parts;
     update_.array_name = [this](std::uint32_t array) { return model::in_quotes(state_->schema[array].name); };
     if (!is_root_) {
@@ -190,6 +197,51 @@ class StateCall final : public Call {
     }
     update_.base = base_;
     return Status();
+  }
+
+  // What the call works on: the tensors, or their mirror.
+  std::span<std::byte* const> arrays() const {
+    if (state_->has_device_memory()) return state_->mirror->mirror();
+    return state_->data;
+  }
+
+  // The mirror becomes what the tensors hold; those that could not be given what the last update brought get it now. (A root's
+  // would be sent as they are, and, should that fail, be a base that they are not.)
+  Status read_device() {
+    if (state_->mirror == nullptr) {
+      Result<std::unique_ptr<model::DeviceTensors>> made = state_->make_mirror(kernels::cpu_kernels());
+      if (!made.ok()) return made.status();
+      state_->mirror = std::move(*made);
+    }
+    const StageRange range("copy from the device");
+    if (!state_->is_mirror_ahead) return state_->mirror->read(stream_);
+    if (is_root_) {
+      return Status(Code::kInvalidUsage,
+                    fmt::format("the tensors in device memory lack what version {} brought (its error said so): receive an update, "
+                                "or make another state of them, which sends all",
+                                state_->version));
+    }
+    SPARCL_RETURN_IF_ERROR(state_->mirror->write(stream_));
+    state_->is_mirror_ahead = false;
+    state_->mirror->remember(stream_);
+    return {};
+  }
+
+  Status write_device() {
+    const StageRange range("copy to the device");
+    Status status;
+    try {
+      status = state_->mirror->note_differences(stream_);
+      if (status.ok()) status = state_->mirror->write(stream_);
+    } catch (const std::bad_alloc&) {
+      status = Status(Code::kOutOfMemory, "no memory to bring it there");
+    }
+    if (status.ok()) state_->mirror->remember(stream_);
+    if (status.ok()) return status;
+    state_->mirror->forget();
+    if (is_root_) return status.with_prefix("the update was made, but not adopted: ");
+    state_->is_mirror_ahead = true;
+    return status.with_prefix("the update was made, and this rank's next one gives the tensors what they lack of it: ");
   }
 
   Status select(const sparclComm& comm) {
@@ -215,9 +267,10 @@ class StateCall final : public Call {
     if (rule_ == nullptr && !update_.values.is_lossy()) state_->marks.clear();  // else what they name has not all been sent
     if (state_->confirmed_comm == comm_id_) {                                   // the snapshot was brought forward with the commit
       if (options_.adopt != 0) adopt();
+      is_adopted_ = options_.adopt != 0;
       return;
     }
-    const bool taken = state_->snapshot.take(*state_->map, state_->data).ok();
+    const bool taken = state_->snapshot.take(*state_->map, arrays()).ok();
     if (!taken) state_->snapshot.clear();
     state_->confirmed_comm = taken ? comm_id_ : 0;  // without memory for a snapshot each update sends all
   }
@@ -225,13 +278,16 @@ class StateCall final : public Call {
   void adopt() const {
     for (std::size_t i = 0; i < state_->data.size(); ++i) {
       const codec::ArraySpec& array = state_->map->arrays()[i];
-      if (array.count > 0) std::memcpy(state_->data[i], state_->snapshot.arrays()[i], array.count * element_bytes(array.datatype));
+      if (array.count > 0) std::memcpy(arrays()[i], state_->snapshot.arrays()[i], array.count * element_bytes(array.datatype));
     }
   }
 
   std::uint64_t comm_id_;
   sparclUpdateOptions_t options_;
+  sparclStream_t stream_;
   bool is_root_ = false;
+  bool is_adopted_ = false;
+  Status loss_;
   bool is_over_ = false;  // then the state may be gone before this
   sparclState* state_ = nullptr;
   std::unique_ptr<codec::ChangeRule> rule_;
@@ -241,7 +297,8 @@ class StateCall final : public Call {
 };
 
 Status check_update(const sparclComm& comm, const sparclState* state, int root, sparclStream_t stream) {
-  SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_stream(stream)}));
+  SPARCL_RETURN_IF_ERROR(check_root(comm, root));
+  if (state == nullptr || !state->has_device_memory()) SPARCL_RETURN_IF_ERROR(check_stream(stream));
   if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
   if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
   return state->check_in_memory();
@@ -255,7 +312,7 @@ sparclResult_t start_update(sparclState_t state, std::uint64_t version, int root
   const sparclUpdateOptions_t none = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   return launch(comm,
                 std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm, request == nullptr,
-                                            options.ok() ? *options : none),
+                                            options.ok() ? *options : none, stream),
                 request);
 }
 

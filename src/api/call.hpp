@@ -18,6 +18,8 @@ class Call {
   virtual collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) = 0;
   // Once, when the call is over: writes outputs that only a success (or Truncated) may write.
   virtual void complete(const Status& status) = 0;
+  // After a success: why its outputs are not where they belong all the same.
+  virtual Status loss() const { return {}; }
   // After a success: how much it has written, where that is less than its arrays' room.
   virtual void note_written(DeviceArrays&) const {}
 };

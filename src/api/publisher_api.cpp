@@ -53,7 +53,7 @@ Status create(sparclPublisher_t* publisher, sparclState_t state, const sparclPub
   if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
   const Result<PublisherOptions> options = read_publisher_options(given);
   if (!options.ok()) return options.status();
-  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state);
+  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state, AttachedState::Use::kRead);
   if (!attached.ok()) return attached.status();
   auto made = std::make_unique<sparclPublisher>();
   made->attached = std::move(*attached);
@@ -68,6 +68,7 @@ Status publish(sparclPublisher_t publisher, std::uint64_t version) {
   SPARCL_RETURN_IF_ERROR(check(publisher));
   sparclState& state = publisher->attached->state();
   if (version == 0) return Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1");
+  const AttachedState::Reading reading(*publisher->attached);
   const Result<Publisher::PublishReport> report = publisher->publisher->publish(version, state.hints());
   if (!report.ok()) return report.status();
   state.marks.clear();

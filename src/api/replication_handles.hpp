@@ -9,6 +9,8 @@
 #include "src/api/state.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/cast_source.hpp"
+#include "src/model/device_tensor_source.hpp"
+#include "src/model/device_tensors.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/subscriber.hpp"
@@ -18,8 +20,12 @@ namespace sparcl::api {
 // A state while it is published or kept: it must not be destroyed, nor changed by another part of the library.
 class AttachedState {
  public:
+  // A publisher reads the tensors, a subscriber writes them: of a state with tensors in device memory it works on their mirror.
+  enum class Use : std::uint8_t { kRead, kWrite };
   // InvalidArgument, InvalidUsage: not now.
-  static Result<std::unique_ptr<AttachedState>> attach(sparclState* state);
+  static Result<std::unique_ptr<AttachedState>> attach(sparclState* state, Use use);
+  // The mirror's, nullptr where no tensor is in device memory.
+  model::DeviceTensors* mirrored() const { return mirrored_.get(); }
   ~AttachedState();
   AttachedState(const AttachedState&) = delete;
   AttachedState& operator=(const AttachedState&) = delete;
@@ -27,12 +33,34 @@ class AttachedState {
   sparclState& state() const { return state_; }
   const replication::ReplicatedState& view() const { return view_; }
 
+  // Around what reads the tensors. What is in device memory is read behind what its default stream holds when this is made.
+  class Reading {
+   public:
+    explicit Reading(AttachedState& attached) : attached_(attached) {
+      if (attached_.device_ != nullptr) attached_.device_->begin(nullptr);
+    }
+    ~Reading() {
+      if (attached_.device_ != nullptr) (void)attached_.device_->end();
+    }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+   private:
+    AttachedState& attached_;
+  };
+
  private:
   explicit AttachedState(sparclState& state) : state_(state) {}
+  Status find_sources();
+  Status make_mirror();
   sparclState& state_;
+  std::vector<std::byte*> arrays_;  // of the tensors that the host reaches
   std::vector<std::byte> schema_;
   std::unique_ptr<WorkerPool> workers_;  // where there is more than one thread
   std::unique_ptr<codec::CastSource> masters_;
+  std::unique_ptr<model::DeviceTensorSource> device_;
+  std::unique_ptr<codec::RoutedSource> sources_;  // both of these
+  std::unique_ptr<model::DeviceTensors> mirrored_;
   replication::ReplicatedState view_;
 };
 

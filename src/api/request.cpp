@@ -24,9 +24,13 @@ sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
   }
   request->call->complete(status);
   comm.trail.end(request->number, status.code(), request->report.traffic.bytes_sent, request->report.traffic.bytes_received);
+  if (!request->call->loss().ok()) request->report.applied = false;
   comm.last_report = request->report;
   const sparclResult_t result = comm.finish(status);
-  if (result == sparclSuccess) request->call->note_written(request->arrays);
+  if (result == sparclSuccess) {
+    if (const Status loss = request->call->loss(); !loss.ok()) return report_error(&comm, loss);
+    request->call->note_written(request->arrays);
+  }
   return request->arrays.give_back(result);
 }
 
@@ -44,8 +48,11 @@ sparclComm_t comm_of(const sparclRequest_t* request) {
   return request != nullptr && *request != nullptr ? (*request)->comm : nullptr;
 }
 
-Status copy_report(const sparclRequest& request, sparclReport_t* into) {
-  return into != nullptr ? write_report(request.report, into) : Status();
+sparclResult_t retire_with_report(std::unique_ptr<sparclRequest> request, sparclReport_t* into) {
+  const sparclComm& comm = *request->comm;
+  const sparclResult_t result = retire(std::move(request));
+  if (into != nullptr) (void)write_report(comm.last_report, into);
+  return result;
 }
 
 }  // namespace
@@ -107,8 +114,7 @@ sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* r
       *done = 0;
       return sparclSuccess;
     }
-    (void)sparcl::api::copy_report(pending, report);
-    return sparcl::api::retire(std::unique_ptr<sparclRequest>(std::exchange(*request, nullptr)));
+    return sparcl::api::retire_with_report(std::unique_ptr<sparclRequest>(std::exchange(*request, nullptr)), report);
   });
 }
 
@@ -120,8 +126,7 @@ sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* report) {
     if (*request == nullptr) return sparclSuccess;
     sparclRequest& pending = **request;
     pending.comm->engine.finish(pending.task);
-    (void)sparcl::api::copy_report(pending, report);
-    return sparcl::api::retire(std::unique_ptr<sparclRequest>(std::exchange(*request, nullptr)));
+    return sparcl::api::retire_with_report(std::unique_ptr<sparclRequest>(std::exchange(*request, nullptr)), report);
   });
 }
 

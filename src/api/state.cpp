@@ -8,9 +8,12 @@
 #include <numeric>
 
 #include "src/api/call_checks.hpp"
+#include "src/api/device_kernel_choice.hpp"
 #include "src/api/error.hpp"
 #include "src/base/device_memory.hpp"
 #include "src/codec/cast_source.hpp"
+#include "src/codec/state_hash.hpp"
+#include "src/model/device_tensor_source.hpp"
 #include "src/model/text.hpp"
 
 using sparcl::Code;
@@ -41,6 +44,7 @@ void sort_by_priority(sparclState& state) {
   };
   reorder(state.schema);
   reorder(state.data);
+  reorder(state.spaces);
   if (!state.masters.empty()) reorder(state.masters);
   reorder(state.roles);
   if (state.marks.empty()) return;
@@ -57,6 +61,22 @@ Status sparclState::check_in_memory() const {
   return Status(Code::kUnsupported,
                 fmt::format("{} is rounded from its master when it is published: such a state has a publisher, and nothing else",
                             sparcl::model::in_quotes(name)));
+}
+
+bool sparclState::has_device_memory() const { return std::ranges::find(spaces, sparcl::MemorySpace::kDevice) != spaces.end(); }
+
+std::vector<std::byte*> sparclState::data_in(sparcl::MemorySpace space) const {
+  std::vector<std::byte*> found(data.size(), nullptr);
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    if (spaces[i] == space) found[i] = data[i];
+  }
+  return found;
+}
+
+Result<std::unique_ptr<sparcl::model::DeviceTensors>> sparclState::make_mirror(const sparcl::kernels::KernelSet& kernels) const {
+  const Result<const sparcl::kernels::DeviceKernelSet*> device = sparcl::api::device_kernels();
+  return sparcl::model::DeviceTensors::create(*map, {data_in(sparcl::MemorySpace::kHost), data_in(sparcl::MemorySpace::kDevice)},
+                                              kernels, device.ok() ? *device : nullptr);
 }
 
 void sparclState::freeze() {
@@ -201,10 +221,6 @@ Status check_new_tensor(const sparclState& state, const sparcl::model::TensorSch
   const Result<std::uint64_t> count = sparcl::model::element_count(tensor);
   if (!count.ok()) return count.status();
   if (*count > 0 && data == nullptr) return Status(Code::kInvalidArgument, fmt::format("{} of '{}' is NULL", what, tensor.name));
-  if (sparcl::space_of(data) == sparcl::MemorySpace::kDevice) {
-    return Status(Code::kUnsupported,
-                  fmt::format("{} of '{}' is device memory: give a state copies in the host's", what, tensor.name));
-  }
   return Status();
 }
 
@@ -237,8 +253,10 @@ Status add_tensor(sparclState_t state, sparcl::model::TensorSchema tensor, void*
   if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
   SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, data, "data"));
   SPARCL_RETURN_IF_ERROR(check_memory(*state, tensor, data));
+  const bool is_empty = *sparcl::model::element_count(tensor) == 0;
   state->schema.push_back(std::move(tensor));
   state->data.push_back(static_cast<std::byte*>(data));
+  state->spaces.push_back(is_empty ? sparcl::MemorySpace::kHost : sparcl::space_of(data));
   return Status();
 }
 
@@ -250,11 +268,37 @@ Status add_master(sparclState_t state, sparcl::model::TensorSchema tensor, const
                               tensor.name, sparcl::find_data_type(static_cast<int>(tensor.datatype))->name));
   }
   SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, master, "master"));
+  if (sparcl::space_of(master) == sparcl::MemorySpace::kDevice) {
+    return Status(
+        Code::kUnsupported,
+        fmt::format("master of '{}' is device memory: masters are rounded where the host reaches them; round it there, and "
+                    "add what comes of it by sparclStateAdd",
+                    tensor.name));
+  }
   state->masters.resize(state->schema.size());
   state->schema.push_back(std::move(tensor));
   state->data.push_back(nullptr);
+  state->spaces.push_back(sparcl::MemorySpace::kHost);
   state->masters.push_back(master);
   return Status();
+}
+
+// What lies in device memory is read behind what its default stream holds.
+Result<sparcl::Hash128> hash_of(const sparclState& state) {
+  const std::vector<std::byte*> on_host = state.data_in(sparcl::MemorySpace::kHost);
+  const sparcl::kernels::KernelSet& kernels = sparcl::kernels::cpu_kernels();
+  if (!state.has_device_memory()) {
+    return sparcl::codec::state_hash(*state.map, std::vector<const std::byte*>(on_host.begin(), on_host.end()), state.schema_hash,
+                                     kernels);
+  }
+  const std::vector<std::byte*> elsewhere = state.data_in(sparcl::MemorySpace::kDevice);
+  auto source = sparcl::model::DeviceTensorSource::create(*state.map, {elsewhere.begin(), elsewhere.end()});
+  if (!source.ok()) return source.status();
+  (*source)->begin(nullptr);
+  const sparcl::codec::ArrayInput input{{on_host.begin(), on_host.end()}, source->get()};
+  const sparcl::Hash128 sum = sparcl::codec::blocks_hash(*state.map, input, 0, state.map->block_count(), kernels);
+  SPARCL_RETURN_IF_ERROR((*source)->end());
+  return state.schema_hash + sum;
 }
 
 }  // namespace
@@ -364,8 +408,9 @@ sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
     if (state->in_flight) return Status(Code::kInvalidUsage, "sparclStateHash: a broadcast of this state is in flight");
     SPARCL_RETURN_IF_ERROR(state->check_in_memory().with_prefix("sparclStateHash: "));
     state->freeze();
-    const std::vector<const std::byte*> arrays(state->data.begin(), state->data.end());
-    const auto bytes = sparcl::to_bytes(sparcl::codec::state_hash(*state->map, arrays, state->schema_hash));
+    const Result<sparcl::Hash128> found = hash_of(*state);
+    if (!found.ok()) return found.status().with_prefix("sparclStateHash: ");
+    const auto bytes = sparcl::to_bytes(*found);
     std::memcpy(hash, bytes.data(), bytes.size());
     return Status();
   });

@@ -9,8 +9,10 @@
 
 #include "collectives/agreement/part_list.hpp"
 #include "sparcl/sparcl.h"
+#include "src/base/memory_space.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/update.hpp"
+#include "src/model/device_tensors.hpp"
 #include "src/model/schema.hpp"
 #include "src/model/snapshot.hpp"
 
@@ -37,7 +39,8 @@ struct TensorRole {
 struct sparclState {
   sparcl::model::Schema schema;
   std::vector<std::byte*> data;
-  std::vector<const float*> masters;  // empty, or one a tensor: what it is rounded from where `data` is nullptr
+  std::vector<sparcl::MemorySpace> spaces;  // of `data`
+  std::vector<const float*> masters;        // empty, or one a tensor: what it is rounded from where `data` is nullptr
   std::vector<sparcl::api::Marks> marks;
   std::vector<sparcl::api::TensorRole> roles;  // empty, or one a tensor
 
@@ -51,12 +54,20 @@ struct sparclState {
   // the others check that the update leads where it says. What the caller writes by himself is not in it: it proves nothing of the
   // bytes, as sparclStateHash does, and where it does not fit an update's base it is left out.
   std::optional<sparcl::Hash128> tracked_hash;
+  // Of tensors in device memory, from the first update on; and whether they lack what the last one brought it.
+  std::unique_ptr<sparcl::model::DeviceTensors> mirror;
+  bool is_mirror_ahead = false;
   bool in_flight = false;
   bool is_attached = false;          // it has a publisher or a subscriber
   sparcl::model::Snapshot snapshot;  // root only
   std::uint64_t confirmed_comm = 0;  // whose ranks hold the snapshot; 0: nobody's
 
   void freeze();
+  bool has_device_memory() const;
+  // One a tensor: where it lies in memory of that kind, else nullptr.
+  std::vector<std::byte*> data_in(sparcl::MemorySpace space) const;
+  // Once it is frozen.
+  sparcl::Result<std::unique_ptr<sparcl::model::DeviceTensors>> make_mirror(const sparcl::kernels::KernelSet& kernels) const;
   // Unsupported, with a name, where a tensor is made of its master each time it is published.
   sparcl::Status check_in_memory() const;
   // What the caller has marked, and nothing of tensors that do not train: one a tensor, nullptr where all is to be compared; empty

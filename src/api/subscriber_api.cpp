@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "src/api/error.hpp"
 #include "src/api/replication_handles.hpp"
@@ -42,17 +43,20 @@ Status check(sparclSubscriber_t subscriber) {
 Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* address, const sparclSubscriberOptions_t* given) {
   if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
   if (address == nullptr) return Status(Code::kInvalidArgument, "address is NULL");
-  const Result<SubscriberOptions> options = read_subscriber_options(given);
+  Result<SubscriberOptions> options = read_subscriber_options(given);
   if (!options.ok()) return options.status();
   if (state != nullptr) SPARCL_RETURN_IF_ERROR(state->check_in_memory());
-  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state);
+  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state, AttachedState::Use::kWrite);
   if (!attached.ok()) return attached.status();
   auto made = std::make_unique<sparclSubscriber>();
   made->attached = std::move(*attached);
+  made->has_buffers = options->double_buffer;
+  if (made->attached->mirrored() != nullptr && std::exchange(options->double_buffer, false)) {  // the mirror has none
+    SPARCL_RETURN_IF_ERROR(made->attached->mirrored()->make_second_set());
+  }
   Result<std::unique_ptr<Subscriber>> opened = Subscriber::create(made->attached->view(), address, *options);
   if (!opened.ok()) return opened.status();
   made->subscriber = std::move(*opened);
-  made->has_buffers = options->double_buffer;
   *subscriber = made.release();
   return {};
 }
@@ -77,7 +81,8 @@ Status tensor(sparclSubscriber_t subscriber, std::size_t i, const void** data) {
                               "in which they were added",
                               i, tensors));
   }
-  *data = subscriber->subscriber->array(i);
+  const sparcl::model::DeviceTensors* const mirrored = subscriber->attached->mirrored();
+  *data = mirrored != nullptr ? mirrored->shown(i) : subscriber->subscriber->array(i);
   return {};
 }
 

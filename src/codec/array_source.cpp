@@ -5,6 +5,13 @@
 
 namespace sparcl::codec {
 
+Status RoutedSource::status() const {
+  for (const ArraySource* const each : sources_) {
+    if (each != nullptr) SPARCL_RETURN_IF_ERROR(each->status());
+  }
+  return {};
+}
+
 const std::byte* ArrayInput::read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::size_t width,
                                   std::vector<std::byte>& scratch) const {
   if (arrays[array] != nullptr) return arrays[array] + first * width;

@@ -6,16 +6,33 @@
 #include <span>
 #include <vector>
 
+#include "src/base/status.hpp"
 #include "src/codec/block_view.hpp"
 
 namespace sparcl::codec {
 
-// Elements that do not lie in memory as they are coded: a cast of wider ones, the state of an earlier version.
+// Elements that do not lie in memory as they are coded: a cast of wider ones, the state of an earlier version, a GPU's memory.
 class ArraySource {
  public:
   virtual ~ArraySource() = default;
   // Writes elements [first, first + count) of an array, in the map's type. By several threads at once.
   virtual void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const = 0;
+  // What was read is good. Else it is rubbish, and whoever made something of it asks this before anybody sees it.
+  virtual Status status() const { return {}; }
+};
+
+// Each array from a source of its own. All outlive it.
+class RoutedSource final : public ArraySource {
+ public:
+  // sources: one an array; nullptr where none is asked for.
+  explicit RoutedSource(std::vector<const ArraySource*> sources) : sources_(std::move(sources)) {}
+  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+    sources_[array]->read(array, first, count, out);
+  }
+  Status status() const override;
+
+ private:
+  std::vector<const ArraySource*> sources_;
 };
 
 // Arrays in memory; those that are nullptr come from the source, if there is one.

@@ -31,8 +31,7 @@ Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> ar
     const std::size_t bytes = round_up(total + 1, total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment);
     auto* memory = static_cast<std::byte*>(std::aligned_alloc(total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment, bytes));
     if (memory == nullptr) {
-      return Status(Code::kOutOfMemory,
-                    fmt::format("no memory for the root's snapshot of {} bytes (one copy of the model)", total));
+      return Status(Code::kOutOfMemory, fmt::format("no memory for a snapshot of {} bytes (one copy of the model)", total));
     }
     if (total >= kHugePageBytes) (void)madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: small pages work, too
     storage_.reset(memory);
@@ -49,7 +48,7 @@ Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> ar
       source->read(static_cast<std::uint32_t>(i), 0, specs[i].count, arrays_[i]);
     }
   }
-  return Status();
+  return source != nullptr ? source->status() : Status();
 }
 
 }  // namespace sparcl::model

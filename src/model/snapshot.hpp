@@ -21,7 +21,8 @@ class Snapshot {
     storage_.reset();
   }
 
-  // Copies all arrays, those that are nullptr from the source; keeps the old memory where it fits.
+  // Copies all arrays, those that are nullptr from the source; keeps the old memory where it fits. An error: what it holds is
+  // nothing.
   Status take(const codec::BlockMap& map, std::span<std::byte* const> arrays, const codec::ArraySource* source = nullptr);
 
   std::span<std::byte* const> arrays() const { return arrays_; }

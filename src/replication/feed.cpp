@@ -150,6 +150,7 @@ Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from,
   codec::UpdateEncoder encoder(*map_, from.arrays, to.arrays, options, *state_.kernels);
   while (!encoder.finished()) {
     SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, sink));
+    if (to.source != nullptr) SPARCL_RETURN_IF_ERROR(to.source->status());
     SPARCL_FAILPOINT("publisher.encoding");
   }
   Commit& commit = edition.delta->commit;

@@ -14,7 +14,10 @@
 
 namespace sparcl {
 class WorkerPool;
+namespace model {
+class DeviceTensors;
 }
+}  // namespace sparcl
 
 namespace sparcl::replication {
 
@@ -27,8 +30,9 @@ struct ReplicatedState {
   const codec::ArraySource* source = nullptr;  // of arrays that are nullptr: a publisher's alone
   codec::ArrayName array_name;                 // for errors; may be empty
   const kernels::KernelSet* kernels = nullptr;
-  bool verify_all = false;        // a replica hashes all that it holds at each update, not only what changes
-  WorkerPool* workers = nullptr;  // shares the work of coding; may be nullptr
+  bool verify_all = false;                 // a replica hashes all that it holds at each update, not only what changes
+  model::DeviceTensors* device = nullptr;  // of a replica: whose mirror the arrays are; nullptr: they are the tensors themselves
+  WorkerPool* workers = nullptr;           // shares the work of coding; may be nullptr
 
   std::vector<const std::byte*> readable() const { return {arrays.begin(), arrays.end()}; }
   // Of arrays of this map that lie in memory.

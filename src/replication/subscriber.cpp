@@ -98,7 +98,7 @@ Subscriber::~Subscriber() { (void)thread_.stop(); }
 
 Subscriber::Versions Subscriber::versions() const {
   const std::lock_guard lock(mutex_);
-  return {holds_published_ ? held_.version : 0, newest_};
+  return {holds_published_ ? shown_version() : 0, newest_};
 }
 
 Subscriber::Incoming Subscriber::incoming() const {

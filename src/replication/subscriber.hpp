@@ -66,7 +66,8 @@ class Subscriber final : private UpstreamOwner {
     bool by_anchor = false;
     bool by_repair = false;  // of blocks that were damaged: `changed` counts their elements
     bool went_back = false;  // to the version before
-    double pause_s = 0;      // in which the arrays were neither the old nor the new version; 0 with two sets of them
+    bool is_news() const { return updates > 0 || went_back; }
+    double pause_s = 0;  // in which the arrays were neither the old nor the new version; 0 with two sets of them
   };
   // The newest version that has come whole: applied when this returns. Timeout: there is none yet; where updates were refused or
   // the publisher cannot be reached the error is that one. What waiting does not cure (is_lasting) is said at once, and again when
@@ -153,6 +154,8 @@ class Subscriber final : private UpstreamOwner {
   Status apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap);
   ReplicatedState begin_writing(bool is_first);
   void show_written();
+  Status show_on_device(std::unique_lock<std::mutex>& lock, const Swap& swap);
+  std::uint64_t shown_version() const;
   Status go_back(std::unique_lock<std::mutex>& lock, Swap& swap);
   Status write_back(const HeldVersion& held, Swap& swap);
   void begin_anew(double now);
@@ -166,7 +169,8 @@ class Subscriber final : private UpstreamOwner {
   void give_on(double now);
   std::vector<std::byte>& said_damage(const Upstream& to) { return &to == &publisher_ ? said_damage_ : said_damage_to_parent_; }
 
-  ReplicatedState state_;  // its arrays are those that hold held_: of two sets the front ones, but the back ones while a next() is at it
+  ReplicatedState
+      state_;  // its arrays are those that hold held_: of two sets the front ones, but the back ones while a next() is at it
   std::unique_ptr<BufferPair> buffers_;
   SubscriberOptions options_;
   std::optional<TrustedKeys> trusted_;
@@ -200,6 +204,8 @@ class Subscriber final : private UpstreamOwner {
   std::deque<std::unique_ptr<StagedUpdate>> staged_;  // whole ones, each from the target of the one before
   std::unique_ptr<StagedUpdate> incoming_;            // from the last of these
   bool is_requested_ = false;
+  Swap unshown_;                     // of tensors in device memory: what their mirror holds already, and they do not
+  std::uint64_t shown_version_ = 0;  // that they hold
   bool is_applying_ = false;
   bool is_going_back_ = false;
   bool is_elsewhere_ = false;  // than what all others know: they are to be told by a new hello
@@ -214,10 +220,10 @@ class Subscriber final : private UpstreamOwner {
   std::deque<HeldVersion> announced_;  // by the publisher, since there is a parent
   HeldVersion said_held_;              // by the last hello
   double checked_at_ = 0;
-  double checks_from_ = 0;        // there was no memory to check with
-  double parent_since_ = 0;       // it was to be connected to
-  bool parent_gives_ = false;     // what it holds, by the publisher's word
-  std::uint32_t placements_ = 0;  // number of the last PARENT message
+  double checks_from_ = 0;                 // there was no memory to check with
+  double parent_since_ = 0;                // it was to be connected to
+  bool parent_gives_ = false;              // what it holds, by the publisher's word
+  std::uint32_t placements_ = 0;           // number of the last PARENT message
   std::unique_ptr<StagedUpdate> applied_;  // the last one, until the thread gives its memory back
   Relay relay_;
   NameLookup lookup_;

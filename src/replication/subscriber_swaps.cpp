@@ -9,6 +9,7 @@
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/stage_range.hpp"
+#include "src/model/device_tensors.hpp"
 #include "src/replication/subscriber.hpp"
 
 namespace sparcl::replication {
@@ -50,9 +51,12 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
   const std::lock_guard one(using_);
   std::unique_lock lock(mutex_);
   const double deadline = monotonic_seconds() + std::clamp(seconds, 0.0, 1e8);
-  Swap swap;
-  if (wait_for_news(lock, deadline)) {
-    if (!damage_.ok()) return std::exchange(damage_, Status());
+  Swap swap = unshown_;
+  if (swap.is_news() || wait_for_news(lock, deadline)) {
+    if (!damage_.ok()) {
+      unshown_ = Swap();  // what repairs it is shown instead
+      return std::exchange(damage_, Status());
+    }
     Status status;
     if (back_ == Back::kWanted) {
       status = go_back(lock, swap);
@@ -61,12 +65,13 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
       if (swap.updates > 0) show_written();
     }
     wake_.wake();
-    if (swap.updates == 0 && !swap.went_back) {
+    if (!swap.is_news()) {
       if (!status.ok()) return status;
       if (!lasting_.ok()) return std::exchange(lasting_, Status());
     }
   }
-  if (swap.updates > 0 || swap.went_back) {
+  if (swap.is_news()) {
+    SPARCL_RETURN_IF_ERROR(show_on_device(lock, swap));
     lock.unlock();
     if (options_.on_swap) options_.on_swap(swap.version);
     if (swap.by_repair) {
@@ -131,6 +136,27 @@ void Subscriber::show_written() {
   state_.arrays = buffers_->front();
 }
 
+// Of tensors in device memory: their mirror holds it, and they come after. Nobody but a next() writes the mirror.
+Status Subscriber::show_on_device(std::unique_lock<std::mutex>& lock, const Swap& swap) {
+  if (state_.device == nullptr) return {};
+  unshown_ = swap;
+  lock.unlock();
+  const StageRange range("copy to the device");
+  Status status;
+  try {
+    status = state_.device->write(nullptr);
+  } catch (const std::bad_alloc&) {
+    status = no_memory();
+  }
+  lock.lock();
+  if (!status.ok()) return status;
+  unshown_ = Swap();
+  shown_version_ = swap.version;
+  return {};
+}
+
+std::uint64_t Subscriber::shown_version() const { return state_.device != nullptr ? shown_version_ : held_.version; }
+
 // Applies the first of what is staged. An error leaves the arrays as they were; it is then gone, and what came after it, unless
 // only memory was missing.
 Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
@@ -151,7 +177,10 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   // The arrays hold it: nothing here fails.
   const UpdateRef applied = front.shared();
   if (swap.updates == 0 && holds_published_) way_back_.begin(held_, epoch_);
-  way_back_.add(front.take_replaced());
+  std::optional<codec::ChangeLog> replaced = front.take_replaced();
+  if (state_.device != nullptr && replaced) state_.device->note(*replaced);
+  if (state_.device != nullptr && !replaced) state_.device->note_all();
+  way_back_.add(std::move(replaced));
   held_ = applied->target();
   epoch_ = applied->commit.epoch;
   holds_published_ = has_news_ = true;
@@ -208,6 +237,9 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
     return status;
   }
   show_written();
+  for (const codec::ChangeLog& each : way_back_.replaced()) {
+    if (state_.device != nullptr) state_.device->note(each);
+  }
   held_ = *way_back_.to();
   least_epoch_ = std::max(least_epoch_, epoch_);
   epoch_ = way_back_.epoch();

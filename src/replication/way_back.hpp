@@ -38,6 +38,7 @@ class WayBack {
   // they are where memory runs out.
   Status go(const ReplicatedState& state, const HeldVersion& held);
   std::uint64_t elements() const;
+  const std::deque<codec::ChangeLog>& replaced() const { return replaced_; }
 
   // What has changed since to(), as `from` has it, goes to where it lies in `to`. False, and nothing was written: that is not
   // known.

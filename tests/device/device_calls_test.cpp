@@ -232,7 +232,7 @@ TEST(DeviceCalls, WhatIsNotThereYetIsRefusedByName) {
   sparclState_t state = nullptr;
   ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
   const std::uint64_t shape = kCount;
-  EXPECT_EQ(sparclStateAdd(state, "layer", array.get(), sparclFloat32, 1, &shape), sparclUnsupported);
+  EXPECT_EQ(sparclStateAddMaster(state, "layer", array.get(), sparclBfloat16, 1, &shape), sparclUnsupported);
   EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("'layer' is device memory"));
   sparclStateDestroy(state);
 }

@@ -1,7 +1,10 @@
 #include "tests/nccl/emulated_kernels.hpp"
 // After the emulation.
+#include <atomic>
+
 #include "kernels/cuda/mask_block.cuh"
 #include "src/api/device_kernel_choice.hpp"
+#include "tests/nccl/device_faults.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -45,13 +48,20 @@ Status gather(const kernels::MaskPlaces& places, const void* array, std::size_t 
   return enqueue_mask(places, array, packed, element_bytes, stream, true);
 }
 
+std::atomic<int> scatters_left = -1;
+
 Status scatter(const kernels::MaskPlaces& places, const void* packed, std::size_t element_bytes, void* array, void* stream) {
+  if (scatters_left == 0) return Status(Code::kUnhandledCudaError, "CUDA: scatter: an error of the test's");
+  if (scatters_left > 0) --scatters_left;
   return enqueue_mask(places, array, packed, element_bytes, stream, false);
 }
 
 Status check_device() { return Status(); }
 
 }  // namespace
+
+void fail_scatters_from(int scatter) { scatters_left = scatter; }
+
 }  // namespace sparcl::test
 
 // Instead of the composition root's own.

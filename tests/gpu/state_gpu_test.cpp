@@ -1,0 +1,114 @@
+// States with tensors on a GPU: a publisher's reach a replica's, and a broadcast's root reaches the other ranks, bit for bit.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+
+#include "sparcl/sparcl.h"
+#include "tests/api/thread_ranks.hpp"
+#include "tests/gpu/gpu_arrays.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using testing::Each;
+
+// A matrix and a table on the GPU, a bias on the host.
+class GpuModel {
+ public:
+  static constexpr std::uint64_t kMatrix = 5'000'003, kTable = 70'001, kBias = 100;
+
+  GpuModel() : matrix_(std::vector<std::uint16_t>(kMatrix, 1)), table_(std::vector<std::uint64_t>(kTable, 2)), bias_(kBias, 3) {
+    must(cudaDeviceSynchronize());
+    EXPECT_EQ(sparclStateCreate(&state_), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state_, "matrix", matrix_.data(), sparclBfloat16, 1, &kMatrix), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state_, "bias", bias_.data(), sparclFloat32, 1, &kBias), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state_, "table", table_.data(), sparclInt64, 1, &kTable), sparclSuccess);
+  }
+  ~GpuModel() { EXPECT_EQ(sparclStateDestroy(state_), sparclSuccess); }
+  GpuModel(const GpuModel&) = delete;
+  GpuModel& operator=(const GpuModel&) = delete;
+
+  sparclState_t state() const { return state_; }
+  // In the default stream's order, and not waited for.
+  void step(std::uint64_t seed, double density) {
+    std::mt19937_64 random(seed);
+    host_matrix_ = matrix_.read();
+    host_table_ = table_.read();
+    std::bernoulli_distribution changes(density);
+    for (std::uint16_t& each : host_matrix_) each = changes(random) ? static_cast<std::uint16_t>(random() % 0x7f00) : each;
+    for (std::uint64_t& each : host_table_) each = changes(random) ? random() : each;
+    bias_[random() % kBias] += 1;
+    must(cudaMemcpyAsync(matrix_.data(), host_matrix_.data(), kMatrix * 2, cudaMemcpyHostToDevice, nullptr));
+    must(cudaMemcpyAsync(table_.data(), host_table_.data(), kTable * 8, cudaMemcpyHostToDevice, nullptr));
+  }
+  bool holds(const GpuModel& other) const {
+    return matrix_.read() == other.matrix_.read() && table_.read() == other.table_.read() && bias_ == other.bias_;
+  }
+
+ private:
+  DeviceArray<std::uint16_t> matrix_;
+  DeviceArray<std::uint64_t> table_;
+  std::vector<float> bias_;
+  std::vector<std::uint16_t> host_matrix_;
+  std::vector<std::uint64_t> host_table_;
+  sparclState_t state_ = nullptr;
+};
+
+constexpr double kDensities[] = {0.01, 0.001, 0.5, 0, 0.05};
+
+TEST(StatesOnAGpu, APublishersReachAReplicas) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
+  must(cudaSetDevice(0));
+  GpuModel trainer, replica;
+  sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
+  options.listen = "127.0.0.1:0";
+  sparclPublisher_t publisher = nullptr;
+  sparclSubscriber_t subscriber = nullptr;
+  char address[128];
+  ASSERT_EQ(sparclPublisherCreate(&publisher, trainer.state(), &options), sparclSuccess) << sparclGetLastError(nullptr);
+  ASSERT_EQ(sparclPublisherAddress(publisher, address, sizeof address), sparclSuccess);
+  ASSERT_EQ(sparclSubscriberCreate(&subscriber, replica.state(), address, nullptr), sparclSuccess) << sparclGetLastError(nullptr);
+  std::uint64_t version = 0, held = 0;
+  for (const double density : kDensities) {
+    trainer.step(++version, density);
+    ASSERT_EQ(sparclPublish(publisher, version), sparclSuccess) << sparclGetLastError(nullptr);
+    while (held < version) ASSERT_EQ(sparclSubscriberNext(subscriber, 60, &held), sparclSuccess) << sparclGetLastError(nullptr);
+    EXPECT_TRUE(replica.holds(trainer)) << "version " << version;
+  }
+  ASSERT_EQ(sparclSubscriberPin(subscriber, version - 1), sparclSuccess) << sparclGetLastError(nullptr);
+  ASSERT_EQ(sparclSubscriberNext(subscriber, 60, &held), sparclSuccess) << sparclGetLastError(nullptr);
+  EXPECT_EQ(held, version - 1);
+  EXPECT_FALSE(replica.holds(trainer));
+  EXPECT_EQ(sparclSubscriberDestroy(subscriber), sparclSuccess);
+  EXPECT_EQ(sparclPublisherDestroy(publisher), sparclSuccess);
+}
+
+TEST(StatesOnAGpu, ABroadcastsRootReachesAllRanks) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
+  must(cudaSetDevice(0));
+  ThreadRanks party(3);
+  std::vector<std::unique_ptr<GpuModel>> models;
+  for (int rank = 0; rank < party.size(); ++rank) models.push_back(std::make_unique<GpuModel>());
+  std::uint64_t version = 0;
+  for (const double density : kDensities) {
+    ++version;
+    models[1]->step(version, density);
+    EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
+      must(cudaSetDevice(0));
+      return sparclBroadcastUpdate(models[static_cast<std::size_t>(rank)]->state(), version, 1, comm, nullptr);
+    }),
+                Each(sparclSuccess))
+        << sparclGetLastError(party.comm(0));
+    for (const auto& model : models) EXPECT_TRUE(model->holds(*models[1])) << "version " << version;
+  }
+  std::uint8_t hashes[2][16];
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(sparclStateHash(models[static_cast<std::size_t>(i)]->state(), hashes[i]), sparclSuccess);
+  EXPECT_EQ(std::memcmp(hashes[0], hashes[1], sizeof hashes[0]), 0);
+}
+
+}  // namespace
+}  // namespace sparcl::test
