@@ -77,6 +77,7 @@ class ChangesSource final : public DeviceSource {
       : DeviceSource(update, comm, codec::kFlagBaseHash | codec::kFlagTargetHash),
         encoder_(*update.device->scratch, pair_of(update), update.device->stream) {}
 
+  bool is_waiting() override { return started() && encoder_.is_waiting(); }
   Status produce(codec::ByteSink& sink) override;
 
  private:
@@ -135,6 +136,7 @@ class WholeSource final : public DeviceSource {
         array_(update.map->arrays()[0]),
         reader_(*update.device->scratch, update.held[0], array_.count, array_.datatype, update.device->stream) {}
 
+  bool is_waiting() override { return started() && reader_.is_waiting(); }
   Status produce(codec::ByteSink& sink) override;
 
  private:

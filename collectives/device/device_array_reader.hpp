@@ -26,12 +26,21 @@ class DeviceArrayReader {
   // hashes: sum() is wanted.
   Status begin(bool hashes);
   bool has_more() const { return next_byte_ < bytes_; }
+  // next() would find nothing to do.
+  bool is_waiting() const { return !has_to_enqueue() && !arrived_[half_].is_over(); }
   // The next piece, until the call after; empty: it is not there yet.
   Result<std::span<const std::byte>> next();
   // What the array adds to its state's hash: after the first piece.
   Hash128 sum() const;
+  // After the last piece: two pieces of pinned memory, of so many bytes each, that are nobody's.
+  std::byte* pieces() const { return pinned_ + kHashBytes; }
+  std::size_t piece_bytes() const { return piece_bytes_; }
 
  private:
+  static constexpr std::size_t kHashBytes = 256;  // before the pieces
+
+  std::size_t next_bytes() const;
+  bool has_to_enqueue() const { return enqueued_byte_ < bytes_ && enqueued_byte_ == next_byte_ + next_bytes(); }
   Status enqueue();
 
   DeviceScratch& scratch_;

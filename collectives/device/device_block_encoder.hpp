@@ -49,6 +49,8 @@ class DeviceBlockEncoder {
   // hashes_base: base_sum() is wanted.
   Status begin(bool hashes_base);
   bool has_more() const { return coming_.has_value() || coded_.has_value(); }
+  // next() would find nothing to do.
+  bool is_waiting() const { return !(coded_ ? have_come_ : is_coded_).is_over(); }
   // The next section, until the call after; nothing: it is not there yet. Sections are all blocks, in order.
   Result<std::optional<CodedSection>> next();
   // What the base adds to its state's hash: after the first section.

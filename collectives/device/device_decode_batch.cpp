@@ -6,6 +6,7 @@
 
 #include "collectives/device/array_hash.hpp"
 #include "collectives/device/memory_layout.hpp"
+#include "src/base/bytes.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -61,6 +62,19 @@ Status DeviceDecodeBatch::reserve() {
   device_ = memory->device;
   pinned_ = memory->pinned;
   return Status();
+}
+
+std::uint32_t DeviceDecodeBatch::elements_of(const codec::BlockEntry& entry) const {
+  return static_cast<std::uint32_t>(elements_of(Changes{0, 0, entry.index, 1}));
+}
+
+std::uint64_t DeviceDecodeBatch::changes_of(const Staging& staging, const codec::BlockEntry& entry) {
+  const std::uint64_t elements = elements_of(entry);
+  if (!lists_positions(entry.mode)) return entry.bytes == elements * element_bytes(type_) ? elements : 0;
+  const std::size_t size = std::min<std::size_t>(entry.bytes, kMaxVarintBytes);
+  ByteReader reader({staging.contiguous(entry.first, size, scratch_bytes_), size});
+  std::uint64_t count = 0;
+  return reader.read_varint(count) && count <= elements ? count : 0;
 }
 
 bool DeviceDecodeBatch::has_room(const codec::BlockEntry& entry, std::uint64_t changes) const {
@@ -169,15 +183,10 @@ Status DeviceDecodeBatch::apply(const Changes& changes) {
   return enqueue_copy(pinned_ + pinned_refused_at_, refused(), sizeof(std::uint64_t), stream_);
 }
 
-Status DeviceDecodeBatch::write_whole(const Staging& staging, const codec::BlockEntry& entry) {
-  const unsigned half = whole_turn_++ % 2;
-  SPARCL_RETURN_IF_ERROR(whole_copied_[half].wait());
+Status DeviceDecodeBatch::write_whole(const Staging& staging, const codec::BlockEntry& entry, unsigned half) {
   std::byte* const at = pinned_ + pinned_contents_at_ + half * (most_content_ / 2 / 16 * 16);
   std::memcpy(at, staging.contiguous(entry.first, entry.bytes, scratch_bytes_), entry.bytes);
-  SPARCL_RETURN_IF_ERROR(enqueue_copy(array_of({0, 0, entry.index, 1}), at, entry.bytes, stream_));
-  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
-  if (event.ok()) whole_copied_[half] = std::move(*event);
-  return event.status();
+  return enqueue_copy(array_of({0, 0, entry.index, 1}), at, entry.bytes, stream_);
 }
 
 bool DeviceDecodeBatch::was_applied() const { return *reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_refused_at_) == 0; }

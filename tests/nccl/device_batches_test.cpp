@@ -1,5 +1,7 @@
 // What a rank on the device makes of a stream: batches so small that there are many, and streams that nobody trusts.
 
+#include <thread>
+
 #include "collectives/device/device_block_decoder.hpp"
 #include "tests/codec/forgery.hpp"
 #include "tests/nccl/device_codec.hpp"
@@ -34,7 +36,10 @@ Received receive(DeviceScratch& scratch, std::span<const std::byte> stream, cons
     received.status = check_stream(decoder, staging, stream.size());
     EXPECT_TRUE(array.read() == held.arrays[0]) << "nothing is written before";
     received.needs_host = blocks.needs_host();
-    if (received.status.ok()) received.status = decoder.apply(staging);
+    if (received.status.ok()) {
+      do received.status = decoder.apply(staging);
+      while (blocks.is_applying());
+    }
   }
   received.held = array.read();
   return received;
@@ -108,6 +113,42 @@ TEST_F(DeviceBatches, OtherModesAreTheHosts) {
   const Received received = receive(scratch, codec::encode(base, target).bytes, base, codec::Verify::kTouched);
   EXPECT_EQ(received.status.code(), Code::kUnsupported);
   EXPECT_TRUE(received.needs_host);
+}
+
+// Neither where a batch is full within a chunk, nor at its end, nor in the commit: who asks is told to ask again.
+TEST_F(DeviceBatches, AGpuThatIsBusyIsNotWaitedFor) {
+  const State base = codec::random_state({{DataType::kInt16, 4 * kBlockElements}}, 14);
+  const State target = with_densities(base, {0.01, 0.02, 1, 0.01}, 15);
+  codec::EncodeOptions options;
+  options.mode = &codec::kFlatMode;
+  const codec::Bytes bytes = codec::encode(base, target, options).bytes;
+  const codec::BlockMap map = base.map();
+  const OnDevice<std::byte> array(base.arrays[0]);
+  std::byte* const pointer = array.get();
+  DeviceBlockDecoder blocks(scratch, map, pointer, codec::Verify::kTouched, kernels::cpu_kernels(), stream_of(0),
+                            {1, kBlockElements, 2 << 20, 0});
+  ASSERT_TRUE(blocks.reserve().ok());
+  codec::UpdateDecoder decoder(map, std::span(&pointer, 1), codec::Verify::kTouched, {}, kernels::cpu_kernels());
+  decoder.set_elsewhere(blocks);
+  const Staging& staging = codec::staged(bytes);
+  int stalls = 0;
+  for (bool more = true; more; ++stalls) {
+    stall(stream_of(0), 0);
+    for (int turn = 0; turn < 20; ++turn) ASSERT_TRUE(decoder.advance(staging, bytes.size(), 100, more).ok());
+    EXPECT_EQ(more, blocks.is_waiting());
+    go_on(stream_of(0));
+    while (blocks.is_waiting()) std::this_thread::yield();
+  }
+  EXPECT_GE(stalls, 4) << "of four batches, of a block each";
+  ASSERT_TRUE(decoder.finish(bytes.size()).ok());
+  do {
+    stall(stream_of(0), 0);
+    for (int turn = 0; turn < 20; ++turn) ASSERT_TRUE(decoder.apply(staging).ok());
+    EXPECT_TRUE(!blocks.is_applying() || array.read() != target.arrays[0]);
+    go_on(stream_of(0));
+    while (blocks.is_waiting()) std::this_thread::yield();
+  } while (blocks.is_applying());
+  EXPECT_TRUE(array.read() == target.arrays[0]);
 }
 
 // Whatever comes, what the host refuses is refused, with its code, and what it takes leads to the same.

@@ -136,6 +136,26 @@ TEST_F(DeviceBroadcastFailure, AnAbortReachesTheOthersWhileAGpuIsBusy) {
   EXPECT_THAT(last_error(party, 0), HasSubstr("sparclCommAbort was called"));
 }
 
+// Also where it needs a copy on the host, as the root's is there and codes as the device does not read.
+TEST_F(DeviceBroadcastFailure, AnAbortReachesTheOthersWhileAnArrayIsCopied) {
+  ThreadRanks party(2);
+  const auto base = random_words<std::uint16_t>(kBlock, 44), target = changed(base, 0.0005, 45);
+  stall(stream_of(1), 0);
+  std::jthread aborting([&] {
+    while (!is_stalled(stream_of(1))) std::this_thread::yield();
+    EXPECT_EQ(sparclCommAbort(party.comm(1)), sparclSuccess);
+  });
+  EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
+    Held<std::uint16_t> weights(rank == 0 ? target : base, {rank == 1}), old(base, {rank == 1});
+    const sparclResult_t result =
+        sparclBroadcastDelta(weights.get(), old.get(), base.size(), sparclBfloat16, 0, comm, rank == 1 ? stream_of(1) : nullptr);
+    if (rank == 0) go_on(stream_of(1));
+    EXPECT_TRUE(same(weights.read(), rank == 0 ? target : base));
+    return result;
+  }),
+              Each(sparclRemoteError));
+}
+
 // All of an array, which a root reads piece by piece and others write at the commit.
 TEST_F(DeviceBroadcastFailure, ADriverThatFailsInTheMiddle) {
   const auto base = random_words<std::uint64_t>(9 * kBlock, 38), target = random_words<std::uint64_t>(9 * kBlock, 39);
