@@ -9,6 +9,7 @@
 #include "collectives/device/device_array_writer.hpp"
 #include "collectives/device/device_block_decoder.hpp"
 #include "collectives/device/device_block_encoder.hpp"
+#include "collectives/device/device_patience.hpp"
 #include "src/base/stage_range.hpp"
 
 namespace sparcl::collectives {
@@ -23,6 +24,7 @@ class DeviceTarget final : public UpdateTarget {
         comm_(comm),
         scratch_(*call.device->scratch),
         array_(call.map->arrays()[0]),
+        patience_(comm.engine),
         blocks_(scratch_, *call.map, call.held[0], comm.verify, *comm.kernels, call.device->stream),
         decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels) {
     decoder_.set_elsewhere(blocks_);
@@ -30,7 +32,10 @@ class DeviceTarget final : public UpdateTarget {
   }
 
   bool is_waiting() override {
-    return goes_by_host_ ? reader_ && reader_->has_more() && reader_->is_waiting() : blocks_.is_waiting();
+    const bool waits = goes_by_host_ ? reader_ && reader_->has_more() && reader_->is_waiting() : blocks_.is_waiting();
+    if (waits) return patience_.goes_on(), true;
+    patience_.has_moved();
+    return false;
   }
 
   Status check(const Staging& stream, std::uint64_t available, bool& more) override {
@@ -52,6 +57,9 @@ class DeviceTarget final : public UpdateTarget {
   }
 
   Status commit(const Staging& stream) override {
+    if (is_committing_ && (host_ != nullptr ? writer_->is_waiting() : blocks_.is_waiting()))
+      return patience_.goes_on() ? Status() : comm_.engine->health();
+    patience_.has_moved();
     if (host_ != nullptr) return commit_by_host(stream);
     call_.new_version = decoder_.target_version();
     call_.new_hash = decoder_.target_hash();
@@ -61,6 +69,7 @@ class DeviceTarget final : public UpdateTarget {
   }
   bool is_committing() const override { return is_committing_; }
 
+  bool is_settling() override { return !scratch_.is_free() && patience_.goes_on(); }
   std::uint64_t changed() const override { return host_ != nullptr ? host_->changed() : decoder_.changed(); }
 
  private:
@@ -72,6 +81,7 @@ class DeviceTarget final : public UpdateTarget {
   const CommContext& comm_;
   DeviceScratch& scratch_;
   codec::ArraySpec array_;
+  DevicePatience patience_;
   DeviceBlockDecoder blocks_;
   codec::UpdateDecoder decoder_;
   Status reserved_;

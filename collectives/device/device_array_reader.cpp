@@ -24,9 +24,7 @@ DeviceArrayReader::DeviceArrayReader(DeviceScratch& scratch, const std::byte* ar
   static_assert(kMostPieceBytes % (std::size_t{codec::kBlockElements} * 8) == 0);
 }
 
-DeviceArrayReader::~DeviceArrayReader() {
-  if (is_enqueued_) scratch_.settle(stream_);
-}
+DeviceArrayReader::~DeviceArrayReader() { scratch_.end_use(); }
 
 Status DeviceArrayReader::reserve() {
   const Result<DeviceScratch::Memory> memory = scratch_.both(kHashBytes, kHashBytes + 2 * piece_bytes_, "reading an array");
@@ -40,7 +38,7 @@ Status DeviceArrayReader::begin(bool hashes) {
   SPARCL_RETURN_IF_ERROR(reserve());
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  is_enqueued_ = true;
+  scratch_.begin_use(stream_);
   if (hashes) {
     SPARCL_RETURN_IF_ERROR(enqueue_array_hash(scratch_, array_, count_, type_, device_hash_, pinned_, stream_));
   }

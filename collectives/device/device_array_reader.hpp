@@ -16,7 +16,6 @@ class DeviceArrayReader {
  public:
   // Of `count` elements, not 0. Pieces are whole blocks of the codec, but for the last.
   DeviceArrayReader(DeviceScratch& scratch, const std::byte* array, std::uint64_t count, DataType type, void* stream);
-  // Until the stream is through with what was enqueued.
   ~DeviceArrayReader();
   DeviceArrayReader(const DeviceArrayReader&) = delete;
   DeviceArrayReader& operator=(const DeviceArrayReader&) = delete;
@@ -56,7 +55,6 @@ class DeviceArrayReader {
   std::uint64_t enqueued_byte_ = 0;  // the one after those that were asked for
   unsigned enqueued_half_ = 0;
   std::array<DeviceEvent, 2> arrived_;
-  bool is_enqueued_ = false;
 };
 
 }  // namespace sparcl::collectives

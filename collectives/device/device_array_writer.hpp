@@ -17,6 +17,8 @@ class DeviceArrayWriter {
 
   // Goes on. False: not all is written.
   Result<bool> step();
+  // step() would find nothing to do.
+  bool is_waiting() const { return !has_left_[turn_ % 2].is_over(); }
 
  private:
   const DeviceScratch& scratch_;

@@ -17,9 +17,7 @@ DeviceBlockDecoder::DeviceBlockDecoder(DeviceScratch& scratch, const codec::Bloc
       stream_(stream),
       batch_(scratch, held, map.element_count(), type_, stream, limits) {}
 
-DeviceBlockDecoder::~DeviceBlockDecoder() {
-  if (is_enqueued_) scratch_.settle(stream_);
-}
+DeviceBlockDecoder::~DeviceBlockDecoder() { scratch_.end_use(); }
 
 Result<bool> DeviceBlockDecoder::check(const Staging& staging, const codec::BlockEntry& entry) {
   if (!is_read_on_device(entry.mode)) {
@@ -64,7 +62,7 @@ Result<bool> DeviceBlockDecoder::flush(const Staging& staging) {
 Status DeviceBlockDecoder::start_batch() {
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  is_enqueued_ = true;
+  scratch_.begin_use(stream_);
   range_.emplace("decode");
   if (is_to_hash()) SPARCL_RETURN_IF_ERROR(batch_.hash_array());
   held_is_hashed_ = true;
@@ -114,7 +112,7 @@ codec::BlockFindings DeviceBlockDecoder::take_findings() { return std::exchange(
 
 Status DeviceBlockDecoder::apply(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) {
   if (!writer_) {
-    is_enqueued_ = true;
+    scratch_.begin_use(stream_);
     writer_.emplace(scratch_, batch_, stream_, CheckedBlocks{entries, batch_ends_, counts_fresh(), only_fresh});
   }
   const Result<bool> is_written = writer_->step(staging);

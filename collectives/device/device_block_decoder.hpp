@@ -21,7 +21,6 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   // map: of one array, not empty, which is `held`. host: for the texts of what is wrong.
   DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map, std::byte* held, codec::Verify verify,
                      const kernels::KernelSet& host, void* stream, const BatchLimits& limits = {});
-  // Until the stream is through with what was enqueued.
   ~DeviceBlockDecoder() override;
   DeviceBlockDecoder(const DeviceBlockDecoder&) = delete;
   DeviceBlockDecoder& operator=(const DeviceBlockDecoder&) = delete;
@@ -64,7 +63,6 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   DeviceEvent has_come_;                 // what was started
   bool is_under_way_ = false;
   std::optional<StageRange> range_;  // while it is
-  bool is_enqueued_ = false;
   std::optional<DeviceBlockWriter> writer_;
   bool is_applying_ = false;
 

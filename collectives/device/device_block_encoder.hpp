@@ -39,7 +39,6 @@ struct SectionLimits {
 class DeviceBlockEncoder {
  public:
   DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, const SectionLimits& limits = {});
-  // Until the stream is through with what was enqueued.
   ~DeviceBlockEncoder();
   DeviceBlockEncoder(const DeviceBlockEncoder&) = delete;
   DeviceBlockEncoder& operator=(const DeviceBlockEncoder&) = delete;
@@ -90,7 +89,6 @@ class DeviceBlockEncoder {
   DeviceEvent is_coded_;
   std::optional<CodedSection> coded_;
   DeviceEvent have_come_;
-  bool is_enqueued_ = false;
 };
 
 }  // namespace sparcl::collectives

@@ -1,9 +1,11 @@
 #pragma once
-// What blocking calls of a comm take of a GPU: memory there, pinned memory here, kept for the next one. A call waits for its stream
-// before it is over, so the next finds them free.
+// What blocking calls of a comm take of a GPU: memory there, pinned memory here, kept for the next one. A call that ends before its
+// stream is through leaves it behind, and the next takes other memory.
 
 #include <cstddef>
+#include <optional>
 
+#include "collectives/device/left_memory.hpp"
 #include "kernels/device_kernel_set.hpp"
 #include "src/base/device_stream.hpp"
 
@@ -28,15 +30,24 @@ class DeviceScratch {
   };
   Result<Memory> both(std::size_t device_bytes, std::size_t pinned_bytes, const char* what);
 
-  // Waits for what was enqueued on the stream, whatever comes of it: the memory is then the next call's.
-  void settle(void* stream) const;
+  // From now on the stream may use the memory, until it is through with what is in it at is_free(), which then is true.
+  void begin_use(void* stream);
+  bool is_free();
+  // The stream may be gone from now on.
+  void end_use();
 
  private:
+  bool is_idle_now();
+
   const kernels::DeviceKernelSet& kernels_;
   void* context_ = nullptr;
   Status checked_;
   DeviceBuffer on_device_;
   PinnedBuffer pinned_;
+  bool is_used_ = false;
+  void* stream_ = nullptr;
+  std::optional<DeviceEvent> end_;  // of the use
+  LeftMemory left_;
 };
 
 }  // namespace sparcl::collectives
