@@ -32,7 +32,7 @@ class DeviceDecodeBatch {
 
   std::uint32_t elements_of(const codec::BlockEntry& entry) const;
   // Of an entry that is read on the device; 0: it does not say, or it is wrong.
-  std::uint64_t changes_of(const Staging& staging, const codec::BlockEntry& entry);
+  std::uint64_t changes_of(const Staging& staging, const codec::BlockEntry& entry) const;
 
   bool has_room(const codec::BlockEntry& entry, std::uint64_t changes) const;
   // Of a block that is read on the device, and has so many changes; entries ascend.
@@ -100,7 +100,6 @@ class DeviceDecodeBatch {
   Changes decoded_{};
   std::vector<Changes> kept_;
   std::uint64_t kept_changes_ = 0, kept_starts_ = 0;
-  std::vector<std::byte> scratch_bytes_;
 };
 
 // At most the bytes of a content that can be right.

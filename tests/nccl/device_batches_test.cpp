@@ -5,6 +5,7 @@
 #include "collectives/device/device_block_decoder.hpp"
 #include "tests/codec/forgery.hpp"
 #include "tests/nccl/device_codec.hpp"
+#include "tests/support/failing_memory.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -80,6 +81,16 @@ TEST_F(DeviceBatches, BatchesOfAnySize) {
   }
 }
 
+codec::Bytes without_base(const State& target, codec::EncodeOptions options = {}) {
+  const std::vector<const std::byte*> no_base(1, nullptr);
+  const codec::BlockMap map = target.map();
+  const auto arrays = target.read();
+  codec::UpdateEncoder encoder(map, no_base, arrays, options, kernels::cpu_kernels());
+  codec::VectorSink sink;
+  while (!encoder.finished()) EXPECT_TRUE(encoder.step(1 << 20, sink).ok());
+  return sink.bytes();
+}
+
 // An update of some blocks, for one who has the rest: the fresh ones are written where all else is in place, too.
 TEST_F(DeviceBatches, FreshBlocks) {
   const State target = codec::random_state({{DataType::kFloat32, 4 * kBlockElements + 5}}, 5);
@@ -92,15 +103,10 @@ TEST_F(DeviceBatches, FreshBlocks) {
   options.with_state_hash = true;
   options.base_hash = codec::state_hash(held.map(), held.read(), {});
   options.target_hash = codec::state_hash(target.map(), target.read(), {});
-  const std::vector<const std::byte*> no_base(1, nullptr);
-  const codec::BlockMap map = target.map();
-  const auto target_arrays = target.read();
-  codec::UpdateEncoder encoder(map, no_base, target_arrays, options, kernels::cpu_kernels());
-  codec::VectorSink sink;
-  while (!encoder.finished()) ASSERT_TRUE(encoder.step(1 << 20, sink).ok());
+  const codec::Bytes bytes = without_base(target, options);
   for (const BatchLimits& limits : kSmallBatches) {
     for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
-      const Received received = receive(scratch, sink.bytes(), held, verify, limits);
+      const Received received = receive(scratch, bytes, held, verify, limits);
       EXPECT_TRUE(received.status.ok()) << received.status.message();
       EXPECT_TRUE(received.held == target.arrays[0]);
     }
@@ -113,6 +119,29 @@ TEST_F(DeviceBatches, OtherModesAreTheHosts) {
   const Received received = receive(scratch, codec::encode(base, target).bytes, base, codec::Verify::kTouched);
   EXPECT_EQ(received.status.code(), Code::kUnsupported);
   EXPECT_TRUE(received.needs_host);
+}
+
+// Once all ranks have voted there is no room for an error. What the stand-ins take is less.
+TEST_F(DeviceBatches, TheCommitTakesNoMemory) {
+  const State base = codec::random_state({{DataType::kFloat64, 9 * kBlockElements}}, 16);  // more than a segment of the stream
+  const State target = codec::random_state(base.specs, 17);
+  const codec::BlockMap map = base.map();
+  const OnDevice<std::byte> array(base.arrays[0]);
+  std::byte* const pointer = array.get();
+  for (const bool has_base : {false, true}) {
+    const codec::Bytes bytes = has_base ? codec::encode(target, base).bytes : without_base(target);
+    DeviceBlockDecoder blocks(scratch, map, pointer, codec::Verify::kTouched, kernels::cpu_kernels(), stream_of(0));
+    ASSERT_TRUE(blocks.reserve().ok());
+    codec::UpdateDecoder decoder(map, std::span(&pointer, 1), codec::Verify::kTouched, {}, kernels::cpu_kernels());
+    decoder.set_elsewhere(blocks);
+    const Staging& staging = codec::staged(bytes);
+    ASSERT_TRUE(check_stream(decoder, staging, bytes.size()).ok());
+    fail_allocation_of_this_thread(0, 4096);
+    do ASSERT_TRUE(decoder.apply(staging).ok());
+    while (blocks.is_applying());
+    fail_allocation_of_this_thread(-1);
+    EXPECT_TRUE(array.read() == (has_base ? base : target).arrays[0]);
+  }
 }
 
 // Neither where a batch is full within a chunk, nor at its end, nor in the commit: who asks is told to ask again.
