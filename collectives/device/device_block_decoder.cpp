@@ -39,13 +39,14 @@ Result<bool> DeviceBlockDecoder::check(const Staging& staging, const codec::Bloc
   return true;
 }
 
-// None of these modes needs what is held to be read: the host says what is wrong.
+// None of these modes needs what is held to be read: the host says what is wrong. Where it finds nothing, it does the rest, too.
 Status DeviceBlockDecoder::refuse(const Staging& staging, const codec::BlockEntry& entry) {
   const codec::BlockMode& mode = *codec::find_block_mode(entry.mode);
   const std::span<const std::byte> bytes = payload_.load(staging, entry.first, entry.bytes, mode.in_place);
   const char* const wrong = mode.decode({type_, batch_.elements_of(entry)}, bytes, host_, refused_block_);
   if (wrong != nullptr) return unreadable(map_, entry, {}, wrong);
-  return Status(Code::kInternalError, "the device has refused a block that the host can read");
+  needs_host_ = true;
+  return Status(Code::kUnsupported, "the device has refused a block that the host can read");
 }
 
 Result<bool> DeviceBlockDecoder::flush(const Staging& staging) {

@@ -27,7 +27,8 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
 
   // The memory that it takes. Before anything else.
   Status reserve() { return batch_.reserve(); }
-  // check() has failed as a block is in a mode that the device does not read. The host does.
+  // check() or flush() has failed as there is a block that the device does not read, by its mode or for reasons of its own. The host
+  // may.
   bool needs_host() const { return needs_host_; }
 
   // The next of these would find nothing to do.

@@ -20,7 +20,7 @@ bool is_gpu_of(void* context, const void* one, const void* other) {
 
 // Entered for the GPU that both arrays are on; nullptr: there is none, or kernels do not run there.
 collectives::DeviceScratch* scratch_for(sparclComm& comm, const void* one, const void* other) {
-  if (space_of(one) != MemorySpace::kDevice || space_of(other) != MemorySpace::kDevice || !can_stage()) return nullptr;
+  if (!comm.uses_device_kernels || space_of(one) != MemorySpace::kDevice || space_of(other) != MemorySpace::kDevice || !can_stage()) return nullptr;
   if (comm.device_scratch == nullptr) {
     const Result<const kernels::DeviceKernelSet*> kernels = device_kernels();
     if (!kernels.ok()) return nullptr;

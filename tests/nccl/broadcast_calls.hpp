@@ -101,12 +101,18 @@ void broadcast(ThreadRanks& party, sparclDataType_t type, const std::vector<Word
   EXPECT_THAT(results, testing::Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
 }
 
-// At each level of checks.
-class Verifying {
+// Of the communicators that are made while it lives.
+class Setting {
  public:
-  explicit Verifying(const char* level) { setenv("SPARCL_VERIFY", level, 1); }
-  ~Verifying() { unsetenv("SPARCL_VERIFY"); }
-  Verifying(const Verifying&) = delete;
+  Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Setting() { unsetenv(name_); }
+  Setting(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
+struct Verifying : Setting {
+  explicit Verifying(const char* level) : Setting("SPARCL_VERIFY", level) {}
 };
 
 }  // namespace sparcl::test

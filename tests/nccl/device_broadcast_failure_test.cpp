@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/nccl/broadcast_calls.hpp"
+#include "tests/nccl/emulated_faults.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -154,6 +155,20 @@ TEST_F(DeviceBroadcastFailure, AnAbortReachesTheOthersWhileAnArrayIsCopied) {
     return result;
   }),
               Each(sparclRemoteError));
+}
+
+// The host has the last word on a block.
+TEST_F(DeviceBroadcastFailure, WhatTheDeviceAloneRefusesGoesByWayOfTheHost) {
+  const auto base = random_words<std::uint32_t>(2'000, 46), target = changed(base, 0.05, 47);
+  for (const char* level : {"touched", "full"}) {
+    const Verifying verifying(level);
+    ThreadRanks party(2);
+    refuse_blocks(true);
+    const std::size_t before = bytes_copied(stream_of(1));
+    broadcast(party, sparclFloat32, base, target, 0, {{}});
+    EXPECT_GE(bytes_copied(stream_of(1)) - before, 2 * sizeof(float) * base.size()) << "there and back";
+    refuse_blocks(false);
+  }
 }
 
 // All of an array, which a root reads piece by piece and others write at the commit.

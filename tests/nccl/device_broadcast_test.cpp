@@ -128,6 +128,20 @@ TEST_F(DeviceBroadcast, WithoutMemoryOnTheDevice) {
   broadcast(party, sparclFloat32, base, target, 0, {{}});
 }
 
+// And so where it is not wanted.
+TEST_F(DeviceBroadcast, ByWayOfTheHostWhereKernelsAreOff) {
+  const auto base = random_words<std::uint32_t>(3'000, 44), target = changed(base, 0.05, 45);
+  for (const char* choice : {"off", "on"}) {
+    const Setting setting("SPARCL_DEVICE_KERNELS", choice);
+    ThreadRanks party(2);
+    const int before = launches_in_stream(stream_of(1));
+    broadcast(party, sparclFloat32, base, target, 0, {{}});
+    EXPECT_EQ(launches_in_stream(stream_of(1)) > before, choice == std::string("on"));
+  }
+  const Setting setting("SPARCL_DEVICE_KERNELS", "perhaps");
+  EXPECT_EQ(ThreadRanks(2).created(), sparclInvalidArgument);
+}
+
 // Coded bytes cross, and of the answer some a block.
 TEST_F(DeviceBroadcast, WhatCrossesIsWhatTravels) {
   ThreadRanks party(2);

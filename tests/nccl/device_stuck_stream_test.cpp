@@ -95,7 +95,7 @@ TEST_F(DeviceStuckStream, AnAbortEndsTheCall) {
 
 // As with a peer that does not answer, but it says what it was.
 TEST_F(DeviceStuckStream, ATimeoutNamesTheStream) {
-  setenv("SPARCL_TIMEOUT_S", "0.4", 1);
+  const Setting timeout("SPARCL_TIMEOUT_S", "0.4");
   for (const auto& [each, stuck, things] : {std::tuple{&with_changes(), 0, 0},
                                             {&with_changes(), 1, 2},
                                             {&with_all(), 0, 0},
@@ -113,7 +113,6 @@ TEST_F(DeviceStuckStream, ATimeoutNamesTheStream) {
     EXPECT_EQ(with_all().call(stuck, party.comm(stuck), nullptr), sparclTimeout) << "there is no communicator any more";
     go_on(stream_of(stuck));
   }
-  unsetenv("SPARCL_TIMEOUT_S");
 }
 
 // What a stream may still use is no one's, also where the communicator is gone; what it uses no more is given back.

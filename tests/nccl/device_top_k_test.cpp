@@ -115,6 +115,15 @@ TEST_F(DeviceTopK, OfSupportsThatAreMovedInChunks) {
   });
 }
 
+TEST_F(DeviceTopK, ByWayOfTheHostWhereKernelsAreOff) {
+  setenv("SPARCL_DEVICE_KERNELS", "off", 1);
+  compare<float>(2, {}, 700, 60, 2);
+  EXPECT_EQ(launches_in_stream(stream_of(1)), 0);
+  unsetenv("SPARCL_DEVICE_KERNELS");
+  compare<float>(2, {}, 700, 60, 2);
+  EXPECT_GT(launches_in_stream(stream_of(1)), 0);
+}
+
 // In place, and what crosses between the memories is what was selected.
 TEST_F(DeviceTopK, OnlyWhatIsSelectedCrosses) {
   const std::size_t count = 40'000, k = 40;

@@ -1,3 +1,6 @@
+#include <atomic>
+
+#include "tests/nccl/emulated_faults.hpp"
 #include "tests/nccl/emulated_kernels.hpp"
 // After the emulation.
 #include "kernels/cuda/change_list.cuh"
@@ -12,6 +15,8 @@ namespace {
 using namespace kernels::cuda;  // NOLINT: the routines
 using kernels::DecodedBlocks;
 using kernels::DeviceContents;
+
+std::atomic<bool> refuses_blocks = false;
 
 std::uint64_t next_seed() {
   static std::uint64_t seed = 0;
@@ -125,6 +130,7 @@ Status decode(const DeviceContents& contents, std::uint64_t contents_bytes, cons
       emulated::launch<DecodeShared>(static_cast<unsigned>(block_count(count)), kThreads, next_seed(),
                                      [&](DecodeShared& shared) { decode_block<decltype(word)>(shared, work); });
     });
+    if (refuses_blocks) *seen(out.errors) = kernels::BlockError::kEnd;
   });
 }
 
@@ -153,6 +159,8 @@ Status hash(const void* array, std::uint64_t count, std::size_t element_bytes, c
 }
 
 }  // namespace
+
+void refuse_blocks(bool refuses) { refuses_blocks = refuses; }
 
 kernels::DeviceBlockKernels emulated_block_kernels() {
   return {diff, diff_bytes, encode, encode_bytes, decode, decode_bytes, apply, hash};
