@@ -32,17 +32,19 @@ std::vector<Word> changed(const std::vector<Word>& base, double density, std::ui
   return target;
 }
 
-// Where a rank has its arrays: so many elements behind an aligned address.
+// Where a rank has its arrays: so many elements behind an aligned address; and the GPU of its stream.
 struct Place {
   bool on_device = true;
   std::size_t offset = 0;
+  int gpu = 0;
+  int stream_gpu = gpu;
 };
 
 template <class Word>
 class Held {
  public:
   Held(const std::vector<Word>& values, const Place& place) : place_(place), count_(values.size()), host_(shifted(values)) {
-    if (place_.on_device) device_.emplace(host_);
+    if (place_.on_device) device_.emplace(host_, place_.gpu);
   }
   Word* get() { return (device_ ? device_->get() : host_.data()) + place_.offset; }
   std::vector<Word> read() const {
@@ -86,7 +88,8 @@ void broadcast(ThreadRanks& party, sparclDataType_t type, const std::vector<Word
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     const Place place = places[static_cast<std::size_t>(rank) % places.size()];
     Held<Word> weights(rank == root ? target : base, place), old(base, place);
-    const sparclStream_t stream = place.on_device && !base.empty() ? stream_of(rank) : nullptr;
+    const sparclStream_t stream = place.on_device && !base.empty() ? stream_of(rank, place.stream_gpu) : nullptr;
+    if (place.stream_gpu > 0) put_on_gpu(stream, place.stream_gpu);
     const sparclResult_t result =
         sparclBroadcastDelta(weights.get(), has_base ? old.get() : nullptr, base.size(), type, root, comm, stream);
     EXPECT_TRUE(same(weights.read(), target)) << "rank " << rank;

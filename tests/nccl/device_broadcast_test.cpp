@@ -164,6 +164,22 @@ TEST_F(DeviceBroadcast, AtEachLevelOfChecks) {
   }
 }
 
+// A communicator that meets several keeps what its calls take of each.
+TEST_F(DeviceBroadcast, OnSeveralGpus) {
+  ThreadRanks party(2);
+  const auto base = random_words<std::uint32_t>(2'000, 46), target = changed(base, 0.05, 47);
+  const int before = allocations_alive();
+  for (int round = 0; round < 3; ++round) {
+    for (const int gpu : {0, 1}) {
+      const Place place{true, 0, gpu};
+      const int launched = launches_in_stream(stream_of(1, gpu));
+      broadcast(party, sparclFloat32, base, target, 0, {place});
+      EXPECT_GT(launches_in_stream(stream_of(1, gpu)), launched);
+      EXPECT_EQ(allocations_alive(), before + (round == 0 && gpu == 0 ? 4 : 8)) << "of two ranks, there and pinned";
+    }
+  }
+}
+
 TEST_F(DeviceBroadcast, ManyCallsOneAfterTheOther) {
   ThreadRanks party(2);
   auto base = random_words<std::uint8_t>(5'000, 21);
