@@ -340,6 +340,7 @@ FAKE int cuStreamGetCtx(void* stream, void** context) {
 FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, std::size_t bytes, void* stream) {
   const std::lock_guard lock(world().mutex);
   if (contexts_entered.empty()) return kInvalidContext;
+  if (!is_of_current_gpu(stream)) return kInvalidHandle;
   if (spoils_capture(stream)) return kCaptureUnsupported;  // of memory that is not pinned
   if (world().failing_from >= 0 && static_cast<int>(world().copies.size()) >= world().failing_from) return kIllegalAddress;
   world().copies.emplace_back(stream, bytes);

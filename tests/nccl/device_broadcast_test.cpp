@@ -180,6 +180,16 @@ TEST_F(DeviceBroadcast, OnSeveralGpus) {
   }
 }
 
+// No kernel runs in it; copies do: by way of the host, also in chunks.
+TEST_F(DeviceBroadcast, InAStreamOfAnotherGpu) {
+  ThreadRanks party(2);
+  for (const std::size_t count : {std::size_t{2'000}, std::size_t{2'300'000}}) {
+    const auto base = random_words<std::uint32_t>(count, 48), target = changed(base, 0.01, 49);
+    broadcast(party, sparclFloat32, base, target, 0, {{true, 0, 0, 1}});
+  }
+  EXPECT_EQ(launches_in_stream(stream_of(1, 1)), 0);
+}
+
 TEST_F(DeviceBroadcast, ManyCallsOneAfterTheOther) {
   ThreadRanks party(2);
   auto base = random_words<std::uint8_t>(5'000, 21);

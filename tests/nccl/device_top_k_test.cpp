@@ -124,6 +124,12 @@ TEST_F(DeviceTopK, ByWayOfTheHostWhereKernelsAreOff) {
   EXPECT_GT(launches_in_stream(stream_of(1)), 0);
 }
 
+TEST_F(DeviceTopK, InAStreamOfAnotherGpu) {
+  for (const int rank : {0, 1}) put_on_gpu(stream_of(rank), 1);
+  compare<float>(2, {}, 700, 60, 2);
+  EXPECT_EQ(launches_in_stream(stream_of(1)), 0);
+}
+
 // In place, and what crosses between the memories is what was selected.
 TEST_F(DeviceTopK, OnlyWhatIsSelectedCrosses) {
   const std::size_t count = 40'000, k = 40;
