@@ -57,6 +57,7 @@ struct Event {
 
 // Never destroyed: a thread may still be in a stream's work when the process ends.
 struct World {
+  World() { copies.reserve(1 << 20); }  // what counts allocations of the library is not to count these
   std::mutex mutex;
   std::condition_variable moved;
   std::vector<Region> regions;
