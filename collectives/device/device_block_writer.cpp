@@ -5,7 +5,12 @@
 namespace sparcl::collectives {
 
 DeviceBlockWriter::DeviceBlockWriter(DeviceScratch& scratch, DeviceDecodeBatch& batch, void* stream, const CheckedBlocks& blocks)
-    : scratch_(scratch), batch_(batch), stream_(stream), blocks_(blocks), kept_(blocks.only_fresh ? 0 : batch.kept()) {}
+    : scratch_(scratch),
+      batch_(batch),
+      stream_(stream),
+      blocks_(blocks),
+      kept_(blocks.only_fresh ? 0 : batch.kept()),
+      kept_entries_(batch_end(blocks.batch_ends.size() - kept_)) {}
 
 Result<bool> DeviceBlockWriter::step(const Staging& staging) {
   const DeviceScope inside(scratch_.context());
@@ -26,7 +31,7 @@ Status DeviceBlockWriter::start(const Staging& staging) {
     is_checked_ = false;
     return mark();
   }
-  if (next_batch_ < blocks_.batch_ends.size() - kept_) return start_batch(staging);
+  if (!blocks_.only_fresh && next_batch_ < blocks_.batch_ends.size() - kept_) return start_batch(staging);
   if (find_whole()) {
     SPARCL_RETURN_IF_ERROR(batch_.write_whole(staging, blocks_.entries[next_entry_++], turn_ % 2));
     SPARCL_RETURN_IF_ERROR(mark());
@@ -37,14 +42,14 @@ Status DeviceBlockWriter::start(const Staging& staging) {
   return Status();
 }
 
-// The entries of a batch, as they were checked.
+std::size_t DeviceBlockWriter::batch_end(std::size_t batches) const { return batches > 0 ? blocks_.batch_ends[batches - 1] : 0; }
+
+// Of a batch the entries that list positions, as they were checked.
 Status DeviceBlockWriter::start_batch(const Staging& staging) {
-  const std::size_t begin = next_batch_ > 0 ? blocks_.batch_ends[next_batch_ - 1] : 0;
-  const std::size_t end = blocks_.batch_ends[next_batch_++];
+  const std::size_t begin = batch_end(next_batch_), end = batch_end(++next_batch_);
   batch_.clear();
   for (const codec::BlockEntry& entry : blocks_.entries.subspan(begin, end - begin)) {
-    if (blocks_.is_decoded(entry) && (!blocks_.only_fresh || is_fresh(entry.mode)))
-      batch_.add(staging, entry, batch_.changes_of(staging, entry));
+    if (lists_positions(entry.mode)) batch_.add(staging, entry, batch_.changes_of(staging, entry));
   }
   if (batch_.empty()) return Status();
   SPARCL_RETURN_IF_ERROR(batch_.decode());
@@ -53,10 +58,18 @@ Status DeviceBlockWriter::start_batch(const Staging& staging) {
   return mark();
 }
 
-// The next block that was not looked at.
 bool DeviceBlockWriter::find_whole() {
-  while (next_entry_ < blocks_.entries.size() && blocks_.is_decoded(blocks_.entries[next_entry_])) ++next_entry_;
+  while (next_entry_ < blocks_.entries.size() && !is_whole(next_entry_)) ++next_entry_;
   return next_entry_ < blocks_.entries.size();
+}
+
+// To be written as it came: it is so, and what is kept has it not.
+bool DeviceBlockWriter::is_whole(std::size_t entry) const {
+  const std::uint8_t mode = blocks_.entries[entry].mode;
+  if (lists_positions(mode)) return false;
+  if (blocks_.only_fresh) return is_fresh(mode);
+  const bool is_kept = kept_ > 0 && entry >= kept_entries_ && entry < blocks_.batch_ends.back();
+  return !is_kept || (is_fresh(mode) && !blocks_.has_fresh);
 }
 
 Status DeviceBlockWriter::mark() {

@@ -1,6 +1,6 @@
 #pragma once
 // Writes the blocks of an update that was checked, a step at a time: what the device still has of their changes, what has to be
-// decoded again, and blocks that are written as they came. What is under way is never waited for.
+// decoded again, and the other whole blocks as they came. What is under way is never waited for.
 
 #include <array>
 #include <span>
@@ -15,8 +15,6 @@ struct CheckedBlocks {
   std::span<const std::size_t> batch_ends;  // of each batch that was decoded: how many entries came before its end
   bool has_fresh = false;                   // batches hold fresh blocks, too
   bool only_fresh = false;                  // are to be written
-
-  bool is_decoded(const codec::BlockEntry& entry) const { return has_fresh || !is_fresh(entry.mode); }
 };
 
 class DeviceBlockWriter {
@@ -29,10 +27,12 @@ class DeviceBlockWriter {
   bool is_waiting() const { return !is_over_[turn_ % 2].is_over(); }
 
  private:
+  std::size_t batch_end(std::size_t batches) const;
   bool has_more() const { return ended_turns_ < is_over_.size(); }
   Status start(const Staging& staging);
   Status start_batch(const Staging& staging);
   bool find_whole();
+  bool is_whole(std::size_t entry) const;
   Status mark();
 
   DeviceScratch& scratch_;
@@ -40,6 +40,7 @@ class DeviceBlockWriter {
   void* stream_;
   CheckedBlocks blocks_;
   std::size_t kept_ = 0;                // batches that are to be written from what the device has: the last ones
+  std::size_t kept_entries_ = 0;        // begin here
   std::size_t next_batch_ = 0;          // to be decoded again
   std::size_t next_entry_ = 0;          // to be written as it came
   unsigned turn_ = 0;                   // whole blocks go through either half of the batch's memory

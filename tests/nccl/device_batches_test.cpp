@@ -5,6 +5,7 @@
 #include "collectives/device/device_block_decoder.hpp"
 #include "tests/codec/forgery.hpp"
 #include "tests/nccl/device_codec.hpp"
+#include "tests/nccl/emulated_faults.hpp"
 #include "tests/support/failing_memory.hpp"
 
 namespace sparcl::test {
@@ -89,6 +90,25 @@ codec::Bytes without_base(const State& target, codec::EncodeOptions options = {}
   codec::VectorSink sink;
   while (!encoder.finished()) EXPECT_TRUE(encoder.step(1 << 20, sink).ok());
   return sink.bytes();
+}
+
+// In the commit, where there was no room to keep what it is decoded to: it is written as it came.
+TEST_F(DeviceBatches, AWholeBlockIsDecodedOnce) {
+  const State base = codec::random_state({{DataType::kInt16, 5 * kBlockElements}}, 18);
+  const State target = with_densities(base, {1, 0.01, 1, 1, 0.01}, 19);
+  for (const bool is_whole : {true, false}) {
+    codec::EncodeOptions options;
+    options.mode = is_whole ? &codec::kDenseMode : &codec::kFlatMode;
+    const codec::Bytes bytes = codec::encode(base, target, options).bytes;
+    for (const std::uint64_t kept_changes : {std::uint64_t{1} << 22, std::uint64_t{0}}) {
+      const int before = blocks_decoded();
+      const Received received =
+          receive(scratch, bytes, base, codec::Verify::kTouched, {2, 2 * kBlockElements, 2 << 20, kept_changes});
+      EXPECT_TRUE(received.status.ok()) << received.status.message();
+      EXPECT_TRUE(received.held == target.arrays[0]);
+      EXPECT_EQ(blocks_decoded() - before, is_whole || kept_changes > 0 ? 5 : 9) << "but for those of the last batch";
+    }
+  }
 }
 
 // An update of some blocks, for one who has the rest: the fresh ones are written where all else is in place, too.

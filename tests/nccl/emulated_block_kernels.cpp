@@ -17,6 +17,7 @@ using kernels::DecodedBlocks;
 using kernels::DeviceContents;
 
 std::atomic<bool> refuses_blocks = false;
+std::atomic<int> decoded = 0;
 
 std::uint64_t next_seed() {
   static std::uint64_t seed = 0;
@@ -130,6 +131,8 @@ Status decode(const DeviceContents& contents, std::uint64_t contents_bytes, cons
       emulated::launch<DecodeShared>(static_cast<unsigned>(block_count(count)), kThreads, next_seed(),
                                      [&](DecodeShared& shared) { decode_block<decltype(word)>(shared, work); });
     });
+    for (std::uint64_t block = 0; block < block_count(count); ++block)
+      decoded += seen(contents.blocks)[block].mode != kernels::kNoBlock ? 1 : 0;
     if (refuses_blocks) *seen(out.errors) = kernels::BlockError::kEnd;
   });
 }
@@ -161,6 +164,7 @@ Status hash(const void* array, std::uint64_t count, std::size_t element_bytes, c
 }  // namespace
 
 void refuse_blocks(bool refuses) { refuses_blocks = refuses; }
+int blocks_decoded() { return decoded; }
 
 kernels::DeviceBlockKernels emulated_block_kernels() {
   return {diff, diff_bytes, encode, encode_bytes, decode, decode_bytes, apply, hash};
