@@ -49,6 +49,13 @@ struct Stream {
   int gone_on = 0;  // how often
 };
 
+struct Copy {
+  const void* stream;
+  std::size_t bytes;
+  std::uintptr_t from;  // of device memory
+  bool is_pageable;
+};
+
 struct Event {
   std::size_t gpu = 0;
   const void* stream = nullptr;
@@ -62,11 +69,11 @@ struct World {
   std::condition_variable moved;
   std::vector<Region> regions;
   std::map<const void*, Stream> streams;
-  std::vector<std::pair<const void*, std::size_t>> copies;  // the stream of each, and its bytes
+  std::vector<Copy> copies;
   int failing_from = -1;
   int launches_left = -1, events_left = -1;  // until they fail; -1: they do not
   bool is_full = false;
-  int pinned_alive = 0;
+  std::map<std::uintptr_t, std::size_t> pinned;  // the bytes of each piece
   int captures = 0;
   std::array<int, 4> contexts{};  // a GPU's is known by its address
 };
@@ -102,6 +109,11 @@ const Region* region_of(std::uintptr_t address) {
     if (address >= region.device && address < region.device + region.count) return &region;
   }
   return nullptr;
+}
+
+bool is_pinned(std::uintptr_t address) {
+  const auto next = world().pinned.upper_bound(address);
+  return next != world().pinned.begin() && address < std::prev(next)->first + std::prev(next)->second;
 }
 
 // Runs what the stream holds, on a thread of its own, as what it holds may wait for other streams. The mutex is held.
@@ -200,14 +212,23 @@ int copies_made() {
 
 int copies_in_stream(const void* stream) {
   const std::lock_guard lock(world().mutex);
-  return static_cast<int>(std::ranges::count(world().copies, stream, &std::pair<const void*, std::size_t>::first));
+  return static_cast<int>(std::ranges::count(world().copies, stream, &Copy::stream));
 }
 
 std::size_t bytes_copied(const void* stream) {
   const std::lock_guard lock(world().mutex);
   std::size_t bytes = 0;
-  for (const auto& [in, count] : world().copies) bytes += in == stream ? count : 0;
+  for (const Copy& copy : world().copies) bytes += copy.stream == stream ? copy.bytes : 0;
   return bytes;
+}
+
+int copies_out_of(const void* address, bool only_pageable) {
+  const std::lock_guard lock(world().mutex);
+  const Region* const region = region_of(reinterpret_cast<std::uintptr_t>(address));
+  const auto is_one = [&](const Copy& copy) {
+    return copy.from >= region->device && copy.from < region->device + region->count && (copy.is_pageable || !only_pageable);
+  };
+  return region == nullptr ? 0 : static_cast<int>(std::ranges::count_if(world().copies, is_one));
 }
 
 void enqueue(const void* stream, std::function<void()> work) {
@@ -284,7 +305,7 @@ void forget_gpu(bool is_forgotten) { has_no_gpu = is_forgotten; }
 
 int allocations_alive() {
   const std::lock_guard lock(world().mutex);
-  return static_cast<int>(std::ranges::count(world().regions, true, &Region::is_own)) + world().pinned_alive;
+  return static_cast<int>(std::ranges::count(world().regions, true, &Region::is_own)) + static_cast<int>(world().pinned.size());
 }
 
 }  // namespace sparcl::test
@@ -344,7 +365,7 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, std::size
   if (!is_of_current_gpu(stream)) return kInvalidHandle;
   if (spoils_capture(stream)) return kCaptureUnsupported;  // of memory that is not pinned
   if (world().failing_from >= 0 && static_cast<int>(world().copies.size()) >= world().failing_from) return kIllegalAddress;
-  world().copies.emplace_back(stream, bytes);
+  world().copies.push_back({stream, bytes, region_of(from) != nullptr ? from : 0, region_of(to) == nullptr && !is_pinned(to)});
   put(stream, [to, from, bytes] {
     std::memcpy(sparcl::test::reachable(reinterpret_cast<void*>(to)), sparcl::test::reachable(reinterpret_cast<void*>(from)),
                 bytes);
@@ -391,15 +412,15 @@ FAKE int cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   if (is_unsafe_now()) return kCaptureUnsupported;
   *pointer = std::malloc(bytes);
   std::memset(*pointer, 0xa5, bytes);
-  ++world().pinned_alive;
+  world().pinned[reinterpret_cast<std::uintptr_t>(*pointer)] = bytes;
   return 0;
 }
 
 FAKE int cuMemFreeHost(void* pointer) {
   const std::lock_guard lock(world().mutex);
   if (contexts_entered.empty()) return kInvalidContext;
+  world().pinned.erase(reinterpret_cast<std::uintptr_t>(pointer));
   std::free(pointer);
-  --world().pinned_alive;
   return 0;
 }
 

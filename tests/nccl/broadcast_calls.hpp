@@ -81,10 +81,31 @@ inline std::size_t changes_between(std::size_t count, const auto& differs) {
   return found;
 }
 
-// One call: every rank comes to the target. places: of the ranks in turn.
+// How arrays in device memory go: coded, checked and written there; by way of the host; or, of a receiver, so from where it has met
+// what the device does not read.
+enum class Goes { kOnDevice, kByHost, kByHostLater };
+
+// What tells them apart is what is copied out of the arrays.
+template <class Word>
+void expect_goes(Goes goes, bool is_root, bool has_base, const Word* weights, const Word* base) {
+  const bool is_there = goes == Goes::kOnDevice || (is_root && goes == Goes::kByHostLater);
+  if (is_root && !has_base) {  // all of it is sent
+    EXPECT_EQ(copies_out_of(weights, true) == 0, is_there);
+    return;
+  }
+  EXPECT_EQ(copies_out_of(weights) == 0, is_there) << (is_root ? "the root" : "a receiver");
+  if (is_root) {
+    EXPECT_EQ(copies_out_of(base) == 0, is_there);
+  }
+  if (goes == Goes::kByHostLater) {
+    EXPECT_EQ(copies_out_of(weights, true), 0);
+  }
+}
+
+// One call: every rank comes to the target. places: of the ranks in turn; those on the device go as is said.
 template <class Word>
 void broadcast(ThreadRanks& party, sparclDataType_t type, const std::vector<Word>& base, const std::vector<Word>& target, int root,
-               const std::vector<Place>& places, bool has_base = true) {
+               const std::vector<Place>& places, bool has_base = true, Goes goes = Goes::kOnDevice) {
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     const Place place = places[static_cast<std::size_t>(rank) % places.size()];
     Held<Word> weights(rank == root ? target : base, place), old(base, place);
@@ -93,6 +114,7 @@ void broadcast(ThreadRanks& party, sparclDataType_t type, const std::vector<Word
     const sparclResult_t result =
         sparclBroadcastDelta(weights.get(), has_base ? old.get() : nullptr, base.size(), type, root, comm, stream);
     EXPECT_TRUE(same(weights.read(), target)) << "rank " << rank;
+    if (place.on_device && !base.empty()) expect_goes(goes, rank == root, has_base, weights.get(), old.get());
     EXPECT_TRUE(same(old.read(), base)) << "rank " << rank;
     const sparclReport_t report = report_of(comm);
     EXPECT_EQ(report.applied, 1);
