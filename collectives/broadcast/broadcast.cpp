@@ -95,8 +95,9 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   engine.start(agreement);
   const bool sends = call.refusal.ok() && call.source != nullptr;
   while (sends && call.encodes_ahead && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {
-    outcome = stream.produce(*call.source);
-    co_await engine.yield();
+    const bool is_idle = call.source->is_waiting();
+    if (!is_idle) outcome = stream.produce(*call.source);
+    co_await engine.yield(is_idle);
   }
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
@@ -131,10 +132,17 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   Task drained = stream.drain();
   if (sends) {
     call.source->commit();
-  } else if (Status committed = call.target->commit(stream.bytes()); !committed.ok()) {
-    // The others are committed: this comm's ranks no longer hold one state.
-    engine.fail(Status(Code::kRemoteError, "the commit failed on this rank: " + committed.message()), transport.rank());
-    co_return engine.health();
+  } else {
+    Status committed = call.target->commit(stream.bytes());
+    while (committed.ok() && call.target->is_committing()) {
+      co_await engine.yield(true);
+      committed = call.target->commit(stream.bytes());
+    }
+    if (!committed.ok()) {
+      // The others are committed: this comm's ranks no longer hold one state.
+      engine.fail(Status(Code::kRemoteError, "the commit failed on this rank: " + committed.message()), transport.rank());
+      co_return engine.health();
+    }
   }
   report.applied = true;
   SPARCL_FAILPOINT("broadcast.committed");

@@ -14,10 +14,6 @@
 #include "kernels/kernel_set.hpp"
 #include "src/codec/update.hpp"
 
-namespace sparcl {
-class PinnedCopies;
-}
-
 namespace sparcl::collectives {
 
 class DeviceScratch;
@@ -41,7 +37,6 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
 // Of a call whose array is in device memory, on the GPU that scratch has entered. In the stream's order.
 struct UpdateOnDevice {
   DeviceScratch* scratch = nullptr;
-  PinnedCopies* copies = nullptr;  // for what the device cannot read
   void* stream = nullptr;
 };
 

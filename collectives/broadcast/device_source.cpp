@@ -6,6 +6,7 @@
 #include "collectives/broadcast/update_ends.hpp"
 #include "collectives/device/device_array_reader.hpp"
 #include "collectives/device/device_block_encoder.hpp"
+#include "collectives/device/device_patience.hpp"
 #include "src/base/bytes.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/frame_writer.hpp"
@@ -26,7 +27,7 @@ class DeviceSource : public UpdateSource {
  public:
   // hashes: flags of those that the update names its states by, where it does.
   DeviceSource(UpdateCall& call, const CommContext& comm, std::uint32_t hashes)
-      : call_(call), flags_(call.with_state_hash || comm.verify == codec::Verify::kFull ? hashes : 0) {}
+      : call_(call), patience_(comm.engine), flags_(call.with_state_hash || comm.verify == codec::Verify::kFull ? hashes : 0) {}
 
   bool finished() const override { return finished_; }
   void commit() override {
@@ -34,8 +35,15 @@ class DeviceSource : public UpdateSource {
     if (flags_ != 0) call_.new_hash = end_.target_hash;
   }
   std::uint64_t changed() const override { return end_.changed; }
+  bool is_settling() override { return !call_.device->scratch->is_free() && patience_.goes_on(); }
 
  protected:
+  // For the device; not for good.
+  bool waits(bool is_waiting) {
+    if (is_waiting) return patience_.goes_on(), true;
+    patience_.has_moved();
+    return false;
+  }
   const UpdateCall& call() const { return call_; }
   bool has_state_hash() const { return flags_ != 0; }
   bool started() const { return started_; }
@@ -63,6 +71,7 @@ class DeviceSource : public UpdateSource {
 
  private:
   UpdateCall& call_;
+  DevicePatience patience_;
   std::uint32_t flags_;
   codec::FrameWriter frame_;
   codec::UpdateEnd end_;
@@ -77,6 +86,7 @@ class ChangesSource final : public DeviceSource {
       : DeviceSource(update, comm, codec::kFlagBaseHash | codec::kFlagTargetHash),
         encoder_(*update.device->scratch, pair_of(update), update.device->stream) {}
 
+  bool is_waiting() override { return waits(started() && encoder_.is_waiting()); }
   Status produce(codec::ByteSink& sink) override;
 
  private:
@@ -135,6 +145,7 @@ class WholeSource final : public DeviceSource {
         array_(update.map->arrays()[0]),
         reader_(*update.device->scratch, update.held[0], array_.count, array_.datatype, update.device->stream) {}
 
+  bool is_waiting() override { return waits(started() && reader_.is_waiting()); }
   Status produce(codec::ByteSink& sink) override;
 
  private:

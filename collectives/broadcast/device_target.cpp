@@ -1,12 +1,15 @@
 // Where an update of one array in device memory is checked and written: what crosses is what its blocks take in the stream. What
 // the device cannot read goes by way of the host.
+#include <cstring>
 #include <new>
+#include <optional>
 
 #include "collectives/broadcast/update_ends.hpp"
 #include "collectives/device/device_array_reader.hpp"
+#include "collectives/device/device_array_writer.hpp"
 #include "collectives/device/device_block_decoder.hpp"
 #include "collectives/device/device_block_encoder.hpp"
-#include "src/base/pinned_copies.hpp"
+#include "collectives/device/device_patience.hpp"
 #include "src/base/stage_range.hpp"
 
 namespace sparcl::collectives {
@@ -19,19 +22,32 @@ class DeviceTarget final : public UpdateTarget {
   DeviceTarget(UpdateCall& call, const CommContext& comm)
       : call_(call),
         comm_(comm),
-        blocks_(*call.device->scratch, *call.map, call.held[0], comm.verify, *comm.kernels, call.device->stream),
+        scratch_(*call.device->scratch),
+        array_(call.map->arrays()[0]),
+        patience_(comm.engine),
+        blocks_(scratch_, *call.map, call.held[0], comm.verify, *comm.kernels, call.device->stream),
         decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels) {
     decoder_.set_elsewhere(blocks_);
     reserved_ = blocks_.reserve();
   }
 
+  bool is_waiting() override {
+    const bool waits = goes_by_host_ ? reader_ && reader_->has_more() && reader_->is_waiting() : blocks_.is_waiting();
+    if (waits) return patience_.goes_on(), true;
+    patience_.has_moved();
+    return false;
+  }
+
   Status check(const Staging& stream, std::uint64_t available, bool& more) override {
     SPARCL_RETURN_IF_ERROR(reserved_);
     if (host_ != nullptr) return host_->check(stream, available, more);
-    Status status = decoder_.advance(stream, available, kBlocksPerStep, more);
-    if (status.ok() || !blocks_.needs_host()) return status;
+    if (!goes_by_host_) {
+      Status status = decoder_.advance(stream, available, kBlocksPerStep, more);
+      if (status.ok() || !blocks_.needs_host()) return status;
+      goes_by_host_ = true;
+    }
     more = true;  // from the stream's beginning, which is still there
-    return go_by_host();
+    return copy_to_host();
   }
 
   Status finish(std::uint64_t stream_bytes) override {
@@ -41,36 +57,65 @@ class DeviceTarget final : public UpdateTarget {
   }
 
   Status commit(const Staging& stream) override {
+    if (is_committing_ && (host_ != nullptr ? writer_->is_waiting() : blocks_.is_waiting()))
+      return patience_.goes_on() ? Status() : comm_.engine->health();
+    patience_.has_moved();
     if (host_ != nullptr) return commit_by_host(stream);
     call_.new_version = decoder_.target_version();
     call_.new_hash = decoder_.target_hash();
-    return decoder_.apply(stream);
+    const Status status = decoder_.apply(stream);
+    is_committing_ = blocks_.is_applying();
+    return status;
   }
+  bool is_committing() const override { return is_committing_; }
 
+  bool is_settling() override { return !scratch_.is_free() && patience_.goes_on(); }
   std::uint64_t changed() const override { return host_ != nullptr ? host_->changed() : decoder_.changed(); }
 
  private:
-  Status go_by_host();
+  Status start_copy();
+  Status copy_to_host();
   Status commit_by_host(const Staging& stream);
 
   UpdateCall& call_;
   const CommContext& comm_;
+  DeviceScratch& scratch_;
+  codec::ArraySpec array_;
+  DevicePatience patience_;
   DeviceBlockDecoder blocks_;
   codec::UpdateDecoder decoder_;
   Status reserved_;
+  bool is_committing_ = false;
   // A copy of the array, and a call with it: by way of the host.
+  bool goes_by_host_ = false;
   std::unique_ptr<std::byte[]> copy_;
+  std::uint64_t copied_bytes_ = 0;
+  std::optional<DeviceArrayReader> reader_;
   std::byte* copied_ = nullptr;
   UpdateCall host_call_;
   std::unique_ptr<UpdateTarget> host_;
+  std::optional<StageRange> range_;
+  std::optional<DeviceArrayWriter> writer_;
 };
 
-Status DeviceTarget::go_by_host() {
-  const StageRange range("copy from the device");
-  const std::uint64_t bytes = call_.map->byte_count();
-  copy_.reset(new (std::nothrow) std::byte[bytes]);
+// What the device has checked so far is not asked for: its memory is the copy's.
+Status DeviceTarget::start_copy() {
+  copy_.reset(new (std::nothrow) std::byte[call_.map->byte_count()]);
   if (copy_ == nullptr) return Status(Code::kOutOfMemory, "no memory on the host for a copy of an array in device memory");
-  SPARCL_RETURN_IF_ERROR(call_.device->copies->to_host(copy_.get(), call_.held[0], bytes, call_.device->stream));
+  range_.emplace("copy from the device");
+  reader_.emplace(scratch_, call_.held[0], array_.count, array_.datatype, call_.device->stream);
+  return reader_->begin(false);
+}
+
+// A piece of it; then host_ is there.
+Status DeviceTarget::copy_to_host() {
+  if (!reader_) return start_copy();
+  const Result<std::span<const std::byte>> piece = reader_->next();
+  if (!piece.ok()) return piece.status();
+  if (!piece->empty()) std::memcpy(copy_.get() + copied_bytes_, piece->data(), piece->size());
+  copied_bytes_ += piece->size();
+  if (reader_->has_more()) return Status();
+  range_.reset();
   copied_ = copy_.get();
   host_call_ = call_;
   host_call_.held = std::span(&copied_, 1);
@@ -79,11 +124,18 @@ Status DeviceTarget::go_by_host() {
 }
 
 Status DeviceTarget::commit_by_host(const Staging& stream) {
-  SPARCL_RETURN_IF_ERROR(host_->commit(stream));
-  call_.new_version = host_call_.new_version;
-  call_.new_hash = host_call_.new_hash;
-  const StageRange range("copy to the device");
-  return call_.device->copies->to_device(call_.held[0], copied_, call_.map->byte_count(), call_.device->stream);
+  if (!writer_) {
+    SPARCL_RETURN_IF_ERROR(host_->commit(stream));
+    call_.new_version = host_call_.new_version;
+    call_.new_hash = host_call_.new_hash;
+    range_.emplace("copy to the device");
+    writer_.emplace(scratch_, call_.held[0], copied_, call_.map->byte_count(), reader_->pieces(), reader_->piece_bytes(),
+                    call_.device->stream);
+  }
+  const Result<bool> is_written = writer_->step();
+  is_committing_ = is_written.ok() && !*is_written;
+  if (!is_committing_) range_.reset();
+  return is_written.status();
 }
 
 }  // namespace

@@ -11,8 +11,7 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::size_t kLeastFragment = std::size_t{256} << 10;
-constexpr double kLongestNap = 0.0002;  // between two looks at the GPU; both heuristic, not measured on one
+constexpr std::size_t kLeastFragment = std::size_t{256} << 10;  // heuristic, not measured on a GPU
 
 struct Head {
   std::uint64_t mark;
@@ -44,19 +43,17 @@ Status GpuStream::end_comm(const Status& error) {
 Task GpuStream::wait(const DeviceEvent& event, const char* purpose) {
   Transport& transport = engine_.transport();
   const double deadline = transport.now() + engine_.timeout_s();
-  for (std::uint64_t turn = 0; !event.is_over(); ++turn) {
+  while (!event.is_over()) {
     calls_.exchange_health(engine_);
     if (!engine_.health().ok()) co_return engine_.health();
-    const double time = transport.now();
-    if (time > deadline) {
+    if (transport.now() > deadline) {
       co_return end_comm(
           Status(Code::kTimeout,
                  fmt::format("NCCL has not come through with {} in {:g} s: a GPU does not come to it, or the network between "
                              "them is gone; a longer wait is SPARCL_TIMEOUT_S",
                              purpose, engine_.timeout_s())));
     }
-    transport.idle(turn, std::min(deadline, time + kLongestNap));
-    co_await engine_.yield();
+    co_await engine_.yield(true);
   }
   if (const Status status = event.wait(); !status.ok()) co_return end_comm(status);
   calls_.exchange_health(engine_);  // what was aborted is over, too
@@ -68,8 +65,9 @@ Task GpuStream::send_all(StreamSource& source, Status& outcome) {
   for (bool is_last = false; !is_last; ++fragment_) {
     const std::size_t room = room_of(fragment_);
     while (outcome.ok() && !source.finished() && written_ - sent < room) {
-      outcome = produce(source);
-      co_await engine_.yield();
+      const bool is_idle = source.is_waiting();
+      if (!is_idle) outcome = produce(source);
+      co_await engine_.yield(is_idle);
       if (!engine_.health().ok()) co_return engine_.health();
     }
     Task free = wait(memory_->last_use(fragment_), "a fragment of an update");
@@ -114,8 +112,9 @@ Task GpuStream::receive_all(StreamTarget& target, Status& outcome) {
   if (const Status status = receive_fragment(); !status.ok()) co_return end_comm(status);
   for (bool is_last = false; !is_last;) {
     while (more && outcome.ok() && !arrived_.is_over()) {  // nothing to do but to check a piece of what is there
-      outcome = check(target, more);
-      co_await engine_.yield();
+      const bool is_idle = target.is_waiting();
+      if (!is_idle) outcome = check(target, more);
+      co_await engine_.yield(is_idle);
       if (!engine_.health().ok()) co_return engine_.health();
     }
     std::size_t count = 0;
@@ -139,8 +138,9 @@ Task GpuStream::receive_all(StreamTarget& target, Status& outcome) {
     more = true;
   }
   while (more && outcome.ok()) {
-    outcome = check(target, more);
-    co_await engine_.yield();
+    const bool is_idle = target.is_waiting();
+    if (!is_idle) outcome = check(target, more);
+    co_await engine_.yield(is_idle);
     if (!engine_.health().ok()) co_return engine_.health();
   }
   if (outcome.ok()) outcome = finish(target);

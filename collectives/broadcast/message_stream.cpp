@@ -14,11 +14,14 @@ constexpr std::size_t kSendsInFlight = 64;
 
 Task MessageStream::send_all(StreamSource& source, Status& outcome) {
   while (outcome.ok() && !source.finished()) {
-    outcome = produce(source);
-    cut_fragments();
-    staging_.release(cut_);
+    const bool is_idle = source.is_waiting();
+    if (!is_idle) {
+      outcome = produce(source);
+      cut_fragments();
+      staging_.release(cut_);
+    }
     // Lets messages move, and waits where the children fall behind.
-    co_await engine_.yield();
+    co_await engine_.yield(is_idle);
     while (!sends_.empty() && (sends_.front()->done || sends_.size() > kSendsInFlight * links_.children.size())) {
       if (Status status = co_await engine_.wait(sends_.front(), "a child to take a fragment"); !status.ok()) co_return status;
       sends_.pop_front();
@@ -78,8 +81,9 @@ Task MessageStream::receive_all(StreamTarget& target, Status& outcome) {
   while (!receives_.empty() || (more && outcome.ok())) {
     const bool arrived = !receives_.empty() && receives_.front()->done;
     if (!arrived && more && outcome.ok()) {  // nothing to pass on: check a piece of what is there
-      outcome = check(target, more);
-      co_await engine_.yield();
+      const bool is_idle = target.is_waiting();
+      if (!is_idle) outcome = check(target, more);
+      co_await engine_.yield(is_idle);
       if (!engine_.health().ok()) co_return engine_.health();
       continue;
     }

@@ -17,6 +17,8 @@ class StreamSource {
   virtual ~StreamSource() = default;
   virtual Status produce(codec::ByteSink& sink) = 0;
   virtual bool finished() const = 0;
+  // produce() has nothing to do yet: what it takes comes by no message.
+  virtual bool is_waiting() { return false; }
   // All ranks hold a verified stream: the root's part of the commit.
   virtual void commit() = 0;
 };
@@ -27,8 +29,12 @@ class StreamTarget {
   virtual ~StreamTarget() = default;
   // The first `available` bytes are there: checks a bounded piece of what is complete and not yet checked; `more`: call again.
   virtual Status check(const Staging& stream, std::uint64_t available, bool& more) = 0;
+  // The same of check().
+  virtual bool is_waiting() { return false; }
   virtual Status finish(std::uint64_t stream_bytes) = 0;
   virtual Status commit(const Staging& stream) = 0;
+  // It goes on elsewhere: commit() is to be called again.
+  virtual bool is_committing() const { return false; }
 };
 
 // One rank's end of the stream. Holds what is in flight.

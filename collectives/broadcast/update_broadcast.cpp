@@ -135,6 +135,7 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
     pattern.source = source.get();
     Task sending = run_broadcast(comm, number, pattern, report);
     Status status = co_await sending;
+    while (source->is_settling()) co_await comm.engine->yield(true);
     report.nnz_in = report.nnz_out = source->changed();
     report.dropped_l2 = source->dropped_l2();
     co_return status;
@@ -143,6 +144,7 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
   pattern.target = receiver.get();
   Task receiving = run_broadcast(comm, number, pattern, report);
   Status status = co_await receiving;
+  while (receiver->is_settling()) co_await comm.engine->yield(true);
   report.nnz_in = report.nnz_out = receiver->changed();
   co_return status;
 }

@@ -12,11 +12,14 @@ class UpdateSource : public StreamSource {
  public:
   virtual std::uint64_t changed() const = 0;
   virtual double dropped_l2() const { return 0; }  // of a lossy update
+  // After the call: a GPU is still at what it has enqueued, and is waited for.
+  virtual bool is_settling() { return false; }
 };
 
 class UpdateTarget : public StreamTarget {
  public:
   virtual std::uint64_t changed() const = 0;
+  virtual bool is_settling() { return false; }
 };
 
 // The call and the comm outlive them.

@@ -9,7 +9,6 @@ namespace sparcl::collectives {
 namespace {
 
 constexpr std::size_t kMostPieceBytes = std::size_t{4} << 20;  // as base/pinned_copies has it
-constexpr std::size_t kHashBytes = 256;                        // before the pieces
 
 }  // namespace
 
@@ -25,9 +24,7 @@ DeviceArrayReader::DeviceArrayReader(DeviceScratch& scratch, const std::byte* ar
   static_assert(kMostPieceBytes % (std::size_t{codec::kBlockElements} * 8) == 0);
 }
 
-DeviceArrayReader::~DeviceArrayReader() {
-  if (is_enqueued_) scratch_.settle(stream_);
-}
+DeviceArrayReader::~DeviceArrayReader() { scratch_.end_use(); }
 
 Status DeviceArrayReader::reserve() {
   const Result<DeviceScratch::Memory> memory = scratch_.both(kHashBytes, kHashBytes + 2 * piece_bytes_, "reading an array");
@@ -41,7 +38,7 @@ Status DeviceArrayReader::begin(bool hashes) {
   SPARCL_RETURN_IF_ERROR(reserve());
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  is_enqueued_ = true;
+  scratch_.begin_use(stream_);
   if (hashes) {
     SPARCL_RETURN_IF_ERROR(enqueue_array_hash(scratch_, array_, count_, type_, device_hash_, pinned_, stream_));
   }
@@ -63,16 +60,18 @@ Status DeviceArrayReader::enqueue() {
   return Status();
 }
 
+std::size_t DeviceArrayReader::next_bytes() const {
+  return static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, bytes_ - next_byte_));
+}
+
 Result<std::span<const std::byte>> DeviceArrayReader::next() {
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, bytes_ - next_byte_));
-  const bool has_successor = next_byte_ + bytes < bytes_;
-  if (has_successor && enqueued_byte_ == next_byte_ + bytes) SPARCL_RETURN_IF_ERROR(enqueue());
+  if (has_to_enqueue()) SPARCL_RETURN_IF_ERROR(enqueue());
   if (!arrived_[half_].is_over()) return std::span<const std::byte>();
   SPARCL_RETURN_IF_ERROR(arrived_[half_].wait());
-  const std::span<const std::byte> piece(pinned_ + kHashBytes + half_ * piece_bytes_, bytes);
-  next_byte_ += bytes;
+  const std::span<const std::byte> piece(pinned_ + kHashBytes + half_ * piece_bytes_, next_bytes());
+  next_byte_ += piece.size();
   half_ = 1 - half_;
   return piece;
 }

@@ -16,7 +16,6 @@ class DeviceArrayReader {
  public:
   // Of `count` elements, not 0. Pieces are whole blocks of the codec, but for the last.
   DeviceArrayReader(DeviceScratch& scratch, const std::byte* array, std::uint64_t count, DataType type, void* stream);
-  // Until the stream is through with what was enqueued.
   ~DeviceArrayReader();
   DeviceArrayReader(const DeviceArrayReader&) = delete;
   DeviceArrayReader& operator=(const DeviceArrayReader&) = delete;
@@ -26,12 +25,21 @@ class DeviceArrayReader {
   // hashes: sum() is wanted.
   Status begin(bool hashes);
   bool has_more() const { return next_byte_ < bytes_; }
+  // next() would find nothing to do.
+  bool is_waiting() const { return !has_to_enqueue() && !arrived_[half_].is_over(); }
   // The next piece, until the call after; empty: it is not there yet.
   Result<std::span<const std::byte>> next();
   // What the array adds to its state's hash: after the first piece.
   Hash128 sum() const;
+  // After the last piece: two pieces of pinned memory, of so many bytes each, that are nobody's.
+  std::byte* pieces() const { return pinned_ + kHashBytes; }
+  std::size_t piece_bytes() const { return piece_bytes_; }
 
  private:
+  static constexpr std::size_t kHashBytes = 256;  // before the pieces
+
+  std::size_t next_bytes() const;
+  bool has_to_enqueue() const { return enqueued_byte_ < bytes_ && enqueued_byte_ == next_byte_ + next_bytes(); }
   Status enqueue();
 
   DeviceScratch& scratch_;
@@ -47,7 +55,6 @@ class DeviceArrayReader {
   std::uint64_t enqueued_byte_ = 0;  // the one after those that were asked for
   unsigned enqueued_half_ = 0;
   std::array<DeviceEvent, 2> arrived_;
-  bool is_enqueued_ = false;
 };
 
 }  // namespace sparcl::collectives

@@ -1,9 +1,7 @@
 #include "collectives/device/device_block_decoder.hpp"
 
-#include <algorithm>
 #include <utility>
 
-#include "src/base/bytes.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/state_hash.hpp"
 
@@ -19,51 +17,36 @@ DeviceBlockDecoder::DeviceBlockDecoder(DeviceScratch& scratch, const codec::Bloc
       stream_(stream),
       batch_(scratch, held, map.element_count(), type_, stream, limits) {}
 
-DeviceBlockDecoder::~DeviceBlockDecoder() {
-  if (is_enqueued_) scratch_.settle(stream_);
-}
+DeviceBlockDecoder::~DeviceBlockDecoder() { scratch_.end_use(); }
 
-std::uint32_t DeviceBlockDecoder::elements_of(const codec::BlockEntry& entry) const {
-  return static_cast<std::uint32_t>(map_.run_of(entry.index).elements(entry.index, entry.index + 1));
-}
-
-Status DeviceBlockDecoder::check(const Staging& staging, const codec::BlockEntry& entry) {
+Result<bool> DeviceBlockDecoder::check(const Staging& staging, const codec::BlockEntry& entry) {
   if (!is_read_on_device(entry.mode)) {
     needs_host_ = true;
     return Status(Code::kUnsupported, "a block is in a mode that the device does not read");
   }
-  const std::uint64_t changes = changes_of(staging, entry);
-  if (changes == 0 || entry.bytes > most_content(elements_of(entry), 1)) return refuse(staging, entry);
-  if (!counts(entry)) {
+  const std::uint64_t changes = batch_.changes_of(staging, entry);
+  if (changes == 0 || entry.bytes > most_content(batch_.elements_of(entry), 1)) return refuse(staging, entry);
+  if (is_fresh(entry.mode) && !counts_fresh()) {
     findings_.elements += changes;
   } else {
-    if (!batch_.has_room(entry, changes)) {
-      SPARCL_RETURN_IF_ERROR(start_batch());
-      SPARCL_RETURN_IF_ERROR(finish_batch(staging));
+    if (is_under_way_ || !batch_.has_room(entry, changes)) {
+      const Result<bool> is_through = flush(staging);
+      if (!is_through.ok() || !*is_through) return is_through;
     }
     batch_.add(staging, entry, changes);
   }
   ++entries_;
-  return Status();
+  return true;
 }
 
-// 0: it does not say, or it is wrong.
-std::uint64_t DeviceBlockDecoder::changes_of(const Staging& staging, const codec::BlockEntry& entry) {
-  const std::uint64_t elements = elements_of(entry);
-  if (!lists_positions(entry.mode)) return entry.bytes == elements * element_bytes(type_) ? elements : 0;
-  const std::size_t size = std::min<std::size_t>(entry.bytes, kMaxVarintBytes);
-  ByteReader reader({staging.contiguous(entry.first, size, scratch_bytes_), size});
-  std::uint64_t count = 0;
-  return reader.read_varint(count) && count <= elements ? count : 0;
-}
-
-// None of these modes needs what is held to be read: the host says what is wrong.
+// None of these modes needs what is held to be read: the host says what is wrong. Where it finds nothing, it does the rest, too.
 Status DeviceBlockDecoder::refuse(const Staging& staging, const codec::BlockEntry& entry) {
   const codec::BlockMode& mode = *codec::find_block_mode(entry.mode);
   const std::span<const std::byte> bytes = payload_.load(staging, entry.first, entry.bytes, mode.in_place);
-  const char* const wrong = mode.decode({type_, elements_of(entry)}, bytes, host_, refused_block_);
+  const char* const wrong = mode.decode({type_, batch_.elements_of(entry)}, bytes, host_, refused_block_);
   if (wrong != nullptr) return unreadable(map_, entry, {}, wrong);
-  return Status(Code::kInternalError, "the device has refused a block that the host can read");
+  needs_host_ = true;
+  return Status(Code::kUnsupported, "the device has refused a block that the host can read");
 }
 
 Result<bool> DeviceBlockDecoder::flush(const Staging& staging) {
@@ -80,7 +63,7 @@ Result<bool> DeviceBlockDecoder::flush(const Staging& staging) {
 Status DeviceBlockDecoder::start_batch() {
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  is_enqueued_ = true;
+  scratch_.begin_use(stream_);
   range_.emplace("decode");
   if (is_to_hash()) SPARCL_RETURN_IF_ERROR(batch_.hash_array());
   held_is_hashed_ = true;
@@ -129,46 +112,13 @@ void DeviceBlockDecoder::find(const codec::BlockEntry& entry, const kernels::Dev
 codec::BlockFindings DeviceBlockDecoder::take_findings() { return std::exchange(findings_, {}); }
 
 Status DeviceBlockDecoder::apply(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) {
-  const DeviceScope inside(scratch_.context());
-  SPARCL_RETURN_IF_ERROR(inside.status());
-  is_enqueued_ = true;
-  const std::size_t kept = only_fresh ? 0 : batch_.kept();  // the last ones
-  if (kept > 0) {
-    SPARCL_RETURN_IF_ERROR(batch_.apply_kept());
-    SPARCL_RETURN_IF_ERROR(check_applied());
+  if (!writer_) {
+    scratch_.begin_use(stream_);
+    writer_.emplace(scratch_, batch_, stream_, CheckedBlocks{entries, batch_ends_, counts_fresh(), only_fresh});
   }
-  std::size_t begin = 0;
-  for (const std::size_t end : std::span(batch_ends_).first(batch_ends_.size() - kept)) {
-    SPARCL_RETURN_IF_ERROR(apply_again(staging, entries.subspan(begin, end - begin), only_fresh));
-    begin = end;
-  }
-  return write_whole(staging, entries);
-}
-
-// The entries of a batch, as they were checked.
-Status DeviceBlockDecoder::apply_again(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) {
-  batch_.clear();
-  for (const codec::BlockEntry& entry : entries) {
-    if (counts(entry) && (!only_fresh || is_fresh(entry.mode))) batch_.add(staging, entry, changes_of(staging, entry));
-  }
-  if (batch_.empty()) return Status();
-  SPARCL_RETURN_IF_ERROR(batch_.decode());
-  SPARCL_RETURN_IF_ERROR(batch_.apply());
-  return check_applied();
-}
-
-// Those that were not looked at.
-Status DeviceBlockDecoder::write_whole(const Staging& staging, std::span<const codec::BlockEntry> entries) {
-  for (const codec::BlockEntry& entry : entries) {
-    if (!counts(entry)) SPARCL_RETURN_IF_ERROR(batch_.write_whole(staging, entry));
-  }
-  return wait_for(stream_);
-}
-
-Status DeviceBlockDecoder::check_applied() const {
-  SPARCL_RETURN_IF_ERROR(wait_for(stream_));
-  if (batch_.was_applied()) return Status();
-  return Status(Code::kInternalError, "an update that had passed its check failed to decode on the device");
+  const Result<bool> is_written = writer_->step(staging);
+  is_applying_ = is_written.ok() && !*is_written;
+  return is_written.status();
 }
 
 }  // namespace sparcl::collectives

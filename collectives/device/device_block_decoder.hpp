@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/device/device_block_writer.hpp"
 #include "collectives/device/device_decode_batch.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/device_stream.hpp"
@@ -20,37 +21,35 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   // map: of one array, not empty, which is `held`. host: for the texts of what is wrong.
   DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map, std::byte* held, codec::Verify verify,
                      const kernels::KernelSet& host, void* stream, const BatchLimits& limits = {});
-  // Until the stream is through with what was enqueued.
   ~DeviceBlockDecoder() override;
   DeviceBlockDecoder(const DeviceBlockDecoder&) = delete;
   DeviceBlockDecoder& operator=(const DeviceBlockDecoder&) = delete;
 
   // The memory that it takes. Before anything else.
   Status reserve() { return batch_.reserve(); }
-  // check() has failed as a block is in a mode that the device does not read. The host does.
+  // check() or flush() has failed as there is a block that the device does not read, by its mode or for reasons of its own. The host
+  // may.
   bool needs_host() const { return needs_host_; }
 
+  // The next of these would find nothing to do.
+  bool is_waiting() const { return writer_ ? writer_->is_waiting() : is_under_way_ && !has_come_.is_over(); }
+  // apply() is to be called again.
+  bool is_applying() const { return is_applying_; }
+
   void hash_fresh() override { hashes_fresh_ = true; }
-  Status check(const Staging& staging, const codec::BlockEntry& entry) override;
+  Result<bool> check(const Staging& staging, const codec::BlockEntry& entry) override;
   Result<bool> flush(const Staging& staging) override;
   codec::BlockFindings take_findings() override;
   Status apply(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) override;
 
  private:
-  std::uint32_t elements_of(const codec::BlockEntry& entry) const;
-  std::uint64_t changes_of(const Staging& staging, const codec::BlockEntry& entry);
   // Whether what fresh blocks replace counts: else they are not looked at, and written as they are.
-  bool counts(const codec::BlockEntry& entry) const {
-    return !is_fresh(entry.mode) || verify_ == codec::Verify::kFull || (verify_ == codec::Verify::kTouched && hashes_fresh_);
-  }
+  bool counts_fresh() const { return verify_ == codec::Verify::kFull || (verify_ == codec::Verify::kTouched && hashes_fresh_); }
   bool is_to_hash() const { return verify_ == codec::Verify::kFull && !held_is_hashed_; }
   Status start_batch();
   Status finish_batch(const Staging& staging);
   void find(const codec::BlockEntry& entry, const kernels::DeviceChangeHashes& hashes);
   Status refuse(const Staging& staging, const codec::BlockEntry& entry);
-  Status apply_again(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh);
-  Status write_whole(const Staging& staging, std::span<const codec::BlockEntry> entries);
-  Status check_applied() const;
 
   DeviceScratch& scratch_;
   const codec::BlockMap& map_;
@@ -65,14 +64,14 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   DeviceEvent has_come_;                 // what was started
   bool is_under_way_ = false;
   std::optional<StageRange> range_;  // while it is
-  bool is_enqueued_ = false;
+  std::optional<DeviceBlockWriter> writer_;
+  bool is_applying_ = false;
 
   bool held_is_hashed_ = false;
   bool hash_is_counted_ = false;
   bool hashes_fresh_ = false;
   bool needs_host_ = false;
   codec::BlockFindings findings_;
-  std::vector<std::byte> scratch_bytes_;
   codec::Payload payload_;
   codec::DecodedBlock refused_block_;
 };

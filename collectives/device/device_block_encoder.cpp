@@ -38,9 +38,7 @@ DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair&
   pinned_bytes_ = pinned.size_bytes();
 }
 
-DeviceBlockEncoder::~DeviceBlockEncoder() {
-  if (is_enqueued_) scratch_.settle(stream_);
-}
+DeviceBlockEncoder::~DeviceBlockEncoder() { scratch_.end_use(); }
 
 Status DeviceBlockEncoder::reserve() {
   const Result<DeviceScratch::Memory> memory = scratch_.both(device_bytes_, pinned_bytes_, "coding");
@@ -54,7 +52,7 @@ Status DeviceBlockEncoder::begin(bool hashes_base) {
   SPARCL_RETURN_IF_ERROR(reserve());
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  is_enqueued_ = true;
+  scratch_.begin_use(stream_);
   if (hashes_base) {
     SPARCL_RETURN_IF_ERROR(enqueue_array_hash(scratch_, arrays_.base, arrays_.count, arrays_.type, device_ + hash_at_,
                                               pinned_ + pinned_hash_at_, stream_));

@@ -39,7 +39,6 @@ struct SectionLimits {
 class DeviceBlockEncoder {
  public:
   DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, const SectionLimits& limits = {});
-  // Until the stream is through with what was enqueued.
   ~DeviceBlockEncoder();
   DeviceBlockEncoder(const DeviceBlockEncoder&) = delete;
   DeviceBlockEncoder& operator=(const DeviceBlockEncoder&) = delete;
@@ -49,6 +48,8 @@ class DeviceBlockEncoder {
   // hashes_base: base_sum() is wanted.
   Status begin(bool hashes_base);
   bool has_more() const { return coming_.has_value() || coded_.has_value(); }
+  // next() would find nothing to do.
+  bool is_waiting() const { return !(coded_ ? have_come_ : is_coded_).is_over(); }
   // The next section, until the call after; nothing: it is not there yet. Sections are all blocks, in order.
   Result<std::optional<CodedSection>> next();
   // What the base adds to its state's hash: after the first section.
@@ -88,7 +89,6 @@ class DeviceBlockEncoder {
   DeviceEvent is_coded_;
   std::optional<CodedSection> coded_;
   DeviceEvent have_come_;
-  bool is_enqueued_ = false;
 };
 
 }  // namespace sparcl::collectives

@@ -1,11 +1,12 @@
 #include "collectives/device/device_decode_batch.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <utility>
 
 #include "collectives/device/array_hash.hpp"
 #include "collectives/device/memory_layout.hpp"
+#include "src/base/bytes.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -63,6 +64,21 @@ Status DeviceDecodeBatch::reserve() {
   return Status();
 }
 
+std::uint32_t DeviceDecodeBatch::elements_of(const codec::BlockEntry& entry) const {
+  return static_cast<std::uint32_t>(elements_of(Changes{0, 0, entry.index, 1}));
+}
+
+std::uint64_t DeviceDecodeBatch::changes_of(const Staging& staging, const codec::BlockEntry& entry) const {
+  const std::uint64_t elements = elements_of(entry);
+  if (!lists_positions(entry.mode)) return entry.bytes == elements * element_bytes(type_) ? elements : 0;
+  const std::size_t size = std::min<std::size_t>(entry.bytes, kMaxVarintBytes);
+  std::array<std::byte, kMaxVarintBytes> begin;
+  staging.copy(entry.first, size, begin.data());
+  ByteReader reader({begin.data(), size});
+  std::uint64_t count = 0;
+  return reader.read_varint(count) && count <= elements ? count : 0;
+}
+
 bool DeviceDecodeBatch::has_room(const codec::BlockEntry& entry, std::uint64_t changes) const {
   return empty() || (entry.index - first_block() < most_blocks_ && changes_ + changes <= most_changes_ &&
                      content_bytes_ + kernels::aligned_content(entry.bytes) <= most_content_);
@@ -75,10 +91,7 @@ void DeviceDecodeBatch::add(const Staging& staging, const codec::BlockEntry& ent
   for (std::uint64_t between = empty() ? entry.index : entries_.back().last; between < entry.index; ++between)
     table[between - first] = {0, 0, kernels::kNoBlock};
   table[entry.index - first] = {content_bytes_, entry.bytes, device_mode(entry.mode)};
-  if (entry.bytes > 0) {
-    std::memcpy(pinned_ + pinned_contents_at_ + content_bytes_, staging.contiguous(entry.first, entry.bytes, scratch_bytes_),
-                entry.bytes);
-  }
+  staging.copy(entry.first, entry.bytes, pinned_ + pinned_contents_at_ + content_bytes_);
   content_bytes_ += kernels::aligned_content(entry.bytes);
   changes_ += changes;
   entries_.push_back(entry);
@@ -169,15 +182,10 @@ Status DeviceDecodeBatch::apply(const Changes& changes) {
   return enqueue_copy(pinned_ + pinned_refused_at_, refused(), sizeof(std::uint64_t), stream_);
 }
 
-Status DeviceDecodeBatch::write_whole(const Staging& staging, const codec::BlockEntry& entry) {
-  const unsigned half = whole_turn_++ % 2;
-  SPARCL_RETURN_IF_ERROR(whole_copied_[half].wait());
+Status DeviceDecodeBatch::write_whole(const Staging& staging, const codec::BlockEntry& entry, unsigned half) {
   std::byte* const at = pinned_ + pinned_contents_at_ + half * (most_content_ / 2 / 16 * 16);
-  std::memcpy(at, staging.contiguous(entry.first, entry.bytes, scratch_bytes_), entry.bytes);
-  SPARCL_RETURN_IF_ERROR(enqueue_copy(array_of({0, 0, entry.index, 1}), at, entry.bytes, stream_));
-  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
-  if (event.ok()) whole_copied_[half] = std::move(*event);
-  return event.status();
+  staging.copy(entry.first, entry.bytes, at);
+  return enqueue_copy(array_of({0, 0, entry.index, 1}), at, entry.bytes, stream_);
 }
 
 bool DeviceDecodeBatch::was_applied() const { return *reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_refused_at_) == 0; }

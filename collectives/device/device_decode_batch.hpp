@@ -2,7 +2,6 @@
 // Some neighbouring blocks of an update on their way to a device, decoded there against an array, and written. The changes of
 // batches stay in the device's memory while there is room for them.
 
-#include <array>
 #include <span>
 #include <vector>
 
@@ -31,6 +30,10 @@ class DeviceDecodeBatch {
   // The memory that it takes. Before anything else.
   Status reserve();
 
+  std::uint32_t elements_of(const codec::BlockEntry& entry) const;
+  // Of an entry that is read on the device; 0: it does not say, or it is wrong.
+  std::uint64_t changes_of(const Staging& staging, const codec::BlockEntry& entry) const;
+
   bool has_room(const codec::BlockEntry& entry, std::uint64_t changes) const;
   // Of a block that is read on the device, and has so many changes; entries ascend.
   void add(const Staging& staging, const codec::BlockEntry& entry, std::uint64_t changes);
@@ -55,8 +58,9 @@ class DeviceDecodeBatch {
   // Writes the changes that were kept, which then are no more; or those that were decoded last.
   Status apply_kept();
   Status apply();
-  // A block as it came, over what the array has there. Nothing is decoded between two of these.
-  Status write_whole(const Staging& staging, const codec::BlockEntry& entry);
+  // A block as it came, over what the array has there; half: 0 or 1, of the memory that batches go through, free again when that
+  // is through.
+  Status write_whole(const Staging& staging, const codec::BlockEntry& entry, unsigned half);
   // Once the stream is through: nothing that was to be written was refused.
   bool was_applied() const;
 
@@ -91,14 +95,11 @@ class DeviceDecodeBatch {
               pinned_bytes_ = 0;
   std::byte *device_ = nullptr, *pinned_ = nullptr;
 
-  unsigned whole_turn_ = 0;
-  std::array<DeviceEvent, 2> whole_copied_;  // of each half of the pinned contents
   std::vector<codec::BlockEntry> entries_;
   std::uint64_t changes_ = 0, content_bytes_ = 0;
   Changes decoded_{};
   std::vector<Changes> kept_;
   std::uint64_t kept_changes_ = 0, kept_starts_ = 0;
-  std::vector<std::byte> scratch_bytes_;
 };
 
 // At most the bytes of a content that can be right.

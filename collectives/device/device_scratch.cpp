@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace sparcl::collectives {
 namespace {
@@ -20,25 +21,33 @@ Status grow(Memory& memory, void* context, std::size_t bytes) {
 
 }  // namespace
 
-Status DeviceScratch::enter(void* context) {
-  if (context == context_) return checked_;
-  on_device_ = DeviceBuffer();
-  pinned_ = PinnedBuffer();
-  context_ = context;
+DeviceScratch::Place& DeviceScratch::place_of(void* context) {
+  const auto found = std::ranges::find(places_, context, [](const auto& place) { return place->context; });
+  if (found != places_.end()) return **found;
+  auto made = std::make_unique<Place>();
+  made->context = context;
   const DeviceScope inside(context);
-  checked_ = inside.status();
-  if (checked_.ok()) checked_ = kernels_.check_device();
-  return checked_;
+  made->checked = inside.status();
+  if (made->checked.ok()) made->checked = kernels_.check_device();
+  return *places_.emplace_back(std::move(made));
+}
+
+Status DeviceScratch::enter(void* context) {
+  here_ = &place_of(context);
+  (void)here_->left.free_if_over();
+  return here_->checked;
 }
 
 Result<std::byte*> DeviceScratch::on_device(std::size_t bytes) {
-  SPARCL_RETURN_IF_ERROR(grow(on_device_, context_, bytes));
-  return static_cast<std::byte*>(on_device_.data());
+  end_use();
+  SPARCL_RETURN_IF_ERROR(grow(here_->on_device, here_->context, bytes));
+  return static_cast<std::byte*>(here_->on_device.data());
 }
 
 Result<std::byte*> DeviceScratch::pinned(std::size_t bytes) {
-  SPARCL_RETURN_IF_ERROR(grow(pinned_, context_, bytes));
-  return pinned_.data();
+  end_use();
+  SPARCL_RETURN_IF_ERROR(grow(here_->pinned, here_->context, bytes));
+  return here_->pinned.data();
 }
 
 Result<DeviceScratch::Memory> DeviceScratch::both(std::size_t device_bytes, std::size_t pinned_bytes, const char* what) {
@@ -49,9 +58,33 @@ Result<DeviceScratch::Memory> DeviceScratch::both(std::size_t device_bytes, std:
   return Memory{*device, *here};
 }
 
-void DeviceScratch::settle(void* stream) const {
-  const DeviceScope inside(context_);
-  (void)wait_for(stream);
+void DeviceScratch::begin_use(void* stream) {
+  here_->left.make_room();
+  here_->is_used = true;
+  here_->stream = stream;
+  here_->end.reset();
+}
+
+bool DeviceScratch::is_free() {
+  if (here_->is_used) here_->is_used = !(here_->end ? here_->end->is_over() : is_idle_now());
+  return !here_->is_used;
+}
+
+// Else the end of what is in the stream is marked. A stream that cannot be asked does nothing any more.
+bool DeviceScratch::is_idle_now() {
+  const DeviceScope inside(here_->context);
+  if (!inside.status().ok()) return true;
+  const Result<bool> found = is_idle(here_->stream);
+  if (!found.ok() || *found) return true;
+  if (Result<DeviceEvent> event = DeviceEvent::record(here_->context, here_->stream); event.ok())
+    here_->end.emplace(std::move(*event));
+  return false;
+}
+
+void DeviceScratch::end_use() {
+  if (is_free()) return;
+  here_->left.add(std::exchange(here_->on_device, {}), std::exchange(here_->pinned, {}), std::exchange(here_->end, std::nullopt));
+  here_->is_used = false;
 }
 
 }  // namespace sparcl::collectives

@@ -1,9 +1,13 @@
 #pragma once
-// What blocking calls of a comm take of a GPU: memory there, pinned memory here, kept for the next one. A call waits for its stream
-// before it is over, so the next finds them free.
+// What blocking calls of a comm take of a GPU: memory there, pinned memory here, kept for the next one on that GPU. A call that
+// ends before its stream is through leaves it behind, and the next takes other memory.
 
 #include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
 
+#include "collectives/device/left_memory.hpp"
 #include "kernels/device_kernel_set.hpp"
 #include "src/base/device_stream.hpp"
 
@@ -14,9 +18,9 @@ class DeviceScratch {
   explicit DeviceScratch(const kernels::DeviceKernelSet& kernels) : kernels_(kernels) {}
 
   const kernels::DeviceKernelSet& kernels() const { return kernels_; }
-  void* context() const { return context_; }
+  void* context() const { return here_->context; }
 
-  // The next call is on the GPU of this context. An error: kernels do not run there.
+  // The next call is on the GPU of this context: before anything else. An error: kernels do not run there.
   Status enter(void* context);
   // So much, aligned to 256 bytes; good until more is asked for.
   Result<std::byte*> on_device(std::size_t bytes);
@@ -28,15 +32,29 @@ class DeviceScratch {
   };
   Result<Memory> both(std::size_t device_bytes, std::size_t pinned_bytes, const char* what);
 
-  // Waits for what was enqueued on the stream, whatever comes of it: the memory is then the next call's.
-  void settle(void* stream) const;
+  // From now on the stream may use the memory, until it is through with what is in it at is_free(), which then is true.
+  void begin_use(void* stream);
+  bool is_free();
+  // The stream may be gone from now on.
+  void end_use();
 
  private:
+  struct Place {
+    void* context;
+    Status checked;
+    DeviceBuffer on_device;
+    PinnedBuffer pinned;
+    bool is_used = false;
+    void* stream = nullptr;
+    std::optional<DeviceEvent> end;  // of the use
+    LeftMemory left;
+  };
+  Place& place_of(void* context);
+  bool is_idle_now();
+
   const kernels::DeviceKernelSet& kernels_;
-  void* context_ = nullptr;
-  Status checked_;
-  DeviceBuffer on_device_;
-  PinnedBuffer pinned_;
+  std::vector<std::unique_ptr<Place>> places_;  // that calls have been at
+  Place* here_ = nullptr;
 };
 
 }  // namespace sparcl::collectives

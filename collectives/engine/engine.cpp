@@ -18,6 +18,9 @@ namespace {
 constexpr std::uint32_t kTurnsPerClockRead = 256;
 constexpr double kSignalSeconds = 0.2;  // for signals to leave: peers that live take them in milliseconds
 
+// Between two looks of an idle task, once it has spun for a while. Heuristic: what it waits for takes as long on a GPU.
+constexpr double kIdleSeconds = 0.0001;
+
 // A wait goes into the flight record once it has lasted so long. Heuristic: far above the latency of any step, far below what a
 // person notices.
 constexpr double kNoteAfterSeconds = 0.01;
@@ -46,15 +49,25 @@ void Engine::start(Task& task) {
 }
 
 bool Engine::step() {
-  if (is_asked_to_end() && health_.ok())
-    fail(Status(Code::kRemoteError, "sparclCommAbort was called"), transport_.rank());
+  if (is_asked_to_end() && health_.ok()) fail(Status(Code::kRemoteError, "sparclCommAbort was called"), transport_.rank());
   const bool moved = pump();
   if (ready_.empty() && !moved) check_deadlines();
-  if (ready_.empty()) return moved;
+  if (ready_.empty()) return look_again() || moved;
   const std::coroutine_handle<> next = ready_.front();
   ready_.pop_front();
   next.resume();
   return true;
+}
+
+// Resumes the idle tasks. False if they are idle again.
+bool Engine::look_again() {
+  const std::size_t count = idle_.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::coroutine_handle<> next = idle_.front();
+    idle_.pop_front();
+    next.resume();
+  }
+  return idle_.size() < count;
 }
 
 void Engine::finish(Task& task) {
@@ -68,8 +81,9 @@ void Engine::finish(Task& task) {
   }
 }
 
-double Engine::next_deadline() const {
-  return first_wait_ != nullptr ? first_wait_->deadline_ : std::numeric_limits<double>::infinity();
+double Engine::next_deadline() {
+  const double end = first_wait_ != nullptr ? first_wait_->deadline_ : std::numeric_limits<double>::infinity();
+  return idle_.empty() ? end : std::min(end, transport_.now() + kIdleSeconds);
 }
 
 OperationRef Engine::send(int peer, Channel channel, Buffer message) {

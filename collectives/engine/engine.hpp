@@ -41,8 +41,8 @@ class Engine {
     finish(task);
   }
 
-  // The earliest deadline of a wait; infinity if there is none.
-  double next_deadline() const;
+  // The earliest deadline of a wait, or when an idle task looks again; infinity if there is none.
+  double next_deadline();
 
   // Posts; never blocks. Wait for what must have happened; an operation that is not waited for still poisons the comm if it fails.
   OperationRef send(int peer, Channel channel, Buffer message);
@@ -54,13 +54,15 @@ class Engine {
 
   struct Yield {
     Engine& engine;
-    explicit Yield(Engine& e) : engine(e) {}
+    bool is_idle;
+    Yield(Engine& e, bool found_nothing) : engine(e), is_idle(found_nothing) {}
     bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> handle) { engine.make_ready(handle); }
+    void await_suspend(std::coroutine_handle<> handle) { (is_idle ? engine.idle_ : engine.ready_).push_back(handle); }
     void await_resume() const noexcept {}
   };
-  // co_await engine.yield(): lets messages move between two pieces of work.
-  Yield yield() { return Yield(*this); }
+  // co_await engine.yield(): lets messages move between two pieces of work. is_idle: there was none, as what it takes is not there,
+  // and comes by no message: it is looked for again, but the core is others' meanwhile.
+  Yield yield(bool is_idle = false) { return {*this, is_idle}; }
 
   // Poisons the comm: pending and later waits end with this error, and the peers are told. The first error wins.
   // culprit: the rank that died, is silent, or gave up; -1 if none is known. Where the text begins with its name, the peers' texts
@@ -81,6 +83,7 @@ class Engine {
   friend class Wait;
 
   bool pump();
+  bool look_again();
   void take_signals();
   void poison(Status error, int culprit);
   void fail_by(const Operation& operation);
@@ -99,6 +102,7 @@ class Engine {
   std::atomic<Code> told_health_{Code::kSuccess};
   std::atomic<int> told_culprit_{-1};
   std::deque<std::coroutine_handle<>> ready_;
+  std::deque<std::coroutine_handle<>> idle_;
   std::vector<OperationRef> completed_;
   Wait* first_wait_ = nullptr;  // in the order of their deadlines: all last equally long
   Wait* last_wait_ = nullptr;

@@ -97,7 +97,7 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
   auto call = std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
                                           comm->writing(request == nullptr));
   if (request == nullptr) call->blocks();
-  if (scratch != nullptr) call->stay_on({scratch, &comm->pinned_copies, stream});
+  if (scratch != nullptr) call->stay_on({scratch, stream});
   return launch(comm, std::move(call), request, std::move(arrays));
 }
 

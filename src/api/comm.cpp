@@ -150,6 +150,7 @@ struct Configuration {
   unsigned threads = 1;
   bool early_blocking = true;
   bool early_nonblocking = false;
+  bool uses_device_kernels = true;
 };
 
 Result<Configuration> configure(const sparclConfig_t* given) {
@@ -192,6 +193,9 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   if (!commit.ok()) return commit.status();
   made.early_blocking = *commit != "staged";
   made.early_nonblocking = *commit == "early";
+  const Result<std::string> device_kernels = setting_choice("DEVICE_KERNELS");
+  if (!device_kernels.ok()) return device_kernels.status();
+  made.uses_device_kernels = *device_kernels == "on";
   context.verify = *verify;
   context.broadcast_algorithm = *algorithm;
   context.all_reduce_algorithm = *all_reduce;
@@ -225,6 +229,7 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
   comm->config.transport = nullptr;  // the caller's text need not live on
   comm->early_blocking = configuration->early_blocking;
   comm->early_nonblocking = configuration->early_nonblocking;
+  comm->uses_device_kernels = configuration->uses_device_kernels;
   log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id,
            comm->transport->name(), comm->context.kernels->name);
   return comm;

@@ -42,6 +42,7 @@ struct sparclComm {
   std::vector<sparclRequest*> pending;
   bool early_blocking = true;  // how blocking and non-blocking calls write: SPARCL_COMMIT
   bool early_nonblocking = false;
+  bool uses_device_kernels = true;                    // SPARCL_DEVICE_KERNELS
   std::uint32_t next_call = 0;                        // calls are numbered as they are made: all ranks make them in one order
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;  // as it was given, but for the transport
   sparcl::Status shrunk;                              // not ok: sparclCommShrink has been called, and what later calls get

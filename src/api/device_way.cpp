@@ -18,16 +18,19 @@ bool is_gpu_of(void* context, const void* one, const void* other) {
   return gpu.ok() && its_gpu.ok() && other_gpu.ok() && *gpu == *its_gpu && *gpu == *other_gpu;
 }
 
-// Entered for the GPU that both arrays are on; nullptr: there is none, or kernels do not run there.
-collectives::DeviceScratch* scratch_for(sparclComm& comm, const void* one, const void* other) {
-  if (space_of(one) != MemorySpace::kDevice || space_of(other) != MemorySpace::kDevice || !can_stage()) return nullptr;
+// Entered for the GPU that both arrays and the stream are on; nullptr: there is none, or kernels do not run there. (A stream of
+// another one takes copies, but no kernels.)
+collectives::DeviceScratch* scratch_for(sparclComm& comm, const void* one, const void* other, void* stream) {
+  if (!comm.uses_device_kernels || space_of(one) != MemorySpace::kDevice || space_of(other) != MemorySpace::kDevice || !can_stage())
+    return nullptr;
   if (comm.device_scratch == nullptr) {
     const Result<const kernels::DeviceKernelSet*> kernels = device_kernels();
     if (!kernels.ok()) return nullptr;
     comm.device_scratch = std::make_unique<collectives::DeviceScratch>(**kernels);
   }
-  const Result<void*> context = context_of(one), its_context = context_of(other);
-  if (!context.ok() || !its_context.ok() || *context != *its_context || !is_gpu_of(*context, one, other)) return nullptr;
+  const Result<void*> context = context_of(one), its_context = context_of(other), stream_context = context_for(one, stream);
+  if (!context.ok() || !its_context.ok() || !stream_context.ok()) return nullptr;
+  if (*context != *its_context || *context != *stream_context || !is_gpu_of(*context, one, other)) return nullptr;
   return comm.device_scratch->enter(*context).ok() ? comm.device_scratch.get() : nullptr;
 }
 
@@ -35,8 +38,9 @@ bool is_aligned(const void* array, DataType type) { return reinterpret_cast<std:
 
 }  // namespace
 
-collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type) {
-  collectives::DeviceScratch* const scratch = scratch_for(comm, send, receive);
+collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type,
+                                              void* stream) {
+  collectives::DeviceScratch* const scratch = scratch_for(comm, send, receive, stream);
   return scratch != nullptr && scratch->kernels().top_k.supports(type) ? scratch : nullptr;
 }
 
@@ -46,7 +50,7 @@ collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weig
   const UpdateRole role = !is_root ? UpdateRole::kReceives : base == nullptr ? UpdateRole::kSendsAll : UpdateRole::kSendsChanges;
   const void* const other = role == UpdateRole::kSendsChanges ? base : weights;
   if (array.count == 0 || !is_aligned(weights, array.datatype) || !is_aligned(other, array.datatype)) return nullptr;
-  collectives::DeviceScratch* const scratch = scratch_for(comm, weights, other);
+  collectives::DeviceScratch* const scratch = scratch_for(comm, weights, other, stream);
   if (scratch == nullptr) return nullptr;
   const DeviceScope inside(scratch->context());
   if (!inside.status().ok()) return nullptr;

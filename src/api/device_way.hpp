@@ -8,8 +8,8 @@
 namespace sparcl::api {
 
 // What a blocking top-k call on these arrays takes of their GPU, entered for it; nullptr: it goes by way of the host. Both arrays
-// are in device memory of one GPU, on which this build's kernels run, and the kernels take the type.
-collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type);
+// are in device memory of one GPU, on which this build's kernels run, so is the stream, and the kernels take the type.
+collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type, void* stream);
 
 // The same of a blocking broadcast of what changes in an array; base: nullptr, or the root's.
 collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,

@@ -141,7 +141,7 @@ Status place_arrays(const TopKArguments& given, sparclComm& comm, bool is_blocki
   call.is_between_gpus = may_stay && are_on_gpus(comm, given.send, given.receive) &&
                          comm.device->kernels().top_k.supports(call.datatype) &&
                          collectives::takes_gpus(call, comm.transport->size());
-  if (may_stay && !call.is_between_gpus) call.device = scratch_for_top_k(comm, given.send, given.receive, call.datatype);
+  if (may_stay && !call.is_between_gpus) call.device = scratch_for_top_k(comm, given.send, given.receive, call.datatype, stream);
   if (call.is_between_gpus || call.device != nullptr) {
     call.send = static_cast<const std::byte*>(given.send);
     call.receive = static_cast<std::byte*>(given.receive);

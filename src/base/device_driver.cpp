@@ -52,6 +52,7 @@ Functions functions_of(void* library) {
   find(library, "cuEventSynchronize", found.await_event);
   find(library, "cuEventDestroy_v2", found.destroy_event);
   find(library, "cuStreamWaitEvent", found.order_after_event);
+  find(library, "cuStreamGetCtx", found.context_of_stream);
   find(library, "cuMemsetD8Async", found.set_bytes);
   find(library, "cuMemHostAlloc", found.allocate_pinned);
   find(library, "cuMemFreeHost", found.free_pinned);

@@ -41,10 +41,11 @@ struct Functions {
   Result_t (*await_event)(void* event) = nullptr;
   Result_t (*destroy_event)(void* event) = nullptr;
   Result_t (*order_after_event)(void* stream, void* event, unsigned flags) = nullptr;
+  Result_t (*context_of_stream)(void* stream, void** context) = nullptr;
   bool has_streams() const {
     return current_context && current_device && allocate && free && create_stream && destroy_stream && query_stream &&
            is_capturing && exchange_capture_mode && create_event && record_event && query_event && await_event && destroy_event &&
-           order_after_event;
+           order_after_event && context_of_stream;
   }
 
   // What calls that stage through pinned memory take beyond that.

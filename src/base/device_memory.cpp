@@ -23,7 +23,7 @@ MemorySpace space_of(const void* pointer) {
 Status copy_device_memory(void* to, const void* from, std::size_t bytes, void* stream) {
   const driver::Functions* const cuda = driver::loaded();
   if (cuda == nullptr) return Status(Code::kUnhandledCudaError, "CUDA: this process has loaded no driver");
-  const Result<void*> context = context_of(space_of(to) == MemorySpace::kDevice ? to : from);
+  const Result<void*> context = context_for(space_of(to) == MemorySpace::kDevice ? to : from, stream);
   if (!context.ok()) return context.status();
   // Any thread may call, also one that has no context of its own.
   const DeviceScope inside(*context);

@@ -32,6 +32,15 @@ Result<void*> context_of(const void* pointer) {
   return context;
 }
 
+Result<void*> context_for(const void* pointer, void* stream) {
+  Result<void*> context = context_of(pointer);
+  if (!context.ok() || stream == nullptr || cuda().context_of_stream == nullptr) return context;
+  const DeviceScope inside(*context);
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().context_of_stream(stream, &*context), "the context of a stream"));
+  return context;
+}
+
 Result<int> device_of(const void* pointer) {
   SPARCL_RETURN_IF_ERROR(check_driver());
   int device = -1;

@@ -12,6 +12,8 @@ namespace sparcl {
 // The context of device memory (of a pool's, which has none: the thread's); and that of this thread's GPU.
 Result<void*> context_of(const void* pointer);
 Result<void*> current_context();
+// Where what a stream is to do with device memory is enqueued: in the context of the stream; of a default stream in the memory's.
+Result<void*> context_for(const void* pointer, void* stream);
 // The number of the GPU.
 Result<int> device_of(const void* pointer);
 Result<int> current_device();

@@ -41,9 +41,9 @@ class Chunks {
 
 }  // namespace
 
-Result<void*> PinnedCopies::prepare(const void* device, std::size_t bytes) {
+Result<void*> PinnedCopies::prepare(const void* device, std::size_t bytes, void* stream) {
   if (bytes < kLeastBytes || !can_stage()) return static_cast<void*>(nullptr);
-  const Result<void*> context = context_of(device);
+  const Result<void*> context = context_for(device, stream);
   if (!context.ok() || memory_.data() != nullptr) return context;
   Result<PinnedBuffer> made = PinnedBuffer::allocate(*context, 2 * kChunkBytes);
   if (!made.ok()) return static_cast<void*>(nullptr);  // there may be a limit to it
@@ -52,7 +52,7 @@ Result<void*> PinnedCopies::prepare(const void* device, std::size_t bytes) {
 }
 
 Status PinnedCopies::to_host(void* host, const void* device, std::size_t bytes, void* stream) {
-  const Result<void*> context = prepare(device, bytes);
+  const Result<void*> context = prepare(device, bytes, stream);
   if (!context.ok()) return context.status();
   if (*context == nullptr) return copy_device_memory(host, device, bytes, stream);
   const DeviceScope inside(*context);
@@ -69,7 +69,7 @@ Status PinnedCopies::to_host(void* host, const void* device, std::size_t bytes, 
 }
 
 Status PinnedCopies::to_device(void* device, const void* host, std::size_t bytes, void* stream) {
-  const Result<void*> context = prepare(device, bytes);
+  const Result<void*> context = prepare(device, bytes, stream);
   if (!context.ok()) return context.status();
   if (*context == nullptr) return copy_device_memory(device, host, bytes, stream);
   const DeviceScope inside(*context);

@@ -17,7 +17,7 @@ class PinnedCopies {
 
  private:
   // A context to be in; none: the copy is to go without pinned memory.
-  Result<void*> prepare(const void* device, std::size_t bytes);
+  Result<void*> prepare(const void* device, std::size_t bytes, void* stream);
 
   PinnedBuffer memory_;
 };

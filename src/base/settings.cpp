@@ -52,6 +52,10 @@ constexpr std::array kRows{
     SettingRow{"NCCL_LIBRARY", SettingType::kText, "", "libnccl.so.2",
                "the library that sparclCommUseNccl loads, as dlopen takes it: a name, or a path"},
     SettingRow{
+        "DEVICE_KERNELS", SettingType::kChoice, "on|off", "on",
+        "whether blocking broadcasts of changes and top-k sums of arrays in device memory code, check and select there; off: all "
+        "goes by way of the host, but what a rank sums over NCCL"},
+    SettingRow{
         "LINK_COST", SettingType::kText, "", "measure",
         "what messages cost, for the choice of algorithms: measured as ranks meet (some milliseconds); guess: by the transport; "
         "else a file with what SPARCL_DEBUG=info has told, the same on all ranks"},

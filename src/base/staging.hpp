@@ -28,6 +28,8 @@ class Staging {
   // `count` bytes from `first` (inside the reserved range) as one piece: in place where they lie in one segment, else copied to
   // `scratch`, which is grown as needed.
   const std::byte* contiguous(std::uint64_t first, std::size_t count, std::vector<std::byte>& scratch) const;
+  // To where the caller has room for them.
+  void copy(std::uint64_t first, std::size_t count, std::byte* to) const;
 
   // Puts memory of another's making in place of a segment: the next one, or one that is reserved. At most kSegmentBytes; fewer
   // where the stream ends in it.

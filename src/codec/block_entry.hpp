@@ -46,14 +46,15 @@ class BlocksElsewhere {
   virtual ~BlocksElsewhere() = default;
   // What fresh blocks replace counts in the findings, too.
   virtual void hash_fresh() = 0;
-  // Entries ascend, and are as hostile as what they say lies in the stream. Some may be left to flush(), which says whether all are
-  // checked; if not, it is to be asked again, before anything else.
-  virtual Status check(const Staging& staging, const BlockEntry& entry) = 0;
+  // Entries ascend, and are as hostile as what they say lies in the stream. Says whether it was taken: if not, it is to be given
+  // again, before anything else. Some may be left to flush(), which says whether all are checked; the same holds for it.
+  virtual Result<bool> check(const Staging& staging, const BlockEntry& entry) = 0;
   virtual Result<bool> flush(const Staging& staging) = 0;
   // What was found since the last call, once all is checked. With Verify::kFull also what all that is held adds to the state's
   // hash, once.
   virtual BlockFindings take_findings() = 0;
-  // Writes all entries that it has checked, these; or, where the target is held already, of these the fresh ones alone.
+  // Writes all entries that it has checked, these; or, where the target is held already, of these the fresh ones alone. May leave
+  // some of it to the next call, with the same: its owner knows.
   virtual Status apply(const Staging& staging, std::span<const BlockEntry> entries, bool only_fresh) = 0;
 };
 

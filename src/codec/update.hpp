@@ -208,7 +208,7 @@ class UpdateDecoder {
   void write_to(std::span<std::byte* const> arrays);
 
   // After finish(): writes the update into the held arrays. Cannot fail for a checked update but by a bug or damaged memory
-  // (InternalError).
+  // (InternalError). With set_elsewhere() again and again, as long as that one says.
   Status apply(const Staging& staging);
 
  private:

@@ -52,6 +52,7 @@ struct UpdateDecoder::Impl {
   void advance_or_fail(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
   Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
   Status handle(const Staging& staging, const Section& section);
+  Result<bool> hand_over(const Staging& staging);
   Status check_batch(const Staging& staging);
   template <class Work>
   void run(const Work& work);
@@ -124,6 +125,12 @@ void UpdateDecoder::Impl::advance_or_fail(const Staging& staging, std::uint64_t 
 Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
   more = false;
   for (std::uint64_t budget = std::max(budget_blocks, workers.size() == 1 ? 1 : kLeastShare * workers.size());;) {
+    if (elsewhere != nullptr) {
+      const Result<bool> is_taken = hand_over(staging);
+      if (!is_taken.ok()) return is_taken.status();
+      more = !*is_taken;  // meanwhile messages move
+      if (more) return {};
+    }
     if (!section) {
       Section found_section;
       bool found = false;
@@ -142,7 +149,7 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
       SPARCL_RETURN_IF_ERROR(check_batch(staging));
       const Result<bool> is_checked = elsewhere != nullptr ? elsewhere->flush(staging) : true;
       if (!is_checked.ok()) return is_checked.status();
-      more = !*is_checked;  // meanwhile messages move
+      more = !*is_checked;
       if (more) return {};
       SPARCL_RETURN_IF_ERROR(handle(staging, *section));
     } else {
@@ -194,13 +201,18 @@ Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found)
   }
 }
 
+// To those who check them elsewhere. False: not all were taken.
+Result<bool> UpdateDecoder::Impl::hand_over(const Staging& staging) {
+  for (; batch_begin < batch_end; ++batch_begin) {
+    const Result<bool> is_taken = elsewhere->check(staging, entries[batch_begin]);
+    if (!is_taken.ok() || !*is_taken) return is_taken;
+  }
+  return true;
+}
+
 // Neighbouring entries to each worker, of about as many blocks.
 Status UpdateDecoder::Impl::check_batch(const Staging& staging) {
-  if (batch_begin == batch_end) return {};
-  if (elsewhere != nullptr) {
-    for (; batch_begin < batch_end; ++batch_begin) SPARCL_RETURN_IF_ERROR(elsewhere->check(staging, entries[batch_begin]));
-    return {};
-  }
+  if (batch_begin == batch_end || elsewhere != nullptr) return {};
   if (workers.size() == 1) {
     for (; batch_begin < batch_end; ++batch_begin) SPARCL_RETURN_IF_ERROR(workers[0]->check(staging, entries[batch_begin]));
     return {};

@@ -53,6 +53,32 @@ TEST(Engine, MovesATokenThroughAllRanksUnderAnySchedule) {
   }
 }
 
+// What is looked for again comes last, leaves the core to others, and is looked for soon.
+TEST(Engine, AnIdleTaskIsNoWork) {
+  SimParty party(1, 1);
+  Engine& engine = party.engine(0);
+  int looks = 0, pieces = 0;
+  const auto looking = [&]() -> Task {
+    for (; looks < 3; ++looks) co_await engine.yield(true);
+    co_return Status();
+  };
+  const auto working = [&]() -> Task {
+    for (; pieces < 10; ++pieces) co_await engine.yield();
+    co_return Status();
+  };
+  Task idle = looking(), busy = working();
+  engine.start(idle);
+  engine.start(busy);
+  while (!busy.done()) EXPECT_TRUE(engine.step());
+  EXPECT_EQ(looks, 0) << "there was work";
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_FALSE(engine.step());
+    EXPECT_LT(engine.next_deadline(), party.engine(0).transport().now() + 0.01);
+  }
+  EXPECT_TRUE(engine.step()) << "it has found it";
+  EXPECT_TRUE(idle.done());
+}
+
 Task count_down(Engine& engine, int n, int& deepest) {
   deepest = n;
   if (n == 0) co_return Status();

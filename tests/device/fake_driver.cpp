@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -41,43 +42,78 @@ struct Stream {
   bool is_running = false;
   std::shared_ptr<FakeGraph> graph;  // being captured
   bool is_invalid = false;           // its capture
+  std::size_t gpu = 0;
+  int launches = 0;
+  int stalls_after = -1;  // so many things that are still to be put
+  bool is_stalled = false;
+  int gone_on = 0;  // how often
+};
+
+struct Copy {
+  const void* stream;
+  std::size_t bytes;
+  std::uintptr_t from;  // of device memory
+  bool is_pageable;
 };
 
 struct Event {
+  std::size_t gpu = 0;
   const void* stream = nullptr;
   std::uint64_t at = 0;  // over when so much of the stream is done
 };
 
 // Never destroyed: a thread may still be in a stream's work when the process ends.
 struct World {
+  World() { copies.reserve(1 << 20); }  // what counts allocations of the library is not to count these
   std::mutex mutex;
   std::condition_variable moved;
   std::vector<Region> regions;
   std::map<const void*, Stream> streams;
-  std::vector<std::pair<const void*, std::size_t>> copies;  // the stream of each, and its bytes
+  std::vector<Copy> copies;
   int failing_from = -1;
+  int launches_left = -1, events_left = -1;  // until they fail; -1: they do not
   bool is_full = false;
-  int pinned_alive = 0;
+  std::map<std::uintptr_t, std::size_t> pinned;  // the bytes of each piece
   int captures = 0;
-  int context = 0;  // its address is the only one
+  std::array<int, 4> contexts{};  // a GPU's is known by its address
 };
 World& world() {
   static World* const made = new World;
   return *made;
 }
 
-thread_local int contexts_entered = 0;
+thread_local std::vector<void*> contexts_entered;
 thread_local bool has_no_gpu = false;
 thread_local int capture_mode = 0;
 
-constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kNotReady = 600, kIllegalAddress = 700,
-              kCaptureUnsupported = 900;
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600,
+              kIllegalAddress = 700, kLaunchFailed = 719, kCaptureUnsupported = 900;
+
+// The GPU whose context this thread is in.
+std::size_t current_gpu() {
+  return contexts_entered.empty() ? 0
+                                  : static_cast<std::size_t>(static_cast<int*>(contexts_entered.back()) - world().contexts.data());
+}
+
+bool is_at_end(int& left) {
+  if (left == 0) return true;
+  if (left > 0) --left;
+  return false;
+}
+
+// The null stream is each context's own; it is one here.
+bool is_of_current_gpu(const void* stream) { return stream == nullptr || world().streams[stream].gpu == current_gpu(); }
 
 const Region* region_of(std::uintptr_t address) {
   for (const Region& region : world().regions) {
     if (address >= region.device && address < region.device + region.count) return &region;
   }
   return nullptr;
+}
+
+bool is_pinned(std::uintptr_t address) {
+  const auto next = world().pinned.upper_bound(address);
+  return next != world().pinned.begin() && address < std::prev(next)->first + std::prev(next)->second;
 }
 
 // Runs what the stream holds, on a thread of its own, as what it holds may wait for other streams. The mutex is held.
@@ -107,6 +143,15 @@ void put(const void* name, std::function<void()> work) {
   if (stream.graph != nullptr) {
     stream.graph->work.push_back(std::move(work));
     return;
+  }
+  if (stream.stalls_after >= 0 && stream.stalls_after-- == 0) {
+    stream.work.push_back([&stream, gone_on = stream.gone_on] {
+      std::unique_lock lock(world().mutex);
+      stream.is_stalled = stream.gone_on == gone_on;
+      world().moved.wait(lock, [&] { return stream.gone_on != gone_on; });
+      stream.is_stalled = false;
+    });
+    ++stream.enqueued;
   }
   stream.work.push_back(std::move(work));
   ++stream.enqueued;
@@ -167,19 +212,75 @@ int copies_made() {
 
 int copies_in_stream(const void* stream) {
   const std::lock_guard lock(world().mutex);
-  return static_cast<int>(std::ranges::count(world().copies, stream, &std::pair<const void*, std::size_t>::first));
+  return static_cast<int>(std::ranges::count(world().copies, stream, &Copy::stream));
 }
 
 std::size_t bytes_copied(const void* stream) {
   const std::lock_guard lock(world().mutex);
   std::size_t bytes = 0;
-  for (const auto& [in, count] : world().copies) bytes += in == stream ? count : 0;
+  for (const Copy& copy : world().copies) bytes += copy.stream == stream ? copy.bytes : 0;
   return bytes;
+}
+
+int copies_out_of(const void* address, bool only_pageable) {
+  const std::lock_guard lock(world().mutex);
+  const Region* const region = region_of(reinterpret_cast<std::uintptr_t>(address));
+  const auto is_one = [&](const Copy& copy) {
+    return copy.from >= region->device && copy.from < region->device + region->count && (copy.is_pageable || !only_pageable);
+  };
+  return region == nullptr ? 0 : static_cast<int>(std::ranges::count_if(world().copies, is_one));
 }
 
 void enqueue(const void* stream, std::function<void()> work) {
   const std::lock_guard lock(world().mutex);
   put(stream, std::move(work));
+}
+
+int launch_kernel(const void* stream, std::function<void()> work) {
+  const std::lock_guard lock(world().mutex);
+  if (!is_of_current_gpu(stream)) return kInvalidHandle;
+  if (is_at_end(world().launches_left)) return kLaunchFailed;
+  ++world().streams[stream].launches;
+  put(stream, std::move(work));
+  return 0;
+}
+
+int launches_in_stream(const void* stream) {
+  const std::lock_guard lock(world().mutex);
+  return world().streams[stream].launches;
+}
+
+void fail_launches_from(int launch) {
+  const std::lock_guard lock(world().mutex);
+  world().launches_left = launch;
+}
+
+void fail_events_from(int event) {
+  const std::lock_guard lock(world().mutex);
+  world().events_left = event;
+}
+
+void put_on_gpu(const void* stream, int gpu) {
+  const std::lock_guard lock(world().mutex);
+  world().streams[stream].gpu = static_cast<std::size_t>(gpu);
+}
+
+void stall(const void* stream, int after) {
+  const std::lock_guard lock(world().mutex);
+  world().streams[stream].stalls_after = after;
+}
+
+void go_on(const void* stream) {
+  const std::lock_guard lock(world().mutex);
+  world().streams[stream].stalls_after = -1;
+  ++world().streams[stream].gone_on;
+  world().moved.notify_all();
+}
+
+bool is_stalled(const void* stream) {
+  const std::lock_guard lock(world().mutex);
+  kick(stream);
+  return world().streams[stream].is_stalled;
 }
 
 void begin_capture(const void* stream) {
@@ -204,7 +305,7 @@ void forget_gpu(bool is_forgotten) { has_no_gpu = is_forgotten; }
 
 int allocations_alive() {
   const std::lock_guard lock(world().mutex);
-  return static_cast<int>(std::ranges::count(world().regions, true, &Region::is_own)) + world().pinned_alive;
+  return static_cast<int>(std::ranges::count(world().regions, true, &Region::is_own)) + static_cast<int>(world().pinned.size());
 }
 
 }  // namespace sparcl::test
@@ -216,7 +317,7 @@ FAKE int cuPointerGetAttribute(void* value, int attribute, unsigned long long po
   const Region* const region = region_of(pointer);
   if (region == nullptr) return kInvalidValue;
   if (attribute == 1)
-    *static_cast<void**>(value) = &world().context;
+    *static_cast<void**>(value) = &world().contexts[static_cast<std::size_t>(region->gpu)];
   else if (attribute == 2)
     *static_cast<unsigned*>(value) = 2;
   else if (attribute == 8)
@@ -229,34 +330,42 @@ FAKE int cuPointerGetAttribute(void* value, int attribute, unsigned long long po
 }
 
 FAKE int cuCtxPushCurrent_v2(void* entered) {
-  if (entered != &world().context) return kInvalidContext;
-  ++contexts_entered;
+  const bool is_known = std::ranges::any_of(world().contexts, [&](int& context) { return &context == entered; });
+  if (!is_known) return kInvalidContext;
+  contexts_entered.push_back(entered);
   return 0;
 }
 
 FAKE int cuCtxPopCurrent_v2(void** left) {
-  if (contexts_entered == 0) return kInvalidContext;
-  --contexts_entered;
-  *left = &world().context;
+  if (contexts_entered.empty()) return kInvalidContext;
+  *left = contexts_entered.back();
+  contexts_entered.pop_back();
   return 0;
 }
 
 FAKE int cuCtxGetCurrent(void** current) {
-  *current = has_no_gpu && contexts_entered == 0 ? nullptr : &world().context;
+  *current = has_no_gpu && contexts_entered.empty() ? nullptr : &world().contexts[current_gpu()];
   return 0;
 }
 
 FAKE int cuCtxGetDevice(int* gpu) {
-  *gpu = 0;
+  *gpu = static_cast<int>(current_gpu());
+  return 0;
+}
+
+FAKE int cuStreamGetCtx(void* stream, void** context) {
+  const std::lock_guard lock(world().mutex);
+  *context = &world().contexts[stream == nullptr ? current_gpu() : world().streams[stream].gpu];
   return 0;
 }
 
 FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, std::size_t bytes, void* stream) {
   const std::lock_guard lock(world().mutex);
-  if (contexts_entered == 0) return kInvalidContext;
+  if (contexts_entered.empty()) return kInvalidContext;
+  if (!is_of_current_gpu(stream)) return kInvalidHandle;
   if (spoils_capture(stream)) return kCaptureUnsupported;  // of memory that is not pinned
   if (world().failing_from >= 0 && static_cast<int>(world().copies.size()) >= world().failing_from) return kIllegalAddress;
-  world().copies.emplace_back(stream, bytes);
+  world().copies.push_back({stream, bytes, region_of(from) != nullptr ? from : 0, region_of(to) == nullptr && !is_pinned(to)});
   put(stream, [to, from, bytes] {
     std::memcpy(sparcl::test::reachable(reinterpret_cast<void*>(to)), sparcl::test::reachable(reinterpret_cast<void*>(from)),
                 bytes);
@@ -267,12 +376,12 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, std::size
 FAKE int cuMemAlloc_v2(unsigned long long* pointer, std::size_t bytes) {
   {
     const std::lock_guard lock(world().mutex);
-    if (contexts_entered == 0) return kInvalidContext;
+    if (contexts_entered.empty()) return kInvalidContext;
     if (is_unsafe_now()) return kCaptureUnsupported;
     if (world().is_full) return kOutOfMemory;
   }
   if (bytes == 0) return kInvalidValue;
-  const sparcl::test::FakeDeviceMemory made = map_memory(bytes, 0, true);
+  const sparcl::test::FakeDeviceMemory made = map_memory(bytes, static_cast<int>(current_gpu()), true);
   if (bytes < (1U << 20)) std::memset(made.bytes, 0xa5, bytes);  // nothing is zero by chance
   *pointer = reinterpret_cast<std::uintptr_t>(made.device);
   return 0;
@@ -280,7 +389,7 @@ FAKE int cuMemAlloc_v2(unsigned long long* pointer, std::size_t bytes) {
 
 FAKE int cuMemFree_v2(unsigned long long pointer) {
   const std::lock_guard lock(world().mutex);
-  if (contexts_entered == 0) return kInvalidContext;
+  if (contexts_entered.empty()) return kInvalidContext;
   if (is_unsafe_now()) return kCaptureUnsupported;
   const auto found = std::ranges::find(world().regions, static_cast<std::uintptr_t>(pointer), &Region::device);
   if (found == world().regions.end() || !found->is_own) return kInvalidValue;
@@ -291,7 +400,7 @@ FAKE int cuMemFree_v2(unsigned long long pointer) {
 
 FAKE int cuMemsetD8Async(unsigned long long to, unsigned char value, std::size_t bytes, void* stream) {
   const std::lock_guard lock(world().mutex);
-  if (contexts_entered == 0) return kInvalidContext;
+  if (contexts_entered.empty()) return kInvalidContext;
   if (region_of(to) == nullptr) return kInvalidValue;
   put(stream, [to, value, bytes] { std::memset(sparcl::test::reachable(reinterpret_cast<void*>(to)), value, bytes); });
   return 0;
@@ -299,24 +408,26 @@ FAKE int cuMemsetD8Async(unsigned long long to, unsigned char value, std::size_t
 
 FAKE int cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   const std::lock_guard lock(world().mutex);
-  if (contexts_entered == 0) return kInvalidContext;
+  if (contexts_entered.empty()) return kInvalidContext;
   if (is_unsafe_now()) return kCaptureUnsupported;
   *pointer = std::malloc(bytes);
   std::memset(*pointer, 0xa5, bytes);
-  ++world().pinned_alive;
+  world().pinned[reinterpret_cast<std::uintptr_t>(*pointer)] = bytes;
   return 0;
 }
 
 FAKE int cuMemFreeHost(void* pointer) {
   const std::lock_guard lock(world().mutex);
-  if (contexts_entered == 0) return kInvalidContext;
+  if (contexts_entered.empty()) return kInvalidContext;
+  world().pinned.erase(reinterpret_cast<std::uintptr_t>(pointer));
   std::free(pointer);
-  --world().pinned_alive;
   return 0;
 }
 
 FAKE int cuStreamCreate(void** stream, unsigned) {
+  const std::lock_guard lock(world().mutex);
   *stream = new int;
+  world().streams[*stream].gpu = current_gpu();
   return 0;
 }
 
@@ -355,14 +466,17 @@ FAKE int cuThreadExchangeStreamCaptureMode(int* mode) {
 }
 
 FAKE int cuEventCreate(void** event, unsigned) {
-  *event = new Event;
+  *event = new Event{current_gpu()};
   return 0;
 }
 
 FAKE int cuEventRecord(void* event, void* stream) {
   const std::lock_guard lock(world().mutex);
   if (spoils_capture(stream)) return kCaptureUnsupported;  // what the library does with events is not for captures
-  *static_cast<Event*>(event) = {stream, world().streams[stream].enqueued};
+  Event& own = *static_cast<Event*>(event);
+  if (stream != nullptr && own.gpu != world().streams[stream].gpu) return kInvalidHandle;
+  if (is_at_end(world().events_left)) return kLaunchFailed;
+  own = {own.gpu, stream, world().streams[stream].enqueued};
   return 0;
 }
 
@@ -399,7 +513,10 @@ FAKE int cuStreamWaitEvent(void* stream, void* event, unsigned) {
 }
 
 FAKE int cuGetErrorString(int error, const char** text) {
-  *text = error == kIllegalAddress ? "an illegal memory access was encountered" : "an error of the fake driver";
+  *text = error == kIllegalAddress  ? "an illegal memory access was encountered"
+          : error == kLaunchFailed  ? "unspecified launch failure"
+          : error == kInvalidHandle ? "invalid resource handle"
+                                    : "an error of the fake driver";
   return 0;
 }
 

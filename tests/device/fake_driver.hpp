@@ -26,9 +26,24 @@ void fail_allocations(bool fails);
 int copies_made();
 int copies_in_stream(const void* stream);
 std::size_t bytes_copied(const void* stream);
+// Copies out of the piece of device memory that an address is in; only_pageable: of these the ones to memory that is not pinned.
+int copies_out_of(const void* address, bool only_pageable = false);
 
 // What a kernel does, in its stream's order.
 void enqueue(const void* stream, std::function<void()> work);
+// The same as a launch, which the driver counts, and may refuse: a CUresult.
+int launch_kernel(const void* stream, std::function<void()> work);
+int launches_in_stream(const void* stream);
+// From now on launches, or marks in streams, fail from the n-th on; -1: none does.
+void fail_launches_from(int launch);
+void fail_events_from(int event);
+
+// The stream is of this GPU's context, and not of the first's.
+void put_on_gpu(const void* stream, int gpu);
+// The stream comes to what is put into it after the next so many things only once it may go on.
+void stall(const void* stream, int after);
+void go_on(const void* stream);
+bool is_stalled(const void* stream);  // it has come there
 
 // Graphs. What must not be done in a capture ends it with an error, as CUDA's default mode has it.
 struct FakeGraph;

@@ -32,17 +32,19 @@ std::vector<Word> changed(const std::vector<Word>& base, double density, std::ui
   return target;
 }
 
-// Where a rank has its arrays: so many elements behind an aligned address.
+// Where a rank has its arrays: so many elements behind an aligned address; and the GPU of its stream.
 struct Place {
   bool on_device = true;
   std::size_t offset = 0;
+  int gpu = 0;
+  int stream_gpu = gpu;
 };
 
 template <class Word>
 class Held {
  public:
   Held(const std::vector<Word>& values, const Place& place) : place_(place), count_(values.size()), host_(shifted(values)) {
-    if (place_.on_device) device_.emplace(host_);
+    if (place_.on_device) device_.emplace(host_, place_.gpu);
   }
   Word* get() { return (device_ ? device_->get() : host_.data()) + place_.offset; }
   std::vector<Word> read() const {
@@ -79,17 +81,40 @@ inline std::size_t changes_between(std::size_t count, const auto& differs) {
   return found;
 }
 
-// One call: every rank comes to the target. places: of the ranks in turn.
+// How arrays in device memory go: coded, checked and written there; by way of the host; or, of a receiver, so from where it has met
+// what the device does not read.
+enum class Goes { kOnDevice, kByHost, kByHostLater };
+
+// What tells them apart is what is copied out of the arrays.
+template <class Word>
+void expect_goes(Goes goes, bool is_root, bool has_base, const Word* weights, const Word* base) {
+  const bool is_there = goes == Goes::kOnDevice || (is_root && goes == Goes::kByHostLater);
+  if (is_root && !has_base) {  // all of it is sent
+    EXPECT_EQ(copies_out_of(weights, true) == 0, is_there);
+    return;
+  }
+  EXPECT_EQ(copies_out_of(weights) == 0, is_there) << (is_root ? "the root" : "a receiver");
+  if (is_root) {
+    EXPECT_EQ(copies_out_of(base) == 0, is_there);
+  }
+  if (goes == Goes::kByHostLater) {
+    EXPECT_EQ(copies_out_of(weights, true), 0);
+  }
+}
+
+// One call: every rank comes to the target. places: of the ranks in turn; those on the device go as is said.
 template <class Word>
 void broadcast(ThreadRanks& party, sparclDataType_t type, const std::vector<Word>& base, const std::vector<Word>& target, int root,
-               const std::vector<Place>& places, bool has_base = true) {
+               const std::vector<Place>& places, bool has_base = true, Goes goes = Goes::kOnDevice) {
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     const Place place = places[static_cast<std::size_t>(rank) % places.size()];
     Held<Word> weights(rank == root ? target : base, place), old(base, place);
-    const sparclStream_t stream = place.on_device && !base.empty() ? stream_of(rank) : nullptr;
+    const sparclStream_t stream = place.on_device && !base.empty() ? stream_of(rank, place.stream_gpu) : nullptr;
+    if (place.stream_gpu > 0) put_on_gpu(stream, place.stream_gpu);
     const sparclResult_t result =
         sparclBroadcastDelta(weights.get(), has_base ? old.get() : nullptr, base.size(), type, root, comm, stream);
     EXPECT_TRUE(same(weights.read(), target)) << "rank " << rank;
+    if (place.on_device && !base.empty()) expect_goes(goes, rank == root, has_base, weights.get(), old.get());
     EXPECT_TRUE(same(old.read(), base)) << "rank " << rank;
     const sparclReport_t report = report_of(comm);
     EXPECT_EQ(report.applied, 1);
@@ -101,12 +126,18 @@ void broadcast(ThreadRanks& party, sparclDataType_t type, const std::vector<Word
   EXPECT_THAT(results, testing::Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
 }
 
-// At each level of checks.
-class Verifying {
+// Of the communicators that are made while it lives.
+class Setting {
  public:
-  explicit Verifying(const char* level) { setenv("SPARCL_VERIFY", level, 1); }
-  ~Verifying() { unsetenv("SPARCL_VERIFY"); }
-  Verifying(const Verifying&) = delete;
+  Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Setting() { unsetenv(name_); }
+  Setting(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
+struct Verifying : Setting {
+  explicit Verifying(const char* level) : Setting("SPARCL_VERIFY", level) {}
 };
 
 }  // namespace sparcl::test

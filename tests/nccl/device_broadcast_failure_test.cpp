@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/nccl/broadcast_calls.hpp"
+#include "tests/nccl/emulated_faults.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -62,8 +63,8 @@ TEST_F(DeviceBroadcastFailure, TheTargetMayBeHeldAlready) {
   }
 }
 
-// Wherever a copy fails: one error on all ranks and nothing is written; or, once all have voted, the communicator ends.
-TEST_F(DeviceBroadcastFailure, ADriverThatFails) {
+// Wherever it does: one error on all ranks and nothing is written; or, once all have voted, the communicator ends.
+void expect_named_errors(void (*fail_from)(int), const char* text, int least_refused) {
   const auto base = random_words<std::uint32_t>(2'000, 30), target = changed(base, 0.05, 31);
   bool has_succeeded = false;
   int refused = 0, poisoned = 0;
@@ -71,20 +72,20 @@ TEST_F(DeviceBroadcastFailure, ADriverThatFails) {
     SCOPED_TRACE(testing::Message() << "from copy " << failing);
     ThreadRanks party(2);
     std::vector<std::vector<std::uint32_t>> held(2);
-    fail_copies_from(failing);
+    fail_from(failing);
     const auto results = party.run([&](int rank, sparclComm_t comm) {
       Held<std::uint32_t> weights(rank == 0 ? target : base, {}), old(base, {});
       const sparclResult_t result = sparclBroadcastDelta(weights.get(), old.get(), base.size(), sparclFloat32, 0, comm, nullptr);
       held[static_cast<std::size_t>(rank)] = weights.read();
       return result;
     });
-    fail_copies_from(-1);
+    fail_from(-1);
     has_succeeded = results[0] == sparclSuccess && results[1] == sparclSuccess;
     if (has_succeeded) {
       EXPECT_TRUE(same(held[1], target));
     } else if (results[1] == sparclUnhandledCudaError) {
       EXPECT_EQ(results[0], sparclUnhandledCudaError);
-      EXPECT_THAT(last_error(party, 0), HasSubstr("an illegal memory access was encountered"));
+      EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr(text));
       EXPECT_TRUE(same(held[1], base));
       ++refused;
     } else {
@@ -93,8 +94,14 @@ TEST_F(DeviceBroadcastFailure, ADriverThatFails) {
     }
   }
   EXPECT_TRUE(has_succeeded);
-  EXPECT_GE(refused, 4);
+  EXPECT_GE(refused, least_refused);
   EXPECT_GE(poisoned, 1);
+}
+
+TEST_F(DeviceBroadcastFailure, ADriverThatFails) {
+  expect_named_errors(fail_copies_from, "an illegal memory access was encountered", 4);
+  expect_named_errors(fail_launches_from, "a kernel: CUresult 719", 3);
+  expect_named_errors(fail_events_from, "recording an event: unspecified launch failure", 3);
 }
 
 TEST_F(DeviceBroadcastFailure, ACaptureIsRefusedAsBefore) {
@@ -134,6 +141,38 @@ TEST_F(DeviceBroadcastFailure, AnAbortReachesTheOthersWhileAGpuIsBusy) {
   }),
               Each(sparclRemoteError));
   EXPECT_THAT(last_error(party, 0), HasSubstr("sparclCommAbort was called"));
+}
+
+// Also where it needs a copy on the host, as the root's is there and codes as the device does not read.
+TEST_F(DeviceBroadcastFailure, AnAbortReachesTheOthersWhileAnArrayIsCopied) {
+  ThreadRanks party(2);
+  const auto base = random_words<std::uint16_t>(kBlock, 44), target = changed(base, 0.0005, 45);
+  stall(stream_of(1), 0);
+  std::jthread aborting([&] {
+    while (!is_stalled(stream_of(1))) std::this_thread::yield();
+    EXPECT_EQ(sparclCommAbort(party.comm(1)), sparclSuccess);
+  });
+  EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
+    Held<std::uint16_t> weights(rank == 0 ? target : base, {rank == 1}), old(base, {rank == 1});
+    const sparclResult_t result =
+        sparclBroadcastDelta(weights.get(), old.get(), base.size(), sparclBfloat16, 0, comm, rank == 1 ? stream_of(1) : nullptr);
+    if (rank == 0) go_on(stream_of(1));
+    EXPECT_TRUE(same(weights.read(), rank == 0 ? target : base));
+    return result;
+  }),
+              Each(sparclRemoteError));
+}
+
+// The host has the last word on a block.
+TEST_F(DeviceBroadcastFailure, WhatTheDeviceAloneRefusesGoesByWayOfTheHost) {
+  const auto base = random_words<std::uint32_t>(2'000, 46), target = changed(base, 0.05, 47);
+  for (const char* level : {"touched", "full"}) {
+    const Verifying verifying(level);
+    ThreadRanks party(2);
+    refuse_blocks(true);
+    broadcast(party, sparclFloat32, base, target, 0, {{}}, true, Goes::kByHostLater);
+    refuse_blocks(false);
+  }
 }
 
 // All of an array, which a root reads piece by piece and others write at the commit.

@@ -83,6 +83,7 @@ TEST_F(DeviceBroadcast, OfArraysThatAreNotAligned) {
     Held<std::uint8_t> weights(rank == 0 ? new_bytes : bytes, {true, 1}), old(bytes, {true, 1});
     const sparclResult_t result = sparclBroadcastDelta(weights.get(), old.get(), 1'000, sparclFloat32, 0, comm, stream_of(rank));
     EXPECT_TRUE(same(weights.read(), new_bytes));
+    expect_goes(Goes::kByHost, rank == 0, true, weights.get(), old.get());
     return result;
   }),
               Each(sparclSuccess));
@@ -96,7 +97,8 @@ TEST_F(DeviceBroadcast, RanksMayHaveArraysWhereTheyLike) {
   for (const double density : {0.0005, 0.02, 1.0}) {
     const auto target = changed(base, density, 10);
     broadcast(party, sparclBfloat16, base, target, 0, {device, host, device, host});
-    broadcast(party, sparclBfloat16, base, target, 1, {device, host, device, host});
+    broadcast(party, sparclBfloat16, base, target, 1, {device, host, device, host}, true,
+              density < 1 ? Goes::kByHostLater : Goes::kOnDevice);
   }
 }
 
@@ -122,10 +124,22 @@ TEST_F(DeviceBroadcast, WithoutMemoryOnTheDevice) {
   ThreadRanks party(3);
   const auto base = random_words<std::uint32_t>(3'000, 42), target = changed(base, 0.05, 43);
   fail_allocations(true);
-  broadcast(party, sparclFloat32, base, target, 0, {{}});
-  EXPECT_GE(bytes_copied(stream_of(1)), 2 * sizeof(float) * base.size()) << "there and back";
+  broadcast(party, sparclFloat32, base, target, 0, {{}}, true, Goes::kByHost);
   fail_allocations(false);
   broadcast(party, sparclFloat32, base, target, 0, {{}});
+}
+
+// And so where it is not wanted.
+TEST_F(DeviceBroadcast, ByWayOfTheHostWhereKernelsAreOff) {
+  const auto base = random_words<std::uint32_t>(3'000, 44), target = changed(base, 0.05, 45);
+  for (const char* choice : {"off", "on"}) {
+    const Setting setting("SPARCL_DEVICE_KERNELS", choice);
+    ThreadRanks party(2);
+    const bool is_on = choice == std::string("on");
+    broadcast(party, sparclFloat32, base, target, 0, {{}}, true, is_on ? Goes::kOnDevice : Goes::kByHost);
+  }
+  const Setting setting("SPARCL_DEVICE_KERNELS", "perhaps");
+  EXPECT_EQ(ThreadRanks(2).created(), sparclInvalidArgument);
 }
 
 // Coded bytes cross, and of the answer some a block.
@@ -145,9 +159,33 @@ TEST_F(DeviceBroadcast, AtEachLevelOfChecks) {
     const Verifying verifying(level);
     ThreadRanks party(3);
     broadcast(party, sparclFloat32, base, target, 0, {{}, {}, {false}});
-    broadcast(party, sparclFloat32, base, target, 2, {{}, {}, {false}});
+    broadcast(party, sparclFloat32, base, target, 2, {{}, {}, {false}}, true, Goes::kByHostLater);
     broadcast(party, sparclFloat32, base, target, 0, {{}, {}, {false}}, false);
   }
+}
+
+// A communicator that meets several keeps what its calls take of each.
+TEST_F(DeviceBroadcast, OnSeveralGpus) {
+  ThreadRanks party(2);
+  const auto base = random_words<std::uint32_t>(2'000, 46), target = changed(base, 0.05, 47);
+  const int before = allocations_alive();
+  for (int round = 0; round < 3; ++round) {
+    for (const int gpu : {0, 1}) {
+      const Place place{true, 0, gpu};
+      broadcast(party, sparclFloat32, base, target, 0, {place});
+      EXPECT_EQ(allocations_alive(), before + (round == 0 && gpu == 0 ? 4 : 8)) << "of two ranks, there and pinned";
+    }
+  }
+}
+
+// No kernel runs in it; copies do: by way of the host, also in chunks.
+TEST_F(DeviceBroadcast, InAStreamOfAnotherGpu) {
+  ThreadRanks party(2);
+  for (const std::size_t count : {std::size_t{2'000}, std::size_t{2'300'000}}) {
+    const auto base = random_words<std::uint32_t>(count, 48), target = changed(base, 0.01, 49);
+    broadcast(party, sparclFloat32, base, target, 0, {{true, 0, 0, 1}}, true, Goes::kByHost);
+  }
+  EXPECT_EQ(launches_in_stream(stream_of(1, 1)), 0);
 }
 
 TEST_F(DeviceBroadcast, ManyCallsOneAfterTheOther) {

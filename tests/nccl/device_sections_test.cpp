@@ -111,7 +111,7 @@ std::vector<std::byte> sent(DeviceScratch& scratch, const State* base, const Sta
   const OnDevice<std::byte> new_array(target.arrays[0]), old_array((base != nullptr ? *base : target).arrays[0]);
   std::byte* const held = new_array.get();
   const std::byte* const old = base != nullptr ? old_array.get() : nullptr;
-  const collectives::UpdateOnDevice device{&scratch, nullptr, stream_of(0)};
+  const collectives::UpdateOnDevice device{&scratch, stream_of(0)};
   collectives::UpdateCall call;
   call.map = &map;
   call.held = std::span(&held, 1);

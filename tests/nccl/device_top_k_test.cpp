@@ -20,7 +20,7 @@ class DeviceTopK : public testing::Test {
 
 template <class T>
 void compare_call(int rank, sparclComm_t comm, const Way& way, const std::vector<T>& sent, std::size_t k,
-                  const Feedbacks& feedbacks) {
+                  const Feedbacks& feedbacks, bool is_selected_there = true) {
   const sparclTopKOptions_t options = options_of(way);
   std::vector<T> expected(sent.size(), T{9});
   ASSERT_EQ(sparclAllReduceTopKEx(sent.data(), expected.data(), sent.size(), k, way.type, way.op, feedbacks.host, &options, comm,
@@ -35,11 +35,15 @@ void compare_call(int rank, sparclComm_t comm, const Way& way, const std::vector
       << sparclGetLastError(comm);
   EXPECT_TRUE(same_bits(to.read(), expected));
   EXPECT_TRUE(same_bits(from.read(), sent)) << "inputs are never written";
+  if (!sent.empty()) {
+    EXPECT_EQ(copies_out_of(from.get()) == 0, is_selected_there) << "of all of it";
+  }
 }
 
 // Some calls in a row, by both ways.
 template <class T>
-void compare(int ranks, const Way& way, std::size_t count, std::size_t k, int steps, bool is_special = false) {
+void compare(int ranks, const Way& way, std::size_t count, std::size_t k, int steps, bool is_special = false,
+             bool is_selected_there = true) {
   SCOPED_TRACE(testing::Message() << ranks << " ranks, type " << way.type << ", op " << way.op << ", mode " << way.mode << ", wire "
                                   << way.wire << ", feedback " << way.has_feedback << way.residual << ", count " << count << ", k "
                                   << k);
@@ -47,7 +51,7 @@ void compare(int ranks, const Way& way, std::size_t count, std::size_t k, int st
   (void)party.run([&](int rank, sparclComm_t comm) {
     const Feedbacks feedbacks(way, count);
     for (int step = 0; step < steps; ++step) {
-      compare_call(rank, comm, way, values_of<T>(way.type, rank, step, count, is_special), k, feedbacks);
+      compare_call(rank, comm, way, values_of<T>(way.type, rank, step, count, is_special), k, feedbacks, is_selected_there);
       if (step + 1 == steps) feedbacks.compare();
     }
     return sparclSuccess;
@@ -113,6 +117,18 @@ TEST_F(DeviceTopK, OfSupportsThatAreMovedInChunks) {
     feedbacks.compare();
     return sparclSuccess;
   });
+}
+
+TEST_F(DeviceTopK, ByWayOfTheHostWhereKernelsAreOff) {
+  setenv("SPARCL_DEVICE_KERNELS", "off", 1);
+  compare<float>(2, {}, 700, 60, 2, false, false);
+  unsetenv("SPARCL_DEVICE_KERNELS");
+  compare<float>(2, {}, 700, 60, 2);
+}
+
+TEST_F(DeviceTopK, InAStreamOfAnotherGpu) {
+  for (const int rank : {0, 1}) put_on_gpu(stream_of(rank), 1);
+  compare<float>(2, {}, 700, 60, 2, false, false);
 }
 
 // In place, and what crosses between the memories is what was selected.

@@ -1,3 +1,6 @@
+#include <atomic>
+
+#include "tests/nccl/emulated_faults.hpp"
 #include "tests/nccl/emulated_kernels.hpp"
 // After the emulation.
 #include "kernels/cuda/change_list.cuh"
@@ -12,6 +15,9 @@ namespace {
 using namespace kernels::cuda;  // NOLINT: the routines
 using kernels::DecodedBlocks;
 using kernels::DeviceContents;
+
+std::atomic<bool> refuses_blocks = false;
+std::atomic<int> decoded = 0;
 
 std::uint64_t next_seed() {
   static std::uint64_t seed = 0;
@@ -63,7 +69,7 @@ Status check_space(std::size_t needed, std::size_t given) {
 Status diff(const void* base, const void* target, std::uint64_t count, std::size_t element_bytes, const DeviceChanges& changes,
             std::uint64_t capacity, void* workspace, std::size_t bytes, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_space(diff_bytes(count), bytes));
-  enqueue(stream, [=] {
+  return launch_in(stream, [=] {
     const std::lock_guard lock(grid_mutex());
     const Space space(workspace, tile_count(count));
     const DiffWork work{reachable(base), reachable(target), count, capacity, seen_changes(changes), space.states, space.next};
@@ -72,13 +78,12 @@ Status diff(const void* base, const void* target, std::uint64_t count, std::size
                                          [&](CompactionShared& shared) { diff_tile<decltype(word)>(shared, work); });
     });
   });
-  return Status();
 }
 
 Status encode(const DeviceChanges& changes, std::uint64_t capacity, const void* target, std::uint64_t count, DataType type,
               const DeviceContents& contents, DeviceChangeHashes* hashes, void* workspace, std::size_t bytes, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_space(encode_bytes(count, capacity), bytes));
-  enqueue(stream, [=] {
+  return launch_in(stream, [=] {
     const std::lock_guard lock(grid_mutex());
     const Space space(workspace, block_count(count));
     const EncodeWork work{seen_changes(changes),
@@ -97,13 +102,12 @@ Status encode(const DeviceChanges& changes, std::uint64_t capacity, const void* 
                                      [&](EncodeShared& shared) { encode_block<decltype(word)>(shared, work); });
     });
   });
-  return Status();
 }
 
 Status decode(const DeviceContents& contents, std::uint64_t contents_bytes, const void* array, std::uint64_t count, DataType type,
               const DecodedBlocks& out, void* workspace, std::size_t bytes, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_space(decode_bytes(count, out.capacity), bytes));
-  enqueue(stream, [=] {
+  return launch_in(stream, [=] {
     const std::lock_guard lock(grid_mutex());
     const Space space(workspace, block_count(count));
     auto* const marks = static_cast<std::uint32_t*>(space.of_changes);
@@ -127,13 +131,15 @@ Status decode(const DeviceContents& contents, std::uint64_t contents_bytes, cons
       emulated::launch<DecodeShared>(static_cast<unsigned>(block_count(count)), kThreads, next_seed(),
                                      [&](DecodeShared& shared) { decode_block<decltype(word)>(shared, work); });
     });
+    for (std::uint64_t block = 0; block < block_count(count); ++block)
+      decoded += seen(contents.blocks)[block].mode != kernels::kNoBlock ? 1 : 0;
+    if (refuses_blocks) *seen(out.errors) = kernels::BlockError::kEnd;
   });
-  return Status();
 }
 
 Status apply(const DeviceChanges& changes, void* array, std::uint64_t count, std::size_t element_bytes, std::uint64_t* refused,
              void* stream) {
-  enqueue(stream, [=] {
+  return launch_in(stream, [=] {
     const std::lock_guard lock(grid_mutex());
     const ApplyWork work{seen_changes(changes), count, reachable(array), nullptr, seen(refused)};
     with_word(element_bytes, [&](auto word) {
@@ -141,12 +147,11 @@ Status apply(const DeviceChanges& changes, void* array, std::uint64_t count, std
                                     [&](ApplyShared& shared) { apply_changes<decltype(word)>(shared, work); });
     });
   });
-  return Status();
 }
 
 Status hash(const void* array, std::uint64_t count, std::size_t element_bytes, const kernels::HashPlace& place,
             kernels::DeviceHash* total, kernels::DeviceHash* block_sums, void* stream) {
-  enqueue(stream, [=] {
+  return launch_in(stream, [=] {
     const std::lock_guard lock(grid_mutex());
     const HashWork work{reachable(array), count, place, seen(total), seen(block_sums)};
     with_word(element_bytes, [&](auto word) {
@@ -154,10 +159,12 @@ Status hash(const void* array, std::uint64_t count, std::size_t element_bytes, c
                                    [&](HashShared& shared) { hash_block<decltype(word)>(shared, work); });
     });
   });
-  return Status();
 }
 
 }  // namespace
+
+void refuse_blocks(bool refuses) { refuses_blocks = refuses; }
+int blocks_decoded() { return decoded; }
 
 kernels::DeviceBlockKernels emulated_block_kernels() {
   return {diff, diff_bytes, encode, encode_bytes, decode, decode_bytes, apply, hash};

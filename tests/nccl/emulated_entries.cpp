@@ -25,7 +25,7 @@ void launch_merge(const MergeWork& work) {
 Status merge(const DeviceEntries& a, std::uint64_t capacity_a, const DeviceEntries& b, std::uint64_t capacity_b,
              const DeviceEntries& out, DataType type, void* workspace, std::size_t bytes, void* stream) {
   if (bytes < workspace_bytes(capacity_a, capacity_b)) return Status(Code::kInvalidArgument, "merge: the workspace");
-  enqueue(stream, [=] {
+  return launch_in(stream, [=] {
     const std::uint64_t tiles = merge_tiles(capacity_a + capacity_b);
     auto* const splits = static_cast<MergeSplit*>(reachable(workspace));
     auto* const states = reinterpret_cast<TileState*>(splits + tiles + 1);
@@ -41,7 +41,6 @@ Status merge(const DeviceEntries& a, std::uint64_t capacity_a, const DeviceEntri
     if (out.values == nullptr) return launch_merge<NoValue>(work);
     with_kind(type, [&](auto kind) { launch_merge<typename Elements<decltype(kind)::value>::Accumulator>(work); });
   });
-  return Status();
 }
 
 template <class Routine>
@@ -56,20 +55,18 @@ void run_entries(const EntryWork& work, DataType type, const Routine& routine) {
 
 Status scatter(const DeviceEntries& entries, std::uint64_t capacity, std::uint32_t divisor, void* array, DataType type,
                void* stream) {
-  enqueue(stream, [=] {
+  return launch_in(stream, [=] {
     run_entries({seen_entries(entries), capacity, reachable(array), divisor}, type,
                 [](auto kind, const EntryWork& work) { scatter_entries<decltype(kind)::value>(work); });
   });
-  return Status();
 }
 
 Status gather(const void* array, bool is_accumulated, DataType type, const DeviceEntries& entries, std::uint64_t capacity,
               void* stream) {
-  enqueue(stream, [=] {
+  return launch_in(stream, [=] {
     run_entries({seen_entries(entries), capacity, reachable(array), 1}, is_accumulated ? kernels::accumulator_type(type) : type,
                 [](auto kind, const EntryWork& work) { gather_entries<decltype(kind)::value>(work); });
   });
-  return Status();
 }
 
 }  // namespace

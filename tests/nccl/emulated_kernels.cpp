@@ -23,7 +23,7 @@ void run(const MaskWork& work, bool gathers) {
 
 Status enqueue_mask(const kernels::MaskPlaces& places, const void* array, const void* packed, std::size_t element_bytes,
                     void* stream, bool gathers) {
-  enqueue(stream, [=] {
+  return launch_in(stream, [=] {
     kernels::MaskPlaces here = places;
     here.parts = seen(places.parts);
     here.positions = seen(places.positions);
@@ -41,7 +41,6 @@ Status enqueue_mask(const kernels::MaskPlaces& places, const void* array, const 
         return run<std::uint64_t>(work, gathers);
     }
   });
-  return Status();
 }
 
 Status gather(const kernels::MaskPlaces& places, const void* array, std::size_t element_bytes, void* packed, void* stream) {

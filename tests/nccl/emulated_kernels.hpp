@@ -3,7 +3,9 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <string>
 #include <type_traits>
+#include <utility>
 
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
@@ -58,6 +60,12 @@ void with_kind(DataType type, const Visit& visit) {
     default:
       std::abort();
   }
+}
+
+// As a launch of a kernel.
+inline Status launch_in(const void* stream, std::function<void()> work) {
+  const int error = launch_kernel(stream, std::move(work));
+  return error == 0 ? Status() : Status(Code::kUnhandledCudaError, "CUDA: a kernel: CUresult " + std::to_string(error));
 }
 
 kernels::TopKKernels emulated_top_k();

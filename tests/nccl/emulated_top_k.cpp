@@ -66,8 +66,7 @@ void run_now(const kernels::TopK& call, DataType type, void* workspace) {
 
 Status run(const kernels::TopK& call, DataType type, void* workspace, std::size_t bytes, void* stream) {
   if (bytes < workspace_bytes(call.count, call.k, type)) return Status(Code::kInvalidArgument, "top-k: the workspace");
-  enqueue(stream, [=] { run_now(call, type, workspace); });
-  return Status();
+  return launch_in(stream, [=] { run_now(call, type, workspace); });
 }
 
 }  // namespace

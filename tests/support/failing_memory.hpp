@@ -3,8 +3,8 @@
 
 namespace sparcl::test {
 
-// One of this thread's next allocations: after so many others. Negative: none.
-void fail_allocation_of_this_thread(long after);
+// One of this thread's next allocations of at least so many bytes: after so many others. Negative: none.
+void fail_allocation_of_this_thread(long after, unsigned long least_bytes = 0);
 bool has_failed_in_this_thread();
 
 // One of all other threads, of those with at least `least_bytes`.

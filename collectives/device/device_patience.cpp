@@ -1,0 +1,38 @@
+#include "collectives/device/device_patience.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collectives/engine/engine.hpp"
+
+namespace sparcl::collectives {
+namespace {
+
+// The others wait for this rank as long: it is the first to give up, so that the error says why. Heuristic.
+double own_share(double timeout_s) { return timeout_s - std::min(timeout_s / 4, 5.0); }
+
+constexpr double kFarewellSeconds = 0.2;  // far above what a call's own kernels and copies take. Heuristic
+
+}  // namespace
+
+bool DevicePatience::goes_on() {
+  Transport& transport = engine_->transport();
+  const double now = transport.now();
+  if (!since_) since_ = now;
+  if (engine_->health().ok()) {
+    const double limit = own_share(engine_->timeout_s());
+    if (now < *since_ + limit) return true;
+    engine_->fail(
+        Status(Code::kTimeout,
+               fmt::format("rank {} ({}) has waited {:.3g} s for the stream of its call: the GPU is not through with what "
+                           "is in it, as a kernel that does not end; a longer wait is SPARCL_TIMEOUT_S",
+                           transport.rank(), transport.describe_peer(transport.rank()), limit)),
+        transport.rank());
+    until_ = now;
+  }
+  if (!until_) until_ = now + kFarewellSeconds;
+  return now < *until_;
+}
+
+}  // namespace sparcl::collectives
