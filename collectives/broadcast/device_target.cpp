@@ -28,6 +28,8 @@ class DeviceTarget final : public UpdateTarget {
         blocks_(scratch_, *call.map, call.held, comm.verify, *comm.kernels, call.device->stream),
         decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels) {
     decoder_.set_elsewhere(blocks_);
+    decoder_.set_array_name(call.array_name);
+    blocks_.set_array_name(call.array_name);
     reserved_ = blocks_.reserve();
   }
 

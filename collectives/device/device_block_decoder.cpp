@@ -40,7 +40,7 @@ Status DeviceBlockDecoder::refuse(const Staging& staging, const codec::BlockEntr
   const std::span<const std::byte> bytes = payload_.load(staging, entry.first, entry.bytes, mode.in_place);
   const char* const wrong =
       mode.decode({map_.run_of(entry.index).datatype, batch_.elements_of(entry)}, bytes, host_, refused_block_);
-  if (wrong != nullptr) return unreadable(map_, entry, {}, wrong);
+  if (wrong != nullptr) return unreadable(map_, entry, array_name_, wrong);
   needs_host_ = true;
   return Status(Code::kUnsupported, "the device has refused a block that the host can read");
 }

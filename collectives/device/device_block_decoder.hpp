@@ -4,6 +4,7 @@
 // the rest again: so the device's memory that it takes has a bound.
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "collectives/device/device_block_writer.hpp"
@@ -25,6 +26,8 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   DeviceBlockDecoder(const DeviceBlockDecoder&) = delete;
   DeviceBlockDecoder& operator=(const DeviceBlockDecoder&) = delete;
 
+  // For the texts of errors.
+  void set_array_name(codec::ArrayName name) { array_name_ = std::move(name); }
   // The memory that it takes. Before anything else.
   Status reserve() { return batch_.reserve(); }
   // check() or flush() has failed as there is a block that the device does not read, by its mode or for reasons of its own. The
@@ -55,6 +58,7 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   const codec::BlockMap& map_;
   codec::Verify verify_;
   const kernels::KernelSet& host_;
+  codec::ArrayName array_name_;
   void* stream_;
 
   DeviceDecodeBatch batch_;
