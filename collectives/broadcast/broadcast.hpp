@@ -34,7 +34,8 @@ struct BroadcastCall {
 };
 Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report);
 
-// Of a call whose array is in device memory, on the GPU that scratch has entered. In the stream's order.
+// Of a call whose arrays are in device memory, on the GPU that scratch has entered, where they are aligned to their elements. In
+// the stream's order. A root's bases are there, too, all or none, and so is its snapshot; it has neither a rule nor lossy values.
 struct UpdateOnDevice {
   DeviceScratch* scratch = nullptr;
   void* stream = nullptr;
@@ -61,15 +62,15 @@ struct UpdateCall {
   bool with_state_hash = false;                      // root: the update names its base and target by their state hashes
   std::optional<Hash128> known_hash;                 // root: of the base; others: of what is held, as far as it is known
   bool is_blocking = false;
-  const UpdateOnDevice* device = nullptr;  // map is of one array, not empty: it is there, and its base if any
+  const UpdateOnDevice* device = nullptr;  // map has elements: they are there
   std::uint64_t new_version = 0;           // out: the version that is now held
   std::optional<Hash128> new_hash;         // out: its state hash, where the update names it
 };
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report);
 enum class UpdateRole : std::uint8_t { kSendsChanges, kSendsAll, kReceives };
-// What a call on an array in device memory takes of both kinds of memory, before it is made: then it can still go by way of the
+// What a call on arrays in device memory takes of both kinds of memory, before it is made: then it can still go by way of the
 // host.
-Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::ArraySpec& array, UpdateRole role);
+Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role);
 
 // sparclBroadcastSparse.
 struct SparseCall {

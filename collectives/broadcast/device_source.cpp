@@ -1,4 +1,4 @@
-// Where an update of one array in device memory is made: what crosses is what its blocks take in the stream. The stream is any
+// Where an update of arrays in device memory is made: what crosses is what its blocks take in the stream. The stream is any
 // other's; of the modes of blocks it has those that the device writes, or, without a base, all blocks as they are.
 #include <algorithm>
 #include <cstring>
@@ -17,22 +17,23 @@
 namespace sparcl::collectives {
 namespace {
 
-DevicePair pair_of(const UpdateCall& call) {
-  const codec::ArraySpec& array = call.map->arrays()[0];
-  return {call.base[0], call.held[0], array.count, array.datatype};
-}
-
 // The stream around the blocks.
 class DeviceSource : public UpdateSource {
  public:
   // hashes: flags of those that the update names its states by, where it does.
   DeviceSource(UpdateCall& call, const CommContext& comm, std::uint32_t hashes)
-      : call_(call), patience_(comm.engine), flags_(call.with_state_hash || comm.verify == codec::Verify::kFull ? hashes : 0) {}
+      : call_(call),
+        comm_(comm),
+        target_(call.held.begin(), call.held.end()),
+        patience_(comm.engine),
+        flags_(call.with_state_hash || comm.verify == codec::Verify::kFull ? hashes : 0) {}
 
   bool finished() const override { return finished_; }
   void commit() override {
     call_.new_version = call_.version;
     if (flags_ != 0) call_.new_hash = end_.target_hash;
+    if (const Status brought = bring_forward(); !brought.ok())
+      comm_.engine->fail(brought.with_prefix("the snapshot of what was sent: "), comm_.engine->transport().rank());
   }
   std::uint64_t changed() const override { return end_.changed; }
   bool is_settling() override { return !call_.device->scratch->is_free() && patience_.goes_on(); }
@@ -45,6 +46,7 @@ class DeviceSource : public UpdateSource {
     return false;
   }
   const UpdateCall& call() const { return call_; }
+  std::span<const std::byte* const> target() const { return target_; }
   bool has_state_hash() const { return flags_ != 0; }
   bool started() const { return started_; }
   codec::FrameWriter& frame() { return frame_; }
@@ -70,7 +72,11 @@ class DeviceSource : public UpdateSource {
   }
 
  private:
+  Status bring_forward();
+
   UpdateCall& call_;
+  const CommContext& comm_;
+  std::vector<const std::byte*> target_;
   DevicePatience patience_;
   std::uint32_t flags_;
   codec::FrameWriter frame_;
@@ -79,12 +85,27 @@ class DeviceSource : public UpdateSource {
   bool finished_ = false;
 };
 
+// Enqueues it; the call's end waits for it.
+Status DeviceSource::bring_forward() {
+  if (call_.snapshot.empty()) return Status();
+  DeviceScratch& scratch = *call_.device->scratch;
+  const DeviceScope inside(scratch.context());
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  scratch.begin_use(call_.device->stream);
+  for (std::size_t i = 0; i < target_.size(); ++i) {
+    const codec::ArraySpec& array = call_.map->arrays()[i];
+    const std::size_t bytes = array.count * element_bytes(array.datatype);
+    SPARCL_RETURN_IF_ERROR(enqueue_copy(call_.snapshot[i], target_[i], bytes, call_.device->stream));
+  }
+  return Status();
+}
+
 // What differs from the base.
 class ChangesSource final : public DeviceSource {
  public:
   ChangesSource(UpdateCall& update, const CommContext& comm)
       : DeviceSource(update, comm, codec::kFlagBaseHash | codec::kFlagTargetHash),
-        encoder_(*update.device->scratch, pair_of(update), update.device->stream) {}
+        encoder_(*update.device->scratch, {update.map, update.base, target()}, update.device->stream) {}
 
   bool is_waiting() override { return waits(started() && encoder_.is_waiting()); }
   Status produce(codec::ByteSink& sink) override;
@@ -100,7 +121,7 @@ class ChangesSource final : public DeviceSource {
 Status ChangesSource::produce(codec::ByteSink& sink) {
   if (!started()) {
     start(sink);
-    SPARCL_RETURN_IF_ERROR(encoder_.begin(has_state_hash()));
+    SPARCL_RETURN_IF_ERROR(encoder_.begin(has_state_hash() && !call().known_hash));
   }
   const Result<std::optional<CodedSection>> coded = encoder_.next();
   if (!coded.ok() || !*coded) return coded.status();
@@ -110,7 +131,7 @@ Status ChangesSource::produce(codec::ByteSink& sink) {
   }
   if (encoder_.has_more()) return Status();
   if (has_state_hash()) {
-    totals().base_hash = call().schema_hash + encoder_.base_sum();
+    totals().base_hash = call().known_hash ? *call().known_hash : call().schema_hash + encoder_.base_sum();
     totals().target_hash = totals().base_hash + change_sum_;
   }
   end(sink);
@@ -142,14 +163,12 @@ class WholeSource final : public DeviceSource {
  public:
   WholeSource(UpdateCall& update, const CommContext& comm)
       : DeviceSource(update, comm, codec::kFlagTargetHash),
-        array_(update.map->arrays()[0]),
-        reader_(*update.device->scratch, update.held[0], array_.count, array_.datatype, update.device->stream) {}
+        reader_(*update.device->scratch, *update.map, target(), update.device->stream) {}
 
   bool is_waiting() override { return waits(started() && reader_.is_waiting()); }
   Status produce(codec::ByteSink& sink) override;
 
  private:
-  codec::ArraySpec array_;
   DeviceArrayReader reader_;
 };
 
@@ -158,17 +177,17 @@ Status WholeSource::produce(codec::ByteSink& sink) {
     start(sink);
     SPARCL_RETURN_IF_ERROR(reader_.begin(has_state_hash()));
   }
-  const Result<std::span<const std::byte>> piece = reader_.next();
-  if (!piece.ok() || piece->empty()) return piece.status();
-  const std::size_t block_bytes = codec::kBlockElements * element_bytes(array_.datatype);
-  for (std::size_t at = 0; at < piece->size(); at += block_bytes) {
-    const std::span<const std::byte> block = piece->subspan(at, std::min(block_bytes, piece->size() - at));
+  const Result<ArrayPiece> piece = reader_.next();
+  if (!piece.ok() || piece->bytes.empty()) return piece.status();
+  const std::size_t block_bytes = codec::kBlockElements * element_bytes(call().map->run_of(piece->first_block).datatype);
+  for (std::size_t at = 0; at < piece->bytes.size(); at += block_bytes) {
+    const std::span<const std::byte> block = piece->bytes.subspan(at, std::min(block_bytes, piece->bytes.size() - at));
     std::memcpy(frame().begin_block(codec::kFreshMode.id, 0, block.size(), sink), block.data(), block.size());
     frame().end_block({}, {}, sink);  // nobody knows what was there before
     if (frame().chunk_is_full()) frame().end_chunk(sink);
   }
   if (reader_.has_more()) return Status();
-  totals().changed = totals().coded_elements = array_.count;
+  totals().changed = totals().coded_elements = call().map->element_count();
   if (has_state_hash()) totals().target_hash = call().schema_hash + reader_.sum();
   end(sink);
   return Status();
@@ -177,7 +196,8 @@ Status WholeSource::produce(codec::ByteSink& sink) {
 }  // namespace
 
 std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext& comm) {
-  if (call.base[0] == nullptr) return std::make_unique<WholeSource>(call, comm);
+  const auto is_there = [](const std::byte* base) { return base != nullptr; };  // of empty arrays there may be none
+  if (std::ranges::none_of(call.base, is_there)) return std::make_unique<WholeSource>(call, comm);
   return std::make_unique<ChangesSource>(call, comm);
 }
 

@@ -1,4 +1,4 @@
-// Where an update of one array in device memory is checked and written: what crosses is what its blocks take in the stream. What
+// Where an update of arrays in device memory is checked and written: what crosses is what its blocks take in the stream. What
 // the device cannot read goes by way of the host.
 #include <cstring>
 #include <new>
@@ -23,11 +23,13 @@ class DeviceTarget final : public UpdateTarget {
       : call_(call),
         comm_(comm),
         scratch_(*call.device->scratch),
-        array_(call.map->arrays()[0]),
+        held_(call.held.begin(), call.held.end()),
         patience_(comm.engine),
-        blocks_(scratch_, *call.map, call.held[0], comm.verify, *comm.kernels, call.device->stream),
+        blocks_(scratch_, *call.map, call.held, comm.verify, *comm.kernels, call.device->stream),
         decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels) {
     decoder_.set_elsewhere(blocks_);
+    decoder_.set_array_name(call.array_name);
+    blocks_.set_array_name(call.array_name);
     reserved_ = blocks_.reserve();
   }
 
@@ -80,18 +82,18 @@ class DeviceTarget final : public UpdateTarget {
   UpdateCall& call_;
   const CommContext& comm_;
   DeviceScratch& scratch_;
-  codec::ArraySpec array_;
+  std::vector<const std::byte*> held_;
   DevicePatience patience_;
   DeviceBlockDecoder blocks_;
   codec::UpdateDecoder decoder_;
   Status reserved_;
   bool is_committing_ = false;
-  // A copy of the array, and a call with it: by way of the host.
+  // A copy of the arrays, and a call with it: by way of the host.
   bool goes_by_host_ = false;
   std::unique_ptr<std::byte[]> copy_;
-  std::uint64_t copied_bytes_ = 0;
   std::optional<DeviceArrayReader> reader_;
-  std::byte* copied_ = nullptr;
+  std::vector<std::byte*> copied_;
+  std::vector<const std::byte*> written_;  // the same
   UpdateCall host_call_;
   std::unique_ptr<UpdateTarget> host_;
   std::optional<StageRange> range_;
@@ -101,24 +103,33 @@ class DeviceTarget final : public UpdateTarget {
 // What the device has checked so far is not asked for: its memory is the copy's.
 Status DeviceTarget::start_copy() {
   copy_.reset(new (std::nothrow) std::byte[call_.map->byte_count()]);
-  if (copy_ == nullptr) return Status(Code::kOutOfMemory, "no memory on the host for a copy of an array in device memory");
+  if (copy_ == nullptr) return Status(Code::kOutOfMemory, "no memory on the host for a copy of arrays in device memory");
   range_.emplace("copy from the device");
-  reader_.emplace(scratch_, call_.held[0], array_.count, array_.datatype, call_.device->stream);
+  std::byte* at = copy_.get();
+  for (const codec::ArraySpec& array : call_.map->arrays()) {
+    copied_.push_back(at);
+    at += array.count * element_bytes(array.datatype);
+  }
+  written_.assign(copied_.begin(), copied_.end());
+  reader_.emplace(scratch_, *call_.map, held_, call_.device->stream);
   return reader_->begin(false);
 }
 
 // A piece of it; then host_ is there.
 Status DeviceTarget::copy_to_host() {
   if (!reader_) return start_copy();
-  const Result<std::span<const std::byte>> piece = reader_->next();
-  if (!piece.ok()) return piece.status();
-  if (!piece->empty()) std::memcpy(copy_.get() + copied_bytes_, piece->data(), piece->size());
-  copied_bytes_ += piece->size();
+  const Result<ArrayPiece> piece = reader_->next();
+  if (!piece.ok() || piece->bytes.empty()) return piece.status();
+  SPARCL_RETURN_IF_ERROR(DeviceSpans(*call_.map)
+                             .for_pieces(piece->first_block, piece->end_block,
+                                         [&](std::uint32_t array, std::uint64_t at, std::size_t bytes, std::uint64_t place) {
+                                           std::memcpy(copied_[array] + at, piece->bytes.data() + place, bytes);
+                                           return Status();
+                                         }));
   if (reader_->has_more()) return Status();
   range_.reset();
-  copied_ = copy_.get();
   host_call_ = call_;
-  host_call_.held = std::span(&copied_, 1);
+  host_call_.held = copied_;
   host_ = host_target(host_call_, comm_);
   return Status();
 }
@@ -129,7 +140,7 @@ Status DeviceTarget::commit_by_host(const Staging& stream) {
     call_.new_version = host_call_.new_version;
     call_.new_hash = host_call_.new_hash;
     range_.emplace("copy to the device");
-    writer_.emplace(scratch_, call_.held[0], copied_, call_.map->byte_count(), reader_->pieces(), reader_->piece_bytes(),
+    writer_.emplace(scratch_, *call_.map, ArrayPair{call_.held, written_}, reader_->pieces(), reader_->piece_bytes(),
                     call_.device->stream);
   }
   const Result<bool> is_written = writer_->step();
@@ -144,12 +155,10 @@ std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext&
   return std::make_unique<DeviceTarget>(call, comm);
 }
 
-Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::ArraySpec& array, UpdateRole role) {
-  if (role == UpdateRole::kSendsChanges)
-    return DeviceBlockEncoder(scratch, {nullptr, nullptr, array.count, array.datatype}, nullptr).reserve();
-  if (role == UpdateRole::kSendsAll) return DeviceArrayReader(scratch, nullptr, array.count, array.datatype, nullptr).reserve();
-  const codec::BlockMap map(std::span(&array, 1));
-  return DeviceBlockDecoder(scratch, map, nullptr, codec::Verify::kOff, host, nullptr).reserve();
+Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role) {
+  if (role == UpdateRole::kSendsChanges) return DeviceBlockEncoder(scratch, {&map, {}, {}}, nullptr).reserve();
+  if (role == UpdateRole::kSendsAll) return DeviceArrayReader(scratch, map, {}, nullptr).reserve();
+  return DeviceBlockDecoder(scratch, map, {}, codec::Verify::kOff, host, nullptr).reserve();
 }
 
 }  // namespace sparcl::collectives

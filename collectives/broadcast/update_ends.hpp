@@ -25,7 +25,7 @@ class UpdateTarget : public StreamTarget {
 // The call and the comm outlive them.
 std::unique_ptr<UpdateSource> host_source(UpdateCall& call, const CommContext& comm);
 std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& comm);
-// Of a call whose one array is in device memory (UpdateCall::device). A target turns to the host where it meets with what the
+// Of a call whose arrays are in device memory (UpdateCall::device). A target turns to the host where it meets with what the
 // device cannot read.
 std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext& comm);
 std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext& comm);

@@ -2,12 +2,17 @@
 
 namespace sparcl::collectives {
 
-Status enqueue_array_hash(const DeviceScratch& scratch, const std::byte* array, std::uint64_t count, DataType type,
+Status enqueue_array_hash(const DeviceScratch& scratch, const codec::BlockMap& map, std::span<const std::byte* const> arrays,
                           std::byte* on_device, std::byte* pinned, void* stream) {
   auto* const total = reinterpret_cast<kernels::DeviceHash*>(on_device);
   SPARCL_RETURN_IF_ERROR(enqueue_zeros(total, sizeof *total, stream));
-  SPARCL_RETURN_IF_ERROR(
-      scratch.kernels().blocks.hash(array, count, element_bytes(type), kernels::HashPlace{}, total, nullptr, stream));
+  for (std::uint32_t i = 0; i < arrays.size(); ++i) {
+    const codec::ArraySpec& array = map.arrays()[i];
+    if (array.count == 0) continue;
+    const codec::BlockMap::Place place = map.place_of(i, 0);
+    SPARCL_RETURN_IF_ERROR(scratch.kernels().blocks.hash(arrays[i], array.count, element_bytes(array.datatype),
+                                                         {place.block, place.offset}, total, nullptr, stream));
+  }
   return enqueue_copy(pinned, total, sizeof *total, stream);
 }
 

@@ -1,7 +1,8 @@
 #include "collectives/device/device_array_writer.hpp"
 
-#include <algorithm>
 #include <cstring>
+
+#include "collectives/device/device_array_reader.hpp"
 
 namespace sparcl::collectives {
 
@@ -9,23 +10,29 @@ Result<bool> DeviceArrayWriter::step() {
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   for (; ended_turns_ < has_left_.size(); ++turn_) {
-    DeviceEvent& left = has_left_[turn_ % 2];
-    if (!left.is_over()) return false;
-    SPARCL_RETURN_IF_ERROR(left.wait());
-    const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes_, bytes_ - written_bytes_));
-    if (bytes == 0) {
+    if (is_waiting()) return false;
+    SPARCL_RETURN_IF_ERROR(has_left_[turn_ % 2].wait());
+    if (next_block_ < spans_.map().block_count()) {
+      SPARCL_RETURN_IF_ERROR(start(piece_end(spans_.map(), next_block_, piece_bytes_)));
+    } else {
       ++ended_turns_;
-      continue;
     }
-    std::byte* const half = pinned_ + turn_ % 2 * piece_bytes_;
-    std::memcpy(half, from_ + written_bytes_, bytes);
-    SPARCL_RETURN_IF_ERROR(enqueue_copy(to_ + written_bytes_, half, bytes, stream_));
-    Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
-    if (!event.ok()) return event.status();
-    left = std::move(*event);
-    written_bytes_ += bytes;
   }
   return true;
+}
+
+Status DeviceArrayWriter::start(std::uint64_t end_block) {
+  std::byte* const half = pinned_ + turn_ % 2 * piece_bytes_;
+  SPARCL_RETURN_IF_ERROR(
+      spans_.for_pieces(next_block_, end_block, [&](std::uint32_t array, std::uint64_t at, std::size_t bytes, std::uint64_t place) {
+        std::memcpy(half + place, arrays_.from[array] + at, bytes);
+        return enqueue_copy(arrays_.to[array] + at, half + place, bytes, stream_);
+      }));
+  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
+  if (!event.ok()) return event.status();
+  has_left_[turn_ % 2] = std::move(*event);
+  next_block_ = end_block;
+  return Status();
 }
 
 }  // namespace sparcl::collectives

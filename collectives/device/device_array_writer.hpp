@@ -1,19 +1,26 @@
 #pragma once
-// An array of the host to device memory, piece by piece: one piece is on its way while the next is put into pinned memory.
+// Arrays of the host to device memory, piece by piece: one piece is on its way while the next is put into pinned memory.
 
 #include <array>
+#include <span>
 
 #include "collectives/device/device_scratch.hpp"
-#include "src/base/device_stream.hpp"
+#include "collectives/device/device_spans.hpp"
 
 namespace sparcl::collectives {
 
+// Arrays of a map; all that is in `from` comes to `to`.
+struct ArrayPair {
+  std::span<std::byte* const> to;
+  std::span<const std::byte* const> from;
+};
+
 class DeviceArrayWriter {
  public:
-  // All of `from` comes to `to`. pinned: of two pieces of so many bytes.
-  DeviceArrayWriter(const DeviceScratch& scratch, std::byte* to, const std::byte* from, std::uint64_t bytes, std::byte* pinned,
+  // pinned: two pieces of so many bytes, a block at least.
+  DeviceArrayWriter(const DeviceScratch& scratch, const codec::BlockMap& map, const ArrayPair& arrays, std::byte* pinned,
                     std::size_t piece_bytes, void* stream)
-      : scratch_(scratch), to_(to), from_(from), bytes_(bytes), pinned_(pinned), piece_bytes_(piece_bytes), stream_(stream) {}
+      : scratch_(scratch), spans_(map), arrays_(arrays), pinned_(pinned), piece_bytes_(piece_bytes), stream_(stream) {}
 
   // Goes on. False: not all is written.
   Result<bool> step();
@@ -21,14 +28,15 @@ class DeviceArrayWriter {
   bool is_waiting() const { return !has_left_[turn_ % 2].is_over(); }
 
  private:
+  Status start(std::uint64_t end_block);
+
   const DeviceScratch& scratch_;
-  std::byte* to_;
-  const std::byte* from_;
-  std::uint64_t bytes_;
+  DeviceSpans spans_;
+  ArrayPair arrays_;
   std::byte* pinned_;
   std::size_t piece_bytes_;
   void* stream_;
-  std::uint64_t written_bytes_ = 0;
+  std::uint64_t next_block_ = 0;
   unsigned turn_ = 0;
   unsigned ended_turns_ = 0;
   std::array<DeviceEvent, 2> has_left_;  // each half of the pinned memory

@@ -7,15 +7,10 @@
 
 namespace sparcl::collectives {
 
-DeviceBlockDecoder::DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map, std::byte* held, codec::Verify verify,
-                                       const kernels::KernelSet& host, void* stream, const BatchLimits& limits)
-    : scratch_(scratch),
-      map_(map),
-      type_(map.arrays()[0].datatype),
-      verify_(verify),
-      host_(host),
-      stream_(stream),
-      batch_(scratch, held, map.element_count(), type_, stream, limits) {}
+DeviceBlockDecoder::DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map, std::span<std::byte* const> held,
+                                       codec::Verify verify, const kernels::KernelSet& host, void* stream,
+                                       const BatchLimits& limits)
+    : scratch_(scratch), map_(map), verify_(verify), host_(host), stream_(stream), batch_(scratch, map, held, stream, limits) {}
 
 DeviceBlockDecoder::~DeviceBlockDecoder() { scratch_.end_use(); }
 
@@ -43,8 +38,9 @@ Result<bool> DeviceBlockDecoder::check(const Staging& staging, const codec::Bloc
 Status DeviceBlockDecoder::refuse(const Staging& staging, const codec::BlockEntry& entry) {
   const codec::BlockMode& mode = *codec::find_block_mode(entry.mode);
   const std::span<const std::byte> bytes = payload_.load(staging, entry.first, entry.bytes, mode.in_place);
-  const char* const wrong = mode.decode({type_, batch_.elements_of(entry)}, bytes, host_, refused_block_);
-  if (wrong != nullptr) return unreadable(map_, entry, {}, wrong);
+  const char* const wrong =
+      mode.decode({map_.run_of(entry.index).datatype, batch_.elements_of(entry)}, bytes, host_, refused_block_);
+  if (wrong != nullptr) return unreadable(map_, entry, array_name_, wrong);
   needs_host_ = true;
   return Status(Code::kUnsupported, "the device has refused a block that the host can read");
 }

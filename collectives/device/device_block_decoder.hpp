@@ -1,9 +1,10 @@
 #pragma once
-// Checks and writes the blocks of an update of one array in device memory: what crosses is what they take in the stream, and some
+// Checks and writes the blocks of an update of arrays in device memory: what crosses is what they take in the stream, and some
 // bytes a block for the answer. Nothing is written before apply(). It writes what the device still has of the changes, and decodes
 // the rest again: so the device's memory that it takes has a bound.
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "collectives/device/device_block_writer.hpp"
@@ -18,17 +19,19 @@ namespace sparcl::collectives {
 
 class DeviceBlockDecoder final : public codec::BlocksElsewhere {
  public:
-  // map: of one array, not empty, which is `held`. host: for the texts of what is wrong.
-  DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map, std::byte* held, codec::Verify verify,
+  // held: the arrays of the map, which has elements; they outlive it. host: for the texts of what is wrong.
+  DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map, std::span<std::byte* const> held, codec::Verify verify,
                      const kernels::KernelSet& host, void* stream, const BatchLimits& limits = {});
   ~DeviceBlockDecoder() override;
   DeviceBlockDecoder(const DeviceBlockDecoder&) = delete;
   DeviceBlockDecoder& operator=(const DeviceBlockDecoder&) = delete;
 
+  // For the texts of errors.
+  void set_array_name(codec::ArrayName name) { array_name_ = std::move(name); }
   // The memory that it takes. Before anything else.
   Status reserve() { return batch_.reserve(); }
-  // check() or flush() has failed as there is a block that the device does not read, by its mode or for reasons of its own. The host
-  // may.
+  // check() or flush() has failed as there is a block that the device does not read, by its mode or for reasons of its own. The
+  // host may.
   bool needs_host() const { return needs_host_; }
 
   // The next of these would find nothing to do.
@@ -53,9 +56,9 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
 
   DeviceScratch& scratch_;
   const codec::BlockMap& map_;
-  DataType type_;
   codec::Verify verify_;
   const kernels::KernelSet& host_;
+  codec::ArrayName array_name_;
   void* stream_;
 
   DeviceDecodeBatch batch_;

@@ -13,13 +13,14 @@ DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair&
     : scratch_(scratch),
       kernels_(scratch.kernels().blocks),
       arrays_(arrays),
+      spans_(*arrays.map),
       stream_(stream),
-      all_blocks_((arrays.count + codec::kBlockElements - 1) / codec::kBlockElements),
+      all_blocks_(arrays.map->block_count()),
       most_blocks_(std::min(all_blocks_, limits.blocks)),
-      most_changes_(std::min(arrays.count, limits.changes)),
+      most_changes_(std::min(arrays.map->element_count(), limits.changes)),
       section_blocks_(most_blocks_) {
-  const std::size_t width = element_bytes(arrays_.type);
-  const std::uint64_t most_elements = std::min(arrays_.count, most_blocks_ * codec::kBlockElements);
+  const std::size_t width = spans_.most_width();
+  const std::uint64_t most_elements = std::min(arrays.map->element_count(), most_blocks_ * codec::kBlockElements);
   const std::uint64_t contents_bytes = kernels::most_coded_bytes(most_changes_, most_blocks_, width);
   workspace_bytes_ =
       std::max(kernels_.diff_workspace_bytes(most_elements), kernels_.encode_workspace_bytes(most_elements, most_changes_));
@@ -31,6 +32,8 @@ DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair&
   contents_at_ = device.place(contents_bytes);
   hash_at_ = device.place(kArrayHashBytes);
   workspace_at_ = device.place(workspace_bytes_);
+  base_at_ = device.place(spans_.gathered_bytes());
+  target_at_ = device.place(spans_.gathered_bytes());
   device_bytes_ = device.size_bytes();
   for (std::size_t& at : pinned_meta_at_) at = pinned.place(meta_of(most_blocks_).bytes);
   pinned_hash_at_ = pinned.place(kArrayHashBytes);
@@ -54,10 +57,10 @@ Status DeviceBlockEncoder::begin(bool hashes_base) {
   SPARCL_RETURN_IF_ERROR(inside.status());
   scratch_.begin_use(stream_);
   if (hashes_base) {
-    SPARCL_RETURN_IF_ERROR(enqueue_array_hash(scratch_, arrays_.base, arrays_.count, arrays_.type, device_ + hash_at_,
-                                              pinned_ + pinned_hash_at_, stream_));
+    SPARCL_RETURN_IF_ERROR(
+        enqueue_array_hash(scratch_, *arrays_.map, arrays_.base, device_ + hash_at_, pinned_ + pinned_hash_at_, stream_));
   }
-  return enqueue({0, section_blocks_, 0});
+  return enqueue({spans_.span_at(0, section_blocks_), 0});
 }
 
 Hash128 DeviceBlockEncoder::base_sum() const { return array_hash_in(pinned_ + pinned_hash_at_); }
@@ -69,26 +72,28 @@ DeviceBlockEncoder::Meta DeviceBlockEncoder::meta_of(std::uint64_t block_count) 
   return {0, blocks, hashes, hashes + block_count * sizeof(kernels::DeviceChangeHashes)};
 }
 
-std::uint64_t DeviceBlockEncoder::elements_of(const Section& section) const {
-  const std::uint64_t first = section.first_block * codec::kBlockElements;
-  return std::min(arrays_.count - first, section.block_count * codec::kBlockElements);
+Result<const std::byte*> DeviceBlockEncoder::bring(const BlockSpan& span, std::span<const std::byte* const> arrays,
+                                                   std::size_t at) {
+  if (!span.is_gathered) return DeviceSpans::elements_of(span, arrays);
+  SPARCL_RETURN_IF_ERROR(spans_.gather(span, arrays, device_ + at, stream_));
+  return static_cast<const std::byte*>(device_ + at);
 }
 
 Status DeviceBlockEncoder::enqueue(const Section& section) {
-  const std::size_t width = element_bytes(arrays_.type);
-  const std::size_t first = static_cast<std::size_t>(section.first_block) * codec::kBlockElements * width;
-  const std::uint64_t elements = elements_of(section);
-  const Meta meta = meta_of(section.block_count);
+  const BlockSpan& span = section.span;
+  const Result<const std::byte*> base = bring(span, arrays_.base, base_at_), target = bring(span, arrays_.target, target_at_);
+  if (!base.ok() || !target.ok()) return base.ok() ? target.status() : base.status();
+  const Meta meta = meta_of(section.span.block_count());
   std::byte* const at = device_ + meta_at_;
   const kernels::DeviceChanges changes{reinterpret_cast<std::uint16_t*>(device_ + positions_at_), device_ + old_at_,
                                        device_ + new_at_, reinterpret_cast<std::uint64_t*>(at + meta.starts)};
   const kernels::DeviceContents contents{device_ + contents_at_, reinterpret_cast<kernels::BlockContent*>(at + meta.blocks)};
   auto* const hashes = reinterpret_cast<kernels::DeviceChangeHashes*>(at + meta.hashes);
   std::byte* const workspace = device_ + workspace_at_;
-  SPARCL_RETURN_IF_ERROR(kernels_.diff(arrays_.base + first, arrays_.target + first, elements, width, changes, most_changes_,
-                                       workspace, workspace_bytes_, stream_));
-  SPARCL_RETURN_IF_ERROR(kernels_.encode(changes, most_changes_, arrays_.target + first, elements, arrays_.type, contents, hashes,
-                                         workspace, workspace_bytes_, stream_));
+  SPARCL_RETURN_IF_ERROR(kernels_.diff(*base, *target, span.elements, element_bytes(span.type), changes, most_changes_, workspace,
+                                       workspace_bytes_, stream_));
+  SPARCL_RETURN_IF_ERROR(kernels_.encode(changes, most_changes_, *target, span.elements, span.type, contents, hashes, workspace,
+                                         workspace_bytes_, stream_));
   SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_ + pinned_meta_at_[section.half], at, meta.bytes, stream_));
   Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), stream_);
   if (!event.ok()) return event.status();
@@ -113,15 +118,15 @@ Result<std::optional<CodedSection>> DeviceBlockEncoder::next() {
 // Those of the section that was coded; behind their copy the next section, which overwrites them on the device.
 Status DeviceBlockEncoder::enqueue_contents() {
   const Section section = *coming_;
-  const Meta meta = meta_of(section.block_count);
+  const Meta meta = meta_of(section.span.block_count());
   const std::byte* const at = pinned_ + pinned_meta_at_[section.half];
-  CodedSection coded{section.first_block,
+  CodedSection coded{section.span.first_block,
                      0,
                      reinterpret_cast<const std::uint64_t*>(at + meta.starts),
                      reinterpret_cast<const kernels::BlockContent*>(at + meta.blocks),
                      reinterpret_cast<const kernels::DeviceChangeHashes*>(at + meta.hashes),
                      pinned_ + pinned_contents_at_};
-  while (coded.block_count < section.block_count && coded.blocks[coded.block_count].mode != kernels::kLostBlock)
+  while (coded.block_count < section.span.block_count() && coded.blocks[coded.block_count].mode != kernels::kLostBlock)
     ++coded.block_count;
   const std::uint64_t bytes = coded.blocks[coded.block_count].offset;
   if (coded.block_count == 0 || bytes > pinned_bytes_ - pinned_contents_at_)
@@ -134,14 +139,14 @@ Status DeviceBlockEncoder::enqueue_contents() {
   coded_ = coded;
   coming_.reset();
   plan_next(section, coded.block_count);
-  const std::uint64_t next_block = section.first_block + coded.block_count;
+  const std::uint64_t next_block = section.span.first_block + coded.block_count;
   if (next_block == all_blocks_) return Status();
-  return enqueue({next_block, std::min(section_blocks_, all_blocks_ - next_block), 1 - section.half});
+  return enqueue({spans_.span_at(next_block, section_blocks_), 1 - section.half});
 }
 
 // What found no room was read for nothing: so many blocks as had room, until there is much of it left.
 void DeviceBlockEncoder::plan_next(const Section& section, std::uint64_t coded) {
-  if (coded < section.block_count) {
+  if (coded < section.span.block_count()) {
     section_blocks_ = coded;
     return;
   }

@@ -1,25 +1,25 @@
 #pragma once
-// Codes what differs between two arrays in device memory, section by section: what crosses is what the blocks take in the stream.
-// While the host writes one section into the stream the device is at the next.
+// Codes what differs between arrays in device memory and their bases, section by section: what crosses is what the blocks take in
+// the stream. While the host writes one section into the stream the device is at the next.
 
 #include <array>
 #include <optional>
 
 #include "collectives/device/device_scratch.hpp"
+#include "collectives/device/device_spans.hpp"
 #include "kernels/device_block_codec.hpp"
 #include "src/base/checksum.hpp"
 #include "src/base/device_stream.hpp"
 
 namespace sparcl::collectives {
 
+// Of a map that has elements; they outlive who codes them.
 struct DevicePair {
-  const std::byte* base;
-  const std::byte* target;
-  std::uint64_t count;  // of elements, not 0
-  DataType type;
+  const codec::BlockMap* map;
+  std::span<const std::byte*const> base, target;
 };
 
-// Neighbouring blocks of the array; of each, numbered from the section's first, and one more:
+// Neighbouring blocks; of each, numbered from the section's first, and one more:
 struct CodedSection {
   std::uint64_t first_block;
   std::uint64_t block_count;
@@ -52,20 +52,21 @@ class DeviceBlockEncoder {
   bool is_waiting() const { return !(coded_ ? have_come_ : is_coded_).is_over(); }
   // The next section, until the call after; nothing: it is not there yet. Sections are all blocks, in order.
   Result<std::optional<CodedSection>> next();
-  // What the base adds to its state's hash: after the first section.
+  // What the bases add to their state's hash: after the first section.
   Hash128 base_sum() const;
 
  private:
   struct Section {
-    std::uint64_t first_block, block_count;
-    unsigned half;  // of what the host gets of it
+    BlockSpan span;
+    unsigned half = 0;  // of what the host gets of it
   };
   struct Meta {
     std::size_t starts, blocks, hashes, bytes;
   };
 
   static Meta meta_of(std::uint64_t block_count);
-  std::uint64_t elements_of(const Section& section) const;
+  // Of a section: where its elements are, or are brought to, `at` in the device's memory.
+  Result<const std::byte*> bring(const BlockSpan& span, std::span<const std::byte* const> arrays, std::size_t at);
   void plan_next(const Section& section, std::uint64_t coded);
   Status enqueue(const Section& section);
   Status enqueue_contents();
@@ -73,13 +74,15 @@ class DeviceBlockEncoder {
   DeviceScratch& scratch_;
   const kernels::DeviceBlockKernels& kernels_;
   DevicePair arrays_;
+  DeviceSpans spans_;
   void* stream_;
   std::uint64_t all_blocks_;
   std::uint64_t most_blocks_;   // of a section
   std::uint64_t most_changes_;  // of a section: what has no room is coded with the next
   std::uint64_t section_blocks_;
   // Places in the memory of the device, and in pinned memory.
-  std::size_t meta_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, contents_at_ = 0, hash_at_ = 0, workspace_at_ = 0;
+  std::size_t meta_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, contents_at_ = 0, hash_at_ = 0, workspace_at_ = 0,
+              base_at_ = 0, target_at_ = 0;
   std::size_t workspace_bytes_ = 0, device_bytes_ = 0;
   std::array<std::size_t, 2> pinned_meta_at_{};
   std::size_t pinned_hash_at_ = 0, pinned_contents_at_ = 0, pinned_bytes_ = 0;

@@ -24,11 +24,16 @@ bool is_read_on_device(std::uint8_t mode) {
   return known == kernels::kDenseBlock || known == kernels::kVerbatimBlock || known == kernels::kFlatBlock;
 }
 
-DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, std::byte* array, std::uint64_t count, DataType type, void* stream,
-                                     const BatchLimits& limits)
-    : scratch_(scratch), kernels_(scratch.kernels().blocks), array_(array), count_(count), type_(type), stream_(stream) {
-  const std::uint64_t all_blocks = (count + codec::kBlockElements - 1) / codec::kBlockElements;
-  const std::size_t width = element_bytes(type);
+DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockMap& map, std::span<std::byte* const> arrays,
+                                     void* stream, const BatchLimits& limits)
+    : scratch_(scratch),
+      kernels_(scratch.kernels().blocks),
+      spans_(map),
+      arrays_(arrays),
+      read_arrays_(arrays.begin(), arrays.end()),
+      stream_(stream) {
+  const std::uint64_t all_blocks = map.block_count(), count = map.element_count();
+  const std::size_t width = spans_.most_width();
   most_blocks_ = std::min(all_blocks, limits.blocks);
   most_changes_ = std::min(count, limits.changes);
   most_content_ = std::min(most_content(count, all_blocks), limits.content_bytes);
@@ -47,6 +52,7 @@ DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, std::byte* array, s
   refused_at_ = device.place(sizeof(std::uint64_t));
   hash_at_ = device.place(kArrayHashBytes);
   workspace_at_ = device.place(workspace_bytes_);
+  gathered_at_ = device.place(spans_.gathered_bytes());
   device_bytes_ = device.size_bytes();
   pinned_table_at_ = pinned.place(table_bytes);
   pinned_contents_at_ = pinned.place(kernels::aligned_content(most_content_));
@@ -65,12 +71,13 @@ Status DeviceDecodeBatch::reserve() {
 }
 
 std::uint32_t DeviceDecodeBatch::elements_of(const codec::BlockEntry& entry) const {
-  return static_cast<std::uint32_t>(elements_of(Changes{0, 0, entry.index, 1}));
+  return static_cast<std::uint32_t>(spans_.map().run_of(entry.index).elements(entry.index, entry.index + 1));
 }
 
 std::uint64_t DeviceDecodeBatch::changes_of(const Staging& staging, const codec::BlockEntry& entry) const {
   const std::uint64_t elements = elements_of(entry);
-  if (!lists_positions(entry.mode)) return entry.bytes == elements * element_bytes(type_) ? elements : 0;
+  const std::size_t width = element_bytes(spans_.map().run_of(entry.index).datatype);
+  if (!lists_positions(entry.mode)) return entry.bytes == elements * width ? elements : 0;
   const std::size_t size = std::min<std::size_t>(entry.bytes, kMaxVarintBytes);
   std::array<std::byte, kMaxVarintBytes> begin;
   staging.copy(entry.first, size, begin.data());
@@ -80,12 +87,13 @@ std::uint64_t DeviceDecodeBatch::changes_of(const Staging& staging, const codec:
 }
 
 bool DeviceDecodeBatch::has_room(const codec::BlockEntry& entry, std::uint64_t changes) const {
-  return empty() || (entry.index - first_block() < most_blocks_ && changes_ + changes <= most_changes_ &&
+  return empty() || (entry.index < span_.end_block && changes_ + changes <= most_changes_ &&
                      content_bytes_ + kernels::aligned_content(entry.bytes) <= most_content_);
 }
 
 // To the contents and their table, behind what is there.
 void DeviceDecodeBatch::add(const Staging& staging, const codec::BlockEntry& entry, std::uint64_t changes) {
+  if (empty()) span_ = spans_.span_at(entry.index, most_blocks_);
   auto* const table = reinterpret_cast<kernels::BlockContent*>(pinned_ + pinned_table_at_);
   const std::uint64_t first = empty() ? entry.index : first_block();
   for (std::uint64_t between = empty() ? entry.index : entries_.back().last; between < entry.index; ++between)
@@ -116,16 +124,14 @@ const kernels::DeviceChangeHashes& DeviceDecodeBatch::hashes_of(const codec::Blo
   return reinterpret_cast<const kernels::DeviceChangeHashes*>(pinned_ + pinned_answer_at_)[entry.index - first_block()];
 }
 
-std::uint64_t DeviceDecodeBatch::elements_of(const Changes& changes) const {
-  return std::min(count_ - changes.first_block * codec::kBlockElements, changes.block_count * codec::kBlockElements);
-}
-
-std::byte* DeviceDecodeBatch::array_of(const Changes& changes) const {
-  return array_ + changes.first_block * codec::kBlockElements * element_bytes(type_);
+Result<std::byte*> DeviceDecodeBatch::bring(const BlockSpan& span) {
+  if (!span.is_gathered) return DeviceSpans::elements_of(span, arrays_);
+  SPARCL_RETURN_IF_ERROR(spans_.gather(span, read_arrays_, gathered(), stream_));
+  return gathered();
 }
 
 kernels::DeviceChanges DeviceDecodeBatch::memory_of(const Changes& changes) const {
-  const std::size_t values_at = changes.at * element_bytes(type_);
+  const std::size_t values_at = changes.at * spans_.most_width();
   return {reinterpret_cast<std::uint16_t*>(device_ + positions_at_) + changes.at, device_ + old_at_ + values_at,
           device_ + new_at_ + values_at, reinterpret_cast<std::uint64_t*>(device_ + starts_at_) + changes.starts_at};
 }
@@ -136,7 +142,7 @@ void DeviceDecodeBatch::place_changes() {
     kept_.clear();
     kept_changes_ = kept_starts_ = 0;
   }
-  decoded_ = {kept_changes_, kept_starts_, first_block(), block_count()};
+  decoded_ = {kept_changes_, kept_starts_, spans_.cut(span_, entries_.back().last)};
 }
 
 Status DeviceDecodeBatch::decode() {
@@ -150,13 +156,16 @@ Status DeviceDecodeBatch::decode() {
                                    reinterpret_cast<kernels::DeviceChangeHashes*>(at + answer.hashes),
                                    reinterpret_cast<kernels::BlockError*>(at + answer.errors), refused()};
   const kernels::DeviceContents contents{device_ + contents_at_, reinterpret_cast<kernels::BlockContent*>(device_ + table_at_)};
-  SPARCL_RETURN_IF_ERROR(kernels_.decode(contents, content_bytes_, array_of(decoded_), elements_of(decoded_), type_, out,
-                                         device_ + workspace_at_, workspace_bytes_, stream_));
+  const BlockSpan& span = decoded_.span;
+  const Result<std::byte*> array = bring(span);
+  if (!array.ok()) return array.status();
+  SPARCL_RETURN_IF_ERROR(kernels_.decode(contents, content_bytes_, *array, span.elements, span.type, out, device_ + workspace_at_,
+                                         workspace_bytes_, stream_));
   return enqueue_copy(pinned_ + pinned_answer_at_, at, answer.bytes, stream_);
 }
 
 Status DeviceDecodeBatch::hash_array() {
-  return enqueue_array_hash(scratch_, array_, count_, type_, device_ + hash_at_, pinned_ + pinned_hash_at_, stream_);
+  return enqueue_array_hash(scratch_, spans_.map(), read_arrays_, device_ + hash_at_, pinned_ + pinned_hash_at_, stream_);
 }
 
 Hash128 DeviceDecodeBatch::array_sum() const { return array_hash_in(pinned_ + pinned_hash_at_); }
@@ -164,7 +173,7 @@ Hash128 DeviceDecodeBatch::array_sum() const { return array_hash_in(pinned_ + pi
 void DeviceDecodeBatch::keep() {
   kept_.push_back(decoded_);
   kept_changes_ += changes_;
-  kept_starts_ += decoded_.block_count + 1;
+  kept_starts_ += decoded_.span.block_count() + 1;
 }
 
 Status DeviceDecodeBatch::apply_kept() {
@@ -177,15 +186,18 @@ Status DeviceDecodeBatch::apply_kept() {
 Status DeviceDecodeBatch::apply() { return apply(decoded_); }
 
 Status DeviceDecodeBatch::apply(const Changes& changes) {
-  SPARCL_RETURN_IF_ERROR(
-      kernels_.apply(memory_of(changes), array_of(changes), elements_of(changes), element_bytes(type_), refused(), stream_));
+  const BlockSpan& span = changes.span;
+  const Result<std::byte*> array = bring(span);
+  if (!array.ok()) return array.status();
+  SPARCL_RETURN_IF_ERROR(kernels_.apply(memory_of(changes), *array, span.elements, element_bytes(span.type), refused(), stream_));
+  if (span.is_gathered) SPARCL_RETURN_IF_ERROR(spans_.scatter(span, *array, arrays_, stream_));
   return enqueue_copy(pinned_ + pinned_refused_at_, refused(), sizeof(std::uint64_t), stream_);
 }
 
 Status DeviceDecodeBatch::write_whole(const Staging& staging, const codec::BlockEntry& entry, unsigned half) {
   std::byte* const at = pinned_ + pinned_contents_at_ + half * (most_content_ / 2 / 16 * 16);
   staging.copy(entry.first, entry.bytes, at);
-  return enqueue_copy(array_of({0, 0, entry.index, 1}), at, entry.bytes, stream_);
+  return spans_.scatter(spans_.span_at(entry.index, 1), at, arrays_, stream_);
 }
 
 bool DeviceDecodeBatch::was_applied() const { return *reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_refused_at_) == 0; }

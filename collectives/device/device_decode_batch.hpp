@@ -1,11 +1,12 @@
 #pragma once
-// Some neighbouring blocks of an update on their way to a device, decoded there against an array, and written. The changes of
+// Some neighbouring blocks of an update on their way to a device, decoded there against what is held, and written. The changes of
 // batches stay in the device's memory while there is room for them.
 
 #include <span>
 #include <vector>
 
 #include "collectives/device/device_scratch.hpp"
+#include "collectives/device/device_spans.hpp"
 #include "kernels/device_block_codec.hpp"
 #include "src/base/device_stream.hpp"
 #include "src/codec/block_entry.hpp"
@@ -23,8 +24,8 @@ struct BatchLimits {
 
 class DeviceDecodeBatch {
  public:
-  // array: of `count` elements, not 0.
-  DeviceDecodeBatch(DeviceScratch& scratch, std::byte* array, std::uint64_t count, DataType type, void* stream,
+  // arrays: of the map, which has elements; they outlive it.
+  DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockMap& map, std::span<std::byte* const> arrays, void* stream,
                     const BatchLimits& limits);
 
   // The memory that it takes. Before anything else.
@@ -48,7 +49,7 @@ class DeviceDecodeBatch {
   kernels::BlockError error_of(const codec::BlockEntry& entry) const;
   const kernels::DeviceChangeHashes& hashes_of(const codec::BlockEntry& entry) const;
 
-  // What all of the array adds to its state's hash, once that is through.
+  // What all of the arrays add to their state's hash, once that is through.
   Status hash_array();
   Hash128 array_sum() const;
 
@@ -66,7 +67,8 @@ class DeviceDecodeBatch {
 
  private:
   struct Changes {  // of a batch: places in what is for all
-    std::uint64_t at, starts_at, first_block, block_count;
+    std::uint64_t at = 0, starts_at = 0;
+    BlockSpan span;
   };
   struct Answer {  // in one piece of memory: places from its start
     std::size_t hashes, errors, bytes;
@@ -74,8 +76,9 @@ class DeviceDecodeBatch {
   static Answer answer_of(std::uint64_t block_count);
   std::uint64_t first_block() const { return entries_.front().index; }
   std::uint64_t block_count() const { return entries_.back().last - first_block(); }
-  std::uint64_t elements_of(const Changes& changes) const;
-  std::byte* array_of(const Changes& changes) const;
+  std::byte* gathered() const { return device_ + gathered_at_; }
+  // Where a span's elements are, brought there if they have to be.
+  Result<std::byte*> bring(const BlockSpan& span);
   kernels::DeviceChanges memory_of(const Changes& changes) const;
   std::uint64_t* refused() const { return reinterpret_cast<std::uint64_t*>(device_ + refused_at_); }
   void place_changes();
@@ -83,21 +86,22 @@ class DeviceDecodeBatch {
 
   DeviceScratch& scratch_;
   const kernels::DeviceBlockKernels& kernels_;
-  std::byte* array_;
-  std::uint64_t count_;
-  DataType type_;
+  DeviceSpans spans_;
+  std::span<std::byte* const> arrays_;
+  std::vector<const std::byte*> read_arrays_;
   void* stream_;
   std::uint64_t most_blocks_, most_changes_, most_content_, most_kept_, most_starts_;
   // Places in the memory of the device, and in pinned memory.
   std::size_t starts_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, table_at_ = 0, contents_at_ = 0, answer_at_ = 0,
-              refused_at_ = 0, hash_at_ = 0, workspace_at_ = 0, device_bytes_ = 0, workspace_bytes_ = 0;
+              refused_at_ = 0, hash_at_ = 0, workspace_at_ = 0, gathered_at_ = 0, device_bytes_ = 0, workspace_bytes_ = 0;
   std::size_t pinned_table_at_ = 0, pinned_contents_at_ = 0, pinned_answer_at_ = 0, pinned_refused_at_ = 0, pinned_hash_at_ = 0,
               pinned_bytes_ = 0;
   std::byte *device_ = nullptr, *pinned_ = nullptr;
 
   std::vector<codec::BlockEntry> entries_;
+  BlockSpan span_;  // that they are of
   std::uint64_t changes_ = 0, content_bytes_ = 0;
-  Changes decoded_{};
+  Changes decoded_;
   std::vector<Changes> kept_;
   std::uint64_t kept_changes_ = 0, kept_starts_ = 0;
 };

@@ -56,7 +56,9 @@ collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weig
   if (!inside.status().ok()) return nullptr;
   const Result<bool> captured = is_capturing(stream);  // the host's way has the error for it
   if (!captured.ok() || *captured) return nullptr;
-  return collectives::reserve_for_update(*scratch, *comm.context.kernels, array, role).ok() ? scratch : nullptr;
+  return collectives::reserve_for_update(*scratch, *comm.context.kernels, codec::BlockMap(std::span(&array, 1)), role).ok()
+             ? scratch
+             : nullptr;
 }
 
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive) {

@@ -52,7 +52,7 @@ struct Stream {
 struct Copy {
   const void* stream;
   std::size_t bytes;
-  std::uintptr_t from;  // of device memory
+  std::uintptr_t from;  // of device memory, to the host
   bool is_pageable;
 };
 
@@ -365,7 +365,8 @@ FAKE int cuMemcpyAsync(unsigned long long to, unsigned long long from, std::size
   if (!is_of_current_gpu(stream)) return kInvalidHandle;
   if (spoils_capture(stream)) return kCaptureUnsupported;  // of memory that is not pinned
   if (world().failing_from >= 0 && static_cast<int>(world().copies.size()) >= world().failing_from) return kIllegalAddress;
-  world().copies.push_back({stream, bytes, region_of(from) != nullptr ? from : 0, region_of(to) == nullptr && !is_pinned(to)});
+  world().copies.push_back({stream, bytes, region_of(from) != nullptr && region_of(to) == nullptr ? from : 0,
+                            region_of(to) == nullptr && !is_pinned(to)});
   put(stream, [to, from, bytes] {
     std::memcpy(sparcl::test::reachable(reinterpret_cast<void*>(to)), sparcl::test::reachable(reinterpret_cast<void*>(from)),
                 bytes);

@@ -26,7 +26,8 @@ void fail_allocations(bool fails);
 int copies_made();
 int copies_in_stream(const void* stream);
 std::size_t bytes_copied(const void* stream);
-// Copies out of the piece of device memory that an address is in; only_pageable: of these the ones to memory that is not pinned.
+// Copies to the host out of the piece of device memory that an address is in; only_pageable: of these the ones to memory that is
+// not pinned.
 int copies_out_of(const void* address, bool only_pageable = false);
 
 // What a kernel does, in its stream's order.

@@ -30,7 +30,7 @@ Received receive(DeviceScratch& scratch, std::span<const std::byte> stream, cons
   std::byte* const pointer = array.get();
   Received received;
   {
-    DeviceBlockDecoder blocks(scratch, map, pointer, verify, kernels::cpu_kernels(), stream_of(0), limits);
+    DeviceBlockDecoder blocks(scratch, map, std::span(&pointer, 1), verify, kernels::cpu_kernels(), stream_of(0), limits);
     EXPECT_TRUE(blocks.reserve().ok());
     codec::UpdateDecoder decoder(map, std::span(&pointer, 1), verify, {}, kernels::cpu_kernels());
     decoder.set_elsewhere(blocks);
@@ -150,7 +150,7 @@ TEST_F(DeviceBatches, TheCommitTakesNoMemory) {
   std::byte* const pointer = array.get();
   for (const bool has_base : {false, true}) {
     const codec::Bytes bytes = has_base ? codec::encode(target, base).bytes : without_base(target);
-    DeviceBlockDecoder blocks(scratch, map, pointer, codec::Verify::kTouched, kernels::cpu_kernels(), stream_of(0));
+    DeviceBlockDecoder blocks(scratch, map, std::span(&pointer, 1), codec::Verify::kTouched, kernels::cpu_kernels(), stream_of(0));
     ASSERT_TRUE(blocks.reserve().ok());
     codec::UpdateDecoder decoder(map, std::span(&pointer, 1), codec::Verify::kTouched, {}, kernels::cpu_kernels());
     decoder.set_elsewhere(blocks);
@@ -174,7 +174,7 @@ TEST_F(DeviceBatches, AGpuThatIsBusyIsNotWaitedFor) {
   const codec::BlockMap map = base.map();
   const OnDevice<std::byte> array(base.arrays[0]);
   std::byte* const pointer = array.get();
-  DeviceBlockDecoder blocks(scratch, map, pointer, codec::Verify::kTouched, kernels::cpu_kernels(), stream_of(0),
+  DeviceBlockDecoder blocks(scratch, map, std::span(&pointer, 1), codec::Verify::kTouched, kernels::cpu_kernels(), stream_of(0),
                             {1, kBlockElements, 2 << 20, 0});
   ASSERT_TRUE(blocks.reserve().ok());
   codec::UpdateDecoder decoder(map, std::span(&pointer, 1), codec::Verify::kTouched, {}, kernels::cpu_kernels());

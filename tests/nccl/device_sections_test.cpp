@@ -60,8 +60,10 @@ TEST_F(DeviceSections, SectionsAreTheHostsBlocks) {
   for (const collectives::SectionLimits limits :
        {collectives::SectionLimits{}, {1, kBlockElements}, {4, kBlockElements + 900}, {256, kBlockElements}}) {
     SCOPED_TRACE(testing::Message() << limits.blocks << " blocks, " << limits.changes << " changes");
-    DeviceBlockEncoder encoder(scratch, {old_array.get(), new_array.get(), base.specs[0].count, DataType::kBfloat16},
-                               const_cast<sparclStream_t>(stream), limits);
+    const std::byte *const olds = old_array.get(), *const news = new_array.get();
+    const codec::BlockMap map = base.map();
+    DeviceBlockEncoder encoder(scratch, {&map, std::span(&olds, 1), std::span(&news, 1)}, const_cast<sparclStream_t>(stream),
+                               limits);
     ASSERT_TRUE(encoder.begin(true).ok());
     std::uint64_t next = 0;
     while (encoder.has_more()) {
@@ -81,7 +83,6 @@ TEST_F(DeviceSections, SectionsAreTheHostsBlocks) {
       next += section.block_count;
     }
     EXPECT_EQ(next, densities.size());
-    const codec::BlockMap map = base.map();
     EXPECT_EQ(encoder.base_sum(), codec::state_hash(map, base.read(), {}));
   }
 }
@@ -90,17 +91,18 @@ TEST_F(DeviceSections, ArraysAreReadInPieces) {
   for (const std::uint64_t count : {std::uint64_t{1}, std::uint64_t{1} << 20, (std::uint64_t{5} << 20) + 11}) {
     const State state = codec::random_state({{DataType::kBfloat16, count}}, count);
     const OnDevice<std::byte> array(state.arrays[0]);
-    collectives::DeviceArrayReader reader(scratch, array.get(), count, DataType::kBfloat16, stream_of(0));
+    const std::byte* const pointer = array.get();
+    const codec::BlockMap map = state.map();
+    collectives::DeviceArrayReader reader(scratch, map, std::span(&pointer, 1), stream_of(0));
     ASSERT_TRUE(reader.begin(true).ok());
     std::vector<std::byte> all;
     while (reader.has_more()) {
-      const Result<std::span<const std::byte>> piece = reader.next();
+      const Result<collectives::ArrayPiece> piece = reader.next();
       ASSERT_TRUE(piece.ok());
       EXPECT_TRUE(wait_until_idle(stream_of(0)).ok());
-      all.insert(all.end(), piece->begin(), piece->end());
+      all.insert(all.end(), piece->bytes.begin(), piece->bytes.end());
     }
     EXPECT_TRUE(all == state.arrays[0]);
-    const codec::BlockMap map = state.map();
     EXPECT_EQ(reader.sum(), codec::state_hash(map, state.read(), {}));
   }
 }
