@@ -9,6 +9,8 @@
 
 namespace sparcl::collectives {
 
+class DeviceScratch;
+
 // sparclAllReduceMasked. The mask may be drawn anew once the call is over.
 struct MaskedCall {
   Status refusal;  // of the caller's arguments on this rank
@@ -17,14 +19,18 @@ struct MaskedCall {
   DataType datatype = DataType::kFloat32;
   Reduction reduction;
   const Mask* mask = nullptr;
-  DeviceMasks* device_masks = nullptr;  // not nullptr: both arrays are in device memory, and the comm has calls between GPUs
+  DeviceMasks* device_masks = nullptr;  // not nullptr: both arrays are in device memory
   void* stream = nullptr;               // then: whose order the call takes its place in
-  Feedback* feedback = nullptr;         // of sums and means: what is summed is acc, and what is not sent stays
+  DeviceScratch* scratch = nullptr;  // then, of the GPU that it has entered: the host sums; nullptr: the GPUs do, among each other
+  std::byte* packed = nullptr;       // not nullptr: the mask's values, in and out; the arrays are not looked at
+  Feedback* feedback = nullptr;      // of sums and means: what is summed is acc, and what is not sent stays
 };
 Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report);
 
-// The two ways that it goes, once the ranks have agreed on the call (masked.cpp; masked_device.cpp).
+// What both begin with.
 Task agree_on_mask(const CommContext& comm, std::uint32_t number, const MaskedCall& call, std::uint8_t algorithm, Status& verdict);
+// Of arrays in device memory (masked_device.cpp; masked_packed.cpp).
 Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report);
+Task all_reduce_masked_packed(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report);
 
 }  // namespace sparcl::collectives

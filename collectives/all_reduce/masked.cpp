@@ -1,5 +1,6 @@
 // All-reduce of the elements that a mask has (sparclAllReduceMasked): as all ranks know them, their values travel alone.
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -19,12 +20,20 @@ class MaskedValues final : public DenseValues {
  public:
   MaskedValues(const MaskedCall& call, const kernels::KernelSet& kernels) : call_(call), kernels_(kernels) {}
   void pack(std::uint64_t first, std::uint64_t count, std::byte* into) const override {
+    if (call_.packed != nullptr) {
+      std::memcpy(into, at(first), count * element_bytes(call_.datatype));
+      return;
+    }
     if (call_.feedback == nullptr) return call_.mask->pack(call_.send, first, count, call_.datatype, kernels_, into);
     std::vector<std::byte> accumulators(count * element_bytes(wire_.accumulator));
     call_.mask->pack(call_.feedback->residual(), first, count, wire_.accumulator, kernels_, accumulators.data());
     round_to_wire(kernels_, wire_, accumulators.data(), count, into);
   }
   void unpack(std::uint64_t first, std::uint64_t count, const std::byte* from) override {
+    if (call_.packed != nullptr) {
+      std::memcpy(at(first), from, count * element_bytes(call_.datatype));
+      return;
+    }
     call_.mask->unpack(from, first, count, call_.datatype, kernels_, call_.receive);
   }
 
@@ -58,6 +67,8 @@ class MaskedValues final : public DenseValues {
   }
 
  private:
+  std::byte* at(std::uint64_t first) const { return call_.packed + first * element_bytes(call_.datatype); }
+
   const MaskedCall& call_;
   const kernels::KernelSet& kernels_;
   WireType wire_{kernels::accumulator_type(call_.datatype), call_.datatype};

@@ -17,10 +17,10 @@
  *    the library's own: workers (SPARCL_THREADS), the heartbeat (SPARCL_HEARTBEAT), and what serves a unique id.
  *  - Arrays of calls may be in device memory (CUDA). Where GPUs do not talk to each other (sparclCommUseNccl) they are copied
  *    to the host behind what `stream` holds (NULL: the default stream), and back, so that the call has done its part when it returns; a
- *    call that fails leaves them as they were. Top-k selects on the device instead, and sparclBroadcastDelta codes, checks and writes
- *    there, where all arrays are in one GPU's memory and this build has kernels for it: what was selected or coded crosses alone, and
- *    all bits are the same. out_nnz there is written where the call succeeds. stream must be NULL where all arrays are the host's.
- *    A state's tensors may be in device memory, too (sparclStateCreate).
+ *    call that fails leaves them as they were. Top-k selects on the device instead, masked all-reduces gather and scatter there, and
+ *    sparclBroadcastDelta codes, checks and writes there, where all arrays are in one GPU's memory and this build has kernels for it
+ *    (SPARCL_DEVICE_KERNELS): what was selected, gathered or coded crosses alone, and all bits are the same. out_nnz there is written
+ *    where the call succeeds. stream must be NULL where all arrays are the host's. A state's tensors may be in device memory, too (sparclStateCreate).
  *    Non-blocking calls take device memory, too, always by way of the host: their inputs are copied when they start, behind what the
  *    default stream holds, and their outputs when they are over (inside sparclTest or sparclWait).
  *  - A struct that begins with its `size` may be that of a program compiled against an older or a newer sparcl.h. What an older one

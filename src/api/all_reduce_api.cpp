@@ -31,8 +31,9 @@ class MaskedCall final : public Call {
   }
   ~MaskedCall() override { let_go(); }
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
-    return call_.device_masks != nullptr ? collectives::all_reduce_masked_on_device(context, number, call_, report)
-                                         : collectives::all_reduce_masked(context, number, call_, report);
+    if (call_.device_masks == nullptr) return collectives::all_reduce_masked(context, number, call_, report);
+    return call_.scratch != nullptr ? collectives::all_reduce_masked_packed(context, number, call_, report)
+                                    : collectives::all_reduce_masked_on_device(context, number, call_, report);
   }
   flight::CallNote note() const override {
     return {.operation = "AllReduceMasked", .count = count_, .datatype = static_cast<int>(call_.datatype)};
@@ -99,12 +100,18 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
     call.datatype = static_cast<DataType>(datatype);
     call.reduction = reduction_of(op);
     const std::size_t bytes = count * element_bytes(call.datatype);
-    if (request == nullptr && options.feedback == nullptr && goes_over_gpus(*comm, send, receive, call.datatype, *mask)) {
+    const bool may_stay = request == nullptr && options.feedback == nullptr;
+    const bool is_between_gpus = may_stay && goes_over_gpus(*comm, send, receive, call.datatype, *mask);
+    const bool is_part = mask->mask.size() > 0 && mask->mask.size() < count;
+    if (may_stay && is_part && !is_between_gpus)
+      call.scratch =
+          scratch_for_masked(*comm, send, receive, call.datatype, mask->mask.size() * element_bytes(call.datatype), stream);
+    if (is_between_gpus || call.scratch != nullptr) {
       call.send = static_cast<const std::byte*>(send);
       call.receive = static_cast<std::byte*>(receive);
       call.device_masks = &mask->on_devices;
       call.stream = stream;
-      call.refusal = check_gpu(*comm, send, receive).with_prefix(std::string(function) + ": ");
+      if (is_between_gpus) call.refusal = check_gpu(*comm, send, receive).with_prefix(std::string(function) + ": ");
       return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, nullptr), nullptr);
     }
     call.send = static_cast<const std::byte*>(arrays.read("sendbuff", send, bytes));

@@ -36,12 +36,28 @@ collectives::DeviceScratch* scratch_for(sparclComm& comm, const void* one, const
 
 bool is_aligned(const void* array, DataType type) { return reinterpret_cast<std::uintptr_t>(array) % element_bytes(type) == 0; }
 
+// The stream is not being captured: the host's way has the error for that.
+bool is_open(const collectives::DeviceScratch& scratch, void* stream) {
+  const DeviceScope inside(scratch.context());
+  if (!inside.status().ok()) return false;
+  const Result<bool> captured = is_capturing(stream);
+  return captured.ok() && !*captured;
+}
+
 }  // namespace
 
 collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type,
                                               void* stream) {
   collectives::DeviceScratch* const scratch = scratch_for(comm, send, receive, stream);
   return scratch != nullptr && scratch->kernels().top_k.supports(type) ? scratch : nullptr;
+}
+
+collectives::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* send, const void* receive, DataType type,
+                                               std::size_t bytes, void* stream) {
+  if (!is_aligned(send, type) || !is_aligned(receive, type)) return nullptr;
+  collectives::DeviceScratch* const scratch = scratch_for(comm, send, receive, stream);
+  if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
+  return scratch->both(bytes, bytes, "a mask's values").ok() ? scratch : nullptr;
 }
 
 collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
@@ -51,11 +67,7 @@ collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weig
   const void* const other = role == UpdateRole::kSendsChanges ? base : weights;
   if (array.count == 0 || !is_aligned(weights, array.datatype) || !is_aligned(other, array.datatype)) return nullptr;
   collectives::DeviceScratch* const scratch = scratch_for(comm, weights, other, stream);
-  if (scratch == nullptr) return nullptr;
-  const DeviceScope inside(scratch->context());
-  if (!inside.status().ok()) return nullptr;
-  const Result<bool> captured = is_capturing(stream);  // the host's way has the error for it
-  if (!captured.ok() || *captured) return nullptr;
+  if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
   return collectives::reserve_for_update(*scratch, *comm.context.kernels, codec::BlockMap(std::span(&array, 1)), role).ok()
              ? scratch
              : nullptr;

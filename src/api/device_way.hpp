@@ -11,6 +11,10 @@ namespace sparcl::api {
 // are in device memory of one GPU, on which this build's kernels run, so is the stream, and the kernels take the type.
 collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type, void* stream);
 
+// The same of a blocking masked all-reduce by way of the host: the mask's values alone, of so many bytes, are to cross.
+collectives::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* send, const void* receive, DataType type,
+                                               std::size_t bytes, void* stream);
+
 // The same of a blocking broadcast of what changes in an array; base: nullptr, or the root's.
 collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
                                               const codec::ArraySpec& array, bool is_root, void* stream);

@@ -51,10 +51,10 @@ constexpr std::array kRows{
                "whether ranks on one machine read each other's messages where they lie, in shared memory; off: all are copied"},
     SettingRow{"NCCL_LIBRARY", SettingType::kText, "", "libnccl.so.2",
                "the library that sparclCommUseNccl loads, as dlopen takes it: a name, or a path"},
-    SettingRow{
-        "DEVICE_KERNELS", SettingType::kChoice, "on|off", "on",
-        "whether blocking broadcasts of changes and top-k sums of arrays in device memory code, check and select there; off: all "
-        "goes by way of the host, but what a rank sums over NCCL"},
+    SettingRow{"DEVICE_KERNELS", SettingType::kChoice, "on|off", "on",
+               "whether blocking calls on arrays in device memory (broadcasts of changes, top-k and masked sums) code, check, "
+               "select and gather there; off: all "
+               "goes by way of the host, but what a rank sums over NCCL"},
     SettingRow{
         "LINK_COST", SettingType::kText, "", "measure",
         "what messages cost, for the choice of algorithms: measured as ranks meet (some milliseconds); guess: by the transport; "
