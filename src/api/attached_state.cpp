@@ -10,6 +10,7 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state,
   if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
   if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight");
   if (state->is_attached) return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber already");
+  if (use == Use::kRead) SPARCL_RETURN_IF_ERROR(state->check_complete());
   const Result<std::string> bodies = setting_choice("KERNELS");
   if (!bodies.ok()) return bodies.status();
   const Result<std::string> verify = setting_choice("VERIFY");
@@ -20,8 +21,8 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state,
   state->freeze();
   std::unique_ptr<AttachedState> made(new AttachedState(*state));
   state->is_attached = true;
-  state->mirror = nullptr;  // a copy of the model, that updates made
-  state->is_mirror_ahead = false;
+  state->is_subscribed = use == Use::kWrite;
+  if (!state->is_mirror_ahead) state->mirror = nullptr;  // a copy of the model, that updates made
   if (*threads > 1) made->workers_ = std::make_unique<WorkerPool>(*threads);
   made->view_.map = &*state->map;
   made->view_.schema_hash = state->schema_hash;
@@ -70,6 +71,12 @@ Status AttachedState::make_mirror() {
   return {};
 }
 
-AttachedState::~AttachedState() { state_.is_attached = false; }
+void AttachedState::begin_writing() {
+  state_.mirror = nullptr;
+  state_.is_mirror_ahead = false;
+  state_.tracked_hash.reset();
+}
+
+AttachedState::~AttachedState() { state_.is_attached = state_.is_subscribed = false; }
 
 }  // namespace sparcl::api

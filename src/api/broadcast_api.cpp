@@ -157,6 +157,7 @@ class StateCall final : public Call {
     state_->in_flight = false;
     if (!status.ok()) {
       if (state_->mirror != nullptr) state_->mirror->forget();
+      if (state_->has_device_memory() && !is_root_) loss_ = status;  // whatever became of it, the tensors are as they were
       return;
     }
     state_->version = update_.new_version;
@@ -215,12 +216,8 @@ class StateCall final : public Call {
     }
     const StageRange range("copy from the device");
     if (!state_->is_mirror_ahead) return state_->mirror->read(stream_);
-    if (is_root_) {
-      return Status(Code::kInvalidUsage,
-                    fmt::format("the tensors in device memory lack what version {} brought (its error said so): receive an update, "
-                                "or make another state of them, which sends all",
-                                state_->version));
-    }
+    if (is_root_) return state_->check_complete();
+    state_->mirror->note_all();  // the program may have written anything there since
     SPARCL_RETURN_IF_ERROR(state_->mirror->write(stream_));
     state_->is_mirror_ahead = false;
     state_->mirror->remember(stream_);
@@ -229,18 +226,18 @@ class StateCall final : public Call {
 
   Status write_device() {
     const StageRange range("copy to the device");
+    state_->mirror->forget();
     Status status;
     try {
       status = state_->mirror->note_differences(stream_);
       if (status.ok()) status = state_->mirror->write(stream_);
+      if (status.ok()) state_->mirror->remember(stream_);
     } catch (const std::bad_alloc&) {
       status = Status(Code::kOutOfMemory, "no memory to bring it there");
     }
-    if (status.ok()) state_->mirror->remember(stream_);
     if (status.ok()) return status;
-    state_->mirror->forget();
+    state_->is_mirror_ahead = !is_root_ || state_->mirror->is_torn();
     if (is_root_) return status.with_prefix("the update was made, but not adopted: ");
-    state_->is_mirror_ahead = true;
     return status.with_prefix("the update was made, and this rank's next one gives the tensors what they lack of it: ");
   }
 
@@ -301,6 +298,11 @@ Status check_update(const sparclComm& comm, const sparclState* state, int root, 
   if (state == nullptr || !state->has_device_memory()) SPARCL_RETURN_IF_ERROR(check_stream(stream));
   if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
   if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
+  // On the host its next look at the tensors would find it out.
+  if (state->is_subscribed && state->has_device_memory() && comm.transport->rank() != root) {
+    return Status(Code::kInvalidUsage,
+                  "a subscriber writes these tensors in device memory: receive updates in another state, or destroy it first");
+  }
   return state->check_in_memory();
 }
 

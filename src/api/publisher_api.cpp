@@ -68,6 +68,7 @@ Status publish(sparclPublisher_t publisher, std::uint64_t version) {
   SPARCL_RETURN_IF_ERROR(check(publisher));
   sparclState& state = publisher->attached->state();
   if (version == 0) return Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1");
+  SPARCL_RETURN_IF_ERROR(state.check_complete());
   const AttachedState::Reading reading(*publisher->attached);
   const Result<Publisher::PublishReport> report = publisher->publisher->publish(version, state.hints());
   if (!report.ok()) return report.status();

@@ -24,6 +24,8 @@ class AttachedState {
   enum class Use : std::uint8_t { kRead, kWrite };
   // InvalidArgument, InvalidUsage: not now.
   static Result<std::unique_ptr<AttachedState>> attach(sparclState* state, Use use);
+  // A subscriber is there, and writes the tensors from now on: what updates of a communicator have left is past.
+  void begin_writing();
   // The mirror's, nullptr where no tensor is in device memory.
   model::DeviceTensors* mirrored() const { return mirrored_.get(); }
   ~AttachedState();

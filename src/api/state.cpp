@@ -63,6 +63,15 @@ Status sparclState::check_in_memory() const {
                             sparcl::model::in_quotes(name)));
 }
 
+sparcl::Status sparclState::check_complete() const {
+  if (!is_mirror_ahead) return {};
+  return sparcl::Status(
+      sparcl::Code::kInvalidUsage,
+      fmt::format("the tensors in device memory lack what version {} brought (its error said so): receive an update, "
+                  "or make another state of them, which sends all",
+                  version));
+}
+
 bool sparclState::has_device_memory() const { return std::ranges::find(spaces, sparcl::MemorySpace::kDevice) != spaces.end(); }
 
 std::vector<std::byte*> sparclState::data_in(sparcl::MemorySpace space) const {

@@ -59,6 +59,7 @@ struct sparclState {
   bool is_mirror_ahead = false;
   bool in_flight = false;
   bool is_attached = false;          // it has a publisher or a subscriber
+  bool is_subscribed = false;        // a subscriber, which writes the tensors
   sparcl::model::Snapshot snapshot;  // root only
   std::uint64_t confirmed_comm = 0;  // whose ranks hold the snapshot; 0: nobody's
 
@@ -68,6 +69,8 @@ struct sparclState {
   std::vector<std::byte*> data_in(sparcl::MemorySpace space) const;
   // Once it is frozen.
   sparcl::Result<std::unique_ptr<sparcl::model::DeviceTensors>> make_mirror(const sparcl::kernels::KernelSet& kernels) const;
+  // InvalidUsage while the tensors lack what an update brought.
+  sparcl::Status check_complete() const;
   // Unsupported, with a name, where a tensor is made of its master each time it is published.
   sparcl::Status check_in_memory() const;
   // What the caller has marked, and nothing of tensors that do not train: one a tensor, nullptr where all is to be compared; empty

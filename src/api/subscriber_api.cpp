@@ -57,6 +57,7 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
   Result<std::unique_ptr<Subscriber>> opened = Subscriber::create(made->attached->view(), address, *options);
   if (!opened.ok()) return opened.status();
   made->subscriber = std::move(*opened);
+  made->attached->begin_writing();
   *subscriber = made.release();
   return {};
 }

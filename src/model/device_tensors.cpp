@@ -71,16 +71,19 @@ std::size_t DeviceTensors::bytes_of(std::size_t array) const {
   return spec.count * element_bytes(spec.datatype);
 }
 
+Status DeviceTensors::check_stream(void* stream) const {
+  if (stream == nullptr || source_->contexts().size() <= 1) return {};
+  return Status(Code::kInvalidArgument, "the state has tensors on several GPUs, and a stream is one's: pass stream NULL");
+}
+
 Status DeviceTensors::read(void* stream) {
-  if (stream != nullptr && source_->contexts().size() > 1) {
-    return Status(Code::kInvalidArgument, "the state has tensors on several GPUs, and a stream is one's: pass stream NULL");
-  }
+  SPARCL_RETURN_IF_ERROR(check_stream(stream));
+  const std::vector<Hash128> known = std::exchange(remembered_, {});
   const std::vector<Hash128> fingerprints = look(stream);
   source_->begin(stream);
-  const Status taken = remembered_.empty() || fingerprints.empty() ? mirror_.take(map_, sets_[0].places.on_host, source_.get())
-                                                                   : read_changed(fingerprints);
+  const Status taken = known.empty() || fingerprints.empty() ? mirror_.take(map_, sets_[0].places.on_host, source_.get())
+                                                             : read_changed(fingerprints, known);
   const Status ended = source_->end();
-  remembered_.clear();
   SPARCL_RETURN_IF_ERROR(taken);
   SPARCL_RETURN_IF_ERROR(ended);
   remembered_ = fingerprints;
@@ -90,11 +93,11 @@ Status DeviceTensors::read(void* stream) {
 }
 
 // Those of the host's are copied in any case.
-Status DeviceTensors::read_changed(std::span<const Hash128> fingerprints) {
+Status DeviceTensors::read_changed(std::span<const Hash128> fingerprints, std::span<const Hash128> known) {
   const Places& places = sets_[0].places;
   for (std::size_t i = 0; i < fingerprints.size(); ++i) {
     if (places.on_host[i] != nullptr && bytes_of(i) > 0) std::memcpy(mirror()[i], places.on_host[i], bytes_of(i));
-    if (places.on_device[i] == nullptr || fingerprints[i] == remembered_[i]) continue;
+    if (places.on_device[i] == nullptr || fingerprints[i] == known[i]) continue;
     source_->read(static_cast<std::uint32_t>(i), 0, map_.arrays()[i].count, mirror()[i]);
   }
   return source_->status();
@@ -107,7 +110,10 @@ std::vector<Hash128> DeviceTensors::look(void* stream) {
   return found.ok() ? std::move(*found) : std::vector<Hash128>();
 }
 
-void DeviceTensors::remember(void* stream) { remembered_ = look(stream); }
+void DeviceTensors::remember(void* stream) {
+  forget();
+  remembered_ = look(stream);
+}
 
 void DeviceTensors::note(const codec::ChangeLog& replaced) noexcept {
   for (Set& set : sets_) {
@@ -130,14 +136,14 @@ void DeviceTensors::note_all() noexcept {
 
 Status DeviceTensors::note_differences(void* stream) {
   Set& set = sets_[0];
-  set.noted.clear();
-  set.is_known = true;
+  set.note_all();  // until all have been looked at
+  bool is_known = true;
   source_->begin(stream);
   const codec::ArrayInput tensors{{set.places.on_host.begin(), set.places.on_host.end()}, source_.get()};
   codec::BlockInput input;
   std::vector<codec::Piece> pieces;
   std::vector<std::uint16_t> positions(codec::kBlockElements + kernels::kPositionSlack);
-  for (std::uint64_t block = 0; block < map_.block_count() && set.is_known; ++block) {
+  for (std::uint64_t block = 0; block < map_.block_count() && is_known; ++block) {
     const DataType type = map_.block(block, pieces);
     const codec::BlockView view = input.read(tensors, codec::shape_of(type, pieces), pieces);
     std::size_t found = 0;
@@ -145,19 +151,22 @@ Status DeviceTensors::note_differences(void* stream) {
       const std::byte* const wanted = mirror()[piece.array] + piece.first * element_bytes(type);
       found += kernels_.of(type).diff(codec::data_of(view, pieces, piece), wanted, piece.count, piece.offset, &positions[found]);
     }
-    if (set.noted.count() + found > map_.element_count() / kMostNoted) {
-      set.note_all();
-    } else {
+    is_known = set.noted.count() + found <= map_.element_count() / kMostNoted;
+    if (is_known) {
       set.noted.add(block, {positions.data(), found});
     }
   }
   const Status ended = source_->end();
-  if (!ended.ok()) set.note_all();
+  if (is_known && ended.ok())
+    set.is_known = true;
+  else
+    set.note_all();
   return ended.with_prefix(kAsTheyWere);
 }
 
 Status DeviceTensors::write(void* stream) {
   if (!is_behind()) return {};
+  SPARCL_RETURN_IF_ERROR(check_stream(stream));
   const std::size_t next = has_two_sets() ? 1 - shown_ : 0;
   Set& set = sets_[next];
   const bool can_stage_changes = set.is_known && can_scatter();
@@ -169,12 +178,16 @@ Status DeviceTensors::write(void* stream) {
   if (!status.ok()) return status;
   set.noted.clear();
   set.is_known = true;
+  is_torn_ = false;
   shown_ = next;
   return {};
 }
 
 // Of two sets the one that is shown was not written to.
-Status DeviceTensors::half_done(const Status& why) const { return why.with_prefix(has_two_sets() ? kAsTheyWere : kHalfDone); }
+Status DeviceTensors::half_done(const Status& why) {
+  is_torn_ = !has_two_sets();
+  return why.with_prefix(is_torn_ ? kHalfDone : kAsTheyWere);
+}
 
 // Kernels are there, run on these GPUs, and take these addresses.
 bool DeviceTensors::can_scatter() {
@@ -203,6 +216,8 @@ Status DeviceTensors::wait_for_all(void* stream) const {
 }
 
 Status DeviceTensors::copy_out(const Set& set, std::size_t array, std::size_t begin, std::size_t bytes, void* stream) {
+  const DeviceScope inside(source_->context(array));
+  SPARCL_RETURN_IF_ERROR(inside.status());
   return copies_.to_device(set.places.on_device[array] + begin, mirror()[array] + begin, bytes, stream);
 }
 

@@ -56,6 +56,8 @@ class DeviceTensors {
   // An error says whether they are as they were. If not, the next write() writes all of them. Of two sets the other one becomes it,
   // and is shown.
   Status write(void* stream);
+  // The last write() has failed halfway: what is shown is no version.
+  bool is_torn() const { return is_torn_; }
   // Something is noted that was not written to what is shown.
   bool is_behind() const { return sets_[shown_].is_behind(); }
 
@@ -90,12 +92,13 @@ class DeviceTensors {
   std::size_t bytes_of(std::size_t array) const;
   bool can_scatter();
   std::vector<Hash128> look(void* stream);
-  Status read_changed(std::span<const Hash128> fingerprints);
+  Status read_changed(std::span<const Hash128> fingerprints, std::span<const Hash128> known);
+  Status check_stream(void* stream) const;
   bool has_two_sets() const { return sets_.size() > 1; }
   Status write_all(Set& set, void* stream);
   Status write_pieces(Set& set, void* stream);
   Status write_changes(Set& set, void* stream);
-  Status half_done(const Status& why) const;
+  Status half_done(const Status& why);
   void gather(const NotedChanges::OfArray& changes, std::byte* values) const;
   void add_to(Staged& staged, const NotedChanges::OfArray& changes) const;
   Status stage(Staged& staged, void* stream);
@@ -118,6 +121,7 @@ class DeviceTensors {
   std::vector<DeviceBuffer> own_on_device_;
   std::vector<std::unique_ptr<std::byte[]>> own_on_host_;
   std::atomic<std::size_t> shown_ = 0;
+  bool is_torn_ = false;
 };
 
 }  // namespace sparcl::model

@@ -58,13 +58,20 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
       return std::exchange(damage_, Status());
     }
     Status status;
+    bool is_held = false;  // what was applied before is still to be shown
     if (back_ == Back::kWanted) {
       status = go_back(lock, swap);
     } else {
+      const int shown_updates = swap.updates;
       status = climb_as_far_as_it_goes(lock, swap, deadline);
       if (swap.updates > 0) show_written();
+      is_held = swap.updates > shown_updates || (status.code() != Code::kCorrupt && status.code() != Code::kWrongBase);
     }
     wake_.wake();
+    if (!status.ok() && !is_held && unshown_.is_news()) {
+      if (status.code() == Code::kCorrupt) unshown_ = Swap();  // as above
+      return status;
+    }
     if (!swap.is_news()) {
       if (!status.ok()) return status;
       if (!lasting_.ok()) return std::exchange(lasting_, Status());
