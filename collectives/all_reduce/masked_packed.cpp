@@ -61,6 +61,7 @@ class PackedValues {
 }  // namespace
 
 Task all_reduce_masked_packed(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report) {
+  if (!comm.engine->health().ok()) co_return comm.engine->health();
   PackedValues values(call);
   MaskedCall packed = call;
   const Result<std::byte*> gathered = values.gather();

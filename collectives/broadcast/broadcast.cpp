@@ -57,7 +57,8 @@ std::unique_ptr<Stream> open_stream(const CommContext& comm, std::uint32_t numbe
   if (!memory.ok() && call.refusal.ok()) call.refusal = memory.status();
   call.fingerprint.algorithm = kNcclFanout;
   report.algorithm = kNcclFanoutName;
-  return std::make_unique<GpuStream>(*comm.engine, *comm.device, memory.ok() ? std::move(*memory) : nullptr, call.root);
+  return std::make_unique<GpuStream>(*comm.engine, Channel{number, kData}, *comm.device, memory.ok() ? std::move(*memory) : nullptr,
+                                     call.root);
 }
 
 void close_channels(Transport& transport, std::uint32_t number) {

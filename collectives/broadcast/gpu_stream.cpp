@@ -25,8 +25,17 @@ std::size_t room_of(std::uint64_t fragment) { return fragment < 8 ? std::min(kLe
 
 }  // namespace
 
-GpuStream::GpuStream(Engine& engine, DeviceCalls& calls, std::shared_ptr<FragmentMemory> memory, int root)
-    : Stream(engine), calls_(calls), memory_(std::move(memory)), root_(root) {}
+GpuStream::Guard::Guard(Engine& engine, Channel channel) : engine_(engine) {
+  const Transport& transport = engine.transport();
+  nothing_ = engine.receive((transport.rank() + 1) % transport.size(), channel, Buffer::allocate(1));
+}
+
+GpuStream::Guard::~Guard() {
+  if (!nothing_->done) engine_.transport().cancel(nothing_);
+}
+
+GpuStream::GpuStream(Engine& engine, Channel channel, DeviceCalls& calls, std::shared_ptr<FragmentMemory> memory, int root)
+    : Stream(engine), channel_(channel), calls_(calls), memory_(std::move(memory)), root_(root) {}
 
 GpuStream::~GpuStream() {
   if (memory_ == nullptr) return;
@@ -61,6 +70,7 @@ Task GpuStream::wait(const DeviceEvent& event, const char* purpose) {
 }
 
 Task GpuStream::send_all(StreamSource& source, Status& outcome) {
+  const Guard guard(engine_, channel_);
   std::uint64_t sent = 0;
   for (bool is_last = false; !is_last; ++fragment_) {
     const std::size_t room = room_of(fragment_);
@@ -108,6 +118,7 @@ Status GpuStream::send_fragment(std::size_t count) {
 }
 
 Task GpuStream::receive_all(StreamTarget& target, Status& outcome) {
+  const Guard guard(engine_, channel_);
   bool more = false;
   if (const Status status = receive_fragment(); !status.ok()) co_return end_comm(status);
   for (bool is_last = false; !is_last;) {

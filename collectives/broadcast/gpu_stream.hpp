@@ -16,8 +16,8 @@ namespace sparcl::collectives {
 
 class GpuStream final : public Stream {
  public:
-  // memory: nullptr where there is nothing to be sent or received.
-  GpuStream(Engine& engine, DeviceCalls& calls, std::shared_ptr<FragmentMemory> memory, int root);
+  // channel: of the call's own, on which nothing is sent. memory: nullptr where there is nothing to be sent or received.
+  GpuStream(Engine& engine, Channel channel, DeviceCalls& calls, std::shared_ptr<FragmentMemory> memory, int root);
   // The memory stays until the GPU is through with it.
   ~GpuStream() override;
 
@@ -27,6 +27,20 @@ class GpuStream final : public Stream {
   void abandon() override {}
 
  private:
+  // While it lives this rank waits for a message of the next one that never comes: so the transport looks after that one, as NCCL
+  // does not.
+  class Guard {
+   public:
+    Guard(Engine& engine, Channel channel);
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    Engine& engine_;
+    OperationRef nothing_;
+  };
+
   Status send_fragment(std::size_t count);
   Status receive_fragment();
   Status copy_from_device(std::size_t first, std::size_t count, DeviceEvent& event);
@@ -36,6 +50,7 @@ class GpuStream final : public Stream {
   // What cannot be undone on the other ranks ends the comm.
   Status end_comm(const Status& error);
 
+  Channel channel_;
   DeviceCalls& calls_;
   std::shared_ptr<FragmentMemory> memory_;
   int root_;

@@ -26,10 +26,15 @@ DeviceCalls::~DeviceCalls() {
     if (uses_.empty()) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // Of a caller's own NCCL communicator nothing can be ended here: its memory stays.
   if (engine_->abort()) {
     for (const Use& use : uses_) (void)use.event.wait();
+    return;
   }
+  // Of a caller's own NCCL communicator nothing can be ended here: its memory stays, for good.
+  (void)new auto(std::move(uses_));
+  (void)new auto(std::move(captures_));
+  (void)new auto(std::move(shared_));
+  (void)new auto(std::move(fragments_));
 }
 
 void DeviceCalls::forget_what_is_over() {

@@ -16,7 +16,8 @@ namespace {
 
 // The clock is read, and the deadlines looked at, once in so many turns; idle turns always look. Heuristic: a turn is about 0.2 us.
 constexpr std::uint32_t kTurnsPerClockRead = 256;
-constexpr double kSignalSeconds = 0.2;  // for signals to leave: peers that live take them in milliseconds
+constexpr std::uint32_t kTurnsPerLook = 16;  // of tasks that have work, some milliseconds of it; heuristic
+constexpr double kSignalSeconds = 0.2;       // for signals to leave: peers that live take them in milliseconds
 
 // Between two looks of an idle task, once it has spun for a while. Heuristic: what it waits for takes as long on a GPU.
 constexpr double kIdleSeconds = 0.0001;
@@ -56,11 +57,13 @@ bool Engine::step() {
   const std::coroutine_handle<> next = ready_.front();
   ready_.pop_front();
   next.resume();
+  if (!idle_.empty() && ++turns_since_look_ >= kTurnsPerLook) (void)look_again();
   return true;
 }
 
 // Resumes the idle tasks. False if they are idle again.
 bool Engine::look_again() {
+  turns_since_look_ = 0;
   const std::size_t count = idle_.size();
   for (std::size_t i = 0; i < count; ++i) {
     const std::coroutine_handle<> next = idle_.front();

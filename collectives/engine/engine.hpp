@@ -107,6 +107,7 @@ class Engine {
   Wait* first_wait_ = nullptr;  // in the order of their deadlines: all last equally long
   Wait* last_wait_ = nullptr;
   std::uint32_t turns_since_clock_ = 0;
+  std::uint32_t turns_since_look_ = 0;
   flight::CommTrail* trail_ = nullptr;
   double next_notes_at_ = 0;
 };

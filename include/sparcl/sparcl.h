@@ -215,7 +215,8 @@ SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
  * that a graph holds stays on its GPU, and calls by way of the host refuse it (sparclInvalidUsage).
  * Blocking broadcasts (Delta, Update, Sparse) whose dense arrays take 16 MiB and more, or whose size only the root knows, send their coded
  * bytes by ncclBroadcast, from GPU to GPU, wherever the ranks' arrays are; SPARCL_ALGO_BROADCAST=nccl has smaller ones do so, any other
- * value none. What arrives is checked and applied as ever; such a call waits for its end, and cannot be captured.
+ * value none. What arrives is checked and applied as ever; such a call waits for its end, and cannot be captured. On all ranks it is the
+ * blocking call, then, or on all the non-blocking one, which keeps to messages (sparclMismatch).
  * Masked sums of floats are the same bits on every rank, but not those of the host's way (its tree over ranks, in float32 for types of 16 bits): their
  * order and rounding, and what -0 and NaN become, are NCCL's, and may change with its version, its settings and the machines. With
  * sparclDeterminismCanonical (in the config, or SPARCL_DETERMINISM=canonical in the environment) calls go by way of the host. */

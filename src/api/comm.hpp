@@ -34,9 +34,9 @@ struct sparclComm {
   sparcl::flight::CommTrail trail;
   sparcl::collectives::Engine engine;
   sparcl::collectives::CommContext context;
-  std::unique_ptr<sparcl::collectives::DeviceCalls> device;            // after sparclCommUseNccl
   sparcl::PinnedCopies pinned_copies;                                  // of arrays that go by way of the host
   std::unique_ptr<sparcl::collectives::DeviceScratch> device_scratch;  // after a call that selected on a GPU
+  std::unique_ptr<sparcl::collectives::DeviceCalls> device;  // after sparclCommUseNccl; goes first: it ends what streams wait for
   std::string last_error;
   sparcl::collectives::CallReport last_report;
   std::vector<sparclRequest*> pending;

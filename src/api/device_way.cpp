@@ -10,6 +10,9 @@ namespace sparcl::api {
 
 namespace {
 
+// Kept for the next call, on the GPU and pinned here: values of larger masks cross with their arrays.
+constexpr std::size_t kMostMaskedBytes = std::size_t{256} << 20;
+
 // Memory of pools has no context of its own: the thread's is then taken, which may be another GPU's.
 bool is_gpu_of(void* context, const void* one, const void* other) {
   const DeviceScope inside(context);
@@ -54,7 +57,7 @@ collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send
 
 collectives::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* send, const void* receive, DataType type,
                                                std::size_t bytes, void* stream) {
-  if (!is_aligned(send, type) || !is_aligned(receive, type)) return nullptr;
+  if (bytes > kMostMaskedBytes || !is_aligned(send, type) || !is_aligned(receive, type)) return nullptr;
   collectives::DeviceScratch* const scratch = scratch_for(comm, send, receive, stream);
   if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
   return scratch->both(bytes, bytes, "a mask's values").ok() ? scratch : nullptr;

@@ -22,6 +22,7 @@ sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
     comm.engine.fail(status, comm.transport->rank());
     status = comm.engine.health();
   }
+  if (!comm.engine.health().ok()) comm.join_healths();  // what streams hold of it ends, too
   request->call->complete(status);
   comm.trail.end(request->number, status.code(), request->report.traffic.bytes_sent, request->report.traffic.bytes_received);
   if (!request->call->loss().ok()) request->report.applied = false;
