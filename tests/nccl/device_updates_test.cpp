@@ -247,6 +247,43 @@ TEST_F(DeviceUpdates, ACopyThatFails) {
   EXPECT_GE(alone, 5);
 }
 
+// Tensors that lack an update are nobody's version, whatever was tried with them meanwhile, and whatever the program has written
+// there.
+TEST_F(DeviceUpdates, WhatLacksAnUpdateIsNotBelieved) {
+  int lost = 0;
+  bool has_succeeded = false;
+  for (int failing = 0; !has_succeeded && failing < 40; ++failing) {
+    SCOPED_TRACE(testing::Message() << "from copy " << failing);
+    Ranks host(2, false);
+    const DeviceModel& root = *host.models[0];
+    DeviceModel device(DeviceModel::kAllOnDevice, 0, false);
+    const auto update = [&](std::uint64_t version) {
+      return host.party.run([&](int rank, sparclComm_t comm) {
+        return sparclBroadcastUpdate(rank == 0 ? root.state() : device.state(), version, 0, comm, nullptr);
+      });
+    };
+    ASSERT_THAT(update(1), Each(sparclSuccess)) << host.error(0);
+    root.step(2, 0.02);
+    fail_copies_from(failing);
+    const std::vector<sparclResult_t> results = update(2);
+    fail_copies_from(-1);
+    has_succeeded = results[1] == sparclSuccess;
+    if (results[0] != sparclSuccess || has_succeeded) continue;
+    ++lost;
+    sparclPublisher_t publisher = nullptr;
+    EXPECT_EQ(sparclPublisherCreate(&publisher, device.state(), nullptr), sparclInvalidUsage);
+    EXPECT_THAT(std::string(sparclGetLastError(nullptr)), HasSubstr("lack what version"));
+    sparclSubscriber_t subscriber = nullptr;
+    EXPECT_NE(sparclSubscriberCreate(&subscriber, device.state(), "no address", nullptr), sparclSuccess);
+    device.step(99, 0.1);
+    root.step(3, 0.001);
+    ASSERT_THAT(update(3), Each(sparclSuccess)) << host.error(0) << host.error(1);
+    EXPECT_EQ(root.read(), device.read());
+  }
+  EXPECT_TRUE(has_succeeded);
+  EXPECT_GT(lost, 0);
+}
+
 // Roots that change, and a driver that fails anywhere: ranks that succeed hold the root's state; one that does not holds what it
 // held, or its error says that it holds no version, or an earlier one that it lacks an update.
 class AnyTroubleOfUpdates : public testing::TestWithParam<int> {};
