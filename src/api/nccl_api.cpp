@@ -138,6 +138,10 @@ Status use_nccl(sparclComm& comm, const sparclNcclOptions_t* options) {
   }
   comm.device = std::make_unique<sparcl::collectives::DeviceCalls>(std::move(*made), *own.kernels, own.context, own.gpu);
   comm.context.device = comm.device.get();
+  // NCCL connects GPUs at the first call of a kind, on the host, and waits there for ranks that come later.
+  comm.device->engine().set_watch([&engine = comm.engine] {
+    return engine.is_asked_to_end() ? Status(Code::kRemoteError, "sparclCommAbort was called") : Status();
+  });
   return Status();
 }
 

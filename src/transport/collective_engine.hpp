@@ -8,6 +8,7 @@
 // - One thread at a time.
 
 #include <cstdint>
+#include <functional>
 
 #include "src/base/data_type.hpp"
 #include "src/base/status.hpp"
@@ -28,6 +29,9 @@ class CollectiveEngine {
   virtual Status broadcast(void* array, std::uint64_t bytes, int root, void* stream) = 0;
   // receive: `bytes` of each rank, in their order.
   virtual Status all_gather(const void* send, void* receive, std::uint64_t bytes, void* stream) = 0;
+
+  // Asked again and again while one of these calls takes long on the host; its error ends the call.
+  virtual void set_watch(std::function<Status()> watch) = 0;
 
   // What has failed since; of work that streams hold it is told late.
   virtual Status health() = 0;

@@ -63,7 +63,7 @@ struct World {
   std::map<std::string, std::shared_ptr<Clique>> cliques;
   std::map<std::string, int> calls;
   std::map<std::pair<std::string, int>, int> failures;
-  std::set<int> held, held_gpus;
+  std::set<int> held, held_gpus, held_calls;
   int alive = 0, aborts = 0, ids = 0;
 };
 World& world() {
@@ -272,7 +272,8 @@ FAKE int ncclCommGetAsyncError(ncclComm* comm, int* error) {
   if (comm->clique->came < comm->clique->size) {
     *error = kInProgress;
   } else if (comm->pending_polls > 0) {
-    *error = --comm->pending_polls > 0 ? kInProgress : comm->later_result;
+    const bool is_held = world().held_calls.contains(comm->rank);
+    *error = is_held || --comm->pending_polls > 0 ? kInProgress : comm->later_result;
   }
   return kSuccess;
 }
@@ -350,6 +351,11 @@ void hold_init(int rank) {
   world().held.insert(rank);
 }
 
+void hold_calls(int rank) {
+  const std::lock_guard lock(world().mutex);
+  world().held_calls.insert(rank);
+}
+
 void hold_collectives(int rank) {
   const std::lock_guard lock(world().mutex);
   world().held_gpus.insert(rank);
@@ -361,6 +367,7 @@ void reset_nccl() {
   world().cliques.clear();
   world().held.clear();
   world().held_gpus.clear();
+  world().held_calls.clear();
   world().calls.clear();
   world().aborts = 0;
 }

@@ -11,6 +11,8 @@ namespace sparcl::test {
 void fail_nccl(const std::string& function, int rank, int result);
 // A rank whose call of ncclCommInitRankConfig does not come to its end.
 void hold_init(int rank);
+// A rank whose calls go on on the host, and never end.
+void hold_calls(int rank);
 // A rank whose GPU comes to no collective any more.
 void hold_collectives(int rank);
 // As at the beginning.

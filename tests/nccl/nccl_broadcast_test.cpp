@@ -280,6 +280,25 @@ TEST_F(NcclBroadcast, AnAbortEndsIt) {
   EXPECT_EQ(nccl_comms_alive(), 0);
 }
 
+// While NCCL itself takes its time, as it does where it connects GPUs.
+TEST_F(NcclBroadcast, AnAbortEndsACallThatNcclHolds) {
+  ThreadRanks party(2);
+  ASSERT_THAT(use_nccl(party), Each(sparclSuccess));
+  hold_calls(1);
+  std::thread watchdog;
+  const Failed failed = broadcast_that_fails(party, [&](int rank) {
+    if (rank != 1) return;
+    watchdog = std::thread([comm = party.comm(1)] {
+      while (nccl_calls("ncclBroadcast") == 0) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_EQ(sparclCommAbort(comm), sparclSuccess);
+    });
+  });
+  watchdog.join();
+  EXPECT_THAT(failed.results, Each(sparclRemoteError));
+  EXPECT_THAT(failed.text, HasSubstr("sparclCommAbort"));
+}
+
 // Wherever a copy to or from the GPU fails: nothing is written, or all have voted for it.
 TEST_F(NcclBroadcast, ADriverThatFails) {
   bool has_succeeded = false;

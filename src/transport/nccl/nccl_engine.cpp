@@ -76,7 +76,7 @@ Result<std::unique_ptr<NcclEngine>> NcclEngine::wrap(const NcclLibrary& nccl, Nc
 NcclEngine::~NcclEngine() {
   if (comm_ == nullptr || !is_own_) return;
   // What NCCL's own threads still send for this rank goes out first.
-  if (settled(nccl_.finalize(comm_), "ncclCommFinalize", std::min(timeout_s_, kFarewellSeconds)).ok())
+  if (settled(nccl_.finalize(comm_), "ncclCommFinalize", std::min(timeout_s_, kFarewellSeconds), {}).ok())
     (void)nccl_.destroy(comm_);
   else
     (void)nccl_.abort(comm_);
@@ -92,17 +92,17 @@ Status NcclEngine::check_comm() const {
 Status NcclEngine::all_reduce(const void* send, void* receive, std::uint64_t count, DataType type, EngineOp op, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_comm());
   return settled(nccl_.all_reduce(send, receive, count, static_cast<int>(type), static_cast<int>(op), comm_, stream),
-                 "ncclAllReduce", timeout_s_);
+                 "ncclAllReduce", timeout_s_, watch_);
 }
 
 Status NcclEngine::broadcast(void* array, std::uint64_t bytes, int root, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_comm());
-  return settled(nccl_.broadcast(array, array, bytes, kUint8, root, comm_, stream), "ncclBroadcast", timeout_s_);
+  return settled(nccl_.broadcast(array, array, bytes, kUint8, root, comm_, stream), "ncclBroadcast", timeout_s_, watch_);
 }
 
 Status NcclEngine::all_gather(const void* send, void* receive, std::uint64_t bytes, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_comm());
-  return settled(nccl_.all_gather(send, receive, bytes, kUint8, comm_, stream), "ncclAllGather", timeout_s_);
+  return settled(nccl_.all_gather(send, receive, bytes, kUint8, comm_, stream), "ncclAllGather", timeout_s_, watch_);
 }
 
 Status NcclEngine::health() {

@@ -28,6 +28,7 @@ class NcclEngine final : public CollectiveEngine {
   Status all_reduce(const void* send, void* receive, std::uint64_t count, DataType type, EngineOp op, void* stream) override;
   Status broadcast(void* array, std::uint64_t bytes, int root, void* stream) override;
   Status all_gather(const void* send, void* receive, std::uint64_t bytes, void* stream) override;
+  void set_watch(std::function<Status()> watch) override { watch_ = std::move(watch); }
   Status health() override;
   bool abort() override;
 
@@ -37,12 +38,13 @@ class NcclEngine final : public CollectiveEngine {
 
   Status check_comm() const;
   // A call's result, once it has one.
-  Status settled(NcclLibrary::Result_t result, const char* what, double timeout_s, const std::function<Status()>& on_wait = {});
+  Status settled(NcclLibrary::Result_t result, const char* what, double timeout_s, const std::function<Status()>& on_wait);
 
   const NcclLibrary& nccl_;
   NcclLibrary::Comm comm_;  // nullptr: aborted
   bool is_own_;
   double timeout_s_;
+  std::function<Status()> watch_;
 };
 
 }  // namespace sparcl
