@@ -126,16 +126,7 @@ void broadcast(ThreadRanks& party, sparclDataType_t type, const std::vector<Word
   EXPECT_THAT(results, testing::Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
 }
 
-// Of the communicators that are made while it lives.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Setting() { unsetenv(name_); }
-  Setting(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
+// At each level of checks.
 struct Verifying : Setting {
   explicit Verifying(const char* level) : Setting("SPARCL_VERIFY", level) {}
 };

@@ -79,13 +79,12 @@ TEST_F(DeviceMasked, OnlyTheMasksValuesCross) {
 
 // Canonical sums, where the GPUs talk over NCCL.
 TEST_F(DeviceMasked, CanonicalSumsBesideNccl) {
-  setenv("SPARCL_DETERMINISM", "canonical", 1);
+  const Setting canonical("SPARCL_DETERMINISM", "canonical");
   ThreadRanks party(3);
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess));
   compare<std::uint32_t>(party, sparclFloat32, sparclSum, false);
   EXPECT_EQ(nccl_calls("ncclAllReduce"), 0);
   EXPECT_EQ(copies_in_stream(stream_of(1)), 2);
-  unsetenv("SPARCL_DETERMINISM");
 }
 
 TEST_F(DeviceMasked, RanksMayHaveArraysWhereTheyLike) {
@@ -120,9 +119,8 @@ TEST_F(DeviceMasked, WhatGoesByWayOfTheHostWhole) {
   EXPECT_LT(copied(0.1, 0, 1), 4 * kCount);
   EXPECT_EQ(copied(0.1, 1, 2), 8 * kCount);
   EXPECT_EQ(copied(1, 0, 3), 8 * kCount);
-  setenv("SPARCL_DEVICE_KERNELS", "off", 1);
+  const Setting off("SPARCL_DEVICE_KERNELS", "off");
   EXPECT_EQ(copied(0.1, 0, 4), 8 * kCount);
-  unsetenv("SPARCL_DEVICE_KERNELS");
 }
 
 // Wherever a copy fails: the same error on all ranks and nothing written, or an error of the rank whose output is not there.

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "sparcl/sparcl.h"
@@ -53,6 +55,17 @@ inline std::string algorithm_of(sparclComm_t comm) {
   EXPECT_EQ(sparclCommLastReport(comm, &report), sparclSuccess);
   return report.algorithm;
 }
+
+// Of the environment, while it lives.
+class Setting {
+ public:
+  Setting(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
+  ~Setting() { unsetenv(name_); }
+  Setting(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
 
 class NcclRanks : public testing::Test {
  protected:

@@ -13,16 +13,6 @@ using testing::HasSubstr;
 
 constexpr Place kHost{false}, kDevice{};
 
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Environment() { unsetenv(name_); }
-  Environment(const Environment&) = delete;
-
- private:
-  const char* name_;
-};
-
 // All blocking broadcasts go over NCCL, whatever their size.
 class NcclBroadcast : public NcclRanks {
  protected:
@@ -32,7 +22,7 @@ class NcclBroadcast : public NcclRanks {
       EXPECT_EQ(algorithm_of(party.comm(rank)) == "nccl", is_carried) << algorithm_of(party.comm(rank));
   }
 
-  Environment always_{"SPARCL_ALGO_BROADCAST", "nccl"};
+  Setting always_{"SPARCL_ALGO_BROADCAST", "nccl"};
 };
 
 TEST_F(NcclBroadcast, OfAnyRanks) {
@@ -86,7 +76,7 @@ TEST_F(NcclBroadcast, StreamsThatEndAtTheBordersOfFragments) {
 
 // Where it was not asked for: large ones, of blocking calls.
 TEST_F(NcclBroadcast, AutoTakesItForLargeArrays) {
-  const Environment choice("SPARCL_ALGO_BROADCAST", "auto");
+  const Setting choice("SPARCL_ALGO_BROADCAST", "auto");
   ThreadRanks party(2);
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess));
   const std::size_t least = (std::size_t{16} << 20) / sizeof(std::uint64_t);
@@ -251,7 +241,7 @@ TEST_F(NcclBroadcast, WhatNcclFindsOutLateEndsTheComm) {
 
 // A GPU that never comes to it: a deadline, which ends what the others' streams hold, too.
 TEST_F(NcclBroadcast, AWaitThatNeverEndsIsADeadline) {
-  const Environment soon("SPARCL_TIMEOUT_S", "0.5");
+  const Setting soon("SPARCL_TIMEOUT_S", "0.5");
   ThreadRanks party(3);
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess));
   hold_collectives(1);

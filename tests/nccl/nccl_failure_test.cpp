@@ -18,15 +18,6 @@ using testing::HasSubstr;
 
 constexpr std::size_t kCount = 1000;
 
-class Setting {
- public:
-  Setting(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
-  ~Setting() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
-
 // One sum over all elements but the first, on the device.
 struct Sum {
   explicit Sum(int rank) : array(std::vector<float>(kCount, static_cast<float>(rank + 1))) {
