@@ -84,12 +84,7 @@ Task GpuStream::send_all(StreamSource& source, Status& outcome) {
     if (const Status alive = co_await free; !alive.ok()) co_return alive;
     const std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(room, written_ - sent));
     is_last = count < room;
-    std::byte* out = memory_->pinned(fragment_) + sizeof(Head);
-    for (std::size_t done = 0, piece = 0; done < count; done += piece) {
-      const std::uint64_t at = sent + done;
-      piece = std::min(count - done, static_cast<std::size_t>(Staging::kSegmentBytes - at % Staging::kSegmentBytes));
-      std::memcpy(out + done, staging_.slice(at, piece).data(), piece);
-    }
+    staging_.copy(sent, count, memory_->pinned(fragment_) + sizeof(Head));
     if (const Status status = send_fragment(count); !status.ok()) co_return end_comm(status);
     SPARCL_FAILPOINT("broadcast.sending");
     sent += count;
