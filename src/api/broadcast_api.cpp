@@ -29,7 +29,7 @@ Status check_root(const sparclComm& comm, int root) {
 class DeltaCall final : public Call {
  public:
   DeltaCall(Status refusal, void* weights, const void* base, std::uint64_t count, DataType datatype, int root,
-            codec::Writing writing)
+            const sparclComm& comm, bool is_blocking)
       : held_(static_cast<std::byte*>(weights)),
         base_(static_cast<const std::byte*>(base)),
         array_{datatype, count},
@@ -37,14 +37,14 @@ class DeltaCall final : public Call {
     update_.kind = collectives::CallKind::kBroadcastDelta;
     update_.refusal = std::move(refusal);
     update_.root = root;
-    update_.writing = writing;
+    update_.writing = comm.writing(is_blocking);
+    update_.is_blocking = is_blocking;
     update_.map = &map_;
     update_.schema_hash = model::schema_hash({{"", datatype, {count}}});
     update_.held = std::span(&held_, 1);
     update_.base = std::span(&base_, 1);
   }
 
-  void blocks() { update_.is_blocking = true; }
   // Both arrays stay where they are, in device memory.
   void stay_on(const collectives::UpdateOnDevice& device) {
     device_ = device;
@@ -94,19 +94,17 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
       refusal = arrays.status().with_prefix(name);
     }
   }
-  auto call = std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
-                                          comm->writing(request == nullptr));
-  if (request == nullptr) call->blocks();
+  auto call = std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root, *comm,
+                                          request == nullptr);
   if (scratch != nullptr) call->stay_on({scratch, stream});
   return launch(comm, std::move(call), request, std::move(arrays));
 }
 
 // sparclCommRefuse: a call without an array.
 sparclResult_t start_refusal(const char* why, sparclComm_t comm) {
-  return launch(comm,
-                std::make_unique<DeltaCall>(Status(Code::kInvalidArgument, why), nullptr, nullptr, 0, DataType::kUint8, 0,
-                                            comm->writing(true)),
-                nullptr);
+  return launch(
+      comm, std::make_unique<DeltaCall>(Status(Code::kInvalidArgument, why), nullptr, nullptr, 0, DataType::kUint8, 0, *comm, true),
+      nullptr);
 }
 
 // sparclBroadcastUpdate: the tensors of a state; on the root with its snapshot.
