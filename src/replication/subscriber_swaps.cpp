@@ -58,24 +58,15 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
       return std::exchange(damage_, Status());
     }
     Status status;
-    bool is_held = false;  // what was applied before is still to be shown
     if (back_ == Back::kWanted) {
       status = go_back(lock, swap);
     } else {
-      const int shown_updates = swap.updates;
       status = climb_as_far_as_it_goes(lock, swap, deadline);
       if (swap.updates > 0) show_written();
-      is_held = swap.updates > shown_updates || (status.code() != Code::kCorrupt && status.code() != Code::kWrongBase);
     }
     wake_.wake();
-    if (!status.ok() && !is_held && unshown_.is_news()) {
-      if (status.code() == Code::kCorrupt) unshown_ = Swap();  // as above
-      return status;
-    }
-    if (!swap.is_news()) {
-      if (!status.ok()) return status;
-      if (!lasting_.ok()) return std::exchange(lasting_, Status());
-    }
+    if (!status.ok() && swap.updates == unshown_.updates) return status;  // what is still to be shown waits for the next call
+    if (!swap.is_news() && !lasting_.ok()) return std::exchange(lasting_, Status());
   }
   if (swap.is_news()) {
     SPARCL_RETURN_IF_ERROR(show_on_device(lock, swap));
@@ -239,7 +230,10 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
   if (status.code() == Code::kOutOfMemory && is_wanted) back_ = Back::kWanted;
   if (!status.ok()) {
     if (buffers_ != nullptr) buffers_->doubt();
-    if (status.code() == Code::kCorrupt) way_back_.lose("what the tensors hold was found damaged");
+    if (status.code() == Code::kCorrupt) {
+      way_back_.lose("what the tensors hold was found damaged");
+      unshown_ = Swap();  // what repairs it is shown instead
+    }
     log_error("replication: {}", status.message());
     return status;
   }
