@@ -13,6 +13,8 @@
 
 namespace sparcl::collectives {
 
+constexpr std::uint8_t kAgreementLane = 0;  // of each call's channel
+
 // What every rank must have called alike, in the order in which a difference is reported.
 struct CallFingerprint {
   std::uint32_t operation = 0;  // an Operation below

@@ -14,8 +14,6 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::uint8_t kAgreement = 0;
-
 class MaskedValues final : public DenseValues {
  public:
   MaskedValues(const MaskedCall& call, const kernels::KernelSet& kernels) : call_(call), kernels_(kernels) {}
@@ -88,9 +86,9 @@ Task agree_on_mask(const CommContext& comm, std::uint32_t number, const MaskedCa
   fingerprint.detail = takes_part ? call.mask->identity() : 0;
   const MaskSketch sketch = takes_part ? call.mask->sketch() : MaskSketch();
   const Subject subject{.mask = &sketch};
-  Task agreement = agree(engine, {number, kAgreement}, fingerprint, call.refusal, verdict, subject);
+  Task agreement = agree(engine, {number, kAgreementLane}, fingerprint, call.refusal, verdict, subject);
   Status alive = co_await agreement;
-  if (alive.ok() && !verdict.ok()) engine.transport().close({number, kAgreement});
+  if (alive.ok() && !verdict.ok()) engine.transport().close({number, kAgreementLane});
   co_return alive;
 }
 
@@ -132,7 +130,7 @@ Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const Mask
   report.seconds_exchange = exchange_end - exchange_begin;
   report.seconds = transport.now() - begin;
   report.applied = true;
-  for (const std::uint8_t lane : {kAgreement, kContributions, kResults}) transport.close({number, lane});
+  for (const std::uint8_t lane : {kAgreementLane, kContributions, kResults}) transport.close({number, lane});
   co_return Status();
 }
 

@@ -17,7 +17,6 @@ namespace sparcl::collectives {
 namespace {
 
 // Lanes of a call's channel.
-constexpr std::uint8_t kAgreement = 0;
 constexpr std::uint8_t kData = 1;
 constexpr std::uint8_t kVote = 2;
 
@@ -62,7 +61,7 @@ std::unique_ptr<Stream> open_stream(const CommContext& comm, std::uint32_t numbe
 }
 
 void close_channels(Transport& transport, std::uint32_t number) {
-  for (const std::uint8_t lane : {kAgreement, kData, kVote}) transport.close({number, lane});
+  for (const std::uint8_t lane : {kAgreementLane, kData, kVote}) transport.close({number, lane});
 }
 
 // What is wrong with a stream or with what a rank holds was found far below the call: whose it was, and the way out.
@@ -92,7 +91,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   // Agree on the call; meanwhile the root encodes, and sends nothing.
   Status verdict, outcome;
   const Subject subject{.parts = call.parts};
-  Task agreement = agree(engine, {number, kAgreement}, call.fingerprint, call.refusal, verdict, subject);
+  Task agreement = agree(engine, {number, kAgreementLane}, call.fingerprint, call.refusal, verdict, subject);
   engine.start(agreement);
   const bool sends = call.refusal.ok() && call.source != nullptr;
   while (sends && call.encodes_ahead && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {

@@ -15,7 +15,7 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::uint64_t kBlocksPerStep = 64;  // that are taken to a batch between two looks at the network. Heuristic
+constexpr std::uint64_t kBlocksPerBatchStep = 64;  // that are taken to a batch between two looks at the network. Heuristic
 
 class DeviceTarget final : public UpdateTarget {
  public:
@@ -44,7 +44,7 @@ class DeviceTarget final : public UpdateTarget {
     SPARCL_RETURN_IF_ERROR(reserved_);
     if (host_ != nullptr) return host_->check(stream, available, more);
     if (!goes_by_host_) {
-      Status status = decoder_.advance(stream, available, kBlocksPerStep, more);
+      Status status = decoder_.advance(stream, available, kBlocksPerBatchStep, more);
       if (status.ok() || !blocks_.needs_host()) return status;
       goes_by_host_ = true;
     }

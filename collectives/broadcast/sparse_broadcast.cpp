@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kEntriesPerStep = 32768;   // about 100 us of coding. Heuristic
 constexpr std::size_t kIndicesPerCheck = 262'144;  // the same
-constexpr std::uint64_t kBlocksPerStep = 16;
+constexpr std::uint64_t kSparseBlocksPerStep = 16;
 constexpr std::uint64_t kMostEntries = static_cast<std::uint64_t>(PTRDIFF_MAX) / sizeof(std::uint64_t);  // of an array of indices
 
 class SparseSource final : public StreamSource {
@@ -52,7 +52,7 @@ class SparseTarget final : public StreamTarget {
   SparseTarget(SparseCall& call, const kernels::KernelSet& kernels) : call_(call), decoder_(call.datatype, kernels) {}
 
   Status check(const Staging& stream, std::uint64_t available, bool& more) override {
-    return decoder_.advance(stream, available, kBlocksPerStep, more);
+    return decoder_.advance(stream, available, kSparseBlocksPerStep, more);
   }
 
   Status finish(std::uint64_t stream_bytes) override {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <span>
 
+#include "collectives/device/memory_layout.hpp"
+
 namespace sparcl::collectives {
 namespace {
-
-std::size_t padded(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 template <class T>
 Status put(const DeviceBuffer& memory, void* context, std::span<const T> from, std::size_t& at, const T*& into) {

@@ -10,12 +10,12 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr int kFarewellTurns = 2000;  // of a millisecond
+constexpr int kMostTurns = 2000;  // of a millisecond
 
 }  // namespace
 
 LeftMemory::~LeftMemory() {
-  for (int turn = 0; turn < kFarewellTurns && !free_if_over(); ++turn) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int turn = 0; turn < kMostTurns && !free_if_over(); ++turn) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (left_ == nullptr || left_->empty()) return;
   std::size_t bytes = 0;
   for (const Left& left : *left_) bytes += left.on_device.size_bytes() + left.pinned.size_bytes();

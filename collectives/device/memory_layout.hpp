@@ -6,6 +6,9 @@
 
 namespace sparcl::collectives {
 
+// Up to a multiple of 16, which kernels' vectors are aligned to.
+constexpr std::size_t padded(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
+
 class MemoryLayout {
  public:
   // Where so many bytes begin, aligned to 256.

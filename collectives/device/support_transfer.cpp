@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/device/memory_layout.hpp"
+
 namespace sparcl::collectives {
 namespace {
 
 // Heuristic: some MiB a chunk, so that copies run at the link's speed and launches are few. Blocks of a support are not divided.
 constexpr std::uint64_t kChunkEntries = 262'144;
 constexpr std::uint64_t kChunkParts = 16'384;
-
-std::size_t padded(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 }  // namespace
 

@@ -14,11 +14,11 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::size_t kChunk = 1024;  // elements: what is between stays in the nearest cache
+constexpr std::size_t kResidualChunk = 1024;  // elements: what is between stays in the nearest cache
 
 // Rounds or widens in chunks, as the kernels want accumulators aligned.
 struct alignas(kernels::kAccumulatorAlignment) Chunk {
-  std::byte bytes[kChunk * 8];
+  std::byte bytes[kResidualChunk * 8];
 };
 
 }  // namespace
@@ -30,8 +30,8 @@ void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire, cons
   const kernels::ReduceKernels& reduce = kernels.reduce_of(wire.sent);
   const std::size_t in = element_bytes(wire.accumulator), out = element_bytes(wire.sent);
   Chunk chunk;
-  for (std::size_t i = 0; i < count; i += kChunk) {
-    const std::size_t own = std::min(kChunk, count - i);
+  for (std::size_t i = 0; i < count; i += kResidualChunk) {
+    const std::size_t own = std::min(kResidualChunk, count - i);
     std::memcpy(chunk.bytes, accumulators + i * in, own * in);
     reduce.narrow(chunk.bytes, own, sent + i * out);
   }
@@ -43,8 +43,8 @@ void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, co
   const kernels::ReduceKernels& reduce = kernels.reduce_of(wire.sent);
   const std::size_t in = element_bytes(wire.sent), out = element_bytes(wire.accumulator);
   Chunk chunk;
-  for (std::size_t i = 0; i < count; i += kChunk) {
-    const std::size_t own = std::min(kChunk, count - i);
+  for (std::size_t i = 0; i < count; i += kResidualChunk) {
+    const std::size_t own = std::min(kResidualChunk, count - i);
     reduce.widen(sent + i * in, own, chunk.bytes);
     std::memcpy(accumulators + i * out, chunk.bytes, own * out);
   }
@@ -112,8 +112,8 @@ void divide_accumulators(const kernels::KernelSet& kernels, DataType datatype, s
   const kernels::ReduceKernels& reduce = kernels.reduce_of(datatype);
   const std::size_t width = reduce.accumulator_bytes;
   Chunk chunk;
-  for (std::size_t i = 0; i < count; i += kChunk) {
-    const std::size_t own = std::min(kChunk, count - i);
+  for (std::size_t i = 0; i < count; i += kResidualChunk) {
+    const std::size_t own = std::min(kResidualChunk, count - i);
     std::memcpy(chunk.bytes, accumulators + i * width, own * width);
     reduce.divide(chunk.bytes, own, divisor);
     std::memcpy(accumulators + i * width, chunk.bytes, own * width);

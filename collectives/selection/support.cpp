@@ -8,8 +8,6 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::size_t kFrame = 65536;  // elements that a position tells apart
-
 const kernels::ElementKernels& of_width(const kernels::KernelSet& kernels, std::size_t width) {
   return kernels.elements[static_cast<std::size_t>(std::countr_zero(width))];
 }
@@ -33,8 +31,8 @@ bool Support::unite(std::span<const std::span<const std::byte>> parts, const Blo
     entries += view->entries();
   }
   positions_.reserve(std::min<std::uint64_t>(entries, count));
-  std::vector<std::uint64_t> bits(kFrame / 64 + kernels::kBitSlackBytes / 8);
-  std::vector<std::uint16_t> scratch(kFrame + kernels::kEntrySlack);
+  std::vector<std::uint64_t> bits(kSupportFrame / 64 + kernels::kBitSlackBytes / 8);
+  std::vector<std::uint16_t> scratch(kSupportFrame + kernels::kEntrySlack);
   for (;;) {
     std::uint64_t block = UINT64_MAX;
     for (const PartView& view : views) block = view.at_end() ? block : std::min(block, view.block());
@@ -46,8 +44,8 @@ bool Support::unite(std::span<const std::span<const std::byte>> parts, const Blo
       for (std::size_t i = 0; i < view.block_entries(); ++i) bits[positions[i] / 64] |= std::uint64_t{1} << (positions[i] % 64);
       view.next();
     }
-    const std::size_t found =
-        kernels_->lists.find_marks(reinterpret_cast<const std::byte*>(bits.data()), 0, kFrame, kFrame, scratch.data());
+    const std::size_t found = kernels_->lists.find_marks(reinterpret_cast<const std::byte*>(bits.data()), 0, kSupportFrame,
+                                                         kSupportFrame, scratch.data());
     if (run.base_of(block) + scratch[found - 1] >= count) return false;
     append(run.base_of(block), scratch.data(), found);
   }
@@ -75,7 +73,7 @@ void Support::gather(const std::byte* array, std::size_t width, std::byte* value
 // While a block is in a cache.
 void Support::take(std::byte* array, std::size_t width, std::byte* values) const {
   kernels::ScatterKernel* const scatter = of_width(*kernels_, width).scatter;
-  const std::vector<std::byte> zeros(kFrame * width);
+  const std::vector<std::byte> zeros(kSupportFrame * width);
   visit(array, width, values,
         [&](const Block& block) { scatter(array + block.base * width, positions(block), block.count, 0, zeros.data(), {}); });
 }
@@ -90,11 +88,11 @@ void Support::put(const std::byte* values, std::size_t width, std::byte* array) 
 void write_supported(const kernels::KernelSet& kernels, const Support& support, const std::byte* values, std::size_t width,
                      std::uint64_t count, std::byte* array) {
   kernels::ScatterKernel* const scatter = of_width(kernels, width).scatter;
-  std::vector<std::byte> frame(kFrame * width);
-  const std::vector<std::byte> zeros(kFrame * width);
+  std::vector<std::byte> frame(kSupportFrame * width);
+  const std::vector<std::byte> zeros(kSupportFrame * width);
   auto block = support.blocks().begin();
-  for (std::uint64_t base = 0; base < count; base += kFrame) {
-    const std::size_t elements = static_cast<std::size_t>(std::min<std::uint64_t>(kFrame, count - base));
+  for (std::uint64_t base = 0; base < count; base += kSupportFrame) {
+    const std::size_t elements = static_cast<std::size_t>(std::min<std::uint64_t>(kSupportFrame, count - base));
     const bool has_some = block != support.blocks().end() && block->base == base;
     if (has_some) scatter(frame.data(), support.positions(*block), block->count, 0, values + block->first * width, {});
     kernels.entries.copy_bytes(frame.data(), elements * width, kernels::Output::kStreamed, array + base * width);

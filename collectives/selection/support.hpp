@@ -10,6 +10,8 @@
 
 namespace sparcl::collectives {
 
+constexpr std::uint64_t kSupportFrame = 65536;  // elements that a position tells apart
+
 class Support {
  public:
   struct Block {

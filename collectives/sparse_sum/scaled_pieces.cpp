@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kHeadBytes = 4;
 constexpr std::size_t kMostValues = 65536;      // of a piece
 constexpr int kMantissaBits = 23, kUnit = 150;  // a float is mantissa * 2^(exponent - 150)
-constexpr int kAsTheyAre = 0, kMostExponent = 254 + kMantissaBits;
+constexpr int kUnscaled = 0, kMostPieceExponent = 254 + kMantissaBits;
 
 struct Digits {  // |value| = mantissa * 2^(exponent - kUnit)
   std::uint32_t mantissa;
@@ -40,7 +40,7 @@ std::uint32_t load_bits(const std::byte* values, std::size_t i) {
 
 struct Piece {
   std::size_t count = 0;
-  int exponent = kAsTheyAre;
+  int exponent = kUnscaled;
 };
 
 // The longest piece from `first` on.
@@ -48,8 +48,8 @@ Piece next_piece(const std::byte* values, std::size_t first, std::size_t count) 
   const std::size_t end = first + std::min(kMostValues, count - first);
   std::size_t i = first;
   while (i < end && !Digits(load_bits(values, i)).fits) ++i;
-  if (i > first) return {i - first, kAsTheyAre};
-  int lowest = kMostExponent, highest = 0;
+  if (i > first) return {i - first, kUnscaled};
+  int lowest = kMostPieceExponent, highest = 0;
   for (; i < end; ++i) {
     const Digits digits(load_bits(values, i));
     if (!digits.fits) break;
@@ -59,7 +59,7 @@ Piece next_piece(const std::byte* values, std::size_t first, std::size_t count) 
     lowest = low;
     highest = high;
   }
-  return {i - first, std::min(lowest, kMostExponent)};
+  return {i - first, std::min(lowest, kMostPieceExponent)};
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ bool append_scaled(const std::byte* values, std::size_t count, std::vector<std::
   const std::size_t before = out.size(), most = before + 4 * count;
   for (std::size_t at = 0; at < count;) {
     const Piece piece = next_piece(values, at, count);
-    const std::size_t bytes = piece.count * (piece.exponent == kAsTheyAre ? 4 : 1);
+    const std::size_t bytes = piece.count * (piece.exponent == kUnscaled ? 4 : 1);
     const std::size_t to = out.size();
     if (to + kHeadBytes + bytes >= most) {
       out.resize(before);
@@ -78,7 +78,7 @@ bool append_scaled(const std::byte* values, std::size_t count, std::vector<std::
     store_le<std::uint16_t>(out.data() + to, static_cast<std::uint16_t>(piece.count - 1));
     store_le<std::uint16_t>(out.data() + to + 2, static_cast<std::uint16_t>(piece.exponent));
     std::byte* const digits = out.data() + to + kHeadBytes;
-    if (piece.exponent == kAsTheyAre) {
+    if (piece.exponent == kUnscaled) {
       std::memcpy(digits, values + 4 * at, bytes);
     } else {
       for (std::size_t i = 0; i < piece.count; ++i) {
@@ -102,10 +102,10 @@ bool read_scaled(std::span<const std::byte> pieces, std::size_t count, std::byte
     if (pieces.size() < kHeadBytes) return false;
     const std::size_t own = std::size_t{load_le<std::uint16_t>(pieces.data())} + 1;
     const int exponent = load_le<std::uint16_t>(pieces.data() + 2);
-    const std::size_t bytes = own * (exponent == kAsTheyAre ? 4 : 1);
+    const std::size_t bytes = own * (exponent == kUnscaled ? 4 : 1);
     pieces = pieces.subspan(kHeadBytes);
-    if (own > count - done || exponent > kMostExponent || pieces.size() < bytes) return false;
-    if (exponent == kAsTheyAre) {
+    if (own > count - done || exponent > kMostPieceExponent || pieces.size() < bytes) return false;
+    if (exponent == kUnscaled) {
       std::memcpy(values + 4 * done, pieces.data(), bytes);
     } else {
       const double scale = std::ldexp(1.0, exponent - kUnit);

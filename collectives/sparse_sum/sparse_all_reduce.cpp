@@ -14,7 +14,6 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::uint8_t kAgreement = 0;
 constexpr const char* kCallName = "sparclAllReduceSparse: ";
 constexpr double kCachedBytes = 12 << 20;  // what all ranks of a core write beyond this will not be found in a cache. Heuristic
 
@@ -128,12 +127,12 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
                comm.learned_union->share};
 
   Status verdict;
-  Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(call, forced_row(comm.sparse_sum_algorithm)), call.refusal,
-                         verdict, {}, 0, &extents);
+  Task agreement = agree(engine, {number, kAgreementLane}, fingerprint_of(call, forced_row(comm.sparse_sum_algorithm)),
+                         call.refusal, verdict, {}, 0, &extents);
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
   if (!verdict.ok()) {
-    transport.close({number, kAgreement});
+    transport.close({number, kAgreementLane});
     co_return verdict;
   }
   SPARCL_FAILPOINT("allreduce.agreed");
@@ -172,9 +171,9 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   report.seconds_exchange = transport.now() - exchange_begin - report.traffic.produce_seconds;
   report.seconds = transport.now() - begin;
   report.applied = verdict.ok();
-  for (const std::uint8_t lane : {kAgreement, kPartLane, kSumLane}) {
+  for (const std::uint8_t lane : {kAgreementLane, kPartLane, kSumLane}) {
     transport.close({number, lane});
-    if (lane != kAgreement) transport.close({number, static_cast<std::uint8_t>(lane + 1)});
+    if (lane != kAgreementLane) transport.close({number, static_cast<std::uint8_t>(lane + 1)});
   }
   co_return verdict;
 }

@@ -12,7 +12,7 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::array kTable{
+constexpr std::array kSumTable{
     SparseSumRow{"gather", true, gather_seconds, gather_scratch_bytes, sum_by_gather},
     SparseSumRow{"doubling", false, doubling_seconds, doubling_scratch_bytes, sum_by_doubling},
     SparseSumRow{"split", true, split_seconds, split_scratch_bytes, sum_by_split},
@@ -42,11 +42,11 @@ double SumShape::independent_union(double ranks_together) const {
   return n * -std::expm1(ranks_together * std::log1p(-std::min(density, 1 - 1e-12)));
 }
 
-std::span<const SparseSumRow> sparse_sum_table() { return kTable; }
+std::span<const SparseSumRow> sparse_sum_table() { return kSumTable; }
 
 std::uint8_t forced_row(std::string_view name) {
-  for (std::size_t i = 0; i < kTable.size(); ++i) {
-    if (name == kTable[i].name) return static_cast<std::uint8_t>(i + 1);
+  for (std::size_t i = 0; i < kSumTable.size(); ++i) {
+    if (name == kSumTable[i].name) return static_cast<std::uint8_t>(i + 1);
   }
   return 0;
 }
@@ -54,8 +54,8 @@ std::uint8_t forced_row(std::string_view name) {
 SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism, std::string_view forced_name) {
   SparseSumPlan best{nullptr, 0}, smallest{nullptr, 0};
   const std::uint8_t forced = forced_row(forced_name);
-  const bool is_free = forced == 0 || !is_possible(kTable[forced - 1U], shape, determinism);
-  for (const SparseSumRow& row : kTable) {
+  const bool is_free = forced == 0 || !is_possible(kSumTable[forced - 1U], shape, determinism);
+  for (const SparseSumRow& row : kSumTable) {
     if (is_free ? determinism == Determinism::kRuns && !row.in_rank_order : forced_name != row.name) continue;
     if (!is_possible(row, shape, determinism)) continue;
     const double seconds = row.seconds(link, shape), scratch = row.scratch_bytes(link, shape);

@@ -10,14 +10,12 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::uint64_t kFrame = 65536;  // elements that a position tells apart
-
 Support support_of(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices) {
   Support support(kernels);
-  std::vector<std::uint16_t> positions(kFrame);
+  std::vector<std::uint16_t> positions(kSupportFrame);
   while (!indices.empty()) {
-    const std::uint64_t base = indices.front() / kFrame * kFrame;
-    const std::size_t count = count_below(indices, base + kFrame);
+    const std::uint64_t base = indices.front() / kSupportFrame * kSupportFrame;
+    const std::size_t count = count_below(indices, base + kSupportFrame);
     kernels.entries.lower_indices(indices.data(), count, positions.data());
     support.append(base, positions.data(), count);
     indices = indices.subspan(count);

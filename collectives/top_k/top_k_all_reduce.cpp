@@ -12,8 +12,6 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::uint8_t kAgreement = 0;
-
 void note_selection(Feedback& feedback, DataType type, const Selected& selected) {
   ++feedback.stats.calls;
   feedback.stats.selected = selected.indices.size();
@@ -87,11 +85,11 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   }
   Extents extents;
   if (refusal.ok()) extents = {call.k, UINT64_MAX, comm.most_scratch_mib, 0, comm.learned_top_k->share};
-  Task agreement = agree(engine, {number, kAgreement}, fingerprint_of(comm, call), refusal, verdict, {}, 0, &extents);
+  Task agreement = agree(engine, {number, kAgreementLane}, fingerprint_of(comm, call), refusal, verdict, {}, 0, &extents);
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
   if (!verdict.ok()) {
-    transport.close({number, kAgreement});
+    transport.close({number, kAgreementLane});
     co_return verdict;
   }
   SPARCL_FAILPOINT("allreduce.agreed");
@@ -121,7 +119,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   report.seconds_exchange = transport.now() - exchange_begin - (report.traffic.produce_seconds - select_seconds);
   report.seconds = transport.now() - begin;
   report.applied = true;
-  for (std::uint8_t lane = kAgreement; lane <= kSupportLane + 1; ++lane) transport.close({number, lane});
+  for (std::uint8_t lane = kAgreementLane; lane <= kSupportLane + 1; ++lane) transport.close({number, lane});
   co_return Status();
 }
 

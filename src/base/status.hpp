@@ -39,8 +39,7 @@ enum class Scope : std::uint8_t { kCall, kRequest, kPeer, kComm, kDevice };
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message, Scope scope = Scope::kCall)
-      : code_(code), scope_(scope), message_(std::move(message)) {}
+  Status(Code code, std::string message, Scope scope = Scope::kCall) : code_(code), scope_(scope), message_(std::move(message)) {}
 
   bool ok() const { return code_ == Code::kSuccess; }
   Code code() const { return code_; }
@@ -49,9 +48,7 @@ class [[nodiscard]] Status {
   const std::string& message() const { return message_; }
 
   // The same error, with where it was met put before it: "rank 2: ...".
-  Status with_prefix(const std::string& prefix) const {
-    return ok() ? *this : Status(code_, prefix + message_, scope_);
-  }
+  Status with_prefix(const std::string& prefix) const { return ok() ? *this : Status(code_, prefix + message_, scope_); }
 
  private:
   Code code_ = Code::kSuccess;
@@ -61,6 +58,9 @@ class [[nodiscard]] Status {
 
 // Short enough that to say so takes no memory.
 inline Status no_memory() { return Status(Code::kOutOfMemory, "no memory left"); }
+
+// What is wrong with bytes that came from elsewhere.
+inline Status corrupt(std::string what) { return Status(Code::kCorrupt, std::move(what)); }
 
 template <class T>
 class [[nodiscard]] Result {
@@ -82,8 +82,8 @@ class [[nodiscard]] Result {
 };
 
 // Returns the error of `expression` from a function that itself returns a Status or a Result.
-#define SPARCL_RETURN_IF_ERROR(expression)                             \
-  do {                                                                 \
+#define SPARCL_RETURN_IF_ERROR(expression)                                      \
+  do {                                                                          \
     if (::sparcl::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 

@@ -15,8 +15,6 @@
 namespace sparcl::codec {
 namespace {
 
-Status corrupt(std::string_view what) { return Status(Code::kCorrupt, std::string(what)); }
-
 Positions first_positions(std::size_t count) {
   static const auto all = [] {
     std::vector<std::uint16_t> positions(kBlockElements);

@@ -8,7 +8,7 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::uint64_t kAtOnce = 1024;
+constexpr std::uint64_t kCastAtOnce = 1024;
 
 }  // namespace
 
@@ -22,9 +22,9 @@ void CastSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t co
   const DataType type = map_.arrays()[array].datatype;
   const std::size_t width = element_bytes(type);
   const auto* from = reinterpret_cast<const std::byte*>(masters_[array]) + first * sizeof(float);
-  alignas(kernels::kAccumulatorAlignment) float aligned[kAtOnce];
-  for (std::uint64_t done = 0; done < count; done += kAtOnce) {
-    const std::uint64_t some = std::min(kAtOnce, count - done);
+  alignas(kernels::kAccumulatorAlignment) float aligned[kCastAtOnce];
+  for (std::uint64_t done = 0; done < count; done += kCastAtOnce) {
+    const std::uint64_t some = std::min(kCastAtOnce, count - done);
     std::memcpy(aligned, from + done * sizeof(float), some * sizeof(float));  // masters have any alignment
     kernels_.reduce_of(type).narrow(reinterpret_cast<const std::byte*>(aligned), some, out + done * width);
   }

@@ -8,8 +8,8 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr unsigned kAllFlag = 0x08;
-constexpr unsigned kExponentMask = 0x07;
+constexpr unsigned kAllKeysFlag = 0x08;
+constexpr unsigned kRowExponentMask = 0x07;
 constexpr unsigned kMaxShift = 15;
 constexpr std::size_t kRowBytes = 5;
 constexpr unsigned kLargestExpectation = 128;  // as RoughCount
@@ -100,7 +100,7 @@ void store(const ClassTable& table, std::byte* out) {
   for (unsigned c = 0; c < table.cut.count; ++c, out += kRowBytes) {
     const ClassRow& row = table.rows[c];
     store_le(out, table.cut.lowest[c]);
-    store_le(out + 1, static_cast<std::uint8_t>(row.exponent | (row.all ? kAllFlag : 0)));
+    store_le(out + 1, static_cast<std::uint8_t>(row.exponent | (row.all ? kAllKeysFlag : 0)));
     store_le(out + 2, row.changes.code);
     store_le(out + 3, row.exceptions.code);
     store_le(out + 4, row.elements.code);
@@ -120,14 +120,14 @@ const char* parse(std::span<const std::byte> content, ClassTable& table) {
     const auto parameters = load_le<std::uint8_t>(at + 1);
     if ((c > 0 && lowest >= table.cut.lowest[c - 1]) || (lowest == 0) != (c + 1 == count))
       return "has classes that do not descend to zero";
-    if (parameters > (kAllFlag | kExponentMask)) return "has invalid parameters";
+    if (parameters > (kAllKeysFlag | kRowExponentMask)) return "has invalid parameters";
     for (std::size_t i = 2; i < kRowBytes; ++i) {
       if (load_le<std::uint8_t>(at + i) > kLargestExpectation) return "expects more than there is room for";
     }
     if (load_le<std::uint8_t>(at + 3) > load_le<std::uint8_t>(at + 2)) return "expects more exceptions than changes";
     table.cut.lowest[c] = lowest;
-    table.rows[c] = {(parameters & kAllFlag) != 0,
-                     static_cast<std::uint8_t>(parameters & kExponentMask),
+    table.rows[c] = {(parameters & kAllKeysFlag) != 0,
+                     static_cast<std::uint8_t>(parameters & kRowExponentMask),
                      {load_le<std::uint8_t>(at + 2)},
                      {load_le<std::uint8_t>(at + 3)},
                      {load_le<std::uint8_t>(at + 4)}};

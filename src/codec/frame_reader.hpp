@@ -2,6 +2,7 @@
 // Finds the sections of an untrusted stream as it arrives: their order, lengths and CRCs. What they hold is the caller's.
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "src/base/staging.hpp"
@@ -15,6 +16,9 @@ struct Section {
   std::uint64_t first = 0;  // of its content, in the stream
   std::uint64_t bytes = 0;
 };
+
+// What is wrong with a stream, and where.
+Status corrupt_at(std::uint64_t at, std::string_view what);
 
 class FrameReader {
  public:

@@ -14,14 +14,12 @@
 namespace sparcl::codec {
 namespace {
 
-struct BlockEntry {
+struct SparseBlockEntry {
   std::uint64_t index;
   std::uint64_t first;
   std::uint32_t bytes;
   std::uint8_t mode;
 };
-
-Status corrupt(std::string_view what) { return Status(Code::kCorrupt, std::string(what)); }
 
 }  // namespace
 
@@ -29,7 +27,7 @@ struct SparseDecoder::Impl {
   Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
   Status handle(const Staging& staging, const Section& found);
   Status add_block(const Staging& staging, const Section& found);
-  Status decode(const Staging& staging, const BlockEntry& entry);
+  Status decode(const Staging& staging, const SparseBlockEntry& entry);
   Status read_end(const std::byte* at, std::uint64_t bytes);
   Hash128 hash_of_values(std::uint64_t index) const;
   std::span<const std::byte> values() const {
@@ -40,7 +38,7 @@ struct SparseDecoder::Impl {
   const kernels::KernelSet* kernels = nullptr;
   FrameReader frame{StreamKind::kSparse};
   Status error;
-  std::vector<BlockEntry> entries;
+  std::vector<SparseBlockEntry> entries;
   std::uint64_t next_block = 0;
   std::uint64_t nnz = 0;
   Hash128 sums;  // of the chunk's values
@@ -113,7 +111,7 @@ Hash128 SparseDecoder::Impl::hash_of_values(std::uint64_t index) const {
   return changes_hash(*kernels, datatype, block.changed(), news, news, index).new_values;
 }
 
-Status SparseDecoder::Impl::decode(const Staging& staging, const BlockEntry& entry) {
+Status SparseDecoder::Impl::decode(const Staging& staging, const SparseBlockEntry& entry) {
   const BlockMode& mode = *find_block_mode(entry.mode);
   const std::span<const std::byte> bytes = payload.load(staging, entry.first, entry.bytes, mode.in_place);
   if (const char* wrong = mode.decode({datatype, kBlockElements}, bytes, *kernels, block)) {
@@ -153,7 +151,7 @@ std::uint64_t SparseDecoder::nnz() const { return impl_->nnz; }
 Status SparseDecoder::extract(const Staging& staging, std::uint64_t* indices, std::byte* values) {
   Impl& impl = *impl_;
   if (!impl.finished) return Status(Code::kInvalidUsage, "extract() before finish() has approved the stream");
-  for (const BlockEntry& entry : impl.entries) {
+  for (const SparseBlockEntry& entry : impl.entries) {
     if (const Status status = impl.decode(staging, entry); !status.ok()) {
       return Status(Code::kInternalError, "a sparse vector that had passed its check failed to decode: " + status.message());
     }

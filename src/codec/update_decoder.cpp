@@ -33,8 +33,6 @@ struct Header {
   std::uint32_t flags = 0;
 };
 
-Status corrupt(std::string_view what) { return Status(Code::kCorrupt, std::string(what)); }
-
 }  // namespace
 
 struct UpdateDecoder::Impl {

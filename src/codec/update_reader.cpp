@@ -12,10 +12,6 @@
 namespace sparcl::codec {
 namespace {
 
-Status corrupt(std::uint64_t at, std::string_view what) {
-  return Status(Code::kCorrupt, fmt::format("byte {} of the stream: {}", at, what));
-}
-
 // Of the modes that a block can be read in by those who do not hold its old values.
 bool needs_no_base(std::uint8_t mode) {
   return mode == kDenseMode.id || mode == kFreshMode.id || mode == kVerbatimMode.id || mode == kFlatMode.id ||
@@ -59,7 +55,7 @@ Status UpdateReader::read_section(std::uint8_t tag, std::uint64_t first, std::ui
   }
   if (tag == kTagAttachment) attachment_.assign(content.begin(), content.end());
   if (tag == kTagRuns) {
-    if (map_ || !blocks_.empty()) return corrupt(first, "the runs of arrays come twice, or after a block");
+    if (map_ || !blocks_.empty()) return corrupt_at(first, "the runs of arrays come twice, or after a block");
     Result<BlockMap> map = parse_runs(content, header_.elements);
     if (!map.ok()) return map.status();
     map_ = std::move(*map);
@@ -77,14 +73,14 @@ Status UpdateReader::read_block(std::uint8_t tag, std::uint64_t first, std::uint
   if (has_gap(tag)) {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kMaxVarintBytes));
     ByteReader reader({staging_->contiguous(first, size, scratch_), size});
-    if (!reader.read_varint(gap) || gap == 0) return corrupt(first, "a count of unchanged blocks is invalid");
+    if (!reader.read_varint(gap) || gap == 0) return corrupt_at(first, "a count of unchanged blocks is invalid");
     first += reader.position();
     bytes -= reader.position();
   }
-  if (gap >= header_.elements - next_block_) return corrupt(first, "a block past the last");  // also keeps the sum below 2^64
+  if (gap >= header_.elements - next_block_) return corrupt_at(first, "a block past the last");  // also keeps the sum below 2^64
   const auto mode = static_cast<std::uint8_t>(mode_of(tag));
   if (!find_block_mode(mode)->whole) {
-    if (bytes < kOldCheckBytes) return corrupt(first, "a block ends before its check");
+    if (bytes < kOldCheckBytes) return corrupt_at(first, "a block ends before its check");
     bytes -= kOldCheckBytes;
   }
   next_block_ += gap;
@@ -94,7 +90,7 @@ Status UpdateReader::read_block(std::uint8_t tag, std::uint64_t first, std::uint
   ++next_block_;
   if (mode != kClassesMode.id || !map_ || next_block_ > map_->block_count()) return {};
   const auto superblock = superblock_at(*map_, next_block_ - 1);
-  if (!superblock) return corrupt(first, "a block of classes is no 16-bit float, or not the first of a superblock");
+  if (!superblock) return corrupt_at(first, "a block of classes is no 16-bit float, or not the first of a superblock");
   next_block_ = superblock->last;
   return {};
 }
@@ -104,7 +100,7 @@ Status UpdateReader::add_group(std::uint64_t first, std::uint64_t bytes, std::ui
   const std::uint64_t begin = next_block_;
   if (blocks == 0 || blocks > header_.elements - begin ||
       (map_ && (begin >= map_->block_count() || begin + blocks > map_->run_of(begin).end()))) {
-    return corrupt(first, "a group of blocks goes on past the last block of its type");
+    return corrupt_at(first, "a group of blocks goes on past the last block of its type");
   }
   next_block_ += blocks;
   blocks_.push_back({begin, next_block_, first, static_cast<std::uint32_t>(bytes), mode});

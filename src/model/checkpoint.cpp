@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kUsualIndex = "model.safetensors.index.json";
 
-Status corrupt(const std::string& path, const std::string& what) {
+Status corrupt_file(const std::string& path, const std::string& what) {
   return Status(Code::kCorrupt, fmt::format("{}: {}", path, what));
 }
 
@@ -31,19 +31,19 @@ Result<std::string> read_text(const FileReader& file, std::uint64_t at, std::uin
 Result<std::string> read_header(const FileReader& file) {
   const std::string& path = file.path();
   if (file.byte_count() < kHeaderLengthBytes) {
-    return corrupt(path,
-                   fmt::format("{} bytes are too few for the header's length: no safetensors file, or cut", file.byte_count()));
+    return corrupt_file(
+        path, fmt::format("{} bytes are too few for the header's length: no safetensors file, or cut", file.byte_count()));
   }
   std::byte first[kHeaderLengthBytes];
   SPARCL_RETURN_IF_ERROR(file.read(0, first));
   const auto length = load_le<std::uint64_t>(first);
   if (length > kMaxHeaderBytes) {
-    return corrupt(
+    return corrupt_file(
         path, fmt::format("the header's length is {}, the format allows {} bytes: no safetensors file?", length, kMaxHeaderBytes));
   }
   if (length > file.byte_count() - kHeaderLengthBytes) {
-    return corrupt(path, fmt::format("the header's length is {}, but only {} bytes follow it: the file is cut", length,
-                                     file.byte_count() - kHeaderLengthBytes));
+    return corrupt_file(path, fmt::format("the header's length is {}, but only {} bytes follow it: the file is cut", length,
+                                          file.byte_count() - kHeaderLengthBytes));
   }
   return read_text(file, kHeaderLengthBytes, length);
 }
@@ -104,8 +104,8 @@ Status Checkpoint::add_file(const std::string& path, const std::string& name, st
   if (!header.ok()) return header.status().with_prefix(path + ": ");
   const std::uint64_t begin = kHeaderLengthBytes + text->size(), held_bytes = file->byte_count() - begin;
   if (header->data_bytes != held_bytes) {
-    return corrupt(path, fmt::format("the tensors need {} bytes, but {} follow the header: the file is {}", header->data_bytes,
-                                     held_bytes, header->data_bytes > held_bytes ? "cut" : "longer than it should be"));
+    return corrupt_file(path, fmt::format("the tensors need {} bytes, but {} follow the header: the file is {}", header->data_bytes,
+                                          held_bytes, header->data_bytes > held_bytes ? "cut" : "longer than it should be"));
   }
   for (std::size_t i = 0; i < header->tensors.size(); ++i) {
     const std::uint64_t end = i + 1 < header->offsets.size() ? header->offsets[i + 1] : header->data_bytes;
@@ -142,7 +142,7 @@ Status Checkpoint::open_folder(std::optional<Access> access) {
     const Result<FileReader> file = FileReader::open(*index_path);
     if (!file.ok()) return file.status();
     if (file->byte_count() > kMaxHeaderBytes)
-      return corrupt(*index_path, fmt::format("an index of more than {} bytes", kMaxHeaderBytes));
+      return corrupt_file(*index_path, fmt::format("an index of more than {} bytes", kMaxHeaderBytes));
     Result<std::string> text = read_text(*file, 0, file->byte_count());
     if (!text.ok()) return text.status();
     layout_.index = std::move(*text);
@@ -159,7 +159,7 @@ Status Checkpoint::open_folder(std::optional<Access> access) {
     if (!path.ok()) return path.status();
     SPARCL_RETURN_IF_ERROR(add_file(*path, name, access));
   }
-  if (const Status status = validate(schema_); !status.ok()) return corrupt(path_, status.message());
+  if (const Status status = validate(schema_); !status.ok()) return corrupt_file(path_, status.message());
   return check_index(layout_, schema_, file_of_).with_prefix(path_ + "/");
 }
 

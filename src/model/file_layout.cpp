@@ -11,8 +11,6 @@
 namespace sparcl::model {
 namespace {
 
-Status corrupt(std::string message) { return Status(Code::kCorrupt, std::move(message)); }
-
 Status check_name(const std::string& name, std::string_view suffix) {
   SPARCL_RETURN_IF_ERROR(check_file_name(name));
   return name.ends_with(suffix) ? Status() : corrupt(fmt::format("{} does not end in {}", in_quotes(name), suffix));

@@ -12,8 +12,6 @@
 namespace sparcl::model {
 namespace {
 
-Status corrupt(std::string message) { return Status(Code::kCorrupt, std::move(message)); }
-
 Status refuse_duplicate_names(const std::vector<RawTensor>& tensors) {
   std::vector<std::string_view> names;
   names.reserve(tensors.size());

@@ -16,10 +16,9 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
+constexpr std::uint64_t kFeedStepElements = std::uint64_t{16} << 20;
 constexpr std::uint64_t kHashedBlocks = 256;  // some milliseconds; heuristic
 constexpr double kMostDistinct = 0.9;         // of several updates' changes: composing them would spare less; heuristic
-constexpr int kMostAttempts = 3;              // at a repair that new versions interrupt: then all bytes are sent; heuristic
 constexpr std::uint64_t kRepairsPart =
     2;  // of all bytes, which repairs may have: then all bytes are sent, which all share; heuristic
 constexpr std::uint64_t kSlicesATensor = 64;  // of a part, at most; heuristic
@@ -149,7 +148,7 @@ Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from,
   codec::StagingSink sink(edition.delta->bytes);
   codec::UpdateEncoder encoder(*map_, from.arrays, to.arrays, options, *state_.kernels);
   while (!encoder.finished()) {
-    SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, sink));
+    SPARCL_RETURN_IF_ERROR(encoder.step(kFeedStepElements, sink));
     if (to.source != nullptr) SPARCL_RETURN_IF_ERROR(to.source->status());
     SPARCL_FAILPOINT("publisher.encoding");
   }
@@ -239,7 +238,7 @@ void Feed::begin_composed(Tensors tensors) {
 void Feed::begin_repair(Tensors tensors) {
   const RepairRef repair = repairs_.front().lock();
   if (repair == nullptr) return repairs_.pop_front();
-  if (++repair->attempts > kMostAttempts || repair_bytes() > map_->byte_count() / kRepairsPart) {
+  if (++repair->attempts > kMostRepairAttempts || repair_bytes() > map_->byte_count() / kRepairsPart) {
     repair->is_over = true;
     return repairs_.pop_front();
   }

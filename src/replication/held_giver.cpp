@@ -4,11 +4,6 @@
 #include "src/base/log.hpp"
 
 namespace sparcl::replication {
-namespace {
-
-constexpr int kMostAttempts = 3;  // that new versions interrupt; heuristic
-
-}  // namespace
 
 void HeldGiver::drop() {
   anchor_is_wanted_ = false;
@@ -26,7 +21,7 @@ HeldGiver::Outcome HeldGiver::work(const ReplicatedState& state, const HeldVersi
     repairer_ = nullptr;
   }
   if (maker_ == nullptr && repairer_ == nullptr) {
-    if (anchor_is_wanted_ && ++attempts_ > kMostAttempts) {
+    if (anchor_is_wanted_ && ++attempts_ > kMostRepairAttempts) {
       log_info("replication: versions come faster than all bytes of one can be made for other replicas");
       anchor_is_wanted_ = false;
       attempts_ = 0;
@@ -61,7 +56,7 @@ void HeldGiver::begin(const ReplicatedState& state, const HeldVersion& held, std
   }
   const RepairRef repair = repairs_.front().lock();
   if (repair == nullptr) return repairs_.pop_front();
-  if (++repair->attempts > kMostAttempts) {
+  if (++repair->attempts > kMostRepairAttempts) {
     repair->is_over = true;
     return repairs_.pop_front();
   }

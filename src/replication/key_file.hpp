@@ -20,8 +20,11 @@ constexpr std::size_t kKeyTextBytes = 44;  // the same in base64
 constexpr std::string_view kSecretKeyKind = "sparcl-ed25519-secret";
 constexpr std::string_view kPublicKeyKind = "sparcl-ed25519";
 
-// libsodium, ready for all else in this folder.
+// libsodium, ready for all else in this folder; and bytes as it takes them.
 Status prepare_sodium();
+inline const unsigned char* bytes_of(std::span<const std::byte> bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
 
 struct KeyLine {
   std::size_t number;  // from 1

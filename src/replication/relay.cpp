@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kKeptUpdates = 16;  // heuristic
 constexpr double kAlivePeriod = 0.1;      // seconds: those that take from here leave what is silent for long (Subscriber)
-constexpr int kBacklog = 32;
+constexpr int kRelayBacklog = 32;
 constexpr std::size_t kMostChildren = 256;  // descriptors are the host program's, too
 
 }  // namespace
@@ -43,7 +43,7 @@ void Relay::open(const NetAddress& interface) {
   close();
   NetAddress any_port = interface;
   any_port.port = 0;
-  Result<Socket> socket = listen_at(any_port, kBacklog);
+  Result<Socket> socket = listen_at(any_port, kRelayBacklog);
   const Result<NetAddress> address = socket.ok() ? local_address(*socket) : Result<NetAddress>(socket.status());
   if (!address.ok()) return log_warn("replication: no updates can be passed on: {}", address.status().message());
   address_ = *address;

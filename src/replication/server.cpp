@@ -11,7 +11,7 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr double kTickSeconds = 0.1;
+constexpr double kServerTickSeconds = 0.1;
 constexpr double kEvictSeconds = 0.25;  // a stranger's time where there are too many: a replica speaks at once; heuristic
 
 }  // namespace
@@ -69,7 +69,7 @@ const Session* Server::find(std::uint64_t id) const {
   return found == sessions_.end() || (*found)->id() != id || (*found)->is_over() ? nullptr : found->get();
 }
 
-double Server::next_tick(double now) const { return now + kTickSeconds; }
+double Server::next_tick(double now) const { return now + kServerTickSeconds; }
 
 void Server::end_sessions() {
   for (const auto& session : sessions_) session->leave();

@@ -22,8 +22,6 @@ static_assert(std::tuple_size_v<PublicKey> == crypto_sign_PUBLICKEYBYTES && std:
 
 constexpr std::size_t kMaxSecretFileBytes = 4096;  // heuristic: one line of 66 bytes, and room for comments
 
-const unsigned char* bytes_of(std::span<const std::byte> bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); }
-
 // Zeroed when it goes.
 template <class T, std::size_t kCount>
 struct Scratch {

@@ -17,9 +17,10 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::uint64_t kBlocksAtOnce = 16;  // checked while the lock is held, and others wait for bytes: half a millisecond or so
-constexpr double kQuietSeconds = 0.0001;     // without a byte, then there is time for checks; both heuristic (bench_replication)
-constexpr double kLastRetry = 1;             // seconds
+constexpr std::uint64_t kBlocksPerCheck =
+    16;                                   // checked while the lock is held, and others wait for bytes: half a millisecond or so
+constexpr double kQuietSeconds = 0.0001;  // without a byte, then there is time for checks; both heuristic (bench_replication)
+constexpr double kLastRetry = 1;          // seconds
 constexpr double kTickSeconds = 0.1;
 constexpr double kLookupPatience = 2;  // seconds, then users hear that the resolver is at it
 constexpr double kParentPatience =
@@ -27,7 +28,7 @@ constexpr double kParentPatience =
 constexpr std::size_t kMostAnnounced = 4096;
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
 constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic
-constexpr std::uint64_t kWayBackPart = 4;    // and what they have replaced; heuristic
+constexpr std::uint64_t kReplacedPart = 4;   // and what they have replaced; heuristic
 
 // It lasts until somebody changes this replica, or the publisher.
 bool is_lasting(Code trouble) {
@@ -84,7 +85,7 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
 Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options)
     : state_(state),
       options_(options),
-      way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kWayBackPart, 1) : 0),
+      way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1) : 0),
       sweep_(options.sweep_s, options.double_buffer),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
@@ -556,7 +557,7 @@ void Subscriber::check_on(double now) {
   if (!has_checks() || now < checks_from_) return;
   StagedUpdate& first = staged_.empty() ? *incoming_ : *staged_.front();
   bool more = false;
-  Status status = first.check(state_, held_, kBlocksAtOnce, more);
+  Status status = first.check(state_, held_, kBlocksPerCheck, more);
   if (status.code() == Code::kOutOfMemory) {
     trouble_ = std::move(status);
     checks_from_ = now + kLastRetry;

@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::size_t kMaxTrustFileBytes = std::size_t{64} << 10;  // heuristic: some 700 keys with comments
 
-const unsigned char* bytes_of(std::span<const std::byte> bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); }
-
 // What is wrong with a line, if anything is.
 std::optional<std::string> parse(const KeyLine& line, PublicKey& key) {
   if (line.kind == kSecretKeyKind)

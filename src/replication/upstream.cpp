@@ -12,7 +12,7 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr int kMessagesAtOnce = 32;  // then the clock is looked at
+constexpr int kMessagesPerLook = 32;  // then the clock is looked at
 // Of an update: a process has only so many mappings (vm.max_map_count), of which each piece takes one. Heuristic.
 constexpr std::uint64_t kMostMappedBytes = std::uint64_t{32} << 30;
 
@@ -88,7 +88,7 @@ void Upstream::read(double now) {
 
 void Upstream::read_messages(double now) {
   const auto place = [this](const ChunkHead& chunk, std::size_t count) { return owner_.place_of(*this, chunk, count); };
-  for (int i = 0; i < kMessagesAtOnce; ++i) {
+  for (int i = 0; i < kMessagesPerLook; ++i) {
     switch (link_.receive(place)) {
       case MessageLink::Progress::kMore:
         return;

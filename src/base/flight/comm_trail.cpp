@@ -12,12 +12,6 @@ namespace {
 
 constexpr const char* kInit = "CommInit";
 
-template <std::size_t kBytes>
-void put(Text<kBytes>& into, std::string_view text) noexcept {
-  const std::size_t length = text.copy(into.data(), kBytes);
-  std::memset(into.data() + length, 0, kBytes - length);
-}
-
 TrailHead describe(const CommNote& comm) {
   TrailHead head;
   head.comm = comm.id;

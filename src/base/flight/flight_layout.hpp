@@ -9,6 +9,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 
 #include "src/base/flight/published.hpp"
 
@@ -22,6 +24,11 @@ inline constexpr std::size_t kTrails = 256;  // communicators of a process; heur
 
 template <std::size_t kBytes>
 using Text = std::array<char, kBytes>;  // ends with its first zero, or is full
+template <std::size_t kBytes>
+void put(Text<kBytes>& into, std::string_view text) noexcept {
+  const std::size_t length = text.copy(into.data(), kBytes);
+  std::memset(into.data() + length, 0, kBytes - length);
+}
 
 enum class RecordState : std::uint32_t { kNone = 0, kRunning = 1, kDone = 2, kFailed = 3 };
 inline constexpr std::uint32_t kNoCall = UINT32_MAX;  // an event, not a call: init, abort

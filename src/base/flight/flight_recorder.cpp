@@ -34,11 +34,6 @@ Recorder& recorder() {
   return *one;
 }
 
-template <std::size_t kBytes>
-void put(Text<kBytes>& into, const std::string& text) {
-  std::memcpy(into.data(), text.data(), std::min(text.size(), kBytes));
-}
-
 std::byte* map_shared(int file) {
   void* at = ::mmap(nullptr, kImageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   return at != MAP_FAILED ? static_cast<std::byte*>(at) : nullptr;

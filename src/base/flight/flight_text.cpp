@@ -7,7 +7,7 @@ namespace sparcl::flight {
 namespace {
 
 // A record that is being written is whole again some nanoseconds later, unless its writer died or was stopped in between.
-constexpr int kLooks = 100;
+constexpr int kLooksAtARecord = 100;
 
 std::uint64_t since(std::uint64_t then_ns, std::uint64_t now_ns) noexcept { return now_ns > then_ns ? now_ns - then_ns : 0; }
 
@@ -124,7 +124,7 @@ void collect(const Trail& trail, RecordList& list) noexcept {
   for (const Published<Record>& published : trail.records) {
     Record record;
     bool whole = false;
-    for (int look = 0; look < kLooks && !whole; ++look) whole = published.load(record);
+    for (int look = 0; look < kLooksAtARecord && !whole; ++look) whole = published.load(record);
     if (whole) {
       list.add(record);
     } else {

@@ -24,7 +24,7 @@ bool is_it(const TensorFile& file) {
       file.schema, [](const TensorSchema& tensor) { return tensor.name.ends_with(kIndices) || tensor.name.ends_with(kValues); });
 }
 
-Status corrupt(std::string_view name, const std::string& what) {
+Status corrupt_tensor(std::string_view name, const std::string& what) {
   return Status(Code::kCorrupt, fmt::format("tensor {}: {}", in_quotes(name), what));
 }
 
@@ -33,7 +33,7 @@ Status read_indices(const std::vector<std::byte>& bytes, TensorChange& tensor) {
   tensor.indices.reserve(bytes.size() / sizeof(T));
   for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
     const T index = load_le<T>(bytes.data() + at);
-    if (index < 0) return corrupt(tensor.name, fmt::format("index {} is negative", index));
+    if (index < 0) return corrupt_tensor(tensor.name, fmt::format("index {} is negative", index));
     tensor.indices.push_back(static_cast<std::uint64_t>(index));
   }
   return check_ascending(tensor);
@@ -43,14 +43,15 @@ Status read_pair(const TensorFile& file, std::size_t indices, std::size_t values
   const TensorSchema& index_schema = file.schema[indices];
   const TensorSchema& value_schema = file.schema[values];
   if (index_schema.shape.size() != 1 || index_schema.shape != value_schema.shape) {
-    return corrupt(tensor.name, fmt::format("its indices and values must be two lists of one length, but are [{}] and [{}]",
-                                            fmt::join(index_schema.shape, ", "), fmt::join(value_schema.shape, ", ")));
+    return corrupt_tensor(tensor.name, fmt::format("its indices and values must be two lists of one length, but are [{}] and [{}]",
+                                                   fmt::join(index_schema.shape, ", "), fmt::join(value_schema.shape, ", ")));
   }
   tensor.datatype = value_schema.datatype;
   tensor.values = file.tensors[values];
   if (index_schema.datatype == DataType::kInt32) return read_indices<std::int32_t>(file.tensors[indices], tensor);
   if (index_schema.datatype == DataType::kInt64) return read_indices<std::int64_t>(file.tensors[indices], tensor);
-  return corrupt(tensor.name, fmt::format("indices of type {}: I32 or I64 are expected", info(index_schema.datatype).safetensors));
+  return corrupt_tensor(tensor.name,
+                        fmt::format("indices of type {}: I32 or I64 are expected", info(index_schema.datatype).safetensors));
 }
 
 Status read(const TensorFile& file, SparseChange& change) {
@@ -59,13 +60,13 @@ Status read(const TensorFile& file, SparseChange& change) {
   for (std::size_t i = 0; i < file.schema.size(); ++i) {
     const std::string& name = file.schema[i].name;
     const bool is_indices = name.ends_with(kIndices);
-    if (!is_indices && !name.ends_with(kValues)) return corrupt(name, "it is neither a list of indices nor one of values");
+    if (!is_indices && !name.ends_with(kValues)) return corrupt_tensor(name, "it is neither a list of indices nor one of values");
     auto& pair = pairs[name.substr(0, name.size() - (is_indices ? kIndices : kValues).size())];
     (is_indices ? pair.first : pair.second) = i + 1;
   }
   for (const auto& [name, pair] : pairs) {
     if (pair.first == 0 || pair.second == 0)
-      return corrupt(name, pair.first == 0 ? "values without indices" : "indices without values");
+      return corrupt_tensor(name, pair.first == 0 ? "values without indices" : "indices without values");
     TensorChange tensor;
     tensor.name = name;
     SPARCL_RETURN_IF_ERROR(read_pair(file, pair.first - 1, pair.second - 1, tensor));

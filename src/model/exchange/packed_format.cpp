@@ -24,8 +24,6 @@ constexpr std::string_view kValues = "__values__";
 constexpr int kZstdLevel = 1;
 constexpr std::size_t kMaxParamsBytes = std::size_t{16} << 20;  // of JSON, whose tree takes much more: 100,000 parameters
 
-Status corrupt(std::string message) { return Status(Code::kCorrupt, std::move(message)); }
-
 struct TorchName {
   DataType type;
   std::string_view name;

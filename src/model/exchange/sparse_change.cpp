@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kPiece = 65536;  // of a kernel's call
 
-Status corrupt(const TensorChange& tensor, const std::string& what) {
+Status corrupt_change(const TensorChange& tensor, const std::string& what) {
   return Status(Code::kCorrupt, fmt::format("tensor {}: {}", in_quotes(tensor.name), what));
 }
 
@@ -60,7 +60,7 @@ SparseChange compare_tensors(const Schema& schema, std::span<const std::byte* co
 Status check_names(const SparseChange& change) {
   std::set<std::string_view> names;
   for (const TensorChange& tensor : change.tensors) {
-    if (!names.insert(tensor.name).second) return corrupt(tensor, "it comes twice");
+    if (!names.insert(tensor.name).second) return corrupt_change(tensor, "it comes twice");
   }
   return {};
 }
@@ -82,7 +82,7 @@ Status match_schema(const Schema& schema, SparseChange& change) {
     }
     tensor.shape = held.shape;
     if (!tensor.indices.empty() && tensor.indices.back() >= elements_of(held)) {
-      return corrupt(tensor, fmt::format("index {} is past its {} elements", tensor.indices.back(), elements_of(held)));
+      return corrupt_change(tensor, fmt::format("index {} is past its {} elements", tensor.indices.back(), elements_of(held)));
     }
   }
   return {};
@@ -102,8 +102,8 @@ void apply_tensors(const SparseChange& change, const Schema& schema, std::span<s
 Status check_ascending(const TensorChange& tensor) {
   const auto at = std::adjacent_find(tensor.indices.begin(), tensor.indices.end(), std::greater_equal<>());
   if (at == tensor.indices.end()) return {};
-  return corrupt(tensor,
-                 fmt::format("indices must ascend, but {} follows {} (at {})", at[1], at[0], at - tensor.indices.begin() + 1));
+  return corrupt_change(
+      tensor, fmt::format("indices must ascend, but {} follows {} (at {})", at[1], at[0], at - tensor.indices.begin() + 1));
 }
 
 }  // namespace sparcl::model

@@ -17,8 +17,6 @@ constexpr std::uint64_t kMaxRatio = 1024;                          // lists of g
 constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{16} << 20;  // whatever the ratio: small files may be all zeros
 constexpr std::size_t kStepBytes = std::size_t{1} << 20;
 
-Status corrupt(std::string message) { return Status(Code::kCorrupt, std::move(message)); }
-
 Result<std::vector<std::byte>> unwrap(std::span<const std::byte> bytes) {
   const std::uint64_t limit = std::max(kAlwaysAllowed, bytes.size() * kMaxRatio);
   const std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);

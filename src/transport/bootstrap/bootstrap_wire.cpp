@@ -5,9 +5,9 @@
 namespace sparcl {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x42637073;  // "spcB"
-constexpr std::uint16_t kVersion = 1;
-constexpr std::size_t kHeadBytes = kRecordHeaderBytes - 32;  // of a record's header, without its hash
+constexpr std::uint32_t kRecordMagic = 0x42637073;  // "spcB"
+constexpr std::uint16_t kRecordVersion = 1;
+constexpr std::size_t kHashedHeadBytes = kRecordHeaderBytes - 32;  // of a record's header, without its hash
 constexpr std::string_view kKeyLabel = "sparcl bootstrap 1 key";
 constexpr std::string_view kProofLabel = "sparcl bootstrap 1 root";
 
@@ -19,8 +19,8 @@ Status no_holder() { return Status(Code::kUnauthorized, "what answers does not k
 
 std::array<std::byte, kHelloBytes> encode_hello(const Nonce& nonce) {
   ByteWriter out;
-  out.write(kMagic);
-  out.write(kVersion);
+  out.write(kRecordMagic);
+  out.write(kRecordVersion);
   out.write(std::uint16_t{0});
   out.write_bytes(nonce);
   std::array<std::byte, kHelloBytes> bytes{};
@@ -35,7 +35,7 @@ bool decode_hello(std::span<const std::byte> bytes, Nonce& nonce) {
   std::span<const std::byte> rest;
   if (!reader.read(magic) || !reader.read(version) || !reader.read(zero) || !reader.read_bytes(nonce.size(), rest)) return false;
   std::copy(rest.begin(), rest.end(), nonce.begin());
-  return magic == kMagic && version == kVersion && zero == 0;
+  return magic == kRecordMagic && version == kRecordVersion && zero == 0;
 }
 
 Result<BootstrapSession> BootstrapSession::agree(const Secret& secret, const Nonce& of_rank, const Nonce& of_root) {
@@ -90,17 +90,17 @@ Result<std::array<std::byte, kRecordHeaderBytes>> BootstrapSession::seal(Side fr
   store_le(bytes.data() + 8, header.bytes);
   const auto digest = std::as_bytes(std::span(header.digest));
   std::copy(digest.begin(), digest.end(), bytes.begin() + 16);
-  const Result<KeyedHash> hash = hash_of(from, sequence, std::span(bytes).first(kHeadBytes));
+  const Result<KeyedHash> hash = hash_of(from, sequence, std::span(bytes).first(kHashedHeadBytes));
   if (!hash.ok()) return hash.status();
-  std::copy(hash->begin(), hash->end(), bytes.begin() + kHeadBytes);
+  std::copy(hash->begin(), hash->end(), bytes.begin() + kHashedHeadBytes);
   return bytes;
 }
 
 Result<RecordHeader> BootstrapSession::open(Side from, std::uint32_t sequence, std::span<const std::byte> bytes) const {
   if (bytes.size() != kRecordHeaderBytes) return no_holder();
-  const Result<KeyedHash> expected = hash_of(from, sequence, bytes.first(kHeadBytes));
+  const Result<KeyedHash> expected = hash_of(from, sequence, bytes.first(kHashedHeadBytes));
   if (!expected.ok()) return expected.status();
-  if (!equal_in_constant_time(*expected, bytes.subspan(kHeadBytes))) return no_holder();
+  if (!equal_in_constant_time(*expected, bytes.subspan(kHashedHeadBytes))) return no_holder();
   RecordHeader header;
   header.kind = static_cast<RecordKind>(bytes[0]);  // unknown kinds are for the reader of records to refuse
   header.bytes = load_le<std::uint64_t>(bytes.data() + 8);

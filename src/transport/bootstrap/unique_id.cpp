@@ -10,8 +10,8 @@
 namespace sparcl {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x44496c6372617073;  // "sparclID"
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint64_t kIdMagic = 0x44496c6372617073;  // "sparclID"
+constexpr std::uint16_t kIdVersion = 1;
 constexpr std::size_t kFixedBytes = 8 + 2 + 2 + kSecretBytes + 1;
 constexpr std::size_t kSumAt = kUniqueIdBytes - 4;
 
@@ -35,8 +35,8 @@ std::size_t addresses_that_fit(std::span<const NetAddress> addresses) {
 
 std::array<std::byte, kUniqueIdBytes> encode_unique_id(const UniqueId& id) {
   ByteWriter out;
-  out.write(kMagic);
-  out.write(kVersion);
+  out.write(kIdMagic);
+  out.write(kIdVersion);
   out.write(id.port);
   out.write_bytes(id.secret);
   const std::size_t count = addresses_that_fit(id.addresses);
@@ -52,11 +52,11 @@ Result<UniqueId> decode_unique_id(std::span<const std::byte, kUniqueIdBytes> byt
   ByteReader reader(bytes.first(kSumAt));
   std::uint64_t magic = 0;
   std::uint16_t version = 0;
-  if (!reader.read(magic) || magic != kMagic) return refuse("is none that sparclGetUniqueId has made");
-  if (!reader.read(version) || version != kVersion) {
+  if (!reader.read(magic) || magic != kIdMagic) return refuse("is none that sparclGetUniqueId has made");
+  if (!reader.read(version) || version != kIdVersion) {
     return refuse(
         fmt::format("has layout {}, and this library knows layout {} only: the ranks run different versions, or it is damaged",
-                    version, kVersion));
+                    version, kIdVersion));
   }
   if (load_le<std::uint32_t>(bytes.data() + kSumAt) != crc32c(bytes.first(kSumAt))) return refuse("is damaged");
 

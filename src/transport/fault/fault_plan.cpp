@@ -1,19 +1,21 @@
 #include "src/transport/fault/fault_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdlib>
 #include <cstring>
 
-#include <fmt/format.h>
-
 namespace sparcl {
 namespace {
 
-constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kNoMessage = std::numeric_limits<std::uint64_t>::max();
 
 void drop(Outgoing& outgoing, const FaultRule&, SeededRandom&) { outgoing.copies = 0; }
 
-void delay(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random) { outgoing.held_seconds += rule.seconds * random.unit(); }
+void delay(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random) {
+  outgoing.held_seconds += rule.seconds * random.unit();
+}
 
 void duplicate(Outgoing& outgoing, const FaultRule&, SeededRandom&) { ++outgoing.copies; }
 
@@ -77,8 +79,8 @@ std::string FaultPlan::describe() const {
         rule.fault == Fault::kDelay || rule.fault == Fault::kReorder || rule.fault == Fault::kStop || rule.fault == Fault::kSlow;
     text += fmt::format("{}{}", separator, row_of(rule.fault).name);
     if (rule.probability > 0) text += fmt::format(" p={:.6g}", rule.probability);
-    if (rule.at != kNever) text += fmt::format(" at {}", rule.at);
-    if (row_of(rule.fault).of == FaultOf::kLink && rule.at == kNever) text += fmt::format(" from {:.6g} s on", rule.seconds);
+    if (rule.at != kNoMessage) text += fmt::format(" at {}", rule.at);
+    if (row_of(rule.fault).of == FaultOf::kLink && rule.at == kNoMessage) text += fmt::format(" from {:.6g} s on", rule.seconds);
     if (has_seconds) text += fmt::format(" for {:.6g} s", rule.seconds);
     if (rule.rank >= 0) text += fmt::format(" on rank {}", rule.rank);
     if (rule.peer >= 0) text += fmt::format(" to rank {}", rule.peer);

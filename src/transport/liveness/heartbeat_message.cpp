@@ -6,15 +6,15 @@
 namespace sparcl {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x48637073;  // "spcH"
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint32_t kBeatMagic = 0x48637073;  // "spcH"
+constexpr std::uint8_t kBeatVersion = 1;
 
 }  // namespace
 
 BeatBytes encode_beat(const Beat& beat) {
   BeatBytes bytes{};
-  store_le(bytes.data(), kMagic);
-  bytes[4] = static_cast<std::byte>(kVersion);
+  store_le(bytes.data(), kBeatMagic);
+  bytes[4] = static_cast<std::byte>(kBeatVersion);
   bytes[5] = static_cast<std::byte>(beat.kind);
   bytes[6] = static_cast<std::byte>(beat.path);
   store_le(bytes.data() + 8, beat.token);
@@ -25,9 +25,9 @@ BeatBytes encode_beat(const Beat& beat) {
 }
 
 std::optional<Beat> decode_beat(std::span<const std::byte> bytes) {
-  if (bytes.size() != kBeatBytes || load_le<std::uint32_t>(bytes.data()) != kMagic) return std::nullopt;
+  if (bytes.size() != kBeatBytes || load_le<std::uint32_t>(bytes.data()) != kBeatMagic) return std::nullopt;
   const auto kind = std::to_integer<std::uint8_t>(bytes[5]);
-  if (bytes[4] != std::byte{kVersion} || bytes[7] != std::byte{0} || kind < 1 || kind > 6) return std::nullopt;
+  if (bytes[4] != std::byte{kBeatVersion} || bytes[7] != std::byte{0} || kind < 1 || kind > 6) return std::nullopt;
   Beat beat;
   beat.kind = static_cast<BeatKind>(kind);
   beat.path = std::to_integer<std::uint8_t>(bytes[6]);
@@ -40,7 +40,7 @@ std::optional<Beat> decode_beat(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> encode_card(const HeartbeatCard& card) {
   ByteWriter out;
-  out.write(kVersion);
+  out.write(kBeatVersion);
   card.process.write(out);
   out.write_bytes(card.random);
   out.write(card.port_v4);
@@ -56,7 +56,7 @@ std::optional<HeartbeatCard> decode_card(std::span<const std::byte> bytes) {
   HeartbeatCard card;
   std::uint8_t version = 0, count = 0;
   std::span<const std::byte> random;
-  if (!in.read(version) || version != kVersion || !card.process.read(in) || !in.read_bytes(card.random.size(), random))
+  if (!in.read(version) || version != kBeatVersion || !card.process.read(in) || !in.read_bytes(card.random.size(), random))
     return std::nullopt;
   if (!in.read(card.port_v4) || !in.read(card.port_v6) || !in.read(count) || count > kMaxPaths) return std::nullopt;
   std::memcpy(card.random.data(), random.data(), random.size());

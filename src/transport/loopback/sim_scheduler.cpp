@@ -1,16 +1,16 @@
 #include "src/transport/loopback/sim_scheduler.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
-
-#include <fmt/format.h>
 
 namespace sparcl {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kNoDeadline = std::numeric_limits<double>::infinity();
 
-double deadline_of(const SimRank& rank) { return rank.next_deadline ? rank.next_deadline() : kNever; }
+double deadline_of(const SimRank& rank) { return rank.next_deadline ? rank.next_deadline() : kNoDeadline; }
 
 }  // namespace
 
@@ -113,11 +113,11 @@ void SimScheduler::wake_all() {
 }
 
 bool SimScheduler::advance_clock() {
-  double next = kNever;
+  double next = kNoDeadline;
   for (const SimRank& rank : ranks_) {
     if (!rank.finished()) next = std::min(next, deadline_of(rank));
   }
-  if (next == kNever) return false;
+  if (next == kNoDeadline) return false;
   world_.advance_to(next);  // nothing, where the deadline passed while the others were being asked
   wake_all();
   return true;
@@ -128,9 +128,11 @@ std::string SimScheduler::describe_stuck() const {
   for (std::size_t index = 0; index < ranks_.size(); ++index) {
     if (ranks_[index].finished()) continue;
     stuck += fmt::format("{}{}", stuck.empty() ? "" : ", ", index);
-    if (const double deadline = deadline_of(ranks_[index]); deadline != kNever) stuck += fmt::format(" (deadline {} s)", deadline);
+    if (const double deadline = deadline_of(ranks_[index]); deadline != kNoDeadline)
+      stuck += fmt::format(" (deadline {} s)", deadline);
   }
-  return fmt::format("at {} s, with {} messages in flight, these ranks have not finished: {}", world_.now(), world_.in_flight_count(), stuck);
+  return fmt::format("at {} s, with {} messages in flight, these ranks have not finished: {}", world_.now(),
+                     world_.in_flight_count(), stuck);
 }
 
 }  // namespace sparcl
