@@ -22,8 +22,6 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-constexpr std::array<int, 7> kRankCounts{1, 2, 3, 4, 5, 7, 8};
-
 class MaskHandle {
  public:
   MaskHandle(std::size_t count, double density, std::uint64_t seed) {

@@ -20,7 +20,6 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-constexpr std::array<int, 7> kRankCounts{1, 2, 3, 4, 5, 7, 8};
 using Bits = std::vector<std::uint16_t>;
 
 Bits random_bits(std::size_t count, unsigned seed) {

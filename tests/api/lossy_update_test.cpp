@@ -23,24 +23,24 @@ using testing::HasSubstr;
 constexpr int kRanks = 4;
 constexpr std::size_t kCount = 100'000;
 
-struct Model {
+struct LossyModel {
   std::vector<float> body = std::vector<float>(kCount, 1.0f);
   std::vector<std::uint16_t> head = std::vector<std::uint16_t>(3000, 0x3f80);  // bfloat16
   std::vector<std::int64_t> steps = std::vector<std::int64_t>(10, 5);
   sparclState_t state = nullptr;
 
-  Model() {
+  LossyModel() {
     const std::uint64_t shapes[] = {body.size(), head.size(), steps.size()};
     EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state, "body", body.data(), sparclFloat32, 1, &shapes[0]), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state, "head", head.data(), sparclBfloat16, 1, &shapes[1]), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state, "steps", steps.data(), sparclInt64, 1, &shapes[2]), sparclSuccess);
   }
-  ~Model() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess); }
-  Model(const Model&) = delete;
-  Model& operator=(const Model&) = delete;
+  ~LossyModel() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess); }
+  LossyModel(const LossyModel&) = delete;
+  LossyModel& operator=(const LossyModel&) = delete;
 
-  bool operator==(const Model& other) const {
+  bool operator==(const LossyModel& other) const {
     return std::memcmp(body.data(), other.body.data(), kCount * sizeof(float)) == 0 && head == other.head && steps == other.steps;
   }
   Hash hash() const {
@@ -90,7 +90,7 @@ class LossyUpdate : public testing::Test {
   }
 
   ThreadRanks party_{kRanks};
-  Model models_[kRanks];
+  LossyModel models_[kRanks];
   sparclUpdateOptions_t options_ = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   std::uint64_t version_ = 0;
 };

@@ -17,8 +17,8 @@ namespace {
 constexpr std::uint64_t kRows = 2000, kColumns = 101;
 
 // What a trainer holds, and a state of what of it travels.
-struct Trainer {
-  Trainer() : weights(kRows * kColumns), head(kColumns) {
+struct MasterTrainer {
+  MasterTrainer() : weights(kRows * kColumns), head(kColumns) {
     std::mt19937_64 random(3);
     std::normal_distribution<float> normal(0.0F, 0.02F);
     for (float& each : weights) each = normal(random);
@@ -47,8 +47,8 @@ struct Trainer {
   std::int64_t steps = 0;
 };
 
-struct Worker {
-  Worker() : weights(kRows * kColumns * 2), small(kRows * kColumns), head(kColumns), half(kColumns * 2) {
+struct MasterWorker {
+  MasterWorker() : weights(kRows * kColumns * 2), small(kRows * kColumns), head(kColumns), half(kColumns * 2) {
     state.add("steps", &steps, sparclInt64, {});
     state.add("weights", weights.data(), sparclBfloat16, {kRows, kColumns});
     state.add("weights.fp8", small.data(), sparclFloat8e4m3, {kRows, kColumns});
@@ -93,7 +93,7 @@ bool is_rounded(const std::vector<std::byte>& held, const std::vector<float>& ma
   return true;
 }
 
-void expect_served(const Worker& worker, const Trainer& trainer) {
+void expect_served(const MasterWorker& worker, const MasterTrainer& trainer) {
   EXPECT_EQ(worker.steps, trainer.steps);
   EXPECT_TRUE(is_rounded<std::uint16_t>(worker.weights, trainer.weights, {8, 7, true}));
   EXPECT_TRUE(is_rounded<std::uint8_t>(worker.small, trainer.weights, {4, 3, false}));
@@ -109,10 +109,10 @@ void follow(Subscriber& subscriber, std::uint64_t version) {
 }
 
 TEST(MasterWeights, AreServedRounded) {
-  Trainer trainer;
+  MasterTrainer trainer;
   State published = trainer.state();
   Publisher publisher(published, {.listen = "127.0.0.1:0"});
-  Worker worker, late;
+  MasterWorker worker, late;
   Subscriber subscriber(worker.state, publisher.address());
   for (std::uint64_t version = 1; version <= 5; ++version) {
     trainer.step(version);
@@ -131,11 +131,11 @@ TEST(MasterWeights, AreServedRounded) {
 }
 
 TEST(MasterWeights, WithMarksAndPriorities) {
-  Trainer trainer;
+  MasterTrainer trainer;
   State published = trainer.state();
   published.set_priority("head.half", 1);
   Publisher publisher(published, {.listen = "127.0.0.1:0"});
-  Worker worker;
+  MasterWorker worker;
   worker.state.set_priority("head.half", 1);
   Subscriber subscriber(worker.state, publisher.address());
   publisher.publish(1);
@@ -152,7 +152,7 @@ TEST(MasterWeights, WithMarksAndPriorities) {
 }
 
 TEST(MasterWeights, BelongToPublishersAlone) {
-  Trainer trainer;
+  MasterTrainer trainer;
   State published = trainer.state();
   std::uint8_t hash[16];
   EXPECT_EQ(sparclStateHash(published.get(), hash), sparclUnsupported);

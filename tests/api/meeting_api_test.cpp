@@ -35,7 +35,7 @@ Met meet(const sparclUniqueId& id, int nranks, int rank, double timeout_s) {
 
 constexpr int kHasNoUcx = 77;  // an exit code
 
-class Meeting : public testing::Test {
+class MeetingByThreads : public testing::Test {
  protected:
   void SetUp() override {
     if (sparclGetUniqueId(&id_) == sparclUnsupported) GTEST_SKIP() << "skipped: this build has no UCX";
@@ -43,7 +43,7 @@ class Meeting : public testing::Test {
   sparclUniqueId id_;
 };
 
-TEST_F(Meeting, ARankThatCannotTakePartTellsTheOthers) {
+TEST_F(MeetingByThreads, ARankThatCannotTakePartTellsTheOthers) {
   struct Case {
     int rank;
     double timeout_s;

@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint64_t kOut = 96, kIn = 640, kParts = 4;
 
 // float32 masters, served as bfloat16, and a bias that is served as it is.
-struct Trainer {
-  Trainer() : weights(kOut * kIn), bias(kOut) {
+struct ShardedTrainer {
+  ShardedTrainer() : weights(kOut * kIn), bias(kOut) {
     state.add_master("weights", weights.data(), sparclBfloat16, {kOut, kIn});
     state.add("bias", std::span(bias), {kOut});
   }
@@ -36,8 +36,8 @@ struct Trainer {
 };
 
 // Of part `part`: columns of the weights, rows of the bias.
-struct Worker {
-  Worker(const std::string& address, std::uint64_t first)
+struct ShardedWorker {
+  ShardedWorker(const std::string& address, std::uint64_t first)
       : part(first), columns(kOut * kIn / kParts), rows(kOut / kParts), state(make_state()), subscriber(state, address) {}
   State make_state() {
     State made;
@@ -46,7 +46,7 @@ struct Worker {
     made.add_slice("bias", std::span(rows), {kOut}, {part * height}, {height});
     return made;
   }
-  void follow(std::uint64_t version, const Trainer& trainer) {
+  void follow(std::uint64_t version, const ShardedTrainer& trainer) {
     std::uint64_t held = 0;
     while (held < version) {
       const auto next = subscriber.next(20.0);
@@ -70,10 +70,10 @@ struct Worker {
 };
 
 TEST(ShardedReplica, HoldsItsSlicesOfWhatIsPublished) {
-  Trainer trainer;
+  ShardedTrainer trainer;
   Publisher publisher(trainer.state, {.listen = "127.0.0.1:0"});
-  std::vector<std::unique_ptr<Worker>> workers;
-  for (std::uint64_t part = 0; part < kParts; ++part) workers.push_back(std::make_unique<Worker>(publisher.address(), part));
+  std::vector<std::unique_ptr<ShardedWorker>> workers;
+  for (std::uint64_t part = 0; part < kParts; ++part) workers.push_back(std::make_unique<ShardedWorker>(publisher.address(), part));
   for (std::uint64_t version = 1; version <= 6; ++version) {
     trainer.step(version);
     publisher.publish(version);
@@ -86,7 +86,7 @@ TEST(ShardedReplica, HoldsItsSlicesOfWhatIsPublished) {
 }
 
 TEST(ShardedReplica, ATensorThatIsNotTheTrainersIsNamed) {
-  Trainer trainer;
+  ShardedTrainer trainer;
   Publisher publisher(trainer.state, {.listen = "127.0.0.1:0"});
   publisher.publish(1);
   std::vector<float> rows(10);

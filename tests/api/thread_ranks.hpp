@@ -11,6 +11,8 @@
 
 namespace sparcl::test {
 
+constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 7, 8};
+
 class ThreadRanks {
  public:
   explicit ThreadRanks(int ranks) : comms_(static_cast<std::size_t>(ranks), nullptr) {

@@ -17,24 +17,24 @@ using test::ThreadRanks;
 using testing::Each;
 using testing::HasSubstr;
 
-constexpr std::size_t kCount = 50'000;
+constexpr std::size_t kModelCount = 50'000;
 
-struct Model {
-  std::vector<float> body = std::vector<float>(kCount, 1.0f);
+struct SelectedModel {
+  std::vector<float> body = std::vector<float>(kModelCount, 1.0f);
   std::vector<float> head = std::vector<float>(1000, 2.0f);
   sparclState_t state = nullptr;
 
-  explicit Model(int head_priority = 0) {
-    const std::uint64_t body_shape[] = {kCount};
+  explicit SelectedModel(int head_priority = 0) {
+    const std::uint64_t body_shape[] = {kModelCount};
     const std::uint64_t head_shape[] = {10, 100};
     EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state, "body", body.data(), sparclFloat32, 1, body_shape), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state, "head", head.data(), sparclFloat32, 2, head_shape), sparclSuccess);
     EXPECT_EQ(sparclStateSetPriority(state, "head", head_priority), sparclSuccess);
   }
-  ~Model() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess); }
-  Model(const Model&) = delete;
-  Model& operator=(const Model&) = delete;
+  ~SelectedModel() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess); }
+  SelectedModel(const SelectedModel&) = delete;
+  SelectedModel& operator=(const SelectedModel&) = delete;
 };
 
 // A root, two replicas, and one update that all of them hold.
@@ -58,7 +58,7 @@ class UpdateOptions : public testing::Test {
   }
 
   ThreadRanks party_{3};
-  Model models_[3];
+  SelectedModel models_[3];
 };
 
 TEST_F(UpdateOptions, WhatAThresholdLeavesOutComesLater) {
@@ -102,7 +102,7 @@ TEST_F(UpdateOptions, GridSendsWhatShowsInBfloat16) {
 }
 
 TEST_F(UpdateOptions, BytesBoundWhatAReplicaReceives) {
-  for (std::size_t i = 0; i < kCount; i += 2) models_[0].body[i] += 1e-3f * static_cast<float>(i % 977);
+  for (std::size_t i = 0; i < kModelCount; i += 2) models_[0].body[i] += 1e-3f * static_cast<float>(i % 977);
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   options.select = sparclSelectBytes;
   options.bytes = 10'000;
@@ -195,9 +195,9 @@ TEST_F(UpdateOptions, SizesThatNoHeaderHasAreRefused) {
 
 TEST(StatePriority, BringsTensorsForwardAndMustBeTheSameEverywhere) {
   ThreadRanks party(2);
-  Model first(5), second(5), third;
+  SelectedModel first(5), second(5), third;
   first.head[0] = 9;
-  const auto run = [&](Model& replica) {
+  const auto run = [&](SelectedModel& replica) {
     return party.run([&](int rank, sparclComm_t comm) {
       return sparclBroadcastUpdate(rank == 0 ? first.state : replica.state, 1, 0, comm, nullptr);
     });
@@ -208,7 +208,7 @@ TEST(StatePriority, BringsTensorsForwardAndMustBeTheSameEverywhere) {
   EXPECT_EQ(sparclStateSetPriority(first.state, "body", 9), sparclInvalidUsage);
   EXPECT_EQ(sparclStateSetPriority(first.state, "tail", 9), sparclInvalidArgument);
   // What was named before the tensors were put in order still belongs to its tensor.
-  Model root(1), replica(1);
+  SelectedModel root(1), replica(1);
   const std::uint64_t named[] = {3};
   EXPECT_EQ(sparclStateMarkIndices(root.state, "head", named, 1), sparclSuccess);
   for (int version = 1; version < 3; ++version) {

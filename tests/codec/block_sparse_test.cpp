@@ -66,12 +66,6 @@ std::uint64_t expect_list_comes_back(const std::vector<Position>& positions, std
   return list.bits();
 }
 
-std::vector<const kernels::KernelSet*> kernel_sets() {
-  std::vector<const kernels::KernelSet*> sets{&kernels::reference_kernels()};
-  for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) sets.push_back(&set);
-  return sets;
-}
-
 TEST(BlockSparseList, ComesBackWhateverTheSubBlocks) {
   Random random(1);
   for (const kernels::KernelSet* kernels : kernel_sets()) {
@@ -189,13 +183,6 @@ State masked_state(const State& base, std::size_t size, double active, double in
     }
   }
   return target;
-}
-
-EncodeOptions with_hash(const BlockMode* mode = nullptr) {
-  EncodeOptions options;
-  options.with_state_hash = true;
-  options.mode = mode;
-  return options;
 }
 
 // Few changes, and so many that a block is one section.

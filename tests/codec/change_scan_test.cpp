@@ -43,11 +43,11 @@ Hinted hint_blocks(const State& base, const State& target, std::uint64_t block) 
   return hinted;
 }
 
-const std::vector<ArraySpec> kSpecs{
+const std::vector<ArraySpec> kScannedSpecs{
     {DataType::kBfloat16, 100000}, {DataType::kBfloat16, 3}, {DataType::kBfloat16, 50000}, {DataType::kInt64, 3000}};
 
 TEST(ChangedHints, GiveTheSameStreamAsComparingAll) {
-  const State base = random_state(kSpecs, 1);
+  const State base = random_state(kScannedSpecs, 1);
   for (const double density : {0.0, 0.0005, 0.02, 1.0}) {
     const State target = changed_state(base, density, Change::kUlp, 2);
     const auto plain = encode(base, target).bytes;

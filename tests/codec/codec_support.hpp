@@ -127,4 +127,18 @@ inline Status decode(std::span<const std::byte> stream, State& held, Verify veri
   return decoder.apply(staging);
 }
 
+// The reference, and the body of each instruction set that is here.
+inline std::vector<const kernels::KernelSet*> kernel_sets() {
+  std::vector<const kernels::KernelSet*> sets{&kernels::reference_kernels()};
+  for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) sets.push_back(&set);
+  return sets;
+}
+
+inline EncodeOptions with_hash(const BlockMode* mode = nullptr) {
+  EncodeOptions options;
+  options.with_state_hash = true;
+  options.mode = mode;
+  return options;
+}
+
 }  // namespace sparcl::codec

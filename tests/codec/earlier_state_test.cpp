@@ -11,14 +11,14 @@
 namespace sparcl::codec {
 namespace {
 
-const std::vector<ArraySpec> kSpecs{{DataType::kBfloat16, 300001}, {DataType::kBfloat16, 7},    {DataType::kUint8, 0},
-                                    {DataType::kBfloat16, 65536},  {DataType::kFloat32, 70000}, {DataType::kInt8, 66001},
-                                    {DataType::kFloat64, 3}};
+const std::vector<ArraySpec> kEarlierSpecs{{DataType::kBfloat16, 300001}, {DataType::kBfloat16, 7},    {DataType::kUint8, 0},
+                                           {DataType::kBfloat16, 65536},  {DataType::kFloat32, 70000}, {DataType::kInt8, 66001},
+                                           {DataType::kFloat64, 3}};
 
 // Versions in a row; `newest` is brought from the first to the last, as a publisher brings its snapshot.
 struct Versions {
   explicit Versions(std::span<const double> densities, WorkerPool* workers = nullptr) {
-    states.push_back(random_state(kSpecs, 1));
+    states.push_back(random_state(kEarlierSpecs, 1));
     newest = states.front();
     for (const double density : densities) {
       states.push_back(changed_state(states.back(), density, Change::kUlp, states.size() + 1));
@@ -54,9 +54,9 @@ void expect_every_version_back(Versions& all) {
   const auto held = all.newest.write();
   for (std::size_t version = 0; version < all.states.size(); ++version) {
     const EarlierState earlier = all.before(version, map, held);
-    for (std::uint32_t array = 0; array < kSpecs.size(); ++array) {
-      const std::uint64_t count = kSpecs[array].count;
-      const std::size_t width = element_bytes(kSpecs[array].datatype);
+    for (std::uint32_t array = 0; array < kEarlierSpecs.size(); ++array) {
+      const std::uint64_t count = kEarlierSpecs[array].count;
+      const std::size_t width = element_bytes(kEarlierSpecs[array].datatype);
       for (const auto& [first, some] : {std::pair<std::uint64_t, std::uint64_t>{0, count}, {count / 3, count / 2}, {count, 0}}) {
         std::vector<std::byte> got(some * width);
         earlier.read(array, first, some, got.data());
@@ -86,7 +86,7 @@ TEST(EarlierState, LeadsToTheNewestByOneUpdate) {
   Versions all(kFew);
   const BlockMap map = all.newest.map();
   const auto held = all.newest.write();
-  const std::vector<const std::byte*> nothing(kSpecs.size(), nullptr);
+  const std::vector<const std::byte*> nothing(kEarlierSpecs.size(), nullptr);
   for (std::size_t version = 0; version < all.states.size(); ++version) {
     const EarlierState earlier = all.before(version, map, held);
     EncodeOptions options;

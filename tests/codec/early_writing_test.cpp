@@ -10,16 +10,16 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr Hash128 kSchema{5, 6};
+constexpr Hash128 kEarlySchema{5, 6};
 
-const std::vector<ArraySpec> kSpecs{{DataType::kBfloat16, 150'000}, {DataType::kBfloat16, 77},  {DataType::kBfloat16, 1},
-                                    {DataType::kFloat32, 70'000},   {DataType::kInt8, 66'000},  {DataType::kUint8, 0},
-                                    {DataType::kFloat64, 3'001},    {DataType::kFloat16, 9'999}};
+const std::vector<ArraySpec> kEarlySpecs{{DataType::kBfloat16, 150'000}, {DataType::kBfloat16, 77},  {DataType::kBfloat16, 1},
+                                         {DataType::kFloat32, 70'000},   {DataType::kInt8, 66'000},  {DataType::kUint8, 0},
+                                         {DataType::kFloat64, 3'001},    {DataType::kFloat16, 9'999}};
 
 std::vector<std::byte> encode_update(const State& base, const State& target) {
   const BlockMap map = base.map();
   EncodeOptions options;
-  options.schema_hash = kSchema;
+  options.schema_hash = kEarlySchema;
   const auto from = base.read(), to = target.read();
   UpdateEncoder encoder(map, from, to, options, kernels::cpu_kernels());
   VectorSink sink;
@@ -32,7 +32,7 @@ Status receive(const std::vector<std::byte>& bytes, State& held, Verify verify, 
   const BlockMap map = held.map();
   const auto arrays = held.write();
   const Staging staging = staged(bytes);
-  UpdateDecoder decoder(map, arrays, verify, kSchema, kernels::cpu_kernels(), Writing::kEarly);
+  UpdateDecoder decoder(map, arrays, verify, kEarlySchema, kernels::cpu_kernels(), Writing::kEarly);
   for (std::size_t available = 0; available < bytes.size();) {
     available = std::min(available + piece, bytes.size());
     for (bool more = true; more;) SPARCL_RETURN_IF_ERROR(decoder.advance(staging, available, 1, more));
@@ -44,7 +44,7 @@ Status receive(const std::vector<std::byte>& bytes, State& held, Verify verify, 
 class EarlyWriting : public ::testing::TestWithParam<double> {};
 
 TEST_P(EarlyWriting, GivesTheTarget) {
-  const State base = random_state(kSpecs, 1);
+  const State base = random_state(kEarlySpecs, 1);
   for (const Change change : {Change::kUlp, Change::kRandom}) {
     const State target = changed_state(base, GetParam(), change, 2);
     for (const Verify verify : {Verify::kOff, Verify::kTouched}) {
@@ -57,7 +57,7 @@ TEST_P(EarlyWriting, GivesTheTarget) {
 }
 
 TEST_P(EarlyWriting, WithoutApplyLeavesNoTrace) {
-  const State base = random_state(kSpecs, 3);
+  const State base = random_state(kEarlySpecs, 3);
   const State target = changed_state(base, GetParam(), Change::kUlp, 4);
   for (const Verify verify : {Verify::kOff, Verify::kTouched}) {
     State held = base;
@@ -67,7 +67,7 @@ TEST_P(EarlyWriting, WithoutApplyLeavesNoTrace) {
 }
 
 TEST_P(EarlyWriting, AnyCutStreamLeavesNoTrace) {
-  const State base = random_state(kSpecs, 5);
+  const State base = random_state(kEarlySpecs, 5);
   std::vector<std::byte> bytes = encode_update(base, changed_state(base, GetParam(), Change::kUlp, 6));
   std::mt19937_64 random(7);
   for (int i = 0; i < 20; ++i) {
@@ -89,7 +89,7 @@ TEST(EarlyWriting, WritesWhileTheStreamArrives) {
   const auto arrays = held.write();
   const Staging staging = staged(bytes);
   {
-    UpdateDecoder decoder(map, arrays, Verify::kTouched, kSchema, kernels::cpu_kernels(), Writing::kEarly);
+    UpdateDecoder decoder(map, arrays, Verify::kTouched, kEarlySchema, kernels::cpu_kernels(), Writing::kEarly);
     bool more = true;
     while (more) ASSERT_TRUE(decoder.advance(staging, bytes.size() / 2, 1000, more).ok());
     EXPECT_NE(held.arrays, base.arrays);
@@ -105,13 +105,13 @@ TEST(EarlyWriting, AnErrorTakesAllBackAtOnce) {
   State held = base;
   const BlockMap map = held.map();
   const auto arrays = held.write();
-  UpdateDecoder decoder(map, arrays, Verify::kTouched, kSchema, kernels::cpu_kernels(), Writing::kEarly);
+  UpdateDecoder decoder(map, arrays, Verify::kTouched, kEarlySchema, kernels::cpu_kernels(), Writing::kEarly);
   EXPECT_EQ(check_stream(decoder, staged(bytes), bytes.size()).code(), Code::kCorrupt);
   EXPECT_EQ(held.arrays, base.arrays) << "while the decoder lives";
 }
 
 TEST(EarlyWriting, AWrongBaseAnywhereIsRefusedAndLeftAsItWas) {
-  const State base = random_state(kSpecs, 10);
+  const State base = random_state(kEarlySpecs, 10);
   const State target = changed_state(base, 0.05, Change::kUlp, 11);
   const std::vector<std::byte> bytes = encode_update(base, target);
   std::mt19937_64 random(12);
@@ -133,7 +133,7 @@ TEST(EarlyWriting, AWrongBaseAnywhereIsRefusedAndLeftAsItWas) {
 }
 
 TEST(EarlyWriting, ARankAtTheTargetStaysThere) {
-  const State base = random_state(kSpecs, 13);
+  const State base = random_state(kEarlySpecs, 13);
   const State target = changed_state(base, 0.05, Change::kUlp, 14);
   State held = target;
   EXPECT_TRUE(receive(encode_update(base, target), held, Verify::kTouched, true).ok());
@@ -143,7 +143,7 @@ TEST(EarlyWriting, ARankAtTheTargetStaysThere) {
 // Even with its checksums mended, a damaged stream is refused, or does exactly what it says; what was held is there unless it was
 // applied.
 TEST(EarlyWriting, DamagedStreamsLeaveNoTraceUnlessApplied) {
-  const State base = random_state(kSpecs, 15);
+  const State base = random_state(kEarlySpecs, 15);
   const State target = changed_state(base, 0.02, Change::kUlp, 16);
   const std::vector<std::byte> bytes = encode_update(base, target);
   std::mt19937_64 random(17);

@@ -16,7 +16,7 @@ namespace {
 const BlockMode* const kGroupModes[] = {&kFlatGroupMode, &kTwoLevelGroupMode, &kBlockSparseMode};
 
 // Two runs that groups may not cross, the second with a last block that is short.
-const std::vector<ArraySpec> kSpecs{{DataType::kBfloat16, 400'000}, {DataType::kBfloat16, 7}, {DataType::kFloat32, 300'001}};
+const std::vector<ArraySpec> kGroupedSpecs{{DataType::kBfloat16, 400'000}, {DataType::kBfloat16, 7}, {DataType::kFloat32, 300'001}};
 
 // Changes in a few places only, or strewn; whole blocks between them stay as they are.
 State sparsely_changed(const State& base, double density, bool clustered, std::uint64_t seed) {
@@ -34,15 +34,8 @@ State sparsely_changed(const State& base, double density, bool clustered, std::u
   return some;
 }
 
-EncodeOptions with_hash(const BlockMode* mode) {
-  EncodeOptions options;
-  options.with_state_hash = true;
-  options.mode = mode;
-  return options;
-}
-
 TEST(Groups, ComeBackFromBothDecodersAtEveryLevel) {
-  const State base = random_state(kSpecs, 1);
+  const State base = random_state(kGroupedSpecs, 1);
   std::set<unsigned> met;
   for (const double density : {0.00002, 0.001, 0.02}) {
     for (const bool clustered : {false, true}) {
@@ -69,7 +62,7 @@ TEST(Groups, ComeBackFromBothDecodersAtEveryLevel) {
 }
 
 TEST(Groups, AreTheSameBytesFromEveryBody) {
-  const State base = random_state(kSpecs, 3);
+  const State base = random_state(kGroupedSpecs, 3);
   const State target = sparsely_changed(base, 0.01, false, 4);
   for (const BlockMode* mode : kGroupModes) {
     const Bytes stream = encode(base, target, with_hash(mode), kernels::reference_kernels()).bytes;
@@ -80,7 +73,7 @@ TEST(Groups, AreTheSameBytesFromEveryBody) {
 }
 
 TEST(Groups, NeverCrossARun) {
-  const State base = random_state(kSpecs, 5);
+  const State base = random_state(kGroupedSpecs, 5);
   const Bytes stream = encode(base, sparsely_changed(base, 0.001, false, 6), with_hash(nullptr)).bytes;
   EXPECT_EQ(count_blocks(stream, kFlatGroupMode.id), 2u);
 }
@@ -111,7 +104,7 @@ TEST(Groups, StandBetweenOtherBlocks) {
 }
 
 TEST(Groups, AWrongBaseIsRefusedAndLeftAsItWas) {
-  const State base = random_state(kSpecs, 12);
+  const State base = random_state(kGroupedSpecs, 12);
   const State target = changed_state(base, 0.01, Change::kUlp, 13);
   const Bytes stream = encode(base, target, with_hash(nullptr)).bytes;
   State other = target;  // one element short of the target

@@ -16,24 +16,24 @@ namespace {
 
 constexpr std::uint64_t kPlenty = std::uint64_t{1} << 40;
 
-const std::vector<ArraySpec> kSpecs{{DataType::kBfloat16, 300001}, {DataType::kBfloat16, 7},    {DataType::kUint8, 0},
-                                    {DataType::kBfloat16, 65536},  {DataType::kFloat32, 70000}, {DataType::kInt8, 66001},
-                                    {DataType::kFloat64, 3}};
+const std::vector<ArraySpec> kKeptSpecs{{DataType::kBfloat16, 300001}, {DataType::kBfloat16, 7},    {DataType::kUint8, 0},
+                                        {DataType::kBfloat16, 65536},  {DataType::kFloat32, 70000}, {DataType::kInt8, 66001},
+                                        {DataType::kFloat64, 3}};
 
-struct Outcome {
+struct KeptOutcome {
   Status status;
   std::optional<ChangeLog> replaced;
 };
 
-Outcome apply_kept(const Encoded& encoded, State& held, std::uint64_t most_bytes, WorkerPool* pool = nullptr,
-                   Verify verify = Verify::kTouched, State* written = nullptr) {
+KeptOutcome apply_kept(const Encoded& encoded, State& held, std::uint64_t most_bytes, WorkerPool* pool = nullptr,
+                       Verify verify = Verify::kTouched, State* written = nullptr) {
   const BlockMap map = held.map();
   const auto arrays = held.write();
   const Staging& staging = staged(encoded.bytes);
   UpdateDecoder decoder(map, arrays, verify, {}, kernels::cpu_kernels());
   if (pool != nullptr) decoder.set_workers(*pool);
   decoder.keep_changes(most_bytes);
-  Outcome outcome{check_stream(decoder, staging, encoded.bytes.size()), {}};
+  KeptOutcome outcome{check_stream(decoder, staging, encoded.bytes.size()), {}};
   if (!outcome.status.ok()) return outcome;
   std::vector<std::byte*> other;
   if (written != nullptr) {
@@ -60,7 +60,7 @@ void expect_leads_back(ChangeLog& replaced, State& held, const State& base, cons
 }
 
 struct KeptChanges : testing::Test {
-  const State base = random_state(kSpecs, 1);
+  const State base = random_state(kKeptSpecs, 1);
 
   Encoded encoded_to(const State& target, const BlockMode* mode = nullptr) const {
     EncodeOptions options;
@@ -82,7 +82,7 @@ TEST_F(KeptChanges, AreAppliedAndLeadBackInEveryMode) {
       std::optional<WorkerPool> pool;
       if (threads > 0) pool.emplace(threads);
       State held = base;
-      Outcome outcome = apply_kept(encoded, held, kPlenty, pool ? &*pool : nullptr);
+      KeptOutcome outcome = apply_kept(encoded, held, kPlenty, pool ? &*pool : nullptr);
       ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
       EXPECT_TRUE(held.arrays == target.arrays);
       ASSERT_TRUE(outcome.replaced.has_value());
@@ -97,7 +97,7 @@ TEST_F(KeptChanges, AreAppliedAtEveryDensity) {
       SCOPED_TRACE(testing::Message() << density << (verify == Verify::kFull ? ", full" : ", touched"));
       const State target = changed_state(base, density, Change::kRandom, 3);
       State held = base;
-      Outcome outcome = apply_kept(encoded_to(target), held, kPlenty, nullptr, verify);
+      KeptOutcome outcome = apply_kept(encoded_to(target), held, kPlenty, nullptr, verify);
       ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
       EXPECT_TRUE(held.arrays == target.arrays);
       ASSERT_TRUE(density == 0 || outcome.replaced.has_value());
@@ -112,7 +112,7 @@ TEST_F(KeptChanges, AreDecodedAnewWhereTheyAreMoreThanAllowed) {
   WorkerPool pool(3);
   for (WorkerPool* each : {static_cast<WorkerPool*>(nullptr), &pool}) {
     State held = base;
-    const Outcome outcome = apply_kept(encoded, held, 10000, each);
+    const KeptOutcome outcome = apply_kept(encoded, held, 10000, each);
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
     EXPECT_TRUE(held.arrays == target.arrays);
     EXPECT_FALSE(outcome.replaced.has_value());
@@ -122,7 +122,7 @@ TEST_F(KeptChanges, AreDecodedAnewWhereTheyAreMoreThanAllowed) {
 TEST_F(KeptChanges, AreNotWrittenWhereTheTargetIsHeld) {
   const State target = changed_state(base, 0.01, Change::kUlp, 5);
   State held = target;
-  const Outcome outcome = apply_kept(encoded_to(target), held, kPlenty);
+  const KeptOutcome outcome = apply_kept(encoded_to(target), held, kPlenty);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
   EXPECT_TRUE(held.arrays == target.arrays);
   EXPECT_FALSE(outcome.replaced.has_value());
@@ -132,7 +132,7 @@ TEST_F(KeptChanges, GoToOtherArraysThatHoldTheSame) {
   const State target = changed_state(base, 0.01, Change::kUlp, 6);
   State held = base;
   State other = base;
-  Outcome outcome = apply_kept(encoded_to(target), held, kPlenty, nullptr, Verify::kTouched, &other);
+  KeptOutcome outcome = apply_kept(encoded_to(target), held, kPlenty, nullptr, Verify::kTouched, &other);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
   EXPECT_TRUE(held.arrays == base.arrays);
   EXPECT_TRUE(other.arrays == target.arrays);
@@ -144,7 +144,7 @@ TEST_F(KeptChanges, OfARefusedUpdateAreNotWritten) {
   const State target = changed_state(base, 0.01, Change::kUlp, 7);
   const State wrong = changed_state(base, 0.01, Change::kUlp, 8);
   State held = wrong;
-  const Outcome outcome = apply_kept(encoded_to(target), held, kPlenty);
+  const KeptOutcome outcome = apply_kept(encoded_to(target), held, kPlenty);
   EXPECT_EQ(outcome.status.code(), Code::kWrongBase) << outcome.status.message();
   EXPECT_TRUE(held.arrays == wrong.arrays);
 }

@@ -71,16 +71,17 @@ TEST(Oracle, AgreesOnEachGoldenFileAndEachState) {
   }
 }
 
-constexpr DataType kTypes[] = {DataType::kInt8,    DataType::kUint8,    DataType::kInt32,      DataType::kUint32,
-                               DataType::kInt64,   DataType::kUint64,   DataType::kFloat16,    DataType::kFloat32,
-                               DataType::kFloat64, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2,
-                               DataType::kInt16,   DataType::kUint16,   DataType::kBool};
+constexpr DataType kStateTypes[] = {DataType::kInt8,    DataType::kUint8,    DataType::kInt32,      DataType::kUint32,
+                                    DataType::kInt64,   DataType::kUint64,   DataType::kFloat16,    DataType::kFloat32,
+                                    DataType::kFloat64, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2,
+                                    DataType::kInt16,   DataType::kUint16,   DataType::kBool};
 
 State random_shape(std::mt19937_64& random) {
   std::vector<ArraySpec> specs;
   for (std::uint64_t arrays = 1 + random() % 4; arrays > 0; --arrays) {
     const std::uint64_t limit = random() % 8 == 0 ? 150000 : 700;
-    const DataType type = !specs.empty() && random() % 2 == 0 ? specs.back().datatype : kTypes[random() % std::size(kTypes)];
+    const DataType type =
+        !specs.empty() && random() % 2 == 0 ? specs.back().datatype : kStateTypes[random() % std::size(kStateTypes)];
     specs.push_back({type, random() % limit});
   }
   return random_state(std::move(specs), random());

@@ -62,12 +62,6 @@ std::uint64_t expect_list_comes_back(std::vector<std::uint16_t> positions, std::
   return list.bits();
 }
 
-std::vector<const kernels::KernelSet*> kernel_sets() {
-  std::vector<const kernels::KernelSet*> sets{&kernels::reference_kernels()};
-  for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) sets.push_back(&set);
-  return sets;
-}
-
 TEST(TwoLevelList, ComesBackWhateverTheClusters) {
   Random random(1);
   for (const kernels::KernelSet* kernels : kernel_sets()) {

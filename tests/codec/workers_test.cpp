@@ -14,19 +14,19 @@
 namespace sparcl::codec {
 namespace {
 
-struct Outcome {
+struct WorkersOutcome {
   Status status;
   bool already_applied = false;
 };
 
-Outcome decode_with(WorkerPool* pool, const Encoded& encoded, State& held, Verify verify, Writing writing,
-                    const Hash128& schema = {}) {
+WorkersOutcome decode_with(WorkerPool* pool, const Encoded& encoded, State& held, Verify verify, Writing writing,
+                           const Hash128& schema = {}) {
   const BlockMap map = held.map();
   const auto arrays = held.write();
   const Staging& staging = staged(encoded.bytes);
   UpdateDecoder decoder(map, arrays, verify, schema, kernels::cpu_kernels(), writing);
   if (pool != nullptr) decoder.set_workers(*pool);
-  Outcome outcome{check_stream(decoder, staging, encoded.bytes.size(), 1 << 20, 64)};
+  WorkersOutcome outcome{check_stream(decoder, staging, encoded.bytes.size(), 1 << 20, 64)};
   outcome.already_applied = decoder.already_applied();
   if (outcome.status.ok()) outcome.status = decoder.apply(staging);
   return outcome;
@@ -86,7 +86,7 @@ TEST_F(Workers, CheckAndApplyAlike) {
         ASSERT_TRUE(decode_with(&pool, encoded, held, verify, writing).status.ok());
         ASSERT_TRUE(held.arrays == target().arrays);
         if (verify == Verify::kOff) continue;
-        const Outcome again = decode_with(&pool, encoded, held, verify, writing);
+        const WorkersOutcome again = decode_with(&pool, encoded, held, verify, writing);
         ASSERT_TRUE(again.status.ok()) << again.status.message();
         EXPECT_TRUE(again.already_applied);
         ASSERT_TRUE(held.arrays == target().arrays);
@@ -110,9 +110,9 @@ TEST_F(Workers, RefuseAlikeAndLeaveAllAsItWas) {
     }
     const State before = held;
     const Writing writing = round % 4 < 2 ? Writing::kEarly : Writing::kStaged;
-    const Outcome alone = decode_with(nullptr, bad, held, Verify::kTouched, writing);
+    const WorkersOutcome alone = decode_with(nullptr, bad, held, Verify::kTouched, writing);
     ASSERT_TRUE(held.arrays == before.arrays);
-    const Outcome together = decode_with(&pool, bad, held, Verify::kTouched, writing);
+    const WorkersOutcome together = decode_with(&pool, bad, held, Verify::kTouched, writing);
     ASSERT_TRUE(held.arrays == before.arrays);
     EXPECT_FALSE(alone.status.ok());
     EXPECT_EQ(together.status.code(), alone.status.code()) << together.status.message() << " / " << alone.status.message();

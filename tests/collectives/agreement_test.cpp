@@ -13,7 +13,7 @@ namespace {
 using test::SimParty;
 using ::testing::HasSubstr;
 
-constexpr Channel kChannel{9, 0};
+constexpr Channel kAgreementChannel{9, 0};
 const CallFingerprint kCall{static_cast<std::uint32_t>(CallKind::kBroadcastDelta), 0, 1000, 7,
                             static_cast<std::uint32_t>(DataType::kBfloat16),       1};
 
@@ -30,7 +30,7 @@ struct Round {
   void run(SimParty& party, const std::vector<PartList>* parts = nullptr) {
     const SimOutcome outcome = party.run([&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
-      return agree(party.engine(rank), kChannel, calls[r], refusals[r], verdicts[r],
+      return agree(party.engine(rank), kAgreementChannel, calls[r], refusals[r], verdicts[r],
                    Subject{parts != nullptr ? &(*parts)[r] : nullptr, nullptr});
     });
     ASSERT_TRUE(outcome.ok()) << outcome.report;
@@ -126,7 +126,8 @@ TEST(Agreement, BothMasksAreDescribedOnAllRanks) {
       round.calls[at].detail = 8;
       const SimOutcome outcome = party.run([&](int rank) {
         const auto r = static_cast<std::size_t>(rank);
-        return agree(party.engine(rank), kChannel, round.calls[r], Status(), round.verdicts[r], Subject{nullptr, &masks[r]});
+        return agree(party.engine(rank), kAgreementChannel, round.calls[r], Status(), round.verdicts[r],
+                     Subject{nullptr, &masks[r]});
       });
       ASSERT_TRUE(outcome.ok()) << outcome.report;
       for (const Status& verdict : round.verdicts) {
@@ -190,7 +191,7 @@ TEST(Agreement, WhoSpeaksFirstCanBeChosen) {
                                        Status()};
     const SimOutcome outcome = party.run([&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
-      return agree(party.engine(rank), kChannel, kCall, refusals[r], verdicts[r], {}, first);
+      return agree(party.engine(rank), kAgreementChannel, kCall, refusals[r], verdicts[r], {}, first);
     });
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     const int speaker = first == 2 || first == 3 ? 3 : 1;
@@ -213,7 +214,7 @@ TEST(Agreement, TheLeastCapacityComesWithTheLowestRankThatHasIt) {
       const SimOutcome outcome = party.run([&](int rank) {
         const auto r = static_cast<std::size_t>(rank);
         extents[r].least_capacity = rank < least ? 8 : 7;
-        return agree(party.engine(rank), kChannel, kCall, Status(), verdicts[r], {}, ranks / 2, &extents[r]);
+        return agree(party.engine(rank), kAgreementChannel, kCall, Status(), verdicts[r], {}, ranks / 2, &extents[r]);
       });
       ASSERT_TRUE(outcome.ok()) << outcome.report;
       // The lowest as the round counts, from ranks / 2 on.

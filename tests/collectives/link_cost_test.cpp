@@ -15,8 +15,8 @@ namespace {
 using test::SimParty;
 using ::testing::HasSubstr;
 
-struct World {
-  explicit World(int ranks) : party(ranks, 5), contexts(static_cast<std::size_t>(ranks)), costs(contexts.size()) {
+struct LinkWorld {
+  explicit LinkWorld(int ranks) : party(ranks, 5), contexts(static_cast<std::size_t>(ranks)), costs(contexts.size()) {
     for (int rank = 0; rank < ranks; ++rank) {
       contexts[static_cast<std::size_t>(rank)].engine = &party.engine(rank);
       contexts[static_cast<std::size_t>(rank)].kernels = &kernels::cpu_kernels();
@@ -38,7 +38,7 @@ struct World {
 // The simulated network has a latency: what is measured is not the least that there can be.
 TEST(LinkCost, IsMeasuredAndTheSameOnAllRanks) {
   for (const int ranks : test::rank_counts()) {
-    World world(ranks);
+    LinkWorld world(ranks);
     ASSERT_TRUE(world.find([](int) { return LinkSource::kMeasured; }).ok());
     for (int rank = 0; rank < ranks; ++rank) {
       ASSERT_TRUE(world.party.result(rank).ok());
@@ -55,7 +55,7 @@ TEST(LinkCost, IsMeasuredAndTheSameOnAllRanks) {
 }
 
 TEST(LinkCost, StoredFiguresAreThoseOfTheSlowestRank) {
-  World world(3);
+  LinkWorld world(3);
   for (std::size_t r = 0; r < 3; ++r)
     world.costs[r] = LinkCost{1e-6 * static_cast<double>(r + 1), 3e-10 / static_cast<double>(r + 1)};
   ASSERT_TRUE(world.find([](int) { return LinkSource::kStored; }).ok());
@@ -66,13 +66,13 @@ TEST(LinkCost, StoredFiguresAreThoseOfTheSlowestRank) {
 }
 
 TEST(LinkCost, AGuessNeedsNoFigures) {
-  World world(3);
+  LinkWorld world(3);
   ASSERT_TRUE(world.find([](int) { return LinkSource::kGuess; }).ok());
   for (const std::optional<LinkCost>& cost : world.costs) EXPECT_FALSE(cost);
 }
 
 TEST(LinkCost, RanksWithOtherSourcesAreToldSo) {
-  World world(4);
+  LinkWorld world(4);
   ASSERT_TRUE(world.find([](int rank) { return rank == 2 ? LinkSource::kGuess : LinkSource::kMeasured; }).ok());
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(world.party.result(rank).code(), Code::kMismatch);

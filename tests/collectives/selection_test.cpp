@@ -19,8 +19,8 @@ namespace {
 using kernels::KernelSet;
 using Bytes = std::vector<std::byte>;
 
-constexpr DataType kTypes[] = {DataType::kFloat64, DataType::kFloat32, DataType::kFloat16,    DataType::kBfloat16,
-                               DataType::kInt32,   DataType::kInt64,   DataType::kFloat8e4m3, DataType::kUint32};
+constexpr DataType kSelectedTypes[] = {DataType::kFloat64, DataType::kFloat32, DataType::kFloat16,    DataType::kBfloat16,
+                                       DataType::kInt32,   DataType::kInt64,   DataType::kFloat8e4m3, DataType::kUint32};
 
 std::vector<const KernelSet*> bodies() {
   std::vector<const KernelSet*> sets{&kernels::reference_kernels()};
@@ -130,7 +130,7 @@ const Shape kShapes[] = {
 
 TEST(Selection, IsExactForEveryTypeShapeAndBody) {
   std::mt19937_64 random(5);
-  for (const DataType type : kTypes) {
+  for (const DataType type : kSelectedTypes) {
     const DataType accumulator = kernels::accumulator_type(type);
     for (const Shape& shape : kShapes) {
       for (const std::uint64_t count : {0, 1, 2, 1000, 20000}) {

@@ -21,7 +21,7 @@
 namespace sparcl::collectives {
 namespace {
 
-using test::SimParty;
+using sparcl::test::SimParty;
 using ::testing::HasSubstr;
 
 struct Kind {
@@ -34,9 +34,9 @@ struct Kind {
 
 // The semantics as they are written down, one element at a time. A: what the type accumulates in.
 template <class A>
-class Reference {
+class TopKReference {
  public:
-  Reference(const Kind& kind, std::size_t ranks, std::size_t count) : kind_(kind), residuals(ranks, std::vector<A>(count)) {}
+  TopKReference(const Kind& kind, std::size_t ranks, std::size_t count) : kind_(kind), residuals(ranks, std::vector<A>(count)) {}
 
   // What all ranks receive, as elements; moves the residuals on.
   std::vector<std::byte> call(const std::vector<std::vector<std::byte>>& sent, std::size_t k, bool keeps_residual) {
@@ -189,8 +189,8 @@ std::vector<std::byte> random_values(std::size_t count, DataType type, double ze
   return values;
 }
 
-struct World {
-  World(int ranks, std::uint64_t seed, const test::SimOptions& options = {})
+struct TopKWorld {
+  TopKWorld(int ranks, std::uint64_t seed, const sparcl::test::SimOptions& options = {})
       : party(ranks, seed, options), calls(static_cast<std::size_t>(ranks)), reports(calls.size()), contexts(calls.size()) {
     for (int rank = 0; rank < ranks; ++rank) {
       contexts[static_cast<std::size_t>(rank)].engine = &party.engine(rank);
@@ -219,13 +219,13 @@ void expect_steps(int ranks, const Kind& kind, std::size_t count, std::size_t k,
                                   << ", wire " << static_cast<int>(kind.wire) << (kind.is_mean ? ", mean" : "") << ", k " << k
                                   << " of " << count << ", " << algorithm << (with_feedback ? ", feedback" : ""));
   SeededRandom random(seed);
-  World world(ranks, seed);
+  TopKWorld world(ranks, seed);
   for (CommContext& context : world.contexts) {
     context.entry_coding = seed % 2 == 0 ? EntryCoding::kOff : EntryCoding::kOn;
     for (int rank = 0; ranks % 4 == 0 && rank < ranks; rank += 2) context.node_map.nodes.push_back({rank, rank + 1});
   }
   const auto p = static_cast<std::size_t>(ranks);
-  Reference<A> reference(kind, p, count);
+  TopKReference<A> reference(kind, p, count);
   std::vector<Feedback> feedbacks;
   for (std::size_t r = 0; r < p; ++r) {
     Result<Feedback> feedback = Feedback::create(count, kind.type);
@@ -279,14 +279,14 @@ void expect_steps_of(int ranks, const Kind& kind, std::size_t count, std::size_t
   }
 }
 
-constexpr DataType kTypes[] = {DataType::kFloat64,  DataType::kFloat32, DataType::kFloat16,
-                               DataType::kBfloat16, DataType::kInt32,   DataType::kInt64};
+constexpr DataType kTopKTypes[] = {DataType::kFloat64,  DataType::kFloat32, DataType::kFloat16,
+                                   DataType::kBfloat16, DataType::kInt32,   DataType::kInt64};
 constexpr TopKMode kModes[] = {TopKMode::kUnion, TopKMode::kSelected, TopKMode::kGlobal};
 
 TEST(TopKAllReduce, EveryTypeModeRankCountAndAlgorithmBitForBit) {
   std::uint64_t seed = 0;
-  for (const int ranks : test::rank_counts()) {
-    for (const DataType type : kTypes) {
+  for (const int ranks : sparcl::test::rank_counts()) {
+    for (const DataType type : kTopKTypes) {
       for (const TopKMode mode : kModes) {
         for (const SparseSumRow& row : sparse_sum_table()) {
           ++seed;
@@ -330,7 +330,7 @@ TEST(TopKAllReduce, ResultsAndResidualsAreTheInputs) {
   constexpr std::size_t kCount = 5'000, kRanks = 4;
   for (const TopKMode mode : kModes) {
     SeededRandom random(9);
-    World world(kRanks, 9);
+    TopKWorld world(kRanks, 9);
     std::vector<Feedback> feedbacks;
     for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*Feedback::create(kCount, DataType::kFloat32)));
     std::vector<double> given(kCount), got(kCount);
@@ -363,7 +363,7 @@ TEST(TopKAllReduce, LearnsHowFarSelectionsLieApart) {
   constexpr std::size_t kCount = 20'000, kRanks = 4;
   SeededRandom random(3);
   const std::vector<std::byte> same = random_values(kCount, DataType::kFloat32, 0, false, random);
-  World world(kRanks, 3);
+  TopKWorld world(kRanks, 3);
   std::vector<std::vector<std::byte>> received(kRanks, std::vector<std::byte>(same.size()));
   std::vector<double> predicted;
   for (int step = 0; step < 2; ++step) {
@@ -395,7 +395,7 @@ TEST(TopKAllReduce, AnErrorInTheMiddleLeavesAllInTheResidual) {
                                         << at);
         const FaultPlan plan{at, {{.fault = Fault::kKill, .at = at, .rank = 1}}};
         SeededRandom random(at + 1);
-        World world(kRanks, at, {.faults = &plan});
+        TopKWorld world(kRanks, at, {.faults = &plan});
         std::vector<Feedback> feedbacks;
         for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*Feedback::create(kCount, DataType::kFloat32)));
         std::vector<std::vector<std::byte>> sent, received(kRanks, std::vector<std::byte>(4 * kCount, std::byte{0xa5}));
@@ -437,7 +437,7 @@ TEST(TopKAllReduce, ResidualsMayBeWhatTheMeanLacks) {
   for (const TopKMode mode : kModes) {
     for (const bool is_mean : {false, true}) {
       SeededRandom random(19);
-      World world(kRanks, 19);
+      TopKWorld world(kRanks, 19);
       std::vector<Feedback> feedbacks;
       for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*Feedback::create(kCount, DataType::kFloat32)));
       std::vector<std::vector<float>> residuals(kRanks, std::vector<float>(kCount));
@@ -493,7 +493,7 @@ TEST(TopKAllReduce, CallsThatDifferAreAMismatchAndNothingIsWritten) {
       {"SPARCL_ALGO_ALLREDUCE_SPARSE split", TopKMode::kSelected, [](TopKCall& call, CommContext&) { call.algorithm = "split"; }},
       {"SPARCL_ALGO_ALLREDUCE owner", kUnion, [](TopKCall&, CommContext& comm) { comm.all_reduce_algorithm = "owner"; }}};
   for (const Row& row : rows) {
-    World world(3, 5);
+    TopKWorld world(3, 5);
     std::vector<std::vector<float>> arrays(3, std::vector<float>(10, 2.0f));
     std::vector<Feedback> feedbacks;
     for (std::size_t r = 0; r < 3; ++r) {

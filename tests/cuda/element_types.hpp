@@ -12,6 +12,15 @@
 
 namespace sparcl::test {
 
+// A type of such words.
+template <class Word>
+DataType type_of() {
+  return sizeof(Word) == 1   ? DataType::kUint8
+         : sizeof(Word) == 2 ? DataType::kBfloat16
+         : sizeof(Word) == 4 ? DataType::kFloat32
+                             : DataType::kFloat64;
+}
+
 template <kernels::cuda::TopKType kType, DataType kData>
 struct Pair {
   static constexpr kernels::cuda::TopKType kTopK = kType;

@@ -20,6 +20,8 @@
 
 namespace sparcl::test::emulated {
 
+struct NoShared {};  // of blocks that share no memory
+
 struct Index {
   unsigned x = 0;
 };

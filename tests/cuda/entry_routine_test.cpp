@@ -19,8 +19,6 @@ namespace {
 using namespace kernels::cuda;  // NOLINT: the routines under test
 using kernels::DeviceEntries;
 
-struct NoShared {};
-
 template <class K>
 struct EntryRoutine : testing::Test {};
 TYPED_TEST_SUITE(EntryRoutine, AllTypes);
@@ -60,7 +58,7 @@ std::vector<std::uint64_t> every_few(std::size_t count, std::uint64_t seed) {
 
 template <class K>
 void run(const EntryWork& work, bool scatters, std::uint64_t seed) {
-  emulated::launch<NoShared>(static_cast<unsigned>(entry_tiles(work.capacity)), kThreads, seed, [&](NoShared&) {
+  emulated::launch<emulated::NoShared>(static_cast<unsigned>(entry_tiles(work.capacity)), kThreads, seed, [&](emulated::NoShared&) {
     if (scatters)
       scatter_entries<K::kTopK>(work);
     else
@@ -147,7 +145,7 @@ struct Tree {
     std::uint32_t next_tile = 0;
     const MergeWork work{left.device(),        right.device(), out.device(),  left.indices.size(),
                          right.indices.size(), splits.data(),  states.data(), &next_tile};
-    emulated::launch<NoShared>(1, kThreads, a, [&](NoShared&) { split_merge(work); });
+    emulated::launch<emulated::NoShared>(1, kThreads, a, [&](emulated::NoShared&) { split_merge(work); });
     emulated::launch<MergeShared<Accumulator>>(static_cast<unsigned>(tiles), kThreads, b,
                                                [&](MergeShared<Accumulator>& shared) { merge_tile(shared, work); });
     return out;

@@ -7,6 +7,7 @@
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
 #include "kernels/cuda/hash_block.cuh"
+#include "tests/cuda/element_types.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -20,14 +21,6 @@ template <class Word>
 struct HashRoutine : testing::Test {};
 using Words = testing::Types<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>;
 TYPED_TEST_SUITE(HashRoutine, Words);
-
-template <class Word>
-DataType type_of() {
-  return sizeof(Word) == 1   ? DataType::kUint8
-         : sizeof(Word) == 2 ? DataType::kBfloat16
-         : sizeof(Word) == 4 ? DataType::kFloat32
-                             : DataType::kFloat64;
-}
 
 // An array at an offset from an aligned address, between bytes that are not its own.
 template <class Word>
@@ -58,7 +51,7 @@ void hash(const Array<Word>& array, const HashPlace& place, DeviceHash& total, D
 
 // A state of several arrays, whose small ones share blocks, by the hashes of each.
 template <class Word>
-void check(const std::vector<std::size_t>& counts, std::size_t offset) {
+void check_hash(const std::vector<std::size_t>& counts, std::size_t offset) {
   SCOPED_TRACE(testing::Message() << counts.size() << " arrays, the first of " << counts[0] << ", offset " << offset);
   std::vector<Array<Word>> arrays;
   std::vector<codec::ArraySpec> specs{{DataType::kInt16, 70'000}};  // a run before it
@@ -86,15 +79,16 @@ void check(const std::vector<std::size_t>& counts, std::size_t offset) {
 }
 
 TYPED_TEST(HashRoutine, IsTheCodecsHashOfAState) {
-  for (const std::size_t count : {1UL, 3UL, 511UL, 4096UL, 65'535UL, 65'536UL, 65'537UL, 200'003UL}) check<TypeParam>({count}, 0);
+  for (const std::size_t count : {1UL, 3UL, 511UL, 4096UL, 65'535UL, 65'536UL, 65'537UL, 200'003UL})
+    check_hash<TypeParam>({count}, 0);
 }
 
 TYPED_TEST(HashRoutine, TakesArraysThatShareBlocks) {
-  check<TypeParam>({5, 7, 65'536, 1, 130'000}, 0);
-  check<TypeParam>({16, 65'520, 70'000}, 0);  // all aligned
+  check_hash<TypeParam>({5, 7, 65'536, 1, 130'000}, 0);
+  check_hash<TypeParam>({16, 65'520, 70'000}, 0);  // all aligned
 }
 
-TYPED_TEST(HashRoutine, TakesArraysOfAnyAlignment) { check<TypeParam>({70'001, 3000}, 1); }
+TYPED_TEST(HashRoutine, TakesArraysOfAnyAlignment) { check_hash<TypeParam>({70'001, 3000}, 1); }
 
 TEST(HashedBlocks, AreThoseThatAnArrayTouches) {
   EXPECT_EQ(hashed_blocks(0, {}), 0U);

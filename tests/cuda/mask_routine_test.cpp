@@ -6,6 +6,7 @@
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
 #include "kernels/cuda/mask_block.cuh"
+#include "tests/cuda/element_types.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -17,16 +18,6 @@ template <class Word>
 struct MaskRoutine : testing::Test {};
 using Words = testing::Types<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>;
 TYPED_TEST_SUITE(MaskRoutine, Words);
-
-struct NoShared {};
-
-template <class Word>
-DataType type_of() {
-  return sizeof(Word) == 1   ? DataType::kUint8
-         : sizeof(Word) == 2 ? DataType::kBfloat16
-         : sizeof(Word) == 4 ? DataType::kFloat32
-                             : DataType::kFloat64;
-}
 
 template <class Word>
 void check(const Mask& mask, std::uint64_t seed) {
@@ -50,7 +41,7 @@ void check(const Mask& mask, std::uint64_t seed) {
 
   std::vector<Word> packed(mask.size() + 1, 77), expected(mask.size() + 1, 77);
   work.packed = packed.data();
-  emulated::launch<NoShared>(blocks, kThreads, seed, [&](NoShared&) { gather_mask_block<Word>(work); });
+  emulated::launch<emulated::NoShared>(blocks, kThreads, seed, [&](emulated::NoShared&) { gather_mask_block<Word>(work); });
   const DataType type = type_of<Word>();
   mask.pack(reinterpret_cast<const std::byte*>(array.data()), 0, mask.size(), type, kernels::reference_kernels(),
             reinterpret_cast<std::byte*>(expected.data()));
@@ -60,7 +51,7 @@ void check(const Mask& mask, std::uint64_t seed) {
   for (Word& value : packed) value = static_cast<Word>(random());
   mask.unpack(reinterpret_cast<const std::byte*>(packed.data()), 0, mask.size(), type, kernels::reference_kernels(),
               reinterpret_cast<std::byte*>(wanted.data()));
-  emulated::launch<NoShared>(blocks, kThreads, seed, [&](NoShared&) { scatter_mask_block<Word>(work); });
+  emulated::launch<emulated::NoShared>(blocks, kThreads, seed, [&](emulated::NoShared&) { scatter_mask_block<Word>(work); });
   ASSERT_TRUE(array == wanted);
 }
 

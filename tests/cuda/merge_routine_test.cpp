@@ -14,8 +14,6 @@ using namespace kernels::cuda;  // NOLINT: the routines under test
 using kernels::DeviceEntries;
 using namespace entries;  // NOLINT: what is merged
 
-struct NoShared {};
-
 template <class V>
 DeviceEntries device(List<V>& list, bool has_values) {
   return {list.indices.data(), has_values ? list.values.data() : nullptr, &list.count};
@@ -41,14 +39,15 @@ List<V> merged(List<V>& a, std::uint64_t capacity_a, List<V>& b, std::uint64_t c
                        splits.data(),
                        states.data(),
                        &next_tile};
-  emulated::launch<NoShared>(static_cast<unsigned>(tiles / kThreads + 1), kThreads, seed, [&](NoShared&) { split_merge(work); });
+  emulated::launch<emulated::NoShared>(static_cast<unsigned>(tiles / kThreads + 1), kThreads, seed,
+                                       [&](emulated::NoShared&) { split_merge(work); });
   emulated::launch<MergeShared<Value>>(static_cast<unsigned>(tiles), kThreads, seed,
                                        [&](MergeShared<Value>& shared) { merge_tile(shared, work); });
   return out;
 }
 
 template <class K>
-void check(List<typename K::V> a, List<typename K::V> b, std::uint64_t seed, std::uint64_t unused = 0) {
+void check_merge(List<typename K::V> a, List<typename K::V> b, std::uint64_t seed, std::uint64_t unused = 0) {
   SCOPED_TRACE(testing::Message() << a.count << " and " << b.count << " entries, seed " << seed << ", unused " << unused);
   using V = typename K::V;
   const List<V> wanted = merged_by_host<K>(a, b);
@@ -57,9 +56,9 @@ void check(List<typename K::V> a, List<typename K::V> b, std::uint64_t seed, std
 
 template <class K>
 struct MergeRoutine : testing::Test {};
-using Kinds = testing::Types<Kind<float, DataType::kFloat32>, Kind<double, DataType::kFloat64>,
-                             Kind<std::uint32_t, DataType::kUint32>, Kind<std::uint64_t, DataType::kUint64>>;
-TYPED_TEST_SUITE(MergeRoutine, Kinds);
+using MergedKinds = testing::Types<Kind<float, DataType::kFloat32>, Kind<double, DataType::kFloat64>,
+                                   Kind<std::uint32_t, DataType::kUint32>, Kind<std::uint64_t, DataType::kUint64>>;
+TYPED_TEST_SUITE(MergeRoutine, MergedKinds);
 
 // Around the borders of tiles, with few and with many that both have.
 TYPED_TEST(MergeRoutine, IsTheHostsSum) {
@@ -69,7 +68,7 @@ TYPED_TEST(MergeRoutine, IsTheHostsSum) {
     for (const std::size_t other : {0UL, 1UL, 1152UL, 2304UL}) {
       ++seed;
       const std::uint64_t most = std::max<std::uint64_t>(2, 2 * std::max(count, other)) << (seed % 3 * 3);
-      check<TypeParam>(random_list<V>(count, most, seed), random_list<V>(other, most, seed + 1000), seed);
+      check_merge<TypeParam>(random_list<V>(count, most, seed), random_list<V>(other, most, seed + 1000), seed);
     }
   }
 }
@@ -88,19 +87,19 @@ TYPED_TEST(MergeRoutine, NoBorderGoesThroughAPair) {
       list->count = list->indices.size();
       for (std::size_t i = 0; i < list->count; ++i) list->values.push_back(random_value<V>(random));
     }
-    check<TypeParam>(a, b, before);
-    check<TypeParam>(b, a, before);
+    check_merge<TypeParam>(a, b, before);
+    check_merge<TypeParam>(b, a, before);
   }
   const List<V> same = random_list<V>(5000, 9000, 5);  // pairs alone
-  check<TypeParam>(same, same, 6);
+  check_merge<TypeParam>(same, same, 6);
 }
 
 TYPED_TEST(MergeRoutine, TakesListsThatFollowEachOther) {
   using V = typename TypeParam::V;
   List<V> low = random_list<V>(3000, 6000, 1), high = random_list<V>(2500, 6000, 2);
   for (std::uint64_t& index : high.indices) index += std::uint64_t{1} << 40;
-  check<TypeParam>(low, high, 3);
-  check<TypeParam>(high, low, 4);
+  check_merge<TypeParam>(low, high, 3);
+  check_merge<TypeParam>(high, low, 4);
 }
 
 // Rubbish beyond the counts, in both lists and in the grid.
@@ -112,14 +111,14 @@ TYPED_TEST(MergeRoutine, CountsAreReadOnTheDevice) {
       list->indices.resize(list->indices.size() + 5000, 3);
       list->values.resize(list->values.size() + 5000);
     }
-    check<TypeParam>(a, b, count, 5000);
+    check_merge<TypeParam>(a, b, count, 5000);
   }
 }
 
 TYPED_TEST(MergeRoutine, AnyOrderOfTilesGivesTheSame) {
   using V = typename TypeParam::V;
   for (std::uint64_t seed = 100; seed < 105; ++seed)
-    check<TypeParam>(random_list<V>(12'000, 200'000, seed), random_list<V>(11'000, 200'000, seed + 1), seed);
+    check_merge<TypeParam>(random_list<V>(12'000, 200'000, seed), random_list<V>(11'000, 200'000, seed + 1), seed);
 }
 
 TEST(MergeRoutineIndices, GoWithoutValues) {

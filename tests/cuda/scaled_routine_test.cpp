@@ -17,8 +17,6 @@ using kernels::scaled_groups;
 
 static_assert(kDeviceScaledGroup == collectives::kScaledGroup);
 
-struct NoShared {};
-
 struct alignas(16) Aligned {
   float x[4];
 };
@@ -47,12 +45,12 @@ struct Scaled {
 
 void encode(const ScaledWork& work, std::uint64_t seed) {
   *work.scaled.exact_count = 0;
-  emulated::launch<NoShared>(static_cast<unsigned>(scaled_blocks(work.capacity)), kThreads, seed,
-                             [&](NoShared&) { encode_scaled_group(work); });
+  emulated::launch<emulated::NoShared>(static_cast<unsigned>(scaled_blocks(work.capacity)), kThreads, seed,
+                                       [&](emulated::NoShared&) { encode_scaled_group(work); });
 }
 void decode(const ScaledWork& work, std::uint64_t seed) {
-  emulated::launch<NoShared>(static_cast<unsigned>(scaled_blocks(work.capacity)), kThreads, seed,
-                             [&](NoShared&) { decode_scaled_group(work); });
+  emulated::launch<emulated::NoShared>(static_cast<unsigned>(scaled_blocks(work.capacity)), kThreads, seed,
+                                       [&](emulated::NoShared&) { decode_scaled_group(work); });
 }
 
 void expect_bits(const float* seen, const std::vector<float>& wanted) {

@@ -12,6 +12,7 @@
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
 #include "kernels/cuda/sum_block.cuh"
+#include "tests/cuda/element_types.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -20,24 +21,9 @@ using namespace kernels::cuda;  // NOLINT: the routines under test
 using collectives::WireType;
 using kernels::DeviceEntries;
 
-struct NoShared {};
-
-template <TopKType kType, DataType kData>
-struct Pair {
-  static constexpr TopKType kTopK = kType;
-  static constexpr DataType kDataType = kData;
-  using E = Elements<kType>;
-  using Accumulator = typename E::Accumulator;
-};
-
 template <class K>
 struct SumRoutine : testing::Test {};
-using Kinds = testing::Types<Pair<TopKType::kFloat32, DataType::kFloat32>, Pair<TopKType::kFloat16, DataType::kFloat16>,
-                             Pair<TopKType::kBfloat16, DataType::kBfloat16>, Pair<TopKType::kFloat8e4m3, DataType::kFloat8e4m3>,
-                             Pair<TopKType::kFloat8e5m2, DataType::kFloat8e5m2>, Pair<TopKType::kFloat64, DataType::kFloat64>,
-                             Pair<TopKType::kInt32, DataType::kInt32>, Pair<TopKType::kUint32, DataType::kUint32>,
-                             Pair<TopKType::kInt64, DataType::kInt64>, Pair<TopKType::kUint64, DataType::kUint64>>;
-TYPED_TEST_SUITE(SumRoutine, Kinds);
+TYPED_TEST_SUITE(SumRoutine, AllTypes);
 
 template <class K>
 std::vector<typename K::Accumulator> values_of(std::size_t count, std::uint64_t seed) {
@@ -69,7 +55,8 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 
 template <class Routine>
 void run(std::uint64_t count, const Routine& routine) {
-  emulated::launch<NoShared>(static_cast<unsigned>(entry_tiles(count)), kThreads, 3, [&](NoShared&) { routine(); });
+  emulated::launch<emulated::NoShared>(static_cast<unsigned>(entry_tiles(count)), kThreads, 3,
+                                       [&](emulated::NoShared&) { routine(); });
 }
 
 template <class K>
@@ -109,7 +96,8 @@ TEST(SumRoutineLists, WhatIsNoListHasNoEntries) {
     if (size > 0) expected[kStride] = 0;
     if (size > 1) expected[2 * kStride] = expected[3 * kStride] = 0;
     const CheckWork work{{words.data(), 6, kStride * 8, kCapacity}, kElements, entry_tiles(kCapacity)};
-    emulated::launch<NoShared>(static_cast<unsigned>(6 * work.list_tiles), kThreads, size, [&](NoShared&) { check_lists(work); });
+    emulated::launch<emulated::NoShared>(static_cast<unsigned>(6 * work.list_tiles), kThreads, size,
+                                         [&](emulated::NoShared&) { check_lists(work); });
     EXPECT_EQ(words, expected) << size;
   }
 }

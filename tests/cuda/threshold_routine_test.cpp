@@ -16,7 +16,7 @@ namespace {
 
 using namespace kernels::cuda;  // NOLINT: the routines under test
 
-struct Case {
+struct LargeCase {
   std::size_t count;
   unsigned share = 10;  // one of so many is as large as the threshold, about
   bool has_feedback = true;
@@ -26,7 +26,7 @@ struct Case {
 };
 
 template <class K>
-void check(const Case& c, std::uint64_t seed) {
+void check_large(const LargeCase& c, std::uint64_t seed) {
   using Accumulator = typename K::Accumulator;
   SCOPED_TRACE(testing::Message() << c.count << " elements, one of " << c.share << ", feedback " << c.has_feedback << ", capacity "
                                   << c.capacity << ", seed " << seed);
@@ -82,22 +82,22 @@ TYPED_TEST_SUITE(ThresholdRoutine, AllTypes);
 
 TYPED_TEST(ThresholdRoutine, TakesWhatTheHostsPassTakes) {
   std::uint64_t seed = 10;
-  for (const Case& c :
-       {Case{1}, Case{100, 3}, Case{16'384, 100}, Case{16'385, 1}, Case{16'385, 0}, Case{70'000}, Case{70'000, 10, false}})
-    check<TypeParam>(c, seed += 10);
+  for (const LargeCase& c : {LargeCase{1}, LargeCase{100, 3}, LargeCase{16'384, 100}, LargeCase{16'385, 1}, LargeCase{16'385, 0},
+                             LargeCase{70'000}, LargeCase{70'000, 10, false}})
+    check_large<TypeParam>(c, seed += 10);
 }
 
 TYPED_TEST(ThresholdRoutine, WritesNoMoreThanThereIsRoomFor) {
-  check<TypeParam>({40'000, 4, true, 3000, true}, 3);
-  check<TypeParam>({40'000, 4, false, 0}, 4);
+  check_large<TypeParam>({40'000, 4, true, 3000, true}, 3);
+  check_large<TypeParam>({40'000, 4, false, 0}, 4);
 }
 
 TYPED_TEST(ThresholdRoutine, TakesArraysOfAnyAlignment) {
-  check<TypeParam>({20'000, 10, true, UINT64_MAX, false, 1}, 6);
-  check<TypeParam>({20'000, 10, false, UINT64_MAX, false, 3}, 7);
+  check_large<TypeParam>({20'000, 10, true, UINT64_MAX, false, 1}, 6);
+  check_large<TypeParam>({20'000, 10, false, UINT64_MAX, false, 3}, 7);
 }
 
-TYPED_TEST(ThresholdRoutine, WhatIsSentLeavesTheResidual) { check<TypeParam>({20'000, 20, true, UINT64_MAX, true}, 5); }
+TYPED_TEST(ThresholdRoutine, WhatIsSentLeavesTheResidual) { check_large<TypeParam>({20'000, 20, true, UINT64_MAX, true}, 5); }
 
 template <class ElementType, DataType kType>
 struct Changing {
@@ -162,7 +162,7 @@ void check_diff(std::size_t count, double threshold, std::size_t offset) {
 
 template <class T>
 struct LargeDiffRoutine : testing::Test {};
-using Changes = testing::Types<
+using ChangingKinds = testing::Types<
     Changing<NativeElement<std::int8_t>, DataType::kInt8>, Changing<NativeElement<std::uint8_t>, DataType::kUint8>,
     Changing<NativeElement<std::int16_t>, DataType::kInt16>, Changing<NativeElement<std::uint16_t>, DataType::kUint16>,
     Changing<NativeElement<std::int32_t>, DataType::kInt32>, Changing<NativeElement<std::uint32_t>, DataType::kUint32>,
@@ -172,7 +172,7 @@ using Changes = testing::Types<
     Changing<SmallElement<Float8e4m3, std::uint8_t>, DataType::kFloat8e4m3>,
     Changing<SmallElement<Float8e5m2, std::uint8_t>, DataType::kFloat8e5m2>, Changing<NativeElement<float>, DataType::kFloat32>,
     Changing<NativeElement<double>, DataType::kFloat64>>;
-TYPED_TEST_SUITE(LargeDiffRoutine, Changes);
+TYPED_TEST_SUITE(LargeDiffRoutine, ChangingKinds);
 
 TYPED_TEST(LargeDiffRoutine, KeepsWhatTheHostsRuleKeeps) {
   for (const double threshold : {0.0, 0.01, 3.0, 1e6, std::numeric_limits<double>::infinity()}) {

@@ -13,21 +13,19 @@ namespace {
 
 using namespace kernels::cuda;  // NOLINT: the routines under test
 
-struct NoShared {};
-
 // What launch_top_k() enqueues.
 template <TopKType kType>
 void run_top_k(const TopKWork& work, std::uint64_t seed) {
   const auto tiles = static_cast<unsigned>(tile_count(work.count));
   const int bits = 8 * sizeof(typename Elements<kType>::Accumulator);
-  emulated::launch<NoShared>(4, kThreads, ++seed, [&](NoShared&) { sample_keys<kType>(work); });
+  emulated::launch<emulated::NoShared>(4, kThreads, ++seed, [&](emulated::NoShared&) { sample_keys<kType>(work); });
   emulated::launch<DigitShared>(1, kThreads, ++seed, [&](DigitShared& shared) { guess_threshold<kType>(shared, work); });
   emulated::launch<CompactionShared>(tiles, kThreads, ++seed,
                                      [&](CompactionShared& shared) { take_candidates<kType>(shared, work); });
-  emulated::launch<NoShared>(1, kThreads, ++seed, [&](NoShared&) { begin_select(work); });
+  emulated::launch<emulated::NoShared>(1, kThreads, ++seed, [&](emulated::NoShared&) { begin_select(work); });
   for (int shift = bits - 8; shift >= 0; shift -= 8) {
     emulated::launch<DigitShared>(3, kThreads, ++seed, [&](DigitShared& shared) { count_digits<kType>(shared, work, shift); });
-    emulated::launch<NoShared>(1, kThreads, ++seed, [&](NoShared&) { choose_digit(work, shift); });
+    emulated::launch<emulated::NoShared>(1, kThreads, ++seed, [&](emulated::NoShared&) { choose_digit(work, shift); });
   }
   emulated::launch<CompactionShared>(tiles, kThreads, ++seed, [&](CompactionShared& shared) { cut<kType>(shared, work); });
 }

@@ -12,7 +12,7 @@
 namespace training {
 namespace {
 
-constexpr ModelShape kShape{11, 16, 2, 2, 8};
+constexpr ModelShape kSmallShape{11, 16, 2, 2, 8};
 constexpr int kBatch = 3;
 
 // Weights big enough that every path matters: gains, biases and attention far from their initial values.
@@ -27,8 +27,8 @@ Batch some_batch(int length) {
   SeededRandom random(3, 2);
   Batch batch;
   for (int i = 0; i < length * kBatch; ++i) {
-    batch.tokens.push_back(static_cast<Token>(random.below(kShape.vocabulary)));
-    batch.targets.push_back(static_cast<Token>(random.below(kShape.vocabulary)));
+    batch.tokens.push_back(static_cast<Token>(random.below(kSmallShape.vocabulary)));
+    batch.targets.push_back(static_cast<Token>(random.below(kSmallShape.vocabulary)));
   }
   return batch;
 }
@@ -49,9 +49,9 @@ class TransformerGradient : public testing::Test {
     EXPECT_NEAR(measured, computed, 2e-4 + 0.005 * std::abs(computed)) << what;
   }
 
-  Transformer model_{kShape, kBatch};
+  Transformer model_{kSmallShape, kBatch};
   std::vector<float> weights_ = strong_weights(model_.layout());
-  Batch batch_ = some_batch(kShape.context);
+  Batch batch_ = some_batch(kSmallShape.context);
   std::vector<float> gradients_ = std::vector<float>(weights_.size());
 };
 
@@ -106,35 +106,37 @@ void expect_near(const std::vector<float>& left, const std::vector<float>& right
 }
 
 TEST(TransformerForward, InPiecesEqualsAtOnce) {
-  Transformer model(kShape, kBatch);
+  Transformer model(kSmallShape, kBatch);
   const std::vector<float> weights = strong_weights(model.layout());
-  const Batch batch = some_batch(kShape.context);
-  model.forward(weights, batch.tokens, 0, kShape.context);
-  const std::vector<float> at_once = all_logits(model, kShape.context);
+  const Batch batch = some_batch(kSmallShape.context);
+  model.forward(weights, batch.tokens, 0, kSmallShape.context);
+  const std::vector<float> at_once = all_logits(model, kSmallShape.context);
 
-  Transformer in_pieces(kShape, kBatch);
+  Transformer in_pieces(kSmallShape, kBatch);
   in_pieces.forward(weights, batch.tokens, 0, 3);
-  for (int position = 3; position < kShape.context; ++position) in_pieces.forward(weights, batch.tokens, position, position + 1);
-  expect_near(all_logits(in_pieces, kShape.context), at_once);
+  for (int position = 3; position < kSmallShape.context; ++position)
+    in_pieces.forward(weights, batch.tokens, position, position + 1);
+  expect_near(all_logits(in_pieces, kSmallShape.context), at_once);
 }
 
 TEST(TransformerForward, NeverSeesTheFutureNorOtherSequences) {
-  Transformer model(kShape, kBatch);
+  Transformer model(kSmallShape, kBatch);
   const std::vector<float> weights = strong_weights(model.layout());
-  Batch batch = some_batch(kShape.context);
-  model.forward(weights, batch.tokens, 0, kShape.context);
-  const std::vector<float> before = all_logits(model, kShape.context);
+  Batch batch = some_batch(kSmallShape.context);
+  model.forward(weights, batch.tokens, 0, kSmallShape.context);
+  const std::vector<float> before = all_logits(model, kSmallShape.context);
 
   constexpr std::size_t kPosition = 5;
   constexpr std::size_t kSequence = 1;
   Token& changed = batch.tokens[kPosition * kBatch + kSequence];
-  changed = static_cast<Token>((changed + 1) % kShape.vocabulary);
-  model.forward(weights, batch.tokens, 0, kShape.context);
-  const std::vector<float> after = all_logits(model, kShape.context);
-  for (std::size_t row = 0; row < static_cast<std::size_t>(kShape.context) * kBatch; ++row) {
+  changed = static_cast<Token>((changed + 1) % kSmallShape.vocabulary);
+  model.forward(weights, batch.tokens, 0, kSmallShape.context);
+  const std::vector<float> after = all_logits(model, kSmallShape.context);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(kSmallShape.context) * kBatch; ++row) {
     const bool may_differ = row / kBatch >= kPosition && row % kBatch == kSequence;
-    const auto begin = static_cast<std::ptrdiff_t>(row) * kShape.vocabulary;
-    const bool is_equal = std::equal(before.begin() + begin, before.begin() + begin + kShape.vocabulary, after.begin() + begin);
+    const auto begin = static_cast<std::ptrdiff_t>(row) * kSmallShape.vocabulary;
+    const bool is_equal =
+        std::equal(before.begin() + begin, before.begin() + begin + kSmallShape.vocabulary, after.begin() + begin);
     EXPECT_EQ(is_equal, !may_differ) << "position " << row / kBatch << " sequence " << row % kBatch;
   }
 }

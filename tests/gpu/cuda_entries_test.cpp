@@ -43,9 +43,9 @@ class DeviceMerge : public testing::Test {
     if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
   }
 };
-using Kinds = testing::Types<Kind<float, DataType::kFloat32>, Kind<double, DataType::kFloat64>,
+using MergeKinds = testing::Types<Kind<float, DataType::kFloat32>, Kind<double, DataType::kFloat64>,
                              Kind<std::uint32_t, DataType::kUint32>, Kind<std::uint64_t, DataType::kUint64>>;
-TYPED_TEST_SUITE(DeviceMerge, Kinds);
+TYPED_TEST_SUITE(DeviceMerge, MergeKinds);
 
 template <class K>
 void check(const List<typename K::V>& a, const List<typename K::V>& b) {

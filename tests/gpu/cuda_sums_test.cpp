@@ -20,10 +20,10 @@ namespace {
 using namespace kernels::cuda;  // NOLINT: what is tested
 using kernels::DeviceEntries;
 
-constexpr std::size_t kCount = 100'003;
+constexpr std::size_t kSummedCount = 100'003;
 
 template <class V, DataType kData>
-struct Kind {
+struct SummedKind {
   using Value = V;
   static constexpr DataType kDataType = kData;
   static constexpr collectives::WireType kWire{kData == DataType::kBfloat16 ? DataType::kFloat32 : kData, kData};
@@ -36,9 +36,10 @@ class DeviceSums : public testing::Test {
     if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
   }
 };
-using Kinds = testing::Types<Kind<float, DataType::kFloat32>, Kind<float, DataType::kBfloat16>, Kind<double, DataType::kFloat64>,
-                             Kind<std::int32_t, DataType::kInt32>, Kind<std::int64_t, DataType::kInt64>>;
-TYPED_TEST_SUITE(DeviceSums, Kinds);
+using SummedKinds = testing::Types<SummedKind<float, DataType::kFloat32>, SummedKind<float, DataType::kBfloat16>,
+                                   SummedKind<double, DataType::kFloat64>, SummedKind<std::int32_t, DataType::kInt32>,
+                                   SummedKind<std::int64_t, DataType::kInt64>>;
+TYPED_TEST_SUITE(DeviceSums, SummedKinds);
 
 template <class T>
 std::vector<T> values_of(std::size_t count, unsigned seed) {
@@ -64,21 +65,22 @@ std::vector<typename K::Value> seen_by_host(std::vector<typename K::Value> value
 
 TYPED_TEST(DeviceSums, RoundAndLeaveTheRest) {
   using Value = typename TypeParam::Value;
-  std::vector<Value> values = values_of<Value>(kCount, 1), residual = values_of<Value>(3 * kCount, 2);
+  std::vector<Value> values = values_of<Value>(kSummedCount, 1), residual = values_of<Value>(3 * kSummedCount, 2);
   std::vector<Value> seen = seen_by_host<TypeParam>(values);
-  std::vector<std::uint64_t> indices(kCount), kept;
-  for (std::size_t i = 0; i < kCount; ++i) {
+  std::vector<std::uint64_t> indices(kSummedCount), kept;
+  for (std::size_t i = 0; i < kSummedCount; ++i) {
     indices[i] = 3 * i + 1;
     if (i % 5 == 2) kept.push_back(indices[i]);
   }
-  const DeviceArray<Value> on_device(values), rounded(kCount), rest(residual);
-  const DeviceArray<std::uint64_t> where(indices), some(kept), count(std::vector<std::uint64_t>{kCount - 7, kept.size()});
-  ASSERT_TRUE(round_values(on_device.data(), kCount, TypeParam::kDataType, rounded.data(), nullptr).ok());
+  const DeviceArray<Value> on_device(values), rounded(kSummedCount), rest(residual);
+  const DeviceArray<std::uint64_t> where(indices), some(kept), count(std::vector<std::uint64_t>{kSummedCount - 7, kept.size()});
+  ASSERT_TRUE(round_values(on_device.data(), kSummedCount, TypeParam::kDataType, rounded.data(), nullptr).ok());
   EXPECT_TRUE(rounded.read() == seen);
   const DeviceEntries entries{where.data(), on_device.data(), count.data()}, of_some{some.data(), nullptr, count.data() + 1};
   ASSERT_TRUE(
-      leave_rest(entries, kCount, rounded.data(), &of_some, kept.size(), TypeParam::kWire.accumulator, rest.data(), nullptr).ok());
-  for (std::size_t i = 2; i < kCount - 7; i += 5) residual[indices[i]] = values[i] - seen[i];
+      leave_rest(entries, kSummedCount, rounded.data(), &of_some, kept.size(), TypeParam::kWire.accumulator, rest.data(), nullptr)
+          .ok());
+  for (std::size_t i = 2; i < kSummedCount - 7; i += 5) residual[indices[i]] = values[i] - seen[i];
   EXPECT_TRUE(rest.read() == residual);
 }
 
@@ -86,25 +88,25 @@ TYPED_TEST(DeviceSums, SumRowsInTheRanksTree) {
   using Value = typename TypeParam::Value;
   const DataType type = TypeParam::kWire.accumulator;
   for (const std::uint32_t ranks : {1U, 5U, 8U}) {
-    std::vector<Value> rows = values_of<Value>(ranks * kCount, ranks), wanted(kCount);
+    std::vector<Value> rows = values_of<Value>(ranks * kSummedCount, ranks), wanted(kSummedCount);
     std::vector<const std::byte*> by_rank;
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) by_rank.push_back(bytes_of(rows) + rank * kCount * sizeof(Value));
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) by_rank.push_back(bytes_of(rows) + rank * kSummedCount * sizeof(Value));
     collectives::RankTree(kernels::reference_kernels().reduce_of(type), {kernels::ReduceOp::kSum, false}, static_cast<int>(ranks))
-        .reduce(by_rank, sizeof(Value), kCount, bytes_of(wanted));
+        .reduce(by_rank, sizeof(Value), kSummedCount, bytes_of(wanted));
     const DeviceArray<Value> on_device(rows);
-    ASSERT_TRUE(sum_rows(on_device.data(), ranks, kCount, type, nullptr).ok());
-    EXPECT_TRUE(on_device.read(kCount) == wanted) << ranks << " ranks";
+    ASSERT_TRUE(sum_rows(on_device.data(), ranks, kSummedCount, type, nullptr).ok());
+    EXPECT_TRUE(on_device.read(kSummedCount) == wanted) << ranks << " ranks";
   }
 }
 
 TYPED_TEST(DeviceSums, KeepTheLargest) {
   using Value = typename TypeParam::Value;
-  std::vector<Value> values = values_of<Value>(kCount, 4);
-  std::vector<std::uint64_t> indices(kCount);
-  std::vector<std::uint16_t> positions(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) indices[i] = 2 * i;
-  const std::uint64_t there = kCount - 1000;
-  for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{5000}, std::uint64_t{kCount}}) {
+  std::vector<Value> values = values_of<Value>(kSummedCount, 4);
+  std::vector<std::uint64_t> indices(kSummedCount);
+  std::vector<std::uint16_t> positions(kSummedCount);
+  for (std::size_t i = 0; i < kSummedCount; ++i) indices[i] = 2 * i;
+  const std::uint64_t there = kSummedCount - 1000;
+  for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{5000}, std::uint64_t{kSummedCount}}) {
     collectives::Candidates host(TypeParam::kWire.accumulator);
     host.reserve(there);
     for (std::uint64_t first = 0; first < there; first += 32'768) {
@@ -116,10 +118,10 @@ TYPED_TEST(DeviceSums, KeepTheLargest) {
     (void)host.cut(0, k);
     const DeviceArray<std::uint64_t> where(indices), count(std::vector<std::uint64_t>{there, 77}), kept(k + 1);
     const DeviceArray<Value> on_device(values), kept_values(k + 1);
-    const DeviceArray<std::byte> workspace(keep_largest_workspace_bytes(kCount, k));
-    const Status done =
-        keep_largest({where.data(), on_device.data(), count.data()}, kCount, k, {kept.data(), kept_values.data(), count.data() + 1},
-                     TypeParam::kWire.accumulator, workspace.data(), workspace.size(), nullptr);
+    const DeviceArray<std::byte> workspace(keep_largest_workspace_bytes(kSummedCount, k));
+    const Status done = keep_largest({where.data(), on_device.data(), count.data()}, kSummedCount, k,
+                                     {kept.data(), kept_values.data(), count.data() + 1}, TypeParam::kWire.accumulator,
+                                     workspace.data(), workspace.size(), nullptr);
     ASSERT_TRUE(done.ok()) << done.message();
     ASSERT_EQ(count.read()[1], host.size());
     const std::vector<std::uint64_t> wanted(host.indices().begin(), host.indices().end());
@@ -132,16 +134,16 @@ TYPED_TEST(DeviceSums, LeaveTheMean) {
   using Value = typename TypeParam::Value;
   if (!info(TypeParam::kDataType).is_float) return;
   const kernels::KernelSet& host = kernels::reference_kernels();
-  std::vector<Value> sums = values_of<Value>(kCount, 5), residual = values_of<Value>(kCount, 6), means = sums;
-  std::vector<std::uint64_t> indices(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) indices[i] = i;
-  collectives::divide_accumulators(host, TypeParam::kDataType, bytes_of(means), kCount, 3);
+  std::vector<Value> sums = values_of<Value>(kSummedCount, 5), residual = values_of<Value>(kSummedCount, 6), means = sums;
+  std::vector<std::uint64_t> indices(kSummedCount);
+  for (std::size_t i = 0; i < kSummedCount; ++i) indices[i] = i;
+  collectives::divide_accumulators(host, TypeParam::kDataType, bytes_of(means), kSummedCount, 3);
   means = seen_by_host<TypeParam>(means);
   const DeviceArray<Value> on_device(sums), rest(residual);
-  const DeviceArray<std::uint64_t> where(indices), count(std::vector<std::uint64_t>{kCount});
+  const DeviceArray<std::uint64_t> where(indices), count(std::vector<std::uint64_t>{kSummedCount});
   const DeviceEntries entries{where.data(), on_device.data(), count.data()};
-  ASSERT_TRUE(leave_mean(entries, kCount, 3, 1, TypeParam::kDataType, rest.data(), nullptr).ok());
-  (void)collectives::leave_means(TypeParam::kWire.accumulator, bytes_of(means), kCount, bytes_of(residual));
+  ASSERT_TRUE(leave_mean(entries, kSummedCount, 3, 1, TypeParam::kDataType, rest.data(), nullptr).ok());
+  (void)collectives::leave_means(TypeParam::kWire.accumulator, bytes_of(means), kSummedCount, bytes_of(residual));
   EXPECT_TRUE(rest.read() == residual);
 }
 

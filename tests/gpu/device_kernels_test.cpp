@@ -104,19 +104,19 @@ TYPED_TEST(DeviceDiff, OfNothingIsNothing) {
 }
 
 template <DataType kType, class StoredType, class AccumulatorType>
-struct Kind {
+struct SelectedKind {
   static constexpr DataType kDataType = kType;
   using Stored = StoredType;
   using Accumulator = AccumulatorType;
 };
-template <class Kind>
+template <class K>
 class DeviceTopK : public OnGpu {};
-using Kinds =
-    testing::Types<Kind<DataType::kFloat32, float, float>, Kind<DataType::kBfloat16, std::uint16_t, float>,
-                   Kind<DataType::kFloat16, std::uint16_t, float>, Kind<DataType::kFloat8e4m3, std::uint8_t, float>,
-                   Kind<DataType::kFloat8e5m2, std::uint8_t, float>, Kind<DataType::kFloat64, double, double>,
-                   Kind<DataType::kInt32, std::int32_t, std::int32_t>, Kind<DataType::kUint32, std::uint32_t, std::uint32_t>,
-                   Kind<DataType::kInt64, std::int64_t, std::int64_t>, Kind<DataType::kUint64, std::uint64_t, std::uint64_t>>;
+using Kinds = testing::Types<
+    SelectedKind<DataType::kFloat32, float, float>, SelectedKind<DataType::kBfloat16, std::uint16_t, float>,
+    SelectedKind<DataType::kFloat16, std::uint16_t, float>, SelectedKind<DataType::kFloat8e4m3, std::uint8_t, float>,
+    SelectedKind<DataType::kFloat8e5m2, std::uint8_t, float>, SelectedKind<DataType::kFloat64, double, double>,
+    SelectedKind<DataType::kInt32, std::int32_t, std::int32_t>, SelectedKind<DataType::kUint32, std::uint32_t, std::uint32_t>,
+    SelectedKind<DataType::kInt64, std::int64_t, std::int64_t>, SelectedKind<DataType::kUint64, std::uint64_t, std::uint64_t>>;
 TYPED_TEST_SUITE(DeviceTopK, Kinds);
 
 template <class T>

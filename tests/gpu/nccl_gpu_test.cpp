@@ -12,7 +12,7 @@ constexpr std::size_t kCount = 1'000'003;
 
 // Sums of them are exact in any order.
 template <class T>
-std::vector<T> values_of(int rank, int step) {
+std::vector<T> random_values(int rank, int step) {
   std::vector<T> values(kCount);
   for (std::size_t i = 0; i < kCount; ++i)
     values[i] = static_cast<T>((i * static_cast<std::size_t>(rank + 3) + static_cast<std::size_t>(step)) % 13);
@@ -33,10 +33,10 @@ template <class T>
 sparclResult_t compare(int rank, sparclComm_t comm, cudaStream_t stream, sparclDataType_t type) {
   for (const sparclMask_t mask : masks()) {
     for (const sparclRedOp_t op : {sparclSum, sparclMax, sparclMin}) {
-      std::vector<T> expected = values_of<T>(9, 1);
-      EXPECT_EQ(sparclAllReduceMasked(values_of<T>(rank, 0).data(), expected.data(), kCount, type, op, mask, comm, nullptr),
+      std::vector<T> expected = random_values<T>(9, 1);
+      EXPECT_EQ(sparclAllReduceMasked(random_values<T>(rank, 0).data(), expected.data(), kCount, type, op, mask, comm, nullptr),
                 sparclSuccess);
-      const DeviceArray<T> from(values_of<T>(rank, 0)), to(values_of<T>(9, 1));
+      const DeviceArray<T> from(random_values<T>(rank, 0)), to(random_values<T>(9, 1));
       must(cudaDeviceSynchronize());
       sparclResult_t result = sparclAllReduceMasked(from.data(), to.data(), kCount, type, op, mask, comm, stream);
       if (result == sparclSuccess) result = sparclCommStreamSynchronize(comm, stream);
@@ -64,7 +64,7 @@ TEST_F(NcclOnGpus, CallsAreCapturedIntoGraphs) {
   run([](int rank, sparclComm_t comm, cudaStream_t stream) {
     sparclMask_t mask = nullptr;
     EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, 0.05, 3), sparclSuccess);
-    const DeviceArray<float> from(values_of<float>(rank, 0)), to(values_of<float>(9, 1));
+    const DeviceArray<float> from(random_values<float>(rank, 0)), to(random_values<float>(9, 1));
     must(cudaDeviceSynchronize());
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t launched = nullptr;
@@ -78,11 +78,11 @@ TEST_F(NcclOnGpus, CallsAreCapturedIntoGraphs) {
     must(cudaGraphInstantiate(&launched, graph, 0));
     sparclResult_t result = sparclSuccess;
     for (int step = 0; step < 3; ++step) {
-      std::vector<float> expected = values_of<float>(9, 1);
-      EXPECT_EQ(sparclAllReduceMasked(values_of<float>(rank, step).data(), expected.data(), kCount, sparclFloat32, sparclSum, mask,
-                                      comm, nullptr),
+      std::vector<float> expected = random_values<float>(9, 1);
+      EXPECT_EQ(sparclAllReduceMasked(random_values<float>(rank, step).data(), expected.data(), kCount, sparclFloat32, sparclSum,
+                                      mask, comm, nullptr),
                 sparclSuccess);
-      must(cudaMemcpy(from.data(), values_of<float>(rank, step).data(), kCount * sizeof(float), cudaMemcpyHostToDevice));
+      must(cudaMemcpy(from.data(), random_values<float>(rank, step).data(), kCount * sizeof(float), cudaMemcpyHostToDevice));
       must(cudaGraphLaunch(launched, stream));
       result = sparclCommStreamSynchronize(comm, stream);
       EXPECT_TRUE(to.read() == expected) << "launch " << step;
@@ -99,7 +99,7 @@ TEST_F(NcclOnGpus, RedrawnMasks) {
   run([](int rank, sparclComm_t comm, cudaStream_t stream) {
     sparclMask_t mask = nullptr;
     EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, 0.02, 3), sparclSuccess);
-    std::vector<float> expected = values_of<float>(rank, 0);
+    std::vector<float> expected = random_values<float>(rank, 0);
     const DeviceArray<float> array(expected);
     must(cudaDeviceSynchronize());
     for (std::uint64_t step = 0; step < 10; ++step) {

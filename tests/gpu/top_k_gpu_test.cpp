@@ -8,7 +8,7 @@ namespace {
 
 using testing::Each;
 
-constexpr std::size_t kCount = 1'000'003, kK = 5000;
+constexpr std::size_t kTopKCount = 1'000'003, kK = 5000;
 constexpr int kModes[] = {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal};
 
 template <class T>
@@ -26,20 +26,20 @@ sparclResult_t compare(int rank, sparclComm_t comm, cudaStream_t stream, sparclD
                        const Wait& wait) {
   SCOPED_TRACE(testing::Message() << "rank " << rank << ", type " << type << ", mode " << mode << ", wire " << wire);
   sparclFeedback_t host = nullptr, device = nullptr;
-  EXPECT_EQ(sparclFeedbackCreate(&host, kCount, type), sparclSuccess);
-  EXPECT_EQ(sparclFeedbackCreate(&device, kCount, type), sparclSuccess);
+  EXPECT_EQ(sparclFeedbackCreate(&host, kTopKCount, type), sparclSuccess);
+  EXPECT_EQ(sparclFeedbackCreate(&device, kTopKCount, type), sparclSuccess);
   sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
   options.mode = mode;
   options.wire = wire;
   sparclResult_t result = sparclSuccess;
   for (int step = 0; step < 3 && result == sparclSuccess; ++step) {
-    const std::vector<T> sent = values_of<T>(type, rank, step, kCount, step == 2);
-    std::vector<T> expected(kCount);
-    EXPECT_EQ(sparclAllReduceTopKEx(sent.data(), expected.data(), kCount, kK, type, sparclSum, host, &options, comm, nullptr),
+    const std::vector<T> sent = values_of<T>(type, rank, step, kTopKCount, step == 2);
+    std::vector<T> expected(kTopKCount);
+    EXPECT_EQ(sparclAllReduceTopKEx(sent.data(), expected.data(), kTopKCount, kK, type, sparclSum, host, &options, comm, nullptr),
               sparclSuccess);
-    const DeviceArray<T> from(sent), to(kCount);
+    const DeviceArray<T> from(sent), to(kTopKCount);
     must(cudaDeviceSynchronize());
-    result = sparclAllReduceTopKEx(from.data(), to.data(), kCount, kK, type, sparclSum, device, &options, comm, stream);
+    result = sparclAllReduceTopKEx(from.data(), to.data(), kTopKCount, kK, type, sparclSum, device, &options, comm, stream);
     if (result == sparclSuccess) result = wait();
     EXPECT_TRUE(same_bits(to.read(), expected)) << "step " << step;
     EXPECT_TRUE(same_bits(residual_of<A>(device), residual_of<A>(host))) << "step " << step;
@@ -89,25 +89,26 @@ TEST_F(NcclOnGpus, TopKIsThatOfTheHost) {
 TEST_F(NcclOnGpus, TopKIsCapturedIntoGraphs) {
   run([](int rank, sparclComm_t comm, cudaStream_t stream) {
     sparclFeedback_t host = nullptr, device = nullptr;
-    EXPECT_EQ(sparclFeedbackCreate(&host, kCount, sparclFloat32), sparclSuccess);
-    EXPECT_EQ(sparclFeedbackCreate(&device, kCount, sparclFloat32), sparclSuccess);
-    const DeviceArray<float> array(kCount);
+    EXPECT_EQ(sparclFeedbackCreate(&host, kTopKCount, sparclFloat32), sparclSuccess);
+    EXPECT_EQ(sparclFeedbackCreate(&device, kTopKCount, sparclFloat32), sparclSuccess);
+    const DeviceArray<float> array(kTopKCount);
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t launched = nullptr;
     must(cudaDeviceSynchronize());
     must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     const sparclResult_t captured =
-        sparclAllReduceTopK(array.data(), array.data(), kCount, kK, sparclFloat32, sparclSum, device, comm, stream);
+        sparclAllReduceTopK(array.data(), array.data(), kTopKCount, kK, sparclFloat32, sparclSum, device, comm, stream);
     const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     if (captured != sparclSuccess) return captured;
     must(ended);
     must(cudaGraphInstantiate(&launched, graph, 0));
     sparclResult_t result = sparclSuccess;
     for (int step = 0; step < 3; ++step) {
-      std::vector<float> expected = values_of<float>(sparclFloat32, rank, step, kCount);
-      must(cudaMemcpy(array.data(), expected.data(), kCount * sizeof(float), cudaMemcpyHostToDevice));
-      EXPECT_EQ(sparclAllReduceTopK(expected.data(), expected.data(), kCount, kK, sparclFloat32, sparclSum, host, comm, nullptr),
-                sparclSuccess);
+      std::vector<float> expected = values_of<float>(sparclFloat32, rank, step, kTopKCount);
+      must(cudaMemcpy(array.data(), expected.data(), kTopKCount * sizeof(float), cudaMemcpyHostToDevice));
+      EXPECT_EQ(
+          sparclAllReduceTopK(expected.data(), expected.data(), kTopKCount, kK, sparclFloat32, sparclSum, host, comm, nullptr),
+          sparclSuccess);
       must(cudaGraphLaunch(launched, stream));
       result = sparclCommStreamSynchronize(comm, stream);
       EXPECT_TRUE(same_bits(array.read(), expected)) << "launch " << step;

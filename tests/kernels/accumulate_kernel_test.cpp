@@ -12,9 +12,9 @@ namespace {
 
 class AccumulateKernelsTest : public EveryBody {};
 
-constexpr std::array kTypes{DataType::kInt32,      DataType::kUint32,     DataType::kInt64,   DataType::kUint64,
-                            DataType::kFloat8e4m3, DataType::kFloat8e5m2, DataType::kFloat16, DataType::kBfloat16,
-                            DataType::kFloat32,    DataType::kFloat64};
+constexpr std::array kAccumulatedTypes{DataType::kInt32,      DataType::kUint32,     DataType::kInt64,   DataType::kUint64,
+                                       DataType::kFloat8e4m3, DataType::kFloat8e5m2, DataType::kFloat16, DataType::kBfloat16,
+                                       DataType::kFloat32,    DataType::kFloat64};
 constexpr std::uint32_t kFirst = 300;
 
 struct Taken {
@@ -107,7 +107,7 @@ std::uint64_t some_least(DataType type, const std::byte* values, std::size_t cou
 
 TEST_P(AccumulateKernelsTest, AgreesWithTheReference) {
   std::mt19937_64 random(31);
-  for (const DataType type : kTypes) {
+  for (const DataType type : kAccumulatedTypes) {
     for (std::size_t count : interesting_counts()) {
       const std::size_t skew = random() % 8, width = element_bytes(accumulator_type(type));
       const std::vector<std::byte> values = random_bytes(count * element_bytes(type) + skew, random);

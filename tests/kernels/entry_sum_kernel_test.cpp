@@ -11,10 +11,10 @@ namespace {
 
 class SparseSumKernelsTest : public EveryBody {};
 
-constexpr std::array kTypes{DataType::kInt8,       DataType::kUint8,    DataType::kInt16,   DataType::kUint16,
-                            DataType::kInt32,      DataType::kUint32,   DataType::kInt64,   DataType::kUint64,
-                            DataType::kFloat16,    DataType::kBfloat16, DataType::kFloat32, DataType::kFloat8e4m3,
-                            DataType::kFloat8e5m2, DataType::kFloat64,  DataType::kBool};
+constexpr std::array kSummedTypes{DataType::kInt8,       DataType::kUint8,    DataType::kInt16,   DataType::kUint16,
+                                  DataType::kInt32,      DataType::kUint32,   DataType::kInt64,   DataType::kUint64,
+                                  DataType::kFloat16,    DataType::kBfloat16, DataType::kFloat32, DataType::kFloat8e4m3,
+                                  DataType::kFloat8e5m2, DataType::kFloat64,  DataType::kBool};
 constexpr std::array kOps{ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax, ReduceOp::kMin};
 
 // Entries with accumulators as a rank's values are widened to; unaligned by one byte.
@@ -131,7 +131,7 @@ TEST_P(SparseSumKernelsTest, CopiesFromAndToAnywhere) {
 TEST_P(SparseSumKernelsTest, MergesAsTheReference) {
   const FloatEnvironment ieee;
   std::mt19937_64 random(2);
-  for (const DataType type : kTypes) {
+  for (const DataType type : kSummedTypes) {
     for (const ReduceOp op : kOps) {
       for (const auto& [a, b] : {std::pair{0U, 0U}, {0U, 30U}, {30U, 0U}, {100U, 100U}, {1U, 1U}, {20U, 60U}}) {
         const Entries left = random_entries(type, 3000, a, random), right = random_entries(type, 3000, b, random);
@@ -146,7 +146,7 @@ TEST_P(SparseSumKernelsTest, WindowsSumAsTheReference) {
   const FloatEnvironment ieee;
   std::mt19937_64 random(3);
   constexpr std::size_t kSpan = 65536;
-  for (const DataType type : kTypes) {
+  for (const DataType type : kSummedTypes) {
     for (const ReduceOp op : kOps) {
       std::vector<Entries> lists;
       for (const unsigned percent : {0U, 1U, 100U, 7U}) lists.push_back(random_entries(type, kSpan, percent, random));
@@ -163,7 +163,7 @@ TEST_P(SparseSumKernelsTest, WindowsSumAsTheReference) {
 TEST_P(SparseSumKernelsTest, WindowsAndMergesAgree) {
   const FloatEnvironment ieee;
   std::mt19937_64 random(4);
-  for (const DataType type : kTypes) {
+  for (const DataType type : kSummedTypes) {
     for (const ReduceOp op : kOps) {
       const std::vector<Entries> lists{random_entries(type, 65536, 3, random), random_entries(type, 65536, 3, random)};
       SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op));
@@ -182,7 +182,7 @@ std::vector<std::byte> marks_of(const std::vector<std::uint16_t>& positions, std
 TEST_P(SparseSumKernelsTest, MarkedEntriesSumAsThoseWithPositions) {
   const FloatEnvironment ieee;
   std::mt19937_64 random(8);
-  for (const DataType type : kTypes) {
+  for (const DataType type : kSummedTypes) {
     for (const ReduceOp op : kOps) {
       const SparseSumKernels& kernels = body().sparse_sum_of(type, op);
       const std::size_t width = body().reduce_of(type).accumulator_bytes, span = kWindowBytes / width;

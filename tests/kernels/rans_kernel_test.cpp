@@ -34,7 +34,7 @@ std::vector<std::vector<std::uint32_t>> shapes() {
   return all;
 }
 
-struct Coded {
+struct RansCoded {
   std::vector<std::uint16_t> room;
   std::uint16_t* first = nullptr;
   RansStates states;
@@ -43,8 +43,9 @@ struct Coded {
   const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(first); }
 };
 
-Coded encode(const KernelSet& set, const std::vector<std::uint8_t>& symbols, const std::uint8_t* contexts, const Tables& tables) {
-  Coded coded;
+RansCoded encode(const KernelSet& set, const std::vector<std::uint8_t>& symbols, const std::uint8_t* contexts,
+                 const Tables& tables) {
+  RansCoded coded;
   coded.room.resize(symbols.size());
   coded.states.fill(kRansLeast);
   coded.first = set.rans.encode(symbols.data(), contexts, symbols.size(), tables.push.data(), coded.room.data() + coded.room.size(),
@@ -68,8 +69,8 @@ TEST_P(RansKernel, ComesBackInTheReferencesWords) {
     const Tables tables({frequencies});
     for (const std::size_t count : interesting_counts()) {
       const auto symbols = draw(frequencies, count, random);
-      const Coded coded = encode(body(), symbols, nullptr, tables);
-      const Coded expected = encode(reference(), symbols, nullptr, tables);
+      const RansCoded coded = encode(body(), symbols, nullptr, tables);
+      const RansCoded expected = encode(reference(), symbols, nullptr, tables);
       ASSERT_EQ(coded.count(), expected.count());
       ASSERT_TRUE(std::equal(coded.first, coded.first + coded.count(), expected.first));
       ASSERT_EQ(coded.states, expected.states);
@@ -94,7 +95,7 @@ TEST_P(RansKernel, KeepsContextsApart) {
       contexts[i] = static_cast<std::uint8_t>(random() % contexts_of.size());
       symbols[i] = draw(contexts_of[contexts[i]], 1, random)[0];
     }
-    const Coded coded = encode(body(), symbols, contexts.data(), tables);
+    const RansCoded coded = encode(body(), symbols, contexts.data(), tables);
     ASSERT_EQ(coded.states, encode(reference(), symbols, contexts.data(), tables).states);
     RansStates states = coded.states;
     std::vector<std::uint8_t> back(count);
@@ -108,7 +109,7 @@ TEST_P(RansKernel, TakesTheEntropyAndLittleMore) {
   std::mt19937_64 random(3);
   const std::vector<std::uint32_t> frequencies{1024, 512, 256, 256};
   const std::size_t count = 65536;
-  const Coded coded = encode(body(), draw(frequencies, count, random), nullptr, Tables({frequencies}));
+  const RansCoded coded = encode(body(), draw(frequencies, count, random), nullptr, Tables({frequencies}));
   EXPECT_NEAR(static_cast<double>(coded.count()) * 16, 1.75 * static_cast<double>(count), 0.01 * static_cast<double>(count));
 }
 
@@ -117,7 +118,7 @@ TEST_P(RansKernel, RefusesTooFewWordsAndReadsAnyOthersAsTheReferenceDoes) {
   const auto frequencies = shapes()[4];
   const Tables tables({frequencies});
   const std::size_t count = 3001;
-  const Coded coded = encode(body(), draw(frequencies, count, random), nullptr, tables);
+  const RansCoded coded = encode(body(), draw(frequencies, count, random), nullptr, tables);
   for (std::size_t words = 0; words < coded.count(); words += 7) {
     const std::vector<std::byte> cut(coded.bytes(), coded.bytes() + 2 * words);  // of its own, so that a sanitizer sees its end
     RansStates states = coded.states;

@@ -3,10 +3,10 @@
 #include <iterator>
 #include <utility>
 
+#include "tests/mismatch/row_words.hpp"
+
 namespace sparcl::test {
 namespace {
-
-constexpr auto kMasked = Operation::kMasked;
 
 // A masked call of one rank with other arguments than the others'.
 MismatchRow masked_row(const char* name, void (*change)(Arguments&, Extras&, int), sparclResult_t expected,
@@ -17,7 +17,6 @@ MismatchRow masked_row(const char* name, void (*change)(Arguments&, Extras&, int
 const char* const kUsualMask = "mask: random, density 0.1, 90 elements, seed 11, step 0)";
 
 std::vector<MismatchRow> mask_rows() {
-  constexpr auto kNo = sparclMismatch;
   return {
       masked_row("a mask's density",
                  [](Arguments& a, Extras& extras, int) { a.mask = extras.keep(random_mask(kMaskedCount, 0.2, kMaskSeed)); }, kNo,
@@ -68,8 +67,6 @@ std::vector<MismatchRow> mask_rows() {
 }
 
 std::vector<MismatchRow> argument_rows() {
-  constexpr auto kNo = sparclMismatch;
-  constexpr auto kBad = sparclInvalidArgument;
   return {
       masked_row("count, with a mask of it",
                  [](Arguments& a, Extras& extras, int) {

@@ -1,13 +1,9 @@
 // Orders of calls, and settings, that differ between ranks.
-#include "tests/mismatch/mismatch_table.hpp"
+#include "tests/mismatch/row_words.hpp"
 
 namespace sparcl::test {
 namespace {
 
-constexpr auto kDelta = Operation::kDelta;
-constexpr auto kUpdate = Operation::kUpdate;
-constexpr auto kSparse = Operation::kSparse;
-constexpr auto kMasked = Operation::kMasked;
 constexpr auto kSparseSum = Operation::kSparseSum;
 constexpr auto kTopK = Operation::kTopK;
 
@@ -15,7 +11,6 @@ constexpr auto kTopK = Operation::kTopK;
 
 std::vector<SequenceRow> sequence_table() {
   constexpr auto kOk = sparclSuccess;
-  constexpr auto kNo = sparclMismatch;
   return {
       {"swapped", {kSparse, kDelta}, {kDelta, kSparse}, {kNo, kNo}, false},
       {"swapped with a masked one", {kMasked, kDelta}, {kDelta, kMasked}, {kNo, kNo}, false},

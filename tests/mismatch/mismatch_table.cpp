@@ -4,15 +4,12 @@
 #include <utility>
 
 #include "tests/mismatch/masked_rows.hpp"
+#include "tests/mismatch/row_words.hpp"
 #include "tests/mismatch/sparse_sum_rows.hpp"
 #include "tests/mismatch/top_k_rows.hpp"
 
 namespace sparcl::test {
 namespace {
-
-constexpr auto kDelta = Operation::kDelta;
-constexpr auto kUpdate = Operation::kUpdate;
-constexpr auto kSparse = Operation::kSparse;
 
 void same(Arguments&, Extras&, int) {}
 

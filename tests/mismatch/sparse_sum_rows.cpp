@@ -3,11 +3,10 @@
 #include <iterator>
 #include <utility>
 
+#include "tests/mismatch/row_words.hpp"
+
 namespace sparcl::test {
 namespace {
-
-constexpr auto kNo = sparclMismatch;
-constexpr auto kBad = sparclInvalidArgument;
 
 MismatchRow sum_row(const char* name, void (*change)(Arguments&, Extras&, int), sparclResult_t expected,
                     std::vector<std::string> texts) {

@@ -4,11 +4,10 @@
 #include <iterator>
 #include <utility>
 
+#include "tests/mismatch/row_words.hpp"
+
 namespace sparcl::test {
 namespace {
-
-constexpr auto kNo = sparclMismatch;
-constexpr auto kBad = sparclInvalidArgument;
 
 MismatchRow top_k_row(const char* name, void (*change)(Arguments&, Extras&, int), sparclResult_t expected,
                       std::vector<std::string> texts) {
@@ -68,7 +67,7 @@ std::vector<MismatchRow> feedback_rows() {
   };
 }
 
-std::vector<MismatchRow> argument_rows() {
+std::vector<MismatchRow> top_k_argument_rows() {
   return {
       top_k_row("count",
                 [](Arguments& a, Extras&, int) {
@@ -141,7 +140,7 @@ std::vector<MismatchRow> argument_rows() {
 
 std::vector<MismatchRow> top_k_rows() {
   std::vector<MismatchRow> all = option_rows();
-  for (std::vector<MismatchRow>& more : std::vector{feedback_rows(), argument_rows()})
+  for (std::vector<MismatchRow>& more : std::vector{feedback_rows(), top_k_argument_rows()})
     std::move(more.begin(), more.end(), std::back_inserter(all));
   return all;
 }

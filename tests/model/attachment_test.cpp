@@ -135,7 +135,7 @@ TEST(SideFiles, OnlyWhatChangedTravels) {
   }
 }
 
-Attachment example() {
+Attachment example_attachment() {
   Attachment attachment;
   attachment.layout = between(layout_of({{"k", "1"}}), layout_of({{"k", "2"}}));
   attachment.side_files.push_back(*pack({"config.json", bytes_of("{\"hidden\": 64}")}));
@@ -144,10 +144,10 @@ Attachment example() {
 }
 
 TEST(Attachment, ComesBack) {
-  const Result<Attachment> parsed = parse_attachment(serialise(example()));
+  const Result<Attachment> parsed = parse_attachment(serialise(example_attachment()));
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
-  EXPECT_EQ(parsed->side_files, example().side_files);
-  EXPECT_EQ(serialise(*parsed), serialise(example()));
+  EXPECT_EQ(parsed->side_files, example_attachment().side_files);
+  EXPECT_EQ(serialise(*parsed), serialise(example_attachment()));
   EXPECT_TRUE(serialise(Attachment()).empty());
 }
 
@@ -155,7 +155,7 @@ TEST(Attachment, InARowTheLaterFileCounts) {
   Attachment later;
   later.side_files.push_back(*pack({"config.json", bytes_of("new")}));
   later.side_files.push_back(*pack({"added.json", bytes_of("x")}));
-  const Result<Attachment> both = compose_attachments(example(), later);
+  const Result<Attachment> both = compose_attachments(example_attachment(), later);
   ASSERT_TRUE(both.ok());
   std::vector<std::string> names;
   for (const PackedFile& file : both->side_files) names.push_back(file.name);
@@ -165,7 +165,7 @@ TEST(Attachment, InARowTheLaterFileCounts) {
 }
 
 TEST(Attachment, CutOrForgedIsRefused) {
-  const std::vector<std::byte> good = serialise(example());
+  const std::vector<std::byte> good = serialise(example_attachment());
   for (std::size_t length = 0; length < good.size(); ++length) {
     EXPECT_EQ(parse_attachment(std::span(good).first(length)).status().code(), Code::kCorrupt) << length;
   }
@@ -192,7 +192,7 @@ TEST(Attachment, CutOrForgedIsRefused) {
 
 TEST(Attachment, MutationsDoNoHarm) {
   std::mt19937_64 random(9);
-  const std::vector<std::byte> good = serialise(example());
+  const std::vector<std::byte> good = serialise(example_attachment());
   const Layout base = layout_of({{"k", "1"}});
   for (int i = 0; i < test::by_tier(5000, 500000); ++i) {
     std::vector<std::byte> bytes = good;

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-SparseChange example() {
+SparseChange example_change() {
   SparseChange change;
   change.tensors.push_back(
       {"a", DataType::kBfloat16, std::vector<std::uint64_t>{300, 300}, {0, 5, 70000}, std::vector<std::byte>(6)});
@@ -26,7 +26,7 @@ SparseChange example() {
   return change;
 }
 
-TensorFile written(const ExchangeFormat& format, const SparseChange& change = example()) {
+TensorFile written(const ExchangeFormat& format, const SparseChange& change = example_change()) {
   Result<std::vector<TensorFile>> files = format.write(change);
   EXPECT_TRUE(files.ok());
   return std::move(files->front());
@@ -56,9 +56,9 @@ TEST(ExchangeFormats, RoundTripThroughBytes) {
     SparseChange change;
     ASSERT_TRUE(format->read(*file, change).ok()) << format->name;
     Schema schema;
-    for (const TensorChange& tensor : example().tensors) schema.push_back({tensor.name, tensor.datatype, *tensor.shape});
+    for (const TensorChange& tensor : example_change().tensors) schema.push_back({tensor.name, tensor.datatype, *tensor.shape});
     ASSERT_TRUE(match_schema(schema, change).ok());
-    EXPECT_TRUE(change.tensors == example().tensors) << format->name;
+    EXPECT_TRUE(change.tensors == example_change().tensors) << format->name;
   }
 }
 
@@ -168,7 +168,7 @@ TEST(ExchangeFormats, ABombIsNotUnpacked) {
 }
 
 TEST(ExchangeFormats, AreNotMetOutsideOfTheBase) {
-  SparseChange change = example();
+  SparseChange change = example_change();
   Schema schema{{"a", DataType::kBfloat16, {300, 300}}, {"b", DataType::kBfloat16, {10}}};
   EXPECT_TRUE(match_schema(schema, change).ok());
   schema[0].shape = {70000};

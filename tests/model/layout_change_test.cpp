@@ -1,9 +1,9 @@
 #include "src/model/layout_change.hpp"
 
-#include <random>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <random>
 
 #include "tests/support/tier.hpp"
 
@@ -14,12 +14,13 @@ using ::testing::HasSubstr;
 
 constexpr Hash128 kBaseHash{1, 2};
 
-Schema example() { return {{"a", DataType::kBfloat16, {3, 4}}, {"b", DataType::kFloat32, {}}}; }
+Schema two_tensors() { return {{"a", DataType::kBfloat16, {3, 4}}, {"b", DataType::kFloat32, {}}}; }
 
 Layout sharded(const Metadata& metadata) {
   Layout layout;
   layout.is_folder = true;
-  layout.files = {{"1.safetensors", render_header({example()[0]}, metadata)}, {"2.safetensors", render_header({example()[1]}, {})}};
+  layout.files = {{"1.safetensors", render_header({two_tensors()[0]}, metadata)},
+                  {"2.safetensors", render_header({two_tensors()[1]}, {})}};
   layout.index_name = "model.safetensors.index.json";
   layout.index = R"({"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}})";
   return layout;
@@ -41,12 +42,12 @@ void expect_exact(const Layout& base, const Layout& target) {
 }
 
 TEST(LayoutChange, BringsTheTargetsLayoutByteForByte) {
-  const Layout one = single_file_layout(example(), {{"step", "5"}, {"format", "pt"}});
-  const Layout two = single_file_layout(example(), {{"step", "16"}, {"format", "pt"}});
+  const Layout one = single_file_layout(two_tensors(), {{"step", "5"}, {"format", "pt"}});
+  const Layout two = single_file_layout(two_tensors(), {{"step", "16"}, {"format", "pt"}});
   Layout styled = two;
   styled.files[0].header =
       R"({"b": {"dtype": "F32", "shape": [], "data_offsets": [24, 28]}, "a": {"dtype": "BF16", "shape": [3, 4], "data_offsets": [0, 24]}} )";
-  Schema more = example();
+  Schema more = two_tensors();
   more.push_back({"c", DataType::kInt8, {5}});
   const Layout grown = single_file_layout(more, {});
   const std::vector<Layout> all{one, two, styled, grown, sharded({}), sharded({{"k", "v"}})};
@@ -56,15 +57,15 @@ TEST(LayoutChange, BringsTheTargetsLayoutByteForByte) {
 }
 
 TEST(LayoutChange, IsSmallWhereOnlyAValueChanges) {
-  const Layout base = single_file_layout(example(), {{"step", "5"}, {"format", "pt"}});
-  const Layout target = single_file_layout(example(), {{"step", "6"}, {"format", "pt"}});
+  const Layout base = single_file_layout(two_tensors(), {{"step", "5"}, {"format", "pt"}});
+  const Layout target = single_file_layout(two_tensors(), {{"step", "6"}, {"format", "pt"}});
   EXPECT_LE(serialise(*compare_layouts(base, target, kBaseHash)).size(), 40u);
 }
 
 // One more digit: the spaces that pad the header are others, too.
 TEST(LayoutChange, IsSmallWhereThePaddingChanges) {
-  const Layout base = single_file_layout(example(), {{"step", "99"}, {"format", "pt"}});
-  const Layout target = single_file_layout(example(), {{"step", "100"}, {"format", "pt"}});
+  const Layout base = single_file_layout(two_tensors(), {{"step", "99"}, {"format", "pt"}});
+  const Layout target = single_file_layout(two_tensors(), {{"step", "100"}, {"format", "pt"}});
   ASSERT_NE(base.files[0].header.size() - base.files[0].header.find_last_not_of(' '),
             target.files[0].header.size() - target.files[0].header.find_last_not_of(' '));
   EXPECT_LE(serialise(*compare_layouts(base, target, kBaseHash)).size(), 40u);
@@ -72,7 +73,7 @@ TEST(LayoutChange, IsSmallWhereThePaddingChanges) {
 
 TEST(LayoutChange, KeepsAnyPadding) {
   for (const std::size_t spaces : {0, 1, 255, 256, 257, 100000}) {
-    Layout base = single_file_layout(example(), {});
+    Layout base = single_file_layout(two_tensors(), {});
     Layout target = base;
     target.files[0].header.append(spaces, ' ');
     expect_exact(base, target);
@@ -81,29 +82,29 @@ TEST(LayoutChange, KeepsAnyPadding) {
 }
 
 TEST(LayoutChange, CarriesTheBaseHashOnlyWithAnotherSchema) {
-  const Layout base = single_file_layout(example(), {});
-  EXPECT_FALSE(carried(base, single_file_layout(example(), {{"k", "v"}})).base_hash.has_value());
+  const Layout base = single_file_layout(two_tensors(), {});
+  EXPECT_FALSE(carried(base, single_file_layout(two_tensors(), {{"k", "v"}})).base_hash.has_value());
   EXPECT_EQ(carried(base, single_file_layout({}, {})).base_hash, kBaseHash);
 }
 
 // The same tensors in a file that another program wrote: metadata are edited, the rest stays that program's.
 TEST(LayoutChange, EditsTheMetadataOfAForeignHeader) {
-  const Layout base = single_file_layout(example(), {{"step", "5"}, {"gone", "x"}, {"format", "pt"}});
-  const Layout target = single_file_layout(example(), {{"step", "6"}, {"format", "pt"}, {"new", "y"}});
-  const Layout foreign = single_file_layout(example(), {{"by", "another"}, {"gone", "x"}, {"step", "5"}});
+  const Layout base = single_file_layout(two_tensors(), {{"step", "5"}, {"gone", "x"}, {"format", "pt"}});
+  const Layout target = single_file_layout(two_tensors(), {{"step", "6"}, {"format", "pt"}, {"new", "y"}});
+  const Layout foreign = single_file_layout(two_tensors(), {{"by", "another"}, {"gone", "x"}, {"step", "5"}});
   const Result<ChangedLayout> out = apply_layout_change(carried(base, target), foreign);
   ASSERT_TRUE(out.ok()) << out.status().message();
   EXPECT_FALSE(out->exact);
   const Result<Header> header = parse_header(out->layout.files[0].header);
   ASSERT_TRUE(header.ok());
-  EXPECT_EQ(header->tensors, example());
+  EXPECT_EQ(header->tensors, two_tensors());
   EXPECT_EQ(header->metadata, (Metadata{{"by", "another"}, {"step", "6"}, {"new", "y"}}));
 }
 
 TEST(LayoutChange, RefusesAForeignHeaderWhereTensorsMove) {
-  const Layout base = single_file_layout(example(), {});
-  const Layout target = single_file_layout({example()[0]}, {});
-  const Status status = apply_layout_change(carried(base, target), single_file_layout(example(), {{"k", "v"}})).status();
+  const Layout base = single_file_layout(two_tensors(), {});
+  const Layout target = single_file_layout({two_tensors()[0]}, {});
+  const Status status = apply_layout_change(carried(base, target), single_file_layout(two_tensors(), {{"k", "v"}})).status();
   EXPECT_EQ(status.code(), Code::kWrongBase);
   EXPECT_THAT(status.message(), HasSubstr("byte for byte"));
 }
@@ -135,7 +136,7 @@ TEST(LayoutChange, RefusesPatchesBeyondTheBase) {
 
 // Whatever comes out can be written and read.
 TEST(LayoutChange, MutationsAreRefusedOrValid) {
-  const std::vector<Layout> layouts{sharded({{"k", "v"}}), sharded({{"k", "w"}}), single_file_layout(example(), {{"a", "b"}})};
+  const std::vector<Layout> layouts{sharded({{"k", "v"}}), sharded({{"k", "w"}}), single_file_layout(two_tensors(), {{"a", "b"}})};
   const int count = test::by_tier(20'000, 1'000'000);
   int refused = 0;
   for (int seed = 0; seed < count; ++seed) {

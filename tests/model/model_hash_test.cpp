@@ -8,7 +8,7 @@
 namespace sparcl::model {
 namespace {
 
-test::Tensors example() {
+test::Tensors example_tensors() {
   test::Tensors tensors;
   test::add_tensor(tensors, "big", DataType::kBfloat16, {300, 301}, 1);
   test::add_tensor(tensors, "small", DataType::kFloat32, {7}, 2);
@@ -17,7 +17,7 @@ test::Tensors example() {
 }
 
 TEST(ModelHash, MapHoldsEveryElement) {
-  const codec::BlockMap map = make_block_map(example().schema);
+  const codec::BlockMap map = make_block_map(example_tensors().schema);
   EXPECT_EQ(map.element_count(), 300u * 301 + 7);
   EXPECT_EQ(map.byte_count(), 300u * 301 * 2 + 28);
   EXPECT_EQ(map.arrays().size(), 3u);
@@ -25,7 +25,7 @@ TEST(ModelHash, MapHoldsEveryElement) {
 
 TEST(ModelHash, IsThatOfTheFile) {
   test::TempFolder folder;
-  const test::Tensors tensors = example();
+  const test::Tensors tensors = example_tensors();
   ASSERT_TRUE(write_safetensors(folder / "x", tensors.schema, tensors.pointers(), {{"any", "thing"}}).ok());
   const Result<Checkpoint> file = Checkpoint::open(folder / "x");
   ASSERT_TRUE(file.ok());
@@ -36,7 +36,7 @@ TEST(ModelHash, IsThatOfTheFile) {
 }
 
 TEST(ModelHash, SeesEachByteAndTheSchema) {
-  test::Tensors tensors = example();
+  test::Tensors tensors = example_tensors();
   const Hash128 hash = *state_hash(tensors.schema, tensors.pointers());
   for (const auto& [tensor, byte] : {std::pair(0, 0), std::pair(0, 300 * 301 * 2 - 1), std::pair(0, 131072), std::pair(1, 27)}) {
     tensors.bytes[tensor][byte] ^= std::byte{1};
@@ -48,13 +48,13 @@ TEST(ModelHash, SeesEachByteAndTheSchema) {
 }
 
 TEST(ModelHash, RefusesAWrongNumberOfArrays) {
-  EXPECT_FALSE(state_hash(example().schema, {}).ok());
-  EXPECT_FALSE(xxh3_hash(example().schema, {}).ok());
-  EXPECT_FALSE(weights_hash(example().schema, {}).ok());
+  EXPECT_FALSE(state_hash(example_tensors().schema, {}).ok());
+  EXPECT_FALSE(xxh3_hash(example_tensors().schema, {}).ok());
+  EXPECT_FALSE(weights_hash(example_tensors().schema, {}).ok());
 }
 
 TEST(ModelHash, Xxh3IsThatOfTheSchemaAndAllBytes) {
-  const test::Tensors tensors = example();
+  const test::Tensors tensors = example_tensors();
   std::vector<std::byte> all = serialise(tensors.schema);
   for (const auto& bytes : tensors.bytes) all.insert(all.end(), bytes.begin(), bytes.end());
   EXPECT_EQ(*xxh3_hash(tensors.schema, tensors.pointers()), xxh3_128(all));
@@ -70,7 +70,8 @@ TEST(ModelHash, WeightsHashIsGrails) {
   std::fill(tensors.bytes[0].begin(), tensors.bytes[0].end(), std::byte{0});
   for (std::size_t i = 0; i < 6; ++i) tensors.bytes[1][i] = static_cast<std::byte>(i);
   tensors.bytes[2][0] = std::byte{7};
-  EXPECT_EQ(to_hex(*weights_hash(tensors.schema, tensors.pointers())), "663bcb880500824778686a9d2e0a113638dc252c6bc88c6cbd65ea34ec605306");
+  EXPECT_EQ(to_hex(*weights_hash(tensors.schema, tensors.pointers())),
+            "663bcb880500824778686a9d2e0a113638dc252c6bc88c6cbd65ea34ec605306");
 }
 
 }  // namespace

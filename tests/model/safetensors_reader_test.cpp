@@ -8,11 +8,11 @@
 namespace sparcl::model {
 namespace {
 
+using test::TempFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
-using test::TempFolder;
 
 Status refusal(std::string_view json, std::string_view data = {}) {
   TempFolder folder;
@@ -99,7 +99,7 @@ struct Refusal {
   const char* reason;
 };
 
-std::string tensor(std::string_view fields) { return fmt::format(R"({{"t":{{{}}}}})", fields); }
+std::string header_of(std::string_view fields) { return fmt::format(R"({{"t":{{{}}}}})", fields); }
 
 std::vector<Refusal> refusals() {
   const std::string good = R"("dtype":"U8","shape":[2],"data_offsets":[0,2])";
@@ -123,27 +123,29 @@ std::vector<Refusal> refusals() {
       {"DuplicateTensor",
        R"({"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", "",
        "tensor 't' is listed twice"},
-      {"DuplicateField", tensor(good + R"(,"shape":[2])"), "ab", "tensor 't': shape is there twice"},
-      {"UnknownField", tensor(good + R"(,"stride":[2])"), "ab", "unknown field 'stride'"},
-      {"NoDtype", tensor(R"("shape":[2],"data_offsets":[0,2])"), "ab", "tensor 't': dtype is missing"},
-      {"NoShape", tensor(R"("dtype":"U8","data_offsets":[0,2])"), "ab", "tensor 't': shape is missing"},
-      {"NoOffsets", tensor(R"("dtype":"U8","shape":[2])"), "ab", "tensor 't': data_offsets is missing"},
-      {"DtypeIsANumber", tensor(R"("dtype":8,"shape":[2],"data_offsets":[0,2])"), "ab", "dtype must be a string, not the number 8"},
-      {"ShapeIsAString", tensor(R"("dtype":"U8","shape":"2","data_offsets":[0,2])"), "ab",
+      {"DuplicateField", header_of(good + R"(,"shape":[2])"), "ab", "tensor 't': shape is there twice"},
+      {"UnknownField", header_of(good + R"(,"stride":[2])"), "ab", "unknown field 'stride'"},
+      {"NoDtype", header_of(R"("shape":[2],"data_offsets":[0,2])"), "ab", "tensor 't': dtype is missing"},
+      {"NoShape", header_of(R"("dtype":"U8","data_offsets":[0,2])"), "ab", "tensor 't': shape is missing"},
+      {"NoOffsets", header_of(R"("dtype":"U8","shape":[2])"), "ab", "tensor 't': data_offsets is missing"},
+      {"DtypeIsANumber", header_of(R"("dtype":8,"shape":[2],"data_offsets":[0,2])"), "ab",
+       "dtype must be a string, not the number 8"},
+      {"ShapeIsAString", header_of(R"("dtype":"U8","shape":"2","data_offsets":[0,2])"), "ab",
        "must be arrays of integers, not the string '2'"},
-      {"NegativeShape", tensor(R"("dtype":"U8","shape":[-2],"data_offsets":[0,2])"), "ab", "not -2 (negative)"},
-      {"FractionInShape", tensor(R"("dtype":"U8","shape":[2.0],"data_offsets":[0,2])"), "ab", "not 2.0 (no 64-bit integer)"},
-      {"ExponentInShape", tensor(R"("dtype":"U8","shape":[2e0],"data_offsets":[0,2])"), "ab", "no 64-bit integer"},
-      {"ShapePast64Bits", tensor(R"("dtype":"U8","shape":[18446744073709551618],"data_offsets":[0,2])"), "ab", "no 64-bit integer"},
-      {"ShapeProductOverflows", tensor(R"("dtype":"U8","shape":[4294967296,4294967296,2],"data_offsets":[0,2])"), "ab",
+      {"NegativeShape", header_of(R"("dtype":"U8","shape":[-2],"data_offsets":[0,2])"), "ab", "not -2 (negative)"},
+      {"FractionInShape", header_of(R"("dtype":"U8","shape":[2.0],"data_offsets":[0,2])"), "ab", "not 2.0 (no 64-bit integer)"},
+      {"ExponentInShape", header_of(R"("dtype":"U8","shape":[2e0],"data_offsets":[0,2])"), "ab", "no 64-bit integer"},
+      {"ShapePast64Bits", header_of(R"("dtype":"U8","shape":[18446744073709551618],"data_offsets":[0,2])"), "ab",
+       "no 64-bit integer"},
+      {"ShapeProductOverflows", header_of(R"("dtype":"U8","shape":[4294967296,4294967296,2],"data_offsets":[0,2])"), "ab",
        "passes 2^63 bytes"},
-      {"NegativeOffset", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[-1,1])"), "ab", "data_offsets must hold integers"},
-      {"OneOffset", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[2])"), "ab", "two numbers, not 1"},
-      {"ThreeOffsets", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[0,2,2])"), "ab", "two numbers, not more"},
-      {"OffsetsBackwards", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[2,0])"), "ab", "end before they begin"},
-      {"OffsetsDoNotFitTheShape", tensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,2])"), "ab",
+      {"NegativeOffset", header_of(R"("dtype":"U8","shape":[2],"data_offsets":[-1,1])"), "ab", "data_offsets must hold integers"},
+      {"OneOffset", header_of(R"("dtype":"U8","shape":[2],"data_offsets":[2])"), "ab", "two numbers, not 1"},
+      {"ThreeOffsets", header_of(R"("dtype":"U8","shape":[2],"data_offsets":[0,2,2])"), "ab", "two numbers, not more"},
+      {"OffsetsBackwards", header_of(R"("dtype":"U8","shape":[2],"data_offsets":[2,0])"), "ab", "end before they begin"},
+      {"OffsetsDoNotFitTheShape", header_of(R"("dtype":"F32","shape":[2],"data_offsets":[0,2])"), "ab",
        "hold 2 bytes, but the shape and F32 need 8"},
-      {"GapAtTheFront", tensor(R"("dtype":"U8","shape":[2],"data_offsets":[1,3])"), "abc",
+      {"GapAtTheFront", header_of(R"("dtype":"U8","shape":[2],"data_offsets":[1,3])"), "abc",
        "leave a gap: the tensor before ends at 0"},
       {"Gap", R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})", "abc",
        "tensor 'b': data_offsets [2, 3] leave a gap"},
@@ -151,9 +153,9 @@ std::vector<Refusal> refusals() {
        "abc", "tensor 'b': data_offsets [1, 3] overlap"},
       {"SamePlace", R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
        "ab", "overlap"},
-      {"BeyondTheData", tensor(R"("dtype":"U8","shape":[3],"data_offsets":[0,3])"), "ab",
+      {"BeyondTheData", header_of(R"("dtype":"U8","shape":[3],"data_offsets":[0,3])"), "ab",
        "need 3 bytes, but 2 follow the header: the file is cut"},
-      {"BytesAfterTheData", tensor(good), "abc", "need 2 bytes, but 3 follow the header: the file is longer"},
+      {"BytesAfterTheData", header_of(good), "abc", "need 2 bytes, but 3 follow the header: the file is longer"},
       {"MetadataIsAString", R"({"__metadata__":"x"})", "", "__metadata__: its value must be an object"},
       {"MetadataHoldsANumber", R"({"__metadata__":{"step":5}})", "",
        "__metadata__: the value of 'step' must be a string, not the number 5"},

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Schema example() {
+Schema example_schema() {
   return {{"a.weight", DataType::kBfloat16, {3, 4}}, {"a.bias", DataType::kFloat32, {}}, {"empty", DataType::kInt64, {0, 7}}};
 }
 
@@ -36,7 +36,7 @@ TEST(Schema, AZeroMakesAnyShapeEmpty) {
 }
 
 TEST(Schema, RoundTripsThroughBytes) {
-  for (const Schema& schema : {Schema{}, example()}) {
+  for (const Schema& schema : {Schema{}, example_schema()}) {
     const Result<Schema> parsed = parse_schema(serialise(schema));
     ASSERT_TRUE(parsed.ok()) << parsed.status().message();
     EXPECT_EQ(*parsed, schema);
@@ -44,18 +44,18 @@ TEST(Schema, RoundTripsThroughBytes) {
 }
 
 TEST(Schema, HashSeesEachPart) {
-  const Hash128 hash = schema_hash(example());
-  EXPECT_EQ(schema_hash(example()), hash);
-  Schema changed = example();
+  const Hash128 hash = schema_hash(example_schema());
+  EXPECT_EQ(schema_hash(example_schema()), hash);
+  Schema changed = example_schema();
   changed[0].name = "a.weighu";
   EXPECT_NE(schema_hash(changed), hash);
-  changed = example();
+  changed = example_schema();
   changed[0].datatype = DataType::kFloat16;
   EXPECT_NE(schema_hash(changed), hash);
-  changed = example();
+  changed = example_schema();
   changed[0].shape = {4, 3};
   EXPECT_NE(schema_hash(changed), hash);
-  changed = example();
+  changed = example_schema();
   std::swap(changed[0], changed[1]);
   EXPECT_NE(schema_hash(changed), hash);
 }
@@ -69,14 +69,14 @@ TEST(Schema, BytesAreUnambiguous) {
 }
 
 TEST(Schema, RefusesEveryCut) {
-  const std::vector<std::byte> bytes = serialise(example());
+  const std::vector<std::byte> bytes = serialise(example_schema());
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_FALSE(parse_schema(std::span(bytes).first(length)).ok()) << length;
   }
 }
 
 TEST(Schema, RefusesBytesAfterItsEnd) {
-  std::vector<std::byte> bytes = serialise(example());
+  std::vector<std::byte> bytes = serialise(example_schema());
   bytes.push_back(std::byte{0});
   EXPECT_EQ(parse_schema(bytes).status().code(), Code::kCorrupt);
 }
@@ -88,7 +88,7 @@ TEST(Schema, RefusesAHugeCountWithoutAllocating) {
 
 // What is accepted is canonical: it serialises to the same bytes.
 TEST(Schema, FlippedBitsAreRefusedOrCanonical) {
-  const std::vector<std::byte> good = serialise(example());
+  const std::vector<std::byte> good = serialise(example_schema());
   for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
     std::vector<std::byte> bytes = good;
     bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
@@ -98,7 +98,7 @@ TEST(Schema, FlippedBitsAreRefusedOrCanonical) {
 }
 
 TEST(Schema, ValidatesNamesAndSizes) {
-  EXPECT_TRUE(validate(example()).ok());
+  EXPECT_TRUE(validate(example_schema()).ok());
   EXPECT_THAT(validate({{"x", DataType::kUint8, {}}, {"x", DataType::kInt8, {}}}).message(), HasSubstr("twice"));
   EXPECT_THAT(validate({{"\xff", DataType::kUint8, {}}}).message(), HasSubstr("UTF-8"));
   EXPECT_THAT(validate({{"", DataType::kUint8, {}}}).message(), HasSubstr("name is empty"));
@@ -121,7 +121,7 @@ TEST(Schema, SlicesHaveTheirOwnBytesAndOthersTheirOldOnes) {
   EXPECT_EQ(*parsed, sliced());
   EXPECT_EQ(*element_count(sliced()[2]), 150'000U);
   EXPECT_EQ(*element_count(sliced()[4]), 0U);
-  EXPECT_EQ(to_hex(schema_hash(example())), "30eca6ad198176ec1d3412a90cd46558");  // as before there were slices
+  EXPECT_EQ(to_hex(schema_hash(example_schema())), "30eca6ad198176ec1d3412a90cd46558");  // as before there were slices
   Schema changed = sliced();
   changed[2].slice->begin[1] = 400;
   EXPECT_NE(schema_hash(changed), schema_hash(sliced()));

@@ -11,10 +11,10 @@ using testing::HasSubstr;
 
 using DeviceMasked = NcclRanks;
 
-constexpr std::size_t kCount = 70'000;
+constexpr std::size_t kMaskedCount = 70'000;
 
 struct MaskOf {
-  explicit MaskOf(std::size_t count = kCount, double density = 0.1) {
+  explicit MaskOf(std::size_t count = kMaskedCount, double density = 0.1) {
     EXPECT_EQ(sparclMaskCreateRandom(&mask, count, density, 5), sparclSuccess);
   }
   ~MaskOf() { EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess); }
@@ -28,15 +28,15 @@ void compare(ThreadRanks& party, sparclDataType_t type, sparclRedOp_t op, bool i
   SCOPED_TRACE(testing::Message() << "type " << type << ", operation " << op << ", in place " << in_place);
   EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
     const MaskOf mask;
-    const auto own = random_words<Word>(kCount, static_cast<std::uint64_t>(rank) + 1);
-    const auto before = in_place ? own : random_words<Word>(kCount, 77);
+    const auto own = random_words<Word>(kMaskedCount, static_cast<std::uint64_t>(rank) + 1);
+    const auto before = in_place ? own : random_words<Word>(kMaskedCount, 77);
     auto expected = before;
     const OnDevice<Word> send(own), receive(before);
     const Word* const from = in_place ? expected.data() : own.data();
-    EXPECT_EQ(sparclAllReduceMasked(from, expected.data(), kCount, type, op, mask.mask, comm, nullptr), sparclSuccess);
+    EXPECT_EQ(sparclAllReduceMasked(from, expected.data(), kMaskedCount, type, op, mask.mask, comm, nullptr), sparclSuccess);
     const sparclReport_t here = report_of(comm);
-    const sparclResult_t result = sparclAllReduceMasked(in_place ? receive.get() : send.get(), receive.get(), kCount, type, op,
-                                                        mask.mask, comm, stream_of(rank));
+    const sparclResult_t result = sparclAllReduceMasked(in_place ? receive.get() : send.get(), receive.get(), kMaskedCount, type,
+                                                        op, mask.mask, comm, stream_of(rank));
     const sparclReport_t there = report_of(comm);
     EXPECT_TRUE(same(receive.read(), expected)) << "rank " << rank;
     EXPECT_TRUE(same(send.read(), own)) << "rank " << rank;
@@ -73,7 +73,7 @@ TEST_F(DeviceMasked, OnlyTheMasksValuesCross) {
   compare<std::uint32_t>(party, sparclFloat32, sparclSum, false);
   for (const int rank : {0, 1}) {
     EXPECT_EQ(copies_in_stream(stream_of(rank)), 2) << "there and back";
-    EXPECT_EQ(bytes_copied(stream_of(rank)), 2 * 4 * (kCount / 10));
+    EXPECT_EQ(bytes_copied(stream_of(rank)), 2 * 4 * (kMaskedCount / 10));
   }
 }
 
@@ -89,13 +89,13 @@ TEST_F(DeviceMasked, CanonicalSumsBesideNccl) {
 
 TEST_F(DeviceMasked, RanksMayHaveArraysWhereTheyLike) {
   ThreadRanks party(4);
-  const auto own = [](int rank) { return random_words<std::uint32_t>(kCount, static_cast<std::uint64_t>(rank) + 9); };
+  const auto own = [](int rank) { return random_words<std::uint32_t>(kMaskedCount, static_cast<std::uint64_t>(rank) + 9); };
   std::vector<std::vector<std::uint32_t>> sums(4);
   EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
     const MaskOf mask;
-    Held<std::uint32_t> send(own(rank), {rank % 2 == 0}), receive(std::vector<std::uint32_t>(kCount), {rank % 2 == 0});
+    Held<std::uint32_t> send(own(rank), {rank % 2 == 0}), receive(std::vector<std::uint32_t>(kMaskedCount), {rank % 2 == 0});
     const sparclResult_t result =
-        sparclAllReduceMasked(send.get(), receive.get(), kCount, sparclFloat32, sparclSum, mask.mask, comm, nullptr);
+        sparclAllReduceMasked(send.get(), receive.get(), kMaskedCount, sparclFloat32, sparclSum, mask.mask, comm, nullptr);
     sums[static_cast<std::size_t>(rank)] = receive.read();
     return result;
   }),
@@ -108,19 +108,19 @@ TEST_F(DeviceMasked, WhatGoesByWayOfTheHostWhole) {
   const auto copied = [&](double density, std::size_t offset, int stream) {
     ThreadRanks party(2);
     EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
-      const MaskOf mask(kCount, density);
-      const OnDevice<std::uint8_t> array(random_words<std::uint8_t>(4 * kCount + 4, 3));
-      return sparclAllReduceMasked(array.get() + offset, array.get() + offset, kCount, sparclFloat32, sparclSum, mask.mask, comm,
-                                   stream_of(rank, stream));
+      const MaskOf mask(kMaskedCount, density);
+      const OnDevice<std::uint8_t> array(random_words<std::uint8_t>(4 * kMaskedCount + 4, 3));
+      return sparclAllReduceMasked(array.get() + offset, array.get() + offset, kMaskedCount, sparclFloat32, sparclSum, mask.mask,
+                                   comm, stream_of(rank, stream));
     }),
                 Each(sparclSuccess));
     return bytes_copied(stream_of(0, stream));
   };
-  EXPECT_LT(copied(0.1, 0, 1), 4 * kCount);
-  EXPECT_EQ(copied(0.1, 1, 2), 8 * kCount);
-  EXPECT_EQ(copied(1, 0, 3), 8 * kCount);
+  EXPECT_LT(copied(0.1, 0, 1), 4 * kMaskedCount);
+  EXPECT_EQ(copied(0.1, 1, 2), 8 * kMaskedCount);
+  EXPECT_EQ(copied(1, 0, 3), 8 * kMaskedCount);
   const Setting off("SPARCL_DEVICE_KERNELS", "off");
-  EXPECT_EQ(copied(0.1, 0, 4), 8 * kCount);
+  EXPECT_EQ(copied(0.1, 0, 4), 8 * kMaskedCount);
 }
 
 // Wherever a copy fails: the same error on all ranks and nothing written, or an error of the rank whose output is not there.

@@ -80,6 +80,4 @@ class NcclRanks : public testing::Test {
   static std::string last_error(const ThreadRanks& party, int rank) { return sparclGetLastError(party.comm(rank)); }
 };
 
-constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 7, 8};
-
 }  // namespace sparcl::test

@@ -16,17 +16,17 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-constexpr std::size_t kCount = 1000;
+constexpr std::size_t kFailedCount = 1000;
 
 // One sum over all elements but the first, on the device.
 struct Sum {
-  explicit Sum(int rank) : array(std::vector<float>(kCount, static_cast<float>(rank + 1))) {
-    EXPECT_EQ(sparclMaskCreateBlocks(&mask, kCount, 10, 0.5, 1), sparclSuccess);
+  explicit Sum(int rank) : array(std::vector<float>(kFailedCount, static_cast<float>(rank + 1))) {
+    EXPECT_EQ(sparclMaskCreateBlocks(&mask, kFailedCount, 10, 0.5, 1), sparclSuccess);
   }
   ~Sum() { EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess); }
   Sum(const Sum&) = delete;
   sparclResult_t enqueue(sparclComm_t comm, sparclStream_t stream) const {
-    return sparclAllReduceMasked(array.get(), array.get(), kCount, sparclFloat32, sparclSum, mask, comm, stream);
+    return sparclAllReduceMasked(array.get(), array.get(), kFailedCount, sparclFloat32, sparclSum, mask, comm, stream);
   }
   OnDevice<float> array;
   sparclMask_t mask = nullptr;
@@ -34,10 +34,10 @@ struct Sum {
 
 sparclResult_t sum_on_host(int rank, sparclComm_t comm) {
   sparclMask_t mask = nullptr;
-  EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, 0.5, 1), sparclSuccess);
-  std::vector<float> values(kCount, static_cast<float>(rank));
+  EXPECT_EQ(sparclMaskCreateRandom(&mask, kFailedCount, 0.5, 1), sparclSuccess);
+  std::vector<float> values(kFailedCount, static_cast<float>(rank));
   const sparclResult_t result =
-      sparclAllReduceMasked(values.data(), values.data(), kCount, sparclFloat32, sparclSum, mask, comm, nullptr);
+      sparclAllReduceMasked(values.data(), values.data(), kFailedCount, sparclFloat32, sparclSum, mask, comm, nullptr);
   sparclMaskDestroy(mask);
   return result;
 }
@@ -262,15 +262,15 @@ TEST_F(NcclFailure, ArraysOfDifferentKindsAreAMismatch) {
   EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
     const Sum sum(rank);
     if (rank == 1) return sum.enqueue(comm, stream_of(rank));
-    std::vector<float> values(kCount);
-    return sparclAllReduceMasked(values.data(), values.data(), kCount, sparclFloat32, sparclSum, sum.mask, comm, nullptr);
+    std::vector<float> values(kFailedCount);
+    return sparclAllReduceMasked(values.data(), values.data(), kFailedCount, sparclFloat32, sparclSum, sum.mask, comm, nullptr);
   }),
               Each(sparclMismatch));
   EXPECT_THAT(last_error(party, 0), AllOf(HasSubstr("arrays in the host's memory"), HasSubstr("arrays in device memory")));
   EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
     const Sum sum(rank);
-    const OnDevice<float> elsewhere(std::vector<float>(kCount), rank);
-    return sparclAllReduceMasked(sum.array.get(), elsewhere.get(), kCount, sparclFloat32, sparclSum, sum.mask, comm,
+    const OnDevice<float> elsewhere(std::vector<float>(kFailedCount), rank);
+    return sparclAllReduceMasked(sum.array.get(), elsewhere.get(), kFailedCount, sparclFloat32, sparclSum, sum.mask, comm,
                                  stream_of(rank));
   }),
               Each(sparclInvalidArgument));

@@ -10,8 +10,6 @@
 namespace sparcl::replication {
 namespace {
 
-const std::string kModelId("m");
-const std::string kAnyPort("127.0.0.1:0");
 constexpr int kChanges = 2'500;
 constexpr std::size_t kBusy = 40'000;  // elements, of 200,000: after eight steps a fifth fewer than these have changed
 
@@ -27,8 +25,7 @@ class CatchUp : public ::testing::Test {
     }
   }
   std::unique_ptr<Subscriber> open_replica(SmallModel& model, const std::string& trust = "") const {
-    SubscriberOptions options;
-    options.model_id = kModelId;
+    SubscriberOptions options = replica_options();
     options.trust_path = trust;
     return std::move(*Subscriber::create(model.view(), publisher_->address(), options));
   }
@@ -49,9 +46,7 @@ class CatchUp : public ::testing::Test {
   }
 
   void open(const std::string& key = "") {
-    PublisherOptions options;
-    options.listen = kAnyPort;
-    options.model_id = kModelId;
+    PublisherOptions options = local_options();
     options.key_path = key;
     publisher_ = std::move(*Publisher::create(source_.view(), options));
   }

@@ -13,20 +13,14 @@
 namespace sparcl::replication {
 namespace {
 
-const std::string kModelId("m");
-
 class DoubleBuffer : public ::testing::Test {
  protected:
   void SetUp() override {
-    PublisherOptions options;
-    options.listen = "127.0.0.1:0";
-    options.model_id = kModelId;
-    publisher_ = std::move(*Publisher::create(source_.view(), options));
+    publisher_ = std::move(*Publisher::create(source_.view(), local_options()));
     open_replica();
   }
   void open_replica(bool keeps_way_back = true) {
-    SubscriberOptions options;
-    options.model_id = kModelId;
+    SubscriberOptions options = replica_options();
     options.double_buffer = true;
     options.keeps_way_back = keeps_way_back;
     options.sweep_s = sweep_s_;

@@ -15,12 +15,6 @@
 namespace sparcl::replication {
 namespace {
 
-int open_descriptors() {
-  int count = 0;
-  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += each.path().empty() ? 0 : 1;
-  return count;
-}
-
 TEST(HostilePeer, GarbageIsDroppedAndReplicasDoNotNotice) {
   SmallModel source, copy(1);
   const auto publisher = open_publisher(source);

@@ -17,7 +17,6 @@ namespace {
 using test::fail_allocation_of_others;
 using test::fail_allocation_of_this_thread;
 
-const std::string kModelId("m");
 constexpr double kPatience = 20;
 
 // A publisher and a replica, which begin with version 1.
@@ -25,12 +24,8 @@ class Pair {
  public:
   explicit Pair(bool double_buffer, unsigned threads = 1, std::uint64_t elements = 200'000)
       : source_(0, elements), copy_(7, elements), pool_(threads) {
-    PublisherOptions options;
-    options.listen = "127.0.0.1:0";
-    options.model_id = kModelId;
-    publisher_ = std::move(*Publisher::create(source_.view(), options));
-    SubscriberOptions own;
-    own.model_id = kModelId;
+    publisher_ = std::move(*Publisher::create(source_.view(), local_options()));
+    SubscriberOptions own = replica_options();
     own.double_buffer = double_buffer;
     own.sweep_s = 0;
     ReplicatedState view = copy_.view();

@@ -11,16 +11,10 @@
 namespace sparcl::replication {
 namespace {
 
-const std::string kModelId("m");
-const std::string kAnyPort("127.0.0.1:0");
-
 // The second version cannot be coded; a replica that then comes needs an anchor of the first, and later gets the third.
 int publish_out_of_memory() {
   SmallModel source, copy(7);
-  PublisherOptions options;
-  options.listen = kAnyPort;
-  options.model_id = kModelId;
-  const auto publisher = std::move(*Publisher::create(source.view(), options));
+  const auto publisher = std::move(*Publisher::create(source.view(), local_options()));
   if (!publisher->publish(1).ok()) return 1;
   const Hash128 first = source.hash();
   source.step(1);
@@ -29,9 +23,7 @@ int publish_out_of_memory() {
     return 2;
   } catch (const std::bad_alloc&) {
   }
-  SubscriberOptions subscribing;
-  subscribing.model_id = kModelId;
-  const auto replica = std::move(*Subscriber::create(copy.view(), publisher->address(), subscribing));
+  const auto replica = std::move(*Subscriber::create(copy.view(), publisher->address(), replica_options()));
   if (!replica->next(20).ok() || copy.hash() != first) return 3;
   if (!publisher->publish(3).ok()) return 4;
   return replica->next(20).ok() && copy.hash() == source.hash() ? 0 : 5;
@@ -47,13 +39,9 @@ TEST(PublisherFailure, AVersionThatCannotBeCodedHarmsNoOther) {
 // The first bytes that come find no memory: they are asked for again.
 int receive_out_of_memory() {
   SmallModel source, copy(7);
-  PublisherOptions options;
-  options.listen = kAnyPort;
-  options.model_id = kModelId;
-  const auto publisher = std::move(*Publisher::create(source.view(), options));
+  const auto publisher = std::move(*Publisher::create(source.view(), local_options()));
   if (!publisher->publish(1).ok()) return 1;
-  SubscriberOptions subscribing;
-  subscribing.model_id = kModelId;
+  SubscriberOptions subscribing = replica_options();
   subscribing.shares_memory = false;
   const auto replica = std::move(*Subscriber::create(copy.view(), publisher->address(), subscribing));
   const Status first = replica->next(0.5).status();
@@ -71,15 +59,11 @@ TEST(SubscriberFailure, WhatFindsNoMemoryIsAskedForAgain) {
 // Its numbers begin again: what a replica came with is nothing that it holds, whatever the number.
 TEST(PublisherFailure, AReplicaFollowsANewOneWhoseNumbersAreLower) {
   SmallModel source(0, 8'000'000), copy(7, 8'000'000);  // an anchor takes a while
-  PublisherOptions options;
-  options.listen = kAnyPort;
-  options.model_id = kModelId;
+  PublisherOptions options = local_options();
   auto publisher = std::move(*Publisher::create(source.view(), options));
   options.listen = publisher->address();
   ASSERT_TRUE(publisher->publish(5).ok());
-  SubscriberOptions subscribing;
-  subscribing.model_id = kModelId;
-  const auto replica = std::move(*Subscriber::create(copy.view(), publisher->address(), subscribing));
+  const auto replica = std::move(*Subscriber::create(copy.view(), publisher->address(), replica_options()));
   ASSERT_TRUE(replica->next(20).ok());
   publisher.reset();
 
@@ -114,9 +98,7 @@ class Lives {
   }
   void end() { publisher_ = nullptr; }
   std::unique_ptr<Subscriber> subscribe(const SmallModel& copy) const {
-    SubscriberOptions options;
-    options.model_id = kModelId;
-    return std::move(*Subscriber::create(copy.view(), address_, options));
+    return std::move(*Subscriber::create(copy.view(), address_, replica_options()));
   }
 
  private:
@@ -147,7 +129,7 @@ TEST(PublisherFailure, WhatWaitsOfALifeBeforeIsNotApplied) {
   ASSERT_TRUE(publisher->publish(2).ok());
   EXPECT_EQ(publisher->wait(2, 1, 20).message(), "");
   source.step(33);
-  ASSERT_TRUE(publisher->publish(3).ok());
+  ASSERT_TRUE(publisher->publish(3).ok() && publisher->wait_staged(3, 1, 20).ok());  // so the replica has heard of this life
   const auto swap = replica->next(20);
   ASSERT_TRUE(swap.ok()) << swap.status().message();
   EXPECT_EQ(swap->version, 3U);

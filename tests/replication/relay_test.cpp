@@ -17,16 +17,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string kModelId = "m";
-const std::string kAnyPort = "127.0.0.1:0";
-
 class Group {
  public:
   explicit Group(int fan_out = 0, double silence_s = 5, const std::string& key = "") : silence_s_(silence_s) {
-    PublisherOptions options;
+    PublisherOptions options = local_options();
     options.key_path = key;
-    options.listen = kAnyPort;
-    options.model_id = kModelId;
     options.fan_out = fan_out;
     options.silence_s = silence_s;
     publisher_ = std::move(*Publisher::create(source_.view(), options));
@@ -40,10 +35,9 @@ class Group {
   std::uint64_t version() const { return version_; }
 
   void join(bool passes_on = true, bool gives_bytes = true, const std::string& trust = "") {
-    SubscriberOptions options;
+    SubscriberOptions options = replica_options();
     options.gives_bytes = gives_bytes;
     options.trust_path = trust;
-    options.model_id = kModelId;
     options.passes_on = passes_on;
     options.shares_memory = false;  // or all would take updates from the publisher
     options.silence_s = silence_s_;
@@ -282,8 +276,7 @@ TEST(RelayGives, NothingToOneThatThePublisherLeadsOn) {
   group.publish();
   group.expect_current();
   group.expect_known();
-  SubscriberOptions options;
-  options.model_id = kModelId;
+  SubscriberOptions options = replica_options();
   options.shares_memory = false;
   const auto replica = std::move(*Subscriber::create(before.view(), group.publisher().address(), options));
   std::uint64_t bytes = 0;
@@ -441,17 +434,12 @@ Anchor take_anchor(const std::string& address, const SmallModel& model) {
 // A replica whose cable is cut between its parent's bytes and the publisher's word for them.
 TEST(Relay, WhatNobodyCouldVouchForIsForgottenWithoutAnError) {
   SmallModel source(99), copy;
-  PublisherOptions options;
-  options.listen = kAnyPort;
-  options.model_id = kModelId;
-  const auto real = std::move(*Publisher::create(source.view(), options));
+  const auto real = std::move(*Publisher::create(source.view(), local_options()));
   ASSERT_TRUE(real->publish(7).ok());
   const Anchor anchor = take_anchor(real->address(), copy);
 
   RawPublisher publisher, parent;
-  SubscriberOptions subscribing;
-  subscribing.model_id = kModelId;
-  const auto replica = std::move(*Subscriber::create(copy.view(), publisher.address(), subscribing));
+  const auto replica = std::move(*Subscriber::create(copy.view(), publisher.address(), replica_options()));
   RawPeer word = publisher.accept();
   const Welcome welcome{kProtocolVersion, kModelId, anchor.offer.commit.epoch, 7, 5000, "the publisher", {}};
   word.say(MessageType::kWelcome, welcome);
@@ -487,10 +475,7 @@ TEST(Relay, WeightsThatThePublisherDidNotAnnounceAreNotApplied) {
   RawPeer child = parent.accept_child();
 
   SmallModel evil(99);
-  PublisherOptions options;
-  options.listen = kAnyPort;
-  options.model_id = kModelId;
-  const auto rogue = std::move(*Publisher::create(evil.view(), options));
+  const auto rogue = std::move(*Publisher::create(evil.view(), local_options()));
   ASSERT_TRUE(rogue->publish(1000).ok());
   Anchor anchor = take_anchor(rogue->address(), group.source());
   anchor.offer.commit.epoch = parent.label().commit.epoch;

@@ -18,10 +18,8 @@
 namespace sparcl::replication {
 namespace {
 
-const std::string kModelId("m");
-const std::string kAnyPort("127.0.0.1:0");
 constexpr std::uint64_t kElements = 3'000'000;  // 46 blocks, and one of the bias
-constexpr int kChanges = 20'000;
+constexpr int kRepairChanges = 20'000;
 
 std::vector<Hash128> block_hashes(const ReplicatedState& state) {
   std::vector<Hash128> hashes;
@@ -29,23 +27,19 @@ std::vector<Hash128> block_hashes(const ReplicatedState& state) {
   return hashes;
 }
 
-std::unique_ptr<Publisher> open_publisher(const ReplicatedState& state, const std::string& key = "", std::size_t queue = 64) {
-  PublisherOptions options;
-  options.listen = kAnyPort;
-  options.model_id = kModelId;
+PublisherOptions publishing(const std::string& key = "", std::size_t queue = 64) {
+  PublisherOptions options = local_options();
   options.key_path = key;
   options.queue = queue;
-  return std::move(*Publisher::create(state, options));
+  return options;
 }
 
-std::unique_ptr<Subscriber> open_replica(const ReplicatedState& state, const std::string& address, const std::string& trust = "",
-                                         bool shares_memory = true) {
-  SubscriberOptions options;
-  options.model_id = kModelId;
+SubscriberOptions repaired(const std::string& trust = "", bool shares_memory = true) {
+  SubscriberOptions options = replica_options();
   options.trust_path = trust;
   options.shares_memory = shares_memory;
   options.sweep_s = 0.02;
-  return std::move(*Subscriber::create(state, address, options));
+  return options;
 }
 
 // While the replica's thread may be looking: damage waits for no lock.
@@ -91,15 +85,15 @@ struct Repairs : ::testing::Test {
 
   void open(const std::string& key = "", const std::string& trust = "", bool shares_memory = true) {
     replica = nullptr;
-    publisher = open_publisher(source.view(), key);
+    publisher = open_publisher(source.view(), publishing(key));
     source.step(1000, static_cast<int>(kElements));  // or all bytes are few
     publish();
-    replica = open_replica(copy.view(), publisher->address(), trust, shares_memory);
+    replica = open_replica(copy.view(), publisher->address(), repaired(trust, shares_memory));
     anchor_bytes = follow(*replica, version).stream_bytes;
     EXPECT_EQ(copy.hash(), source.hash());
   }
   void publish() {
-    source.step(++version, kChanges);
+    source.step(++version, kRepairChanges);
     const auto report = publisher->publish(version);
     ASSERT_TRUE(report.ok()) << report.status().message();
   }
@@ -155,10 +149,10 @@ TEST_F(Repairs, TheVersionThatItHeldThoughThereAreLaterOnes) {
 }
 
 TEST_F(Repairs, WhereItsVersionIsForgottenAllBytesAreSent) {
-  publisher = open_publisher(source.view(), "", 1);
+  publisher = open_publisher(source.view(), publishing("", 1));
   source.step(1000, static_cast<int>(kElements));
   publish();
-  replica = open_replica(copy.view(), publisher->address());
+  replica = open_replica(copy.view(), publisher->address(), repaired());
   (void)follow(*replica, version);
   ASSERT_TRUE(replica->pin(version).ok());
   for (int i = 0; i < 4; ++i) publish();
@@ -173,10 +167,10 @@ TEST_F(Repairs, WhereItsVersionIsForgottenAllBytesAreSent) {
 
 // The version that it is pinned to cannot be had: it is told so as long as that is so.
 TEST_F(Repairs, APinThatKeepsARepairAwayIsNamed) {
-  publisher = open_publisher(source.view(), "", 1);
+  publisher = open_publisher(source.view(), publishing("", 1));
   source.step(1000, static_cast<int>(kElements));
   publish();
-  replica = open_replica(copy.view(), publisher->address());
+  replica = open_replica(copy.view(), publisher->address(), repaired());
   (void)follow(*replica, version);
   ASSERT_TRUE(replica->pin(version).ok());
   for (int i = 0; i < 4; ++i) publish();
@@ -201,7 +195,7 @@ TEST_F(Repairs, WhileVersionsArePublished) {
   std::atomic<std::uint64_t> last = version;
   std::thread trainer([&] {
     for (std::uint64_t next = version + 1; !ends; ++next) {
-      source.step(next, kChanges);
+      source.step(next, kRepairChanges);
       ASSERT_TRUE(publisher->publish(next).ok());
       last = next;
     }
@@ -294,7 +288,7 @@ TEST_F(Repairs, ManyReplicasAtOnce) {
   std::vector<std::unique_ptr<Subscriber>> replicas;
   for (int i = 0; i < 5; ++i) {
     copies.push_back(std::make_unique<SmallModel>(std::uint16_t{9}, kElements));
-    replicas.push_back(open_replica(copies.back()->view(), publisher->address()));
+    replicas.push_back(open_replica(copies.back()->view(), publisher->address(), repaired()));
   }
   for (const auto& each : replicas) (void)follow(*each, version);
   for (std::size_t i = 0; i < copies.size(); ++i) copies[i]->poke(i * 500'000, 0x7001);
@@ -327,7 +321,7 @@ TEST_F(Repairs, InAChainOfReplicas) {
   };
   for (std::size_t i = 0; i < kReplicas; ++i) {
     copies.push_back(std::make_unique<SmallModel>(std::uint16_t{9}, kElements));
-    replicas.push_back(open_replica(copies.back()->view(), publisher->address(), "", false));
+    replicas.push_back(open_replica(copies.back()->view(), publisher->address(), repaired("", false)));
     (void)follow(*replicas.back(), version);
   }
   ASSERT_TRUE(settles()) << publisher->status();
@@ -353,11 +347,11 @@ TEST(RepairsOfParts, SeveralTensorsAndSlices) {
   for (const bool is_whole : {true, false}) {
     HeldTensors source(whole_schema());
     source.change(1, 2);
-    const auto publisher = open_publisher(source.view());
+    const auto publisher = open_publisher(source.view(), publishing());
     ASSERT_TRUE(publisher->publish(1).ok());
     // Six blocks of the whole model, or of half of it, whose slices follow each other in the same blocks.
     HeldTensors copy(is_whole ? whole_schema() : shard_schema(1, 2));
-    const auto replica = open_replica(copy.view(), publisher->address());
+    const auto replica = open_replica(copy.view(), publisher->address(), repaired());
     HeldTensors expected(copy.schema());
     const std::uint64_t all = follow(*replica, 1).stream_bytes;
     for (const bool is_pinned : {false, true}) {
@@ -389,9 +383,7 @@ class HostileDamage : public ::testing::Test {
  protected:
   void SetUp() override {
     source_.step(1000, static_cast<int>(kElements));
-    PublisherOptions options;
-    options.listen = kAnyPort;
-    options.model_id = kModelId;
+    PublisherOptions options = local_options();
     options.silence_s = 1;
     publisher_ = std::move(*Publisher::create(source_.view(), options));
     ASSERT_TRUE(publisher_->publish(1).ok());
@@ -517,7 +509,7 @@ TEST_F(HostileDamage, OneThatNeverSaysWhereIsGivenUpAndHoldsNobodyUp) {
   RawPeer half = greet(hello());
   half.send_bytes(serialise(MessageHead{MessageType::kDamage, 5000, 0}));
   SmallModel copy(7, kElements);
-  const auto replica = open_replica(copy.view(), publisher_->address());
+  const auto replica = open_replica(copy.view(), publisher_->address(), repaired());
   (void)follow(*replica, 1);
   EXPECT_EQ(copy.hash(), source_.hash());
   EXPECT_TRUE(silent.is_dropped());
@@ -555,7 +547,7 @@ TEST_F(HostileDamage, OneThatLeavesIsForgotten) {
 TEST(DamageAtAReplica, WaitsForAVersion) {
   SmallModel copy(7, 1000);
   RawPublisher publisher;
-  const auto replica = open_replica(copy.view(), publisher.address());
+  const auto replica = open_replica(copy.view(), publisher.address(), repaired());
   Hello said;
   RawPeer upstream = publisher.accept(&said);
   upstream.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "a test", {}});

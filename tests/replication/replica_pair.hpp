@@ -1,8 +1,10 @@
 #pragma once
 // A small model of two arrays, and raw connections that say what they like.
 
+#include <gtest/gtest.h>
 #include <poll.h>
 
+#include <filesystem>
 #include <functional>
 #include <random>
 #include <vector>
@@ -33,6 +35,7 @@ class SmallModel {
     view.kernels = &kernels::cpu_kernels();
     return view;
   }
+  operator ReplicatedState() const { return view(); }
   Hash128 hash() const { return view().hash(); }
   void step(std::uint64_t seed, int changes = 2000) { step(seed, changes, weights_.size()); }
   // Of the first `among` elements.
@@ -51,6 +54,42 @@ class SmallModel {
   std::optional<codec::BlockMap> map_;
   std::vector<std::byte*> data_;
 };
+
+inline const std::string kModelId = "m";  // no literals below: g++ 12 warns of their assignment
+inline const std::string kAnyPort = "127.0.0.1:0";
+
+inline PublisherOptions local_options() {
+  PublisherOptions options;
+  options.listen = kAnyPort;
+  options.model_id = kModelId;
+  return options;
+}
+
+inline SubscriberOptions replica_options() {
+  SubscriberOptions options;
+  options.model_id = kModelId;
+  return options;
+}
+
+inline std::unique_ptr<Publisher> open_publisher(const ReplicatedState& state, const PublisherOptions& options = local_options()) {
+  Result<std::unique_ptr<Publisher>> made = Publisher::create(state, options);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return std::move(*made);
+}
+
+inline std::unique_ptr<Subscriber> open_replica(const ReplicatedState& state, const std::string& address,
+                                                const SubscriberOptions& options = replica_options()) {
+  Result<std::unique_ptr<Subscriber>> made = Subscriber::create(state, address, options);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return std::move(*made);
+}
+
+// Of this process.
+inline int open_descriptors() {
+  int count = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += each.path().empty() ? 0 : 1;
+  return count;
+}
 
 // One end of a connection, driven by a test; every wait ends.
 class RawPeer {

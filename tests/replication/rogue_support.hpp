@@ -10,35 +10,6 @@
 
 namespace sparcl::replication {
 
-inline const std::string kModelId = "m";  // no literals below: g++ 12 warns of their assignment
-inline const std::string kAnyPort = "127.0.0.1:0";
-
-inline PublisherOptions local_options() {
-  PublisherOptions options;
-  options.listen = kAnyPort;
-  options.model_id = kModelId;
-  return options;
-}
-
-inline SubscriberOptions replica_options() {
-  SubscriberOptions options;
-  options.model_id = kModelId;
-  return options;
-}
-
-inline std::unique_ptr<Publisher> open_publisher(const SmallModel& model, const PublisherOptions& options = local_options()) {
-  Result<std::unique_ptr<Publisher>> made = Publisher::create(model.view(), options);
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  return std::move(*made);
-}
-
-inline std::unique_ptr<Subscriber> open_replica(const SmallModel& model, const std::string& address,
-                                                const SubscriberOptions& options = replica_options()) {
-  Result<std::unique_ptr<Subscriber>> made = Subscriber::create(model.view(), address, options);
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  return std::move(*made);
-}
-
 inline Hello hello_of(const SmallModel& model) {
   const HeldVersion held{0, model.hash()};
   return {kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, false, "a test"};

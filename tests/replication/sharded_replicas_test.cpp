@@ -13,16 +13,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kModelId("m");
-const std::string kAnyPort("127.0.0.1:0");
-
 struct Shard {
   Shard(const std::string& address, model::Schema schema, const std::string& trust = "", bool shares_memory = true,
         HeldTensors* holds = nullptr)
       : tensors(std::move(schema)) {
     if (holds != nullptr) tensors.copy_from(*holds);
-    SubscriberOptions options;
-    options.model_id = kModelId;
+    SubscriberOptions options = replica_options();
     options.trust_path = trust;
     options.shares_memory = shares_memory;
     subscriber = std::move(*Subscriber::create(tensors.view(), address, options));
@@ -53,9 +49,7 @@ struct Shard {
 class ShardedReplicas : public ::testing::Test {
  protected:
   void open(const std::string& key = "", bool shares_memory = true) {
-    PublisherOptions options;
-    options.listen = kAnyPort;
-    options.model_id = kModelId;
+    PublisherOptions options = local_options();
     options.key_path = key;
     options.shares_memory = shares_memory;
     publisher_ = std::move(*Publisher::create(whole_.view(), options));

@@ -17,32 +17,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string kModelId = "m";
-const std::string kAnyPort = "127.0.0.1:0";
 constexpr std::uint64_t kLarge = 3'000'000;  // elements: an anchor of more than one piece
 
-std::unique_ptr<Publisher> open_publisher(const SmallModel& model, bool shares_memory = true) {
-  PublisherOptions options;
-  options.listen = kAnyPort;
-  options.model_id = kModelId;
+template <class Options>
+Options with_sharing(Options options, bool shares_memory) {
   options.shares_memory = shares_memory;
-  return std::move(*Publisher::create(model.view(), options));
-}
-
-std::unique_ptr<Subscriber> open_replica(const SmallModel& model, const std::string& address, bool shares_memory = true) {
-  SubscriberOptions options;
-  options.model_id = kModelId;
-  options.shares_memory = shares_memory;
-  return std::move(*Subscriber::create(model.view(), address, options));
+  return options;
 }
 
 Json replicas_of(const Publisher& publisher) { return Json::parse(publisher.status())["replicas"]; }
-
-int open_descriptors() {
-  int count = 0;
-  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += each.path().empty() ? 0 : 1;
-  return count;
-}
 
 TEST(SharedMemory, CarriesUpdatesToReplicasOfTheMachine) {
   SmallModel source(0, kLarge);
@@ -79,9 +62,9 @@ TEST(SharedMemory, CarriesUpdatesToReplicasOfTheMachine) {
 TEST(SharedMemory, OneSideThatWantsNoneHasNone) {
   for (const bool is_publisher : {false, true}) {
     SmallModel source(0, kLarge), copy(1, kLarge);
-    const auto publisher = open_publisher(source, !is_publisher);
+    const auto publisher = open_publisher(source, with_sharing(local_options(), !is_publisher));
     ASSERT_TRUE(publisher->publish(1).ok());
-    const auto replica = open_replica(copy, publisher->address(), is_publisher);
+    const auto replica = open_replica(copy, publisher->address(), with_sharing(replica_options(), is_publisher));
     ASSERT_TRUE(replica->next(20).ok());
     EXPECT_EQ(copy.hash(), source.hash());
     EXPECT_EQ(replicas_of(*publisher)[0]["bytes_shared"], 0);
@@ -303,7 +286,7 @@ TEST(SharedMemory, WhoComesAgainAndAgainGetsNoMoreMemory) {
 
 TEST(SharedMemory, WhoWasNotInvitedCannotShare) {
   SmallModel source;
-  const auto publisher = open_publisher(source, false);
+  const auto publisher = open_publisher(source, with_sharing(local_options(), false));
   ASSERT_TRUE(publisher->publish(1).ok());
   RawPeer peer = RawPeer::connect(publisher->address());
   const HeldVersion held{0, {7, 7}};

@@ -16,27 +16,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kModelId("m");
-const std::string kAnyPort("127.0.0.1:0");
-
-std::unique_ptr<Publisher> open_publisher(const SmallModel& source) {
-  PublisherOptions options;
-  options.listen = kAnyPort;
-  options.model_id = kModelId;
-  return std::move(*Publisher::create(source.view(), options));
-}
-
-std::unique_ptr<Subscriber> open_replica(const SmallModel& model, const std::string& address, double sweep_s) {
-  SubscriberOptions options;
-  options.model_id = kModelId;
-  options.sweep_s = sweep_s;
-  return std::move(*Subscriber::create(model.view(), address, options));
+SubscriberOptions sweeping(double seconds) {
+  SubscriberOptions options = replica_options();
+  options.sweep_s = seconds;
+  return options;
 }
 
 TEST(StateSweep, DamagedTensorsAreNamedAndMadeGood) {
   SmallModel source, copy(7);
   const auto publisher = open_publisher(source);
-  const auto replica = open_replica(copy, publisher->address(), 0.05);
+  const auto replica = open_replica(copy, publisher->address(), sweeping(0.05));
   source.step(1);
   ASSERT_TRUE(publisher->publish(1).ok());
   ASSERT_TRUE(replica->next(20).ok());
@@ -69,7 +58,7 @@ TEST(StateSweep, DamagedTensorsAreNamedAndMadeGood) {
 TEST(StateSweep, FindsNothingWhereNothingIsWrong) {
   SmallModel source(0, 3'000'000), copy(7, 3'000'000);
   const auto publisher = open_publisher(source);
-  const auto replica = open_replica(copy, publisher->address(), 1e-4);
+  const auto replica = open_replica(copy, publisher->address(), sweeping(1e-4));
   for (std::uint64_t version = 1; version <= 60; ++version) {
     source.step(version);
     ASSERT_TRUE(publisher->publish(version).ok());
@@ -87,7 +76,7 @@ TEST(StateSweep, FindsNothingWhereNothingIsWrong) {
 TEST(StateSweep, NeverLooksWhereItIsOff) {
   SmallModel source, copy(7);
   const auto publisher = open_publisher(source);
-  const auto replica = open_replica(copy, publisher->address(), 0);
+  const auto replica = open_replica(copy, publisher->address(), sweeping(0));
   ASSERT_TRUE(publisher->publish(1).ok());
   ASSERT_TRUE(replica->next(20).ok());
   copy.poke(5, 0x7001);

@@ -12,21 +12,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kModelId("m");
-const std::string kAnyPort("127.0.0.1:0");
-
 class WayBackOfAReplica : public ::testing::Test {
  protected:
-  void open_publisher() {
-    PublisherOptions options;
-    options.listen = kAnyPort;
-    options.model_id = kModelId;
-    publisher_ = std::move(*Publisher::create(source_.view(), options));
-  }
+  void open_publisher() { publisher_ = std::move(*Publisher::create(source_.view(), local_options())); }
   std::unique_ptr<Subscriber> open_replica(SmallModel& model) const {
-    SubscriberOptions options;
-    options.model_id = kModelId;
-    return std::move(*Subscriber::create(model.view(), publisher_->address(), options));
+    return std::move(*Subscriber::create(model.view(), publisher_->address(), replica_options()));
   }
   void publish(std::uint64_t version, int changes = 2000) {
     source_.step(version, changes);
@@ -133,8 +123,7 @@ TEST_F(WayBackOfAReplica, LeavesOthersWhereTheyAre) {
   SmallModel others[3];
   std::vector<std::unique_ptr<Subscriber>> replicas;
   for (SmallModel& each : others) {
-    SubscriberOptions options;
-    options.model_id = kModelId;
+    SubscriberOptions options = replica_options();
     options.shares_memory = false;
     replicas.push_back(std::move(*Subscriber::create(each.view(), publisher_->address(), options)));
   }

@@ -7,7 +7,7 @@
 namespace sparcl {
 namespace {
 
-constexpr double kLong = 60;
+constexpr double kNoHurry = 60;
 
 NetAddress here(NetAddress::Family family, std::uint16_t port) {
   NetAddress address = loopback_address(port);
@@ -20,7 +20,7 @@ NetAddress here(NetAddress::Family family, std::uint16_t port) {
 
 void wait(const DatagramSockets& sockets) {
   std::array<pollfd, 2> entries{pollfd{sockets.descriptors()[0], POLLIN, 0}, pollfd{sockets.descriptors()[1], POLLIN, 0}};
-  EXPECT_GT(poll_until(entries, monotonic_seconds() + kLong), 0);
+  EXPECT_GT(poll_until(entries, monotonic_seconds() + kNoHurry), 0);
 }
 
 class DatagramFamilies : public testing::TestWithParam<NetAddress::Family> {};

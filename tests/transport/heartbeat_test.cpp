@@ -24,7 +24,7 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-constexpr double kLong = 60;  // never waited for, unless a test fails
+constexpr double kNeverWaited = 60;  // never waited for, unless a test fails
 
 // Nobody is found dead by silence here.
 HeartbeatOptions patient() {
@@ -44,7 +44,7 @@ HeartbeatOptions without_kernel() {
 void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
 
 // Watches `peers` until one of them is dead, and says what is known of it; "" at the end of the time.
-std::string first_death(Heartbeat& heartbeat, const std::vector<int>& peers, double seconds = kLong) {
+std::string first_death(Heartbeat& heartbeat, const std::vector<int>& peers, double seconds = kNeverWaited) {
   for (const double until = monotonic_seconds() + seconds; monotonic_seconds() < until; nap()) {
     for (const int peer : peers) {
       heartbeat.watch(peer);
@@ -57,7 +57,7 @@ std::string first_death(Heartbeat& heartbeat, const std::vector<int>& peers, dou
 
 // Waits for the first answers of `peers`.
 bool hear(Heartbeat& heartbeat, const std::vector<int>& peers) {
-  const double until = monotonic_seconds() + kLong;
+  const double until = monotonic_seconds() + kNeverWaited;
   for (const int peer : peers) {
     for (; !heartbeat.has_answered(peer); nap()) {
       heartbeat.watch(peer);
@@ -193,7 +193,7 @@ struct Stranger {
     send(last);
     std::vector<Beat> all;
     std::array<std::byte, 100> space;
-    for (const double until = monotonic_seconds() + kLong; monotonic_seconds() < until;) {
+    for (const double until = monotonic_seconds() + kNeverWaited; monotonic_seconds() < until;) {
       std::array<pollfd, 2> entries{pollfd{sockets.descriptors()[0], POLLIN, 0}, pollfd{sockets.descriptors()[1], POLLIN, 0}};
       poll_until(entries, until);
       while (const auto datagram = sockets.receive(space)) {
@@ -278,7 +278,7 @@ bool is_sure(const Heartbeat& heartbeat, int rank) {
 }
 
 bool comes_true(const std::function<bool()>& what) {
-  for (const double until = monotonic_seconds() + kLong; monotonic_seconds() < until; nap()) {
+  for (const double until = monotonic_seconds() + kNeverWaited; monotonic_seconds() < until; nap()) {
     if (what()) return true;
   }
   return false;
@@ -362,15 +362,15 @@ TEST(Heartbeat, OptionsComeFromSettings) {
 }
 
 // Processes. Each rank meets the others, then does its part, and says what it found.
-class Party {
+class BeatingParty {
  public:
   template <class Part>
-  Party(int count, const HeartbeatOptions& options, Part part) {
+  BeatingParty(int count, const HeartbeatOptions& options, Part part) {
     for (int rank = 0; rank < count; ++rank) {
       processes.emplace_back([&, rank](int out) -> std::string {
         Result<std::unique_ptr<Heartbeat>> heartbeat = Heartbeat::open(options);
         if (!heartbeat.ok()) return heartbeat.status().message();
-        const Result<BlobTable> cards = all_gather(root.id, count, rank, (*heartbeat)->card(), kLong);
+        const Result<BlobTable> cards = all_gather(root.id, count, rank, (*heartbeat)->card(), kNeverWaited);
         if (!cards.ok()) return cards.status().message();
         const Status started = (*heartbeat)->start(rank, *cards);
         if (!started.ok()) return started.message();
@@ -397,7 +397,7 @@ std::string watch_rank_2(Heartbeat& heartbeat, int rank, int out) {
 }
 
 TEST(HeartbeatProcesses, AKilledPeerIsNamedByItsPort) {
-  Party party(3, without_kernel(), watch_rank_2);
+  BeatingParty party(3, without_kernel(), watch_rank_2);
   for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(party[rank].text(1), ".");
   const std::string ended = party.name(2) + " was killed or ended";
   party[2].kill(SIGKILL);
@@ -408,7 +408,7 @@ TEST(HeartbeatProcesses, AKilledPeerIsNamedByItsPort) {
 }
 
 TEST(HeartbeatProcesses, AKilledPeerIsNamedByTheKernel) {
-  Party party(3, patient(), watch_rank_2);
+  BeatingParty party(3, patient(), watch_rank_2);
   for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(party[rank].text(1), ".");
   const std::string expected = party.name(2) + " was killed or ended";
   party[2].kill(SIGKILL);
@@ -416,7 +416,7 @@ TEST(HeartbeatProcesses, AKilledPeerIsNamedByTheKernel) {
 }
 
 TEST(HeartbeatProcesses, APeerThatLeftIsNoneThatWasKilled) {
-  Party party(3, patient(), [](Heartbeat& heartbeat, int rank, int out) -> std::string {
+  BeatingParty party(3, patient(), [](Heartbeat& heartbeat, int rank, int out) -> std::string {
     if (!hear(heartbeat, {(rank + 1) % 3, (rank + 2) % 3})) return "not heard";
     say(out, '.');
     if (rank != 2) return first_death(heartbeat, {2});
@@ -431,7 +431,7 @@ TEST(HeartbeatProcesses, APeerThatLeftIsNoneThatWasKilled) {
 TEST(HeartbeatProcesses, AStoppedPeerIsGivenUpAndLearnsIt) {
   HeartbeatOptions options = without_kernel();
   options.silence_s = 2;
-  Party party(3, options, [](Heartbeat& heartbeat, int rank, int out) -> std::string {
+  BeatingParty party(3, options, [](Heartbeat& heartbeat, int rank, int out) -> std::string {
     std::string found = watch_rank_2(heartbeat, rank, out);
     (void)!write(out, found.data(), found.size());
     say(out, '\n');

@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Channel kChannel{UINT32_MAX, 0};
+constexpr Channel kAgreementChannel{UINT32_MAX, 0};
 
 // Some ranks are dead from the beginning, others die on the way; each of the rest makes the same few agreements.
 class Survivors {
@@ -33,7 +33,7 @@ class Survivors {
         verdicts_(static_cast<std::size_t>(ranks)) {
     for (int rank = 0; rank < ranks; ++rank) transports_.push_back(world_.make_transport(rank));
     for (int rank = 0; rank < ranks; ++rank)
-      agreements_.push_back(std::make_unique<SurvivorAgreement>(*transports_[static_cast<std::size_t>(rank)], kChannel));
+      agreements_.push_back(std::make_unique<SurvivorAgreement>(*transports_[static_cast<std::size_t>(rank)], kAgreementChannel));
     const std::uint64_t kills = random_.below(static_cast<std::uint64_t>(ranks));
     for (std::uint64_t i = 0; i < kills; ++i) {
       deaths_.emplace_back(random_.below(3) == 0 ? 0 : random_.below(60),
@@ -189,7 +189,7 @@ TEST(SurvivorAgreement, WhoIsBackDoesNotTakeTheOthersWithIt) {
       for (int other = 2; transport.rank() == 1 && other < ranks; ++other) lost.insert(other);
       if (transport.rank() > 1) lost.insert(1);
       Suspicious own(transport, lost);
-      SurvivorAgreement agreement(own, kChannel);
+      SurvivorAgreement agreement(own, kAgreementChannel);
       const Result<Verdict> verdict = agreement.agree(true, 20);
       if (transport.rank() == 1) {
         EXPECT_EQ(verdict.status().code(), Code::kRemoteError) << verdict.status().message();
@@ -205,7 +205,7 @@ TEST(SurvivorAgreement, TheLateAreNamed) {
   LoopbackWorld world(3);
   run_threads(world, [](Transport& transport) {
     if (transport.rank() == 1) return;  // lives, and does not take part
-    SurvivorAgreement agreement(transport, kChannel);
+    SurvivorAgreement agreement(transport, kAgreementChannel);
     // Rank 2 waits for rank 0, which lives and takes part; that one knows for whom both wait.
     const Result<Verdict> verdict = agreement.agree(true, transport.rank() == 0 ? 0.4 : 2);
     ASSERT_EQ(verdict.status().code(), Code::kTimeout);
@@ -223,7 +223,7 @@ TEST(SurvivorGather, SurvivorsHearOfEachOtherAndOfNobodyElse) {
   const std::vector<int> living{1, 2, 4};
   run_threads(world, [&](Transport& transport) {
     if (!world.is_alive(transport.rank())) return;
-    SurvivorAgreement agreement(transport, kChannel);
+    SurvivorAgreement agreement(transport, kAgreementChannel);
     const Result<Verdict> verdict = agreement.agree(transport.rank() != 2, 60);
     ASSERT_TRUE(verdict.ok()) << verdict.status().message();
     EXPECT_THAT(verdict->dead, testing::ElementsAre(true, false, false, true, false));
