@@ -19,8 +19,8 @@ endfunction()
 
 # g++ 12 forgets that what was precompiled is a system header's, and warns of what it inlines.
 function(sparcl_forgive_headers target)
-  target_compile_options(${target} PRIVATE $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-Wno-array-bounds -Wno-restrict
-                                           -Wno-stringop-overflow -Wno-stringop-overread>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds -Wno-restrict -Wno-stringop-overflow
+                                           -Wno-stringop-overread>)
 endfunction()
 
 function(sparcl_layer name)
@@ -41,7 +41,7 @@ function(sparcl_layer name)
   add_library(sparcl_${name} STATIC ${sources})
   target_include_directories(sparcl_${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   sparcl_warnings(sparcl_${name})
-  if(SPARCL_FAST_BUILD AND "fmt::fmt" IN_LIST LAYER_LINK)
+  if("fmt::fmt" IN_LIST LAYER_LINK)
     sparcl_share_headers(sparcl_${name})
   endif()
   foreach(library IN LISTS LAYER_LINK)
@@ -56,6 +56,10 @@ endfunction()
 function(sparcl_warnings target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wshadow>
                                            $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
+  if(CMAKE_UNITY_BUILD)  # a source's constants are no global ones, and g++ takes sources that are included for headers
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-shadow -Wshadow=local -Wno-subobject-linkage>
+                                             $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-shadow>)
+  endif()
   if(SPARCL_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
   endif()

@@ -9,7 +9,7 @@ endfunction()
 # Every source still includes what it uses; builds with sanitizers (CMakePresets.json) have no precompiled headers, and find where one
 # does not. This is the program that owns them.
 find_package(GTest QUIET)
-if(SPARCL_FAST_BUILD AND GTest_FOUND)
+if(GTest_FOUND)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty_test.cpp CONTENT "int main() {}\n")
   add_executable(sparcl_test_headers ${PROJECT_BINARY_DIR}/empty_test.cpp)
   target_link_libraries(sparcl_test_headers PRIVATE fmt::fmt nlohmann_json::nlohmann_json GTest::gmock GTest::gtest_main)
@@ -18,6 +18,15 @@ if(SPARCL_FAST_BUILD AND GTest_FOUND)
   target_precompile_headers(sparcl_test_headers PRIVATE
     <algorithm> <array> <atomic> <chrono> <cmath> <cstdlib> <cstring> <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional>
     <random> <set> <span> <string> <thread> <vector> <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp>)
+endif()
+
+# Properties of tests with several processes. They mostly wait, so that one of them at a time fits beside another test; they begin
+# first, as together they take longest. (A test that needs two processors would be passed by all others, and then be alone.)
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+if(cores LESS 4)
+  set(SPARCL_MANY_RANKS RESOURCE_LOCK ranks COST 9)
+else()
+  set(SPARCL_MANY_RANKS PROCESSORS 2 COST 9)
 endif()
 
 # sparcl_test_program(NAME SOURCE... LINK TARGET...): a GoogleTest program that sees the tree.
@@ -63,5 +72,5 @@ endif()
 # sparcl_mpi_test(NAME RANKS COMMAND...): a test that mpirun starts with RANKS ranks.
 function(sparcl_mpi_test name ranks)
   add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} ${SPARCL_MPI_PREFLAGS} ${MPIEXEC_PREFLAGS} ${ARGN})
-  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${SPARCL_MPI_ENVIRONMENT}" TIMEOUT 300 PROCESSORS 2)
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${SPARCL_MPI_ENVIRONMENT}" TIMEOUT 300 ${SPARCL_MANY_RANKS})
 endfunction()

@@ -19,7 +19,7 @@ namespace sparcl::tool {
 namespace {
 
 // Between two looks at the file's state and the progress, heuristic.
-constexpr std::uint64_t kStepElements = std::uint64_t{4} << 20;
+constexpr std::uint64_t kDeltaStepElements = std::uint64_t{4} << 20;
 
 struct Change {
   std::vector<const std::byte*> base;  // one a tensor of the target
@@ -62,10 +62,10 @@ Result<std::vector<std::byte>> attachment_bytes(const model::Attachment& attachm
 
 Status encode(codec::UpdateEncoder& encoder, std::uint64_t elements, DeltaSink& sink) {
   Progress progress("diff");
-  for (std::uint64_t done = 0; !encoder.finished(); done += kStepElements) {
-    SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, sink));
+  for (std::uint64_t done = 0; !encoder.finished(); done += kDeltaStepElements) {
+    SPARCL_RETURN_IF_ERROR(encoder.step(kDeltaStepElements, sink));
     SPARCL_RETURN_IF_ERROR(sink.status());
-    progress.update(std::min(done + kStepElements, elements), elements);
+    progress.update(std::min(done + kDeltaStepElements, elements), elements);
   }
   return sink.flush();
 }

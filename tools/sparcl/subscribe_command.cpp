@@ -24,12 +24,12 @@
 namespace sparcl::tool {
 namespace {
 
-constexpr double kAskSeconds = 1;     // between two questions for a publisher that is not there
-constexpr double kMostPatience = 8;   // for an answer, which a slow link takes time for; twice as long each time
-constexpr double kLookSeconds = 0.2;  // between two looks at whether to stop
-constexpr double kFirstRetry = 1;     // of a write that failed, seconds; twice as long each time
-constexpr double kLastRetry = 60;     // heuristic
-constexpr double kFineSeconds = 5;    // after which a trouble that comes again is told again, heuristic
+constexpr double kAskSeconds = 1;         // between two questions for a publisher that is not there
+constexpr double kMostPatience = 8;       // for an answer, which a slow link takes time for; twice as long each time
+constexpr double kStopLookSeconds = 0.2;  // between two looks at whether to stop
+constexpr double kFirstRetry = 1;         // of a write that failed, seconds; twice as long each time
+constexpr double kLastRetry = 60;         // heuristic
+constexpr double kFineSeconds = 5;        // after which a trouble that comes again is told again, heuristic
 
 struct SubscribeOptions {
   replication::SubscriberOptions subscriber;
@@ -195,7 +195,7 @@ class Keeper {
   // Until a stop is asked for, the file holds the version that was wanted, or nothing more can come.
   Status run() {
     while (!stop_is_asked() && !is_done_) {
-      const Result<replication::Subscriber::Swap> swap = subscriber_.next(kLookSeconds);
+      const Result<replication::Subscriber::Swap> swap = subscriber_.next(kStopLookSeconds);
       const double now = monotonic_seconds();
       show_progress();
       if (swap.ok()) arrived_.add(*swap);
