@@ -2,6 +2,7 @@
 // The sparse broadcast: check, infer, plan, run. One rank's state changes reach all ranks, whole or not at all.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -35,10 +36,12 @@ struct BroadcastCall {
 Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report);
 
 // Of a call whose arrays are in device memory, on the GPU that scratch has entered, where they are aligned to their elements. In
-// the stream's order. A root's bases are there, too, all or none, and so is its snapshot; it has neither a rule nor lossy values.
+// the stream's order. A root's bases are there, too, all or none, and so is its snapshot; it has neither a rule nor lossy values,
+// and its hints are not looked at. A base that is the very array that is held does not change.
 struct UpdateOnDevice {
   DeviceScratch* scratch = nullptr;
   void* stream = nullptr;
+  std::shared_ptr<const void> snapshot = nullptr;  // its memory, and the bases': stays while the stream may use it
 };
 
 // sparclBroadcastDelta and sparclBroadcastUpdate: the arrays of `held`, cut into blocks by `map`.
@@ -61,8 +64,11 @@ struct UpdateCall {
   codec::Writing writing = codec::Writing::kStaged;  // others
   bool with_state_hash = false;                      // root: the update names its base and target by their state hashes
   std::optional<Hash128> known_hash;                 // root: of the base; others: of what is held, as far as it is known
+  bool holds_no_version = false;                     // others: only an update that writes all is taken
   bool is_blocking = false;
   const UpdateOnDevice* device = nullptr;  // map has elements: they are there
+  bool is_torn = false;                    // out: the call failed while it wrote to arrays in device memory
+  bool is_snapshot_lost = false;           // out, root: it could not be brought forward there, and holds nothing
   std::uint64_t new_version = 0;           // out: the version that is now held
   std::optional<Hash128> new_hash;         // out: its state hash, where the update names it
 };

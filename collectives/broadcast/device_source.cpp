@@ -8,6 +8,7 @@
 #include "collectives/device/device_block_encoder.hpp"
 #include "collectives/device/device_patience.hpp"
 #include "src/base/bytes.hpp"
+#include "src/base/log.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/frame_writer.hpp"
 #include "src/codec/layout.hpp"
@@ -32,8 +33,11 @@ class DeviceSource : public UpdateSource {
   void commit() override {
     call_.new_version = call_.version;
     if (flags_ != 0) call_.new_hash = end_.target_hash;
-    if (const Status brought = bring_forward(); !brought.ok())
-      comm_.engine->fail(brought.with_prefix("the snapshot of what was sent: "), comm_.engine->transport().rank());
+    if (const Status brought = bring_forward(); !brought.ok()) {
+      call_.is_snapshot_lost = true;
+      log_warn("rank {}: the next update sends all, as the snapshot of this one: {}", comm_.engine->transport().rank(),
+               brought.message());
+    }
   }
   std::uint64_t changed() const override { return end_.changed; }
   bool is_settling() override { return !call_.device->scratch->is_free() && patience_.goes_on(); }
@@ -91,8 +95,9 @@ Status DeviceSource::bring_forward() {
   DeviceScratch& scratch = *call_.device->scratch;
   const DeviceScope inside(scratch.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  scratch.begin_use(call_.device->stream);
+  scratch.begin_use(call_.device->stream, call_.device->snapshot);
   for (std::size_t i = 0; i < target_.size(); ++i) {
+    if (call_.base[i] == target_[i]) continue;
     const codec::ArraySpec& array = call_.map->arrays()[i];
     const std::size_t bytes = array.count * element_bytes(array.datatype);
     SPARCL_RETURN_IF_ERROR(enqueue_copy(call_.snapshot[i], target_[i], bytes, call_.device->stream));
@@ -105,7 +110,7 @@ class ChangesSource final : public DeviceSource {
  public:
   ChangesSource(UpdateCall& update, const CommContext& comm)
       : DeviceSource(update, comm, codec::kFlagBaseHash | codec::kFlagTargetHash),
-        encoder_(*update.device->scratch, {update.map, update.base, target()}, update.device->stream) {}
+        encoder_(*update.device->scratch, {update.map, update.base, target(), update.device->snapshot}, update.device->stream) {}
 
   bool is_waiting() override { return waits(started() && encoder_.is_waiting()); }
   Status produce(codec::ByteSink& sink) override;

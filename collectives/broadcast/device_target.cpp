@@ -29,6 +29,7 @@ class DeviceTarget final : public UpdateTarget {
         decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels) {
     decoder_.set_elsewhere(blocks_);
     decoder_.set_array_name(call.array_name);
+    if (call.known_hash) decoder_.track(*call.known_hash);
     blocks_.set_array_name(call.array_name);
     reserved_ = blocks_.reserve();
   }
@@ -55,18 +56,16 @@ class DeviceTarget final : public UpdateTarget {
   Status finish(std::uint64_t stream_bytes) override {
     if (host_ != nullptr) return host_->finish(stream_bytes);
     SPARCL_RETURN_IF_ERROR(decoder_.finish(stream_bytes));
-    return check_version(call_, comm_, decoder_.target_version());
+    return check_target(call_, comm_, decoder_);
   }
 
   Status commit(const Staging& stream) override {
     if (is_committing_ && (host_ != nullptr ? writer_->is_waiting() : blocks_.is_waiting()))
       return patience_.goes_on() ? Status() : comm_.engine->health();
     patience_.has_moved();
-    if (host_ != nullptr) return commit_by_host(stream);
-    call_.new_version = decoder_.target_version();
-    call_.new_hash = decoder_.target_hash();
-    const Status status = decoder_.apply(stream);
-    is_committing_ = blocks_.is_applying();
+    call_.is_torn = true;
+    const Status status = host_ != nullptr ? commit_by_host(stream) : commit_there(stream);
+    call_.is_torn = is_committing_ || !status.ok();
     return status;
   }
   bool is_committing() const override { return is_committing_; }
@@ -75,6 +74,13 @@ class DeviceTarget final : public UpdateTarget {
   std::uint64_t changed() const override { return host_ != nullptr ? host_->changed() : decoder_.changed(); }
 
  private:
+  Status commit_there(const Staging& stream) {
+    call_.new_version = decoder_.target_version();
+    call_.new_hash = decoder_.target_hash();
+    const Status status = decoder_.apply(stream);
+    is_committing_ = blocks_.is_applying();
+    return status;
+  }
   Status start_copy();
   Status copy_to_host();
   Status commit_by_host(const Staging& stream);

@@ -71,7 +71,7 @@ class HostTarget final : public UpdateTarget {
 
   Status finish(std::uint64_t stream_bytes) override {
     SPARCL_RETURN_IF_ERROR(decoder_.finish(stream_bytes));
-    return check_version(call_, comm_, decoder_.target_version());
+    return check_target(call_, comm_, decoder_);
   }
 
   Status commit(const Staging& stream) override {
@@ -106,11 +106,19 @@ std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& c
   return std::make_unique<HostTarget>(call, comm);
 }
 
-Status check_version(const UpdateCall& call, const CommContext& comm, std::uint64_t version) {
-  if (call.version == 0 || call.version == version) return Status();
-  return Status(Code::kMismatch,
-                fmt::format("rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0",
-                            comm.engine->transport().rank(), call.version, call.root, version));
+Status check_target(const UpdateCall& call, const CommContext& comm, const codec::UpdateDecoder& decoder) {
+  const int rank = comm.engine->transport().rank();
+  if (call.version != 0 && call.version != decoder.target_version()) {
+    return Status(Code::kMismatch,
+                  fmt::format("rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0", rank,
+                              call.version, call.root, decoder.target_version()));
+  }
+  if (!call.holds_no_version || decoder.writes_all()) return Status();
+  return Status(
+      Code::kWrongBase,
+      fmt::format("rank {} holds no version, as an update failed while it was written to its tensors in device memory: it "
+                  "takes one that sends all, as the first of another communicator does, and no other",
+                  rank));
 }
 
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report) {

@@ -30,7 +30,7 @@ std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& c
 std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext& comm);
 std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext& comm);
 
-// The version that came is the one that was asked for.
-Status check_version(const UpdateCall& call, const CommContext& comm, std::uint64_t version);
+// Of an update that is whole: it is the one that was asked for, and one for what is held.
+Status check_target(const UpdateCall& call, const CommContext& comm, const codec::UpdateDecoder& decoder);
 
 }  // namespace sparcl::collectives

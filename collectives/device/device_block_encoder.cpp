@@ -55,7 +55,7 @@ Status DeviceBlockEncoder::begin(bool hashes_base) {
   SPARCL_RETURN_IF_ERROR(reserve());
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  scratch_.begin_use(stream_);
+  scratch_.begin_use(stream_, arrays_.owner);
   if (hashes_base) {
     SPARCL_RETURN_IF_ERROR(
         enqueue_array_hash(scratch_, *arrays_.map, arrays_.base, device_ + hash_at_, pinned_ + pinned_hash_at_, stream_));

@@ -3,6 +3,7 @@
 // the stream. While the host writes one section into the stream the device is at the next.
 
 #include <array>
+#include <memory>
 #include <optional>
 
 #include "collectives/device/device_scratch.hpp"
@@ -13,10 +14,11 @@
 
 namespace sparcl::collectives {
 
-// Of a map that has elements; they outlive who codes them.
+// Of a map that has elements; they outlive who codes them. The owner of bases that may go while a stream reads them, or nullptr.
 struct DevicePair {
   const codec::BlockMap* map;
   std::span<const std::byte*const> base, target;
+  std::shared_ptr<const void> owner = nullptr;
 };
 
 // Neighbouring blocks; of each, numbered from the section's first, and one more:

@@ -58,15 +58,17 @@ Result<DeviceScratch::Memory> DeviceScratch::both(std::size_t device_bytes, std:
   return Memory{*device, *here};
 }
 
-void DeviceScratch::begin_use(void* stream) {
+void DeviceScratch::begin_use(void* stream, std::shared_ptr<const void> other) {
   here_->left.make_room();
   here_->is_used = true;
   here_->stream = stream;
+  here_->other = std::move(other);
   here_->end.reset();
 }
 
 bool DeviceScratch::is_free() {
   if (here_->is_used) here_->is_used = !(here_->end ? here_->end->is_over() : is_idle_now());
+  if (!here_->is_used) here_->other.reset();
   return !here_->is_used;
 }
 
@@ -83,7 +85,8 @@ bool DeviceScratch::is_idle_now() {
 
 void DeviceScratch::end_use() {
   if (is_free()) return;
-  here_->left.add(std::exchange(here_->on_device, {}), std::exchange(here_->pinned, {}), std::exchange(here_->end, std::nullopt));
+  here_->left.add(std::exchange(here_->on_device, {}), std::exchange(here_->pinned, {}), std::move(here_->other),
+                  std::exchange(here_->end, std::nullopt));
   here_->is_used = false;
 }
 

@@ -32,8 +32,9 @@ class DeviceScratch {
   };
   Result<Memory> both(std::size_t device_bytes, std::size_t pinned_bytes, const char* what);
 
-  // From now on the stream may use the memory, until it is through with what is in it at is_free(), which then is true.
-  void begin_use(void* stream);
+  // From now on the stream may use the memory, until it is through with what is in it at is_free(), which then is true. other:
+  // memory beside it that the stream uses, whose owner may go meanwhile.
+  void begin_use(void* stream, std::shared_ptr<const void> other = nullptr);
   bool is_free();
   // The stream may be gone from now on.
   void end_use();
@@ -46,6 +47,7 @@ class DeviceScratch {
     PinnedBuffer pinned;
     bool is_used = false;
     void* stream = nullptr;
+    std::shared_ptr<const void> other;
     std::optional<DeviceEvent> end;  // of the use
     LeftMemory left;
   };

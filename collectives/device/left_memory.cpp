@@ -28,8 +28,9 @@ void LeftMemory::make_room() {
   left_->reserve(left_->size() + 1);
 }
 
-void LeftMemory::add(DeviceBuffer on_device, PinnedBuffer pinned, std::optional<DeviceEvent> end) {
-  left_->push_back({std::move(on_device), std::move(pinned), std::move(end)});
+void LeftMemory::add(DeviceBuffer on_device, PinnedBuffer pinned, std::shared_ptr<const void> other,
+                     std::optional<DeviceEvent> end) {
+  left_->push_back({std::move(on_device), std::move(pinned), std::move(other), std::move(end)});
 }
 
 bool LeftMemory::free_if_over() {

@@ -19,8 +19,8 @@ class LeftMemory {
 
   // So that the next add() allocates nothing.
   void make_room();
-  // It is used until `end` is over; nothing: nobody knows until when.
-  void add(DeviceBuffer on_device, PinnedBuffer pinned, std::optional<DeviceEvent> end);
+  // It is used until `end` is over; nothing: nobody knows until when. other: memory of others, or nullptr.
+  void add(DeviceBuffer on_device, PinnedBuffer pinned, std::shared_ptr<const void> other, std::optional<DeviceEvent> end);
   // Gives back what nobody uses any more. As freeing may wait for all of a GPU's streams: all or nothing. True: nothing is left.
   bool free_if_over();
 
@@ -28,6 +28,7 @@ class LeftMemory {
   struct Left {
     DeviceBuffer on_device;
     PinnedBuffer pinned;
+    std::shared_ptr<const void> other;
     std::optional<DeviceEvent> end;
   };
   std::unique_ptr<std::vector<Left>> left_;  // nullptr: nothing

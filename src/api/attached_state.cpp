@@ -73,6 +73,7 @@ Status AttachedState::make_mirror() {
 
 void AttachedState::begin_writing() {
   state_.mirror = nullptr;
+  state_.is_torn = state_.is_torn || state_.is_mirror_ahead;  // until it has written a version
   state_.is_mirror_ahead = false;
   state_.tracked_hash.reset();
 }

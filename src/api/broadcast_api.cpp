@@ -1,8 +1,7 @@
-// The sparse broadcasts behind the C interface. Bad arguments do not return early: the rank takes part with its refusal, so that
-// nobody waits for it.
+// The sparse broadcasts of arrays behind the C interface. Bad arguments do not return early: the rank takes part with its refusal,
+// so that nobody waits for it.
 #include <fmt/format.h>
 
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -11,19 +10,10 @@
 #include "src/api/device_arrays.hpp"
 #include "src/api/device_way.hpp"
 #include "src/api/error.hpp"
-#include "src/api/state.hpp"
-#include "src/api/update_selection.hpp"
-#include "src/codec/lossy_values.hpp"
 #include "src/model/schema.hpp"
-#include "src/model/text.hpp"
 
 namespace sparcl::api {
 namespace {
-
-Status check_root(const sparclComm& comm, int root) {
-  if (root >= 0 && root < comm.transport->size()) return Status();
-  return Status(Code::kInvalidArgument, fmt::format("root {} is no rank of a communicator of {}", root, comm.transport->size()));
-}
 
 // sparclBroadcastDelta: one array without a name.
 class DeltaCall final : public Call {
@@ -105,215 +95,6 @@ sparclResult_t start_refusal(const char* why, sparclComm_t comm) {
   return launch(
       comm, std::make_unique<DeltaCall>(Status(Code::kInvalidArgument, why), nullptr, nullptr, 0, DataType::kUint8, 0, *comm, true),
       nullptr);
-}
-
-// sparclBroadcastUpdate: the tensors of a state; on the root with its snapshot.
-class StateCall final : public Call {
- public:
-  StateCall(Status refusal, sparclState* state, std::uint64_t version, int root, const sparclComm& comm, bool is_blocking,
-            const sparclUpdateOptions_t& options, sparclStream_t stream)
-      : comm_id_(comm.id), options_(options), stream_(stream) {
-    update_.kind = collectives::CallKind::kBroadcastUpdate;
-    update_.root = root;
-    update_.version = version;
-    update_.writing = comm.writing(is_blocking);
-    update_.is_blocking = is_blocking;
-    update_.with_state_hash = comm.context.verify != codec::Verify::kOff;
-    is_root_ = comm.transport->rank() == root;
-    if (refusal.ok()) {
-      state->freeze();
-      state_ = state;
-      refusal = prepare(comm);
-      if (refusal.ok()) {
-        state_->in_flight = true;
-      } else {
-        state_ = nullptr;
-      }
-    }
-    update_.refusal = std::move(refusal);
-  }
-
-  ~StateCall() override {
-    if (state_ == nullptr || is_over_) return;
-    state_->in_flight = false;  // it never began, as an exception came before
-  }
-
-  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
-    return collectives::broadcast_update(context, number, update_, report);
-  }
-  flight::CallNote note() const override {
-    return {.operation = "BroadcastUpdate",
-            .count = update_.held.size(),
-            .version = update_.version,
-            .root = update_.root,
-            .detail = "tensors"};
-  }
-
-  void complete(const Status& status) override {
-    if (state_ == nullptr) return;
-    is_over_ = true;
-    state_->in_flight = false;
-    if (!status.ok()) {
-      if (state_->mirror != nullptr) state_->mirror->forget();
-      if (state_->has_device_memory() && !is_root_) loss_ = status;  // whatever became of it, the tensors are as they were
-      return;
-    }
-    state_->version = update_.new_version;
-    state_->tracked_hash = update_.new_hash;
-    if (is_root_) {
-      confirm();
-    } else {
-      state_->snapshot.clear();  // another rank's changes are in: what this rank's own broadcasts confirmed is past
-      state_->confirmed_comm = 0;
-    }
-    if (state_->has_device_memory() && (!is_root_ || is_adopted_)) loss_ = write_device();
-  }
-  Status loss() const override { return loss_; }
-
- private:
-  Status prepare(const sparclComm& comm) {
-    update_.map = &*state_->map;
-    update_.schema_hash = state_->schema_hash;
-    if (state_->has_device_memory()) SPARCL_RETURN_IF_ERROR(read_device());
-    update_.held = arrays();
-    update_.parts = &state_->parts;
-    update_.array_name = [this](std::uint32_t array) { return model::in_quotes(state_->schema[array].name); };
-    if (!is_root_) {
-      update_.known_hash = state_->tracked_hash;
-      return Status();
-    }
-    update_.base_version = state_->version;
-    SPARCL_RETURN_IF_ERROR(codec::check_values(value_coding(options_), *state_->map).with_prefix("options.values: "));
-    if (state_->confirmed_comm == comm_id_) {
-      update_.known_hash = state_->tracked_hash;  // the snapshot's: both came of the same update
-      base_.assign(state_->snapshot.arrays().begin(), state_->snapshot.arrays().end());
-      update_.snapshot = state_->snapshot.arrays();
-      hints_ = state_->hints();
-      update_.hints = hints_;
-      SPARCL_RETURN_IF_ERROR(select(comm));
-    } else {
-      base_.assign(state_->data.size(), nullptr);  // these ranks have confirmed nothing
-    }
-    update_.base = base_;
-    return Status();
-  }
-
-  // What the call works on: the tensors, or their mirror.
-  std::span<std::byte* const> arrays() const {
-    if (state_->has_device_memory()) return state_->mirror->mirror();
-    return state_->data;
-  }
-
-  // The mirror becomes what the tensors hold; those that could not be given what the last update brought get it now. (A root's
-  // would be sent as they are, and, should that fail, be a base that they are not.)
-  Status read_device() {
-    if (state_->mirror == nullptr) {
-      Result<std::unique_ptr<model::DeviceTensors>> made = state_->make_mirror(kernels::cpu_kernels());
-      if (!made.ok()) return made.status();
-      state_->mirror = std::move(*made);
-    }
-    const StageRange range("copy from the device");
-    if (!state_->is_mirror_ahead) return state_->mirror->read(stream_);
-    if (is_root_) return state_->check_complete();
-    state_->mirror->note_all();  // the program may have written anything there since
-    SPARCL_RETURN_IF_ERROR(state_->mirror->write(stream_));
-    state_->is_mirror_ahead = false;
-    state_->mirror->remember(stream_);
-    return {};
-  }
-
-  Status write_device() {
-    const StageRange range("copy to the device");
-    state_->mirror->forget();
-    Status status;
-    try {
-      status = state_->mirror->note_differences(stream_);
-      if (status.ok()) status = state_->mirror->write(stream_);
-      if (status.ok()) state_->mirror->remember(stream_);
-    } catch (const std::bad_alloc&) {
-      status = Status(Code::kOutOfMemory, "no memory to bring it there");
-    }
-    if (status.ok()) return status;
-    state_->is_mirror_ahead = !is_root_ || state_->mirror->is_torn();
-    if (is_root_) return status.with_prefix("the update was made, but not adopted: ");
-    return status.with_prefix("the update was made, and this rank's next one gives the tensors what they lack of it: ");
-  }
-
-  Status select(const sparclComm& comm) {
-    const std::vector<const std::byte*> target(update_.held.begin(), update_.held.end());
-    update_.values = value_coding(options_);
-    codec::EncodeOptions options;
-    options.target_version = update_.version;
-    options.values = update_.values;
-    options.schema_hash = update_.schema_hash;
-    options.with_state_hash = update_.with_state_hash;
-    options.base_hash = update_.known_hash;
-    options.hints = update_.hints;
-    Result<std::unique_ptr<codec::ChangeRule>> rule =
-        make_rule(options_, {*state_->map, base_, target, options, *comm.context.kernels});
-    if (!rule.ok()) return rule.status();
-    rule_ = std::move(*rule);
-    update_.rule = rule_.get();
-    return Status();
-  }
-
-  // All ranks hold the root's state, or as much of it as was selected: it is the base of the next update.
-  void confirm() {
-    if (rule_ == nullptr && !update_.values.is_lossy()) state_->marks.clear();  // else what they name has not all been sent
-    if (state_->confirmed_comm == comm_id_) {                                   // the snapshot was brought forward with the commit
-      if (options_.adopt != 0) adopt();
-      is_adopted_ = options_.adopt != 0;
-      return;
-    }
-    const bool taken = state_->snapshot.take(*state_->map, arrays()).ok();
-    if (!taken) state_->snapshot.clear();
-    state_->confirmed_comm = taken ? comm_id_ : 0;  // without memory for a snapshot each update sends all
-  }
-
-  void adopt() const {
-    for (std::size_t i = 0; i < state_->data.size(); ++i) {
-      const codec::ArraySpec& array = state_->map->arrays()[i];
-      if (array.count > 0) std::memcpy(arrays()[i], state_->snapshot.arrays()[i], array.count * element_bytes(array.datatype));
-    }
-  }
-
-  std::uint64_t comm_id_;
-  sparclUpdateOptions_t options_;
-  sparclStream_t stream_;
-  bool is_root_ = false;
-  bool is_adopted_ = false;
-  Status loss_;
-  bool is_over_ = false;  // then the state may be gone before this
-  sparclState* state_ = nullptr;
-  std::unique_ptr<codec::ChangeRule> rule_;
-  std::vector<const std::byte*> base_;
-  std::vector<const codec::ChangedHint*> hints_;
-  collectives::UpdateCall update_;
-};
-
-Status check_update(const sparclComm& comm, const sparclState* state, int root, sparclStream_t stream) {
-  SPARCL_RETURN_IF_ERROR(check_root(comm, root));
-  if (state == nullptr || !state->has_device_memory()) SPARCL_RETURN_IF_ERROR(check_stream(stream));
-  if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
-  if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
-  // On the host its next look at the tensors would find it out.
-  if (state->is_subscribed && state->has_device_memory() && comm.transport->rank() != root) {
-    return Status(Code::kInvalidUsage,
-                  "a subscriber writes these tensors in device memory: receive updates in another state, or destroy it first");
-  }
-  return state->check_in_memory();
-}
-
-sparclResult_t start_update(sparclState_t state, std::uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,
-                            const sparclUpdateOptions_t* given, sparclRequest_t* request) {
-  const Result<sparclUpdateOptions_t> options = read_options(given);
-  Status refusal = first_error({check_update(*comm, state, root, stream), options.status()})
-                       .with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
-  const sparclUpdateOptions_t none = SPARCL_UPDATE_OPTIONS_INITIALIZER;
-  return launch(comm,
-                std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm, request == nullptr,
-                                            options.ok() ? *options : none, stream),
-                request);
 }
 
 class SparseCall final : public Call {
@@ -405,27 +186,6 @@ sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t cou
                                      sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr,
                     [&] { return start_delta(weights, base, count, datatype, root, comm, nullptr, request); });
-}
-
-sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, nullptr, nullptr); });
-}
-
-sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,
-                                       const sparclUpdateOptions_t* options) {
-  return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, options, nullptr); });
-}
-
-sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
-                                      sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr,
-                    [&] { return start_update(state, version, root, comm, nullptr, nullptr, request); });
-}
-
-sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, const sparclUpdateOptions_t* options,
-                                        sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr,
-                    [&] { return start_update(state, version, root, comm, nullptr, options, request); });
 }
 
 sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype,

@@ -14,6 +14,11 @@ Status check_type(int datatype) {
   return Status(Code::kInvalidArgument, fmt::format("{} is no data type", datatype));
 }
 
+Status check_root(const sparclComm& comm, int root) {
+  if (root >= 0 && root < comm.transport->size()) return Status();
+  return Status(Code::kInvalidArgument, fmt::format("root {} is no rank of a communicator of {}", root, comm.transport->size()));
+}
+
 Status check_array(const char* name, std::uint64_t count, std::size_t element_bytes) {
   if (count <= static_cast<std::uint64_t>(PTRDIFF_MAX) / element_bytes) return Status();
   return Status(Code::kInvalidArgument,

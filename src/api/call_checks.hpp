@@ -14,6 +14,7 @@ namespace sparcl::api {
 
 Status check_stream(sparclStream_t stream);
 Status check_type(int datatype);
+Status check_root(const sparclComm& comm, int root);
 // A count that no array in memory has is a slip: nothing of it may be read. name: the parameter.
 Status check_array(const char* name, std::uint64_t count, std::size_t element_bytes);
 Status check_reduction(int op, int datatype);  // datatype: a valid one

@@ -151,6 +151,7 @@ struct Configuration {
   bool early_blocking = true;
   bool early_nonblocking = false;
   bool uses_device_kernels = true;
+  bool keeps_device_snapshot = true;
 };
 
 Result<Configuration> configure(const sparclConfig_t* given) {
@@ -196,6 +197,9 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   const Result<std::string> device_kernels = setting_choice("DEVICE_KERNELS");
   if (!device_kernels.ok()) return device_kernels.status();
   made.uses_device_kernels = *device_kernels == "on";
+  const Result<std::string> device_snapshot = setting_choice("DEVICE_SNAPSHOT");
+  if (!device_snapshot.ok()) return device_snapshot.status();
+  made.keeps_device_snapshot = *device_snapshot == "on";
   context.verify = *verify;
   context.broadcast_algorithm = *algorithm;
   context.all_reduce_algorithm = *all_reduce;
@@ -230,6 +234,7 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
   comm->early_blocking = configuration->early_blocking;
   comm->early_nonblocking = configuration->early_nonblocking;
   comm->uses_device_kernels = configuration->uses_device_kernels;
+  comm->keeps_device_snapshot = configuration->keeps_device_snapshot;
   log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id,
            comm->transport->name(), comm->context.kernels->name);
   return comm;

@@ -43,6 +43,7 @@ struct sparclComm {
   bool early_blocking = true;  // how blocking and non-blocking calls write: SPARCL_COMMIT
   bool early_nonblocking = false;
   bool uses_device_kernels = true;                    // SPARCL_DEVICE_KERNELS
+  bool keeps_device_snapshot = true;                  // SPARCL_DEVICE_SNAPSHOT
   std::uint32_t next_call = 0;                        // calls are numbered as they are made: all ranks make them in one order
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;  // as it was given, but for the transport
   sparcl::Status shrunk;                              // not ok: sparclCommShrink has been called, and what later calls get

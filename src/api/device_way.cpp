@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
+
 #include "src/api/device_kernel_choice.hpp"
 #include "src/base/device_memory.hpp"
 #include "src/base/device_stream.hpp"
@@ -14,26 +19,30 @@ namespace {
 constexpr std::size_t kMostMaskedBytes = std::size_t{256} << 20;
 
 // Memory of pools has no context of its own: the thread's is then taken, which may be another GPU's.
-bool is_gpu_of(void* context, const void* one, const void* other) {
+bool is_gpu_of(void* context, std::span<const void* const> arrays) {
   const DeviceScope inside(context);
   if (!inside.status().ok()) return false;
-  const Result<int> gpu = current_device(), its_gpu = device_of(one), other_gpu = device_of(other);
-  return gpu.ok() && its_gpu.ok() && other_gpu.ok() && *gpu == *its_gpu && *gpu == *other_gpu;
+  const Result<int> gpu = current_device();
+  return gpu.ok() && std::ranges::all_of(arrays, [&](const void* array) {
+           const Result<int> its_gpu = device_of(array);
+           const Result<void*> its_context = context_of(array);
+           return its_gpu.ok() && its_context.ok() && *its_gpu == *gpu && *its_context == context;
+         });
 }
 
-// Entered for the GPU that both arrays and the stream are on; nullptr: there is none, or kernels do not run there. (A stream of
-// another one takes copies, but no kernels.)
-collectives::DeviceScratch* scratch_for(sparclComm& comm, const void* one, const void* other, void* stream) {
-  if (!comm.uses_device_kernels || space_of(one) != MemorySpace::kDevice || space_of(other) != MemorySpace::kDevice || !can_stage())
-    return nullptr;
+bool is_on_device(const void* array) { return space_of(array) == MemorySpace::kDevice; }
+
+// Entered for the GPU that the arrays, one at least, and the stream are on; nullptr: there is none, or kernels do not run there. (A
+// stream of another one takes copies, but no kernels.)
+collectives::DeviceScratch* scratch_for(sparclComm& comm, std::span<const void* const> arrays, void* stream) {
+  if (!comm.uses_device_kernels || !std::ranges::all_of(arrays, is_on_device) || !can_stage()) return nullptr;
   if (comm.device_scratch == nullptr) {
     const Result<const kernels::DeviceKernelSet*> kernels = device_kernels();
     if (!kernels.ok()) return nullptr;
     comm.device_scratch = std::make_unique<collectives::DeviceScratch>(**kernels);
   }
-  const Result<void*> context = context_of(one), its_context = context_of(other), stream_context = context_for(one, stream);
-  if (!context.ok() || !its_context.ok() || !stream_context.ok()) return nullptr;
-  if (*context != *its_context || *context != *stream_context || !is_gpu_of(*context, one, other)) return nullptr;
+  const Result<void*> context = context_of(arrays[0]), stream_context = context_for(arrays[0], stream);
+  if (!context.ok() || !stream_context.ok() || *context != *stream_context || !is_gpu_of(*context, arrays)) return nullptr;
   return comm.device_scratch->enter(*context).ok() ? comm.device_scratch.get() : nullptr;
 }
 
@@ -47,18 +56,26 @@ bool is_open(const collectives::DeviceScratch& scratch, void* stream) {
   return captured.ok() && !*captured;
 }
 
+// With what codes, or checks and writes, their blocks.
+collectives::DeviceScratch* scratch_for_blocks(sparclComm& comm, std::span<const void* const> arrays, const codec::BlockMap& map,
+                                               collectives::UpdateRole role, void* stream) {
+  collectives::DeviceScratch* const scratch = scratch_for(comm, arrays, stream);
+  if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
+  return collectives::reserve_for_update(*scratch, *comm.context.kernels, map, role).ok() ? scratch : nullptr;
+}
+
 }  // namespace
 
 collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type,
                                               void* stream) {
-  collectives::DeviceScratch* const scratch = scratch_for(comm, send, receive, stream);
+  collectives::DeviceScratch* const scratch = scratch_for(comm, std::array{send, receive}, stream);
   return scratch != nullptr && scratch->kernels().top_k.supports(type) ? scratch : nullptr;
 }
 
 collectives::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* send, const void* receive, DataType type,
                                                std::size_t bytes, void* stream) {
   if (bytes > kMostMaskedBytes || !is_aligned(send, type) || !is_aligned(receive, type)) return nullptr;
-  collectives::DeviceScratch* const scratch = scratch_for(comm, send, receive, stream);
+  collectives::DeviceScratch* const scratch = scratch_for(comm, std::array{send, receive}, stream);
   if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
   return scratch->both(bytes, bytes, "a mask's values").ok() ? scratch : nullptr;
 }
@@ -69,11 +86,19 @@ collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weig
   const UpdateRole role = !is_root ? UpdateRole::kReceives : base == nullptr ? UpdateRole::kSendsAll : UpdateRole::kSendsChanges;
   const void* const other = role == UpdateRole::kSendsChanges ? base : weights;
   if (array.count == 0 || !is_aligned(weights, array.datatype) || !is_aligned(other, array.datatype)) return nullptr;
-  collectives::DeviceScratch* const scratch = scratch_for(comm, weights, other, stream);
-  if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
-  return collectives::reserve_for_update(*scratch, *comm.context.kernels, codec::BlockMap(std::span(&array, 1)), role).ok()
-             ? scratch
-             : nullptr;
+  return scratch_for_blocks(comm, std::array{weights, other}, codec::BlockMap(std::span(&array, 1)), role, stream);
+}
+
+collectives::DeviceScratch* scratch_for_update(sparclComm& comm, const sparclState& state, collectives::UpdateRole role,
+                                               void* stream) {
+  std::vector<const void*> tensors;
+  for (std::size_t i = 0; i < state.data.size(); ++i) {
+    const codec::ArraySpec& array = state.map->arrays()[i];
+    if (array.count == 0) continue;
+    if (state.spaces[i] != MemorySpace::kDevice || !is_aligned(state.data[i], array.datatype)) return nullptr;
+    tensors.push_back(state.data[i]);
+  }
+  return tensors.empty() ? nullptr : scratch_for_blocks(comm, tensors, *state.map, role, stream);
 }
 
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive) {

@@ -2,6 +2,7 @@
 // Which way calls on arrays in device memory go: between GPUs, selecting there, or by way of the host.
 
 #include "src/api/comm.hpp"
+#include "src/api/state.hpp"
 #include "src/base/data_type.hpp"
 #include "src/codec/block_map.hpp"
 
@@ -18,6 +19,11 @@ collectives::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* sen
 // The same of a blocking broadcast of what changes in an array; base: nullptr, or the root's.
 collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
                                               const codec::ArraySpec& array, bool is_root, void* stream);
+
+// The same of a blocking update of a state, all of whose tensors are on one GPU; of a root without a rule, lossy values and what it
+// is to adopt.
+collectives::DeviceScratch* scratch_for_update(sparclComm& comm, const sparclState& state, collectives::UpdateRole role,
+                                               void* stream);
 
 // Of a comm that uses NCCL: both arrays are in device memory; and in that of its GPU.
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive);

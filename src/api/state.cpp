@@ -64,6 +64,11 @@ Status sparclState::check_in_memory() const {
 }
 
 sparcl::Status sparclState::check_complete() const {
+  if (is_torn) {
+    return sparcl::Status(sparcl::Code::kInvalidUsage,
+                          "an update failed while it was written to the tensors in device memory, which are no version since: "
+                          "receive one that sends all, or make another state of them");
+  }
   if (!is_mirror_ahead) return {};
   return sparcl::Status(
       sparcl::Code::kInvalidUsage,

@@ -9,12 +9,12 @@
 
 #include "collectives/agreement/part_list.hpp"
 #include "sparcl/sparcl.h"
+#include "src/api/confirmed.hpp"
 #include "src/base/memory_space.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/update.hpp"
 #include "src/model/device_tensors.hpp"
 #include "src/model/schema.hpp"
-#include "src/model/snapshot.hpp"
 
 namespace sparcl::api {
 
@@ -57,11 +57,13 @@ struct sparclState {
   // Of tensors in device memory, from the first update on; and whether they lack what the last one brought it.
   std::unique_ptr<sparcl::model::DeviceTensors> mirror;
   bool is_mirror_ahead = false;
+  // An update failed while it was written to them, and nobody knows what they lack: they are no version until one has come that
+  // writes all.
+  bool is_torn = false;
   bool in_flight = false;
   bool is_attached = false;          // it has a publisher or a subscriber
   bool is_subscribed = false;        // a subscriber, which writes the tensors
-  sparcl::model::Snapshot snapshot;  // root only
-  std::uint64_t confirmed_comm = 0;  // whose ranks hold the snapshot; 0: nobody's
+  sparcl::api::Confirmed confirmed;  // root only
 
   void freeze();
   bool has_device_memory() const;
@@ -69,7 +71,7 @@ struct sparclState {
   std::vector<std::byte*> data_in(sparcl::MemorySpace space) const;
   // Once it is frozen.
   sparcl::Result<std::unique_ptr<sparcl::model::DeviceTensors>> make_mirror(const sparcl::kernels::KernelSet& kernels) const;
-  // InvalidUsage while the tensors lack what an update brought.
+  // InvalidUsage while the tensors lack what an update brought, or are no version.
   sparcl::Status check_complete() const;
   // Unsupported, with a name, where a tensor is made of its master each time it is published.
   sparcl::Status check_in_memory() const;

@@ -66,8 +66,16 @@ Status next(sparclSubscriber_t subscriber, double seconds, std::uint64_t* versio
   SPARCL_RETURN_IF_ERROR(check(subscriber));
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
   const Result<Subscriber::Swap> swap = subscriber->subscriber->next(seconds);
-  if (!swap.ok()) return swap.status();
-  if (!subscriber->has_buffers) subscriber->attached->state().version = swap->version;
+  sparclState& state = subscriber->attached->state();
+  const sparcl::model::DeviceTensors* const mirrored = subscriber->attached->mirrored();
+  if (!swap.ok()) {
+    state.is_torn = state.is_torn || (mirrored != nullptr && mirrored->is_torn());
+    return swap.status();
+  }
+  if (!subscriber->has_buffers) {
+    state.version = swap->version;
+    state.is_torn = false;
+  }
   if (version != nullptr) *version = swap->version;
   return {};
 }

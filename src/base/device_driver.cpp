@@ -56,6 +56,7 @@ Functions functions_of(void* library) {
   find(library, "cuMemsetD8Async", found.set_bytes);
   find(library, "cuMemHostAlloc", found.allocate_pinned);
   find(library, "cuMemFreeHost", found.free_pinned);
+  find(library, "cuMemGetInfo_v2", found.memory_left);
   return found;
 }
 

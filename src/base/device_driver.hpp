@@ -53,6 +53,9 @@ struct Functions {
   Result_t (*allocate_pinned)(void** pointer, std::size_t bytes, unsigned flags) = nullptr;
   Result_t (*free_pinned)(void* pointer) = nullptr;
   bool can_stage() const { return has_streams() && set_bytes && allocate_pinned && free_pinned; }
+
+  // Asked where it is there.
+  Result_t (*memory_left)(std::size_t* free, std::size_t* total) = nullptr;
 };
 
 // nullptr: the process has loaded no driver, and so has no device memory. It is looked for again where a library came.

@@ -82,6 +82,16 @@ DeviceScope::~DeviceScope() {
   (void)cuda().pop_context(&left);
 }
 
+Result<DeviceRoom> device_room(void* context) {
+  SPARCL_RETURN_IF_ERROR(check_driver());
+  const DeviceScope inside(context);
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  if (cuda().memory_left == nullptr) return Status(Code::kUnsupported, "CUDA: the driver does not tell how much memory is free");
+  DeviceRoom room;
+  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().memory_left(&room.free_bytes, &room.total_bytes), "asking for free memory"));
+  return room;
+}
+
 Result<DeviceBuffer> DeviceBuffer::allocate(void* context, std::size_t bytes) {
   SPARCL_RETURN_IF_ERROR(check_driver());
   const DeviceScope inside(context);

@@ -45,6 +45,7 @@ class DeviceBuffer {
   }
   ~DeviceBuffer();
 
+  void* context() const { return context_; }
   void* data() const { return data_; }
   std::size_t size_bytes() const { return bytes_; }
 
@@ -134,6 +135,13 @@ class PinnedBuffer {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+// Of a context's GPU, of all programs; all of it, and what nobody has taken.
+struct DeviceRoom {
+  std::size_t total_bytes = 0;
+  std::size_t free_bytes = 0;
+};
+Result<DeviceRoom> device_room(void* context);
 
 // Whether the process's driver has what copies through pinned memory take.
 bool can_stage();

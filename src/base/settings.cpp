@@ -55,6 +55,10 @@ constexpr std::array kRows{
                "whether blocking calls on arrays in device memory (broadcasts of changes, top-k and masked sums) code, check, "
                "select and gather there; off: all "
                "goes by way of the host, but what a rank sums over NCCL"},
+    SettingRow{"DEVICE_SNAPSHOT", SettingType::kChoice, "on|off", "on",
+               "whether a root whose tensors are all in one GPU's memory keeps there, too, what the others hold of them (a second "
+               "copy of the model, where 1/16 of the GPU's memory stays free), so that what changed is found there and nothing "
+               "else crosses; off: that copy is on the host, and so are updates made"},
     SettingRow{
         "LINK_COST", SettingType::kText, "", "measure",
         "what messages cost, for the choice of algorithms: measured as ranks meet (some milliseconds); guess: by the transport; "

@@ -200,6 +200,7 @@ class UpdateDecoder {
   std::uint64_t base_version() const;
   std::uint64_t target_version() const;
   std::uint64_t changed() const;
+  bool writes_all() const;  // after finish(): each element, whatever was held
   std::span<const std::byte> attachment() const;
   // After finish(): the state hash of the target, where the update names it.
   std::optional<Hash128> target_hash() const;

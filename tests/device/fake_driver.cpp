@@ -73,6 +73,7 @@ struct World {
   int failing_from = -1;
   int launches_left = -1, events_left = -1;  // until they fail; -1: they do not
   bool is_full = false;
+  std::size_t free_bytes = 0;                    // as it is said; 0: all
   std::map<std::uintptr_t, std::size_t> pinned;  // the bytes of each piece
   int captures = 0;
   std::array<int, 4> contexts{};  // a GPU's is known by its address
@@ -203,6 +204,11 @@ void fail_copies_from(int copy) {
 void fail_allocations(bool fails) {
   const std::lock_guard lock(world().mutex);
   world().is_full = fails;
+}
+
+void set_free_memory(std::size_t bytes) {
+  const std::lock_guard lock(world().mutex);
+  world().free_bytes = bytes;
 }
 
 int copies_made() {
@@ -385,6 +391,14 @@ FAKE int cuMemAlloc_v2(unsigned long long* pointer, std::size_t bytes) {
   const sparcl::test::FakeDeviceMemory made = map_memory(bytes, static_cast<int>(current_gpu()), true);
   if (bytes < (1U << 20)) std::memset(made.bytes, 0xa5, bytes);  // nothing is zero by chance
   *pointer = reinterpret_cast<std::uintptr_t>(made.device);
+  return 0;
+}
+
+FAKE int cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
+  const std::lock_guard lock(world().mutex);
+  if (contexts_entered.empty()) return kInvalidContext;
+  *total_bytes = std::size_t{64} << 30;
+  *free_bytes = world().free_bytes > 0 ? world().free_bytes : *total_bytes;
   return 0;
 }
 

@@ -22,6 +22,8 @@ void* reachable(const void* address);
 void fail_copies_from(int copy);
 // Device memory is at an end, or not.
 void fail_allocations(bool fails);
+// What cuMemGetInfo says to be free of 64 GiB; 0: all of them.
+void set_free_memory(std::size_t bytes);
 // Copies so far; and those that were asked for in this stream.
 int copies_made();
 int copies_in_stream(const void* stream);

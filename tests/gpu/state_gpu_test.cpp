@@ -16,16 +16,22 @@ namespace {
 
 using testing::Each;
 
-// A matrix and a table on the GPU, a bias on the host.
+// A matrix and a table on the GPU, a bias there or on the host: then updates go by way of the host.
 class GpuModel {
  public:
   static constexpr std::uint64_t kMatrix = 5'000'003, kTable = 70'001, kBias = 100;
 
-  GpuModel() : matrix_(std::vector<std::uint16_t>(kMatrix, 1)), table_(std::vector<std::uint64_t>(kTable, 2)), bias_(kBias, 3) {
+  explicit GpuModel(bool is_all_there = false)
+      : matrix_(std::vector<std::uint16_t>(kMatrix, 1)),
+        table_(std::vector<std::uint64_t>(kTable, 2)),
+        bias_(kBias, 3),
+        bias_there_(bias_),
+        is_all_there_(is_all_there) {
     must(cudaDeviceSynchronize());
     EXPECT_EQ(sparclStateCreate(&state_), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state_, "matrix", matrix_.data(), sparclBfloat16, 1, &kMatrix), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(state_, "bias", bias_.data(), sparclFloat32, 1, &kBias), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state_, "bias", is_all_there ? bias_there_.data() : bias_.data(), sparclFloat32, 1, &kBias),
+              sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state_, "table", table_.data(), sparclInt64, 1, &kTable), sparclSuccess);
   }
   ~GpuModel() { EXPECT_EQ(sparclStateDestroy(state_), sparclSuccess); }
@@ -42,17 +48,22 @@ class GpuModel {
     for (std::uint16_t& each : host_matrix_) each = changes(random) ? static_cast<std::uint16_t>(random() % 0x7f00) : each;
     for (std::uint64_t& each : host_table_) each = changes(random) ? random() : each;
     bias_[random() % kBias] += 1;
+    if (is_all_there_) must(cudaMemcpyAsync(bias_there_.data(), bias_.data(), kBias * 4, cudaMemcpyHostToDevice, nullptr));
     must(cudaMemcpyAsync(matrix_.data(), host_matrix_.data(), kMatrix * 2, cudaMemcpyHostToDevice, nullptr));
     must(cudaMemcpyAsync(table_.data(), host_table_.data(), kTable * 8, cudaMemcpyHostToDevice, nullptr));
   }
   bool holds(const GpuModel& other) const {
-    return matrix_.read() == other.matrix_.read() && table_.read() == other.table_.read() && bias_ == other.bias_;
+    return matrix_.read() == other.matrix_.read() && table_.read() == other.table_.read() && bias() == other.bias();
   }
 
  private:
+  std::vector<float> bias() const { return is_all_there_ ? bias_there_.read() : bias_; }
+
   DeviceArray<std::uint16_t> matrix_;
   DeviceArray<std::uint64_t> table_;
   std::vector<float> bias_;
+  DeviceArray<float> bias_there_;
+  bool is_all_there_;
   std::vector<std::uint16_t> host_matrix_;
   std::vector<std::uint64_t> host_table_;
   sparclState_t state_ = nullptr;
@@ -87,12 +98,10 @@ TEST(StatesOnAGpu, APublishersReachAReplicas) {
   EXPECT_EQ(sparclPublisherDestroy(publisher), sparclSuccess);
 }
 
-TEST(StatesOnAGpu, ABroadcastsRootReachesAllRanks) {
-  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
-  must(cudaSetDevice(0));
+void broadcast_updates(bool is_all_there) {
   ThreadRanks party(3);
   std::vector<std::unique_ptr<GpuModel>> models;
-  for (int rank = 0; rank < party.size(); ++rank) models.push_back(std::make_unique<GpuModel>());
+  for (int rank = 0; rank < party.size(); ++rank) models.push_back(std::make_unique<GpuModel>(is_all_there));
   std::uint64_t version = 0;
   for (const double density : kDensities) {
     ++version;
@@ -108,6 +117,15 @@ TEST(StatesOnAGpu, ABroadcastsRootReachesAllRanks) {
   std::uint8_t hashes[2][16];
   for (int i = 0; i < 2; ++i) ASSERT_EQ(sparclStateHash(models[static_cast<std::size_t>(i)]->state(), hashes[i]), sparclSuccess);
   EXPECT_EQ(std::memcmp(hashes[0], hashes[1], sizeof hashes[0]), 0);
+}
+
+TEST(StatesOnAGpu, ABroadcastsRootReachesAllRanks) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
+  must(cudaSetDevice(0));
+  for (const bool is_all_there : {true, false}) {
+    SCOPED_TRACE(is_all_there ? "coded on the GPU" : "by way of the host");
+    broadcast_updates(is_all_there);
+  }
 }
 
 }  // namespace

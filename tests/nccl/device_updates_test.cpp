@@ -1,13 +1,8 @@
-// Updates of states with tensors in device memory: what they give on the host, bit for bit, whatever the options.
+// Updates of states with tensors in device memory: what they give on the host, bit for bit, whatever the options. Here and there
+// the tensors' mirror on the host is what an update is made of, or comes to; device_state_updates_test: those that stay on the
+// device.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-
-#include "tests/nccl/broadcast_calls.hpp"
-#include "tests/nccl/device_model.hpp"
+#include "tests/nccl/update_ranks.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -17,46 +12,9 @@ using testing::HasSubstr;
 
 using DeviceUpdates = NcclRanks;
 
-unsigned places_of(int rank) {
-  constexpr unsigned kPlaces[] = {DeviceModel::kMixed, DeviceModel::kAllOnDevice, ~DeviceModel::kMixed, DeviceModel::kAllOnHost};
-  return kPlaces[rank % 4];
-}
-
-// The same calls on the host and on the device.
-class Ranks {
- public:
-  Ranks(int ranks, bool on_device) : on_device_(on_device), party(ranks) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      models.push_back(std::make_unique<DeviceModel>(on_device ? places_of(rank) : DeviceModel::kAllOnHost, 0, false));
-    }
-  }
-  sparclStream_t stream(int rank) const {
-    return on_device_ && places_of(rank) != DeviceModel::kAllOnHost ? stream_of(rank) : nullptr;
-  }
-  // Of all ranks.
-  std::vector<Bytes> read() const {
-    std::vector<Bytes> all;
-    for (const auto& model : models) all.push_back(model->read());
-    return all;
-  }
-  std::vector<sparclResult_t> update(std::uint64_t version, int root, const sparclUpdateOptions_t* options = nullptr) {
-    return party.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdateEx(models[static_cast<std::size_t>(rank)]->state(), version, root, comm, stream(rank), options);
-    });
-  }
-  std::string error(int rank) const { return sparclGetLastError(party.comm(rank)); }
-
- private:
-  bool on_device_;
-
- public:
-  ThreadRanks party;
-  std::vector<std::unique_ptr<DeviceModel>> models;
-};
-
 TEST_F(DeviceUpdates, ReachAllRanks) {
   for (const int ranks : {1, 2, 3, 4, 5}) {
-    Ranks device(ranks, true);
+    UpdateRanks device = UpdateRanks::mixed(ranks);
     for (std::uint64_t version = 1; version <= 6; ++version) {
       const int root = version < 5 ? 0 : ranks - 1;
       const DeviceModel& trained = *device.models[static_cast<std::size_t>(root)];
@@ -73,19 +31,6 @@ TEST_F(DeviceUpdates, ReachAllRanks) {
   }
 }
 
-sparclUpdateOptions_t with(int select, int values = sparclValuesExact, int adopt = 0) {
-  sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
-  options.select = select;
-  options.values = values;
-  options.adopt = adopt;
-  options.threshold = 0.001;
-  options.count = 500;
-  options.bytes = 20'000;
-  options.seed = 5;
-  options.rounding = values == sparclValuesFloat8 ? sparclRoundStochastic : sparclRoundNearest;
-  return options;
-}
-
 // Each rank holds what it would hold on the host: the root what it trained, or adopted, the others what was sent.
 TEST_F(DeviceUpdates, WithOptionsHaveTheHostsBits) {
   for (const sparclUpdateOptions_t& options :
@@ -93,9 +38,9 @@ TEST_F(DeviceUpdates, WithOptionsHaveTheHostsBits) {
         with(sparclSelectTopK, sparclValuesExact, 1), with(sparclSelectAll, sparclValuesInt8),
         with(sparclSelectAll, sparclValuesFloat8, 1)}) {
     SCOPED_TRACE(testing::Message() << "select " << options.select << ", values " << options.values << ", adopt " << options.adopt);
-    Ranks device(3, true), host(3, false);
+    UpdateRanks device = UpdateRanks::mixed(3), host = UpdateRanks::on_host(3);
     for (std::uint64_t version = 1; version <= 4; ++version) {
-      for (Ranks* const each : {&device, &host}) {
+      for (UpdateRanks* const each : {&device, &host}) {
         each->models[0]->step(version, 0.02);
         ASSERT_THAT(each->update(version, 0, &options), Each(sparclSuccess)) << each->error(0);
       }
@@ -106,8 +51,8 @@ TEST_F(DeviceUpdates, WithOptionsHaveTheHostsBits) {
 }
 
 TEST_F(DeviceUpdates, MarksTensorsThatDoNotTrainAndPriorities) {
-  Ranks device(2, true), host(2, false);
-  for (Ranks* const each : {&device, &host}) {
+  UpdateRanks device = UpdateRanks::mixed(2), host = UpdateRanks::on_host(2);
+  for (UpdateRanks* const each : {&device, &host}) {
     for (const auto& model : each->models) ASSERT_EQ(sparclStateSetPriority(model->state(), "bytes", 3), sparclSuccess);
     ASSERT_THAT(each->update(1, 0), Each(sparclSuccess)) << each->error(0);
     const sparclState_t state = each->models[0]->state();
@@ -122,11 +67,11 @@ TEST_F(DeviceUpdates, MarksTensorsThatDoNotTrainAndPriorities) {
 }
 
 TEST_F(DeviceUpdates, NonBlocking) {
-  Ranks device(3, true);
+  UpdateRanks device = UpdateRanks::mixed(3);
   for (std::uint64_t version = 1; version <= 3; ++version) {
     device.models[1]->step(version, 0.02);
     const Bytes expected = device.models[1]->read();
-    EXPECT_THAT(device.party.run([&](int rank, sparclComm_t comm) {
+    EXPECT_THAT(device.party().run([&](int rank, sparclComm_t comm) {
       sparclRequest_t request = nullptr;
       const sparclState_t state = device.models[static_cast<std::size_t>(rank)]->state();
       EXPECT_EQ(sparclIBroadcastUpdate(state, version, 1, comm, &request), sparclSuccess);
@@ -139,10 +84,10 @@ TEST_F(DeviceUpdates, NonBlocking) {
 
 // What the stream holds comes first.
 TEST_F(DeviceUpdates, InTheStreamsOrder) {
-  Ranks device(2, true);
+  UpdateRanks device = UpdateRanks::mixed(2);
   DeviceModel all_there(DeviceModel::kAllOnDevice, 0, false);
   for (std::uint64_t version = 1; version <= 2; ++version) {
-    EXPECT_THAT(device.party.run([&](int rank, sparclComm_t comm) {
+    EXPECT_THAT(device.party().run([&](int rank, sparclComm_t comm) {
       if (rank == 0) enqueue(stream_of(0), [&, version] { all_there.step(version, 0.01); });
       const sparclState_t state = rank == 0 ? all_there.state() : device.models[1]->state();
       return sparclBroadcastUpdate(state, version, 0, comm, stream_of(rank));
@@ -154,15 +99,15 @@ TEST_F(DeviceUpdates, InTheStreamsOrder) {
 }
 
 TEST_F(DeviceUpdates, AStreamIsForDeviceMemory) {
-  Ranks host(1, false);
-  EXPECT_THAT(host.party.run(
+  UpdateRanks host = UpdateRanks::on_host(1);
+  EXPECT_THAT(host.party().run(
                   [&](int, sparclComm_t comm) { return sparclBroadcastUpdate(host.models[0]->state(), 1, 0, comm, stream_of(0)); }),
               Each(sparclUnsupported));
 }
 
 // A replica that holds something else: an error on all ranks, and nothing is written.
 TEST_F(DeviceUpdates, AWrongBaseLeavesTheTensorsAsTheyWere) {
-  Ranks device(3, true);
+  UpdateRanks device = UpdateRanks::mixed(3);
   ASSERT_THAT(device.update(1, 0), Each(sparclSuccess));
   device.models[0]->step(2, 0.3);
   device.models[1]->step(77, 0.3);
@@ -173,7 +118,7 @@ TEST_F(DeviceUpdates, AWrongBaseLeavesTheTensorsAsTheyWere) {
 
 // An update that fails leaves nothing behind that the next one takes for what the tensors hold.
 TEST_F(DeviceUpdates, AfterAFailedOneTheTensorsAreReadAgain) {
-  Ranks device(2, true);
+  UpdateRanks device = UpdateRanks::mixed(2);
   ASSERT_THAT(device.update(1, 0), Each(sparclSuccess));
   for (std::uint64_t version = 2; version <= 5; ++version) {
     device.models[0]->step(version, 0.2);
@@ -196,12 +141,12 @@ TEST_F(DeviceUpdates, ACopyThatFails) {
     for (int failing = 0; succeeded == 0 && failing < 40; ++failing) {
       SCOPED_TRACE(testing::Message() << "from copy " << failing << (adopts ? ", the root adopts" : ""));
       // Copies are counted together: so one rank alone makes them.
-      Ranks host(2, false);
-      DeviceModel device(DeviceModel::kAllOnDevice, 0, false);
+      UpdateRanks host = UpdateRanks::on_host(2);
+      DeviceModel device(DeviceModel::kMixed, 0, false);
       const DeviceModel& root = adopts ? device : *host.models[0];
       const DeviceModel& other = adopts ? *host.models[1] : device;
       const auto update = [&](std::uint64_t version) {
-        return host.party.run([&](int rank, sparclComm_t comm) {
+        return host.party().run([&](int rank, sparclComm_t comm) {
           return sparclBroadcastUpdateEx(rank == 0 ? root.state() : other.state(), version, 0, comm, nullptr, &options);
         });
       };
@@ -228,12 +173,12 @@ TEST_F(DeviceUpdates, ACopyThatFails) {
         if (as_they_were) {
           EXPECT_EQ(device.read(), adopts ? trained : before);
         }
-        EXPECT_EQ(report_of(host.party.comm(static_cast<int>(failed))).applied, 0);
+        EXPECT_EQ(report_of(host.party().comm(static_cast<int>(failed))).applied, 0);
       }
       // The next ones bring all together again.
       for (std::uint64_t version = 3; version <= 4; ++version) {
         root.step(version, 0.001);
-        ASSERT_THAT(host.party.run([&](int rank, sparclComm_t comm) {
+        ASSERT_THAT(host.party().run([&](int rank, sparclComm_t comm) {
           return sparclBroadcastUpdate(rank == 0 ? root.state() : other.state(), version, 0, comm, nullptr);
         }),
                     Each(sparclSuccess))
@@ -254,11 +199,11 @@ TEST_F(DeviceUpdates, WhatLacksAnUpdateIsNotBelieved) {
   bool has_succeeded = false;
   for (int failing = 0; !has_succeeded && failing < 40; ++failing) {
     SCOPED_TRACE(testing::Message() << "from copy " << failing);
-    Ranks host(2, false);
+    UpdateRanks host = UpdateRanks::on_host(2);
     const DeviceModel& root = *host.models[0];
-    DeviceModel device(DeviceModel::kAllOnDevice, 0, false);
+    DeviceModel device(DeviceModel::kMixed, 0, false);
     const auto update = [&](std::uint64_t version) {
-      return host.party.run([&](int rank, sparclComm_t comm) {
+      return host.party().run([&](int rank, sparclComm_t comm) {
         return sparclBroadcastUpdate(rank == 0 ? root.state() : device.state(), version, 0, comm, nullptr);
       });
     };
@@ -284,15 +229,16 @@ TEST_F(DeviceUpdates, WhatLacksAnUpdateIsNotBelieved) {
   EXPECT_GT(lost, 0);
 }
 
-// Roots that change, and a driver that fails anywhere: ranks that succeed hold the root's state; one that does not holds what it
-// held, or its error says that it holds no version, or an earlier one that it lacks an update.
+// By way of the host, roots that change, and a driver that fails anywhere: ranks that succeed hold the root's state; one that does
+// not holds what it held, or its error says that it holds no version, or an earlier one that it lacks an update.
 class AnyTroubleOfUpdates : public testing::TestWithParam<int> {};
 
 TEST_P(AnyTroubleOfUpdates, LeavesAStateOrAnError) {
+  const Setting off("SPARCL_DEVICE_KERNELS", "off");
   (void)stream_of(0);  // before there are threads
   std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
   const int ranks = 2 + GetParam() % 3;
-  Ranks device(ranks, true);
+  UpdateRanks device = UpdateRanks::mixed(ranks);
   std::vector<bool> is_lost(static_cast<std::size_t>(ranks), false);  // the tensors lack what all others hold
   for (std::uint64_t version = 1; version <= 20; ++version) {
     const auto root = random() % 3 == 0 ? random() % static_cast<std::uint64_t>(ranks) : 0;
@@ -333,7 +279,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, AnyTroubleOfUpdates, testing::Range(0, 4));
 TEST_F(DeviceUpdates, MemoryGoesWithTheState) {
   const int before = allocations_alive();
   {
-    Ranks device(2, true);
+    UpdateRanks device = UpdateRanks::mixed(2);
     ASSERT_THAT(device.update(1, 0), Each(sparclSuccess));
   }
   EXPECT_EQ(allocations_alive(), before);

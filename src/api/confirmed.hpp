@@ -1,0 +1,36 @@
+#pragma once
+// What the ranks of a communicator have confirmed to hold of a root's state: a copy of it, on the host or on the tensors' GPU.
+
+#include <cstdint>
+#include <memory>
+
+#include "src/model/device_snapshot.hpp"
+#include "src/model/snapshot.hpp"
+
+namespace sparcl::api {
+
+class Confirmed {
+ public:
+  bool is_by(std::uint64_t comm) const { return comm_ == comm; }
+  // Its arrays, or room for them.
+  std::span<std::byte* const> arrays() const { return on_device_ != nullptr ? on_device_->arrays() : on_host_.arrays(); }
+  // nullptr: it is on the host.
+  const std::shared_ptr<const model::DeviceSnapshot>& on_device() const { return on_device_; }
+
+  // Where the next update is made: what has been confirmed comes along, behind what the stream holds. An error: it stays.
+  Status move_to_host(const codec::BlockMap& map, void* stream);
+  Status move_to_device(const codec::BlockMap& map, void* context, void* stream);
+
+  // The ranks hold what arrays() does.
+  void confirm(std::uint64_t comm) { comm_ = comm; }
+  // They hold this; without memory for it nobody has confirmed anything.
+  void take(std::uint64_t comm, const codec::BlockMap& map, std::span<std::byte* const> held);
+  void clear();
+
+ private:
+  std::uint64_t comm_ = 0;  // 0: nobody's
+  model::Snapshot on_host_;
+  std::shared_ptr<const model::DeviceSnapshot> on_device_;
+};
+
+}  // namespace sparcl::api

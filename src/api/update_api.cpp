@@ -1,0 +1,275 @@
+// sparclBroadcastUpdate: the broadcast of a state. Bad arguments do not return early: the rank takes part with its refusal, so that
+// nobody waits for it. Tensors in device memory are coded, checked and written there, or by way of their mirror on the host.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "src/api/call.hpp"
+#include "src/api/call_checks.hpp"
+#include "src/api/device_way.hpp"
+#include "src/api/error.hpp"
+#include "src/api/mirror_way.hpp"
+#include "src/api/state.hpp"
+#include "src/api/update_selection.hpp"
+#include "src/codec/lossy_values.hpp"
+#include "src/model/schema.hpp"
+#include "src/model/text.hpp"
+
+namespace sparcl::api {
+namespace {
+
+// The tensors of a state; on the root with what the ranks have confirmed.
+class StateCall final : public Call {
+ public:
+  StateCall(Status refusal, sparclState* state, std::uint64_t version, int root, sparclComm& comm, bool is_blocking,
+            const sparclUpdateOptions_t& options, sparclStream_t stream)
+      : comm_id_(comm.id), options_(options), stream_(stream) {
+    update_.kind = collectives::CallKind::kBroadcastUpdate;
+    update_.root = root;
+    update_.version = version;
+    update_.writing = comm.writing(is_blocking);
+    update_.is_blocking = is_blocking;
+    update_.with_state_hash = comm.context.verify != codec::Verify::kOff;
+    is_root_ = comm.transport->rank() == root;
+    if (refusal.ok()) {
+      state->freeze();
+      state_ = state;
+      refusal = prepare(comm);
+      if (refusal.ok()) {
+        state_->in_flight = true;
+      } else {
+        state_ = nullptr;
+      }
+    }
+    update_.refusal = std::move(refusal);
+  }
+
+  ~StateCall() override {
+    if (state_ == nullptr || is_over_) return;
+    state_->in_flight = false;  // it never began, as an exception came before
+  }
+
+  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
+    return collectives::broadcast_update(context, number, update_, report);
+  }
+  flight::CallNote note() const override {
+    return {.operation = "BroadcastUpdate",
+            .count = update_.held.size(),
+            .version = update_.version,
+            .root = update_.root,
+            .detail = "tensors"};
+  }
+
+  void complete(const Status& status) override {
+    if (state_ == nullptr) return;
+    is_over_ = true;
+    state_->in_flight = false;
+    if (!status.ok()) return note_failure(status);
+    state_->version = update_.new_version;
+    state_->tracked_hash = update_.new_hash;
+    if (is_root_) {
+      confirm();
+    } else {
+      state_->confirmed.clear();  // another rank's changes are in: what this rank's own broadcasts confirmed is past
+      state_->is_torn = false;
+    }
+    if (!has_mirror()) {
+      state_->mirror = nullptr;  // the copy of the model of a call before
+    } else if (!is_root_ || is_adopted_) {
+      loss_ = write_mirror(*state_, is_root_, stream_);
+    }
+  }
+  Status loss() const override { return loss_; }
+
+ private:
+  Status prepare(sparclComm& comm) {
+    update_.map = &*state_->map;
+    update_.schema_hash = state_->schema_hash;
+    update_.parts = &state_->parts;
+    update_.array_name = [this](std::uint32_t array) { return model::in_quotes(state_->schema[array].name); };
+    if (is_root_) {
+      SPARCL_RETURN_IF_ERROR(state_->check_complete());
+      SPARCL_RETURN_IF_ERROR(codec::check_values(value_coding(options_), *state_->map).with_prefix("options.values: "));
+    }
+    if (!stay_on_device(comm)) SPARCL_RETURN_IF_ERROR(reach_from_host());
+    update_.held = arrays();
+    update_.known_hash = state_->tracked_hash;
+    update_.holds_no_version = state_->is_torn;
+    return is_root_ ? prepare_base(comm) : Status();
+  }
+
+  bool has_base() const { return state_->confirmed.is_by(comm_id_); }
+  bool has_mirror() const { return state_->has_device_memory() && update_.device == nullptr; }
+
+  // What the call works on: the tensors, or their mirror.
+  std::span<std::byte* const> arrays() const {
+    if (has_mirror()) return state_->mirror->mirror();
+    return state_->data;
+  }
+
+  // All tensors are on one GPU, which codes, or checks and writes: nothing else crosses.
+  bool stay_on_device(sparclComm& comm) {
+    using collectives::UpdateRole;
+    if (!state_->has_device_memory() || !update_.is_blocking || state_->is_mirror_ahead) return false;
+    if (is_root_ && !comm.keeps_device_snapshot) return false;
+    if (is_root_ && (options_.select != sparclSelectAll || value_coding(options_).is_lossy() || options_.adopt != 0)) return false;
+    // The base's hash would be made of what is held of the tensors that do not train.
+    if (is_root_ && has_base() && !state_->tracked_hash && !state_->roles.empty()) return false;
+    const UpdateRole role = !is_root_ ? UpdateRole::kReceives : has_base() ? UpdateRole::kSendsChanges : UpdateRole::kSendsAll;
+    collectives::DeviceScratch* const scratch = scratch_for_update(comm, *state_, role, stream_);
+    if (scratch == nullptr) return false;
+    if (is_root_ && !state_->confirmed.move_to_device(*state_->map, scratch->context(), stream_).ok()) return false;
+    device_ = {scratch, stream_, state_->confirmed.on_device()};
+    update_.device = &device_;
+    return true;
+  }
+
+  Status reach_from_host() {
+    if (is_root_) SPARCL_RETURN_IF_ERROR(state_->confirmed.move_to_host(*state_->map, stream_));
+    return state_->has_device_memory() ? read_mirror(*state_, stream_) : Status();
+  }
+
+  Status prepare_base(const sparclComm& comm) {
+    update_.base_version = state_->version;
+    if (update_.device != nullptr) update_.snapshot = state_->confirmed.arrays();  // it is filled with the first update
+    if (!has_base()) {
+      base_.assign(state_->data.size(), nullptr);  // these ranks have confirmed nothing
+      update_.known_hash.reset();
+      update_.base = base_;
+      return Status();
+    }
+    update_.snapshot = state_->confirmed.arrays();  // known_hash is its: both came of the same update
+    base_.assign(update_.snapshot.begin(), update_.snapshot.end());
+    update_.base = base_;
+    if (update_.device != nullptr) {
+      leave_out_what_does_not_train();
+      return Status();
+    }
+    hints_ = state_->hints();
+    update_.hints = hints_;
+    return select(comm);
+  }
+
+  // By its own base. (Marks save nothing there: all of the others is compared.)
+  void leave_out_what_does_not_train() {
+    for (std::size_t i = 0; i < state_->roles.size(); ++i) {
+      if (!state_->roles[i].trainable) base_[i] = state_->data[i];
+    }
+  }
+
+  Status select(const sparclComm& comm) {
+    const std::vector<const std::byte*> target(update_.held.begin(), update_.held.end());
+    update_.values = value_coding(options_);
+    codec::EncodeOptions options;
+    options.target_version = update_.version;
+    options.values = update_.values;
+    options.schema_hash = update_.schema_hash;
+    options.with_state_hash = update_.with_state_hash;
+    options.base_hash = update_.known_hash;
+    options.hints = update_.hints;
+    Result<std::unique_ptr<codec::ChangeRule>> rule =
+        make_rule(options_, {*state_->map, base_, target, options, *comm.context.kernels});
+    if (!rule.ok()) return rule.status();
+    rule_ = std::move(*rule);
+    update_.rule = rule_.get();
+    return Status();
+  }
+
+  // The tensors are as they were, unless a GPU failed while it wrote to them.
+  void note_failure(const Status& status) {
+    if (state_->mirror != nullptr) state_->mirror->forget();
+    state_->is_torn = state_->is_torn || update_.is_torn;
+    if (has_mirror() && !is_root_) loss_ = status;
+  }
+
+  // All ranks hold the root's state, or as much of it as was selected: it is the base of the next update.
+  void confirm() {
+    if (rule_ == nullptr && !update_.values.is_lossy()) state_->marks.clear();  // else what they name has not all been sent
+    if (update_.is_snapshot_lost) return state_->confirmed.clear();
+    if (!update_.snapshot.empty()) {  // it was brought forward with the commit
+      state_->confirmed.confirm(comm_id_);
+      is_adopted_ = options_.adopt != 0 && update_.device == nullptr;
+      if (is_adopted_) adopt();
+      return;
+    }
+    state_->confirmed.take(comm_id_, *state_->map, arrays());  // without memory for it each update sends all
+  }
+
+  void adopt() const {
+    for (std::size_t i = 0; i < state_->data.size(); ++i) {
+      const codec::ArraySpec& array = state_->map->arrays()[i];
+      const std::size_t bytes = array.count * element_bytes(array.datatype);
+      if (bytes > 0) std::memcpy(arrays()[i], state_->confirmed.arrays()[i], bytes);
+    }
+  }
+
+  std::uint64_t comm_id_;
+  sparclUpdateOptions_t options_;
+  sparclStream_t stream_;
+  bool is_root_ = false;
+  bool is_adopted_ = false;
+  Status loss_;
+  bool is_over_ = false;  // then the state may be gone before this
+  sparclState* state_ = nullptr;
+  std::unique_ptr<codec::ChangeRule> rule_;
+  std::vector<const std::byte*> base_;
+  std::vector<const codec::ChangedHint*> hints_;
+  collectives::UpdateOnDevice device_;
+  collectives::UpdateCall update_;
+};
+
+Status check_update(const sparclComm& comm, const sparclState* state, int root, sparclStream_t stream) {
+  SPARCL_RETURN_IF_ERROR(check_root(comm, root));
+  if (state == nullptr || !state->has_device_memory()) SPARCL_RETURN_IF_ERROR(check_stream(stream));
+  if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
+  if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
+  // On the host its next look at the tensors would find it out.
+  if (state->is_subscribed && state->has_device_memory() && comm.transport->rank() != root) {
+    return Status(Code::kInvalidUsage,
+                  "a subscriber writes these tensors in device memory: receive updates in another state, or destroy it first");
+  }
+  return state->check_in_memory();
+}
+
+sparclResult_t start_update(sparclState_t state, std::uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,
+                            const sparclUpdateOptions_t* given, sparclRequest_t* request) {
+  const Result<sparclUpdateOptions_t> options = read_options(given);
+  Status refusal = first_error({check_update(*comm, state, root, stream), options.status()})
+                       .with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
+  const sparclUpdateOptions_t none = SPARCL_UPDATE_OPTIONS_INITIALIZER;
+  return launch(comm,
+                std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm, request == nullptr,
+                                            options.ok() ? *options : none, stream),
+                request);
+}
+
+}  // namespace
+}  // namespace sparcl::api
+
+using namespace sparcl::api;
+
+extern "C" {
+
+sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream) {
+  return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, nullptr, nullptr); });
+}
+
+sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,
+                                       const sparclUpdateOptions_t* options) {
+  return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, options, nullptr); });
+}
+
+sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
+                                      sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr,
+                    [&] { return start_update(state, version, root, comm, nullptr, nullptr, request); });
+}
+
+sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, const sparclUpdateOptions_t* options,
+                                        sparclComm_t comm, sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr,
+                    [&] { return start_update(state, version, root, comm, nullptr, options, request); });
+}
+
+}  // extern "C"

@@ -1,0 +1,65 @@
+#include "src/model/device_snapshot.hpp"
+
+#include <fmt/format.h>
+
+#include "src/base/pinned_copies.hpp"
+#include "src/model/device_tensor_source.hpp"
+
+namespace sparcl::model {
+namespace {
+
+constexpr std::size_t kAlignment = 256;  // of what cuMemAlloc gives
+constexpr std::size_t kLeastLeft = 16;   // of the GPU's memory one part in so many stays the program's. Heuristic
+
+std::size_t bytes_of(const codec::ArraySpec& array) {
+  return static_cast<std::size_t>(array.count) * element_bytes(array.datatype);
+}
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// A driver that does not tell how much is left gives what it has.
+Status check_room(void* context, std::size_t bytes) {
+  const Result<DeviceRoom> room = device_room(context);
+  if (!room.ok() || room->free_bytes >= bytes + room->total_bytes / kLeastLeft) return {};
+  return Status(Code::kOutOfMemory,
+                fmt::format("a snapshot of {} bytes would leave too little of the GPU's {} free bytes", bytes, room->free_bytes));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const DeviceSnapshot>> DeviceSnapshot::make(const codec::BlockMap& map, void* context) {
+  std::size_t bytes = 0;
+  for (const codec::ArraySpec& array : map.arrays()) bytes += aligned(bytes_of(array));
+  SPARCL_RETURN_IF_ERROR(check_room(context, bytes));
+  Result<DeviceBuffer> memory = DeviceBuffer::allocate(context, bytes);
+  if (!memory.ok()) return memory.status();
+  auto made = std::make_shared<DeviceSnapshot>();
+  made->memory_ = std::move(*memory);
+  auto* at = static_cast<std::byte*>(made->memory_.data());
+  for (const codec::ArraySpec& array : map.arrays()) {
+    made->arrays_.push_back(array.count > 0 ? at : nullptr);
+    at += aligned(bytes_of(array));
+  }
+  return std::shared_ptr<const DeviceSnapshot>(std::move(made));
+}
+
+Status DeviceSnapshot::read(const codec::BlockMap& map, Snapshot& into, void* stream) const {
+  const auto source = DeviceTensorSource::create(map, {arrays_.begin(), arrays_.end()});
+  if (!source.ok()) return source.status();
+  (*source)->begin(stream);
+  const std::vector<std::byte*> none(arrays_.size(), nullptr);
+  const Status taken = into.take(map, none, source->get());
+  const Status ended = (*source)->end();
+  return taken.ok() ? ended : taken;
+}
+
+Status DeviceSnapshot::write(const codec::BlockMap& map, const Snapshot& from, void* stream) const {
+  PinnedCopies copies;
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const std::size_t bytes = bytes_of(map.arrays()[i]);
+    if (bytes > 0) SPARCL_RETURN_IF_ERROR(copies.to_device(arrays_[i], from.arrays()[i], bytes, stream));
+  }
+  return {};
+}
+
+}  // namespace sparcl::model

@@ -1,0 +1,32 @@
+#pragma once
+// The snapshot of a state whose tensors are all in one GPU's memory: there, so that nothing but what changed crosses.
+
+#include <memory>
+#include <vector>
+
+#include "src/base/device_stream.hpp"
+#include "src/codec/block_map.hpp"
+#include "src/model/snapshot.hpp"
+
+namespace sparcl::model {
+
+// Shared with what a stream may still do with it.
+class DeviceSnapshot {
+ public:
+  // Of all arrays, holding anything. OutOfMemory also where the program would be left with too little of the GPU's memory.
+  static Result<std::shared_ptr<const DeviceSnapshot>> make(const codec::BlockMap& map, void* context);
+
+  void* context() const { return memory_.context(); }
+  // nullptr: it is empty.
+  std::span<std::byte* const> arrays() const { return arrays_; }
+
+  // Both wait for the stream; map: as it was made of.
+  Status read(const codec::BlockMap& map, Snapshot& into, void* stream) const;
+  Status write(const codec::BlockMap& map, const Snapshot& from, void* stream) const;
+
+ private:
+  DeviceBuffer memory_;
+  std::vector<std::byte*> arrays_;
+};
+
+}  // namespace sparcl::model
