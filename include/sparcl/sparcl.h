@@ -280,7 +280,9 @@ SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, 
 /* A model: an ordered list of named tensors. The tensors stay the caller's and must outlive the state.
  * Any of them may be in device memory (CUDA), of one GPU or several, the others in the host's. All bits are the same. They are
  * read, and written, behind what the default stream of their GPU (CUDA's legacy one) holds, and that is done when the call returns:
- *  - sparclPublish and sparclStateHash read them piece by piece through pinned memory (up to 16 MiB).
+ *  - sparclPublish and sparclStateHash read them piece by piece through pinned memory (up to 16 MiB). Where all of them are in one GPU's
+ *    memory, and a copy of them leaves a sixteenth of that free, a publisher keeps one there (SPARCL_DEVICE_SNAPSHOT=off: never): what
+ *    has changed since the last version is then found by the GPU, and up to an eighth of the elements cross as positions and values.
  *  - A subscriber keeps a mirror of the whole state in the host's memory, which is what others are given and what is looked at
  * every SPARCL_SWEEP_S: the tensors themselves are not read again. sparclSubscriberNext brings the mirror to the version, and then
  * the tensors: what changed is copied to the GPU, and scattered there once all of it is there (2 bytes and an element each, for up

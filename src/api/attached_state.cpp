@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "src/api/device_way.hpp"
 #include "src/api/replication_handles.hpp"
 #include "src/base/settings.hpp"
 #include "src/model/text.hpp"
@@ -17,6 +18,8 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state,
   if (!verify.ok()) return verify.status();
   const Result<unsigned> threads = threads_setting();
   if (!threads.ok()) return threads.status();
+  const Result<std::string> device_kernels = setting_choice("DEVICE_KERNELS"), snapshot = setting_choice("DEVICE_SNAPSHOT");
+  if (!device_kernels.ok() || !snapshot.ok()) return device_kernels.ok() ? snapshot.status() : device_kernels.status();
   warn_of_unknown_settings();
   state->freeze();
   std::unique_ptr<AttachedState> made(new AttachedState(*state));
@@ -32,6 +35,8 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state,
   made->view_.arrays = made->arrays_;
   made->view_.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
   SPARCL_RETURN_IF_ERROR(use == Use::kRead ? made->find_sources() : made->make_mirror());
+  if (use == Use::kRead && *device_kernels == "on" && *snapshot == "on") made->finder_ = change_finder_for(*state);
+  made->view_.finder = made->finder_.get();
   made->view_.array_name = [state](std::uint32_t array) { return model::in_quotes(state->schema[array].name); };
   made->view_.verify_all = *verify == "full";  // what changes is checked always
   made->view_.workers = made->workers_.get();

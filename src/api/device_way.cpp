@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/device/device_change_finder.hpp"
 #include "src/api/device_kernel_choice.hpp"
 #include "src/base/device_memory.hpp"
 #include "src/base/device_stream.hpp"
@@ -56,6 +57,18 @@ bool is_open(const collectives::DeviceScratch& scratch, void* stream) {
   return captured.ok() && !*captured;
 }
 
+// All that have elements, aligned to these; nothing where one of them is not on the device.
+std::vector<const void*> tensors_on_device(const sparclState& state) {
+  std::vector<const void*> tensors;
+  for (std::size_t i = 0; i < state.data.size(); ++i) {
+    const codec::ArraySpec& array = state.map->arrays()[i];
+    if (array.count == 0) continue;
+    if (state.spaces[i] != MemorySpace::kDevice || !is_aligned(state.data[i], array.datatype)) return {};
+    tensors.push_back(state.data[i]);
+  }
+  return tensors;
+}
+
 // With what codes, or checks and writes, their blocks.
 collectives::DeviceScratch* scratch_for_blocks(sparclComm& comm, std::span<const void* const> arrays, const codec::BlockMap& map,
                                                collectives::UpdateRole role, void* stream) {
@@ -91,14 +104,18 @@ collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weig
 
 collectives::DeviceScratch* scratch_for_update(sparclComm& comm, const sparclState& state, collectives::UpdateRole role,
                                                void* stream) {
-  std::vector<const void*> tensors;
-  for (std::size_t i = 0; i < state.data.size(); ++i) {
-    const codec::ArraySpec& array = state.map->arrays()[i];
-    if (array.count == 0) continue;
-    if (state.spaces[i] != MemorySpace::kDevice || !is_aligned(state.data[i], array.datatype)) return nullptr;
-    tensors.push_back(state.data[i]);
-  }
+  const std::vector<const void*> tensors = tensors_on_device(state);
   return tensors.empty() ? nullptr : scratch_for_blocks(comm, tensors, *state.map, role, stream);
+}
+
+std::unique_ptr<codec::ChangeFinder> change_finder_for(const sparclState& state) {
+  const std::vector<const void*> tensors = tensors_on_device(state);
+  if (tensors.empty() || !can_stage()) return nullptr;
+  const Result<const kernels::DeviceKernelSet*> kernels = device_kernels();
+  const Result<void*> context = context_of(tensors[0]);
+  if (!kernels.ok() || !context.ok() || !is_gpu_of(*context, tensors)) return nullptr;
+  auto made = collectives::DeviceChangeFinder::create(**kernels, *state.map, {state.data.begin(), state.data.end()}, *context);
+  return made.ok() ? std::move(*made) : nullptr;
 }
 
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive) {

@@ -1,10 +1,13 @@
 #pragma once
 // Which way calls on arrays in device memory go: between GPUs, selecting there, or by way of the host.
 
+#include <memory>
+
 #include "src/api/comm.hpp"
 #include "src/api/state.hpp"
 #include "src/base/data_type.hpp"
 #include "src/codec/block_map.hpp"
+#include "src/codec/change_finder.hpp"
 
 namespace sparcl::api {
 
@@ -24,6 +27,9 @@ collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weig
 // is to adopt.
 collectives::DeviceScratch* scratch_for_update(sparclComm& comm, const sparclState& state, collectives::UpdateRole role,
                                                void* stream);
+
+// Of a state that is published, all of whose tensors are on one GPU; nullptr: they are not, or kernels do not run there.
+std::unique_ptr<codec::ChangeFinder> change_finder_for(const sparclState& state);
 
 // Of a comm that uses NCCL: both arrays are in device memory; and in that of its GPU.
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive);

@@ -9,6 +9,7 @@
 #include "src/api/state.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/cast_source.hpp"
+#include "src/codec/change_finder.hpp"
 #include "src/model/device_tensor_source.hpp"
 #include "src/model/device_tensors.hpp"
 #include "src/replication/publisher.hpp"
@@ -62,6 +63,7 @@ class AttachedState {
   std::unique_ptr<codec::CastSource> masters_;
   std::unique_ptr<model::DeviceTensorSource> device_;
   std::unique_ptr<codec::RoutedSource> sources_;  // both of these
+  std::unique_ptr<codec::ChangeFinder> finder_;   // where all of them are on one GPU
   std::unique_ptr<model::DeviceTensors> mirrored_;
   replication::ReplicatedState view_;
 };

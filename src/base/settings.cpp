@@ -56,9 +56,9 @@ constexpr std::array kRows{
                "select and gather there; off: all "
                "goes by way of the host, but what a rank sums over NCCL"},
     SettingRow{"DEVICE_SNAPSHOT", SettingType::kChoice, "on|off", "on",
-               "whether a root whose tensors are all in one GPU's memory keeps there, too, what the others hold of them (a second "
-               "copy of the model, where 1/16 of the GPU's memory stays free), so that what changed is found there and nothing "
-               "else crosses; off: that copy is on the host, and so are updates made"},
+               "whether a root or publisher whose tensors are all in one GPU's memory keeps a copy there of what it sent last "
+               "(the model once more, where 1/16 of the GPU's memory stays free), so that what changed is found there and "
+               "nothing else crosses; off: all is compared on the host"},
     SettingRow{
         "LINK_COST", SettingType::kText, "", "measure",
         "what messages cost, for the choice of algorithms: measured as ranks meet (some milliseconds); guess: by the transport; "

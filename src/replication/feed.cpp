@@ -7,7 +7,7 @@
 
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
-#include "src/codec/earlier_state.hpp"
+#include "src/codec/changed_state.hpp"
 #include "src/codec/staging_sink.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/model/model_hash.hpp"
@@ -68,6 +68,7 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   state_.schema = {};
   state_.arrays = {};
   state_.source = nullptr;
+  state_.finder = nullptr;
   source_.schema_hash = schema_hash;
   source_.tensor_bytes = map_->byte_count();
   source_.store = &store_;
@@ -123,7 +124,7 @@ UpdateMaker::Arrays Feed::newest(Tensors tensors) const {
 }
 
 std::shared_ptr<const codec::ArraySource> Feed::earlier(Tensors tensors, std::vector<ChangeLogRef> replaced) const {
-  auto whole = std::make_shared<codec::EarlierState>(whole_map_, tensors, std::move(replaced), *state_.kernels);
+  auto whole = std::make_shared<codec::ChangedState>(whole_map_, tensors, std::move(replaced), *state_.kernels);
   if (is_whole()) return whole;
   return std::make_shared<model::SliceSource>(places_, *map_, std::vector<const std::byte*>(tensors.size(), nullptr),
                                               std::move(whole));

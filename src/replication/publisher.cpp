@@ -10,6 +10,8 @@
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 #include "src/base/stage_range.hpp"
+#include "src/codec/change_finder.hpp"
+#include "src/codec/changed_state.hpp"
 #include "src/model/model_hash.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/replication/process_name.hpp"
@@ -236,11 +238,19 @@ Publisher::EncodingEnd::~EncodingEnd() {
 }
 
 Result<Edition> Publisher::encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
-  if (whole_->store().newest()) {  // publish() alone changes that
-    return whole_->encode(version, snapshot_.arrays(), {state_.readable(), state_.source}, hints);
-  }
+  if (whole_->store().newest()) return encode_next(version, hints);  // publish() alone changes that
   SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays, state_.source));
   return whole_->first_edition(version, snapshot_.arrays());
+}
+
+// Where what has changed is found without reading the arrays they are what was published last, with that over it.
+Result<Edition> Publisher::encode_next(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
+  Result<ChangeLogRef> found = ChangeLogRef();
+  if (state_.finder != nullptr && !codec::name_changes(hints)) found = state_.finder->find();
+  if (!found.ok()) return found.status();
+  if (*found == nullptr) return whole_->encode(version, snapshot_.arrays(), {state_.readable(), state_.source}, hints);
+  const codec::ChangedState changed(*state_.map, snapshot_.arrays(), {std::move(*found)}, *state_.kernels);
+  return whole_->encode(version, snapshot_.arrays(), {state_.readable(), &changed}, hints);
 }
 
 // Where it fails the replicas of that part start over. One that has no version yet, or whose way from the last one is not known,
@@ -287,8 +297,10 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
     is_encoding_ = true;
   }
   const EncodingEnd end(*this);
+  const bool is_first = !whole_->store().newest();  // whatever hints say all of it is
   Result<Edition> edition = encode(version, hints);
   if (!edition.ok()) return edition.status();
+  if (state_.finder != nullptr) state_.finder->keep(is_first ? std::span<const codec::ChangedHint* const>() : hints);
   PublishReport report;
   report.hash = edition->label->commit.target_hash;
   report.changed = edition->delta == nullptr ? edition->label->commit.elements : edition->delta->commit.changed;

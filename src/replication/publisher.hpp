@@ -102,6 +102,7 @@ class Publisher {
   UpdateSourceRef find_source(const Hash128& schema_hash) const;
   Result<UpdateSourceRef> add_source(std::span<const std::byte> schema);
   Result<Edition> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
+  Result<Edition> encode_next(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
   void publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced);
   Status wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what);
   Count count_locked(std::uint64_t version) const;

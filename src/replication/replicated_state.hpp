@@ -14,6 +14,9 @@
 
 namespace sparcl {
 class WorkerPool;
+namespace codec {
+class ChangeFinder;
+}
 namespace model {
 class DeviceTensors;
 }
@@ -28,6 +31,7 @@ struct ReplicatedState {
   std::span<const std::byte> schema;  // its bytes, as model::serialise() writes them
   std::span<std::byte* const> arrays;
   const codec::ArraySource* source = nullptr;  // of arrays that are nullptr: a publisher's alone
+  codec::ChangeFinder* finder = nullptr;       // of a publisher, all of whose arrays come from the source; may be nullptr
   codec::ArrayName array_name;                 // for errors; may be empty
   const kernels::KernelSet* kernels = nullptr;
   bool verify_all = false;                 // a replica hashes all that it holds at each update, not only what changes

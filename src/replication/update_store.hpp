@@ -41,7 +41,7 @@ class UpdateStore {
 
   // The first version: no update leads to it but an anchor. label: empty, of a replica that holds these bytes already.
   void begin(UpdateRef label);
-  // `delta` leads from the newest version to that of `label`; replaced: the way back (codec::EarlierState), if it is known.
+  // `delta` leads from the newest version to that of `label`; replaced: the way back (codec::ChangedState), if it is known.
   void add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced = nullptr);
   // Of the newest version, when it was made. Dropped again when the chain since then is longer than a new one would be.
   void keep_anchor(UpdateRef anchor) { anchor_ = std::move(anchor); }

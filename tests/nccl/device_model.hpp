@@ -34,6 +34,12 @@ class DeviceModel {
   std::size_t tensors() const { return tensors_.size(); }
   const void* address(std::size_t i) const { return tensors_[i].given; }
   unsigned char* seen(std::size_t i) const { return tensors_[i].bytes; }
+  // Copies of its tensors to the host so far; only_pageable: to memory that is not pinned.
+  int copies_out(bool only_pageable = false) const {
+    int copies = 0;
+    for (const Tensor& each : tensors_) copies += copies_out_of(each.given, only_pageable);
+    return copies;
+  }
   Bytes read() const {
     Bytes all;
     for (const Tensor& each : tensors_) all.emplace_back(each.bytes, each.bytes + each.count * each.width);

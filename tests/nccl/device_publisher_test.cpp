@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <optional>
+
 #include "tests/nccl/device_model.hpp"
 
 namespace sparcl::test {
@@ -91,6 +94,153 @@ TEST(DevicePublisher, MarksAndThreads) {
     ASSERT_EQ(sparclPublish(publisher.get(), version), sparclSuccess) << sparclGetLastError(nullptr);
     ASSERT_EQ(subscriber.reach(version), sparclSuccess);
     EXPECT_EQ(replica.read(), trainer.read());
+  }
+}
+
+std::uint64_t bytes_published(sparclPublisher_t publisher) {
+  sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+  EXPECT_EQ(sparclPublisherLastReport(publisher, &report), sparclSuccess);
+  return report.bytes_sent;
+}
+
+// One trainer with its tensors on the device, and one with the same on the host.
+struct Twins {
+  explicit Twins(bool trains_matrix = true) {
+    for (const DeviceModel* const model : {&device, &host}) {
+      EXPECT_EQ(sparclStateSetTrainable(model->state(), "matrix", trains_matrix ? 1 : 0), sparclSuccess);
+    }
+    publishers.emplace_back(device.state());
+    publishers.emplace_back(host.state());
+    subscriber.emplace(replica.state(), publishers[0].address());
+    host_subscriber.emplace(host_replica.state(), publishers[1].address());
+  }
+  void step(std::uint64_t seed, double density) const {
+    device.step(seed, density);
+    host.step(seed, density);
+  }
+  // Both publish, in streams of the same length, and the replicas come to hold the same.
+  void publish(std::uint64_t version) {
+    SCOPED_TRACE(testing::Message() << "version " << version);
+    for (const OwnPublisher& each : publishers)
+      ASSERT_EQ(sparclPublish(each.get(), version), sparclSuccess) << sparclGetLastError(nullptr);
+    EXPECT_EQ(bytes_published(publishers[0].get()), bytes_published(publishers[1].get()));
+    ASSERT_EQ(subscriber->reach(version), sparclSuccess) << sparclGetLastError(nullptr);
+    ASSERT_EQ(host_subscriber->reach(version), sparclSuccess) << sparclGetLastError(nullptr);
+    EXPECT_EQ(replica.read(), host_replica.read());
+  }
+  // The same, and whether the tensors were copied out to be compared.
+  bool is_read(std::uint64_t version) {
+    const int before = device.copies_out();
+    publish(version);
+    return device.copies_out() > before;
+  }
+
+  DeviceModel device{DeviceModel::kAllOnDevice}, host{DeviceModel::kAllOnHost}, replica{DeviceModel::kAllOnHost, 9, false},
+      host_replica{DeviceModel::kAllOnHost, 9, false};
+  std::deque<OwnPublisher> publishers;
+  std::optional<OwnSubscriber> subscriber, host_subscriber;
+};
+
+TEST(DevicePublisher, WhatChangedCrossesAlone) {
+  Twins twins;
+  EXPECT_TRUE(twins.is_read(1));
+  for (std::uint64_t version = 2; version <= 6; ++version) {
+    const double density = version == 4 ? 0.6 : version == 6 ? 0 : 0.01;
+    twins.step(version, density);
+    EXPECT_EQ(twins.is_read(version), density > 0.5) << "where most changes all of it is read";
+    EXPECT_EQ(twins.replica.read(), twins.device.read());
+  }
+}
+
+// What marks do not name is not sent, and stays unknown to those who hold the model: nothing on the device says what they hold.
+TEST(DevicePublisher, MarksAreWhatIsRead) {
+  Twins twins;
+  twins.publish(1);
+  twins.step(2, 0.01);
+  EXPECT_FALSE(twins.is_read(2));
+  twins.step(3, 0.02);
+  const std::uint64_t indices[3] = {0, 65'535, 65'999};
+  for (const DeviceModel* const model : {&twins.device, &twins.host})
+    ASSERT_EQ(sparclStateMarkIndices(model->state(), "more", indices, 3), sparclSuccess);
+  twins.publish(3);
+  EXPECT_NE(twins.replica.read(), twins.device.read());
+  EXPECT_TRUE(twins.is_read(4));
+  EXPECT_EQ(twins.replica.read(), twins.device.read());
+  twins.step(5, 0.01);
+  EXPECT_FALSE(twins.is_read(5));
+  EXPECT_EQ(twins.replica.read(), twins.device.read());
+}
+
+TEST(DevicePublisher, WhatDoesNotTrainStays) {
+  Twins twins(false);
+  twins.publish(1);
+  const Bytes first = twins.replica.read();
+  for (std::uint64_t version = 2; version <= 4; ++version) {
+    twins.step(version, 0.01);
+    EXPECT_FALSE(twins.is_read(version));
+    EXPECT_EQ(twins.replica.read()[1], first[1]);
+    EXPECT_NE(twins.replica.read()[4], first[4]);
+  }
+  for (const DeviceModel* const model : {&twins.device, &twins.host})
+    ASSERT_EQ(sparclStateSetTrainable(model->state(), "matrix", 1), sparclSuccess);
+  EXPECT_FALSE(twins.is_read(5));
+  EXPECT_EQ(twins.replica.read(), twins.device.read());
+}
+
+TEST(DevicePublisher, WithoutRoomForACopyOrAsTheUserWantsAllIsRead) {
+  set_free_memory(std::size_t{64} << 20);
+  Twins twins;
+  twins.publish(1);
+  twins.step(2, 0.01);
+  EXPECT_TRUE(twins.is_read(2));
+  set_free_memory(0);  // from the end of the next one on there is one
+  twins.step(3, 0.01);
+  EXPECT_TRUE(twins.is_read(3));
+  twins.step(4, 0.01);
+  EXPECT_FALSE(twins.is_read(4));
+  for (const char* name : {"SPARCL_DEVICE_SNAPSHOT", "SPARCL_DEVICE_KERNELS"}) {
+    setenv(name, "off", 1);
+    Twins without;
+    unsetenv(name);
+    without.publish(1);
+    without.step(2, 0.01);
+    EXPECT_TRUE(without.is_read(2)) << name;
+  }
+}
+
+TEST(DevicePublisher, ACopyForComparisonGoesWithThePublisher) {
+  const int before = allocations_alive();
+  {
+    Twins twins;
+    twins.publish(1);
+    twins.step(2, 0.01);
+    twins.publish(2);
+    EXPECT_GT(allocations_alive(), before + 1);
+  }
+  EXPECT_EQ(allocations_alive(), before);
+}
+
+// Wherever launches and marks fail, too: nothing is published, or the version that the tensors hold.
+TEST(DevicePublisher, ADriverThatFails) {
+  for (const auto fail_from : {fail_copies_from, fail_launches_from, fail_events_from}) {
+    DeviceModel trainer(DeviceModel::kAllOnDevice), replica(DeviceModel::kAllOnHost, 9, false);
+    const OwnPublisher publisher(trainer.state());
+    const OwnSubscriber subscriber(replica.state(), publisher.address());
+    std::uint64_t version = 1;
+    ASSERT_EQ(sparclPublish(publisher.get(), version), sparclSuccess) << sparclGetLastError(nullptr);
+    for (int failing = 0; failing < 12; ++failing) {
+      trainer.step(static_cast<std::uint64_t>(failing), 0.01);
+      fail_from(failing);
+      ++version;
+      const sparclResult_t result = sparclPublish(publisher.get(), version);
+      fail_from(-1);
+      if (result != sparclSuccess) {
+        EXPECT_EQ(result, sparclUnhandledCudaError);
+        ASSERT_EQ(sparclPublish(publisher.get(), version), sparclSuccess) << sparclGetLastError(nullptr);
+      }
+      ASSERT_EQ(subscriber.reach(version), sparclSuccess) << sparclGetLastError(nullptr);
+      EXPECT_EQ(replica.read(), trainer.read()) << "from " << failing;
+    }
   }
 }
 

@@ -12,13 +12,6 @@ using testing::HasSubstr;
 
 using DeviceStateUpdates = NcclRanks;
 
-// Copies out of a model's tensors to the host, so far; only_pageable: to memory that is not pinned.
-int copied_out(const DeviceModel& model, bool only_pageable = false) {
-  int copies = 0;
-  for (std::size_t i = 0; i < model.tensors(); ++i) copies += copies_out_of(model.address(i), only_pageable);
-  return copies;
-}
-
 std::uint64_t bytes_received(UpdateRanks& ranks, int rank) { return report_of(ranks.party().comm(rank)).bytes_received; }
 
 // The first sends all, through pinned memory; of the others what changed crosses, and nothing else.
@@ -27,7 +20,7 @@ TEST_F(DeviceStateUpdates, WhatChangedCrossesAlone) {
     const Verifying verifying(level);
     UpdateRanks device = UpdateRanks::on_device(3);
     ASSERT_THAT(device.update(1, 0), Each(sparclSuccess)) << device.error(0);
-    const int first = copied_out(*device.models[0]);
+    const int first = device.models[0]->copies_out();
     for (std::uint64_t version = 2; version <= 5; ++version) {
       device.models[0]->step(version, version == 4 ? 0.6 : 0.01);
       const Bytes trained = device.models[0]->read();
@@ -35,8 +28,8 @@ TEST_F(DeviceStateUpdates, WhatChangedCrossesAlone) {
       EXPECT_THAT(device.read(), Each(trained)) << "version " << version;
       EXPECT_GT(report_of(device.party().comm(0)).nnz_in, 0u);
     }
-    EXPECT_EQ(copied_out(*device.models[0]), first);
-    EXPECT_EQ(copied_out(*device.models[0], true) + copied_out(*device.models[1]) + copied_out(*device.models[2]), 0);
+    EXPECT_EQ(device.models[0]->copies_out(), first);
+    EXPECT_EQ(device.models[0]->copies_out(true) + device.models[1]->copies_out() + device.models[2]->copies_out(), 0);
     std::uint8_t hashes[2][16];
     for (int rank : {0, 1}) ASSERT_EQ(sparclStateHash(device.state(rank), hashes[rank]), sparclSuccess);
     EXPECT_EQ(std::memcmp(hashes[0], hashes[1], 16), 0);
@@ -118,11 +111,11 @@ TEST_F(DeviceStateUpdates, ASnapshotThatTheGpuHasNoRoomFor) {
       const sparclUpdateOptions_t by_host = with(sparclSelectTopK);
       ASSERT_THAT(device.update(++version, 0, &by_host), Each(sparclSuccess)) << device.error(0);
     }
-    const int out = copied_out(*device.models[0]);
+    const int out = device.models[0]->copies_out();
     device.models[0]->step(++version, 0.01);
     ASSERT_THAT(device.update(version, 0), Each(sparclSuccess)) << device.error(0);
     EXPECT_EQ(device.models[1]->read(), device.models[0]->read());
-    EXPECT_EQ(copied_out(*device.models[0]) > out, is_tight || version == 1) << "version " << version;
+    EXPECT_EQ(device.models[0]->copies_out() > out, is_tight || version == 1) << "version " << version;
   }
 }
 
@@ -131,11 +124,11 @@ TEST_F(DeviceStateUpdates, ASnapshotThatIsToBeOnTheHost) {
   const Setting off("SPARCL_DEVICE_SNAPSHOT", "off");
   UpdateRanks device = UpdateRanks::on_device(2);
   for (std::uint64_t version = 1; version <= 3; ++version) {
-    const int out = copied_out(*device.models[0]);
+    const int out = device.models[0]->copies_out();
     device.models[0]->step(version, 0.01);
     ASSERT_THAT(device.update(version, 0), Each(sparclSuccess)) << device.error(0);
     EXPECT_EQ(device.models[1]->read(), device.models[0]->read());
-    EXPECT_GT(copied_out(*device.models[0]), out) << "it is read, version " << version;
+    EXPECT_GT(device.models[0]->copies_out(), out) << "it is read, version " << version;
   }
 }
 

@@ -1,7 +1,7 @@
 // What an encoder has replaced leads back, to each version before, whatever part is asked for; and from there an update to the
 // newest is as if both states were there.
 
-#include "src/codec/earlier_state.hpp"
+#include "src/codec/changed_state.hpp"
 
 #include <gtest/gtest.h>
 
@@ -37,13 +37,13 @@ struct Versions {
       EXPECT_TRUE(newest.arrays == states.back().arrays);
     }
   }
-  EarlierState before(std::size_t version, const BlockMap& map, std::span<std::byte* const> held) const {
+  ChangedState before(std::size_t version, const BlockMap& map, std::span<std::byte* const> held) const {
     return {map, held, {logs.begin() + static_cast<std::ptrdiff_t>(version), logs.end()}, kernels::cpu_kernels()};
   }
 
   std::vector<State> states;
   State newest;
-  EarlierState::Logs logs;
+  ChangedState::Logs logs;
   std::vector<std::uint64_t> changed;
 };
 
@@ -53,7 +53,7 @@ void expect_every_version_back(Versions& all) {
   const BlockMap map = all.newest.map();
   const auto held = all.newest.write();
   for (std::size_t version = 0; version < all.states.size(); ++version) {
-    const EarlierState earlier = all.before(version, map, held);
+    const ChangedState earlier = all.before(version, map, held);
     for (std::uint32_t array = 0; array < kEarlierSpecs.size(); ++array) {
       const std::uint64_t count = kEarlierSpecs[array].count;
       const std::size_t width = element_bytes(kEarlierSpecs[array].datatype);
@@ -68,27 +68,27 @@ void expect_every_version_back(Versions& all) {
   }
 }
 
-TEST(EarlierState, IsEachVersionThatWas) {
+TEST(ChangedState, IsEachVersionThatWas) {
   Versions all(kDensities);
   for (std::size_t i = 0; i < all.logs.size(); ++i) EXPECT_EQ(all.logs[i]->changes(), all.changed[i]);
   EXPECT_EQ(all.logs[2]->size(), 0U);  // nothing changed
   expect_every_version_back(all);
 }
 
-TEST(EarlierState, IsTheSameByWorkers) {
+TEST(ChangedState, IsTheSameByWorkers) {
   WorkerPool pool(3);
   Versions all(kDensities, &pool);
   expect_every_version_back(all);
 }
 
-TEST(EarlierState, LeadsToTheNewestByOneUpdate) {
+TEST(ChangedState, LeadsToTheNewestByOneUpdate) {
   constexpr double kFew[] = {0.01, 0.01, 0.001, 0.02};
   Versions all(kFew);
   const BlockMap map = all.newest.map();
   const auto held = all.newest.write();
   const std::vector<const std::byte*> nothing(kEarlierSpecs.size(), nullptr);
   for (std::size_t version = 0; version < all.states.size(); ++version) {
-    const EarlierState earlier = all.before(version, map, held);
+    const ChangedState earlier = all.before(version, map, held);
     EncodeOptions options;
     options.with_state_hash = options.allow_classes = true;
     options.base_source = &earlier;
@@ -108,7 +108,7 @@ TEST(EarlierState, LeadsToTheNewestByOneUpdate) {
   }
 }
 
-TEST(EarlierState, TheDistinctPartIsOfElementsThatChangeOnce) {
+TEST(ChangedState, TheDistinctPartIsOfElementsThatChangeOnce) {
   constexpr double kAll[] = {1.0, 1.0, 1.0, 1.0};
   const Versions again(kAll);  // by units in the last place: nearly all of them each time
   EXPECT_NEAR(distinct_part(again.logs, again.newest.map().block_count()), 0.25, 0.01);

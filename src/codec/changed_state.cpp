@@ -1,4 +1,4 @@
-#include "src/codec/earlier_state.hpp"
+#include "src/codec/changed_state.hpp"
 
 #include <algorithm>
 #include <bitset>
@@ -11,10 +11,10 @@ constexpr std::uint64_t kSampleBlocks = 32;  // 2 Mi elements; heuristic
 
 }  // namespace
 
-void EarlierState::read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const {
+void ChangedState::read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const {
   const DataType datatype = map_.arrays()[array].datatype;
   const std::size_t width = element_bytes(datatype);
-  std::memcpy(out, newest_[array] + first * width, count * width);
+  std::memcpy(out, arrays_[array] + first * width, count * width);
   while (count > 0) {
     const BlockMap::Place place = map_.place_of(array, first);
     const auto here = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kBlockElements - place.offset));

@@ -1,5 +1,6 @@
 #pragma once
-// A state as it was before updates whose old values were kept.
+// A state with the values of logs over it: as it was before updates whose old values were kept, or as it becomes by changes that
+// were found.
 
 #include <memory>
 
@@ -10,20 +11,20 @@
 
 namespace sparcl::codec {
 
-class EarlierState final : public ArraySource {
+class ChangedState final : public ArraySource {
  public:
   using Logs = std::vector<std::shared_ptr<const ChangeLog>>;
 
-  // newest: all arrays, as they are after the last of the updates that these logs are of, in the updates' order. All outlive the
-  // source, and stay as they are.
-  EarlierState(const BlockMap& map, std::span<std::byte* const> newest, Logs logs, const kernels::KernelSet& kernels)
-      : map_(map), newest_(newest), logs_(std::move(logs)), kernels_(kernels) {}
+  // arrays: all of them, as they are. logs: what each update has replaced, in the updates' order; or the new values of one that is
+  // still to be made, which may be written to the arrays meanwhile. All outlive the source.
+  ChangedState(const BlockMap& map, std::span<std::byte* const> arrays, Logs logs, const kernels::KernelSet& kernels)
+      : map_(map), arrays_(arrays), logs_(std::move(logs)), kernels_(kernels) {}
 
   void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override;
 
  private:
   const BlockMap& map_;
-  std::span<std::byte* const> newest_;
+  std::span<std::byte* const> arrays_;
   Logs logs_;
   const kernels::KernelSet& kernels_;
 };

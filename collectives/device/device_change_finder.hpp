@@ -1,0 +1,71 @@
+#pragma once
+// Finds what changes in arrays in a GPU's memory: they are compared there with a copy of what they held, section by section, and
+// positions and new values cross. While the host keeps those of one section the device is at the next.
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "collectives/device/device_scratch.hpp"
+#include "collectives/device/device_spans.hpp"
+#include "src/codec/change_finder.hpp"
+#include "src/model/device_snapshot.hpp"
+
+namespace sparcl::collectives {
+
+// Of a section, that kernels take at once: enough to fill a GPU, and room for changes of an eighth of it. Heuristic.
+struct FinderLimits {
+  std::uint64_t blocks = 512;
+  std::uint64_t changes = std::uint64_t{4} << 20;
+};
+
+class DeviceChangeFinder final : public codec::ChangeFinder {
+ public:
+  // arrays: of the map, which has elements, all in this context's memory and aligned to them; read behind what the GPU's default
+  // stream holds. map and kernels outlive it. An error: kernels do not run there.
+  static Result<std::unique_ptr<DeviceChangeFinder>> create(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map,
+                                                            std::vector<const std::byte*> arrays, void* context,
+                                                            const FinderLimits& limits = {});
+  ~DeviceChangeFinder() override { scratch_.end_use(); }
+
+  Result<std::shared_ptr<const codec::ChangeLog>> find() override;
+  // Where the GPU has no room for a copy, or hints name changes, nothing is kept, and no memory taken.
+  void keep(std::span<const codec::ChangedHint* const> hints) override;
+
+ private:
+  struct Section {
+    BlockSpan span;
+    unsigned half = 0;  // of the pinned memory for its starts
+  };
+
+  DeviceChangeFinder(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map, std::vector<const std::byte*> arrays,
+                     const FinderLimits& limits);
+  Status reserve();
+  Status find_all(codec::ChangeLog& log);
+  Status enqueue_diff(const Section& section);
+  Result<const std::byte*> bring(const BlockSpan& span, std::span<const std::byte* const> arrays, std::size_t at);
+  const std::uint64_t* starts_of(const Section& section) const;
+  std::uint64_t blocks_with_room(const Section& section) const;
+  Status fetch(const Section& section, std::uint64_t blocks);
+  void add(const Section& section, std::uint64_t blocks, codec::ChangeLog& log) const;
+  void forget();
+  Status bring_forward(std::span<const codec::ChangedHint* const> hints);
+
+  DeviceScratch scratch_;
+  const codec::BlockMap& map_;
+  std::vector<const std::byte*> arrays_;
+  DeviceSpans spans_;
+  std::uint64_t most_blocks_;
+  std::uint64_t most_changes_;
+  std::shared_ptr<const model::DeviceSnapshot> kept_;
+  bool has_told_ = false;  // that nothing can be kept
+
+  // Places in the memory of the device, and in pinned memory.
+  std::size_t starts_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, workspace_at_ = 0, base_at_ = 0, target_at_ = 0;
+  std::size_t workspace_bytes_ = 0, device_bytes_ = 0;
+  std::array<std::size_t, 2> pinned_starts_at_{};
+  std::size_t pinned_positions_at_ = 0, pinned_new_at_ = 0, pinned_bytes_ = 0;
+  std::byte *device_ = nullptr, *pinned_ = nullptr;
+};
+
+}  // namespace sparcl::collectives
