@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/device_blocks.hpp"
+#include "kernels/device_cast.hpp"
 #include "kernels/device_hash.hpp"
 #include "src/base/data_type.hpp"
 #include "src/base/status.hpp"
@@ -47,6 +48,7 @@ struct DeviceBlockKernels {
   CodedWorkspaceBytes* decode_workspace_bytes;
   ApplyDecodedKernel* apply;
   HashDeviceArrayKernel* hash;
+  CastDeviceFloatsKernel* cast;
 };
 
 }  // namespace sparcl::kernels

@@ -11,21 +11,21 @@
 namespace sparcl::collectives {
 namespace {
 
-constexpr std::uint64_t kMostChanged = 8;  // of the elements one: where more have changed all are read. Heuristic
+constexpr std::size_t kMostRoundedBytes = 2;  // of an element that has a master
+constexpr std::uint64_t kMostChanged = 8;     // of the elements one: where more have changed all are read. Heuristic
 
 }  // namespace
 
 Result<std::unique_ptr<DeviceChangeFinder>> DeviceChangeFinder::create(const kernels::DeviceKernelSet& kernels,
-                                                                       const codec::BlockMap& map,
-                                                                       std::vector<const std::byte*> arrays, void* context,
-                                                                       const FinderLimits& limits) {
+                                                                       const codec::BlockMap& map, FinderArrays arrays,
+                                                                       void* context, const FinderLimits& limits) {
   std::unique_ptr<DeviceChangeFinder> made(new DeviceChangeFinder(kernels, map, std::move(arrays), limits));
   SPARCL_RETURN_IF_ERROR(made->scratch_.enter(context));
   return made;
 }
 
-DeviceChangeFinder::DeviceChangeFinder(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map,
-                                       std::vector<const std::byte*> arrays, const FinderLimits& limits)
+DeviceChangeFinder::DeviceChangeFinder(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map, FinderArrays arrays,
+                                       const FinderLimits& limits)
     : scratch_(kernels),
       map_(map),
       arrays_(std::move(arrays)),
@@ -33,7 +33,9 @@ DeviceChangeFinder::DeviceChangeFinder(const kernels::DeviceKernelSet& kernels, 
       most_blocks_(std::min(map.block_count(), limits.blocks)),
       most_changes_(std::min(map.element_count(), std::max<std::uint64_t>(limits.changes, codec::kBlockElements))) {
   const std::size_t width = spans_.most_width(), starts_bytes = (most_blocks_ + 1) * sizeof(std::uint64_t);
-  workspace_bytes_ = kernels.blocks.diff_workspace_bytes(std::min(map.element_count(), most_blocks_ * codec::kBlockElements));
+  const std::uint64_t most_elements = std::min(map.element_count(), most_blocks_ * codec::kBlockElements);
+  const std::uint64_t rounded_bytes = arrays_.masters.empty() ? 0 : most_elements * kMostRoundedBytes;
+  workspace_bytes_ = kernels.blocks.diff_workspace_bytes(most_elements);
   MemoryLayout device, pinned;
   starts_at_ = device.place(starts_bytes);
   positions_at_ = device.place(most_changes_ * sizeof(std::uint16_t));
@@ -41,7 +43,7 @@ DeviceChangeFinder::DeviceChangeFinder(const kernels::DeviceKernelSet& kernels, 
   new_at_ = device.place(most_changes_ * width);
   workspace_at_ = device.place(workspace_bytes_);
   base_at_ = device.place(spans_.gathered_bytes());
-  target_at_ = device.place(spans_.gathered_bytes());
+  target_at_ = device.place(std::max<std::uint64_t>(spans_.gathered_bytes(), rounded_bytes));
   device_bytes_ = device.size_bytes();
   for (std::size_t& at : pinned_starts_at_) at = pinned.place(starts_bytes);
   pinned_positions_at_ = pinned.place(most_changes_ * sizeof(std::uint16_t));
@@ -89,17 +91,36 @@ Status DeviceChangeFinder::find_all(codec::ChangeLog& log) {
   return {};
 }
 
-Result<const std::byte*> DeviceChangeFinder::bring(const BlockSpan& span, std::span<const std::byte* const> arrays,
-                                                   std::size_t at) {
-  if (!span.is_gathered) return DeviceSpans::elements_of(span, arrays);
-  SPARCL_RETURN_IF_ERROR(spans_.gather(span, arrays, device_ + at, nullptr));
-  return static_cast<const std::byte*>(device_ + at);
+Result<const std::byte*> DeviceChangeFinder::bring_base(const BlockSpan& span) {
+  const std::vector<const std::byte*> kept(kept_->arrays().begin(), kept_->arrays().end());
+  if (!span.is_gathered) return DeviceSpans::elements_of<const std::byte>(span, kept);
+  SPARCL_RETURN_IF_ERROR(spans_.gather(span, kept, device_ + base_at_, nullptr));
+  return static_cast<const std::byte*>(device_ + base_at_);
+}
+
+Result<const std::byte*> DeviceChangeFinder::bring_target(const BlockSpan& span) {
+  if (!span.is_gathered && arrays_.master_of(span.array) == nullptr)
+    return DeviceSpans::elements_of<const std::byte>(span, arrays_.arrays);
+  std::byte* const to = device_ + target_at_;
+  SPARCL_RETURN_IF_ERROR(spans_.for_pieces(span.first_block, span.end_block,
+                                           [&](std::uint32_t array, std::uint64_t at, std::size_t bytes, std::uint64_t place) {
+                                             return copy_rounded(array, at, bytes, to + place);
+                                           }));
+  return static_cast<const std::byte*>(to);
+}
+
+// Of an array's bytes as they travel.
+Status DeviceChangeFinder::copy_rounded(std::size_t array, std::uint64_t first_byte, std::size_t bytes, std::byte* out) const {
+  const float* const master = arrays_.master_of(array);
+  if (master == nullptr) return enqueue_copy(out, arrays_.arrays[array] + first_byte, bytes, nullptr);
+  const DataType type = map_.arrays()[array].datatype;
+  const std::size_t width = element_bytes(type);
+  return scratch_.kernels().blocks.cast(master + first_byte / width, bytes / width, type, out, nullptr);
 }
 
 Status DeviceChangeFinder::enqueue_diff(const Section& section) {
   const BlockSpan& span = section.span;
-  const std::vector<const std::byte*> kept(kept_->arrays().begin(), kept_->arrays().end());
-  const Result<const std::byte*> base = bring(span, kept, base_at_), target = bring(span, arrays_, target_at_);
+  const Result<const std::byte*> base = bring_base(span), target = bring_target(span);
   if (!base.ok() || !target.ok()) return base.ok() ? target.status() : base.status();
   const kernels::DeviceChanges changes{reinterpret_cast<std::uint16_t*>(device_ + positions_at_), device_ + old_at_,
                                        device_ + new_at_, reinterpret_cast<std::uint64_t*>(device_ + starts_at_)};
@@ -171,11 +192,11 @@ Status DeviceChangeFinder::bring_forward(std::span<const codec::ChangedHint* con
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   scratch_.begin_use(nullptr, kept_);
-  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+  for (std::size_t i = 0; i < map_.arrays().size(); ++i) {
     const codec::ArraySpec& array = map_.arrays()[i];
     const bool is_out = array.count == 0 || (!hints.empty() && hints[i] != nullptr);
     if (is_out) continue;
-    SPARCL_RETURN_IF_ERROR(enqueue_copy(kept_->arrays()[i], arrays_[i], array.count * element_bytes(array.datatype), nullptr));
+    SPARCL_RETURN_IF_ERROR(copy_rounded(i, 0, array.count * element_bytes(array.datatype), kept_->arrays()[i]));
   }
   return wait_for(nullptr);
 }

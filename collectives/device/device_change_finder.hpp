@@ -19,13 +19,21 @@ struct FinderLimits {
   std::uint64_t changes = std::uint64_t{4} << 20;
 };
 
+// Of the map's arrays, those that have elements: where they lie; or nullptr, and the float32 that they are rounded from. masters
+// may be empty.
+struct FinderArrays {
+  std::vector<const std::byte*> arrays;
+  std::vector<const float*> masters;
+
+  const float* master_of(std::size_t array) const { return masters.empty() ? nullptr : masters[array]; }
+};
+
 class DeviceChangeFinder final : public codec::ChangeFinder {
  public:
-  // arrays: of the map, which has elements, all in this context's memory and aligned to them; read behind what the GPU's default
+  // arrays: of the map, which has elements, all in this context's memory and aligned to theirs; read behind what the GPU's default
   // stream holds. map and kernels outlive it. An error: kernels do not run there.
   static Result<std::unique_ptr<DeviceChangeFinder>> create(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map,
-                                                            std::vector<const std::byte*> arrays, void* context,
-                                                            const FinderLimits& limits = {});
+                                                            FinderArrays arrays, void* context, const FinderLimits& limits = {});
   ~DeviceChangeFinder() override { scratch_.end_use(); }
 
   Result<std::shared_ptr<const codec::ChangeLog>> find() override;
@@ -38,12 +46,14 @@ class DeviceChangeFinder final : public codec::ChangeFinder {
     unsigned half = 0;  // of the pinned memory for its starts
   };
 
-  DeviceChangeFinder(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map, std::vector<const std::byte*> arrays,
+  DeviceChangeFinder(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map, FinderArrays arrays,
                      const FinderLimits& limits);
   Status reserve();
   Status find_all(codec::ChangeLog& log);
   Status enqueue_diff(const Section& section);
-  Result<const std::byte*> bring(const BlockSpan& span, std::span<const std::byte* const> arrays, std::size_t at);
+  Result<const std::byte*> bring_base(const BlockSpan& span);
+  Result<const std::byte*> bring_target(const BlockSpan& span);
+  Status copy_rounded(std::size_t array, std::uint64_t first_byte, std::size_t bytes, std::byte* out) const;
   const std::uint64_t* starts_of(const Section& section) const;
   std::uint64_t blocks_with_room(const Section& section) const;
   Status fetch(const Section& section, std::uint64_t blocks);
@@ -53,7 +63,7 @@ class DeviceChangeFinder final : public codec::ChangeFinder {
 
   DeviceScratch scratch_;
   const codec::BlockMap& map_;
-  std::vector<const std::byte*> arrays_;
+  FinderArrays arrays_;
   DeviceSpans spans_;
   std::uint64_t most_blocks_;
   std::uint64_t most_changes_;

@@ -43,25 +43,40 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state,
   return made;
 }
 
-// Of tensors that are no memory of the host's.
+// Of tensors that are no memory of the host's: masters, and what lies in device memory, masters, too.
 Status AttachedState::find_sources() {
   std::vector<const codec::ArraySource*> sources(state_.data.size(), nullptr);
+  if (state_.has_device_memory()) SPARCL_RETURN_IF_ERROR(read_device());
+  const auto is_on_device = [&](std::size_t i) { return state_.spaces[i] == MemorySpace::kDevice; };
   if (!state_.masters.empty()) {
-    masters_ = std::make_unique<codec::CastSource>(*state_.map, state_.masters, *view_.kernels);
-    for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = state_.masters[i] != nullptr ? masters_.get() : nullptr;
+    std::vector<const float*> on_host = state_.masters;
+    for (std::size_t i = 0; i < on_host.size(); ++i) on_host[i] = is_on_device(i) ? nullptr : on_host[i];
+    masters_ = std::make_unique<codec::CastSource>(*state_.map, std::move(on_host), *view_.kernels, device_.get());
   }
-  if (state_.has_device_memory()) {
-    const std::vector<std::byte*> arrays = state_.data_in(MemorySpace::kDevice);
-    Result<std::unique_ptr<model::DeviceTensorSource>> device =
-        model::DeviceTensorSource::create(*state_.map, {arrays.begin(), arrays.end()});
-    if (!device.ok()) return device.status();
-    device_ = std::move(*device);
-    for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = arrays[i] != nullptr ? device_.get() : sources[i];
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const bool is_master = masters_ != nullptr && state_.masters[i] != nullptr;
+    if (is_master || is_on_device(i)) sources[i] = is_master ? static_cast<codec::ArraySource*>(masters_.get()) : device_.get();
   }
   if (masters_ == nullptr && device_ == nullptr) return {};
   sources_ = std::make_unique<codec::RoutedSource>(std::move(sources));
   view_.source = sources_.get();
   return {};
+}
+
+Status AttachedState::read_device() {
+  std::vector<codec::ArraySpec> specs(state_.map->arrays().begin(), state_.map->arrays().end());
+  std::vector<const std::byte*> arrays(specs.size(), nullptr);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (state_.spaces[i] != MemorySpace::kDevice) continue;
+    arrays[i] = state_.data[i];
+    if (arrays[i] != nullptr) continue;
+    arrays[i] = reinterpret_cast<const std::byte*>(state_.masters[i]);
+    specs[i].datatype = DataType::kFloat32;
+  }
+  lying_.emplace(specs);
+  Result<std::unique_ptr<model::DeviceTensorSource>> device = model::DeviceTensorSource::create(*lying_, std::move(arrays));
+  if (device.ok()) device_ = std::move(*device);
+  return device.status();
 }
 
 // What the tensors hold may be a version that the publisher knows.

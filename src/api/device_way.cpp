@@ -57,14 +57,16 @@ bool is_open(const collectives::DeviceScratch& scratch, void* stream) {
   return captured.ok() && !*captured;
 }
 
-// All that have elements, aligned to these; nothing where one of them is not on the device.
+// All that have elements, or their masters, aligned to these; nothing where one of them is not on the device.
 std::vector<const void*> tensors_on_device(const sparclState& state) {
   std::vector<const void*> tensors;
   for (std::size_t i = 0; i < state.data.size(); ++i) {
     const codec::ArraySpec& array = state.map->arrays()[i];
     if (array.count == 0) continue;
-    if (state.spaces[i] != MemorySpace::kDevice || !is_aligned(state.data[i], array.datatype)) return {};
-    tensors.push_back(state.data[i]);
+    const bool is_master = state.data[i] == nullptr;
+    tensors.push_back(is_master ? static_cast<const void*>(state.masters[i]) : state.data[i]);
+    const DataType lies_as = is_master ? DataType::kFloat32 : array.datatype;
+    if (state.spaces[i] != MemorySpace::kDevice || !is_aligned(tensors.back(), lies_as)) return {};
   }
   return tensors;
 }
@@ -114,7 +116,8 @@ std::unique_ptr<codec::ChangeFinder> change_finder_for(const sparclState& state)
   const Result<const kernels::DeviceKernelSet*> kernels = device_kernels();
   const Result<void*> context = context_of(tensors[0]);
   if (!kernels.ok() || !context.ok() || !is_gpu_of(*context, tensors)) return nullptr;
-  auto made = collectives::DeviceChangeFinder::create(**kernels, *state.map, {state.data.begin(), state.data.end()}, *context);
+  auto made = collectives::DeviceChangeFinder::create(**kernels, *state.map,
+                                                      {{state.data.begin(), state.data.end()}, state.masters}, *context);
   return made.ok() ? std::move(*made) : nullptr;
 }
 

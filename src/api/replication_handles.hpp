@@ -55,15 +55,17 @@ class AttachedState {
  private:
   explicit AttachedState(sparclState& state) : state_(state) {}
   Status find_sources();
+  Status read_device();
   Status make_mirror();
   sparclState& state_;
   std::vector<std::byte*> arrays_;  // of the tensors that the host reaches
   std::vector<std::byte> schema_;
-  std::unique_ptr<WorkerPool> workers_;  // where there is more than one thread
-  std::unique_ptr<codec::CastSource> masters_;
-  std::unique_ptr<model::DeviceTensorSource> device_;
-  std::unique_ptr<codec::RoutedSource> sources_;  // both of these
-  std::unique_ptr<codec::ChangeFinder> finder_;   // where all of them are on one GPU
+  std::unique_ptr<WorkerPool> workers_;                // where there is more than one thread
+  std::optional<codec::BlockMap> lying_;               // the tensors as they lie in device memory: masters are float32
+  std::unique_ptr<model::DeviceTensorSource> device_;  // of these
+  std::unique_ptr<codec::CastSource> masters_;         // here and there
+  std::unique_ptr<codec::RoutedSource> sources_;       // both of these
+  std::unique_ptr<codec::ChangeFinder> finder_;        // where all of them are on one GPU
   std::unique_ptr<model::DeviceTensors> mirrored_;
   replication::ReplicatedState view_;
 };

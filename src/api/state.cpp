@@ -282,17 +282,11 @@ Status add_master(sparclState_t state, sparcl::model::TensorSchema tensor, const
                               tensor.name, sparcl::find_data_type(static_cast<int>(tensor.datatype))->name));
   }
   SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, master, "master"));
-  if (sparcl::space_of(master) == sparcl::MemorySpace::kDevice) {
-    return Status(
-        Code::kUnsupported,
-        fmt::format("master of '{}' is device memory: masters are rounded where the host reaches them; round it there, and "
-                    "add what comes of it by sparclStateAdd",
-                    tensor.name));
-  }
+  const bool is_empty = *sparcl::model::element_count(tensor) == 0;
   state->masters.resize(state->schema.size());
   state->schema.push_back(std::move(tensor));
   state->data.push_back(nullptr);
-  state->spaces.push_back(sparcl::MemorySpace::kHost);
+  state->spaces.push_back(is_empty ? sparcl::MemorySpace::kHost : sparcl::space_of(master));
   state->masters.push_back(master);
   return Status();
 }

@@ -39,7 +39,7 @@ struct TensorRole {
 struct sparclState {
   sparcl::model::Schema schema;
   std::vector<std::byte*> data;
-  std::vector<sparcl::MemorySpace> spaces;  // of `data`
+  std::vector<sparcl::MemorySpace> spaces;  // of `data`, or of a master
   std::vector<const float*> masters;        // empty, or one a tensor: what it is rounded from where `data` is nullptr
   std::vector<sparcl::api::Marks> marks;
   std::vector<sparcl::api::TensorRole> roles;  // empty, or one a tensor

@@ -21,11 +21,15 @@ void CastSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t co
   const FloatEnvironment exact;
   const DataType type = map_.arrays()[array].datatype;
   const std::size_t width = element_bytes(type);
-  const auto* from = reinterpret_cast<const std::byte*>(masters_[array]) + first * sizeof(float);
+  const auto* const master = reinterpret_cast<const std::byte*>(masters_[array]);
   alignas(kernels::kAccumulatorAlignment) float aligned[kCastAtOnce];
   for (std::uint64_t done = 0; done < count; done += kCastAtOnce) {
     const std::uint64_t some = std::min(kCastAtOnce, count - done);
-    std::memcpy(aligned, from + done * sizeof(float), some * sizeof(float));  // masters have any alignment
+    if (master != nullptr) {
+      std::memcpy(aligned, master + (first + done) * sizeof(float), some * sizeof(float));  // it has any alignment
+    } else {
+      elsewhere_->read(array, first + done, some, reinterpret_cast<std::byte*>(aligned));
+    }
     kernels_.reduce_of(type).narrow(reinterpret_cast<const std::byte*>(aligned), some, out + done * width);
   }
 }

@@ -9,6 +9,7 @@
 
 #include "sparcl/sparcl.h"
 #include "tests/api/thread_ranks.hpp"
+#include "tests/cuda/float_patterns.hpp"
 #include "tests/gpu/gpu_arrays.hpp"
 
 namespace sparcl::test {
@@ -71,10 +72,8 @@ class GpuModel {
 
 constexpr double kDensities[] = {0.01, 0.001, 0.5, 0, 0.05};
 
-TEST(StatesOnAGpu, APublishersReachAReplicas) {
-  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
-  must(cudaSetDevice(0));
-  GpuModel trainer, replica;
+void publish(bool is_all_there) {
+  GpuModel trainer(is_all_there), replica(is_all_there);
   sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
   options.listen = "127.0.0.1:0";
   sparclPublisher_t publisher = nullptr;
@@ -96,6 +95,58 @@ TEST(StatesOnAGpu, APublishersReachAReplicas) {
   EXPECT_FALSE(replica.holds(trainer));
   EXPECT_EQ(sparclSubscriberDestroy(subscriber), sparclSuccess);
   EXPECT_EQ(sparclPublisherDestroy(publisher), sparclSuccess);
+}
+
+TEST(StatesOnAGpu, APublishersReachAReplicas) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
+  must(cudaSetDevice(0));
+  for (const bool is_all_there : {true, false}) {
+    SCOPED_TRACE(is_all_there ? "compared on the GPU" : "compared on the host");
+    publish(is_all_there);
+  }
+}
+
+// A float32 matrix on the GPU, which is published as bfloat16, beside the same on the host.
+TEST(StatesOnAGpu, MastersAreRoundedAsTheHosts) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
+  must(cudaSetDevice(0));
+  constexpr std::uint64_t kCount = 5'000'003;
+  std::vector<float> host = float_patterns(kCount, 1);
+  const DeviceArray<float> device(host);
+  std::vector<std::uint16_t> served[2]{std::vector<std::uint16_t>(kCount), std::vector<std::uint16_t>(kCount)};
+  sparclState_t trainers[2], replicas[2];
+  sparclPublisher_t publishers[2];
+  sparclSubscriber_t subscribers[2];
+  const float* const masters[2] = {device.data(), host.data()};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(sparclStateCreate(&trainers[i]), sparclSuccess);
+    ASSERT_EQ(sparclStateCreate(&replicas[i]), sparclSuccess);
+    ASSERT_EQ(sparclStateAddMaster(trainers[i], "matrix", masters[i], sparclBfloat16, 1, &kCount), sparclSuccess);
+    ASSERT_EQ(sparclStateAdd(replicas[i], "matrix", served[i].data(), sparclBfloat16, 1, &kCount), sparclSuccess);
+    sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
+    options.listen = "127.0.0.1:0";
+    char address[128];
+    ASSERT_EQ(sparclPublisherCreate(&publishers[i], trainers[i], &options), sparclSuccess) << sparclGetLastError(nullptr);
+    ASSERT_EQ(sparclPublisherAddress(publishers[i], address, sizeof address), sparclSuccess);
+    ASSERT_EQ(sparclSubscriberCreate(&subscribers[i], replicas[i], address, nullptr), sparclSuccess) << sparclGetLastError(nullptr);
+  }
+  for (std::uint64_t version = 1; version <= 3; ++version) {
+    const std::vector<float> changed = float_patterns(kCount / 100, version);
+    for (std::size_t i = 0; i < changed.size(); ++i) host[i * 100 + version] = changed[i];
+    must(cudaMemcpy(device.data(), host.data(), kCount * sizeof(float), cudaMemcpyHostToDevice));
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(sparclPublish(publishers[i], version), sparclSuccess) << sparclGetLastError(nullptr);
+      for (std::uint64_t held = 0; held < version;)
+        ASSERT_EQ(sparclSubscriberNext(subscribers[i], 60, &held), sparclSuccess) << sparclGetLastError(nullptr);
+    }
+    EXPECT_TRUE(served[0] == served[1]) << "version " << version;
+  }
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(sparclSubscriberDestroy(subscribers[i]), sparclSuccess);
+    EXPECT_EQ(sparclPublisherDestroy(publishers[i]), sparclSuccess);
+    EXPECT_EQ(sparclStateDestroy(trainers[i]), sparclSuccess);
+    EXPECT_EQ(sparclStateDestroy(replicas[i]), sparclSuccess);
+  }
 }
 
 void broadcast_updates(bool is_all_there) {

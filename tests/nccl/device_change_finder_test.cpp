@@ -33,7 +33,8 @@ class Found : public NcclRanks {
       arrays_.emplace_back(bytes);
       pointers.push_back(bytes.empty() ? nullptr : arrays_.back().get());
     }
-    auto made = DeviceChangeFinder::create(**api::device_kernels(), *map_, pointers, *context_of(arrays_.front().get()), limits);
+    auto made =
+        DeviceChangeFinder::create(**api::device_kernels(), *map_, {pointers, {}}, *context_of(arrays_.front().get()), limits);
     ASSERT_TRUE(made.ok()) << made.status().message();
     finder_ = std::move(*made);
   }

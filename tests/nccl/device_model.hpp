@@ -110,6 +110,13 @@ class OwnPublisher {
   std::string address_;
 };
 
+// Of the last version, in its stream.
+inline std::uint64_t bytes_published(sparclPublisher_t publisher) {
+  sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+  if (sparclPublisherLastReport(publisher, &report) != sparclSuccess) throw std::runtime_error(sparclGetLastError(nullptr));
+  return report.bytes_sent;
+}
+
 class OwnSubscriber {
  public:
   OwnSubscriber(sparclState_t state, const char* address, const sparclSubscriberOptions_t* options = nullptr) {

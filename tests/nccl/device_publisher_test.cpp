@@ -97,12 +97,6 @@ TEST(DevicePublisher, MarksAndThreads) {
   }
 }
 
-std::uint64_t bytes_published(sparclPublisher_t publisher) {
-  sparclReport_t report = SPARCL_REPORT_INITIALIZER;
-  EXPECT_EQ(sparclPublisherLastReport(publisher, &report), sparclSuccess);
-  return report.bytes_sent;
-}
-
 // One trainer with its tensors on the device, and one with the same on the host.
 struct Twins {
   explicit Twins(bool trains_matrix = true) {
@@ -256,15 +250,6 @@ TEST(DevicePublisher, TheHashOfAStateIsTheHosts) {
     EXPECT_EQ(sparclStateHash(device.state(), found), sparclUnhandledCudaError);
     fail_copies_from(-1);
   }
-}
-
-TEST(DevicePublisher, ADeviceMasterIsRefused) {
-  DeviceModel model(DeviceModel::kMixed);
-  const FakeDeviceMemory memory = fake_device_memory(400);
-  const std::uint64_t shape = 100;
-  EXPECT_EQ(sparclStateAddMaster(model.state(), "master", static_cast<const float*>(memory.device), sparclBfloat16, 1, &shape),
-            sparclUnsupported);
-  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("master of 'master' is device memory"));
 }
 
 // Beside masters on the host, which the publisher reads through another source.

@@ -3,6 +3,7 @@
 #include "tests/nccl/emulated_faults.hpp"
 #include "tests/nccl/emulated_kernels.hpp"
 // After the emulation.
+#include "kernels/cuda/cast_tile.cuh"
 #include "kernels/cuda/change_list.cuh"
 #include "kernels/cuda/decode_block.cuh"
 #include "kernels/cuda/diff_tile.cuh"
@@ -161,13 +162,30 @@ Status hash(const void* array, std::uint64_t count, std::size_t element_bytes, c
   });
 }
 
+template <class Small, class Word>
+void cast_all(const CastWork& work) {
+  emulated::launch<emulated::NoShared>(static_cast<unsigned>(cast_tiles(work.count)), kThreads, next_seed(),
+                                       [&](emulated::NoShared&) { cast_tile<Small, Word>(work); });
+}
+
+Status cast(const float* values, std::uint64_t count, DataType type, void* out, void* stream) {
+  return launch_in(stream, [=] {
+    const std::lock_guard lock(grid_mutex());
+    const CastWork work{seen(values), count, reachable(out)};
+    if (type == DataType::kFloat16) cast_all<Float16, std::uint16_t>(work);
+    if (type == DataType::kBfloat16) cast_all<Bfloat16, std::uint16_t>(work);
+    if (type == DataType::kFloat8e4m3) cast_all<Float8e4m3, std::uint8_t>(work);
+    if (type == DataType::kFloat8e5m2) cast_all<Float8e5m2, std::uint8_t>(work);
+  });
+}
+
 }  // namespace
 
 void refuse_blocks(bool refuses) { refuses_blocks = refuses; }
 int blocks_decoded() { return decoded; }
 
 kernels::DeviceBlockKernels emulated_block_kernels() {
-  return {diff, diff_bytes, encode, encode_bytes, decode, decode_bytes, apply, hash};
+  return {diff, diff_bytes, encode, encode_bytes, decode, decode_bytes, apply, hash, cast};
 }
 
 }  // namespace sparcl::test
