@@ -54,6 +54,8 @@ struct CommContext {
   std::shared_ptr<LearnedUnion> learned_union = std::make_shared<LearnedUnion>();  // of sparse sums
   std::shared_ptr<LearnedUnion> learned_top_k = std::make_shared<LearnedUnion>();  // of what top-k calls select
   std::shared_ptr<LastSumPlan> last_sum_plan = std::make_shared<LastSumPlan>();
+  // Some rank's arrays were read and written by kernels in the last broadcast: a root on the host then writes what these read.
+  std::shared_ptr<bool> devices_take_part = std::make_shared<bool>(false);
   std::uint32_t fragment_bytes = 0;  // 0: by the cost model
   double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
   DeviceCalls* device = nullptr;     // between the ranks' GPUs; nullptr: by way of the host

@@ -58,7 +58,7 @@ struct Extents {
   std::uint16_t has_duplicates = 0;              // 1: on some rank
   std::uint16_t union_share = 0;                 // of kWholeUnion: see LearnedUnion
   std::int32_t least_capacity_rank = INT32_MAX;  // the lowest rank that has it; agree() says so
-  std::uint32_t unused = 0;
+  std::uint32_t has_device_arrays = 0;           // 1: some rank's are read and written by kernels
 };
 
 // One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text:

@@ -91,7 +91,8 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   // Agree on the call; meanwhile the root encodes, and sends nothing.
   Status verdict, outcome;
   const Subject subject{.parts = call.parts};
-  Task agreement = agree(engine, {number, kAgreementLane}, call.fingerprint, call.refusal, verdict, subject);
+  Extents extents{.has_device_arrays = call.is_on_device ? 1U : 0U};
+  Task agreement = agree(engine, {number, kAgreementLane}, call.fingerprint, call.refusal, verdict, subject, 0, &extents);
   engine.start(agreement);
   const bool sends = call.refusal.ok() && call.source != nullptr;
   while (sends && call.encodes_ahead && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {
@@ -101,6 +102,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   }
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
+  *comm.devices_take_part = extents.has_device_arrays != 0;
   if (!verdict.ok()) {
     close_channels(transport, number);
     co_return verdict;

@@ -29,6 +29,7 @@ struct BroadcastCall {
   const PartList* parts = nullptr;  // see agree()
   bool encodes_ahead = true;        // false: the source is not looked at before the ranks have agreed
   bool is_blocking = false;         // calls in flight together would come to NCCL in no order
+  bool is_on_device = false;        // this rank's arrays are read and written by kernels
   std::uint64_t dense_bytes = 0;    // known to all ranks: the plan depends on it
   StreamSource* source = nullptr;
   StreamTarget* target = nullptr;

@@ -46,6 +46,7 @@ class HostSource final : public UpdateSource {
     options.bring_forward = call.snapshot;
     // Who selects counts bytes: they may have to keep to a budget, which was found by them.
     if (call.rule == nullptr) options.link = link_time(comm.engine->transport(), comm.link_gbit);
+    options.for_devices = *comm.devices_take_part && call.rule == nullptr && !call.values.is_lossy();
     options.workers = comm.workers;
     return options;
   }
@@ -133,6 +134,7 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
     co_return status;
   }
 
+  pattern.is_on_device = call.device != nullptr;
   pattern.parts = call.parts;
   pattern.fingerprint.count = call.map->element_count();
   pattern.fingerprint.datatype = common_datatype(*call.map);

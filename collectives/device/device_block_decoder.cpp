@@ -15,7 +15,7 @@ DeviceBlockDecoder::DeviceBlockDecoder(DeviceScratch& scratch, const codec::Bloc
 DeviceBlockDecoder::~DeviceBlockDecoder() { scratch_.end_use(); }
 
 Result<bool> DeviceBlockDecoder::check(const Staging& staging, const codec::BlockEntry& entry) {
-  if (!is_read_on_device(entry.mode)) {
+  if (!codec::find_block_mode(entry.mode)->on_device) {
     needs_host_ = true;
     return Status(Code::kUnsupported, "a block is in a mode that the device does not read");
   }

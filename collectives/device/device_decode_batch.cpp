@@ -19,10 +19,6 @@ std::uint32_t device_mode(std::uint8_t mode) { return is_fresh(mode) ? kernels::
 
 bool is_fresh(std::uint8_t mode) { return mode == codec::kFreshMode.id; }
 bool lists_positions(std::uint8_t mode) { return device_mode(mode) != kernels::kDenseBlock; }
-bool is_read_on_device(std::uint8_t mode) {
-  const std::uint32_t known = device_mode(mode);
-  return known == kernels::kDenseBlock || known == kernels::kVerbatimBlock || known == kernels::kFlatBlock;
-}
 
 DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockMap& map, std::span<std::byte* const> arrays,
                                      void* stream, const BatchLimits& limits)

@@ -114,8 +114,7 @@ constexpr std::uint64_t most_content(std::uint64_t elements, std::uint64_t block
 static_assert(BatchLimits().content_bytes >= most_content(codec::kBlockElements, 1));
 static_assert(most_content(1, 1) >= 2 * (8 + kernels::kContentAlignment), "two blocks as they are");
 
-// Modes that are read on the device. Fresh blocks are there as any whole ones: what tells them apart is the host's.
-bool is_read_on_device(std::uint8_t mode);
+// Of modes that are read on the device. Fresh blocks are there as any whole ones: what tells them apart is the host's.
 bool is_fresh(std::uint8_t mode);
 bool lists_positions(std::uint8_t mode);
 

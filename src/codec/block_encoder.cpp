@@ -57,6 +57,7 @@ void BlockEncoder::prepare(Part& part) const {
   part.changes.kernels = &input_.kernels;
   part.changes.has_steps = true;
   part.changes.forced = input_.options.mode != nullptr;
+  part.changes.for_devices = input_.options.for_devices;
   part.changes.thorough = input_.options.fewest_bytes;
 }
 
@@ -259,7 +260,7 @@ bool BlockEncoder::add_to_group(const Part& part) {
   const BlockMode* asked = input_.options.mode;
   if (changes.count == 0 && !changes.fresh) return false;
   const bool forced = asked != nullptr && is_group(asked->id);
-  const bool is_free = asked == nullptr && !input_.options.values.is_lossy();
+  const bool is_free = asked == nullptr && !input_.options.values.is_lossy() && !input_.options.for_devices;
   const bool may = !changes.fresh && (forced ? changes.count <= kMaxGroupChanges : is_free && is_sparse(changes));
   if (!may || !group_.has_room(part.index, changes.count) ||
       (!group_.empty() && input_.map.run_of(group_.first_block()).end() <= part.index)) {

@@ -33,6 +33,7 @@ class BlockChanges {
   Scratch<std::byte> new_values;
   bool has_steps = false;      // old_values is filled
   bool may_need_base = false;  // modes may be used that cannot be read without the base
+  bool for_devices = false;    // modes may be used that are on_device, and no others
   bool thorough = false;       // bytes matter more than time
   bool forced = false;         // a mode is asked because the user names it: it gives its cost though it will not pay
 
@@ -135,6 +136,7 @@ struct BlockMode {
   // Where the changes can be found only given the block that is held (all of it, in one piece): called after decode(). False if
   // they do not fit it: then it is not the base, and the block is rubbish.
   bool (*resolve)(BlockShape shape, const std::byte* held, const kernels::KernelSet& kernels, DecodedBlock& block) = nullptr;
+  bool on_device = false;  // kernels on device memory read it, too (kernels/device_blocks.hpp)
 };
 
 // Below this part of the block the other modes are out of reach of mode packed.

@@ -26,6 +26,7 @@ ModeChoice choose_mode(BlockChanges& changes) {
   ModeChoice best{nullptr, kCannot};
   std::size_t best_total = kCannot;
   for (const BlockMode* mode : kModes) {
+    if (changes.for_devices && !mode->on_device) continue;
     changes.bytes_to_beat = best_total;
     const std::size_t bytes = mode->cost(changes);
     if (bytes == kCannot) continue;

@@ -23,7 +23,7 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
 
 }  // namespace
 
-const BlockMode kDenseMode{0, "dense", true, true, dense_cost, encode, decode<false>, true};
-const BlockMode kFreshMode{1, "fresh", false, true, fresh_cost, encode, decode<true>, true, true};
+const BlockMode kDenseMode{0, "dense", true, true, dense_cost, encode, decode<false>, true, false, nullptr, true};
+const BlockMode kFreshMode{1, "fresh", false, true, fresh_cost, encode, decode<true>, true, true, nullptr, true};
 
 }  // namespace sparcl::codec

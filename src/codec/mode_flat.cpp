@@ -44,6 +44,6 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
 
 }  // namespace
 
-const BlockMode kFlatMode{3, "flat", false, false, cost, encode, decode};
+const BlockMode kFlatMode{3, "flat", false, false, cost, encode, decode, false, false, nullptr, true};
 
 }  // namespace sparcl::codec

@@ -47,6 +47,6 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
 
 }  // namespace
 
-const BlockMode kVerbatimMode{2, "verbatim", true, false, cost, encode, decode};
+const BlockMode kVerbatimMode{2, "verbatim", true, false, cost, encode, decode, false, false, nullptr, true};
 
 }  // namespace sparcl::codec

@@ -111,6 +111,7 @@ struct EncodeOptions {
   // Blocks of bf16 and fp16 may be coded given the old values' exponents: a third fewer bits for real changes, at half the speed.
   // With a state hash only, and not with hints.
   bool allow_classes = false;
+  bool for_devices = false;   // only modes that kernels on device memory read (block_mode.hpp); not with values that are lossy
   bool fewest_bytes = false;  // for files: asks modes that cost time as well, which go through an entropy coder
   LinkTime link;              // a block of which so much changed that its changes would take longer than all of it travels whole
   // Threads that share the work; nullptr: the caller's alone. The bytes are the same. Not with hints.

@@ -86,6 +86,31 @@ TEST(UpdateOfManyArrays, ComesBackInEveryModeThatIsForced) {
   }
 }
 
+// However few or many change, with a base and without; else some of these blocks would be in other modes.
+TEST(UpdateForDevices, HasModesThatTheyRead) {
+  const State base = random_state(kMixed, 5);
+  for (const double density : {0.0001, 0.003, 0.02, 0.3, 1.0}) {
+    bool has_others = false;
+    for (const bool for_devices : {true, false}) {
+      const State target = changed_state(base, density, Change::kUlp, 6);
+      EncodeOptions options;
+      options.with_state_hash = true;
+      options.for_devices = for_devices;
+      const Encoded encoded = encode(base, target, options);
+      for (const RawSection& section : take_apart(encoded.bytes).sections) {
+        if (!is_block(section.tag)) continue;
+        const bool is_read = find_block_mode(mode_of(section.tag))->on_device;
+        EXPECT_TRUE(is_read || !for_devices) << density;
+        has_others = has_others || !is_read;
+      }
+      State held = base;
+      ASSERT_TRUE(decode(encoded.bytes, held, Verify::kFull).ok());
+      ASSERT_TRUE(held.arrays == target.arrays);
+    }
+    EXPECT_TRUE(has_others || density > 0.2) << density;
+  }
+}
+
 TEST(UpdateOfNothing, IsWholeAndSmall) {
   for (const std::vector<ArraySpec>& specs :
        {std::vector<ArraySpec>{}, {{DataType::kFloat32, 0}}, {{DataType::kInt8, 1}}, kMixed}) {

@@ -89,16 +89,19 @@ TEST_F(DeviceBroadcast, OfArraysThatAreNotAligned) {
               Each(sparclSuccess));
 }
 
-// What a rank of the host sends has other modes of blocks, too; what one on the device sends all ranks read.
+// What one on the device sends all ranks read. What a rank of the host sends has other modes of blocks, too, until it has learned
+// that others are on the device.
 TEST_F(DeviceBroadcast, RanksMayHaveArraysWhereTheyLike) {
-  ThreadRanks party(4);
   const auto base = random_words<std::uint16_t>(2 * kBlock + 50, 9);
   const Place host{false}, device{};
   for (const double density : {0.0005, 0.02, 1.0}) {
+    ThreadRanks party(4);
     const auto target = changed(base, density, 10);
-    broadcast(party, sparclBfloat16, base, target, 0, {device, host, device, host});
     broadcast(party, sparclBfloat16, base, target, 1, {device, host, device, host}, true,
               density < 1 ? Goes::kByHostLater : Goes::kOnDevice);
+    broadcast(party, sparclBfloat16, base, target, 1, {device, host, device, host});
+    broadcast(party, sparclBfloat16, base, target, 0, {device, host, device, host});
+    broadcast(party, sparclBfloat16, base, target, 3, {device, host, device, host});
   }
 }
 
