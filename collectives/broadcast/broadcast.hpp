@@ -13,6 +13,7 @@
 #include "collectives/comm_context.hpp"
 #include "collectives/engine/engine.hpp"
 #include "kernels/kernel_set.hpp"
+#include "src/base/device_stream.hpp"
 #include "src/codec/update.hpp"
 
 namespace sparcl::collectives {
@@ -67,11 +68,13 @@ struct UpdateCall {
   std::optional<Hash128> known_hash;                 // root: of the base; others: of what is held, as far as it is known
   bool holds_no_version = false;                     // others: only an update that writes all is taken
   bool is_blocking = false;
-  const UpdateOnDevice* device = nullptr;  // map has elements: they are there
-  bool is_torn = false;                    // out: the call failed while it wrote to arrays in device memory
-  bool is_snapshot_lost = false;           // out, root: it could not be brought forward there, and holds nothing
-  std::uint64_t new_version = 0;           // out: the version that is now held
-  std::optional<Hash128> new_hash;         // out: its state hash, where the update names it
+  const UpdateOnDevice* device = nullptr;            // map has elements: they are there
+  bool is_torn = false;                              // out: the call failed while it wrote to arrays in device memory
+  std::shared_ptr<const DeviceEvent> written_until;  // and that may go on until then; nullptr: it does not
+  bool has_written_snapshot = false;  // out, root, on the device: whatever becomes of the call, it is not what it was;
+  bool is_snapshot_lost = false;      // and here that of no state
+  std::uint64_t new_version = 0;      // out: the version that is now held
+  std::optional<Hash128> new_hash;    // out: its state hash, where the update names it
 };
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report);
 enum class UpdateRole : std::uint8_t { kSendsChanges, kSendsAll, kReceives };

@@ -33,14 +33,15 @@ class DeviceSource : public UpdateSource {
   void commit() override {
     call_.new_version = call_.version;
     if (flags_ != 0) call_.new_hash = end_.target_hash;
-    if (const Status brought = bring_forward(); !brought.ok()) {
-      call_.is_snapshot_lost = true;
-      log_warn("rank {}: the next update sends all, as the snapshot of this one: {}", comm_.engine->transport().rank(),
-               brought.message());
-    }
+    if (const Status brought = bring_forward(); !brought.ok()) lose_snapshot(brought.message());
   }
   std::uint64_t changed() const override { return end_.changed; }
-  bool is_settling() override { return !call_.device->scratch->is_free() && patience_.goes_on(); }
+  bool is_settling() override {
+    if (call_.device->scratch->is_free()) return false;
+    if (patience_.goes_on()) return true;
+    if (call_.has_written_snapshot) lose_snapshot("its stream is stuck");
+    return false;
+  }
 
  protected:
   // For the device; not for good.
@@ -77,6 +78,10 @@ class DeviceSource : public UpdateSource {
 
  private:
   Status bring_forward();
+  void lose_snapshot(std::string_view why) {
+    call_.is_snapshot_lost = true;
+    log_warn("rank {}: the next update sends all, as the snapshot of this one is lost: {}", comm_.engine->transport().rank(), why);
+  }
 
   UpdateCall& call_;
   const CommContext& comm_;
@@ -92,6 +97,7 @@ class DeviceSource : public UpdateSource {
 // Enqueues it; the call's end waits for it.
 Status DeviceSource::bring_forward() {
   if (call_.snapshot.empty()) return Status();
+  call_.has_written_snapshot = true;
   DeviceScratch& scratch = *call_.device->scratch;
   const DeviceScope inside(scratch.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
@@ -99,8 +105,7 @@ Status DeviceSource::bring_forward() {
   for (std::size_t i = 0; i < target_.size(); ++i) {
     if (call_.base[i] == target_[i]) continue;
     const codec::ArraySpec& array = call_.map->arrays()[i];
-    const std::size_t bytes = array.count * element_bytes(array.datatype);
-    SPARCL_RETURN_IF_ERROR(enqueue_copy(call_.snapshot[i], target_[i], bytes, call_.device->stream));
+    SPARCL_RETURN_IF_ERROR(enqueue_copy(call_.snapshot[i], target_[i], array.bytes(), call_.device->stream));
   }
   return Status();
 }

@@ -70,7 +70,12 @@ class DeviceTarget final : public UpdateTarget {
   }
   bool is_committing() const override { return is_committing_; }
 
-  bool is_settling() override { return !scratch_.is_free() && patience_.goes_on(); }
+  bool is_settling() override {
+    if (scratch_.is_free()) return false;
+    if (patience_.goes_on()) return true;
+    if (call_.is_torn) call_.written_until = end_of_stream();
+    return false;
+  }
   std::uint64_t changed() const override { return host_ != nullptr ? host_->changed() : decoder_.changed(); }
 
  private:
@@ -81,6 +86,7 @@ class DeviceTarget final : public UpdateTarget {
     is_committing_ = blocks_.is_applying();
     return status;
   }
+  std::shared_ptr<const DeviceEvent> end_of_stream() const;
   Status start_copy();
   Status copy_to_host();
   Status commit_by_host(const Staging& stream);
@@ -106,6 +112,14 @@ class DeviceTarget final : public UpdateTarget {
   std::optional<DeviceArrayWriter> writer_;
 };
 
+// A stream that takes no mark any more does nothing any more.
+std::shared_ptr<const DeviceEvent> DeviceTarget::end_of_stream() const {
+  const DeviceScope inside(scratch_.context());
+  if (!inside.status().ok()) return nullptr;
+  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), call_.device->stream);
+  return event.ok() ? std::make_shared<const DeviceEvent>(std::move(*event)) : nullptr;
+}
+
 // What the device has checked so far is not asked for: its memory is the copy's.
 Status DeviceTarget::start_copy() {
   copy_.reset(new (std::nothrow) std::byte[call_.map->byte_count()]);
@@ -114,7 +128,7 @@ Status DeviceTarget::start_copy() {
   std::byte* at = copy_.get();
   for (const codec::ArraySpec& array : call_.map->arrays()) {
     copied_.push_back(at);
-    at += array.count * element_bytes(array.datatype);
+    at += array.bytes();
   }
   written_.assign(copied_.begin(), copied_.end());
   reader_.emplace(scratch_, *call_.map, held_, call_.device->stream);

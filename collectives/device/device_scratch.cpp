@@ -72,6 +72,12 @@ bool DeviceScratch::is_free() {
   return !here_->is_used;
 }
 
+void DeviceScratch::has_been_waited_for() {
+  here_->is_used = false;
+  here_->other.reset();
+  here_->end.reset();
+}
+
 // Else the end of what is in the stream is marked. A stream that cannot be asked does nothing any more.
 bool DeviceScratch::is_idle_now() {
   const DeviceScope inside(here_->context);

@@ -36,6 +36,8 @@ class DeviceScratch {
   // memory beside it that the stream uses, whose owner may go meanwhile.
   void begin_use(void* stream, std::shared_ptr<const void> other = nullptr);
   bool is_free();
+  // The stream has been waited for since.
+  void has_been_waited_for();
   // The stream may be gone from now on.
   void end_use();
 

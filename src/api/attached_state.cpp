@@ -11,6 +11,7 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state,
   if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
   if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight");
   if (state->is_attached) return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber already");
+  SPARCL_RETURN_IF_ERROR(state->check_still());
   if (use == Use::kRead) SPARCL_RETURN_IF_ERROR(state->check_complete());
   const Result<std::string> bodies = setting_choice("KERNELS");
   if (!bodies.ok()) return bodies.status();

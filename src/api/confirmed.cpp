@@ -4,23 +4,24 @@
 
 namespace sparcl::api {
 
-Status Confirmed::move_to_host(const codec::BlockMap& map, void* stream) {
+Status Confirmed::move_to_host(std::uint64_t comm, const codec::BlockMap& map, void* stream) {
+  if (!is_by(comm)) clear();
   if (on_device_ == nullptr) return {};
-  if (comm_ != 0) {
-    const StageRange range("copy from the device");
-    const Status moved = on_device_->read(map, on_host_, stream);
-    if (!moved.ok()) {
-      on_host_.clear();
-      return moved.with_prefix("the snapshot of what the ranks hold: ");
-    }
+  const StageRange range("copy from the device");
+  if (const Status moved = on_device_->read(map, on_host_, stream); !moved.ok()) {
+    on_host_.clear();
+    return moved.with_prefix("the snapshot of what the ranks hold: ");
   }
   on_device_ = nullptr;
   return {};
 }
 
-Status Confirmed::move_to_device(const codec::BlockMap& map, void* context, void* stream) {
-  if (on_device_ != nullptr && on_device_->context() == context) return {};
-  SPARCL_RETURN_IF_ERROR(move_to_host(map, stream));
+Status Confirmed::move_to_device(std::uint64_t comm, const codec::BlockMap& map, void* context, void* stream) {
+  if (on_device_ != nullptr && on_device_->context() == context) {
+    if (!is_by(comm)) comm_ = 0;  // the memory is as good as any
+    return {};
+  }
+  SPARCL_RETURN_IF_ERROR(move_to_host(comm, map, stream));
   Result<std::shared_ptr<const model::DeviceSnapshot>> made = model::DeviceSnapshot::make(map, context);
   if (!made.ok()) return made.status();
   if (comm_ != 0) {

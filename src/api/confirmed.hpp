@@ -17,9 +17,10 @@ class Confirmed {
   // nullptr: it is on the host.
   const std::shared_ptr<const model::DeviceSnapshot>& on_device() const { return on_device_; }
 
-  // Where the next update is made: what has been confirmed comes along, behind what the stream holds. An error: it stays.
-  Status move_to_host(const codec::BlockMap& map, void* stream);
-  Status move_to_device(const codec::BlockMap& map, void* context, void* stream);
+  // Where the next update is made, of this communicator: what its ranks have confirmed comes along, behind what the stream holds,
+  // which is waited for. What another's have is of no use, and gone. An error: it stays.
+  Status move_to_host(std::uint64_t comm, const codec::BlockMap& map, void* stream);
+  Status move_to_device(std::uint64_t comm, const codec::BlockMap& map, void* context, void* stream);
 
   // The ranks hold what arrays() does.
   void confirm(std::uint64_t comm) { comm_ = comm; }

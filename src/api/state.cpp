@@ -63,6 +63,14 @@ Status sparclState::check_in_memory() const {
                             sparcl::model::in_quotes(name)));
 }
 
+sparcl::Status sparclState::check_still() const {
+  if (written_until == nullptr || written_until->is_over()) return {};
+  return sparcl::Status(
+      sparcl::Code::kInvalidUsage,
+      "a stream that is stuck, and that an update was given, may still write the tensors in device memory: let it come "
+      "to its end first");
+}
+
 sparcl::Status sparclState::check_complete() const {
   if (is_torn) {
     return sparcl::Status(sparcl::Code::kInvalidUsage,

@@ -10,6 +10,7 @@
 #include "collectives/agreement/part_list.hpp"
 #include "sparcl/sparcl.h"
 #include "src/api/confirmed.hpp"
+#include "src/base/device_stream.hpp"
 #include "src/base/memory_space.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/update.hpp"
@@ -60,6 +61,7 @@ struct sparclState {
   // An update failed while it was written to them, and nobody knows what they lack: they are no version until one has come that
   // writes all.
   bool is_torn = false;
+  std::shared_ptr<const sparcl::DeviceEvent> written_until;  // a stream that is stuck may still write them until then
   bool in_flight = false;
   bool is_attached = false;          // it has a publisher or a subscriber
   bool is_subscribed = false;        // a subscriber, which writes the tensors
@@ -71,6 +73,8 @@ struct sparclState {
   std::vector<std::byte*> data_in(sparcl::MemorySpace space) const;
   // Once it is frozen.
   sparcl::Result<std::unique_ptr<sparcl::model::DeviceTensors>> make_mirror(const sparcl::kernels::KernelSet& kernels) const;
+  // InvalidUsage while a stream that is stuck may still write the tensors.
+  sparcl::Status check_still() const;
   // InvalidUsage while the tensors lack what an update brought, or are no version.
   sparcl::Status check_complete() const;
   // Unsupported, with a name, where a tensor is made of its master each time it is published.

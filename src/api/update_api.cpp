@@ -112,21 +112,21 @@ class StateCall final : public Call {
   bool stay_on_device(sparclComm& comm) {
     using collectives::UpdateRole;
     if (!state_->has_device_memory() || !update_.is_blocking || state_->is_mirror_ahead) return false;
-    if (is_root_ && !comm.keeps_device_snapshot) return false;
+    if (is_root_ && (!comm.keeps_device_snapshot || codec::name_changes(state_->hints()))) return false;
     if (is_root_ && (options_.select != sparclSelectAll || value_coding(options_).is_lossy() || options_.adopt != 0)) return false;
     // The base's hash would be made of what is held of the tensors that do not train.
     if (is_root_ && has_base() && !state_->tracked_hash && !state_->roles.empty()) return false;
     const UpdateRole role = !is_root_ ? UpdateRole::kReceives : has_base() ? UpdateRole::kSendsChanges : UpdateRole::kSendsAll;
     collectives::DeviceScratch* const scratch = scratch_for_update(comm, *state_, role, stream_);
     if (scratch == nullptr) return false;
-    if (is_root_ && !state_->confirmed.move_to_device(*state_->map, scratch->context(), stream_).ok()) return false;
+    if (is_root_ && !state_->confirmed.move_to_device(comm_id_, *state_->map, scratch->context(), stream_).ok()) return false;
     device_ = {scratch, stream_, state_->confirmed.on_device()};
     update_.device = &device_;
     return true;
   }
 
   Status reach_from_host() {
-    if (is_root_) SPARCL_RETURN_IF_ERROR(state_->confirmed.move_to_host(*state_->map, stream_));
+    if (is_root_) SPARCL_RETURN_IF_ERROR(state_->confirmed.move_to_host(comm_id_, *state_->map, stream_));
     return state_->has_device_memory() ? read_mirror(*state_, stream_) : Status();
   }
 
@@ -151,7 +151,7 @@ class StateCall final : public Call {
     return select(comm);
   }
 
-  // By its own base. (Marks save nothing there: all of the others is compared.)
+  // By its own base.
   void leave_out_what_does_not_train() {
     for (std::size_t i = 0; i < state_->roles.size(); ++i) {
       if (!state_->roles[i].trainable) base_[i] = state_->data[i];
@@ -180,6 +180,8 @@ class StateCall final : public Call {
   void note_failure(const Status& status) {
     if (state_->mirror != nullptr) state_->mirror->forget();
     state_->is_torn = state_->is_torn || update_.is_torn;
+    if (update_.written_until != nullptr) state_->written_until = update_.written_until;
+    if (update_.has_written_snapshot) state_->confirmed.clear();
     if (has_mirror() && !is_root_) loss_ = status;
   }
 
@@ -189,7 +191,7 @@ class StateCall final : public Call {
     if (update_.is_snapshot_lost) return state_->confirmed.clear();
     if (!update_.snapshot.empty()) {  // it was brought forward with the commit
       state_->confirmed.confirm(comm_id_);
-      is_adopted_ = options_.adopt != 0 && update_.device == nullptr;
+      is_adopted_ = options_.adopt != 0;
       if (is_adopted_) adopt();
       return;
     }
@@ -199,8 +201,7 @@ class StateCall final : public Call {
   void adopt() const {
     for (std::size_t i = 0; i < state_->data.size(); ++i) {
       const codec::ArraySpec& array = state_->map->arrays()[i];
-      const std::size_t bytes = array.count * element_bytes(array.datatype);
-      if (bytes > 0) std::memcpy(arrays()[i], state_->confirmed.arrays()[i], bytes);
+      if (array.count > 0) std::memcpy(arrays()[i], state_->confirmed.arrays()[i], array.bytes());
     }
   }
 
@@ -224,6 +225,7 @@ Status check_update(const sparclComm& comm, const sparclState* state, int root, 
   if (state == nullptr || !state->has_device_memory()) SPARCL_RETURN_IF_ERROR(check_stream(stream));
   if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
   if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
+  SPARCL_RETURN_IF_ERROR(state->check_still());
   // On the host its next look at the tensors would find it out.
   if (state->is_subscribed && state->has_device_memory() && comm.transport->rank() != root) {
     return Status(Code::kInvalidUsage,

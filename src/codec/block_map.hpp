@@ -16,6 +16,8 @@ constexpr std::uint32_t kBlockElements = 65536;
 struct ArraySpec {  // one tensor, as the codec sees it
   DataType datatype;
   std::uint64_t count;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(count) * element_bytes(datatype); }
 };
 
 struct Piece {  // elements [first, first + count) of one array, at `offset` elements from the start of the block

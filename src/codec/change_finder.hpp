@@ -1,7 +1,6 @@
 #pragma once
 // Who finds what has changed in arrays where they are, against a copy there, so that nothing else of them is brought here.
 
-#include <algorithm>
 #include <memory>
 #include <span>
 
@@ -13,19 +12,15 @@ namespace sparcl::codec {
 
 class ChangeFinder {
  public:
-  virtual ~ChangeFinder() = default;
-  // The new values of all elements that differ from what was kept. nullptr: nothing was, or so much differs that all may as well be
-  // read.
-  virtual Result<std::shared_ptr<const ChangeLog>> find() = 0;
-  // What the arrays hold is what the next find() starts from; they may change when this returns. hints: as the update had them; of
-  // arrays that have one nothing was sent but what it names.
-  virtual void keep(std::span<const ChangedHint* const> hints) = 0;
-};
+  using Hints = std::span<const ChangedHint* const>;  // empty, or one an array: such an array is not looked at
 
-// Some of these say what has changed, not only that nothing has.
-inline bool name_changes(std::span<const ChangedHint* const> hints) {
-  return std::ranges::any_of(
-      hints, [](const ChangedHint* hint) { return hint != nullptr && (hint->block_elements > 0 || !hint->indices.empty()); });
-}
+  virtual ~ChangeFinder() = default;
+  // The new values of all elements that differ from what was kept. nullptr: nothing was kept, or so much differs, or so little memory
+  // is left, that all may as well be read.
+  virtual Result<std::shared_ptr<const ChangeLog>> find(Hints hints) = 0;
+  // What was found has become a version: the next find() starts from it. Or, where nothing was, what the arrays hold has, but those
+  // that hints are of, which were sent as they are in `sent`, on the host. The arrays may change when this returns.
+  virtual void keep(Hints hints, std::span<std::byte* const> sent) noexcept = 0;
+};
 
 }  // namespace sparcl::codec

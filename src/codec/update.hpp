@@ -49,7 +49,15 @@ struct ChangedHint {
   std::span<const std::uint64_t> indices;
   std::span<const std::uint64_t> blocks;
   std::uint64_t block_elements = 0;  // 0: `indices` holds the hint
+
+  bool names_changes() const { return block_elements > 0 || !indices.empty(); }  // else nothing has changed
 };
+inline bool name_changes(std::span<const ChangedHint* const> hints) {
+  for (const ChangedHint* hint : hints) {
+    if (hint != nullptr && hint->names_changes()) return true;
+  }
+  return false;
+}
 
 // How the new values of floats of 16 bits and more travel: exactly, or (lossy) as old value + code * scale, with a code of 8 bits
 // and one scale a block (docs/wire-format.md, mode added). What a code cannot say is a change again in the next update, as what a

@@ -510,7 +510,14 @@ Status UpdateDecoder::finish(std::uint64_t stream_bytes) {
 bool UpdateDecoder::already_applied() const { return impl_->finished && impl_->check.already_applied(); }
 std::uint64_t UpdateDecoder::base_version() const { return impl_->header.base_version; }
 std::uint64_t UpdateDecoder::target_version() const { return impl_->header.target_version; }
-bool UpdateDecoder::writes_all() const { return impl_->coded_elements == impl_->input.map.element_count(); }
+bool UpdateDecoder::writes_all() const {
+  const BlockMap& map = impl_->input.map;
+  std::uint64_t elements = 0;
+  for (const BlockEntry& entry : impl_->entries) {
+    if (find_block_mode(entry.mode)->whole) elements += map.run_of(entry.index).elements(entry.index, entry.last);
+  }
+  return elements == map.element_count();
+}
 std::uint64_t UpdateDecoder::changed() const { return impl_->changed; }
 std::span<const std::byte> UpdateDecoder::attachment() const { return impl_->attachment; }
 std::optional<Hash128> UpdateDecoder::target_hash() const { return impl_->target_hash; }

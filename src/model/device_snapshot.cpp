@@ -11,10 +11,6 @@ namespace {
 constexpr std::size_t kAlignment = 256;  // of what cuMemAlloc gives
 constexpr std::size_t kLeastLeft = 16;   // of the GPU's memory one part in so many stays the program's. Heuristic
 
-std::size_t bytes_of(const codec::ArraySpec& array) {
-  return static_cast<std::size_t>(array.count) * element_bytes(array.datatype);
-}
-
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // A driver that does not tell how much is left gives what it has.
@@ -29,7 +25,7 @@ Status check_room(void* context, std::size_t bytes) {
 
 Result<std::shared_ptr<const DeviceSnapshot>> DeviceSnapshot::make(const codec::BlockMap& map, void* context) {
   std::size_t bytes = 0;
-  for (const codec::ArraySpec& array : map.arrays()) bytes += aligned(bytes_of(array));
+  for (const codec::ArraySpec& array : map.arrays()) bytes += aligned(array.bytes());
   SPARCL_RETURN_IF_ERROR(check_room(context, bytes));
   Result<DeviceBuffer> memory = DeviceBuffer::allocate(context, bytes);
   if (!memory.ok()) return memory.status();
@@ -38,7 +34,7 @@ Result<std::shared_ptr<const DeviceSnapshot>> DeviceSnapshot::make(const codec::
   auto* at = static_cast<std::byte*>(made->memory_.data());
   for (const codec::ArraySpec& array : map.arrays()) {
     made->arrays_.push_back(array.count > 0 ? at : nullptr);
-    at += aligned(bytes_of(array));
+    at += aligned(array.bytes());
   }
   return std::shared_ptr<const DeviceSnapshot>(std::move(made));
 }
@@ -55,11 +51,15 @@ Status DeviceSnapshot::read(const codec::BlockMap& map, Snapshot& into, void* st
 
 Status DeviceSnapshot::write(const codec::BlockMap& map, const Snapshot& from, void* stream) const {
   PinnedCopies copies;
-  for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    const std::size_t bytes = bytes_of(map.arrays()[i]);
-    if (bytes > 0) SPARCL_RETURN_IF_ERROR(copies.to_device(arrays_[i], from.arrays()[i], bytes, stream));
+  Status status;
+  for (std::size_t i = 0; i < arrays_.size() && status.ok(); ++i) {
+    const std::size_t bytes = map.arrays()[i].bytes();
+    if (bytes > 0) status = copies.to_device(arrays_[i], from.arrays()[i], bytes, stream);
   }
-  return {};
+  if (status.ok()) return status;
+  const DeviceScope inside(context());  // copies may be under way from what goes with this, and to what may go then
+  if (inside.status().ok()) (void)wait_for(stream);
+  return status;
 }
 
 }  // namespace sparcl::model

@@ -67,13 +67,18 @@ Status DeviceTensors::make_second_set() {
 }
 
 std::size_t DeviceTensors::bytes_of(std::size_t array) const {
-  const codec::ArraySpec& spec = map_.arrays()[array];
-  return spec.count * element_bytes(spec.datatype);
+  return map_.arrays()[array].bytes();
 }
 
 Status DeviceTensors::check_stream(void* stream) const {
-  if (stream == nullptr || source_->contexts().size() <= 1) return {};
-  return Status(Code::kInvalidArgument, "the state has tensors on several GPUs, and a stream is one's: pass stream NULL");
+  const std::vector<void*> contexts = source_->contexts();
+  if (stream == nullptr || contexts.empty()) return {};
+  if (contexts.size() > 1)
+    return Status(Code::kInvalidArgument, "the state has tensors on several GPUs, and a stream is one's: pass stream NULL");
+  const auto is_there = [](const std::byte* tensor) { return tensor != nullptr; };
+  const Result<void*> context = context_for(*std::ranges::find_if(sets_[0].places.on_device, is_there), stream);
+  if (!context.ok() || *context == contexts.front()) return context.status();
+  return Status(Code::kInvalidArgument, "stream is another GPU's than the state's tensors: pass one of theirs, or NULL");
 }
 
 Status DeviceTensors::read(void* stream) {

@@ -14,10 +14,6 @@ constexpr std::size_t kArrayAlignment = 64;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-std::size_t array_bytes(const codec::ArraySpec& array) {
-  return static_cast<std::size_t>(array.count) * element_bytes(array.datatype);
-}
-
 }  // namespace
 
 void Snapshot::Free::operator()(std::byte* bytes) const { std::free(bytes); }
@@ -27,7 +23,7 @@ Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> ar
   if (arrays_.empty()) {
     arrays_.reserve(specs.size());
     std::size_t total = 0;
-    for (const codec::ArraySpec& array : specs) total += round_up(array_bytes(array), kArrayAlignment);
+    for (const codec::ArraySpec& array : specs) total += round_up(array.bytes(), kArrayAlignment);
     const std::size_t bytes = round_up(total + 1, total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment);
     auto* memory = static_cast<std::byte*>(std::aligned_alloc(total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment, bytes));
     if (memory == nullptr) {
@@ -37,13 +33,13 @@ Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> ar
     storage_.reset(memory);
     for (const codec::ArraySpec& array : specs) {
       arrays_.push_back(memory);
-      memory += round_up(array_bytes(array), kArrayAlignment);
+      memory += round_up(array.bytes(), kArrayAlignment);
     }
   }
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (array_bytes(specs[i]) == 0) continue;
+    if (specs[i].bytes() == 0) continue;
     if (arrays[i] != nullptr) {
-      std::memcpy(arrays_[i], arrays[i], array_bytes(specs[i]));
+      std::memcpy(arrays_[i], arrays[i], specs[i].bytes());
     } else {
       source->read(static_cast<std::uint32_t>(i), 0, specs[i].count, arrays_[i]);
     }

@@ -246,7 +246,7 @@ Result<Edition> Publisher::encode(std::uint64_t version, std::span<const codec::
 // Where what has changed is found without reading the arrays they are what was published last, with that over it.
 Result<Edition> Publisher::encode_next(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
   Result<ChangeLogRef> found = ChangeLogRef();
-  if (state_.finder != nullptr && !codec::name_changes(hints)) found = state_.finder->find();
+  if (state_.finder != nullptr && !codec::name_changes(hints)) found = state_.finder->find(hints);
   if (!found.ok()) return found.status();
   if (*found == nullptr) return whole_->encode(version, snapshot_.arrays(), {state_.readable(), state_.source}, hints);
   const codec::ChangedState changed(*state_.map, snapshot_.arrays(), {std::move(*found)}, *state_.kernels);
@@ -300,7 +300,7 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   const bool is_first = !whole_->store().newest();  // whatever hints say all of it is
   Result<Edition> edition = encode(version, hints);
   if (!edition.ok()) return edition.status();
-  if (state_.finder != nullptr) state_.finder->keep(is_first ? std::span<const codec::ChangedHint* const>() : hints);
+  if (state_.finder != nullptr) state_.finder->keep(is_first ? codec::ChangeFinder::Hints() : hints, snapshot_.arrays());
   PublishReport report;
   report.hash = edition->label->commit.target_hash;
   report.changed = edition->delta == nullptr ? edition->label->commit.elements : edition->delta->commit.changed;

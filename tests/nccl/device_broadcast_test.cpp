@@ -161,8 +161,9 @@ TEST_F(DeviceBroadcast, AtEachLevelOfChecks) {
     SCOPED_TRACE(level);
     const Verifying verifying(level);
     ThreadRanks party(3);
-    broadcast(party, sparclFloat32, base, target, 0, {{}, {}, {false}});
     broadcast(party, sparclFloat32, base, target, 2, {{}, {}, {false}}, true, Goes::kByHostLater);
+    broadcast(party, sparclFloat32, base, target, 2, {{}, {}, {false}});
+    broadcast(party, sparclFloat32, base, target, 0, {{}, {}, {false}});
     broadcast(party, sparclFloat32, base, target, 0, {{}, {}, {false}}, false);
   }
 }

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <optional>
+#include <random>
 
 #include "tests/nccl/device_model.hpp"
 
@@ -201,6 +202,98 @@ TEST(DevicePublisher, WithoutRoomForACopyOrAsTheUserWantsAllIsRead) {
     EXPECT_TRUE(without.is_read(2)) << name;
   }
 }
+
+// One that was left out by marks is looked at again once they say nothing any more, though another still does not train.
+TEST(DevicePublisher, MarksOnceBesideATensorThatDoesNotTrain) {
+  Twins twins(false);
+  for (std::uint64_t version = 1; version <= 7; ++version) {
+    twins.step(version, 0.01);
+    const std::uint64_t index = 5;
+    for (const DeviceModel* const model : {&twins.device, &twins.host}) {
+      if (version != 3) continue;
+      ASSERT_EQ(sparclStateMarkIndices(model->state(), "more", &index, 1), sparclSuccess);
+    }
+    EXPECT_EQ(twins.is_read(version), version == 1 || version == 3 || version == 4) << version;
+  }
+}
+
+// As any training's is: it takes no more memory from version to version.
+TEST(DevicePublisher, OnAStreamThatIsNeverIdle) {
+  DeviceModel trainer(DeviceModel::kAllOnDevice);
+  const OwnPublisher publisher(trainer.state());
+  std::vector<int> alive;
+  for (std::uint64_t version = 1; version <= 8; ++version) {
+    trainer.step(version, 0.01);
+    enqueue(nullptr, [] {});
+    ASSERT_EQ(sparclPublish(publisher.get(), version), sparclSuccess) << sparclGetLastError(nullptr);
+    alive.push_back(allocations_alive());
+  }
+  EXPECT_EQ(alive[2], alive.back()) << testing::PrintToString(alive);
+}
+
+// The program has taken what was left of the GPU's memory: all is read.
+TEST(DevicePublisher, OnAGpuThatHasFilledUp) {
+  Twins twins;
+  twins.publish(1);
+  fail_allocations(true);
+  for (std::uint64_t version = 2; version <= 4; ++version) {
+    twins.step(version, 0.01);
+    EXPECT_TRUE(twins.is_read(version));
+  }
+  fail_allocations(false);
+  twins.step(5, 0.01);
+  twins.publish(5);
+  twins.step(6, 0.01);
+  EXPECT_FALSE(twins.is_read(6));
+}
+
+// Any steps, marks, tensors that do not train, and failures: what is sent is what the host would send.
+class AnyPublisher : public testing::TestWithParam<int> {};
+
+TEST_P(AnyPublisher, SendsTheHostsStreams) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
+  constexpr const char* kNames[] = {"bias", "matrix", "ids", "empty", "more", "bytes"};
+  Twins twins;
+  Bytes older = twins.device.read();
+  for (std::uint64_t version = 1; version <= 12; ++version) {
+    const Bytes now = twins.device.read();
+    twins.step(random(), random() % 6 == 0 ? 0.3 : random() % 6 == 0 ? 0 : 0.01);
+    if (random() % 3 == 0) {  // some elements are again what they were
+      Bytes mixed = twins.device.read();
+      for (std::size_t i = 0; i < mixed.size(); ++i) std::copy_n(older[i].begin(), mixed[i].size() / 16 * 8, mixed[i].begin());
+      for (const DeviceModel* const model : {&twins.device, &twins.host}) model->write(mixed);
+    }
+    if (random() % 2 == 0) older = now;
+    const std::uint64_t toggles = random() % 3, tensor = random() % 6, trains = random() % 2, marks = random() % 5,
+                        indices[2] = {random() % 30'000, 40'000 + random() % 10'000};
+    for (const DeviceModel* const model : {&twins.device, &twins.host}) {
+      if (toggles == 0) {
+        ASSERT_EQ(sparclStateSetTrainable(model->state(), kNames[tensor], static_cast<int>(trains)), sparclSuccess);
+      }
+      if (marks == 0) {
+        ASSERT_EQ(sparclStateMarkIndices(model->state(), "more", indices, 2), sparclSuccess);
+      }
+    }
+    const std::uint64_t fails = random() % 6;
+    const int from = static_cast<int>(random() % 30);
+    if (fails == 0) fail_copies_from(from);
+    if (fails == 1) fail_launches_from(from);
+    if (fails == 2) fail_events_from(from);
+    if (fails == 3) fail_allocations(true);
+    const sparclResult_t result = sparclPublish(twins.publishers[0].get(), version);
+    for (const auto recover : {fail_copies_from, fail_launches_from, fail_events_from}) recover(-1);
+    fail_allocations(false);
+    if (result != sparclSuccess) {
+      ASSERT_EQ(sparclPublish(twins.publishers[0].get(), version), sparclSuccess) << sparclGetLastError(nullptr);
+    }
+    ASSERT_EQ(sparclPublish(twins.publishers[1].get(), version), sparclSuccess);
+    EXPECT_EQ(bytes_published(twins.publishers[0].get()), bytes_published(twins.publishers[1].get()));
+    ASSERT_EQ(twins.subscriber->reach(version), sparclSuccess) << sparclGetLastError(nullptr);
+    ASSERT_EQ(twins.host_subscriber->reach(version), sparclSuccess) << sparclGetLastError(nullptr);
+    ASSERT_EQ(twins.replica.read(), twins.host_replica.read()) << "version " << version;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, AnyPublisher, testing::Range(0, 4));
 
 TEST(DevicePublisher, ACopyForComparisonGoesWithThePublisher) {
   const int before = allocations_alive();
