@@ -2,19 +2,14 @@
 // Block routines for changes: a block of threads takes a block of the codec. Checking goes before writing, as two launches: whole
 // or not at all. The hash of what changes comes with the writes, at no further read (kernels/word_hash.hpp).
 
-#include "kernels/cuda/device_work.hpp"
+#include "kernels/cuda/thread_sums.cuh"
 #include "kernels/word_hash.hpp"
 
 namespace sparcl::kernels::cuda {
 
 struct ApplyShared {
-  std::uint64_t sums[kThreads / 32][4];
+  BlockSumsShared sums;
 };
-
-__device__ inline std::uint64_t sum_of_warp(std::uint64_t own) {
-  for (unsigned step = 16; step > 0; step /= 2) own += __shfl_down_sync(0xffffffffU, own, step);
-  return own;  // in lane 0
-}
 
 struct Sums {
   std::uint64_t low = 0, high = 0;
@@ -49,7 +44,7 @@ __device__ inline void check_old_values(const ApplyWork& work) {
     if (array[work.changes.positions[i]] != static_cast<const Word*>(work.changes.old_values)[i]) ++refused;
   }
   refused = sum_of_warp(refused);
-  if (threadIdx.x % 32 == 0 && refused != 0)
+  if (threadIdx.x % kWarp == 0 && refused != 0)
     atomicAdd(reinterpret_cast<unsigned long long*>(work.refused), (unsigned long long)refused);
 }
 
@@ -69,16 +64,8 @@ __device__ inline void apply_changes(ApplyShared& shared, const ApplyWork& work)
     array[position] = value;
   }
   if (work.hashes == nullptr) return;
-  const std::uint64_t own[4] = {before.low, before.high, after.low, after.high};
-  for (unsigned i = 0; i < 4; ++i) {
-    const std::uint64_t sum = sum_of_warp(own[i]);
-    if (threadIdx.x % 32 == 0) shared.sums[threadIdx.x / 32][i] = sum;
-  }
-  __syncthreads();
-  if (threadIdx.x >= 4) return;
-  std::uint64_t sum = 0;
-  for (unsigned warp = 0; warp < kThreads / 32; ++warp) sum += shared.sums[warp][threadIdx.x];
-  reinterpret_cast<std::uint64_t*>(work.hashes + block)[threadIdx.x] = sum;
+  const std::uint64_t sum = sums_of_block(shared.sums, {before.low, before.high, after.low, after.high});
+  if (threadIdx.x < 4) reinterpret_cast<std::uint64_t*>(work.hashes + block)[threadIdx.x] = sum;
 }
 
 }  // namespace sparcl::kernels::cuda

@@ -8,10 +8,6 @@
 
 namespace sparcl::kernels::cuda {
 
-struct alignas(16) Vector16 {
-  std::uint32_t words[4];
-};
-
 // Bit i: whether element i of the two vectors differs.
 template <class Word>
 __device__ inline std::uint32_t differing(const Vector16& a, const Vector16& b) {
@@ -72,19 +68,43 @@ __device__ inline std::uint32_t wanted_of(std::uint32_t bits, const Vector16& a,
   return bits;
 }
 
+// Element by element: of arrays that are not aligned, and of the last tile, which may have fewer. Eight loads are under way at
+// once, as none is left out: beyond `count` they are the last element's.
+template <class Word, class IsWanted>
+__device__ inline void mark_elements(CompactionShared& shared, const Word* base, const Word* target, std::uint32_t count,
+                                     IsWanted is_wanted) {
+  constexpr unsigned kLoads = 4, kWarps = kThreads / kWarp;
+  const unsigned lane = threadIdx.x % kWarp;
+  for (unsigned w = threadIdx.x / kWarp; w < kMarkWords; w += kLoads * kWarps) {
+    Word old_ones[kLoads], new_ones[kLoads];
+    SPARCL_UNROLL
+    for (unsigned n = 0; n < kLoads; ++n) {
+      const unsigned element = (w + n * kWarps) * kWarp + lane, place = element < count ? element : count - 1;
+      old_ones[n] = base[place];
+      new_ones[n] = target[place];
+    }
+    SPARCL_UNROLL
+    for (unsigned n = 0; n < kLoads; ++n) {
+      const bool is_there = (w + n * kWarps) * kWarp + lane < count;
+      const std::uint32_t bits =
+          __ballot_sync(kAllLanes, is_there && old_ones[n] != new_ones[n] && is_wanted(old_ones[n], new_ones[n]));
+      if (lane == 0) shared.marks[w + n * kWarps] = bits;
+    }
+  }
+}
+
 template <class Word, class IsWanted>
 __device__ inline void mark_differing(CompactionShared& shared, const Word* base, const Word* target, std::uint32_t count,
                                       IsWanted is_wanted) {
   constexpr unsigned kBits = 16 / sizeof(Word);
-  const bool is_aligned = (reinterpret_cast<std::uintptr_t>(base) | reinterpret_cast<std::uintptr_t>(target)) % 16 == 0;
-  if (count < kTileElements || !is_aligned) {
-    return mark_each(shared, count, [=](unsigned i) { return base[i] != target[i] && is_wanted(base[i], target[i]); });
+  if (count < kTileElements || !is_aligned16(base) || !is_aligned16(target)) {
+    return mark_elements(shared, base, target, count, is_wanted);
   }
   const auto* const a = reinterpret_cast<const Vector16*>(base);
   const auto* const b = reinterpret_cast<const Vector16*>(target);
-  for (unsigned i = threadIdx.x; i < kTileElements / kBits;
-       i += 4 * kThreads) {  // eight loads are under way before the first is used
+  for (unsigned i = threadIdx.x; i < kTileElements / kBits; i += 4 * kThreads) {  // eight loads are under way at once
     Vector16 old_ones[4], new_ones[4];
+    SPARCL_UNROLL
     for (unsigned j = 0; j < 4; ++j) {
       old_ones[j] = a[i + j * kThreads];
       new_ones[j] = b[i + j * kThreads];

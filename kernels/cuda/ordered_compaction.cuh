@@ -4,23 +4,17 @@
 // look-back", NVIDIA 2016). Block routines: device code that uses the language alone, so that tests run it on the host as well
 // (tests/cuda/emulated_cuda.hpp).
 
-#include "kernels/cuda/device_work.hpp"
+#include "kernels/cuda/thread_sums.cuh"
 
 namespace sparcl::kernels::cuda {
 
 #ifdef __CUDACC__
-// For loops over arrays that must stay in registers, where nvcc might find them too long.
-#define SPARCL_UNROLL _Pragma("unroll")
 __device__ inline bool wait_a_little() {
   __nanosleep(20);
   return true;
 }
-#else
-#define SPARCL_UNROLL
 #endif
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAllLanes = 0xffffffffU;
 constexpr unsigned kMarkWords = kTileElements / 32;
 static_assert(kMarkWords == 2 * kThreads, "each thread owns two words of marks");
 

@@ -6,21 +6,6 @@
 
 namespace sparcl::kernels::cuda {
 
-struct BlockSumsShared {
-  std::uint64_t of_warps[kThreads / kWarp];
-};
-
-// The sum over all threads, for all of them. Holds barriers.
-__device__ inline std::uint64_t sum_of_block(BlockSumsShared& shared, std::uint64_t own) {
-  for (unsigned step = kWarp / 2; step > 0; step /= 2) own += __shfl_down_sync(kAllLanes, own, step);
-  __syncthreads();  // those of the call before have been read
-  if (threadIdx.x % kWarp == 0) shared.of_warps[threadIdx.x / kWarp] = own;
-  __syncthreads();
-  std::uint64_t sum = 0;
-  for (unsigned warp = 0; warp < kThreads / kWarp; ++warp) sum += shared.of_warps[warp];
-  return sum;
-}
-
 struct RiceGaps {
   const std::uint16_t* positions;
   std::uint32_t count;

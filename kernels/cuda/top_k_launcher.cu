@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads) guess_kernel(TopKWork work) {
 }
 
 template <TopKType kType>
-__global__ void __launch_bounds__(kThreads) candidates_kernel(TopKWork work) {
+__global__ void __launch_bounds__(kThreads, kResident) candidates_kernel(TopKWork work) {
   __shared__ CompactionShared shared;
   take_candidates<kType>(shared, work);
 }
