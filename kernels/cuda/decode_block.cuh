@@ -14,6 +14,7 @@ constexpr std::uint32_t kMostContentBytes = 1U << 28;
 struct DecodeShared {
   CompactionShared scan;
   BlockSumsShared sums;
+  StripeKeys stripe_keys;
   unsigned char head_bytes[kHeadBytes];
   BlockHead head;
   std::uint32_t error;
@@ -123,16 +124,17 @@ __device__ inline BlockError decode_flat(DecodeShared& shared, BitSource bits, c
   return bits.ends_cleanly() ? BlockError::kNone : BlockError::kEnd;
 }
 
+// Thread n < 4 has word n of the hashes.
 template <class Word>
-__device__ inline DeviceChangeHashes hash_decoded(DecodeShared& shared, const DecodedBlock<Word>& block, std::uint32_t count) {
+__device__ inline std::uint64_t hash_decoded(DecodeShared& shared, const DecodedBlock<Word>& block, std::uint32_t count) {
+  shared.stripe_keys.make();
   __syncthreads();  // all changes are written
-  Sums before, after;
-  for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
-    add_element<Word>(before, block.positions[i], block.old_values[i]);
-    add_element<Word>(after, block.positions[i], block.new_values[i]);
-  }
-  return {sum_of_block(shared.sums, before.low), sum_of_block(shared.sums, before.high), sum_of_block(shared.sums, after.low),
-          sum_of_block(shared.sums, after.high)};
+  ChangeSums sums;
+  for_each_change<Word>({block.positions, block.old_values, block.new_values, nullptr}, 0, count,
+                        [&](std::uint16_t position, Word old_value, Word new_value) {
+                          sums.add(shared.stripe_keys, position, old_value, new_value);
+                        });
+  return sums.of_block(shared.sums);
 }
 
 // Is the content inside the buffer, and in a mode that is read here?
@@ -173,7 +175,7 @@ __device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work
     if (number + 1 == blocks) work.changes.block_starts[blocks] = before + count;
   }
   BlockError error = head.error;
-  DeviceChangeHashes hashes{};
+  std::uint64_t hash = 0;
   if (count > 0 && before + count > work.capacity) {
     error = BlockError::kNoRoom;
   } else if (count > 0) {
@@ -191,11 +193,11 @@ __device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work
     error = content.mode == kDenseBlock      ? decode_dense(bits, block)
             : content.mode == kVerbatimBlock ? decode_verbatim(shared, bits, head, block)
                                              : decode_flat(shared, bits, head, block);
-    if (error == BlockError::kNone) hashes = hash_decoded(shared, block, count);
+    if (error == BlockError::kNone) hash = hash_decoded(shared, block, count);
   }
+  if (threadIdx.x < 4) words_of(work.hashes[number])[threadIdx.x] = hash;
   if (threadIdx.x != 0) return;
   work.errors[number] = error;
-  work.hashes[number] = hashes;
   if (error != BlockError::kNone) atomicAdd(reinterpret_cast<unsigned long long*>(work.refused), 1ULL);
 }
 

@@ -43,7 +43,7 @@ struct ApplyWork {
   DeviceChanges changes;
   std::uint64_t count;  // of the array's elements
   void* array;
-  DeviceChangeHashes* hashes;  // of block_count(); nullptr: none wanted
+  DeviceChangeHashes* hashes;  // of block_count(), by the old values of the list, which are checked; nullptr: none wanted
   std::uint64_t* refused;      // changes whose old value is not the array's: of all blocks; where it is not 0 nothing is written
 };
 

@@ -10,10 +10,10 @@ namespace sparcl::kernels::cuda {
 
 constexpr unsigned kHashWords = 4;  // of a stripe that a thread has
 constexpr unsigned kHashLoads = 4;  // stripes whose loads are under way at once; heuristic
-static_assert(sizeof(Vector16) == 4 * kHashWords && kStripeWords == kThreads * kHashWords && 2 * kMaxStripes == kThreads);
+static_assert(sizeof(Vector16) == 4 * kHashWords && kStripeWords == kThreads * kHashWords);
 
 struct HashShared {
-  std::uint64_t stripe_keys[kMaxStripes][2];
+  StripeKeys stripe_keys;
   BlockSumsShared sums;
 };
 
@@ -77,7 +77,7 @@ __device__ inline void add_to(DeviceHash* to, unsigned half, std::uint64_t sum) 
 
 template <class Word>
 __device__ inline void hash_block(HashShared& shared, const HashWork& work) {
-  shared.stripe_keys[threadIdx.x / 2][threadIdx.x % 2] = hash_key(1 + 2 * kStripeWords + threadIdx.x) | 1;
+  shared.stripe_keys.make();
   WordKeys keys;
   for (unsigned n = 0; n < kHashWords; ++n) {
     keys.low[n] = hash_key(1 + 2 * (kHashWords * threadIdx.x + n));
@@ -95,10 +95,10 @@ __device__ inline void hash_block(HashShared& shared, const HashWork& work) {
     SPARCL_UNROLL
     for (unsigned n = 0; n < kHashLoads; ++n) vectors[n] = own[(stripe + n) * kThreads];
     SPARCL_UNROLL
-    for (unsigned n = 0; n < kHashLoads; ++n) add_vector(sums, keys, shared.stripe_keys[stripe + n], vectors[n]);
+    for (unsigned n = 0; n < kHashLoads; ++n) add_vector(sums, keys, shared.stripe_keys.of[stripe + n], vectors[n]);
   }
   for (std::uint32_t stripe = whole == 0 ? part.begin / kOfStripe : whole; stripe < end; ++stripe)
-    add_vector(sums, keys, shared.stripe_keys[stripe], part.vector(stripe * kThreads + threadIdx.x));
+    add_vector(sums, keys, shared.stripe_keys.of[stripe], part.vector(stripe * kThreads + threadIdx.x));
   const std::uint64_t sum = sums_of_block(shared.sums, {sums.low, sums.high});
   if (threadIdx.x >= 2) return;
   if (work.block_sums != nullptr) add_to(work.block_sums + blockIdx.x, threadIdx.x, sum);
