@@ -17,7 +17,7 @@ struct DecodeShared {
   StripeKeys stripe_keys;
   unsigned char head_bytes[kHeadBytes];
   BlockHead head;
-  std::uint32_t error;
+  std::uint32_t errors;  // of sizes: bit e for error e
 };
 
 // A block's changes, where they go.
@@ -75,11 +75,12 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, c
   const std::uint64_t suffix_bits = zeros + std::uint64_t{head.sizes} * exponent;
   if (bits.left() < suffix_bits) return BlockError::kMagnitude;
   constexpr std::uint64_t kMostSteps = std::uint64_t{1} << (8 * sizeof(Word) - 1);
+  const auto refuse = [&](BlockError error) { atomicOr(&shared.errors, 1U << static_cast<std::uint32_t>(error)); };
   for (std::uint32_t i = threadIdx.x; i < head.sizes; i += kThreads) {
     const std::uint32_t before = i == 0 ? 0 : block.marks[i - 1] + 1;
     const std::uint32_t length = block.marks[i] - before;  // L
     if (length + exponent > 63) {
-      shared.error = static_cast<std::uint32_t>(BlockError::kMagnitude);
+      refuse(BlockError::kMagnitude);
       continue;
     }
     const std::uint64_t suffix = lowest(bits.load64(suffixes + (before - i) + i * exponent), length + exponent);
@@ -88,7 +89,7 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, c
     const std::uint32_t change = head.all ? i : block.listed[i];
     const bool is_negative = bits.bit(signs + change);
     if (size > kMostSteps - least - (is_negative ? 0 : 1)) {
-      shared.error = static_cast<std::uint32_t>(BlockError::kStep);
+      refuse(BlockError::kStep);
       continue;
     }
     const Word step = static_cast<Word>(size + least);
@@ -96,7 +97,8 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, c
   }
   bits.at += static_cast<std::uint32_t>(suffix_bits);
   __syncthreads();
-  return static_cast<BlockError>(shared.error);
+  // Of several the first in the order of src/codec, whichever thread was first.
+  return shared.errors == 0 ? BlockError::kNone : static_cast<BlockError>(__ffs(static_cast<int>(shared.errors)) - 1);
 }
 
 template <class Word>
@@ -147,7 +149,7 @@ __device__ inline bool is_here(const BlockContent& content, std::uint64_t conten
 template <class Word>
 __device__ inline BlockHead begin_block(DecodeShared& shared, const BlockContent& content, const DecodeWork& work,
                                         std::uint32_t elements) {
-  if (threadIdx.x == 0) shared.error = 0;
+  if (threadIdx.x == 0) shared.errors = 0;
   if (content.mode == kNoBlock) return {BlockError::kNone, 0, 0, 0, 0, false};
   if (!is_here(content, work.contents_bytes)) return {BlockError::kNotHere, 0, 0, 0, 0, false};
   const auto* const bytes = static_cast<const unsigned char*>(work.contents) + content.offset;
