@@ -6,7 +6,7 @@ namespace {
 
 template <class Word>
 __global__ void __launch_bounds__(kThreads, kResident) diff_kernel(DiffWork work) {
-  __shared__ CompactionShared shared;
+  __shared__ DiffShared shared;
   diff_tile<Word>(shared, work);
 }
 

@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kThreads, kResident) large_kernel(LargeWork wo
 
 template <class Element>
 __global__ void __launch_bounds__(kThreads, kResident) large_diff_kernel(LargeDiffWork work) {
-  __shared__ CompactionShared shared;
+  __shared__ DiffShared shared;
   diff_tile<typename Element::Word>(shared, work.diff, IsLargerThan<Element>{work.threshold});
 }
 
