@@ -1,62 +1,74 @@
 // The codec's blocks: encode and decode.
 
 #include "bench/cuda/bench_launches.hpp"
-#include "bench/cuda/bench_rows.hpp"
-#include "kernels/cuda/block_codec.hpp"
+#include "bench/cuda/part_memory.hpp"
 
 namespace sparcl::bench {
+namespace {
 
-using namespace kernels::cuda;  // NOLINT: what is measured
 using test::DeviceArray;
 using test::must;
 
-// The way of a sparse broadcast without its network, 1 % of bf16 changed by one step: bytes at the root, and the array elsewhere.
-void measure_blocks(std::uint64_t count) {
-  const DeviceArray<std::uint16_t> base(count), target(count);
-  must(fill_random(reinterpret_cast<std::uint32_t*>(base.data()), count / 2, 1, nullptr));
-  const std::uint64_t room = count / 64, blocks = block_count(count);
-  const DeviceArray<std::uint16_t> positions(room), old_values(room), new_values(room);
-  const DeviceArray<std::uint64_t> starts(blocks + 1), refused(1);
-  const DeviceArray<std::byte> diff_space(diff_workspace_bytes(count)), space(decode_workspace_bytes(count, room));
-  const DeviceArray<DeviceChangeHashes> hashes(blocks);
-  const DeviceArray<BlockContent> places(blocks + 1);
-  const DeviceArray<BlockError> errors(blocks);
-  const DeviceArray<std::byte> bytes(most_content_bytes(count, 2));
-  const DeviceChanges changes{positions.data(), old_values.data(), new_values.data(), starts.data()};
-  const DeviceContents contents{bytes.data(), places.data()};
-  const double copy = median_ms([&] { must(cudaMemcpyAsync(target.data(), base.data(), 2 * count, cudaMemcpyDeviceToDevice)); });
-  must(copy_with_changes(base.data(), target.data(), count, 100, nullptr));
+struct Coded {
+  std::uint64_t count;
+  DeviceArray<std::uint16_t> base{count}, target{count};
+  PartMemory memory{count};
 
-  const auto find = [&] {
-    must_be_ok(diff(base.data(), target.data(), count, 2, changes, room, {diff_space.data(), diff_space.size()}, nullptr));
-  };
-  const auto encode = [&] {
-    must_be_ok(encode_blocks(changes, room, target.data(), count, DataType::kBfloat16, contents, hashes.data(),
-                             {space.data(), space.size()}, nullptr));
-  };
+  // 1 % of bf16 changed: by one step, or of `percent_larger` of 100 by up to 32.
+  void renew(std::uint32_t percent_larger) const {
+    must(fill_random(reinterpret_cast<std::uint32_t*>(base.data()), count / 2, 1, nullptr));
+    must(copy_with_changes(base.data(), target.data(), count, 100, percent_larger, nullptr));
+    memory.find(base.data(), target.data());
+    memory.encode(target.data());
+  }
+};
+
+double changes_a_second(std::uint64_t changes, double ms) { return static_cast<double>(changes) / ms / 1e6; }
+
+// The way of a sparse broadcast without its network: bytes at the root, and the array elsewhere.
+void measure_way(const Coded& coded) {
+  const PartMemory& memory = coded.memory;
+  coded.renew(0);
+  const std::uint64_t count = coded.count, found = memory.changes_found(), bytes = memory.coded_bytes();
   const double encode_ms = median_ms([&] {
-    find();
-    encode();
+    memory.find(coded.base.data(), coded.target.data());
+    memory.encode(coded.target.data());
   });
-  const auto found = static_cast<double>(starts.read().back());
-  const std::uint64_t coded = places.read().back().offset;
-  print_row(fmt::format("diff and encode, 1 % of {} Mi bf16", count >> 20), encode_ms,
-            fmt::format("{:.2f} of the two arrays' time at the copy's bandwidth (asked 0.60); {:.2f} bits a change",
-                        copy / encode_ms, 8 * static_cast<double>(coded) / found));
-  print_row("encode alone", median_ms(encode), fmt::format("{:.1f} MB of content", static_cast<double>(coded) / 1e6));
+  add_row(fmt::format("diff and encode, 1 % of {} Mi bf16", count >> 20), encode_ms, [=] {
+    return fmt::format("{:.2f} of the two arrays' time at the copy's bandwidth (asked 0.60); {:.2f} bits a change",
+                       floor_ms(4.0 * static_cast<double>(count)) / encode_ms,
+                       8 * static_cast<double>(bytes) / static_cast<double>(found));
+  });
+  const double apply_ms = median_ms([&] {
+    memory.decode(coded.base.data());
+    memory.apply(coded.base.data());  // step upon step: no two rounds find the same values
+  });
+  add_row("decode, check and apply in place", apply_ms,
+          [=] { return fmt::format("{:.2f} G changes/s (asked 2)", changes_a_second(found, apply_ms)); });
+}
 
-  const DecodedBlocks decoded{changes, room, hashes.data(), errors.data(), refused.data()};
-  const auto decode = [&] {
-    must_be_ok(
-        decode_blocks(contents, coded, base.data(), count, DataType::kBfloat16, decoded, {space.data(), space.size()}, nullptr));
-  };
-  const auto apply_all = [&] {
-    decode();
-    must_be_ok(apply_decoded(changes, base.data(), count, 2, refused.data(), nullptr));
-  };
-  const double apply_ms = median_ms(apply_all);  // step upon step: no two rounds find the same values
-  print_row("decode, check and apply in place", apply_ms, fmt::format("{:.2f} G changes/s (asked 2)", found / apply_ms / 1e6));
-  print_row("decode and check alone", median_ms(decode), fmt::format("{} blocks refused", refused.read()[0]));
+// By themselves, with changes of more than one step among them.
+void measure_coding(const Coded& coded, std::uint32_t percent_larger) {
+  const PartMemory& memory = coded.memory;
+  coded.renew(percent_larger);
+  const std::uint64_t found = memory.changes_found(), bytes = memory.coded_bytes();
+  const double encode_ms = median_ms([&] { memory.encode(coded.target.data()); });
+  add_row(fmt::format("encode alone, {} % of the changes of more than one step", percent_larger), encode_ms, [=] {
+    return fmt::format("{:.2f} G changes/s, {:.1f} MB of content", changes_a_second(found, encode_ms),
+                       static_cast<double>(bytes) / 1e6);
+  });
+  const double decode_ms = median_ms([&] { memory.decode(coded.base.data()); });
+  const std::uint64_t refused = memory.refused.read()[0];
+  add_row("decode and check of the same", decode_ms,
+          [=] { return fmt::format("{:.2f} G changes/s, {} blocks refused", changes_a_second(found, decode_ms), refused); });
+}
+
+}  // namespace
+
+void measure_blocks(std::uint64_t count) {
+  const Coded coded{count};
+  measure_way(coded);
+  for (const std::uint32_t percent_larger : {0U, 10U, 30U}) measure_coding(coded, percent_larger);
 }
 
 }  // namespace sparcl::bench

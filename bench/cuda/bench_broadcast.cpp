@@ -1,8 +1,10 @@
 // A broadcast of what changed, of two ranks that share this GPU: the call with all that is around its kernels.
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "bench/cuda/bench_launches.hpp"
 #include "bench/cuda/bench_rows.hpp"
@@ -27,7 +29,7 @@ double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_
 void measure_broadcast(std::uint64_t count) {
   const DeviceArray<std::uint16_t> base(count), target(count), held(count);
   must(fill_random(reinterpret_cast<std::uint32_t*>(base.data()), count / 2, 1, nullptr));
-  must(copy_with_changes(base.data(), target.data(), count, 100, nullptr));
+  must(copy_with_changes(base.data(), target.data(), count, 100, 0, nullptr));
   must(cudaMemcpy(held.data(), base.data(), 2 * count, cudaMemcpyDeviceToDevice));
   std::array<sparclComm_t, 2> comms{};
   must_succeed(sparclCommInitLocal(comms.data(), 2));
@@ -53,9 +55,9 @@ void measure_broadcast(std::uint64_t count) {
   const double ms = times[kRounds / 2];
   std::vector<std::uint16_t> on_host(count);
   const double copy = median_ms([&] { must(cudaMemcpy(on_host.data(), base.data(), 2 * count, cudaMemcpyDeviceToHost)); });
-  print_row(fmt::format("broadcast of 1 % of {} Mi bf16 to a second rank", count >> 20), ms,
-            fmt::format("{:.1f} MB coded; {:.2f} of the time of one array's copy to the host",
-                        static_cast<double>(report.bytes_received) / 1e6, ms / copy));
+  const double megabytes = static_cast<double>(report.bytes_received) / 1e6;
+  add_row(fmt::format("broadcast of 1 % of {} Mi bf16 to a second rank", count >> 20), ms,
+          [=] { return fmt::format("{:.1f} MB coded; {:.2f} of the time of one array's copy to the host", megabytes, ms / copy); });
 }
 
 }  // namespace sparcl::bench

@@ -20,14 +20,6 @@ struct Entries {
   DeviceArray<std::uint64_t> count;
 };
 
-// Milliseconds that `bytes` take, read or written, at the bandwidth of a copy.
-double floor_ms(double bytes) {
-  constexpr std::size_t kBytes = std::size_t{1} << 30;
-  const DeviceArray<std::byte> from(kBytes), to(kBytes);
-  const double copy = median_ms([&] { must(cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice)); });
-  return copy * bytes / (2.0 * kBytes);
-}
-
 // Their values as codes of 8 bits and scales, and back.
 void measure_scaled(const Entries& list, std::uint64_t count) {
   const std::uint64_t groups = kernels::scaled_groups(count);
@@ -36,14 +28,14 @@ void measure_scaled(const Entries& list, std::uint64_t count) {
   const DeviceArray<std::uint64_t> exact_count(1);
   const kernels::DeviceScaledValues scaled{codes.data(), exponents.data(), nullptr, 0, exact_count.data()};
   must(fill_normal(list.values.data(), count, 5, nullptr));
-  const double floor = floor_ms(5.0 * static_cast<double>(count));
   const double encode_ms =
       median_ms([&] { must_be_ok(encode_scaled(list.values.data(), list.count.data(), count, scaled, nullptr, nullptr)); });
-  print_row(fmt::format("{} Mi float32 to codes of 8 bits", count >> 20), encode_ms,
-            fmt::format("{:.2f} of what is read and written at the copy's bandwidth", floor / encode_ms));
+  const double bytes = 5.0 * static_cast<double>(count);
+  add_row(fmt::format("{} Mi float32 to codes of 8 bits", count >> 20), encode_ms,
+          [=] { return fmt::format("{:.2f} of what is read and written at the copy's bandwidth", floor_ms(bytes) / encode_ms); });
   const double decode_ms =
       median_ms([&] { must_be_ok(decode_scaled(scaled, list.count.data(), count, list.values.data(), nullptr)); });
-  print_row("and back", decode_ms, fmt::format("{:.2f} of that", floor / decode_ms));
+  add_row("and back", decode_ms, [=] { return fmt::format("{:.2f} of that", floor_ms(bytes) / decode_ms); });
 }
 
 }  // namespace
@@ -61,8 +53,9 @@ void measure_entries(std::uint64_t count) {
   });
   const auto merged = static_cast<double>(out.count.read()[0]);
   const double each = 12.0 * static_cast<double>(count);
-  print_row(fmt::format("merge of two times {} Mi entries, float32", count >> 20), merge_ms,
-            fmt::format("{:.2f} of what is read and written at the copy's bandwidth", floor_ms(2 * each + 12 * merged) / merge_ms));
+  add_row(fmt::format("merge of two times {} Mi entries, float32", count >> 20), merge_ms, [=] {
+    return fmt::format("{:.2f} of what is read and written at the copy's bandwidth", floor_ms(2 * each + 12 * merged) / merge_ms);
+  });
 
   std::size_t bytes = 0;
   const auto peer = [&](void* space) {
@@ -72,18 +65,19 @@ void measure_entries(std::uint64_t count) {
   peer(nullptr);
   const DeviceArray<std::byte> space(bytes);
   const double peer_ms = median_ms([&] { peer(space.data()); });
-  print_row("cub::DeviceMerge of the same, which sums nothing", peer_ms, fmt::format("{:.2f} times ours", peer_ms / merge_ms));
+  add_row("cub::DeviceMerge of the same, which sums nothing", peer_ms,
+          [=] { return fmt::format("{:.2f} times ours", peer_ms / merge_ms); });
 
   // One element of 64: a sector of 32 bytes each.
   const DeviceArray<float> array(64 * count);
   const double gather_ms =
       median_ms([&] { must_be_ok(gather_entries(array.data(), false, DataType::kFloat32, a.device(), count, nullptr)); });
-  const double sectors = floor_ms((8.0 + 4 + 32) * static_cast<double>(count));
-  print_row("gather at the entries' indices", gather_ms,
-            fmt::format("{:.2f} of its sectors at the copy's bandwidth", sectors / gather_ms));
+  const double sectors = (8.0 + 4 + 32) * static_cast<double>(count);  // bytes
+  add_row("gather at the entries' indices", gather_ms,
+          [=] { return fmt::format("{:.2f} of its sectors at the copy's bandwidth", floor_ms(sectors) / gather_ms); });
   const double scatter_ms =
       median_ms([&] { must_be_ok(scatter_entries(a.device(), count, 4, array.data(), DataType::kFloat32, nullptr)); });
-  print_row("scatter of means there", scatter_ms, fmt::format("{:.2f} of that", sectors / scatter_ms));
+  add_row("scatter of means there", scatter_ms, [=] { return fmt::format("{:.2f} of that", floor_ms(sectors) / scatter_ms); });
   measure_scaled(b, count);
 }
 

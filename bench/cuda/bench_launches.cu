@@ -1,3 +1,4 @@
+#include <climits>
 #include <cub/device/device_merge.cuh>
 #include <cub/device/device_radix_sort.cuh>
 
@@ -9,6 +10,14 @@ namespace {
 constexpr unsigned kThreads = 256;
 constexpr unsigned kBlocks = 4096;
 
+// As many blocks as there is room for, so that each thread goes through the whole array with the others.
+unsigned resident_blocks() {
+  int device = 0, multiprocessors = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return kBlocks;
+  if (cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) return kBlocks;
+  return 8 * static_cast<unsigned>(multiprocessors);
+}
+
 __device__ std::uint64_t mixed(std::uint64_t z) {
   z *= 0x9e3779b97f4a7c15U;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -19,13 +28,27 @@ __device__ std::uint64_t mixed(std::uint64_t z) {
 __device__ std::uint64_t first_of_thread() { return std::uint64_t{blockIdx.x} * kThreads + threadIdx.x; }
 __device__ std::uint64_t threads() { return std::uint64_t{gridDim.x} * kThreads; }
 
+__device__ std::uint64_t nanoseconds() {
+  std::uint64_t now = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+__global__ void spin_kernel(std::uint64_t for_nanoseconds) {
+  for (const std::uint64_t begin = nanoseconds(); nanoseconds() - begin < for_nanoseconds;) {
+  }
+}
+
 __global__ void random_kernel(std::uint32_t* words, std::uint64_t count, std::uint64_t seed) {
   for (std::uint64_t i = first_of_thread(); i < count; i += threads()) words[i] = static_cast<std::uint32_t>(mixed(i + seed));
 }
 
-__global__ void change_kernel(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t one_in) {
+__global__ void change_kernel(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t one_in,
+                              std::uint32_t percent_larger) {
   for (std::uint64_t i = first_of_thread(); i < count; i += threads()) {
-    to[i] = static_cast<std::uint16_t>(from[i] ^ (mixed(i) % one_in == 0 ? 1 : 0));
+    const std::uint64_t chance = mixed(i), other = mixed(chance);
+    const unsigned bit = other % 100 < percent_larger ? 1 + (other >> 32) % 5 : 0;
+    to[i] = static_cast<std::uint16_t>(from[i] ^ (chance % one_in == 0 ? 1 << bit : 0));
   }
 }
 
@@ -55,6 +78,16 @@ __global__ void add_kernel(const float4* values, float4* residual, std::uint64_t
   }
 }
 
+__global__ void add_and_key_kernel(const float4* values, float4* residual, uint4* keys, std::uint64_t count) {
+  for (std::uint64_t i = first_of_thread(); i < count; i += threads()) {
+    const float4 x = values[i];
+    float4 y = residual[i];
+    y = {y.x + x.x, y.y + x.y, y.z + x.z, y.w + x.w};
+    residual[i] = y;
+    keys[i] = {__float_as_uint(fabsf(y.x)), __float_as_uint(fabsf(y.y)), __float_as_uint(fabsf(y.z)), __float_as_uint(fabsf(y.w))};
+  }
+}
+
 __global__ void entries_kernel(std::uint64_t* indices, float* values, std::uint64_t count, std::uint64_t seed) {
   for (std::uint64_t i = first_of_thread(); i < count; i += threads()) {
     indices[i] = 64 * i + (mixed(i) % 2 == 0 ? mixed(i + seed) % 64 : mixed(i) % 64);
@@ -64,14 +97,20 @@ __global__ void entries_kernel(std::uint64_t* indices, float* values, std::uint6
 
 }  // namespace
 
+cudaError_t spin(cudaStream_t stream) {
+  constexpr std::uint64_t kNanoseconds = 200'000;  // for some twenty launches of a few microseconds each
+  spin_kernel<<<1, 1, 0, stream>>>(kNanoseconds);
+  return cudaGetLastError();
+}
+
 cudaError_t fill_random(std::uint32_t* words, std::uint64_t count, std::uint64_t seed, cudaStream_t stream) {
   random_kernel<<<kBlocks, kThreads, 0, stream>>>(words, count, seed);
   return cudaGetLastError();
 }
 
 cudaError_t copy_with_changes(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t one_in,
-                              cudaStream_t stream) {
-  change_kernel<<<kBlocks, kThreads, 0, stream>>>(from, to, count, one_in);
+                              std::uint32_t percent_larger, cudaStream_t stream) {
+  change_kernel<<<kBlocks, kThreads, 0, stream>>>(from, to, count, one_in, percent_larger);
   return cudaGetLastError();
 }
 
@@ -81,20 +120,30 @@ cudaError_t fill_normal(float* values, std::uint64_t count, std::uint64_t seed, 
 }
 
 cudaError_t read_two(const void* a, const void* b, std::uint64_t bytes, std::uint32_t* sink, cudaStream_t stream) {
-  read_kernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<const uint4*>(a), static_cast<const uint4*>(b), bytes / 16, sink);
+  read_kernel<<<resident_blocks(), kThreads, 0, stream>>>(static_cast<const uint4*>(a), static_cast<const uint4*>(b), bytes / 16,
+                                                          sink);
   return cudaGetLastError();
 }
 
 cudaError_t add_to(const float* values, float* residual, std::uint64_t count, cudaStream_t stream) {
-  add_kernel<<<kBlocks, kThreads, 0, stream>>>(reinterpret_cast<const float4*>(values), reinterpret_cast<float4*>(residual),
-                                               count / 4);
+  add_kernel<<<resident_blocks(), kThreads, 0, stream>>>(reinterpret_cast<const float4*>(values),
+                                                         reinterpret_cast<float4*>(residual), count / 4);
+  return cudaGetLastError();
+}
+
+cudaError_t add_and_key(const float* values, float* residual, std::uint32_t* keys, std::uint64_t count, cudaStream_t stream) {
+  add_and_key_kernel<<<resident_blocks(), kThreads, 0, stream>>>(
+      reinterpret_cast<const float4*>(values), reinterpret_cast<float4*>(residual), reinterpret_cast<uint4*>(keys), count / 4);
   return cudaGetLastError();
 }
 
 cudaError_t sort_pairs(void* workspace, std::size_t* bytes, const std::uint32_t* keys, std::uint32_t* sorted_keys,
                        const std::uint32_t* indices, std::uint32_t* sorted_indices, std::uint64_t count, cudaStream_t stream) {
-  return cub::DeviceRadixSort::SortPairsDescending(workspace, *bytes, keys, sorted_keys, indices, sorted_indices, count, 0, 32,
-                                                   stream);
+  const auto sort = [&](auto items) {  // whose type is that of CUB's offsets
+    return cub::DeviceRadixSort::SortPairsDescending(workspace, *bytes, keys, sorted_keys, indices, sorted_indices, items, 0, 32,
+                                                     stream);
+  };
+  return count <= INT_MAX ? sort(static_cast<int>(count)) : sort(count);
 }
 
 cudaError_t fill_entries(std::uint64_t* indices, float* values, std::uint64_t count, std::uint64_t seed, cudaStream_t stream) {

@@ -4,11 +4,9 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <functional>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "src/base/status.hpp"
 #include "tests/gpu/gpu_arrays.hpp"
@@ -21,37 +19,28 @@ inline void must_be_ok(const Status& status) {
   if (!status.ok()) throw std::runtime_error(std::string(status.message()));
 }
 
-// Median of milliseconds, by events of the stream, after one call that is not counted. before: what the call needs afresh.
-inline double median_ms(
-    const std::function<void()>& call, const std::function<void()>& before = [] {}) {
-  cudaEvent_t begin = nullptr, end = nullptr;
-  test::must(cudaEventCreate(&begin));
-  test::must(cudaEventCreate(&end));
-  std::vector<double> times;
-  for (int round = 0; round <= kRounds; ++round) {
-    before();
-    test::must(cudaEventRecord(begin));
-    call();
-    test::must(cudaEventRecord(end));
-    test::must(cudaEventSynchronize(end));
-    float ms = 0;
-    test::must(cudaEventElapsedTime(&ms, begin, end));
-    if (round > 0) times.push_back(ms);
-  }
-  test::must(cudaEventDestroy(begin));
-  test::must(cudaEventDestroy(end));
-  std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
-  return times[kRounds / 2];
-}
+// Median of milliseconds, by events of the stream, after one call that is not counted. before: what the call needs afresh. The GPU
+// is busy until the call has been enqueued, so that the host's time for it is not measured.
+double median_ms(
+    const std::function<void()>& call, const std::function<void()>& before = [] {});
 
-inline void print_row(const std::string& what, double ms, const std::string& beside) {
-  fmt::print("| {} | {:.3f} | {} |\n", what, ms, beside);
-}
+// The copy's bandwidth, which is measured before all rows and after them: clocks rise and fall. Rows are held against the larger.
+void measure_copy();
+
+// What `bytes`, read or written, take at that bandwidth; known once rows are printed.
+double floor_ms(double bytes);
+
+// beside is asked for when rows are printed, all at the end. Until then the error stream says how far the bench is.
+void add_row(
+    const std::string& what, double ms, std::function<std::string()> beside = [] { return std::string(); });
+void print_rows();
 
 // A file each.
 void measure_entries(std::uint64_t count);
 void measure_blocks(std::uint64_t count);
 void measure_broadcast(std::uint64_t count);
+void measure_top_k(std::uint64_t count);
+void measure_masks(std::uint64_t count);
 void measure_model();  // 30 GB, or as much as the GPU has room for
 
 }  // namespace sparcl::bench

@@ -6,7 +6,7 @@
 
 namespace sparcl::kernels::cuda {
 
-// Bits that one part may have between two calls of need(): planes and unary parts of a block's list have no more.
+// Bits that one part may have between two calls of need(): all planes, and unary parts, of a block's list have no more.
 constexpr std::uint32_t kMostPartBits = 65'536;
 constexpr unsigned kWindowWords = kMostPartBits / 32 + 8;  // and what is left of the part before, and an alignment's zeros behind
 
@@ -57,6 +57,24 @@ struct BitSink {
       if (lane == 0) put(at + group, bits, count - group < kWarp ? count - group : kWarp);
     }
     at += count;
+  }
+
+  // `planes` of these, at most 32, which have kMostPartBits together: bit i of plane j is bit j of of(i), which is asked for once.
+  template <class ValueOf>
+  __device__ void append_planes(unsigned planes, std::uint32_t count, ValueOf of) {
+    if (planes == 0) return;
+    need(planes * count);
+    const unsigned lane = threadIdx.x % kWarp;
+    for (std::uint32_t group = threadIdx.x / kWarp * kWarp; group < count; group += kThreads) {
+      const std::uint32_t value = group + lane < count ? of(group + lane) : 0;
+      std::uint32_t own = 0;
+      for (unsigned j = 0; j < planes; ++j) {
+        const std::uint32_t bits = __ballot_sync(kAllLanes, (value >> j & 1) != 0);
+        if (lane == j) own = bits;
+      }
+      if (lane < planes) put(at + lane * count + group, own, count - group < kWarp ? count - group : kWarp);
+    }
+    at += planes * count;
   }
 
   // The head of a content: one thread's bits.

@@ -14,9 +14,10 @@ constexpr std::uint32_t kMostContentBytes = 1U << 28;
 struct DecodeShared {
   CompactionShared scan;
   BlockSumsShared sums;
+  StripeKeys stripe_keys;
   unsigned char head_bytes[kHeadBytes];
   BlockHead head;
-  std::uint32_t error;
+  std::uint32_t errors;  // of sizes: bit e for error e
 };
 
 // A block's changes, where they go.
@@ -74,11 +75,12 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, c
   const std::uint64_t suffix_bits = zeros + std::uint64_t{head.sizes} * exponent;
   if (bits.left() < suffix_bits) return BlockError::kMagnitude;
   constexpr std::uint64_t kMostSteps = std::uint64_t{1} << (8 * sizeof(Word) - 1);
+  const auto refuse = [&](BlockError error) { atomicOr(&shared.errors, 1U << static_cast<std::uint32_t>(error)); };
   for (std::uint32_t i = threadIdx.x; i < head.sizes; i += kThreads) {
     const std::uint32_t before = i == 0 ? 0 : block.marks[i - 1] + 1;
     const std::uint32_t length = block.marks[i] - before;  // L
     if (length + exponent > 63) {
-      shared.error = static_cast<std::uint32_t>(BlockError::kMagnitude);
+      refuse(BlockError::kMagnitude);
       continue;
     }
     const std::uint64_t suffix = lowest(bits.load64(suffixes + (before - i) + i * exponent), length + exponent);
@@ -87,7 +89,7 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, c
     const std::uint32_t change = head.all ? i : block.listed[i];
     const bool is_negative = bits.bit(signs + change);
     if (size > kMostSteps - least - (is_negative ? 0 : 1)) {
-      shared.error = static_cast<std::uint32_t>(BlockError::kStep);
+      refuse(BlockError::kStep);
       continue;
     }
     const Word step = static_cast<Word>(size + least);
@@ -95,7 +97,8 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, c
   }
   bits.at += static_cast<std::uint32_t>(suffix_bits);
   __syncthreads();
-  return static_cast<BlockError>(shared.error);
+  // Of several the first in the order of src/codec, whichever thread was first.
+  return shared.errors == 0 ? BlockError::kNone : static_cast<BlockError>(__ffs(static_cast<int>(shared.errors)) - 1);
 }
 
 template <class Word>
@@ -123,16 +126,17 @@ __device__ inline BlockError decode_flat(DecodeShared& shared, BitSource bits, c
   return bits.ends_cleanly() ? BlockError::kNone : BlockError::kEnd;
 }
 
+// Thread n < 4 has word n of the hashes.
 template <class Word>
-__device__ inline DeviceChangeHashes hash_decoded(DecodeShared& shared, const DecodedBlock<Word>& block, std::uint32_t count) {
+__device__ inline std::uint64_t hash_decoded(DecodeShared& shared, const DecodedBlock<Word>& block, std::uint32_t count) {
+  shared.stripe_keys.make();
   __syncthreads();  // all changes are written
-  Sums before, after;
-  for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
-    add_element<Word>(before, block.positions[i], block.old_values[i]);
-    add_element<Word>(after, block.positions[i], block.new_values[i]);
-  }
-  return {sum_of_block(shared.sums, before.low), sum_of_block(shared.sums, before.high), sum_of_block(shared.sums, after.low),
-          sum_of_block(shared.sums, after.high)};
+  ChangeSums sums;
+  for_each_change<Word>({block.positions, block.old_values, block.new_values, nullptr}, 0, count,
+                        [&](std::uint16_t position, Word old_value, Word new_value) {
+                          sums.add(shared.stripe_keys, position, old_value, new_value);
+                        });
+  return sums.of_block(shared.sums);
 }
 
 // Is the content inside the buffer, and in a mode that is read here?
@@ -145,7 +149,7 @@ __device__ inline bool is_here(const BlockContent& content, std::uint64_t conten
 template <class Word>
 __device__ inline BlockHead begin_block(DecodeShared& shared, const BlockContent& content, const DecodeWork& work,
                                         std::uint32_t elements) {
-  if (threadIdx.x == 0) shared.error = 0;
+  if (threadIdx.x == 0) shared.errors = 0;
   if (content.mode == kNoBlock) return {BlockError::kNone, 0, 0, 0, 0, false};
   if (!is_here(content, work.contents_bytes)) return {BlockError::kNotHere, 0, 0, 0, 0, false};
   const auto* const bytes = static_cast<const unsigned char*>(work.contents) + content.offset;
@@ -173,7 +177,7 @@ __device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work
     if (number + 1 == blocks) work.changes.block_starts[blocks] = before + count;
   }
   BlockError error = head.error;
-  DeviceChangeHashes hashes{};
+  std::uint64_t hash = 0;
   if (count > 0 && before + count > work.capacity) {
     error = BlockError::kNoRoom;
   } else if (count > 0) {
@@ -191,11 +195,11 @@ __device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work
     error = content.mode == kDenseBlock      ? decode_dense(bits, block)
             : content.mode == kVerbatimBlock ? decode_verbatim(shared, bits, head, block)
                                              : decode_flat(shared, bits, head, block);
-    if (error == BlockError::kNone) hashes = hash_decoded(shared, block, count);
+    if (error == BlockError::kNone) hash = hash_decoded(shared, block, count);
   }
+  if (threadIdx.x < 4) words_of(work.hashes[number])[threadIdx.x] = hash;
   if (threadIdx.x != 0) return;
   work.errors[number] = error;
-  work.hashes[number] = hashes;
   if (error != BlockError::kNone) atomicAdd(reinterpret_cast<unsigned long long*>(work.refused), 1ULL);
 }
 

@@ -4,8 +4,6 @@
 namespace sparcl::kernels::cuda {
 namespace {
 
-constexpr unsigned kResident = 4;  // blocks a multiprocessor has at least: 64 registers a thread, and none spilt
-
 template <class Word>
 __global__ void __launch_bounds__(kThreads, kResident) decode_kernel(DecodeWork work) {
   __shared__ DecodeShared shared;

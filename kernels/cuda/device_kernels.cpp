@@ -30,7 +30,7 @@ std::uint64_t candidate_capacity(std::uint64_t count, std::uint64_t k) {
   return std::min(count, 2 * std::min(k, count) + 4 * kTileElements);
 }
 
-// The workspace of top-k: a state, samples, three states a tile, candidates.
+// The workspace of top-k: a state, samples, states of tiles, candidates.
 constexpr std::size_t kStateBytes = (sizeof(TopKState) + 15) / 16 * 16;
 
 }  // namespace
@@ -61,22 +61,26 @@ Status apply(const DeviceChanges& changes, void* array, std::uint64_t count, std
 bool top_k_supports(DataType type) { return top_k_type(type).has_value(); }
 
 std::size_t top_k_workspace_bytes(std::uint64_t count, std::uint64_t k, DataType) {
-  return kStateBytes + (kSamples + 3 * tile_count(count) + 2 * candidate_capacity(count, k)) * sizeof(std::uint64_t);
+  return kStateBytes + (kSamples + top_k_states(count) + 2 * candidate_capacity(count, k)) * sizeof(std::uint64_t);
 }
 
 Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaStream_t stream) {
   const std::size_t bytes = top_k_workspace_bytes(call.count, call.k, type);
   SPARCL_RETURN_IF_ERROR(check_sizes("top-k", call.count, element_bytes(type), bytes, workspace));
+  if (call.count > kMaxTopKElements) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("CUDA: top-k of {} elements: at most {} are taken at a time", call.count, kMaxTopKElements));
+  }
   const Result<TopKType> kind = accumulated_type("top-k", type);
   if (!kind.ok()) return kind.status();
   SPARCL_RETURN_IF_ERROR(status_of(cudaMemsetAsync(call.found, 0, sizeof *call.found, stream), "top-k"));
   if (call.count == 0) return Status();
-  const std::uint64_t tiles = tile_count(call.count), capacity = candidate_capacity(call.count, call.k);
+  const std::uint64_t states_count = top_k_states(call.count), capacity = candidate_capacity(call.count, call.k);
   auto* const words = reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(workspace.bytes) + kStateBytes);
   std::uint64_t* const states = words + kSamples;
   SPARCL_RETURN_IF_ERROR(status_of(cudaMemsetAsync(workspace.bytes, 0, kStateBytes, stream), "top-k: clearing its workspace"));
   SPARCL_RETURN_IF_ERROR(
-      status_of(cudaMemsetAsync(states, 0, 3 * tiles * sizeof(TileState), stream), "top-k: clearing its workspace"));
+      status_of(cudaMemsetAsync(states, 0, states_count * sizeof(TileState), stream), "top-k: clearing its workspace"));
   const TopKWork work{call.values,
                       call.residual,
                       call.count,
@@ -87,10 +91,10 @@ Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaSt
                       call.found,
                       static_cast<TopKState*>(workspace.bytes),
                       words,
-                      {states, states + tiles, states + 2 * tiles},
+                      states,
                       capacity,
-                      states + 3 * tiles,
-                      states + 3 * tiles + capacity};
+                      states + states_count,
+                      states + states_count + capacity};
   return status_of(launch_top_k(work, kind.value(), stream), "top-k");
 }
 

@@ -43,7 +43,7 @@ struct ApplyWork {
   DeviceChanges changes;
   std::uint64_t count;  // of the array's elements
   void* array;
-  DeviceChangeHashes* hashes;  // of block_count(); nullptr: none wanted
+  DeviceChangeHashes* hashes;  // of block_count(), by the old values of the list, which are checked; nullptr: none wanted
   std::uint64_t* refused;      // changes whose old value is not the array's: of all blocks; where it is not 0 nothing is written
 };
 
@@ -108,6 +108,14 @@ enum class TopKType : std::uint8_t {
 
 constexpr std::uint64_t kSamples = 16'384;  // keys from which a threshold is guessed: its count is known to some percent
 
+// What is cut is looked at in tiles of so many, for there are few candidates: a thread has its keys in registers.
+constexpr unsigned kCutItems = 8, kCutTile = kCutItems * kThreads;
+constexpr std::uint64_t cut_tiles(std::uint64_t elements) { return (elements + kCutTile - 1) / kCutTile; }
+// Their numbers, and those that blocks are given after the last one, have 32 bits.
+constexpr std::uint64_t kMaxTopKElements = std::uint64_t{0x7fffffff} * kCutTile;
+// Where all elements are looked at, there is a state for each tile of both kinds.
+constexpr std::uint64_t top_k_states(std::uint64_t elements) { return tile_count(elements) + 2 * cut_tiles(elements); }
+
 struct TopKState {
   std::uint64_t least;       // the guess: candidates have this magnitude key or more
   std::uint64_t candidates;  // how many there are, also where there is room for fewer
@@ -130,7 +138,7 @@ struct TopKWork {
   // The workspace.
   TopKState* state;
   std::uint64_t* samples;  // kSamples keys
-  TileState* states[3];    // of candidates, of what is above the least one taken, of those like it
+  TileState* states;       // top_k_states() zeros: of candidates, of what is above the least one taken, of those like it
   std::uint64_t capacity;  // of candidates
   std::uint64_t* candidate_indices;
   std::uint64_t* candidate_keys;

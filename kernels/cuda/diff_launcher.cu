@@ -5,8 +5,8 @@ namespace sparcl::kernels::cuda {
 namespace {
 
 template <class Word>
-__global__ void __launch_bounds__(kThreads) diff_kernel(DiffWork work) {
-  __shared__ CompactionShared shared;
+__global__ void __launch_bounds__(kThreads, kResident) diff_kernel(DiffWork work) {
+  __shared__ DiffShared shared;
   diff_tile<Word>(shared, work);
 }
 

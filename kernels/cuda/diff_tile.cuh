@@ -1,104 +1,58 @@
 #pragma once
-// Block routine of diff: one tile of both arrays is read once, 16 bytes a load; what differs, and is wanted, is marked, numbered
-// and written out.
+// Block routine of diff: what differs in one tile of both arrays is marked, numbered and written out.
 
-#include <type_traits>
-
-#include "kernels/cuda/ordered_compaction.cuh"
+#include "kernels/cuda/diff_marks.cuh"
 
 namespace sparcl::kernels::cuda {
 
-struct alignas(16) Vector16 {
-  std::uint32_t words[4];
+constexpr unsigned kListItems = 4;
+constexpr unsigned kListed = kListItems * kThreads;  // marks that are listed at a time: 6 % of a tile
+
+struct DiffShared : CompactionShared {
+  std::uint16_t listed[kListed];
 };
 
-// Bit i: whether element i of the two vectors differs.
+// listed[n - begin] = the element of mark n, of those that there is room for. own_before: marks of the threads before this one.
+__device__ inline void list_marks(DiffShared& shared, std::uint32_t own_before, std::uint32_t begin) {
+  if (own_before >= begin + kListed) return;
+  for_each_mark(shared, own_before, [&](std::uint64_t number, unsigned element) {
+    const std::uint32_t place = static_cast<std::uint32_t>(number) - begin;  // wraps around below it
+    if (place < kListed) shared.listed[place] = static_cast<std::uint16_t>(element);
+  });
+}
+
+// What is listed, kListItems a thread, neighbours side by side. All loads are under way before the first store, which might alias
+// them.
 template <class Word>
-__device__ inline std::uint32_t differing(const Vector16& a, const Vector16& b) {
-  constexpr unsigned kWidth = 8 * sizeof(Word);
-  std::uint32_t bits = 0;
-  for (unsigned i = 0; i < 4; ++i) {
-    const std::uint32_t x = a.words[i] ^ b.words[i];
-    if constexpr (kWidth == 64) {
-      if (x != 0) bits |= 1U << (i / 2);
-    } else {
-      for (unsigned part = 0; part < 32 / kWidth; ++part) {
-        const std::uint32_t mask = static_cast<std::uint32_t>((std::uint64_t{1} << kWidth) - 1) << (part * kWidth % 32);
-        if ((x & mask) != 0) bits |= 1U << (i * (32 / kWidth) + part);
-      }
-    }
-  }
-  return bits;
-}
+struct ListedValues {
+  std::uint16_t elements[kListItems];
+  Word old_values[kListItems], new_values[kListItems];
 
-// A predicate of old and new value: all changes are wanted.
-struct IsAny {
-  template <class Word>
-  __device__ bool operator()(Word, Word) const {
-    return true;
-  }
-};
-
-// A vector whose elements are taken one by one from its low end: an index would bring it out of the registers.
-struct Queue16 {
-  std::uint64_t low, high;
-
-  __device__ explicit Queue16(const Vector16& from)
-      : low(std::uint64_t{from.words[1]} << 32 | from.words[0]), high(std::uint64_t{from.words[3]} << 32 | from.words[2]) {}
-  template <class Word>
-  __device__ Word next() {
-    const auto word = static_cast<Word>(low);
-    if constexpr (sizeof(Word) == 8) {
-      low = high;
-    } else {
-      low = low >> (8 * sizeof(Word)) | high << (64 - 8 * sizeof(Word));
-      high >>= 8 * sizeof(Word);
-    }
-    return word;
-  }
-};
-
-// Of the bits of elements that differ those of which the changes are wanted.
-template <class Word, class IsWanted>
-__device__ inline std::uint32_t wanted_of(std::uint32_t bits, const Vector16& a, const Vector16& b, IsWanted is_wanted) {
-  if constexpr (!std::is_same_v<IsWanted, IsAny>) {
-    if (bits == 0) return 0;
-    Queue16 old_ones(a), new_ones(b);
-    for (unsigned i = 0; i < 16 / sizeof(Word); ++i) {
-      const Word old_value = old_ones.next<Word>(), new_value = new_ones.next<Word>();
-      if ((bits >> i & 1) != 0 && !is_wanted(old_value, new_value)) bits &= ~(1U << i);
-    }
-  }
-  return bits;
-}
-
-template <class Word, class IsWanted>
-__device__ inline void mark_differing(CompactionShared& shared, const Word* base, const Word* target, std::uint32_t count,
-                                      IsWanted is_wanted) {
-  constexpr unsigned kBits = 16 / sizeof(Word);
-  const bool is_aligned = (reinterpret_cast<std::uintptr_t>(base) | reinterpret_cast<std::uintptr_t>(target)) % 16 == 0;
-  if (count < kTileElements || !is_aligned) {
-    return mark_each(shared, count, [=](unsigned i) { return base[i] != target[i] && is_wanted(base[i], target[i]); });
-  }
-  const auto* const a = reinterpret_cast<const Vector16*>(base);
-  const auto* const b = reinterpret_cast<const Vector16*>(target);
-  for (unsigned i = threadIdx.x; i < kTileElements / kBits;
-       i += 4 * kThreads) {  // eight loads are under way before the first is used
-    Vector16 old_ones[4], new_ones[4];
-    for (unsigned j = 0; j < 4; ++j) {
-      old_ones[j] = a[i + j * kThreads];
-      new_ones[j] = b[i + j * kThreads];
-    }
+  __device__ void load(const DiffShared& shared, const Word* base, const Word* target, std::uint32_t count) {
     SPARCL_UNROLL
-    for (unsigned j = 0; j < 4; ++j) {
-      const std::uint32_t bits = differing<Word>(old_ones[j], new_ones[j]);
-      set_marks<kBits>(shared, i + j * kThreads, wanted_of<Word>(bits, old_ones[j], new_ones[j], is_wanted));
+    for (unsigned n = 0; n < kListItems; ++n) {
+      const unsigned place = n * kThreads + threadIdx.x;
+      if (place >= count) continue;
+      elements[n] = shared.listed[place];
+      old_values[n] = base[elements[n]];
+      new_values[n] = target[elements[n]];
     }
   }
-}
+  // number: of the first. first: of the tile, in its block.
+  __device__ void store(const DiffWork& work, std::uint64_t number, std::uint32_t first, std::uint32_t count) const {
+    SPARCL_UNROLL
+    for (unsigned n = 0; n < kListItems; ++n) {
+      const unsigned place = n * kThreads + threadIdx.x;
+      if (place >= count || number + place >= work.capacity) continue;
+      work.changes.positions[number + place] = static_cast<std::uint16_t>(first + elements[n]);
+      static_cast<Word*>(work.changes.old_values)[number + place] = old_values[n];
+      static_cast<Word*>(work.changes.new_values)[number + place] = new_values[n];
+    }
+  }
+};
 
 template <class Word, class IsWanted = IsAny>
-__device__ inline void diff_tile(CompactionShared& shared, const DiffWork& work, IsWanted is_wanted = {}) {
+__device__ inline void diff_tile(DiffShared& shared, const DiffWork& work, IsWanted is_wanted = {}) {
   const std::uint32_t tile = take_tile(shared, work.next_tile);
   const std::uint64_t first = std::uint64_t{tile} * kTileElements;
   const Word* const base = static_cast<const Word*>(work.base) + first;
@@ -109,17 +63,24 @@ __device__ inline void diff_tile(CompactionShared& shared, const DiffWork& work,
 
   std::uint32_t total = 0;
   const std::uint32_t own_before = sum_before(shared, own_marks(shared), &total);
+  list_marks(shared, own_before, 0);
+  __syncthreads();
+  ListedValues<Word> values;
+  values.load(shared, base, target, total);  // on their way while the tiles before are waited for
   const std::uint64_t before = sum_of_tiles_before(shared, work.states, tile, total);
   if (threadIdx.x == 0) {
     if (first % kBlockElements == 0) work.changes.block_starts[first / kBlockElements] = before;
     if (left <= kTileElements) work.changes.block_starts[block_count(work.count)] = before + total;
   }
-  for_each_mark(shared, before + own_before, [&](std::uint64_t number, unsigned element) {
-    if (number >= work.capacity) return;
-    work.changes.positions[number] = static_cast<std::uint16_t>((first + element) % kBlockElements);
-    static_cast<Word*>(work.changes.old_values)[number] = base[element];
-    static_cast<Word*>(work.changes.new_values)[number] = target[element];
-  });
+  const auto in_block = static_cast<std::uint32_t>(first % kBlockElements);
+  values.store(work, before, in_block, total);
+  for (std::uint32_t begin = kListed; begin < total; begin += kListed) {
+    __syncthreads();
+    list_marks(shared, own_before, begin);
+    __syncthreads();
+    values.load(shared, base, target, total - begin);
+    values.store(work, before + begin, in_block, total - begin);
+  }
 }
 
 }  // namespace sparcl::kernels::cuda

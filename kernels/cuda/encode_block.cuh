@@ -70,11 +70,15 @@ __device__ inline void write_dense(EncodeShared& shared, std::uint32_t* out, con
   for (std::uint32_t i = threadIdx.x; i < room; i += kThreads) to[i] = i < elements ? target[i] : Word{0};
   __syncthreads();
   Sums own;
-  for (std::uint32_t w = threadIdx.x; w < (bytes + 3) / 4; w += kThreads) add_word(own, w, out[w]);
-  const std::uint64_t low = sum_of_block(shared.sums, own.low), high = sum_of_block(shared.sums, own.high);
-  if (threadIdx.x != 0) return;
-  DeviceChangeHashes& hashes = shared.hashes;
-  hashes = {hashes.old_low + low - hashes.new_low, hashes.old_high + high - hashes.new_high, low, high};
+  for (std::uint32_t w = threadIdx.x; w < (bytes + 3) / 4; w += kThreads) own.add(out[w], key_of(shared.stripe_keys, w));
+  const std::uint64_t sum = sums_of_block(shared.sums, {own.low, own.high});
+  if (threadIdx.x < 2) {
+    std::uint64_t* const old_values = words_of(shared.hashes) + threadIdx.x;
+    std::uint64_t* const new_values = old_values + 2;
+    *old_values += sum - *new_values;
+    *new_values = sum;
+  }
+  __syncthreads();
 }
 
 // The mode that src/codec takes of these three, and its bytes.
@@ -113,6 +117,7 @@ __device__ inline void encode_block(EncodeShared& shared, const EncodeWork& work
                                      work.is_float};
   BlockContent content{0, 0, is_lost ? kLostBlock : kNoBlock};
   if (count > 0) {
+    shared.stripe_keys.make();
     if (threadIdx.x < 128) shared.widths[threadIdx.x / 64][threadIdx.x % 64] = 0;
     __syncthreads();
     look_at_changes(shared, changes);

@@ -10,15 +10,11 @@ namespace sparcl::kernels::cuda {
 
 constexpr unsigned kHashWords = 4;  // of a stripe that a thread has
 constexpr unsigned kHashLoads = 4;  // stripes whose loads are under way at once; heuristic
-static_assert(kStripeWords == kThreads * kHashWords && 2 * kMaxStripes == kThreads);
+static_assert(sizeof(Vector16) == 4 * kHashWords && kStripeWords == kThreads * kHashWords);
 
 struct HashShared {
-  std::uint64_t stripe_keys[kMaxStripes][2];
-  std::uint64_t sums[kThreads / 32][2];
-};
-
-struct alignas(16) HashVector {
-  std::uint32_t words[kHashWords];
+  StripeKeys stripe_keys;
+  BlockSumsShared sums;
 };
 
 // The array's elements in a block of the state, by their place in the block.
@@ -29,11 +25,11 @@ struct HashedPart {
   bool is_aligned;
 
   // What is not the array's counts as zeros.
-  __device__ HashVector vector(std::uint32_t number) const {
-    constexpr std::uint32_t kElements = sizeof(HashVector) / sizeof(Word);
+  __device__ Vector16 vector(std::uint32_t number) const {
+    constexpr std::uint32_t kElements = sizeof(Vector16) / sizeof(Word);
     const std::uint32_t first = number * kElements;
-    if (is_aligned && first >= begin && first + kElements <= end) return *reinterpret_cast<const HashVector*>(elements + first);
-    HashVector made{};
+    if (is_aligned && first >= begin && first + kElements <= end) return *reinterpret_cast<const Vector16*>(elements + first);
+    Vector16 made{};
     for (std::uint32_t i = 0; i < kElements; ++i) {
       if (first + i < begin || first + i >= end) continue;
       const std::uint64_t element = elements[first + i];
@@ -56,7 +52,7 @@ __device__ inline HashedPart<Word> part_of(const HashWork& work) {
   part.elements = static_cast<const Word*>(work.array) + before - work.place.offset;
   part.begin = blockIdx.x == 0 ? work.place.offset : 0;
   part.end = static_cast<std::uint32_t>(end < kBlockElements ? end : kBlockElements);
-  part.is_aligned = reinterpret_cast<std::uintptr_t>(part.elements) % sizeof(HashVector) == 0;
+  part.is_aligned = is_aligned16(part.elements);
   return part;
 }
 
@@ -64,8 +60,7 @@ struct WordKeys {
   std::uint64_t low[kHashWords], high[kHashWords];
 };
 
-__device__ inline void add_vector(Sums& sums, const WordKeys& keys, const std::uint64_t (&stripe_key)[2],
-                                  const HashVector& vector) {
+__device__ inline void add_vector(Sums& sums, const WordKeys& keys, const std::uint64_t (&stripe_key)[2], const Vector16& vector) {
   std::uint64_t low = 0, high = 0;
   for (unsigned n = 0; n < kHashWords; ++n) {
     low += vector.words[n] * keys.low[n];
@@ -82,7 +77,7 @@ __device__ inline void add_to(DeviceHash* to, unsigned half, std::uint64_t sum) 
 
 template <class Word>
 __device__ inline void hash_block(HashShared& shared, const HashWork& work) {
-  shared.stripe_keys[threadIdx.x / 2][threadIdx.x % 2] = hash_key(1 + 2 * kStripeWords + threadIdx.x) | 1;
+  shared.stripe_keys.make();
   WordKeys keys;
   for (unsigned n = 0; n < kHashWords; ++n) {
     keys.low[n] = hash_key(1 + 2 * (kHashWords * threadIdx.x + n));
@@ -93,25 +88,19 @@ __device__ inline void hash_block(HashShared& shared, const HashWork& work) {
   constexpr std::uint32_t kOfStripe = kStripeBytes / sizeof(Word);  // elements
   const std::uint32_t end = (part.end + kOfStripe - 1) / kOfStripe;
   const std::uint32_t whole = part.is_aligned && part.begin == 0 ? part.end / kOfStripe / kHashLoads * kHashLoads : 0;
-  const auto* const own = reinterpret_cast<const HashVector*>(part.elements) + threadIdx.x;
+  const auto* const own = reinterpret_cast<const Vector16*>(part.elements) + threadIdx.x;
   Sums sums;
   for (std::uint32_t stripe = 0; stripe < whole; stripe += kHashLoads) {
-    HashVector vectors[kHashLoads];
+    Vector16 vectors[kHashLoads];
+    SPARCL_UNROLL
     for (unsigned n = 0; n < kHashLoads; ++n) vectors[n] = own[(stripe + n) * kThreads];
-    for (unsigned n = 0; n < kHashLoads; ++n) add_vector(sums, keys, shared.stripe_keys[stripe + n], vectors[n]);
+    SPARCL_UNROLL
+    for (unsigned n = 0; n < kHashLoads; ++n) add_vector(sums, keys, shared.stripe_keys.of[stripe + n], vectors[n]);
   }
   for (std::uint32_t stripe = whole == 0 ? part.begin / kOfStripe : whole; stripe < end; ++stripe)
-    add_vector(sums, keys, shared.stripe_keys[stripe], part.vector(stripe * kThreads + threadIdx.x));
-  sums.low = sum_of_warp(sums.low);
-  sums.high = sum_of_warp(sums.high);
-  if (threadIdx.x % 32 == 0) {
-    shared.sums[threadIdx.x / 32][0] = sums.low;
-    shared.sums[threadIdx.x / 32][1] = sums.high;
-  }
-  __syncthreads();
+    add_vector(sums, keys, shared.stripe_keys.of[stripe], part.vector(stripe * kThreads + threadIdx.x));
+  const std::uint64_t sum = sums_of_block(shared.sums, {sums.low, sums.high});
   if (threadIdx.x >= 2) return;
-  std::uint64_t sum = 0;
-  for (unsigned warp = 0; warp < kThreads / 32; ++warp) sum += shared.sums[warp][threadIdx.x];
   if (work.block_sums != nullptr) add_to(work.block_sums + blockIdx.x, threadIdx.x, sum);
   constexpr std::uint64_t kFirst = 1 + 2 * (kStripeWords + kMaxStripes);  // of the keys of blocks (src/codec/state_hash.hpp)
   const std::uint64_t key = hash_key(kFirst + 2 * (work.place.block + blockIdx.x) + threadIdx.x) | 1;

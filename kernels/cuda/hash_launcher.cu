@@ -5,7 +5,7 @@ namespace sparcl::kernels::cuda {
 namespace {
 
 template <class Word>
-__global__ void __launch_bounds__(kThreads) hash_kernel(HashWork work) {
+__global__ void __launch_bounds__(kThreads, kResident) hash_kernel(HashWork work) {
   __shared__ HashShared shared;
   hash_block<Word>(shared, work);
 }

@@ -4,23 +4,17 @@
 // look-back", NVIDIA 2016). Block routines: device code that uses the language alone, so that tests run it on the host as well
 // (tests/cuda/emulated_cuda.hpp).
 
-#include "kernels/cuda/device_work.hpp"
+#include "kernels/cuda/thread_sums.cuh"
 
 namespace sparcl::kernels::cuda {
 
 #ifdef __CUDACC__
-// For loops over arrays that must stay in registers, where nvcc might find them too long.
-#define SPARCL_UNROLL _Pragma("unroll")
 __device__ inline bool wait_a_little() {
   __nanosleep(20);
   return true;
 }
-#else
-#define SPARCL_UNROLL
 #endif
 
-constexpr unsigned kWarp = 32;
-constexpr unsigned kAllLanes = 0xffffffffU;
 constexpr unsigned kMarkWords = kTileElements / 32;
 static_assert(kMarkWords == 2 * kThreads, "each thread owns two words of marks");
 
@@ -44,18 +38,19 @@ __device__ inline std::uint32_t take_tile(ScanShared& shared, std::uint32_t* nex
   return shared.tile;
 }
 
-// The sum over all threads before this one; total: over all. Holds barriers.
-__device__ inline std::uint32_t sum_before(ScanShared& shared, std::uint32_t own, std::uint32_t* total) {
+// The sum over all threads before this one; total: over all. Holds barriers. shared.warp_sums: a Sum a warp.
+template <class Shared, class Sum>
+__device__ inline Sum sum_before(Shared& shared, Sum own, Sum* total) {
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  std::uint32_t sum = own;
+  Sum sum = own;
   for (unsigned step = 1; step < kWarp; step *= 2) {
-    const std::uint32_t other = __shfl_up_sync(kAllLanes, sum, step);
+    const Sum other = __shfl_up_sync(kAllLanes, sum, step);
     if (lane >= step) sum += other;
   }
   __syncthreads();  // warp_sums of the call before have been read
   if (lane == kWarp - 1) shared.warp_sums[warp] = sum;
   __syncthreads();
-  std::uint32_t before = 0, all = 0;
+  Sum before = 0, all = 0;
   for (unsigned w = 0; w < kThreads / kWarp; ++w) {
     if (w < warp) before += shared.warp_sums[w];
     all += shared.warp_sums[w];

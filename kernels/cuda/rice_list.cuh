@@ -6,21 +6,6 @@
 
 namespace sparcl::kernels::cuda {
 
-struct BlockSumsShared {
-  std::uint64_t of_warps[kThreads / kWarp];
-};
-
-// The sum over all threads, for all of them. Holds barriers.
-__device__ inline std::uint64_t sum_of_block(BlockSumsShared& shared, std::uint64_t own) {
-  for (unsigned step = kWarp / 2; step > 0; step /= 2) own += __shfl_down_sync(kAllLanes, own, step);
-  __syncthreads();  // those of the call before have been read
-  if (threadIdx.x % kWarp == 0) shared.of_warps[threadIdx.x / kWarp] = own;
-  __syncthreads();
-  std::uint64_t sum = 0;
-  for (unsigned warp = 0; warp < kThreads / kWarp; ++warp) sum += shared.of_warps[warp];
-  return sum;
-}
-
 struct RiceGaps {
   const std::uint16_t* positions;
   std::uint32_t count;
@@ -41,12 +26,15 @@ struct ListSize {
   std::uint32_t plane_bits, unary_bits;
 };
 
-// What one entry of a list adds to a sum from which its size follows: its quotient, and 2^32 where its trit is not 0.
+// What one entry of a list adds to a sum from which its size follows: its quotient, and kOneTrit where its trit is not 0. Up to
+// 65,536 of each, and of what comes from kAboveLists on.
+constexpr std::uint64_t kOneTrit = std::uint64_t{1} << 20, kAboveLists = kOneTrit * kOneTrit;
 __device__ inline std::uint64_t size_of_entry(const RiceGaps::Parts& parts) {
-  return parts.quotient + (std::uint64_t{parts.trit != 0} << 32);
+  return parts.quotient + (parts.trit != 0 ? kOneTrit : 0);
 }
 __device__ inline ListSize size_of_list(const RiceGaps& list, std::uint64_t sum) {
-  const std::uint32_t trits = static_cast<std::uint32_t>(sum >> 32), quotients = static_cast<std::uint32_t>(sum);
+  const std::uint32_t trits = static_cast<std::uint32_t>(sum / kOneTrit % kOneTrit),
+                      quotients = static_cast<std::uint32_t>(sum % kOneTrit);
   return {list.count * list.by.shift + (list.by.thirds ? list.count + trits : 0), list.count + quotients};
 }
 
@@ -57,9 +45,7 @@ __device__ inline ListSize measure_list(BlockSumsShared& shared, const RiceGaps&
 }
 
 __device__ inline void append_planes(CompactionShared& shared, BitSink& sink, const RiceGaps& list) {
-  for (unsigned j = 0; j < list.by.shift; ++j) {
-    sink.append_plane(list.count, [&](std::uint32_t i) { return (list.parts(i).low >> j & 1) != 0; });
-  }
+  sink.append_planes(list.by.shift, list.count, [&](std::uint32_t i) { return list.parts(i).low; });
   if (!list.by.thirds) return;
   sink.append_plane(list.count, [&](std::uint32_t i) { return list.parts(i).trit != 0; });
   append_codes(

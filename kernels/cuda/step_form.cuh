@@ -37,8 +37,10 @@ struct EncodeShared {
   BlockSumsShared sums;
   std::uint32_t widths[2][64];  // of the exceptions' sizes: as m if they are listed, as m if all are coded
   std::uint64_t estimates[64];
-  StepForm form;  // these three are the same for all threads
-  ListSize list;  // of the changes
+  StripeKeys stripe_keys;
+  StepForm form;             // these four are the same for all threads
+  ListSize list;             // of the changes
+  std::uint32_t exceptions;  // how many of them
   DeviceChangeHashes hashes;
   std::uint32_t window[kWindowWords];
 };
@@ -66,18 +68,18 @@ __device__ inline ExponentChoice choose_exponent(EncodeShared& shared, const std
 template <class Word>
 __device__ inline void look_at_changes(EncodeShared& shared, const BlockOfChanges<Word>& changes) {
   std::uint64_t own = 0;
-  Sums before, after;
+  ChangeSums sums;
   const unsigned lane = threadIdx.x % kWarp;
   for (std::uint32_t group = threadIdx.x / kWarp * kWarp; group < changes.list.count; group += kThreads) {
     const std::uint32_t i = group + lane;
     bool is_exception = false;
     if (i < changes.list.count) {
       own += size_of_entry(changes.list.parts(i));
-      add_element<Word>(before, changes.list.positions[i], changes.old_values[i]);
-      add_element<Word>(after, changes.list.positions[i], changes.new_values[i]);
+      sums.add<Word>(shared.stripe_keys, changes.list.positions[i], changes.old_values[i], changes.new_values[i]);
       const std::uint64_t magnitude = changes.step(i).magnitude;
       is_exception = magnitude != 1;
       if (is_exception) {
+        own += kAboveLists;
         const std::uint64_t size = coded_size(magnitude, 2);
         atomicAdd(&shared.widths[0][floor_log2(size + 1)], 1U);
         atomicAdd(&shared.widths[1][floor_log2(size + 2)], 1U);
@@ -86,16 +88,17 @@ __device__ inline void look_at_changes(EncodeShared& shared, const BlockOfChange
     const std::uint32_t marks = __ballot_sync(kAllLanes, is_exception);
     if (lane == 0) shared.window[group / 32] = marks;
   }
-  own = sum_of_block(shared.sums, own);
-  const DeviceChangeHashes hashes{sum_of_block(shared.sums, before.low), sum_of_block(shared.sums, before.high),
-                                  sum_of_block(shared.sums, after.low), sum_of_block(shared.sums, after.high)};
-  if (threadIdx.x != 0) return;
-  shared.list = size_of_list(changes.list, own);
-  shared.hashes = hashes;
+  const std::uint64_t sum = sums_of_block(shared.sums, {sums.before.low, sums.before.high, sums.after.low, sums.after.high, own});
+  if (threadIdx.x < 4) words_of(shared.hashes)[threadIdx.x] = sum;
+  if (threadIdx.x == 4) {
+    shared.list = size_of_list(changes.list, sum);
+    shared.exceptions = static_cast<std::uint32_t>(sum / kAboveLists);
+  }
+  __syncthreads();
 }
 
-// The marked changes to `listed`, ascending. Returns how many.
-__device__ inline std::uint32_t list_exceptions(EncodeShared& shared, std::uint32_t count, std::uint16_t* listed) {
+// The marked changes to `listed`, ascending.
+__device__ inline void list_exceptions(EncodeShared& shared, std::uint32_t count, std::uint16_t* listed) {
   const std::uint32_t words = (count + 31) / 32, each = (words + kThreads - 1) / kThreads;
   const std::uint32_t begin = threadIdx.x * each, end = begin + each < words ? begin + each : words;
   std::uint32_t own = 0, total = 0;
@@ -106,17 +109,16 @@ __device__ inline std::uint32_t list_exceptions(EncodeShared& shared, std::uint3
       listed[number++] = static_cast<std::uint16_t>(32 * w + static_cast<unsigned>(__ffs(static_cast<int>(bits)) - 1));
   }
   __syncthreads();
-  return total;
 }
 
 // As src/codec chooses: lists the exceptions or codes all, whichever is estimated smaller.
 template <class Word>
 __device__ inline StepForm choose_form(EncodeShared& shared, const BlockOfChanges<Word>& changes, std::uint16_t* listed) {
   const std::uint32_t count = changes.list.count;
-  StepForm form{{listed, list_exceptions(shared, count, listed), {}}, false, 0, 0, {0, 0}};
-  form.exceptions.by = gap_divisor(count, form.exceptions.count);
-  const std::uint32_t others = count - form.exceptions.count;
-  if (form.exceptions.count == 0) return form;
+  StepForm form{{listed, shared.exceptions, gap_divisor(count, shared.exceptions)}, false, 0, 0, {0, 0}};
+  if (shared.exceptions == 0) return form;
+  list_exceptions(shared, count, listed);
+  const std::uint32_t others = count - shared.exceptions;
   form.list = measure_list(shared.sums, form.exceptions);
   const ExponentChoice of_listed = choose_exponent(shared, shared.widths[0]);
   form.exponent = of_listed.exponent;

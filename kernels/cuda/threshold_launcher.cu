@@ -8,14 +8,14 @@ namespace sparcl::kernels::cuda {
 namespace {
 
 template <TopKType kType>
-__global__ void __launch_bounds__(kThreads) large_kernel(LargeWork work) {
+__global__ void __launch_bounds__(kThreads, kResident) large_kernel(LargeWork work) {
   __shared__ CompactionShared shared;
   take_large_tile<kType>(shared, work);
 }
 
 template <class Element>
-__global__ void __launch_bounds__(kThreads) large_diff_kernel(LargeDiffWork work) {
-  __shared__ CompactionShared shared;
+__global__ void __launch_bounds__(kThreads, kResident) large_diff_kernel(LargeDiffWork work) {
+  __shared__ DiffShared shared;
   diff_tile<typename Element::Word>(shared, work.diff, IsLargerThan<Element>{work.threshold});
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 // Block routines of exact top-k with error feedback, in the order of their launches: a threshold is guessed from a sample; one pass
 // adds, writes the residual and keeps what reaches the guess; the k-th largest key is found digit by digit among those (radix
-// select), and they are cut there. Where the guess was wrong, all elements take the candidates' place: the host need not know.
+// select), and they are cut there (top_k_cut.cuh). Where the guess was wrong, all elements take the candidates' place: the host
+// need not know.
 
 #include "kernels/cuda/accumulate_tile.cuh"
 
@@ -10,6 +11,17 @@ namespace sparcl::kernels::cuda {
 struct DigitShared {
   std::uint32_t counts[256];
 };
+static_assert(kThreads == 256, "a thread a digit");
+
+// `own` of some keys have digit 255 - threadIdx.x: whether the rest-th largest is among them. Where there are fewer in all, it is
+// the lowest that there is. True for one thread at most. above: how many have larger digits.
+template <class Shared, class Count>
+__device__ inline bool has_chosen_digit(Shared& shared, Count own, Count rest, Count* above) {
+  Count total = 0;
+  *above = sum_before(shared, own, &total);
+  const Count so_far = *above + own;
+  return own != 0 && *above < rest && (so_far >= rest || so_far == total);
+}
 
 __device__ inline std::uint64_t thread_of_grid() { return std::uint64_t{blockIdx.x} * kThreads + threadIdx.x; }
 
@@ -26,30 +38,49 @@ __device__ inline void sample_keys(const TopKWork& work) {
   }
 }
 
-// The key that `wanted` of the samples have or more, one block.
+struct GuessShared : DigitShared {
+  std::uint32_t warp_sums[kThreads / kWarp];
+  std::uint32_t digit, rest;
+};
+
+// The key that `wanted` of the samples have or more, one block. Samples stay in registers: they are looked at once a digit.
 template <TopKType kType>
-__device__ inline void guess_threshold(DigitShared& shared, const TopKWork& work) {
-  constexpr int kKeyBits = 8 * sizeof(typename Elements<kType>::Accumulator);
+__device__ inline std::uint64_t guessed_key(GuessShared& shared, const TopKWork& work, std::uint32_t wanted) {
+  using Key = std::conditional_t<sizeof(typename Elements<kType>::Accumulator) == 8, std::uint64_t, std::uint32_t>;
+  constexpr int kKeyBits = 8 * sizeof(Key);
+  constexpr unsigned kOwnSamples = kSamples / kThreads;
+  Key samples[kOwnSamples], key = 0;
+  SPARCL_UNROLL
+  for (unsigned n = 0; n < kOwnSamples; ++n) samples[n] = static_cast<Key>(work.samples[n * kThreads + threadIdx.x]);
+  std::uint32_t rest = wanted, above = 0;
+  for (int shift = kKeyBits - 8; shift >= 0; shift -= 8) {
+    shared.counts[threadIdx.x] = 0;
+    __syncthreads();
+    SPARCL_UNROLL
+    for (unsigned n = 0; n < kOwnSamples; ++n) {
+      if (shift + 8 >= kKeyBits || samples[n] >> (shift + 8) == key >> (shift + 8))
+        atomicAdd(&shared.counts[samples[n] >> shift & 255], 1U);
+    }
+    __syncthreads();
+    const unsigned digit = 255 - threadIdx.x;
+    if (has_chosen_digit(shared, shared.counts[digit], rest, &above)) {
+      shared.digit = digit;
+      shared.rest = rest - above;
+    }
+    __syncthreads();
+    key |= Key{shared.digit} << shift;
+    rest = shared.rest;
+  }
+  return key;
+}
+
+template <TopKType kType>
+__device__ inline void guess_threshold(GuessShared& shared, const TopKWork& work) {
   const double expected = static_cast<double>(kSamples) * static_cast<double>(work.k) / static_cast<double>(work.count);
   const double wanted = expected + 4 * sqrt(expected) + 8;  // four standard deviations: it falls short once in 30,000 calls
   std::uint64_t key = 0;
-  if (wanted < static_cast<double>(kSamples) && work.count > kSamples) {
-    std::uint64_t rest = static_cast<std::uint64_t>(wanted);
-    for (int shift = kKeyBits - 8; shift >= 0; shift -= 8) {
-      __syncthreads();
-      shared.counts[threadIdx.x] = 0;
-      __syncthreads();
-      for (std::uint64_t i = threadIdx.x; i < kSamples; i += kThreads) {
-        const std::uint64_t sample = work.samples[i];
-        if (shift + 8 >= kKeyBits || sample >> (shift + 8) == key >> (shift + 8))
-          atomicAdd(&shared.counts[sample >> shift & 255], 1U);
-      }
-      __syncthreads();
-      unsigned digit = 255;
-      while (digit > 0 && shared.counts[digit] < rest) rest -= shared.counts[digit--];
-      key |= std::uint64_t{digit} << shift;
-    }
-  }
+  if (wanted < static_cast<double>(kSamples) && work.count > kSamples)
+    key = guessed_key<kType>(shared, work, static_cast<std::uint32_t>(wanted));
   if (threadIdx.x == 0) work.state->least = key == 0 ? 1 : key;
 }
 
@@ -64,7 +95,7 @@ __device__ inline void take_candidates(CompactionShared& shared, const TopKWork&
   __syncthreads();
   std::uint32_t total = 0;
   const std::uint32_t own_before = sum_before(shared, own_marks(shared), &total);
-  const std::uint64_t before = sum_of_tiles_before(shared, work.states[0], tile, total);
+  const std::uint64_t before = sum_of_tiles_before(shared, work.states, tile, total);
   if (threadIdx.x == 0 && left <= kTileElements) work.state->candidates = before + total;
   for_each_mark(shared, before + own_before, [&](std::uint64_t number, unsigned element) {
     if (number >= work.capacity) return;
@@ -92,9 +123,10 @@ struct Looked {
 
   __device__ explicit Looked(const TopKWork& of)
       : work(of), is_whole(of.state->is_whole != 0), count(is_whole ? of.count : of.state->candidates) {}
-  __device__ std::uint64_t key(std::uint64_t i) const {
-    return is_whole ? Elements<kType>::key(Elements<kType>::left(work.values, work.residual, i)) : work.candidate_keys[i];
+  __device__ std::uint64_t key_of_all(std::uint64_t i) const {
+    return Elements<kType>::key(Elements<kType>::left(work.values, work.residual, i));
   }
+  __device__ std::uint64_t key(std::uint64_t i) const { return is_whole ? key_of_all(i) : work.candidate_keys[i]; }
   __device__ std::uint64_t index(std::uint64_t i) const { return is_whole ? i : work.candidate_indices[i]; }
 };
 
@@ -119,74 +151,20 @@ __device__ inline void count_digits(DigitShared& shared, const TopKWork& work, i
   }
 }
 
+struct ChooseShared {
+  std::uint64_t warp_sums[kThreads / kWarp];
+};
+
 // One block: the digit of the least one taken; where there are fewer than k in all, the lowest that there is.
-__device__ inline void choose_digit(const TopKWork& work, int shift) {
+__device__ inline void choose_digit(ChooseShared& shared, const TopKWork& work, int shift) {
   TopKState& state = *work.state;
-  if (threadIdx.x == 0) {
-    std::uint64_t digit = 0, rest = state.rest, rest_there = rest;
-    for (unsigned d = 256; d-- > 0;) {
-      const std::uint64_t there = state.digits[d];
-      if (there == 0) continue;
-      digit = d;
-      rest_there = rest;
-      if (there >= rest) break;
-      rest -= there;
-    }
-    state.rest = rest_there;
-    state.key |= digit << shift;
-  }
-  __syncthreads();
-  state.digits[threadIdx.x] = 0;
-}
-
-// One tile of what is looked at: those above the k-th key, and the first of those like it, in order. *work.found is 0 before.
-template <TopKType kType>
-__device__ inline void cut(CompactionShared& shared, const TopKWork& work) {
-  using E = Elements<kType>;
-  using Accumulator = typename E::Accumulator;
-  const Looked<kType> looked(work);
-  const std::uint64_t least = work.state->key, rest = work.state->rest;
-  const std::uint32_t tile = take_tile(shared, &work.state->next_tile[1]);
-  const std::uint64_t first = std::uint64_t{tile} * kTileElements;
-  if (first >= looked.count || least == 0) return;  // the whole block does
-  const std::uint64_t left = looked.count - first;
-  const std::uint32_t count = left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements;
-
-  // Two numberings: those above, and those like the least one. The marks of the first are written over by the second's.
-  mark_each(shared, count, [&](unsigned i) { return looked.key(first + i) > least; });
-  __syncthreads();
-  const std::uint32_t own_words[2] = {shared.marks[2 * threadIdx.x], shared.marks[2 * threadIdx.x + 1]};
-  std::uint32_t above_total = 0, like_total = 0;
-  const std::uint32_t above_own = sum_before(shared, own_marks(shared), &above_total);
-  const std::uint64_t above = sum_of_tiles_before(shared, work.states[1], tile, above_total) + above_own;
-  __syncthreads();
-  mark_each(shared, count, [&](unsigned i) { return looked.key(first + i) == least; });
-  __syncthreads();
-  const std::uint32_t like_own = sum_before(shared, own_marks(shared), &like_total);
-  const std::uint64_t like_before = sum_of_tiles_before(shared, work.states[2], tile, like_total);
-  const std::uint64_t like = like_before + like_own;
-  if (threadIdx.x == 0 && left <= kTileElements) {
-    const std::uint64_t all_like = like_before + like_total;
-    *work.found = above - above_own + above_total + (all_like < rest ? all_like : rest);
-  }
-
-  std::uint64_t above_number = above, like_number = like;
-  for (unsigned w = 0; w < 2; ++w) {
-    const std::uint32_t likes = shared.marks[2 * threadIdx.x + w];
-    for (std::uint32_t bits = own_words[w] | likes; bits != 0; bits &= bits - 1) {
-      const unsigned bit = static_cast<unsigned>(__ffs(static_cast<int>(bits)) - 1);
-      const std::uint64_t number = above_number + (like_number < rest ? like_number : rest);
-      if ((likes >> bit & 1) == 0)
-        ++above_number;
-      else if (like_number++ >= rest)
-        continue;
-      const std::uint64_t index = looked.index(first + (2 * threadIdx.x + w) * 32 + bit);
-      const Accumulator acc = E::left(work.values, work.residual, index);
-      work.indices[number] = index;
-      if (work.taken != nullptr) static_cast<Accumulator*>(work.taken)[number] = acc;
-      if (work.clear_sent && work.residual != nullptr) static_cast<Accumulator*>(work.residual)[index] = 0;
-    }
-  }
+  const unsigned digit = 255 - threadIdx.x;
+  const std::uint64_t own = state.digits[digit], rest = state.rest;
+  state.digits[digit] = 0;
+  std::uint64_t above = 0;
+  if (!has_chosen_digit(shared, own, rest, &above)) return;
+  state.rest = rest - above;
+  state.key |= std::uint64_t{digit} << shift;
 }
 
 }  // namespace sparcl::kernels::cuda

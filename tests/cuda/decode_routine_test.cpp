@@ -246,6 +246,21 @@ TEST(DecodeRoutineByHand, RefusesWhatTheCodecRefuses) {
   }
 }
 
+// Two changes of int8, one with L + e = 65, one too large: whichever thread is first, the code is that of the codec's text.
+TEST(DecodeRoutineErrors, OfSeveralTheOneIsTold) {
+  const std::vector<unsigned char> too_large_first{2, 0x48, 0x70, 0, 0, 0, 0, 0, 0, 0, 0xff, 0x01, 0, 0, 0, 0, 0, 0, 0, 0};
+  const std::vector<unsigned char> too_long_first{2, 0x48, 0x30, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0, 0, 0, 0, 0, 0, 0, 0xfc, 0x03};
+  const std::vector<std::uint8_t> held(8, 100);
+  for (const std::vector<unsigned char>& content : {too_large_first, too_long_first}) {
+    Contents contents;
+    contents.add(kernels::kFlatBlock, std::as_bytes(std::span(content)));
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const auto found = emulated_decode<std::uint8_t>(contents.gathered, contents.blocks, held, 8, false, seed);
+      EXPECT_EQ(found.errors[0], BlockError::kMagnitude) << "seed " << seed;
+    }
+  }
+}
+
 TEST(DecodeRoutinePlaces, OutsideTheBufferAreRefused) {
   const std::vector<std::uint8_t> held(7 * kBlockElements);
   const std::vector<std::byte> contents(64, std::byte{1});

@@ -44,7 +44,7 @@ void check(std::size_t count, unsigned permille, std::size_t offset, std::uint64
   const DiffWork work{
       base,          target,    count, room, {positions.data(), old_values.data(), new_values.data(), starts.data()},
       states.data(), &next_tile};
-  emulated::launch<CompactionShared>(tiles, kThreads, seed, [&](CompactionShared& shared) { diff_tile<Word>(shared, work); });
+  emulated::launch<DiffShared>(tiles, kThreads, seed, [&](DiffShared& shared) { diff_tile<Word>(shared, work); });
 
   ASSERT_EQ(starts.back(), wanted.size());
   for (std::size_t i = 0; i < room; ++i) {
@@ -60,6 +60,12 @@ TYPED_TEST(DiffRoutine, FindsWhatALoopFinds) {
   for (const std::size_t count : {1UL, 31UL, 16'383UL, 16'384UL, 16'385UL, 150'001UL}) {
     for (const unsigned permille : {0U, 10U, 500U, 1000U}) check<TypeParam>(count, permille, 0, ++seed, SIZE_MAX);
   }
+}
+
+// As many changes in a tile as are listed at a time, and times that, and one more.
+TYPED_TEST(DiffRoutine, WritesChangesListByList) {
+  for (const std::size_t count : {kListed - 1, kListed, kListed + 1, 3 * kListed, 3 * kListed + 1})
+    check<TypeParam>(count, 1000, 0, count, SIZE_MAX);
 }
 
 TYPED_TEST(DiffRoutine, TakesArraysOfAnyAlignment) { check<TypeParam>(40'000, 30, 1, 3, SIZE_MAX); }

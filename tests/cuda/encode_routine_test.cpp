@@ -74,6 +74,12 @@ TEST(EncodeRoutineLarge, GivesTheCodecsBytes) {
   EXPECT_EQ(check<Float64>(kBlockElements, {{300, kMostlyOne}}, 3), 8U);
 }
 
+// Numbers of exceptions that are powers of two, up to a whole block: they are counted in the upper bits of another sum.
+TEST(EncodeRoutineExceptions, AreCounted) {
+  using Float64 = TypeOfElement<DataType::kFloat64, std::uint64_t>;
+  for (const std::size_t count : {4'096UL, 16'384UL, 32'768UL, 65'536UL}) check<Float64>(count, {{1000, Change::kAny}}, count);
+}
+
 // Small blocks, in which modes and forms of steps often take the same.
 TEST(EncodeRoutineTies, AreDecidedAlike) {
   using Int16 = TypeOfElement<DataType::kInt16, std::uint16_t>;
@@ -102,12 +108,13 @@ TEST(EncodeRoutineRoom, BlocksWhoseChangesHaveNoRoomAreLost) {
   }
 }
 
-// Planes and unary parts have no more bits than there is room for in the window at once.
+// All planes, and unary parts, have no more bits than there is room for in the window at once.
 TEST(EncodeRoutineWindow, HoldsEachPartOfAList) {
   for (const std::uint64_t span : {1UL, 2UL, 100UL, 4'097UL, 65'535UL, 65'536UL}) {
     for (std::uint64_t count = 1; count <= span; ++count) {
       const kernels::GapDivisor by = kernels::gap_divisor(span, count);
       ASSERT_LE(count + (span - count) / by.value(), kMostPartBits);
+      ASSERT_LE(count * by.shift, kMostPartBits);
     }
   }
 }

@@ -151,7 +151,7 @@ void check_diff(std::size_t count, double threshold, std::size_t offset) {
   std::uint32_t next_tile = 0;
   const DiffWork work{base,          target,    count, count, {seen.data(), seen_old.data(), seen_new.data(), starts},
                       states.data(), &next_tile};
-  emulated::launch<CompactionShared>(static_cast<unsigned>(states.size()), kThreads, count, [&](CompactionShared& shared) {
+  emulated::launch<DiffShared>(static_cast<unsigned>(states.size()), kThreads, count, [&](DiffShared& shared) {
     diff_tile<Word>(shared, work, IsLargerThan<typename T::Element>{threshold});
   });
   ASSERT_EQ(starts[1], kept);

@@ -5,7 +5,7 @@
 #include "collectives/selection/selection.hpp"
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
-#include "kernels/cuda/top_k_steps.cuh"
+#include "kernels/cuda/top_k_cut.cuh"
 #include "tests/cuda/element_types.hpp"
 
 namespace sparcl::test {
@@ -19,15 +19,15 @@ void run_top_k(const TopKWork& work, std::uint64_t seed) {
   const auto tiles = static_cast<unsigned>(tile_count(work.count));
   const int bits = 8 * sizeof(typename Elements<kType>::Accumulator);
   emulated::launch<emulated::NoShared>(4, kThreads, ++seed, [&](emulated::NoShared&) { sample_keys<kType>(work); });
-  emulated::launch<DigitShared>(1, kThreads, ++seed, [&](DigitShared& shared) { guess_threshold<kType>(shared, work); });
+  emulated::launch<GuessShared>(1, kThreads, ++seed, [&](GuessShared& shared) { guess_threshold<kType>(shared, work); });
   emulated::launch<CompactionShared>(tiles, kThreads, ++seed,
                                      [&](CompactionShared& shared) { take_candidates<kType>(shared, work); });
   emulated::launch<emulated::NoShared>(1, kThreads, ++seed, [&](emulated::NoShared&) { begin_select(work); });
   for (int shift = bits - 8; shift >= 0; shift -= 8) {
     emulated::launch<DigitShared>(3, kThreads, ++seed, [&](DigitShared& shared) { count_digits<kType>(shared, work, shift); });
-    emulated::launch<emulated::NoShared>(1, kThreads, ++seed, [&](emulated::NoShared&) { choose_digit(work, shift); });
+    emulated::launch<ChooseShared>(1, kThreads, ++seed, [&](ChooseShared& shared) { choose_digit(shared, work, shift); });
   }
-  emulated::launch<CompactionShared>(tiles, kThreads, ++seed, [&](CompactionShared& shared) { cut<kType>(shared, work); });
+  emulated::launch<CutShared>(7, kThreads, ++seed, [&](CutShared& shared) { cut<kType>(shared, work); });
 }
 
 struct Case {
@@ -52,9 +52,8 @@ void check(const Case& c, std::uint64_t seed) {
                        c.has_feedback ? reinterpret_cast<std::byte*>(expected.data()) : nullptr, c.count, c.k);
 
   const std::uint64_t capacity = std::min<std::uint64_t>(c.capacity, c.count);
-  const std::uint64_t tiles = tile_count(c.count);
   TopKState state{};
-  std::vector<std::uint64_t> samples(kSamples), states(3 * tiles), indices(c.k), candidates(capacity), keys(capacity);
+  std::vector<std::uint64_t> samples(kSamples), states(top_k_states(c.count)), indices(c.k), candidates(capacity), keys(capacity);
   std::vector<Accumulator> taken(c.k);
   std::uint64_t found = 0;
   const TopKWork work{values.data(),
@@ -67,7 +66,7 @@ void check(const Case& c, std::uint64_t seed) {
                       &found,
                       &state,
                       samples.data(),
-                      {states.data(), states.data() + tiles, states.data() + 2 * tiles},
+                      states.data(),
                       capacity,
                       candidates.data(),
                       keys.data()};
@@ -85,9 +84,9 @@ TYPED_TEST_SUITE(TopKRoutine, AllTypes);
 
 TYPED_TEST(TopKRoutine, IsTheSelectionOfTheCollectives) {
   std::uint64_t seed = 10;
-  for (const Case& c :
-       {Case{1, 1}, Case{100, 7}, Case{100, 100}, Case{100, 200}, Case{16'384, 16}, Case{40'001, 400}, Case{40'001, 39'000},
-        Case{40'001, 400, false}, Case{40'001, 1, true, 1}, Case{70'000, 700, true, 0}, Case{70'000, 65'000, false, 0}}) {
+  for (const Case& c : {Case{1, 1}, Case{100, 0}, Case{100, 7}, Case{100, 100}, Case{100, 200}, Case{16'384, 16}, Case{40'001, 400},
+                        Case{40'001, 39'000}, Case{40'001, 400, false}, Case{40'001, 1, true, 1}, Case{70'000, 700, true, 0},
+                        Case{70'000, 65'000, false, 0}}) {
     check<TypeParam>(c, seed += 10);
   }
 }
@@ -103,24 +102,14 @@ TEST(TopKRoutineGuess, IsOnlyAGuess) {
   for (const float most : {0.0F, 1.0F}) {
     std::vector<float> values(100'000, most);
     for (std::size_t i = 0; i < 50; ++i) values[i * 1999] = 2;
-    const std::uint64_t k = 60, tiles = tile_count(values.size());
+    const std::uint64_t k = 60;
     TopKState state{};
-    std::vector<std::uint64_t> samples(kSamples), states(3 * tiles), indices(k), candidates(values.size()), keys(values.size());
+    std::vector<std::uint64_t> samples(kSamples), states(top_k_states(values.size())), indices(k), candidates(values.size()),
+        keys(values.size());
     std::uint64_t found = 0;
-    const TopKWork work{values.data(),
-                        nullptr,
-                        values.size(),
-                        k,
-                        false,
-                        indices.data(),
-                        nullptr,
-                        &found,
-                        &state,
-                        samples.data(),
-                        {states.data(), states.data() + tiles, states.data() + 2 * tiles},
-                        values.size(),
-                        candidates.data(),
-                        keys.data()};
+    const TopKWork work{
+        values.data(), nullptr,       values.size(),     k,          false, indices.data(), nullptr, &found, &state, samples.data(),
+        states.data(), values.size(), candidates.data(), keys.data()};
     run_top_k<TopKType::kFloat32>(work, 3);
     ASSERT_EQ(found, most == 0 ? 50U : 60U);
     std::vector<std::uint64_t> wanted;
@@ -135,24 +124,11 @@ TEST(TopKRoutineGuess, IsOnlyAGuess) {
 TEST(TopKRoutineFeedback, WhatIsSentLeavesTheResidual) {
   const std::vector<float> values = random_values<float>(20'000, 3, 0);
   std::vector<float> residual(values.size(), 0.5F), expected(values.size()), taken(200);
-  const std::uint64_t tiles = tile_count(values.size());
   TopKState state{};
-  std::vector<std::uint64_t> samples(kSamples), states(3 * tiles), indices(200), candidates(20'000), keys(20'000);
+  std::vector<std::uint64_t> samples(kSamples), states(top_k_states(values.size())), indices(200), candidates(20'000), keys(20'000);
   std::uint64_t found = 0;
-  const TopKWork work{values.data(),
-                      residual.data(),
-                      values.size(),
-                      200,
-                      true,
-                      indices.data(),
-                      taken.data(),
-                      &found,
-                      &state,
-                      samples.data(),
-                      {states.data(), states.data() + tiles, states.data() + 2 * tiles},
-                      20'000,
-                      candidates.data(),
-                      keys.data()};
+  const TopKWork work{values.data(), residual.data(), values.size(),  200,           true,   indices.data(),    taken.data(),
+                      &found,        &state,          samples.data(), states.data(), 20'000, candidates.data(), keys.data()};
   run_top_k<TopKType::kFloat32>(work, 9);
   ASSERT_EQ(found, 200U);
   for (std::size_t i = 0; i < values.size(); ++i) expected[i] = values[i] + 0.5F;

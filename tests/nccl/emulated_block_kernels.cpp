@@ -75,8 +75,8 @@ Status diff(const void* base, const void* target, std::uint64_t count, std::size
     const Space space(workspace, tile_count(count));
     const DiffWork work{reachable(base), reachable(target), count, capacity, seen_changes(changes), space.states, space.next};
     with_word(element_bytes, [&](auto word) {
-      emulated::launch<CompactionShared>(static_cast<unsigned>(tile_count(count)), kThreads, next_seed(),
-                                         [&](CompactionShared& shared) { diff_tile<decltype(word)>(shared, work); });
+      emulated::launch<DiffShared>(static_cast<unsigned>(tile_count(count)), kThreads, next_seed(),
+                                   [&](DiffShared& shared) { diff_tile<decltype(word)>(shared, work); });
     });
   });
 }
