@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <thread>
 #include <vector>
 
+#include "bench/cuda/bench_calls.hpp"
 #include "bench/cuda/bench_launches.hpp"
 #include "bench/cuda/bench_rows.hpp"
 #include "sparcl/sparcl.h"
@@ -15,12 +15,6 @@ namespace {
 
 using test::DeviceArray;
 using test::must;
-
-void must_succeed(sparclResult_t result) {
-  if (result != sparclSuccess) throw std::runtime_error(sparclGetLastError(nullptr));
-}
-
-double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 

@@ -70,6 +70,7 @@ void measure_all(bool is_quick) {
   measure_diff(is_quick ? 1U << 26 : 1U << 30);
   measure_blocks(is_quick ? 1U << 26 : 1U << 30);
   measure_broadcast(is_quick ? 1U << 26 : 1U << 30);
+  measure_states(is_quick ? 1U << 26 : 1U << 30);
   measure_top_k(is_quick ? 1U << 24 : 1U << 28);
   measure_masks(is_quick ? 1U << 24 : 1U << 28);
   if (!is_quick) measure_model();

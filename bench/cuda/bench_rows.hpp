@@ -39,6 +39,7 @@ void print_rows();
 void measure_entries(std::uint64_t count);
 void measure_blocks(std::uint64_t count);
 void measure_broadcast(std::uint64_t count);
+void measure_states(std::uint64_t count);
 void measure_top_k(std::uint64_t count);
 void measure_masks(std::uint64_t count);
 void measure_model();  // 30 GB, or as much as the GPU has room for

@@ -227,15 +227,5 @@ TEST(DeviceCalls, LargeArraysGoInChunks) {
   EXPECT_EQ(allocations_alive(), before);
 }
 
-TEST(DeviceCalls, WhatIsNotThereYetIsRefusedByName) {
-  const OnDevice<float> array(values_of(0));
-  sparclState_t state = nullptr;
-  ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
-  const std::uint64_t shape = kCount;
-  EXPECT_EQ(sparclStateAddMaster(state, "layer", array.get(), sparclBfloat16, 1, &shape), sparclUnsupported);
-  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("'layer' is device memory"));
-  sparclStateDestroy(state);
-}
-
 }  // namespace
 }  // namespace sparcl::test
