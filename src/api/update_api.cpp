@@ -1,5 +1,7 @@
 // sparclBroadcastUpdate: the broadcast of a state. Bad arguments do not return early: the rank takes part with its refusal, so that
 // nobody waits for it. Tensors in device memory are coded, checked and written there, or by way of their mirror on the host.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -114,8 +116,8 @@ class StateCall final : public Call {
     if (!state_->has_device_memory() || !update_.is_blocking || state_->is_mirror_ahead) return false;
     if (is_root_ && (!comm.keeps_device_snapshot || codec::name_changes(state_->hints()))) return false;
     if (is_root_ && (options_.select != sparclSelectAll || value_coding(options_).is_lossy() || options_.adopt != 0)) return false;
-    // The base's hash would be made of what is held of the tensors that do not train.
-    if (is_root_ && has_base() && !state_->tracked_hash && !state_->roles.empty()) return false;
+    // The base's hash would be made of what is held of the tensors of which nothing is sent.
+    if (is_root_ && has_base() && !state_->tracked_hash && !state_->hints().empty()) return false;
     const UpdateRole role = !is_root_ ? UpdateRole::kReceives : has_base() ? UpdateRole::kSendsChanges : UpdateRole::kSendsAll;
     collectives::DeviceScratch* const scratch = scratch_for_update(comm, *state_, role, stream_);
     if (scratch == nullptr) return false;
@@ -142,20 +144,14 @@ class StateCall final : public Call {
     update_.snapshot = state_->confirmed.arrays();  // known_hash is its: both came of the same update
     base_.assign(update_.snapshot.begin(), update_.snapshot.end());
     update_.base = base_;
+    hints_ = state_->hints();
     if (update_.device != nullptr) {
-      leave_out_what_does_not_train();
+      for (std::size_t i = 0; i < hints_.size(); ++i)
+        base_[i] = hints_[i] != nullptr ? state_->data[i] : base_[i];  // says: nothing
       return Status();
     }
-    hints_ = state_->hints();
     update_.hints = hints_;
     return select(comm);
-  }
-
-  // By its own base.
-  void leave_out_what_does_not_train() {
-    for (std::size_t i = 0; i < state_->roles.size(); ++i) {
-      if (!state_->roles[i].trainable) base_[i] = state_->data[i];
-    }
   }
 
   Status select(const sparclComm& comm) {
@@ -220,6 +216,21 @@ class StateCall final : public Call {
   collectives::UpdateCall update_;
 };
 
+// Of the tensors in device memory: nothing else is ordered by it.
+Status check_gpu_of(sparclStream_t stream, const sparclState& state) {
+  for (std::size_t i = 0; stream != nullptr && i < state.data.size(); ++i) {
+    if (state.spaces[i] != MemorySpace::kDevice) continue;
+    const Result<void*> own = context_of(state.data[i]), streams = context_for(state.data[i], stream);
+    if (!own.ok() || !streams.ok()) return own.ok() ? streams.status() : own.status();
+    if (*own == *streams) continue;
+    return Status(Code::kInvalidArgument,
+                  fmt::format("stream is another GPU's than {} is on: pass one of that, or, where the state has "
+                              "tensors on several, NULL",
+                              model::in_quotes(state.schema[i].name)));
+  }
+  return {};
+}
+
 Status check_update(const sparclComm& comm, const sparclState* state, int root, sparclStream_t stream) {
   SPARCL_RETURN_IF_ERROR(check_root(comm, root));
   if (state == nullptr || !state->has_device_memory()) SPARCL_RETURN_IF_ERROR(check_stream(stream));
@@ -231,7 +242,8 @@ Status check_update(const sparclComm& comm, const sparclState* state, int root, 
     return Status(Code::kInvalidUsage,
                   "a subscriber writes these tensors in device memory: receive updates in another state, or destroy it first");
   }
-  return state->check_in_memory();
+  SPARCL_RETURN_IF_ERROR(state->check_in_memory());
+  return check_gpu_of(stream, *state);
 }
 
 sparclResult_t start_update(sparclState_t state, std::uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,

@@ -96,32 +96,38 @@ TEST_F(DeviceStateUpdates, TensorsThatDoNotTrainStay) {
   EXPECT_EQ(device.models[0]->read(), device.models[1]->read());
 }
 
-// What they do not name is not sent, wherever the tensors are.
+// What they do not name is not sent, wherever the tensors are; they may name nothing.
 TEST_F(DeviceStateUpdates, MarksAreWhatIsSent) {
-  UpdateRanks device = UpdateRanks::on_device(2), host = UpdateRanks::on_host(2);
-  for (UpdateRanks* const each : {&device, &host}) {
-    for (std::uint64_t version = 1; version <= 4; ++version) {
-      each->models[0]->step(version, 0.01);
-      const std::uint64_t index = 7;
-      if (version == 3) {
-        ASSERT_EQ(sparclStateMarkIndices(each->state(0), "more", &index, 1), sparclSuccess);
+  for (const std::size_t marks : {0U, 1U}) {
+    UpdateRanks device = UpdateRanks::on_device(2), host = UpdateRanks::on_host(2);
+    for (UpdateRanks* const each : {&device, &host}) {
+      for (std::uint64_t version = 1; version <= 4; ++version) {
+        each->models[0]->step(version, 0.01);
+        const std::uint64_t index = 7;
+        if (version == 3) {
+          ASSERT_EQ(sparclStateMarkIndices(each->state(0), "more", &index, marks), sparclSuccess);
+        }
+        ASSERT_THAT(each->update(version, 0), Each(sparclSuccess)) << each->error(0);
+        EXPECT_EQ(each->models[1]->read() == each->models[0]->read(), version != 3);
       }
-      ASSERT_THAT(each->update(version, 0), Each(sparclSuccess)) << each->error(0);
-      EXPECT_EQ(each->models[1]->read() == each->models[0]->read(), version != 3);
     }
+    EXPECT_EQ(device.read(), host.read());
   }
-  EXPECT_EQ(device.read(), host.read());
 }
 
 TEST_F(DeviceStateUpdates, AStreamOfAnotherGpuIsRefused) {
   UpdateRanks device = UpdateRanks::on_device(2);
   put_on_gpu(stream_of(0, 2), 1);
-  EXPECT_THAT(device.party().run([&](int rank, sparclComm_t comm) {
-    return sparclBroadcastUpdate(device.state(rank), 1, 0, comm, rank == 0 ? stream_of(0, 2) : nullptr);
-  }),
-              Each(sparclInvalidArgument));
-  EXPECT_THAT(device.error(0), HasSubstr("another GPU's"));
-  ASSERT_THAT(device.update(1, 0), Each(sparclSuccess)) << device.error(0);
+  for (const std::uint64_t version : {1, 2}) {  // the second time the root has a snapshot there
+    device.models[0]->step(version, 0.01);
+    EXPECT_THAT(device.party().run([&](int rank, sparclComm_t comm) {
+      return sparclBroadcastUpdate(device.state(rank), version, 0, comm, rank == 0 ? stream_of(0, 2) : nullptr);
+    }),
+                Each(sparclInvalidArgument));
+    EXPECT_THAT(device.error(0), HasSubstr("stream is another GPU's than 'bias' is on"));
+    ASSERT_THAT(device.update(version, 0), Each(sparclSuccess)) << device.error(0);
+    EXPECT_EQ(device.models[1]->read(), device.models[0]->read());
+  }
 }
 
 // Without it the update goes by way of the host, whose snapshot it then is.
