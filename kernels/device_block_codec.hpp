@@ -8,6 +8,7 @@
 
 #include "kernels/device_blocks.hpp"
 #include "kernels/device_cast.hpp"
+#include "kernels/device_class_codec.hpp"
 #include "kernels/device_hash.hpp"
 #include "src/base/data_type.hpp"
 #include "src/base/status.hpp"
@@ -49,6 +50,7 @@ struct DeviceBlockKernels {
   ApplyDecodedKernel* apply;
   HashDeviceArrayKernel* hash;
   CastDeviceFloatsKernel* cast;
+  DeviceClassKernels classes;
 };
 
 }  // namespace sparcl::kernels

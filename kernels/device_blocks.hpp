@@ -26,8 +26,10 @@ struct DeviceChangeHashes {
 constexpr std::uint32_t kDenseBlock = 0;
 constexpr std::uint32_t kVerbatimBlock = 2;
 constexpr std::uint32_t kFlatBlock = 3;
-constexpr std::uint32_t kNoBlock = 0xff;    // nothing of the block changes: it has no section, and no content
-constexpr std::uint32_t kLostBlock = 0xfe;  // of encoding: there was no room for its changes
+constexpr std::uint32_t kClassesBlock = 4;    // of floats of 16 bits: the first of a superblock's blocks
+constexpr std::uint32_t kClassesRest = 0xfd;  // the others: they are in its content
+constexpr std::uint32_t kNoBlock = 0xff;      // nothing of the block changes: it has no section, and no content
+constexpr std::uint32_t kLostBlock = 0xfe;    // of encoding: there was no room for its changes
 
 // Where a block's content, as its section has it but for the old check, lies in a buffer of many. (The old check follows from the
 // hash of its old values, and from the block's number in its update, which kernels do not know.)
@@ -36,6 +38,9 @@ struct BlockContent {
   std::uint32_t bytes;
   std::uint32_t mode;
 };
+constexpr std::uint32_t kSuperBlocks = 4;       // of the codec: those that a block of classes covers, or what is left of its run
+constexpr std::uint32_t kClassTableBytes = 80;  // before the content of a block of classes: its table (class_table.hpp), which is
+                                                // believed. Its offset is that of the table, its bytes are without it
 constexpr std::uint64_t kContentAlignment = 16;
 constexpr std::uint64_t aligned_content(std::uint64_t bytes) {
   return (bytes + kContentAlignment - 1) / kContentAlignment * kContentAlignment;
@@ -66,6 +71,7 @@ enum class BlockError : std::uint32_t {
   kEnd,        // bytes left, or padding that is not zero
   kNotHere,    // no bytes of the buffer, or a mode that has no kernel
   kNoRoom,     // more changes than there is room for
+  kBase,       // of classes: what is held has no element for a change. Not an error of the content, if that is not the base
 };
 
 // What is found in contents that nobody trusts.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/codec/block_mode.hpp"
+#include "src/codec/class_decoder.hpp"
 #include "src/codec/state_hash.hpp"
 
 namespace sparcl::collectives {
@@ -15,12 +16,10 @@ DeviceBlockDecoder::DeviceBlockDecoder(DeviceScratch& scratch, const codec::Bloc
 DeviceBlockDecoder::~DeviceBlockDecoder() { scratch_.end_use(); }
 
 Result<bool> DeviceBlockDecoder::check(const Staging& staging, const codec::BlockEntry& entry) {
-  if (!codec::find_block_mode(entry.mode)->on_device) {
-    needs_host_ = true;
-    return Status(Code::kUnsupported, "a block is in a mode that the device does not read");
-  }
+  if (!codec::find_block_mode(entry.mode)->on_device) return leave_to_host();
   const std::uint64_t changes = batch_.changes_of(staging, entry);
-  if (changes == 0 || entry.bytes > most_content(batch_.elements_of(entry), 1)) return refuse(staging, entry);
+  const bool may_be_right = changes > 0 && entry.bytes <= most_content(batch_.elements_of(entry), 1);
+  if (!may_be_right || !batch_.takes(entry)) return refuse(staging, entry);
   if (is_fresh(entry.mode) && !counts_fresh()) {
     findings_.elements += changes;
   } else {
@@ -34,15 +33,24 @@ Result<bool> DeviceBlockDecoder::check(const Staging& staging, const codec::Bloc
   return true;
 }
 
-// None of these modes needs what is held to be read: the host says what is wrong. Where it finds nothing, it does the rest, too.
-Status DeviceBlockDecoder::refuse(const Staging& staging, const codec::BlockEntry& entry) {
+Status DeviceBlockDecoder::leave_to_host() {
+  needs_host_ = true;
+  return Status(Code::kUnsupported, "a block, or what is held, is such that the host has to look at it");
+}
+
+// As far as that does not depend on what is held.
+const char* DeviceBlockDecoder::read_on_host(const Staging& staging, const codec::BlockEntry& entry) {
   const codec::BlockMode& mode = *codec::find_block_mode(entry.mode);
   const std::span<const std::byte> bytes = payload_.load(staging, entry.first, entry.bytes, mode.in_place);
-  const char* const wrong =
-      mode.decode({map_.run_of(entry.index).datatype, batch_.elements_of(entry)}, bytes, host_, refused_block_);
-  if (wrong != nullptr) return unreadable(map_, entry, array_name_, wrong);
-  needs_host_ = true;
-  return Status(Code::kUnsupported, "the device has refused a block that the host can read");
+  const std::uint32_t elements = batch_.elements_of(entry);
+  if (is_of_classes(entry.mode)) return codec::ClassDecoder(host_).read(tables_[entry.table], elements, bytes);
+  return mode.decode({map_.run_of(entry.index).datatype, elements}, bytes, host_, refused_block_);
+}
+
+// The host says what is wrong. Where it finds nothing, it does the rest, too.
+Status DeviceBlockDecoder::refuse(const Staging& staging, const codec::BlockEntry& entry) {
+  const char* const wrong = read_on_host(staging, entry);
+  return wrong != nullptr ? unreadable(map_, entry, array_name_, wrong) : leave_to_host();
 }
 
 Result<bool> DeviceBlockDecoder::flush(const Staging& staging) {
@@ -81,7 +89,8 @@ Status DeviceBlockDecoder::finish_batch(const Staging& staging) {
   if (batch_.empty()) return Status();
   for (const codec::BlockEntry& entry : batch_.entries()) {
     if (batch_.error_of(entry) != kernels::BlockError::kNone) return refuse(staging, entry);
-    find(entry, batch_.hashes_of(entry));
+    find(entry);
+    if (needs_host_) return leave_to_host();
   }
   findings_.elements += batch_.changes();
   batch_ends_.push_back(entries_);
@@ -91,10 +100,14 @@ Status DeviceBlockDecoder::finish_batch(const Staging& staging) {
 }
 
 // As codec::BlockCheck counts them.
-void DeviceBlockDecoder::find(const codec::BlockEntry& entry, const kernels::DeviceChangeHashes& hashes) {
+void DeviceBlockDecoder::find(const codec::BlockEntry& entry) {
   if (verify_ == codec::Verify::kOff) return;
-  const Hash128 held_values = codec::placed({hashes.old_low, hashes.old_high}, entry.index);
-  const Hash128 new_values = codec::placed({hashes.new_low, hashes.new_high}, entry.index);
+  Hash128 held_values, new_values;
+  for (std::uint64_t block = entry.index; block < entry.last; ++block) {
+    const kernels::DeviceChangeHashes& hashes = batch_.hashes_of(block);
+    held_values = held_values + codec::placed({hashes.old_low, hashes.old_high}, block);
+    new_values = new_values + codec::placed({hashes.new_low, hashes.new_high}, block);
+  }
   codec::BlockSums& sums = findings_.sums;
   sums.change = sums.change + new_values - held_values;
   if (!is_fresh(entry.mode)) {
@@ -102,7 +115,10 @@ void DeviceBlockDecoder::find(const codec::BlockEntry& entry, const kernels::Dev
     sums.new_values = sums.new_values + new_values;
   }
   const bool is_odd = lists_positions(entry.mode) && codec::old_check_of(held_values) != entry.old_check;
-  if (is_odd && !findings_.odd_blocks) findings_.odd_blocks = codec::BlockRange{entry.index, entry.index};
+  if (is_odd && !findings_.odd_blocks) findings_.odd_blocks = codec::BlockRange{entry.index, entry.last - 1};
+  if (!is_of_classes(entry.mode)) return;
+  sums.has_classes = true;
+  needs_host_ = is_odd;  // no base: only a hash of all that is held tells whether it is the target
 }
 
 codec::BlockFindings DeviceBlockDecoder::take_findings() { return std::exchange(findings_, {}); }

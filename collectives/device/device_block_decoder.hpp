@@ -39,10 +39,15 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   // apply() is to be called again.
   bool is_applying() const { return is_applying_; }
 
+  void add_table(const codec::ClassTable& table) override {
+    tables_.push_back(table);
+    batch_.add_table(table);
+  }
   void hash_fresh() override { hashes_fresh_ = true; }
   Result<bool> check(const Staging& staging, const codec::BlockEntry& entry) override;
   Result<bool> flush(const Staging& staging) override;
   codec::BlockFindings take_findings() override;
+  Status leave_to_host() override;
   Status apply(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) override;
 
  private:
@@ -51,7 +56,8 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   bool is_to_hash() const { return verify_ == codec::Verify::kFull && !held_is_hashed_; }
   Status start_batch();
   Status finish_batch(const Staging& staging);
-  void find(const codec::BlockEntry& entry, const kernels::DeviceChangeHashes& hashes);
+  void find(const codec::BlockEntry& entry);
+  const char* read_on_host(const Staging& staging, const codec::BlockEntry& entry);
   Status refuse(const Staging& staging, const codec::BlockEntry& entry);
 
   DeviceScratch& scratch_;
@@ -77,6 +83,7 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   codec::BlockFindings findings_;
   codec::Payload payload_;
   codec::DecodedBlock refused_block_;
+  std::vector<codec::ClassTable> tables_;
 };
 
 }  // namespace sparcl::collectives

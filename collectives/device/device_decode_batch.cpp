@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "collectives/device/array_hash.hpp"
 #include "collectives/device/memory_layout.hpp"
 #include "src/base/bytes.hpp"
+#include "src/codec/superblock.hpp"
 
 namespace sparcl::collectives {
 namespace {
 
 constexpr std::uint64_t kStartsOfBatches = 4;  // as many blocks as in so many batches are kept. Heuristic
+
+static_assert(DeviceSpans::kGatheredBlocks >= codec::kSuperBlocks && kernels::kSuperBlocks == codec::kSuperBlocks);
 
 std::uint32_t device_mode(std::uint8_t mode) { return is_fresh(mode) ? kernels::kDenseBlock : mode; }
 
@@ -19,6 +23,7 @@ std::uint32_t device_mode(std::uint8_t mode) { return is_fresh(mode) ? kernels::
 
 bool is_fresh(std::uint8_t mode) { return mode == codec::kFreshMode.id; }
 bool lists_positions(std::uint8_t mode) { return device_mode(mode) != kernels::kDenseBlock; }
+bool is_of_classes(std::uint8_t mode) { return mode == codec::kClassesMode.id; }
 
 DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockMap& map, std::span<std::byte* const> arrays,
                                      void* stream, const BatchLimits& limits)
@@ -36,6 +41,11 @@ DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockM
   most_kept_ = std::min(count, std::max(limits.kept_changes, limits.changes));
   most_starts_ = kStartsOfBatches * (most_blocks_ + 1);
   workspace_bytes_ = kernels_.decode_workspace_bytes(std::min(count, most_blocks_ * codec::kBlockElements), most_changes_);
+  const auto has_classes = [](const codec::ArraySpec& array) { return codec::has_classes(array.datatype); };
+  if (std::ranges::any_of(map.arrays(), has_classes)) {
+    class_workspace_bytes_ =
+        kernels_.classes.decode_workspace_bytes(std::min(count, most_blocks_ * codec::kBlockElements), most_changes_);
+  }
   const std::uint64_t table_bytes = most_blocks_ * sizeof(kernels::BlockContent), answer_bytes = answer_of(most_blocks_).bytes;
   MemoryLayout device, pinned;
   starts_at_ = device.place(most_starts_ * sizeof(std::uint64_t));
@@ -48,6 +58,7 @@ DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockM
   refused_at_ = device.place(sizeof(std::uint64_t));
   hash_at_ = device.place(kArrayHashBytes);
   workspace_at_ = device.place(workspace_bytes_);
+  class_workspace_at_ = device.place(class_workspace_bytes_);
   gathered_at_ = device.place(spans_.gathered_bytes());
   device_bytes_ = device.size_bytes();
   pinned_table_at_ = pinned.place(table_bytes);
@@ -67,7 +78,7 @@ Status DeviceDecodeBatch::reserve() {
 }
 
 std::uint32_t DeviceDecodeBatch::elements_of(const codec::BlockEntry& entry) const {
-  return static_cast<std::uint32_t>(spans_.map().run_of(entry.index).elements(entry.index, entry.index + 1));
+  return static_cast<std::uint32_t>(spans_.map().run_of(entry.index).elements(entry.index, entry.last));
 }
 
 std::uint64_t DeviceDecodeBatch::changes_of(const Staging& staging, const codec::BlockEntry& entry) const {
@@ -82,27 +93,43 @@ std::uint64_t DeviceDecodeBatch::changes_of(const Staging& staging, const codec:
   return reader.read_varint(count) && count <= elements ? count : 0;
 }
 
+std::uint64_t DeviceDecodeBatch::content_bytes_of(const codec::BlockEntry& entry) {
+  return kernels::aligned_content(entry.bytes) + (is_of_classes(entry.mode) ? kernels::kClassTableBytes : 0);
+}
+
+bool DeviceDecodeBatch::takes(const codec::BlockEntry& entry) const {
+  return entry.last - entry.index <= most_blocks_ && content_bytes_of(entry) <= kernels::aligned_content(most_content_);
+}
+
 bool DeviceDecodeBatch::has_room(const codec::BlockEntry& entry, std::uint64_t changes) const {
-  return empty() || (entry.index < span_.end_block && changes_ + changes <= most_changes_ &&
-                     content_bytes_ + kernels::aligned_content(entry.bytes) <= most_content_);
+  return empty() || (entry.last <= span_.end_block && changes_ + changes <= most_changes_ &&
+                     content_bytes_ + content_bytes_of(entry) <= most_content_);
 }
 
 // To the contents and their table, behind what is there.
 void DeviceDecodeBatch::add(const Staging& staging, const codec::BlockEntry& entry, std::uint64_t changes) {
-  if (empty()) span_ = spans_.span_at(entry.index, most_blocks_);
+  if (empty()) span_ = spans_.span_over(entry.index, entry.last, most_blocks_);
   auto* const table = reinterpret_cast<kernels::BlockContent*>(pinned_ + pinned_table_at_);
   const std::uint64_t first = empty() ? entry.index : first_block();
   for (std::uint64_t between = empty() ? entry.index : entries_.back().last; between < entry.index; ++between)
     table[between - first] = {0, 0, kernels::kNoBlock};
   table[entry.index - first] = {content_bytes_, entry.bytes, device_mode(entry.mode)};
-  staging.copy(entry.first, entry.bytes, pinned_ + pinned_contents_at_ + content_bytes_);
-  content_bytes_ += kernels::aligned_content(entry.bytes);
+  for (std::uint64_t block = entry.index + 1; block < entry.last; ++block) table[block - first] = {0, 0, kernels::kClassesRest};
+  std::byte* content = pinned_ + pinned_contents_at_ + content_bytes_;
+  if (is_of_classes(entry.mode)) {
+    std::memcpy(content, &tables_[entry.table], sizeof(kernels::ClassTable));
+    content += kernels::kClassTableBytes;
+    has_classes_ = true;
+  }
+  staging.copy(entry.first, entry.bytes, content);
+  content_bytes_ += content_bytes_of(entry);
   changes_ += changes;
   entries_.push_back(entry);
 }
 
 void DeviceDecodeBatch::clear() {
   entries_.clear();
+  has_classes_ = false;
   changes_ = content_bytes_ = 0;
 }
 
@@ -113,11 +140,14 @@ DeviceDecodeBatch::Answer DeviceDecodeBatch::answer_of(std::uint64_t block_count
 
 kernels::BlockError DeviceDecodeBatch::error_of(const codec::BlockEntry& entry) const {
   const std::byte* const at = pinned_ + pinned_answer_at_ + answer_of(block_count()).errors;
-  return reinterpret_cast<const kernels::BlockError*>(at)[entry.index - first_block()];
+  const auto* const errors = reinterpret_cast<const kernels::BlockError*>(at) - first_block();
+  std::uint64_t block = entry.index;
+  while (block + 1 < entry.last && errors[block] == kernels::BlockError::kNone) ++block;
+  return errors[block];
 }
 
-const kernels::DeviceChangeHashes& DeviceDecodeBatch::hashes_of(const codec::BlockEntry& entry) const {
-  return reinterpret_cast<const kernels::DeviceChangeHashes*>(pinned_ + pinned_answer_at_)[entry.index - first_block()];
+const kernels::DeviceChangeHashes& DeviceDecodeBatch::hashes_of(std::uint64_t block) const {
+  return reinterpret_cast<const kernels::DeviceChangeHashes*>(pinned_ + pinned_answer_at_)[block - first_block()];
 }
 
 Result<std::byte*> DeviceDecodeBatch::bring(const BlockSpan& span) {
@@ -157,6 +187,10 @@ Status DeviceDecodeBatch::decode() {
   if (!array.ok()) return array.status();
   SPARCL_RETURN_IF_ERROR(kernels_.decode(contents, content_bytes_, *array, span.elements, span.type, out, device_ + workspace_at_,
                                          workspace_bytes_, stream_));
+  if (has_classes_) {
+    SPARCL_RETURN_IF_ERROR(kernels_.classes.decode(contents, *array, span.elements, out, device_ + class_workspace_at_,
+                                                   class_workspace_bytes_, stream_));
+  }
   return enqueue_copy(pinned_ + pinned_answer_at_, at, answer.bytes, stream_);
 }
 

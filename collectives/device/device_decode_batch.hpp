@@ -31,10 +31,15 @@ class DeviceDecodeBatch {
   // The memory that it takes. Before anything else.
   Status reserve();
 
+  // Of blocks of classes that come after it.
+  void add_table(const kernels::ClassTable& table) { tables_.push_back(table); }
+
   std::uint32_t elements_of(const codec::BlockEntry& entry) const;
   // Of an entry that is read on the device; 0: it does not say, or it is wrong.
   std::uint64_t changes_of(const Staging& staging, const codec::BlockEntry& entry) const;
 
+  // Is there room for it in a batch of its own?
+  bool takes(const codec::BlockEntry& entry) const;
   bool has_room(const codec::BlockEntry& entry, std::uint64_t changes) const;
   // Of a block that is read on the device, and has so many changes; entries ascend.
   void add(const Staging& staging, const codec::BlockEntry& entry, std::uint64_t changes);
@@ -45,9 +50,9 @@ class DeviceDecodeBatch {
 
   // All of these enqueue, and are inside the device's context. Decodes what was added; its answer comes to the host.
   Status decode();
-  // Once that is through: of an entry.
+  // Once that is through: of an entry, or of a block.
   kernels::BlockError error_of(const codec::BlockEntry& entry) const;
-  const kernels::DeviceChangeHashes& hashes_of(const codec::BlockEntry& entry) const;
+  const kernels::DeviceChangeHashes& hashes_of(std::uint64_t block) const;
 
   // What all of the arrays add to their state's hash, once that is through.
   Status hash_array();
@@ -80,6 +85,7 @@ class DeviceDecodeBatch {
   // Where a span's elements are, brought there if they have to be.
   Result<std::byte*> bring(const BlockSpan& span);
   kernels::DeviceChanges memory_of(const Changes& changes) const;
+  static std::uint64_t content_bytes_of(const codec::BlockEntry& entry);
   std::uint64_t* refused() const { return reinterpret_cast<std::uint64_t*>(device_ + refused_at_); }
   void place_changes();
   Status apply(const Changes& changes);
@@ -93,13 +99,16 @@ class DeviceDecodeBatch {
   std::uint64_t most_blocks_, most_changes_, most_content_, most_kept_, most_starts_;
   // Places in the memory of the device, and in pinned memory.
   std::size_t starts_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, table_at_ = 0, contents_at_ = 0, answer_at_ = 0,
-              refused_at_ = 0, hash_at_ = 0, workspace_at_ = 0, gathered_at_ = 0, device_bytes_ = 0, workspace_bytes_ = 0;
+              refused_at_ = 0, hash_at_ = 0, workspace_at_ = 0, class_workspace_at_ = 0, gathered_at_ = 0, device_bytes_ = 0,
+              workspace_bytes_ = 0, class_workspace_bytes_ = 0;
   std::size_t pinned_table_at_ = 0, pinned_contents_at_ = 0, pinned_answer_at_ = 0, pinned_refused_at_ = 0, pinned_hash_at_ = 0,
               pinned_bytes_ = 0;
   std::byte *device_ = nullptr, *pinned_ = nullptr;
 
+  std::vector<kernels::ClassTable> tables_;
   std::vector<codec::BlockEntry> entries_;
-  BlockSpan span_;  // that they are of
+  bool has_classes_ = false;  // among them
+  BlockSpan span_;            // that they are of
   std::uint64_t changes_ = 0, content_bytes_ = 0;
   Changes decoded_;
   std::vector<Changes> kept_;
@@ -114,8 +123,10 @@ constexpr std::uint64_t most_content(std::uint64_t elements, std::uint64_t block
 static_assert(BatchLimits().content_bytes >= most_content(codec::kBlockElements, 1));
 static_assert(most_content(1, 1) >= 2 * (8 + kernels::kContentAlignment), "two blocks as they are");
 
-// Of modes that are read on the device. Fresh blocks are there as any whole ones: what tells them apart is the host's.
+// Of modes that are read on the device; find_block_mode(mode)->on_device says which these are. Fresh blocks are there as any whole
+// ones: what tells them apart is the host's.
 bool is_fresh(std::uint8_t mode);
 bool lists_positions(std::uint8_t mode);
+bool is_of_classes(std::uint8_t mode);
 
 }  // namespace sparcl::collectives

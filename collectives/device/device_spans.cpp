@@ -1,12 +1,6 @@
 #include "collectives/device/device_spans.hpp"
 
 namespace sparcl::collectives {
-namespace {
-
-constexpr std::uint64_t kGatheredBlocks = 4;  // at once. Heuristic: some MiB of room
-
-}  // namespace
-
 DeviceSpans::DeviceSpans(const codec::BlockMap& map) : map_(map) {
   const auto arrays = map.arrays();
   pieces_.reserve(arrays.size());
@@ -33,6 +27,13 @@ BlockSpan DeviceSpans::span_at(std::uint64_t block, std::uint64_t most_blocks) {
     end = std::min(is_last ? run.end() : block + left / codec::kBlockElements, block + most_blocks);
   }
   return cut(span, end);
+}
+
+BlockSpan DeviceSpans::span_over(std::uint64_t block, std::uint64_t last, std::uint64_t most_blocks) {
+  BlockSpan span = span_at(block, most_blocks);
+  if (span.end_block >= last) return span;
+  span.is_gathered = true;
+  return cut(span, last);
 }
 
 BlockSpan DeviceSpans::cut(const BlockSpan& span, std::uint64_t end_block) const {

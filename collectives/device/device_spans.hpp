@@ -16,7 +16,7 @@ struct BlockSpan {
   std::uint64_t first_block = 0, end_block = 0;
   std::uint64_t elements = 0;
   DataType type = DataType::kUint8;
-  bool is_gathered = false;  // there are several arrays in each; else they are all of this one:
+  bool is_gathered = false;  // they are of several arrays; else all of this one:
   std::uint32_t array = 0;
   std::uint64_t first_element = 0;
 
@@ -25,6 +25,8 @@ struct BlockSpan {
 
 class DeviceSpans {
  public:
+  static constexpr std::uint64_t kGatheredBlocks = 4;  // at once. Heuristic: some MiB of room
+
   explicit DeviceSpans(const codec::BlockMap& map);
 
   const codec::BlockMap& map() const { return map_; }
@@ -34,6 +36,8 @@ class DeviceSpans {
 
   // The blocks from `block` on that kernels can take at once, most_blocks at most.
   BlockSpan span_at(std::uint64_t block, std::uint64_t most_blocks);
+  // The same, and at least those below `last`, which are at most kGatheredBlocks: brought together where they have to be.
+  BlockSpan span_over(std::uint64_t block, std::uint64_t last, std::uint64_t most_blocks);
   // Of a span its first blocks.
   BlockSpan cut(const BlockSpan& span, std::uint64_t end_block) const;
 

@@ -112,6 +112,8 @@ std::string_view text_of(BlockError error) {
       return "is in a mode, or at a place, where it cannot be read";
     case BlockError::kNoRoom:
       return "has more changes than there is room for";
+    case BlockError::kBase:
+      return "has changes of elements that what is held has not";
   }
   return "has an unknown error";
 }

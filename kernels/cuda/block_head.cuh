@@ -5,6 +5,26 @@
 
 namespace sparcl::kernels::cuda {
 
+// The first block of the superblock that this one belongs to, if it is part of a block of classes.
+struct SuperPlace {
+  bool is_there;
+  std::uint32_t first;
+};
+__device__ inline SuperPlace superblock_of(const BlockContent* blocks, std::uint32_t number) {
+  for (std::uint32_t back = 0; back < kSuperBlocks && back <= number; ++back) {
+    const std::uint32_t mode = blocks[number - back].mode;
+    if (mode == kClassesBlock) return {true, number - back};
+    if (mode != kClassesRest) break;
+  }
+  return {false, 0};
+}
+
+// Of a superblock, in an array of so many.
+__device__ inline std::uint32_t superblock_elements(std::uint64_t count, std::uint32_t first) {
+  const std::uint64_t left = count - first * kBlockElements;
+  return static_cast<std::uint32_t>(left < kSuperBlocks * kBlockElements ? left : kSuperBlocks * kBlockElements);
+}
+
 constexpr unsigned kHeadBytes = 32;  // two varints of at most ten bytes, and one byte
 
 struct BlockHead {

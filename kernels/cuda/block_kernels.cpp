@@ -1,5 +1,6 @@
 // The block codec as kernels/device_block_codec.hpp has it.
 #include "kernels/cuda/block_codec.hpp"
+#include "kernels/cuda/class_codec.hpp"
 #include "kernels/cuda/cuda_cast.hpp"
 #include "kernels/cuda/cuda_hash.hpp"
 
@@ -34,7 +35,7 @@ Status apply_in_table(const DeviceChanges& changes, void* array, std::uint64_t c
 
 DeviceBlockKernels block_kernels() {
   return {diff_in_table,  diff_workspace_bytes, encode_in_table, encode_workspace_bytes, decode_in_table, decode_workspace_bytes,
-          apply_in_table, hash_array,           cast_floats};
+          apply_in_table, hash_array,           cast_floats,     class_kernels()};
 }
 
 }  // namespace sparcl::kernels::cuda

@@ -141,18 +141,37 @@ __device__ inline std::uint64_t hash_decoded(DecodeShared& shared, const Decoded
 
 // Is the content inside the buffer, and in a mode that is read here?
 __device__ inline bool is_here(const BlockContent& content, std::uint64_t contents_bytes) {
-  const bool is_known = content.mode == kDenseBlock || content.mode == kVerbatimBlock || content.mode == kFlatBlock;
+  const bool is_known =
+      content.mode == kDenseBlock || content.mode == kVerbatimBlock || content.mode == kFlatBlock || content.mode == kClassesBlock;
+  const std::uint32_t before = content.mode == kClassesBlock ? kClassTableBytes : 0;
   return is_known && content.offset % kContentAlignment == 0 && content.bytes < kMostContentBytes &&
-         content.offset <= contents_bytes && aligned_content(content.bytes) <= contents_bytes - content.offset;
+         content.offset <= contents_bytes && before + aligned_content(content.bytes) <= contents_bytes - content.offset;
+}
+
+// Of classes: is it a superblock whose other blocks are there?
+template <class Word>
+__device__ inline bool is_superblock(const DecodeWork& work, std::uint32_t number) {
+  const std::uint64_t blocks = block_count(work.count);
+  bool is_whole = sizeof(Word) == 2 && work.is_float;
+  for (std::uint32_t i = 1; i < kSuperBlocks && number + i < blocks; ++i)
+    is_whole = is_whole && work.blocks[number + i].mode == kClassesRest;
+  return is_whole;
 }
 
 template <class Word>
-__device__ inline BlockHead begin_block(DecodeShared& shared, const BlockContent& content, const DecodeWork& work,
+__device__ inline BlockHead begin_block(DecodeShared& shared, std::uint32_t number, const DecodeWork& work,
                                         std::uint32_t elements) {
+  const BlockContent content = work.blocks[number];
   if (threadIdx.x == 0) shared.errors = 0;
-  if (content.mode == kNoBlock) return {BlockError::kNone, 0, 0, 0, 0, false};
-  if (!is_here(content, work.contents_bytes)) return {BlockError::kNotHere, 0, 0, 0, 0, false};
-  const auto* const bytes = static_cast<const unsigned char*>(work.contents) + content.offset;
+  const bool is_rest = content.mode == kClassesRest && superblock_of(work.blocks, number).is_there;
+  if (content.mode == kNoBlock || is_rest) return {BlockError::kNone, 0, 0, 0, 0, false};
+  const bool is_known = content.mode != kClassesBlock || is_superblock<Word>(work, number);
+  if (!is_known || !is_here(content, work.contents_bytes)) return {BlockError::kNotHere, 0, 0, 0, 0, false};
+  const auto* bytes = static_cast<const unsigned char*>(work.contents) + content.offset;
+  if (content.mode == kClassesBlock) {
+    bytes += kClassTableBytes;
+    elements = superblock_elements(work.count, number);
+  }
   const std::uint32_t head_bytes = content.bytes < kHeadBytes ? content.bytes : kHeadBytes;
   if (threadIdx.x < head_bytes) shared.head_bytes[threadIdx.x] = bytes[threadIdx.x];
   __syncthreads();
@@ -169,7 +188,7 @@ __device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work
   const std::uint32_t elements =
       left < kBlockElements ? static_cast<std::uint32_t>(left) : static_cast<std::uint32_t>(kBlockElements);
   const BlockContent content = work.blocks[number];
-  const BlockHead head = begin_block<Word>(shared, content, work, elements);
+  const BlockHead head = begin_block<Word>(shared, number, work, elements);
   const std::uint32_t count = head.error == BlockError::kNone ? head.count : 0;
   const std::uint64_t before = sum_of_tiles_before(shared.scan, work.states, number, count);
   if (threadIdx.x == 0) {
@@ -180,7 +199,7 @@ __device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work
   std::uint64_t hash = 0;
   if (count > 0 && before + count > work.capacity) {
     error = BlockError::kNoRoom;
-  } else if (count > 0) {
+  } else if (count > 0 && content.mode != kClassesBlock) {  // these are read by class_source.cuh, and counted here
     const auto* const words =
         reinterpret_cast<const std::uint32_t*>(static_cast<const unsigned char*>(work.contents) + content.offset);
     const BitSource bits{words, (content.bytes + 3) / 4, 8 * head.bytes, 8 * content.bytes};

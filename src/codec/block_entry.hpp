@@ -11,6 +11,7 @@
 #include "src/codec/block_check.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/codec/block_place.hpp"
+#include "src/codec/class_table.hpp"
 
 namespace sparcl::codec {
 
@@ -44,6 +45,8 @@ struct BlockFindings {
 class BlocksElsewhere {
  public:
   virtual ~BlocksElsewhere() = default;
+  // Of blocks of classes that come after it: their entries name it by its number.
+  virtual void add_table(const ClassTable& table) = 0;
   // What fresh blocks replace counts in the findings, too.
   virtual void hash_fresh() = 0;
   // Entries ascend, and are as hostile as what they say lies in the stream. Says whether it was taken: if not, it is to be given
@@ -53,6 +56,9 @@ class BlocksElsewhere {
   // What was found since the last call, once all is checked. With Verify::kFull also what all that is held adds to the state's
   // hash, once.
   virtual BlockFindings take_findings() = 0;
+  // Digests do not tell whether the base is held or the target, as blocks of classes have found no elements: that needs the hash of
+  // all that is held. What the decoder ends with.
+  virtual Status leave_to_host() = 0;
   // Writes all entries that it has checked, these; or, where the target is held already, of these the fresh ones alone. May leave
   // some of it to the next call, with the same: its owner knows.
   virtual Status apply(const Staging& staging, std::span<const BlockEntry> entries, bool only_fresh) = 0;

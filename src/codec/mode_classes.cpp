@@ -15,6 +15,6 @@ const char* decode(BlockShape, std::span<const std::byte>, const kernels::Kernel
 
 }  // namespace
 
-const BlockMode kClassesMode{4, "classes", false, false, cost, encode, decode};
+const BlockMode kClassesMode{4, "classes", false, false, cost, encode, decode, false, false, nullptr, true};
 
 }  // namespace sparcl::codec

@@ -315,6 +315,7 @@ Status UpdateDecoder::Impl::add_table(const std::byte* at, std::uint64_t bytes) 
   if (const char* wrong = parse({at, static_cast<std::size_t>(bytes)}, input.tables.emplace_back())) {
     return corrupt(fmt::format("a table of classes {}", wrong));
   }
+  if (elsewhere != nullptr) elsewhere->add_table(input.tables.back());
   table_is_used = false;
   return {};
 }
@@ -423,6 +424,7 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   if (has_target) said.target = Hash128{load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
   target_hash = said.target;
   if (check.needs_held_hash()) {
+    if (elsewhere != nullptr) return elsewhere->leave_to_host();
     const std::vector<const std::byte*> arrays(input.held.begin(), input.held.end());
     check.set_held_hash(state_hash(input.map, arrays, expected_schema));
   }

@@ -22,6 +22,44 @@ struct DeviceCodec : testing::Test {
   DeviceScratch scratch;
 };
 
+// The arrays of a state there, those that are not empty.
+class StateOnDevice {
+ public:
+  template <class Pointer>
+  StateOnDevice(const std::vector<codec::ArraySpec>& specs, const std::vector<Pointer>& bytes) {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const std::size_t size = specs[i].count * element_bytes(specs[i].datatype);
+      arrays_.emplace_back(std::vector<std::byte>(bytes[i], bytes[i] + size));
+      pointers_.push_back(size > 0 ? arrays_.back().get() : nullptr);
+      read_.push_back(pointers_.back());
+    }
+  }
+  std::span<std::byte* const> pointers() const { return pointers_; }
+  std::span<const std::byte* const> read_pointers() const { return read_; }
+  std::vector<std::vector<std::byte>> read() const {
+    std::vector<std::vector<std::byte>> all;
+    for (const auto& array : arrays_) all.push_back(array.read());
+    return all;
+  }
+  bool holds(const std::vector<const std::byte*>& expected) const {
+    const auto found = read();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (!std::equal(found[i].begin(), found[i].end(), expected[i])) return false;
+    }
+    return true;
+  }
+  int copied_out() const {
+    int copies = 0;
+    for (const std::byte* array : read_) copies += array != nullptr ? copies_out_of(array) : 0;
+    return copies;
+  }
+
+ private:
+  std::vector<OnDevice<std::byte>> arrays_;
+  std::vector<std::byte*> pointers_;
+  std::vector<const std::byte*> read_;
+};
+
 // Block b changes as densities[b] says.
 inline State with_densities(const State& base, const std::vector<double>& densities, std::uint64_t seed) {
   State state = base;

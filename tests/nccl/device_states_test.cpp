@@ -21,45 +21,6 @@ const std::vector<codec::ArraySpec> kState{
     {DataType::kFloat32, 3'000},   {DataType::kUint8, 0},           {DataType::kFloat32, 90'000}, {DataType::kInt64, 1},
     {DataType::kFloat8e4m3, 999},  {DataType::kFloat8e4m3, 64'537}, {DataType::kUint8, 65'536}};
 
-// Its arrays there, those that are not empty.
-class StateOnDevice {
- public:
-  template <class Pointer>
-  StateOnDevice(const std::vector<codec::ArraySpec>& specs, const std::vector<Pointer>& bytes) {
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      const std::size_t size = specs[i].count * element_bytes(specs[i].datatype);
-      arrays_.emplace_back(std::vector<std::byte>(bytes[i], bytes[i] + size));
-      pointers_.push_back(size > 0 ? arrays_.back().get() : nullptr);
-      read_.push_back(pointers_.back());
-    }
-  }
-  std::span<std::byte* const> pointers() const { return pointers_; }
-  std::span<const std::byte* const> read_pointers() const { return read_; }
-  std::vector<std::vector<std::byte>> read() const {
-    std::vector<std::vector<std::byte>> all;
-    for (const auto& array : arrays_) all.push_back(array.read());
-    return all;
-  }
-  bool holds(const Arrays& arrays) const {
-    const auto expected = arrays.const_pointers();
-    const auto found = read();
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      if (!std::equal(found[i].begin(), found[i].end(), expected[i])) return false;
-    }
-    return true;
-  }
-  int copied_out() const {
-    int copies = 0;
-    for (const std::byte* array : read_) copies += array != nullptr ? copies_out_of(array) : 0;
-    return copies;
-  }
-
- private:
-  std::vector<OnDevice<std::byte>> arrays_;
-  std::vector<std::byte*> pointers_;
-  std::vector<const std::byte*> read_;
-};
-
 struct DeviceStates : DeviceCodec {
   DeviceStates() { (void)stream_of(0); }
 
@@ -185,7 +146,7 @@ struct World : UpdateWorld {
   }
   bool all_hold(const Arrays& arrays, int but = -1) const {
     for (std::size_t r = 0; r < is_there.size(); ++r) {
-      if (static_cast<int>(r) != but && !(is_there[r] ? states[r].holds(arrays) : held[r] == arrays)) return false;
+      if (static_cast<int>(r) != but && !(is_there[r] ? states[r].holds(arrays.const_pointers()) : held[r] == arrays)) return false;
     }
     return true;
   }
@@ -231,7 +192,7 @@ TEST_F(DeviceStates, TheRootsSnapshotComesForwardWithTheCommit) {
         if (rank == 1 && is_refused) call.refusal = Status(Code::kInvalidArgument, "as the test wants it");
       });
       if (!is_refused) world.expect_success();
-      EXPECT_TRUE(world.base->holds(is_refused ? world.old_state : world.new_state));
+      EXPECT_TRUE(world.base->holds((is_refused ? world.old_state : world.new_state).const_pointers()));
       EXPECT_EQ(world.base->copied_out(), 0);
     }
   }
@@ -250,8 +211,8 @@ TEST_F(DeviceStates, WhatIsWrongIsTheHostsError) {
       world.broadcast(0, true,
                       [](int, UpdateCall& call) { call.array_name = [](std::uint32_t i) { return "t" + std::to_string(i); }; });
       for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(world.party.result(rank).code(), Code::kWrongBase);
-      EXPECT_TRUE(is_there ? world.states[1].holds(wrong) : world.held[1] == wrong);
-      EXPECT_TRUE(is_there ? world.states[2].holds(world.old_state) : world.held[2] == world.old_state);
+      EXPECT_TRUE(is_there ? world.states[1].holds(wrong.const_pointers()) : world.held[1] == wrong);
+      EXPECT_TRUE(is_there ? world.states[2].holds(world.old_state.const_pointers()) : world.held[2] == world.old_state);
       texts[is_there ? 1 : 0] = world.party.result(2).message();
     }
     EXPECT_EQ(texts[0], texts[1]);

@@ -5,6 +5,7 @@
 // After the emulation.
 #include "kernels/cuda/cast_tile.cuh"
 #include "kernels/cuda/change_list.cuh"
+#include "kernels/cuda/class_places.cuh"
 #include "kernels/cuda/decode_block.cuh"
 #include "kernels/cuda/diff_tile.cuh"
 #include "kernels/cuda/encode_block.cuh"
@@ -138,6 +139,42 @@ Status decode(const DeviceContents& contents, std::uint64_t contents_bytes, cons
   });
 }
 
+// As the CUDA glue has it: the next one and the states, counts for each class of a block, three words a change.
+std::size_t class_states(std::uint64_t count) { return 1 + block_count(count) * kernels::kMaxClasses; }
+std::size_t decode_classes_bytes(std::uint64_t count, std::uint64_t capacity) {
+  return class_states(count) * sizeof(TileState) + (block_count(count) * kernels::kMaxClasses + 3 * capacity) * 4;
+}
+
+Status decode_classes(const DeviceContents& contents, const void* array, std::uint64_t count, const DecodedBlocks& out,
+                      void* workspace, std::size_t bytes, void* stream) {
+  SPARCL_RETURN_IF_ERROR(check_space(decode_classes_bytes(count, out.capacity), bytes));
+  return launch_in(stream, [=] {
+    const std::lock_guard lock(grid_mutex());
+    auto* const words = static_cast<TileState*>(reachable(workspace));
+    std::memset(words, 0, class_states(count) * sizeof(TileState));
+    auto* const found = reinterpret_cast<std::uint32_t*>(words + class_states(count));
+    std::uint32_t* const of_changes = found + block_count(count) * kernels::kMaxClasses;
+    const ClassDecodeWork work{reachable(contents.bytes),
+                               seen(contents.blocks),
+                               reachable(array),
+                               count,
+                               seen_changes(out.changes),
+                               seen(out.hashes),
+                               seen(out.errors),
+                               seen(out.refused),
+                               reinterpret_cast<std::uint32_t*>(words),
+                               words + 1,
+                               found,
+                               of_changes,
+                               of_changes + out.capacity,
+                               of_changes + 2 * out.capacity};
+    const auto blocks = static_cast<unsigned>(block_count(count));
+    emulated::launch<ClassListShared>(blocks, kThreads, next_seed(), [&](ClassListShared& shared) { read_classes(shared, work); });
+    emulated::launch<ClassPlaceShared>(blocks, kThreads, next_seed(),
+                                       [&](ClassPlaceShared& shared) { place_classes(shared, work); });
+  });
+}
+
 Status apply(const DeviceChanges& changes, void* array, std::uint64_t count, std::size_t element_bytes, std::uint64_t* refused,
              void* stream) {
   return launch_in(stream, [=] {
@@ -185,7 +222,7 @@ void refuse_blocks(bool refuses) { refuses_blocks = refuses; }
 int blocks_decoded() { return decoded; }
 
 kernels::DeviceBlockKernels emulated_block_kernels() {
-  return {diff, diff_bytes, encode, encode_bytes, decode, decode_bytes, apply, hash, cast};
+  return {diff, diff_bytes, encode, encode_bytes, decode, decode_bytes, apply, hash, cast, {decode_classes, decode_classes_bytes}};
 }
 
 }  // namespace sparcl::test

@@ -1,0 +1,13 @@
+#pragma once
+// The launches for blocks of classes, as launchers.hpp has the others.
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/class_work.hpp"
+
+namespace sparcl::kernels::cuda {
+
+// The array is not empty; the workspace's states and next_block are zeros.
+cudaError_t launch_decode_classes(const ClassDecodeWork& work, cudaStream_t stream);
+
+}  // namespace sparcl::kernels::cuda

@@ -1,0 +1,110 @@
+// Blocks of classes of arrays in device memory, as a rank there reads them.
+
+#include "collectives/device/device_block_decoder.hpp"
+#include "tests/codec/forgery.hpp"
+#include "tests/codec/weight_states.hpp"
+#include "tests/nccl/device_codec.hpp"
+#include "tests/nccl/emulated_faults.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using collectives::BatchLimits;
+
+// Superblocks of one array, of several, that end with their run; other types between them.
+const std::vector<codec::ArraySpec> kModel{
+    {DataType::kBfloat16, 150'001}, {DataType::kBfloat16, 77},      {DataType::kBfloat16, 0},    {DataType::kBfloat16, 300'003},
+    {DataType::kFloat32, 999},      {DataType::kBfloat16, 600'000}, {DataType::kFloat16, 9'999}, {DataType::kInt16, 70'000}};
+
+struct DeviceClasses : DeviceCodec {
+  DeviceClasses() { (void)stream_of(0); }
+
+  struct Received {
+    Status status;
+    bool needs_host = false;
+    std::vector<std::vector<std::byte>> held;
+  };
+  Received receive(std::span<const std::byte> stream, const State& held, codec::Verify verify, const BatchLimits& limits = {}) {
+    const codec::BlockMap map = held.map();
+    const StateOnDevice there(held.specs, held.read());
+    collectives::DeviceBlockDecoder blocks(scratch, map, there.pointers(), verify, kernels::cpu_kernels(), stream_of(0), limits);
+    EXPECT_TRUE(blocks.reserve().ok());
+    codec::UpdateDecoder decoder(map, there.pointers(), verify, {}, kernels::cpu_kernels());
+    decoder.set_elsewhere(blocks);
+    const Staging& staging = codec::staged(stream);
+    Received received;
+    received.status = check_stream(decoder, staging, stream.size());
+    EXPECT_TRUE(there.read() == held.arrays) << "nothing is written before";
+    received.needs_host = blocks.needs_host();
+    if (received.status.ok()) {
+      do received.status = decoder.apply(staging);
+      while (blocks.is_applying());
+    }
+    received.held = there.read();
+    return received;
+  }
+};
+
+codec::EncodeOptions with_classes(const codec::BlockMode* mode) {
+  codec::EncodeOptions options;
+  options.with_state_hash = options.allow_classes = true;
+  options.for_devices = true;
+  options.mode = mode;
+  return options;
+}
+
+TEST_F(DeviceClasses, ReachTheTarget) {
+  const State base = codec::normal_state(kModel, 1), target = codec::stepped_state(base, 1e-4f, 2);
+  for (const codec::BlockMode* mode : {static_cast<const codec::BlockMode*>(nullptr), &codec::kClassesMode}) {
+    const std::vector<std::byte> bytes = codec::encode(base, target, with_classes(mode)).bytes;
+    codec::EncodeOptions without = with_classes(mode);
+    without.allow_classes = false;
+    without.mode = nullptr;
+    EXPECT_LT(bytes.size(), codec::encode(base, target, without).bytes.size());
+    for (const BatchLimits& limits :
+         {BatchLimits{}, {4, 4 * kBlockElements, 2 << 20, 0}, {9, 5 * kBlockElements, 2 << 20, 1 << 20}}) {
+      for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
+        const Received received = receive(bytes, base, verify, limits);
+        ASSERT_TRUE(received.status.ok()) << received.status.message();
+        EXPECT_TRUE(received.held == target.arrays);
+      }
+    }
+  }
+}
+
+// Where the host could do more: batches of fewer blocks than a superblock has, and what is held is no base.
+TEST_F(DeviceClasses, WhatTheHostHasToLookAt) {
+  const State base = codec::normal_state(kModel, 3), target = codec::stepped_state(base, 1e-4f, 4);
+  const std::vector<std::byte> bytes = codec::encode(base, target, with_classes(&codec::kClassesMode)).bytes;
+  EXPECT_TRUE(receive(bytes, base, codec::Verify::kTouched, {3, 4 * kBlockElements, 2 << 20, 0}).needs_host);
+  for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
+    for (const State& other : {target, codec::stepped_state(base, 1e-2f, 5)}) {
+      const Received received = receive(bytes, other, verify);
+      EXPECT_EQ(received.status.code(), Code::kUnsupported);
+      EXPECT_TRUE(received.needs_host);
+      EXPECT_TRUE(received.held == other.arrays);
+    }
+  }
+}
+
+// The old check of a block that is no base's fits by chance: the chunk's digest does not.
+TEST_F(DeviceClasses, DigestsThatDoNotTellAreLeftToTheHost) {
+  const State base = codec::normal_state({{DataType::kBfloat16, 3'000}}, 6), target = codec::stepped_state(base, 1e-4f, 7);
+  codec::Bytes bytes = codec::encode(base, target, with_classes(&codec::kClassesMode)).bytes;
+  int without_host = 0;
+  codec::Random random(8);
+  for (int i = 0; i < 200; ++i) {
+    const codec::Bytes forged = codec::forge(bytes, random);
+    State host = base;
+    const Status expected = codec::decode(forged, host, codec::Verify::kTouched);
+    const Received found = receive(forged, base, codec::Verify::kTouched);
+    if (found.needs_host) continue;
+    ++without_host;
+    EXPECT_EQ(found.status.code(), expected.code()) << found.status.message() << "; the host: " << expected.message();
+    EXPECT_TRUE(found.held == host.arrays);
+  }
+  EXPECT_GT(without_host, 100);
+}
+
+}  // namespace
+}  // namespace sparcl::test
