@@ -41,6 +41,7 @@ struct BlockContent {
 constexpr std::uint32_t kSuperBlocks = 4;       // of the codec: those that a block of classes covers, or what is left of its run
 constexpr std::uint32_t kClassTableBytes = 80;  // before the content of a block of classes: its table (class_table.hpp), which is
                                                 // believed. Its offset is that of the table, its bytes are without it
+constexpr bool is_of_classes(const BlockContent& content) { return content.mode == kClassesBlock || content.mode == kClassesRest; }
 constexpr std::uint64_t kContentAlignment = 16;
 constexpr std::uint64_t aligned_content(std::uint64_t bytes) {
   return (bytes + kContentAlignment - 1) / kContentAlignment * kContentAlignment;
@@ -50,6 +51,9 @@ constexpr std::uint64_t aligned_content(std::uint64_t bytes) {
 struct DeviceContents {
   void* bytes;
   BlockContent* blocks;  // of each, and one more: its offset is where the last content ends
+  // Of encoding, in device memory: where the contents end that are here already, those of classes, with their blocks. nullptr:
+  // none.
+  std::uint64_t* classes_end = nullptr;
 };
 // At most the bytes that encoding `changes` changes of `blocks` blocks writes. A mode is taken where it beats verbatim, of which a
 // change has its value, and of the list of positions at most 16 bits in planes and, by the choice of its divisor, 4 in unary.

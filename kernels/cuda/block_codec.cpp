@@ -43,6 +43,7 @@ Status encode_blocks(const DeviceChanges& changes, std::uint64_t capacity, const
                         contents.bytes,
                         contents.blocks,
                         hashes,
+                        contents.classes_end,
                         layout.words + 1,
                         reinterpret_cast<std::uint32_t*>(layout.words),
                         static_cast<std::uint16_t*>(layout.of_changes)};

@@ -1,5 +1,7 @@
 #include "kernels/cuda/class_launchers.hpp"
 #include "kernels/cuda/class_places.cuh"
+#include "kernels/cuda/class_sample.cuh"
+#include "kernels/cuda/class_sink.cuh"
 
 namespace sparcl::kernels::cuda {
 namespace {
@@ -14,6 +16,21 @@ __global__ void __launch_bounds__(kThreads, kResident) place_classes_kernel(Clas
   place_classes(shared, work);
 }
 
+__global__ void __launch_bounds__(kThreads, kResident) rank_changes_kernel(ClassEncodeWork work) {
+  __shared__ ClassRankShared shared;
+  rank_changes(shared, work);
+}
+
+__global__ void __launch_bounds__(kThreads, kResident) encode_classes_kernel(ClassEncodeWork work) {
+  __shared__ ClassSinkShared shared;
+  encode_classes(shared, work);
+}
+
+__global__ void __launch_bounds__(kThreads, kResident) sample_classes_kernel(ClassSampleWork work) {
+  __shared__ ClassSampleShared shared;
+  sample_classes(shared, work);
+}
+
 }  // namespace
 
 cudaError_t launch_decode_classes(const ClassDecodeWork& work, cudaStream_t stream) {
@@ -22,6 +39,19 @@ cudaError_t launch_decode_classes(const ClassDecodeWork& work, cudaStream_t stre
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) return error;
   place_classes_kernel<<<blocks, kThreads, 0, stream>>>(work);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_encode_classes(const ClassEncodeWork& work, cudaStream_t stream) {
+  rank_changes_kernel<<<work.end_block - work.first_block, kThreads, 0, stream>>>(work);
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) return error;
+  encode_classes_kernel<<<static_cast<unsigned>(super_count(work)), kThreads, 0, stream>>>(work);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_sample_classes(const ClassSampleWork& work, cudaStream_t stream) {
+  sample_classes_kernel<<<static_cast<unsigned>(work.count), kThreads, 0, stream>>>(work);
   return cudaGetLastError();
 }
 

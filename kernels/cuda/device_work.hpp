@@ -56,6 +56,8 @@ struct EncodeWork {
   void* contents;
   BlockContent* blocks;        // of block_count(), and one more: its offset is where the last content ends
   DeviceChangeHashes* hashes;  // of a dense block: of all its elements
+  // Where the contents of blocks end that are coded in classes, and have their place in `blocks`; nullptr: there are none.
+  const std::uint64_t* classes_end;
   // The workspace.
   TileState* states;          // a word a block, zeros
   std::uint32_t* next_block;  // zero

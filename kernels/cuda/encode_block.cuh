@@ -102,6 +102,21 @@ __device__ inline BlockContent choose_mode(const BlockOfChanges<Word>& changes, 
   return best;
 }
 
+// The content that a block's changes come to, without its place; their hashes, and what writing them takes, are in `shared` then.
+template <class Word>
+__device__ inline BlockContent plan_block(EncodeShared& shared, const BlockOfChanges<Word>& changes, std::uint32_t elements,
+                                          std::uint16_t* listed) {
+  shared.stripe_keys.make();
+  if (threadIdx.x < 128) shared.widths[threadIdx.x / 64][threadIdx.x % 64] = 0;
+  __syncthreads();
+  look_at_changes(shared, changes);
+  const StepForm form = choose_form(shared, changes, listed);
+  if (threadIdx.x == 0) shared.form = form;
+  __syncthreads();
+  return choose_mode(changes, shared.list, shared.form, elements);
+}
+
+// What is coded in classes already (class_sink.cuh) is left as it is.
 template <class Word>
 __device__ inline void encode_block(EncodeShared& shared, const EncodeWork& work) {
   const std::uint32_t number = take_tile(shared.scan, work.next_block);
@@ -110,24 +125,17 @@ __device__ inline void encode_block(EncodeShared& shared, const EncodeWork& work
       left < kBlockElements ? static_cast<std::uint32_t>(left) : static_cast<std::uint32_t>(kBlockElements);
   const std::uint64_t first = work.changes.block_starts[number], end = work.changes.block_starts[number + 1];
   const bool is_lost = end > work.capacity;
-  const std::uint32_t count = is_lost ? 0 : static_cast<std::uint32_t>(end - first);
+  const bool is_coded = work.classes_end != nullptr && is_of_classes(work.blocks[number]);
+  const std::uint32_t count = is_lost || is_coded ? 0 : static_cast<std::uint32_t>(end - first);
   const BlockOfChanges<Word> changes{{work.changes.positions + first, count, gap_divisor(elements, count)},
                                      static_cast<const Word*>(work.changes.old_values) + first,
                                      static_cast<const Word*>(work.changes.new_values) + first,
                                      work.is_float};
   BlockContent content{0, 0, is_lost ? kLostBlock : kNoBlock};
-  if (count > 0) {
-    shared.stripe_keys.make();
-    if (threadIdx.x < 128) shared.widths[threadIdx.x / 64][threadIdx.x % 64] = 0;
-    __syncthreads();
-    look_at_changes(shared, changes);
-    const StepForm form = choose_form(shared, changes, work.listed + first);
-    if (threadIdx.x == 0) shared.form = form;
-    __syncthreads();
-    content = choose_mode(changes, shared.list, shared.form, elements);
-  }
+  if (count > 0) content = plan_block(shared, changes, elements, work.listed + first);
   const auto own = static_cast<std::uint32_t>(aligned_content(content.bytes) / kContentAlignment);
-  const std::uint64_t before = sum_of_tiles_before(shared.scan, work.states, number, own);
+  const std::uint64_t classes_end = work.classes_end != nullptr ? *work.classes_end : 0;
+  const std::uint64_t before = sum_of_tiles_before(shared.scan, work.states, number, own) + classes_end / kContentAlignment;
   content.offset = before * kContentAlignment;
   if (count > 0) {
     auto* const out = reinterpret_cast<std::uint32_t*>(static_cast<unsigned char*>(work.contents) + content.offset);
@@ -144,8 +152,10 @@ __device__ inline void encode_block(EncodeShared& shared, const EncodeWork& work
     }
   }
   if (threadIdx.x != 0) return;
-  work.blocks[number] = content;
-  work.hashes[number] = count > 0 ? shared.hashes : DeviceChangeHashes{};
+  if (!is_coded) {
+    work.blocks[number] = content;
+    work.hashes[number] = count > 0 ? shared.hashes : DeviceChangeHashes{};
+  }
   if (number + 1 == blocks) work.blocks[blocks] = {(before + own) * kContentAlignment, 0, kNoBlock};
 }
 

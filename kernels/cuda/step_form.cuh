@@ -97,15 +97,15 @@ __device__ inline void look_at_changes(EncodeShared& shared, const BlockOfChange
   __syncthreads();
 }
 
-// The marked changes to `listed`, ascending.
-__device__ inline void list_exceptions(EncodeShared& shared, std::uint32_t count, std::uint16_t* listed) {
+// The marked ones of so many to `listed`, ascending.
+__device__ inline void list_marked(CompactionShared& scan, const std::uint32_t* marks, std::uint32_t count, std::uint16_t* listed) {
   const std::uint32_t words = (count + 31) / 32, each = (words + kThreads - 1) / kThreads;
   const std::uint32_t begin = threadIdx.x * each, end = begin + each < words ? begin + each : words;
   std::uint32_t own = 0, total = 0;
-  for (std::uint32_t w = begin; w < end; ++w) own += static_cast<std::uint32_t>(__popc(shared.window[w]));
-  std::uint32_t number = sum_before(shared.scan, own, &total);
+  for (std::uint32_t w = begin; w < end; ++w) own += static_cast<std::uint32_t>(__popc(marks[w]));
+  std::uint32_t number = sum_before(scan, own, &total);
   for (std::uint32_t w = begin; w < end; ++w) {
-    for (std::uint32_t bits = shared.window[w]; bits != 0; bits &= bits - 1)
+    for (std::uint32_t bits = marks[w]; bits != 0; bits &= bits - 1)
       listed[number++] = static_cast<std::uint16_t>(32 * w + static_cast<unsigned>(__ffs(static_cast<int>(bits)) - 1));
   }
   __syncthreads();
@@ -117,7 +117,7 @@ __device__ inline StepForm choose_form(EncodeShared& shared, const BlockOfChange
   const std::uint32_t count = changes.list.count;
   StepForm form{{listed, shared.exceptions, gap_divisor(count, shared.exceptions)}, false, 0, 0, {0, 0}};
   if (shared.exceptions == 0) return form;
-  list_exceptions(shared, count, listed);
+  list_marked(shared.scan, shared.window, count, listed);
   const std::uint32_t others = count - shared.exceptions;
   form.list = measure_list(shared.sums, form.exceptions);
   const ExponentChoice of_listed = choose_exponent(shared, shared.widths[0]);

@@ -10,6 +10,8 @@
 #include "tests/cuda/emulated_blocks.hpp"
 // After the emulation.
 #include "kernels/cuda/class_places.cuh"
+#include "kernels/cuda/class_sample.cuh"
+#include "kernels/cuda/class_sink.cuh"
 
 namespace sparcl::test {
 namespace {
@@ -335,6 +337,189 @@ TEST(ClassRoutine, PlacesThatAreNoSuperblock) {
   EXPECT_EQ(decoded(contents, base, base.size(), 2).errors[0], BlockError::kNotHere);
   contents = contents_of(table, base, target);
   EXPECT_EQ(decoded(contents, base, 100, 3).errors[0], BlockError::kNoRoom);
+}
+
+// What encoding leaves, classes first, then the blocks that are left.
+struct EncodedClasses {
+  EncodedArray array;
+  std::uint64_t classes_end = 0;
+};
+
+EncodedClasses encoded_with(const ClassTable& table, std::uint32_t table_bytes, const TwoArrays<std::uint16_t>& arrays,
+                            std::uint32_t first_block, std::uint32_t end_block, std::uint64_t capacity, std::uint64_t seed) {
+  ListedChanges<std::uint16_t> changes(arrays);
+  const std::uint64_t count = arrays.base.size(), blocks = block_count(count);
+  EncodedClasses encoded{{Guarded<std::byte>(kernels::most_coded_bytes(changes.positions.size(), blocks, 2)),
+                          std::vector<BlockContent>(blocks + 1, {0, 0, 0xffffffff}), std::vector<DeviceChangeHashes>(blocks)}};
+  std::vector<TileState> states(blocks), block_states(blocks);
+  std::uint32_t next_super = 0, next_block = 0;
+  Guarded<std::uint32_t> elements(blocks * kernels::kMaxClasses), sections(blocks), keys(capacity), ranks(capacity);
+  Guarded<std::uint16_t> steps(capacity), listed(capacity);
+  const ClassEncodeWork work{changes.device(),
+                             capacity,
+                             arrays.base.data(),
+                             count,
+                             table,
+                             table_bytes,
+                             first_block,
+                             end_block,
+                             encoded.array.contents.data(),
+                             encoded.array.blocks.data(),
+                             encoded.array.hashes.data(),
+                             &encoded.classes_end,
+                             states.data(),
+                             &next_super,
+                             elements.data(),
+                             sections.data(),
+                             keys.data(),
+                             ranks.data(),
+                             steps.data(),
+                             listed.data()};
+  emulated::launch<ClassRankShared>(end_block - first_block, kThreads, seed,
+                                    [&](ClassRankShared& shared) { rank_changes(shared, work); });
+  emulated::launch<ClassSinkShared>(static_cast<unsigned>(super_count(work)), kThreads, seed + 1,
+                                    [&](ClassSinkShared& shared) { encode_classes(shared, work); });
+  const EncodeWork rest{changes.device(),
+                        capacity,
+                        arrays.target.data(),
+                        count,
+                        true,
+                        encoded.array.contents.data(),
+                        encoded.array.blocks.data(),
+                        encoded.array.hashes.data(),
+                        &encoded.classes_end,
+                        block_states.data(),
+                        &next_block,
+                        listed.data()};
+  emulated::launch<EncodeShared>(static_cast<unsigned>(blocks), kThreads, seed + 2,
+                                 [&](EncodeShared& shared) { encode_block<std::uint16_t>(shared, rest); });
+  for (Guarded<std::uint32_t>* memory : {&elements, &sections, &keys, &ranks}) EXPECT_TRUE(memory->is_untouched_around());
+  EXPECT_TRUE(steps.is_untouched_around() && listed.is_untouched_around());
+  EXPECT_TRUE(encoded.array.contents.is_untouched_around());
+  return encoded;
+}
+
+TwoArrays<std::uint16_t> two_arrays(Weights base, Weights target) {
+  TwoArrays<std::uint16_t> arrays(0, {}, true, 0);
+  arrays.base = std::move(base);
+  arrays.target = std::move(target);
+  return arrays;
+}
+
+// Each superblock: the codec's bytes in classes, where these are fewer than those of its blocks without, which then are the
+// others'.
+void expect_the_codecs(const ClassTable& table, std::uint32_t table_bytes, const TwoArrays<std::uint16_t>& arrays,
+                       std::uint64_t seed, std::size_t* in_classes) {
+  SCOPED_TRACE(testing::Message() << arrays.base.size() << " elements, seed " << seed);
+  ListedChanges<std::uint16_t> changes(arrays);
+  const std::uint64_t all = changes.positions.size();
+  EncodedArray without = emulated_encode(arrays, changes, all, true, seed);
+  const auto blocks = static_cast<std::uint32_t>(block_count(arrays.base.size()));
+  EncodedClasses found = encoded_with(table, table_bytes, arrays, 0, blocks, all, seed);
+  std::uint64_t bytes_of_classes = 0;
+  for (std::uint32_t first = 0; first < blocks; first += kernels::kSuperBlocks) {
+    const std::uint32_t end = std::min(first + kernels::kSuperBlocks, blocks);
+    const std::vector<std::byte> wanted = encoded_superblock(table, arrays.base, arrays.target, first * kBlockElements);
+    std::size_t as_blocks = 0;
+    for (std::uint32_t b = first; b < end; ++b) {
+      const BlockContent& content = without.blocks[b];
+      if (content.mode != kernels::kNoBlock)
+        as_blocks += section_bytes(content.bytes + (content.mode == kernels::kDenseBlock ? 0 : 2));
+    }
+    const std::uint64_t count = changes.starts[end] - changes.starts[first];
+    const bool is_best = !wanted.empty() && count <= kMostClassChanges &&
+                         section_bytes(static_cast<std::uint32_t>(wanted.size()) + 2) + table_bytes < as_blocks;
+    *in_classes += is_best ? 1 : 0;
+    ASSERT_EQ(found.array.blocks[first].mode == kernels::kClassesBlock, is_best) << "superblock at " << first;
+    for (std::uint32_t b = first; b < end; ++b) {
+      const BlockContent& content = found.array.blocks[b];
+      const bool is_same = std::memcmp(&found.array.hashes[b], &without.hashes[b], sizeof(DeviceChangeHashes)) == 0;
+      EXPECT_TRUE(is_same || without.blocks[b].mode == kernels::kDenseBlock) << b;
+      if (is_best) {
+        EXPECT_EQ(content.mode, b == first ? kernels::kClassesBlock : kernels::kClassesRest);
+        continue;
+      }
+      ASSERT_EQ(content.mode, without.blocks[b].mode) << b;
+      EXPECT_TRUE(std::ranges::equal(found.array.content(b), without.content(b))) << b;
+    }
+    if (!is_best) continue;
+    ASSERT_EQ(found.array.blocks[first].bytes, wanted.size()) << first;
+    EXPECT_TRUE(std::ranges::equal(found.array.content(first), wanted)) << first;
+    bytes_of_classes += aligned_content(wanted.size());
+  }
+  EXPECT_EQ(found.classes_end, bytes_of_classes);
+}
+
+TEST(ClassRoutine, WritesWhatTheCodecWrites) {
+  std::size_t in_classes = 0;
+  std::uint64_t seed = 300;
+  for (const std::size_t count : {1UL, 700UL, 66'000UL, 3 * kSuperElements + 100'001}) {
+    for (const float size : {3e-7f, 1e-6f, 1e-5f, 3e-2f}) {
+      const Weights base = normal_weights(count, ++seed), target = stepped(base, size, seed);
+      const ClassTable table = chosen_table(base, target);
+      expect_the_codecs(table, 10, two_arrays(base, target), seed, &in_classes);
+    }
+  }
+  EXPECT_GT(in_classes, 8U);
+}
+
+TEST(ClassRoutine, WritesAnyValuesInAnyTables) {
+  std::size_t in_classes = 0;
+  std::uint64_t seed = 400;
+  for (const unsigned classes : {1U, 2U, 11U, 12U}) {
+    for (const bool all : {false, true}) {
+      for (const Change kind : {Change::kMostlyOne, Change::kSmall, Change::kAny}) {
+        const std::vector<Density> densities{{20, kind}, {0}, {1, kind},  {30, kind}, {0},        {0},
+                                             {0},        {0}, {62, kind}, {61, kind}, {63, kind}, {62, kind}};
+        TwoArrays<std::uint16_t> arrays(3 * kSuperElements, densities, true, ++seed);
+        // Most of the elements in one class, so that classes pay.
+        for (std::size_t i = 0; i < arrays.base.size(); ++i) {
+          if (arrays.base[i] == arrays.target[i]) arrays.base[i] = arrays.target[i] = static_cast<std::uint16_t>(0x7f80 | (i % 64));
+        }
+        expect_the_codecs(odd_table(classes, all, static_cast<std::uint8_t>(seed % 8)), 0, arrays, seed, &in_classes);
+      }
+    }
+  }
+  EXPECT_GT(in_classes, 10U);
+}
+
+// Superblocks that are not whole, and blocks that had no room, are what they are without.
+TEST(ClassRoutine, PartsOfSuperblocksAreLeft) {
+  const Weights base = normal_weights(11 * kBlockElements, 501), target = stepped(base, 1e-6f, 501);
+  const ClassTable table = chosen_table(base, target);
+  const TwoArrays<std::uint16_t> arrays = two_arrays(base, target);
+  ListedChanges<std::uint16_t> changes(arrays);
+  EncodedClasses found = encoded_with(table, 0, arrays, 3, 7, changes.positions.size(), 1);
+  for (std::uint32_t b = 0; b < 11; ++b) {
+    const std::uint32_t wanted = b == 3 ? kernels::kClassesBlock : b > 3 && b < 7 ? kernels::kClassesRest : kernels::kFlatBlock;
+    EXPECT_EQ(found.array.blocks[b].mode, wanted) << b;
+  }
+  found = encoded_with(table, 0, arrays, 0, 11, changes.starts[6] + 5, 2);
+  EXPECT_EQ(found.array.blocks[0].mode, kernels::kClassesBlock);
+  for (std::uint32_t b = 4; b < 11; ++b)
+    EXPECT_EQ(found.array.blocks[b].mode, b < 6 ? kernels::kFlatBlock : kernels::kLostBlock) << b;
+}
+
+TEST(ClassRoutine, SamplesWhatTheCodecSamples) {
+  const Weights base = normal_weights(5'000, 600);
+  Weights target = stepped(base, 1e-3f, 600);
+  target[7] ^= 0x8000;
+  target[8] = 0x7fc0;
+  codec::ClassSample wanted;
+  wanted.add(reinterpret_cast<const std::byte*>(base.data()), reinterpret_cast<const std::byte*>(target.data()), 4'096);
+  const std::vector<kernels::ClassSampleChunk> chunks{{base.data(), target.data(), 2'048, 1},
+                                                      {base.data() + 2'048, target.data() + 2'048, 2'000, 1},
+                                                      {base.data() + 4'048, target.data() + 4'048, 48, 1}};
+  std::vector<kernels::ClassSampleCounts> counts(2);
+  const ClassSampleWork work{chunks.data(), chunks.size(), counts.data()};
+  emulated::launch<ClassSampleShared>(3, kThreads, 1, [&](ClassSampleShared& shared) { sample_classes(shared, work); });
+  for (unsigned key = 0; key < 256; ++key) {
+    const codec::ClassSample::Key own = wanted.key(key);
+    EXPECT_EQ(counts[1].elements[key], own.elements);
+    EXPECT_TRUE(std::ranges::equal(counts[1].all[key], own.all));
+    EXPECT_TRUE(std::ranges::equal(counts[1].listed[key], own.listed));
+    EXPECT_EQ(counts[0].elements[key], 0U);
+  }
 }
 
 }  // namespace

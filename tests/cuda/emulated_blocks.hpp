@@ -63,6 +63,7 @@ EncodedArray emulated_encode(const TwoArrays<Word>& arrays, ListedChanges<Word>&
                         encoded.contents.data(),
                         encoded.blocks.data(),
                         encoded.hashes.data(),
+                        nullptr,
                         states.data(),
                         &next_block,
                         listed.data()};

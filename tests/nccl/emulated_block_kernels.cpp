@@ -6,6 +6,8 @@
 #include "kernels/cuda/cast_tile.cuh"
 #include "kernels/cuda/change_list.cuh"
 #include "kernels/cuda/class_places.cuh"
+#include "kernels/cuda/class_sample.cuh"
+#include "kernels/cuda/class_sink.cuh"
 #include "kernels/cuda/decode_block.cuh"
 #include "kernels/cuda/diff_tile.cuh"
 #include "kernels/cuda/encode_block.cuh"
@@ -96,6 +98,7 @@ Status encode(const DeviceChanges& changes, std::uint64_t capacity, const void* 
                           reachable(contents.bytes),
                           seen(contents.blocks),
                           seen(hashes),
+                          seen(contents.classes_end),
                           space.states,
                           space.next,
                           static_cast<std::uint16_t*>(space.of_changes)};
@@ -143,6 +146,66 @@ Status decode(const DeviceContents& contents, std::uint64_t contents_bytes, cons
 std::size_t class_states(std::uint64_t count) { return 1 + block_count(count) * kernels::kMaxClasses; }
 std::size_t decode_classes_bytes(std::uint64_t count, std::uint64_t capacity) {
   return class_states(count) * sizeof(TileState) + (block_count(count) * kernels::kMaxClasses + 3 * capacity) * 4;
+}
+
+Status sample_classes(const kernels::ClassSampleChunk* chunks, std::uint64_t count, kernels::ClassSampleCounts* counts,
+                      void* stream) {
+  return launch_in(stream, [=] {
+    const std::lock_guard lock(grid_mutex());
+    std::vector<kernels::ClassSampleChunk> reached(seen(chunks), seen(chunks) + count);
+    for (kernels::ClassSampleChunk& chunk : reached) {
+      chunk.base = reachable(chunk.base);
+      chunk.target = reachable(chunk.target);
+    }
+    const ClassSampleWork work{reached.data(), count, seen(counts)};
+    emulated::launch<ClassSampleShared>(static_cast<unsigned>(count), kThreads, next_seed(),
+                                        [&](ClassSampleShared& shared) { sample_classes(shared, work); });
+  });
+}
+
+// As the CUDA glue has it.
+std::size_t encode_classes_bytes(std::uint64_t count, std::uint64_t capacity) {
+  return Space::bytes(block_count(count)) + (block_count(count) * (kernels::kMaxClasses + 1) + 3 * capacity) * 4;
+}
+
+Status encode_classes(const DeviceChanges& changes, std::uint64_t capacity, const void* base, std::uint64_t count,
+                      const kernels::DeviceClassSpan& span, const DeviceContents& contents, DeviceChangeHashes* hashes,
+                      void* workspace, std::size_t bytes, void* stream) {
+  SPARCL_RETURN_IF_ERROR(check_space(encode_classes_bytes(count, capacity), bytes));
+  return launch_in(stream, [=] {
+    const std::lock_guard lock(grid_mutex());
+    const Space space(workspace, block_count(count));
+    *seen(contents.classes_end) = 0;
+    std::memset(seen(contents.blocks), 0xff, (block_count(count) + 1) * sizeof(BlockContent));
+    auto* const of_blocks = static_cast<std::uint32_t*>(space.of_changes);
+    std::uint32_t* const of_changes = of_blocks + block_count(count) * (kernels::kMaxClasses + 1);
+    auto* const halves = reinterpret_cast<std::uint16_t*>(of_changes + 2 * capacity);
+    const ClassEncodeWork work{seen_changes(changes),
+                               capacity,
+                               reachable(base),
+                               count,
+                               span.table,
+                               span.table_bytes,
+                               span.first_block,
+                               span.end_block,
+                               reachable(contents.bytes),
+                               seen(contents.blocks),
+                               seen(hashes),
+                               seen(contents.classes_end),
+                               space.states,
+                               space.next,
+                               of_blocks,
+                               of_blocks + block_count(count) * kernels::kMaxClasses,
+                               of_changes,
+                               of_changes + capacity,
+                               halves,
+                               halves + capacity};
+    if (super_count(work) == 0) return;
+    emulated::launch<ClassRankShared>(span.end_block - span.first_block, kThreads, next_seed(),
+                                      [&](ClassRankShared& shared) { rank_changes(shared, work); });
+    emulated::launch<ClassSinkShared>(static_cast<unsigned>(super_count(work)), kThreads, next_seed(),
+                                      [&](ClassSinkShared& shared) { encode_classes(shared, work); });
+  });
 }
 
 Status decode_classes(const DeviceContents& contents, const void* array, std::uint64_t count, const DecodedBlocks& out,
@@ -222,7 +285,11 @@ void refuse_blocks(bool refuses) { refuses_blocks = refuses; }
 int blocks_decoded() { return decoded; }
 
 kernels::DeviceBlockKernels emulated_block_kernels() {
-  return {diff, diff_bytes, encode, encode_bytes, decode, decode_bytes, apply, hash, cast, {decode_classes, decode_classes_bytes}};
+  return {diff,   diff_bytes,
+          encode, encode_bytes,
+          decode, decode_bytes,
+          apply,  hash,
+          cast,   {sample_classes, encode_classes, encode_classes_bytes, decode_classes, decode_classes_bytes}};
 }
 
 }  // namespace sparcl::test
