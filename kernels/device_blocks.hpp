@@ -26,7 +26,9 @@ struct DeviceChangeHashes {
 constexpr std::uint32_t kDenseBlock = 0;
 constexpr std::uint32_t kVerbatimBlock = 2;
 constexpr std::uint32_t kFlatBlock = 3;
-constexpr std::uint32_t kClassesBlock = 4;    // of floats of 16 bits: the first of a superblock's blocks
+constexpr std::uint32_t kClassesBlock = 4;  // of floats of 16 bits: the first of a superblock's blocks
+constexpr std::uint32_t kTwoLevelBlock = 6;
+constexpr std::uint32_t kTwoLevelVerbatimBlock = 7;
 constexpr std::uint32_t kClassesRest = 0xfd;  // the others: they are in its content
 constexpr std::uint32_t kNoBlock = 0xff;      // nothing of the block changes: it has no section, and no content
 constexpr std::uint32_t kLostBlock = 0xfe;    // of encoding: there was no room for its changes
@@ -62,9 +64,9 @@ constexpr std::uint64_t most_coded_bytes(std::uint64_t changes, std::uint64_t bl
 enum class BlockError : std::uint32_t {
   kNone = 0,
   kCount,      // k = 0, k > n, or none
-  kHead,       // parameters, or more exceptions than changes, or an exponent without use
+  kHead,       // parameters, sizes of gaps, or more exceptions than changes, or an exponent without use
   kLength,     // a part that is longer than what is left, or a whole block of another length
-  kPosition,   // past the block
+  kPosition,   // past the block, or long gaps that are past their lists
   kException,  // past the changes
   kMagnitude,  // codes that end too late, or L + e > 63
   kStep,       // larger than the data type
