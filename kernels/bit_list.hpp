@@ -16,6 +16,7 @@ struct GapDivisor {
   bool thirds = false;
 
   constexpr std::uint32_t value() const { return (thirds ? 3u : 1u) << shift; }
+  constexpr std::uint64_t quotient(std::uint64_t gap) const { return thirds ? (gap >> shift) / 3 : gap >> shift; }
   bool operator==(const GapDivisor&) const = default;
 };
 

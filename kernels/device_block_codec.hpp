@@ -22,9 +22,9 @@ using DiffDeviceArraysKernel = Status(const void* base, const void* target, std:
                                       std::size_t workspace_bytes, void* stream);
 using DiffDeviceWorkspaceBytes = std::size_t(std::uint64_t count);
 
-// Each block that changes in the one of modes flat, verbatim and dense that takes the fewest bytes, of equals in that with the
-// lower number. Blocks that had no room in `capacity` come out as kLostBlock, and are the last ones. hashes: of each block; of a
-// dense one, of all its elements.
+// Each block that changes in the one of modes dense, verbatim, flat, two_level and two_level_verbatim that takes the fewest bytes,
+// of equals in that with the lower number. Blocks that had no room in `capacity` come out as kLostBlock, and are the last ones.
+// hashes: of each block; of a dense one, of all its elements.
 using EncodeDeviceBlocksKernel = Status(const DeviceChanges& changes, std::uint64_t capacity, const void* target,
                                         std::uint64_t count, DataType type, const DeviceContents& contents,
                                         DeviceChangeHashes* hashes, void* workspace, std::size_t workspace_bytes, void* stream);

@@ -26,7 +26,9 @@ struct DeviceChangeHashes {
 constexpr std::uint32_t kDenseBlock = 0;
 constexpr std::uint32_t kVerbatimBlock = 2;
 constexpr std::uint32_t kFlatBlock = 3;
-constexpr std::uint32_t kClassesBlock = 4;    // of floats of 16 bits: the first of a superblock's blocks
+constexpr std::uint32_t kClassesBlock = 4;  // of floats of 16 bits: the first of a superblock's blocks
+constexpr std::uint32_t kTwoLevelBlock = 6;
+constexpr std::uint32_t kTwoLevelVerbatimBlock = 7;
 constexpr std::uint32_t kClassesRest = 0xfd;  // the others: they are in its content
 constexpr std::uint32_t kNoBlock = 0xff;      // nothing of the block changes: it has no section, and no content
 constexpr std::uint32_t kLostBlock = 0xfe;    // of encoding: there was no room for its changes
@@ -39,7 +41,7 @@ struct BlockContent {
   std::uint32_t mode;
 };
 constexpr std::uint32_t kSuperBlocks = 4;       // of the codec: those that a block of classes covers, or what is left of its run
-constexpr std::uint32_t kClassTableBytes = 80;  // before the content of a block of classes: its table (class_table.hpp), which is
+constexpr std::uint32_t kClassTableBytes = 80;  // before the content of a block of classes: its table (class_counts.hpp), which is
                                                 // believed. Its offset is that of the table, its bytes are without it
 constexpr bool is_of_classes(const BlockContent& content) { return content.mode == kClassesBlock || content.mode == kClassesRest; }
 constexpr std::uint64_t kContentAlignment = 16;
@@ -66,9 +68,9 @@ constexpr std::uint64_t most_coded_bytes(std::uint64_t changes, std::uint64_t bl
 enum class BlockError : std::uint32_t {
   kNone = 0,
   kCount,      // k = 0, k > n, or none
-  kHead,       // parameters, or more exceptions than changes, or an exponent without use
+  kHead,       // parameters, sizes of gaps, or more exceptions than changes, or an exponent without use
   kLength,     // a part that is longer than what is left, or a whole block of another length
-  kPosition,   // past the block
+  kPosition,   // past the block, or long gaps that are past their lists
   kException,  // past the changes
   kMagnitude,  // codes that end too late, or L + e > 63
   kStep,       // larger than the data type

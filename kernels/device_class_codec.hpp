@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/class_table.hpp"
+#include "kernels/class_counts.hpp"
 #include "kernels/device_blocks.hpp"
 #include "src/base/status.hpp"
 

@@ -31,7 +31,7 @@ struct CodedSection {
   const std::byte* contents;
 };
 
-// Of a section: enough blocks to fill a GPU, and of changes what takes 25 to 65 MiB of its memory; those of a block at least.
+// Of a section: enough blocks to fill a GPU, and of changes what takes 30 to 70 MiB of its memory; those of a block at least.
 // Heuristic.
 struct SectionLimits {
   std::uint64_t blocks = 256;

@@ -24,7 +24,7 @@ std::uint64_t most_content_bytes(std::uint64_t count, std::size_t element_bytes)
 }
 
 std::size_t encode_workspace_bytes(std::uint64_t count, std::uint64_t capacity) {
-  return Layout::state_bytes(count) + capacity * sizeof(std::uint16_t);
+  return Layout::state_bytes(count) + 3 * capacity * sizeof(std::uint16_t);
 }
 
 Status encode_blocks(const DeviceChanges& changes, std::uint64_t capacity, const void* target, std::uint64_t count, DataType type,
@@ -35,6 +35,7 @@ Status encode_blocks(const DeviceChanges& changes, std::uint64_t capacity, const
   SPARCL_RETURN_IF_ERROR(
       status_of(cudaMemsetAsync(workspace.bytes, 0, Layout::state_bytes(count), stream), "encode: clearing its workspace"));
   const Layout layout(workspace.bytes, count);
+  auto* const listed = static_cast<std::uint16_t*>(layout.of_changes);
   const EncodeWork work{changes,
                         capacity,
                         target,
@@ -46,12 +47,14 @@ Status encode_blocks(const DeviceChanges& changes, std::uint64_t capacity, const
                         contents.classes_end,
                         layout.words + 1,
                         reinterpret_cast<std::uint32_t*>(layout.words),
-                        static_cast<std::uint16_t*>(layout.of_changes)};
+                        listed,
+                        listed + capacity,
+                        listed + 2 * capacity};
   return status_of(launch_encode(work, width, stream), "encode");
 }
 
 std::size_t decode_workspace_bytes(std::uint64_t count, std::uint64_t capacity) {
-  return Layout::state_bytes(count) + capacity * (sizeof(std::uint32_t) + sizeof(std::uint16_t));
+  return Layout::state_bytes(count) + capacity * (sizeof(std::uint32_t) + 2 * sizeof(std::uint16_t));
 }
 
 Status decode_blocks(const DeviceContents& contents, std::uint64_t contents_bytes, const void* array, std::uint64_t count,
@@ -64,6 +67,7 @@ Status decode_blocks(const DeviceContents& contents, std::uint64_t contents_byte
       status_of(cudaMemsetAsync(workspace.bytes, 0, Layout::state_bytes(count), stream), "decode: clearing its workspace"));
   const Layout layout(workspace.bytes, count);
   auto* const marks = static_cast<std::uint32_t*>(layout.of_changes);
+  auto* const listed = reinterpret_cast<std::uint16_t*>(marks + out.capacity);
   const DecodeWork work{contents.bytes,
                         contents_bytes,
                         contents.blocks,
@@ -78,7 +82,8 @@ Status decode_blocks(const DeviceContents& contents, std::uint64_t contents_byte
                         layout.words + 1,
                         reinterpret_cast<std::uint32_t*>(layout.words),
                         marks,
-                        reinterpret_cast<std::uint16_t*>(marks + out.capacity)};
+                        listed,
+                        listed + out.capacity};
   return status_of(launch_decode(work, width, stream), "decode");
 }
 
@@ -96,7 +101,7 @@ std::string_view text_of(BlockError error) {
     case BlockError::kCount:
       return "has an invalid change count";
     case BlockError::kHead:
-      return "has invalid parameters, or more exceptions than changes";
+      return "has invalid parameters or sizes of gaps, or more exceptions than changes";
     case BlockError::kLength:
       return "is not as long as its parts";
     case BlockError::kPosition:

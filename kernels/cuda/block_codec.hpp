@@ -18,9 +18,10 @@ std::uint64_t most_content_bytes(std::uint64_t count, std::size_t element_bytes)
 
 std::size_t encode_workspace_bytes(std::uint64_t count, std::uint64_t capacity);
 
-// Codes each block that changes in the one of modes flat, verbatim and dense that takes the fewest bytes, of equals in that with
-// the lower number: the bytes of src/codec's encoder. changes: from base to target, as diff finds them, with room for `capacity`;
-// blocks that had no room come out as kLostBlock. hashes: of block_count(); of a dense block, of all its elements.
+// Codes each block that changes in the one of modes dense, verbatim, flat, two_level and two_level_verbatim that takes the fewest
+// bytes, of equals in that with the lower number: the bytes of src/codec's encoder. changes: from base to target, as diff finds
+// them, with room for `capacity`; blocks that had no room come out as kLostBlock. hashes: of block_count(); of a dense block, of
+// all its elements.
 Status encode_blocks(const DeviceChanges& changes, std::uint64_t capacity, const void* target, std::uint64_t count, DataType type,
                      const DeviceContents& contents, DeviceChangeHashes* hashes, const Workspace& workspace, cudaStream_t stream);
 

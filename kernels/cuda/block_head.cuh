@@ -25,7 +25,15 @@ __device__ inline std::uint32_t superblock_elements(std::uint64_t count, std::ui
   return static_cast<std::uint32_t>(left < kSuperBlocks * kBlockElements ? left : kSuperBlocks * kBlockElements);
 }
 
-constexpr unsigned kHeadBytes = 32;  // two varints of at most ten bytes, and one byte
+constexpr unsigned kHeadBytes = 32;  // three varints of at most ten bytes, and two bytes
+
+// Of positions on two levels.
+struct LevelHead {
+  bool are_two = false;
+  std::uint32_t long_count = 0;  // gaps of 2^long_shift elements and more
+  unsigned long_shift = 0;
+  unsigned short_shift = 0;  // bits of the remainders of the others
+};
 
 struct BlockHead {
   BlockError error;
@@ -34,6 +42,7 @@ struct BlockHead {
   std::uint32_t sizes;  // of steps that have one
   std::uint32_t exponent;
   bool all;  // all steps have a size
+  LevelHead levels = {};
 };
 
 // What a thread that reads the first bytes of a content sees.
@@ -60,6 +69,18 @@ struct HeadReader {
   }
 };
 
+constexpr bool is_on_two_levels(std::uint32_t mode) { return mode == kTwoLevelBlock || mode == kTwoLevelVerbatimBlock; }
+constexpr bool has_steps(std::uint32_t mode) { return mode == kFlatBlock || mode == kTwoLevelBlock; }
+
+// Of `count` changes. False if they cannot be.
+__device__ inline bool read_levels(HeadReader& reader, std::uint32_t count, std::uint32_t elements, LevelHead& levels) {
+  std::uint32_t shifts = 0;
+  std::uint64_t long_count = 0;
+  if (!reader.read_byte(shifts) || !reader.read_varint(long_count) || long_count > count) return false;
+  levels = {true, static_cast<std::uint32_t>(long_count), shifts & 0x0f, shifts >> 4};
+  return levels.short_shift <= levels.long_shift && levels.long_count << levels.long_shift <= elements - count;
+}
+
 // One thread's: the numbers before the bits.
 __device__ inline BlockHead read_head(HeadReader reader, std::uint32_t mode, std::uint32_t bytes, std::uint32_t elements,
                                       std::uint32_t element_bytes) {
@@ -71,7 +92,9 @@ __device__ inline BlockHead read_head(HeadReader reader, std::uint32_t mode, std
   std::uint64_t count = 0;
   if (!reader.read_varint(count) || count == 0 || count > elements) return {BlockError::kCount, 0, 0, 0, 0, false};
   head.count = static_cast<std::uint32_t>(count);
-  if (mode == kFlatBlock) {
+  if (is_on_two_levels(mode) && !read_levels(reader, head.count, elements, head.levels))
+    return {BlockError::kHead, 0, 0, 0, 0, false};
+  if (has_steps(mode)) {
     std::uint32_t parameters = 0;
     std::uint64_t sizes = count;
     const bool is_read = reader.read_byte(parameters) && parameters < 0x80;

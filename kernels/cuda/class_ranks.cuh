@@ -68,7 +68,8 @@ __device__ inline void rank_changes(ClassRankShared& shared, const ClassEncodeWo
                                               static_cast<const std::uint16_t*>(work.changes.old_values) + first,
                                               static_cast<const std::uint16_t*>(work.changes.new_values) + first,
                                               true};
-  const BlockContent content = plan_block(shared.encode, changes, elements, work.listed + first);
+  auto* const halves = reinterpret_cast<std::uint16_t*>(work.ranks) + first;  // which are not listed yet
+  const BlockContent content = plan_block(shared.encode, changes, elements, {work.listed + first, halves, halves + work.capacity});
   if (threadIdx.x != 0) return;
   work.section_bytes[number] = section_bytes(content.bytes + (content.mode == kDenseBlock ? 0 : kOldCheckBytes));
   work.hashes[number] = shared.encode.hashes;

@@ -1,7 +1,7 @@
 #pragma once
 // What the launches for blocks of classes are given.
 
-#include "kernels/class_table.hpp"
+#include "kernels/class_counts.hpp"
 #include "kernels/cuda/device_work.hpp"
 #include "kernels/device_class_codec.hpp"
 

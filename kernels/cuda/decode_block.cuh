@@ -6,6 +6,7 @@
 #include "kernels/cuda/block_head.cuh"
 #include "kernels/cuda/change_list.cuh"
 #include "kernels/cuda/step_codes.cuh"
+#include "kernels/cuda/two_level_source.cuh"
 
 namespace sparcl::kernels::cuda {
 
@@ -30,8 +31,10 @@ struct DecodedBlock {
   Word* new_values;
   std::uint32_t* marks;
   std::uint16_t* listed;
+  std::uint16_t* gaps;
   bool is_float;
 
+  __device__ PositionSource source(const BlockHead& head) const { return {elements, head, marks, positions, gaps}; }
   __device__ void add_step(std::uint32_t change, Word step) const {
     new_values[change] = from_ord(static_cast<Word>(ord(old_values[change], is_float) + step), is_float);
   }
@@ -48,14 +51,15 @@ __device__ inline BlockError decode_dense(const BitSource& bits, const DecodedBl
 }
 
 template <class Word>
-__device__ inline BlockError decode_verbatim(DecodeShared& shared, BitSource bits, const BlockHead& head,
-                                             const DecodedBlock<Word>& block) {
+__device__ inline BlockError decode_values(DecodeShared& shared, BitSource bits, const BlockHead& head,
+                                           const DecodedBlock<Word>& block) {
   constexpr std::uint32_t kBits = 8 * sizeof(Word);
   const std::uint32_t values = bits.at;
   if (!bits.take(head.count * kBits)) return BlockError::kLength;
-  RiceSource list{block.elements, head.count, gap_divisor(block.elements, head.count)};
-  if (!list.open(shared.sums, bits)) return BlockError::kLength;
-  const bool is_inside = read_positions(shared.scan, list, bits, block.marks, [&](std::uint32_t i, std::uint32_t position) {
+  PositionSource source = block.source(head);
+  const BlockError wrong = source.open(shared.scan, shared.sums, bits);
+  if (wrong != BlockError::kNone) return wrong;
+  const bool is_inside = source.read(shared.scan, bits, [&](std::uint32_t i, std::uint32_t position) {
     block.positions[i] = static_cast<std::uint16_t>(position);
     block.old_values[i] = block.array[position];
     block.new_values[i] = static_cast<Word>(kBits <= 32 ? bits.load32(values + i * kBits) : bits.load64(values + i * kBits));
@@ -102,16 +106,17 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, c
 }
 
 template <class Word>
-__device__ inline BlockError decode_flat(DecodeShared& shared, BitSource bits, const BlockHead& head,
-                                         const DecodedBlock<Word>& block) {
-  RiceSource list{block.elements, head.count, gap_divisor(block.elements, head.count)};
-  if (!list.open(shared.sums, bits)) return BlockError::kLength;
+__device__ inline BlockError decode_steps(DecodeShared& shared, BitSource bits, const BlockHead& head,
+                                          const DecodedBlock<Word>& block) {
+  PositionSource source = block.source(head);
+  BlockError wrong = source.open(shared.scan, shared.sums, bits);
+  if (wrong != BlockError::kNone) return wrong;
   const std::uint32_t signs = bits.at;
   if (!bits.take(head.count)) return BlockError::kLength;
   const std::uint32_t listed = head.all ? 0 : head.sizes;
   RiceSource exceptions{head.count, listed, gap_divisor(head.count, listed)};
   if (!exceptions.open(shared.sums, bits)) return BlockError::kLength;
-  const bool is_inside = read_positions(shared.scan, list, bits, block.marks, [&](std::uint32_t i, std::uint32_t position) {
+  const bool is_inside = source.read(shared.scan, bits, [&](std::uint32_t i, std::uint32_t position) {
     block.positions[i] = static_cast<std::uint16_t>(position);
     block.old_values[i] = block.array[position];
     block.add_step(i, bits.bit(signs + i) ? static_cast<Word>(~Word{0}) : Word{1});
@@ -121,7 +126,7 @@ __device__ inline BlockError decode_flat(DecodeShared& shared, BitSource bits, c
                       [&](std::uint32_t i, std::uint32_t change) { block.listed[i] = static_cast<std::uint16_t>(change); })) {
     return BlockError::kException;
   }
-  const BlockError wrong = read_sizes(shared, bits, head, signs, block);
+  wrong = read_sizes(shared, bits, head, signs, block);
   if (wrong != BlockError::kNone) return wrong;
   return bits.ends_cleanly() ? BlockError::kNone : BlockError::kEnd;
 }
@@ -141,8 +146,8 @@ __device__ inline std::uint64_t hash_decoded(DecodeShared& shared, const Decoded
 
 // Is the content inside the buffer, and in a mode that is read here?
 __device__ inline bool is_here(const BlockContent& content, std::uint64_t contents_bytes) {
-  const bool is_known =
-      content.mode == kDenseBlock || content.mode == kVerbatimBlock || content.mode == kFlatBlock || content.mode == kClassesBlock;
+  const bool is_known = content.mode == kDenseBlock || content.mode == kVerbatimBlock || content.mode == kClassesBlock ||
+                        has_steps(content.mode) || is_on_two_levels(content.mode);
   const std::uint32_t before = content.mode == kClassesBlock ? kClassTableBytes : 0;
   return is_known && content.offset % kContentAlignment == 0 && content.bytes < kMostContentBytes &&
          content.offset <= contents_bytes && before + aligned_content(content.bytes) <= contents_bytes - content.offset;
@@ -210,10 +215,11 @@ __device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work
                                    static_cast<Word*>(work.changes.new_values) + before,
                                    work.marks + before,
                                    work.listed + before,
+                                   work.gaps + before,
                                    work.is_float};
-    error = content.mode == kDenseBlock      ? decode_dense(bits, block)
-            : content.mode == kVerbatimBlock ? decode_verbatim(shared, bits, head, block)
-                                             : decode_flat(shared, bits, head, block);
+    error = content.mode == kDenseBlock ? decode_dense(bits, block)
+            : has_steps(content.mode)   ? decode_steps(shared, bits, head, block)
+                                        : decode_values(shared, bits, head, block);
     if (error == BlockError::kNone) hash = hash_decoded(shared, block, count);
   }
   if (threadIdx.x < 4) words_of(work.hashes[number])[threadIdx.x] = hash;

@@ -62,6 +62,8 @@ struct EncodeWork {
   TileState* states;          // a word a block, zeros
   std::uint32_t* next_block;  // zero
   std::uint16_t* listed;      // of capacity: the changes of a block that are not of one step, by their number
+  std::uint16_t* places;      // of capacity, on two levels: which changes are behind long gaps, then the list of short gaps
+  std::uint16_t* longs;       // of capacity: the list of long gaps
 };
 
 struct DecodeWork {
@@ -81,6 +83,7 @@ struct DecodeWork {
   std::uint32_t* next_block;  // zero
   std::uint32_t* marks;       // of capacity: where the ones of a unary part are
   std::uint16_t* listed;      // of capacity
+  std::uint16_t* gaps;        // of capacity, on two levels: the list of short gaps, then that of long ones
 };
 
 // Gather reads the array and writes what is packed, scatter the other way round.

@@ -18,17 +18,30 @@ __device__ inline Varint varint_of(std::uint32_t value) {
   return {(value & 0x7f) | 0x80 | ((value >> 7 & 0x7f) | 0x80) << 8 | (value >> 14) << 16, 3};
 }
 
+// The numbers before steps or values. two: nullptr on one level.
+__device__ inline void append_counts(BitSink& sink, std::uint32_t count, const TwoLevelForm* two) {
+  const Varint k = varint_of(count);
+  sink.append_one(k.bits, 8 * k.bytes);
+  if (two == nullptr) return;
+  const Varint s = varint_of(two->longs.count);
+  sink.append_one(two->long_shift | two->shorts.by.shift << 4 | s.bits << 8, 8 + 8 * s.bytes);
+}
+
 template <class Word>
-__device__ inline void write_flat(EncodeShared& shared, BitSink& sink, const BlockOfChanges<Word>& changes) {
+__device__ inline void write_steps(EncodeShared& shared, BitSink& sink, const BlockOfChanges<Word>& changes,
+                                   const TwoLevelForm* two) {
   const StepForm& form = shared.form;
   const std::uint32_t count = changes.list.count;
-  const Varint k = varint_of(count), x = varint_of(form.exceptions.count);
-  sink.append_one(k.bits | std::uint64_t{form.exponent | (form.all ? 0x40U : 0U)} << (8 * k.bytes), 8 * k.bytes + 8);
+  const Varint x = varint_of(form.exceptions.count);
+  append_counts(sink, count, two);
+  sink.append_one(form.exponent | (form.all ? 0x40U : 0U), 8);
   if (!form.all) sink.append_one(x.bits, 8 * x.bytes);
-  append_planes(shared.scan, sink, changes.list);
+  if (two != nullptr) append_long_gaps(shared.scan, sink, *two);
+  const RiceGaps list = two != nullptr ? two->shorts : changes.list;
+  append_planes(shared.scan, sink, list);
   sink.append_plane(count, [&](std::uint32_t i) { return changes.step(i).is_negative; });
   if (!form.all) append_planes(shared.scan, sink, form.exceptions);
-  append_unary(shared.scan, sink, changes.list);
+  append_unary(shared.scan, sink, list);
   if (!form.all) append_unary(shared.scan, sink, form.exceptions);
   constexpr std::uint32_t kAtOnce = kMostPartBits / 64;
   const auto zeros = [&](std::uint64_t size) { return floor_log2((size >> form.exponent) + 1); };
@@ -46,10 +59,10 @@ __device__ inline void write_flat(EncodeShared& shared, BitSink& sink, const Blo
 }
 
 template <class Word>
-__device__ inline void write_verbatim(EncodeShared& shared, BitSink& sink, const BlockOfChanges<Word>& changes) {
+__device__ inline void write_values(EncodeShared& shared, BitSink& sink, const BlockOfChanges<Word>& changes,
+                                    const TwoLevelForm* two) {
   constexpr std::uint32_t kBits = 8 * sizeof(Word);
-  const Varint k = varint_of(changes.list.count);
-  sink.append_one(k.bits, 8 * k.bytes);
+  append_counts(sink, changes.list.count, two);
   for (std::uint32_t first = 0; first < changes.list.count; first += kMostPartBits / kBits) {
     const std::uint32_t left = changes.list.count - first, some = left < kMostPartBits / kBits ? left : kMostPartBits / kBits;
     sink.need(some * kBits);
@@ -57,8 +70,10 @@ __device__ inline void write_verbatim(EncodeShared& shared, BitSink& sink, const
       sink.put(sink.at + i * kBits, changes.new_values[first + i], kBits);
     sink.at += some * kBits;
   }
-  append_planes(shared.scan, sink, changes.list);
-  append_unary(shared.scan, sink, changes.list);
+  if (two != nullptr) append_long_gaps(shared.scan, sink, *two);
+  const RiceGaps list = two != nullptr ? two->shorts : changes.list;
+  append_planes(shared.scan, sink, list);
+  append_unary(shared.scan, sink, list);
 }
 
 // The block as it is. The hashes are then of all its elements: the others are old and new alike.
@@ -81,39 +96,56 @@ __device__ inline void write_dense(EncodeShared& shared, std::uint32_t* out, con
   __syncthreads();
 }
 
-// The mode that src/codec takes of these three, and its bytes.
+// The mode that src/codec takes of these five, and its bytes.
 template <class Word>
-__device__ inline BlockContent choose_mode(const BlockOfChanges<Word>& changes, const ListSize& list, const StepForm& form,
-                                           std::uint32_t elements) {
-  const std::uint32_t count = changes.list.count, list_bits = list.plane_bits + list.unary_bits;
-  const std::uint32_t varint_bytes = varint_of(count).bytes;
+__device__ inline BlockContent choose_mode(const EncodeShared& shared, std::uint32_t count, std::uint32_t elements) {
+  const StepForm& form = shared.form;
+  const TwoLevelForm& two = shared.two_level.form;
+  const std::uint32_t count_bytes = varint_of(count).bytes, value_bytes = count * static_cast<std::uint32_t>(sizeof(Word));
+  const std::uint32_t step_bytes = 1 + (form.all ? 0 : varint_of(form.exceptions.count).bytes);
+  const std::uint32_t step_bits = count + form.size_bits + (form.all ? 0 : form.list.bits());
   const std::uint32_t dense = elements * static_cast<std::uint32_t>(sizeof(Word));
-  const std::uint32_t verbatim = varint_bytes + count * static_cast<std::uint32_t>(sizeof(Word)) + (list_bits + 7) / 8;
-  std::uint32_t flat_bits = list_bits + count + form.size_bits;
-  if (!form.all) flat_bits += form.list.plane_bits + form.list.unary_bits;
-  const std::uint32_t flat = varint_bytes + 1 + (form.all ? 0 : varint_of(form.exceptions.count).bytes) + (flat_bits + 7) / 8;
   BlockContent best{0, dense, kDenseBlock};
   std::uint32_t least = dense;
-  if (verbatim + kOldCheckBytes < least) {
-    best = {0, verbatim, kVerbatimBlock};
-    least = verbatim + kOldCheckBytes;
-  }
-  if (flat + kOldCheckBytes < least) best = {0, flat, kFlatBlock};
+  const auto consider = [&](std::uint32_t mode, std::uint32_t bytes, std::uint32_t bits) {
+    bytes += count_bytes + (bits + 7) / 8;
+    if (bytes + kOldCheckBytes >= least) return;
+    best = {0, bytes, mode};
+    least = bytes + kOldCheckBytes;
+  };
+  consider(kVerbatimBlock, value_bytes, shared.list.bits());
+  consider(kFlatBlock, step_bytes, shared.list.bits() + step_bits);
+  if (!shared.two_level.is_there) return best;
+  const std::uint32_t level_bytes = 1 + varint_of(two.longs.count).bytes;
+  consider(kTwoLevelBlock, level_bytes + step_bytes, two.bits + step_bits);
+  consider(kTwoLevelVerbatimBlock, level_bytes + value_bytes, two.bits);
   return best;
 }
+
+// Room for as many as a block has changes, each: EncodeWork has them.
+struct PlanRoom {
+  std::uint16_t *listed, *places, *longs;
+};
 
 // The content that a block's changes come to, without its place; their hashes, and what writing them takes, are in `shared` then.
 template <class Word>
 __device__ inline BlockContent plan_block(EncodeShared& shared, const BlockOfChanges<Word>& changes, std::uint32_t elements,
-                                          std::uint16_t* listed) {
+                                          const PlanRoom& room) {
   shared.stripe_keys.make();
   if (threadIdx.x < 128) shared.widths[threadIdx.x / 64][threadIdx.x % 64] = 0;
+  shared.two_level.clear();
   __syncthreads();
+  sample_gaps(shared.two_level, changes.list);
   look_at_changes(shared, changes);
-  const StepForm form = choose_form(shared, changes, listed);
+  if (threadIdx.x / kWarp == 1) judge_sample(shared.two_level, changes.list, elements, shared.list.bits());
+  const StepForm form = choose_form(shared, changes, room.listed);
   if (threadIdx.x == 0) shared.form = form;
   __syncthreads();
-  return choose_mode(changes, shared.list, shared.form, elements);
+  if (shared.two_level.is_there) {
+    prepare_two_levels(shared.two_level, shared.scan, shared.sums, changes.list, elements, shared.list.bits(), room.places,
+                       room.longs);
+  }
+  return choose_mode<Word>(shared, changes.list.count, elements);
 }
 
 // What is coded in classes already (class_sink.cuh) is left as it is.
@@ -132,7 +164,7 @@ __device__ inline void encode_block(EncodeShared& shared, const EncodeWork& work
                                      static_cast<const Word*>(work.changes.new_values) + first,
                                      work.is_float};
   BlockContent content{0, 0, is_lost ? kLostBlock : kNoBlock};
-  if (count > 0) content = plan_block(shared, changes, elements, work.listed + first);
+  if (count > 0) content = plan_block(shared, changes, elements, {work.listed + first, work.places + first, work.longs + first});
   const auto own = static_cast<std::uint32_t>(aligned_content(content.bytes) / kContentAlignment);
   const std::uint64_t classes_end = work.classes_end != nullptr ? *work.classes_end : 0;
   const std::uint64_t before = sum_of_tiles_before(shared.scan, work.states, number, own) + classes_end / kContentAlignment;
@@ -144,10 +176,12 @@ __device__ inline void encode_block(EncodeShared& shared, const EncodeWork& work
     } else {
       BitSink sink{shared.window, out};
       sink.clear();
-      if (content.mode == kFlatBlock)
-        write_flat(shared, sink, changes);
+      const bool is_two_level = content.mode == kTwoLevelBlock || content.mode == kTwoLevelVerbatimBlock;
+      const TwoLevelForm* const two = is_two_level ? &shared.two_level.form : nullptr;
+      if (content.mode == kFlatBlock || content.mode == kTwoLevelBlock)
+        write_steps(shared, sink, changes, two);
       else
-        write_verbatim(shared, sink, changes);
+        write_values(shared, sink, changes, two);
       sink.finish();
     }
   }

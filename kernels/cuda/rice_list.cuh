@@ -14,16 +14,18 @@ struct RiceGaps {
   struct Parts {
     std::uint32_t quotient, low, trit;  // low: the low bits of the remainder
   };
+  __device__ std::uint32_t gap(std::uint32_t i) const { return i == 0 ? positions[0] : positions[i] - positions[i - 1] - 1U; }
   __device__ Parts parts(std::uint32_t i) const {
-    const std::uint32_t gap = i == 0 ? positions[0] : positions[i] - positions[i - 1] - 1U;
-    const std::uint32_t high = gap >> by.shift;
+    const std::uint32_t own = gap(i), high = own >> by.shift;
     const std::uint32_t quotient = by.thirds ? high / 3 : high;
-    return {quotient, gap & ((1U << by.shift) - 1), by.thirds ? high - 3 * quotient : 0};
+    return {quotient, own & ((1U << by.shift) - 1), by.thirds ? high - 3 * quotient : 0};
   }
 };
 
 struct ListSize {
   std::uint32_t plane_bits, unary_bits;
+
+  __device__ std::uint32_t bits() const { return plane_bits + unary_bits; }
 };
 
 // What one entry of a list adds to a sum from which its size follows: its quotient, and kOneTrit where its trit is not 0. Up to

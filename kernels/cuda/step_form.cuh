@@ -5,6 +5,7 @@
 #include "kernels/cuda/change_list.cuh"
 #include "kernels/cuda/rice_list.cuh"
 #include "kernels/cuda/step_codes.cuh"
+#include "kernels/cuda/two_level_form.cuh"
 
 namespace sparcl::kernels::cuda {
 
@@ -42,6 +43,7 @@ struct EncodeShared {
   ListSize list;             // of the changes
   std::uint32_t exceptions;  // how many of them
   DeviceChangeHashes hashes;
+  TwoLevelShared two_level;
   std::uint32_t window[kWindowWords];
 };
 

@@ -1,10 +1,10 @@
 #pragma once
-// The section of a table of classes (kernels/class_table.hpp), and the head of a class block (docs/wire-format.md).
+// The section of a table of classes (kernels/class_counts.hpp), and the head of a class block (docs/wire-format.md).
 
 #include <cstdint>
 #include <span>
 
-#include "kernels/class_table.hpp"
+#include "kernels/class_counts.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/split_rice.hpp"

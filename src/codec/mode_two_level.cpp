@@ -85,7 +85,8 @@ const char* decode_values(BlockShape shape, std::span<const std::byte> payload, 
 
 }  // namespace
 
-const BlockMode kTwoLevelMode{6, "two_level", false, false, steps_cost, encode_steps, decode_steps};
-const BlockMode kTwoLevelVerbatimMode{7, "two_level_verbatim", true, false, values_cost, encode_values, decode_values};
+const BlockMode kTwoLevelMode{6, "two_level", false, false, steps_cost, encode_steps, decode_steps, false, false, nullptr, true};
+const BlockMode kTwoLevelVerbatimMode{
+    7, "two_level_verbatim", true, false, values_cost, encode_values, decode_values, false, false, nullptr, true};
 
 }  // namespace sparcl::codec

@@ -10,33 +10,14 @@ namespace {
 // (docs/wire-format.md).
 constexpr std::uint64_t kMaxMarks = 65536;
 
-// The bits of a list without those that the sum of its gaps decides: planes, the ones, and of thirds the plane that all have.
-std::uint64_t fixed_bits(std::uint64_t count, GapDivisor divisor) { return count * (divisor.shift + (divisor.thirds ? 2 : 1)); }
-
 }  // namespace
-
-unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
-  const std::uint64_t least = 64 * count;
-  const std::uint64_t most = 31 * span;
-  if (count == 0 || least >= most) return 0;
-  return std::min(kernels::kMostGapShift, kernels::least_gap_shift(least, most));
-}
 
 std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last) {
   if (count == 0) return 0;
   const GapDivisor divisor = gap_divisor(span, count);
   const std::uint64_t gaps = last + 1 - count;
   const std::uint64_t most_low = count * ((std::uint64_t{1} << divisor.shift) - 1);
-  return fixed_bits(count, divisor) + (gaps - std::min(gaps, most_low)) / divisor.value();
-}
-
-// Low bits are taken to be half their most, and trits to be 0, 1 and 2 alike: then what they cost is as if gaps were longer by one
-// unit of them.
-std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count, GapDivisor divisor) {
-  if (count == 0) return 0;
-  const std::uint64_t unit = std::uint64_t{1} << divisor.shift;
-  const std::uint64_t gaps = span - count + (divisor.thirds ? count * unit : 0);
-  return fixed_bits(count, divisor) + (gaps - std::min(gaps, count * (unit - 1) / 2)) / divisor.value();
+  return kernels::fixed_list_bits(count, divisor) + divisor.quotient(gaps - std::min(gaps, most_low));
 }
 
 void RiceList::prepare_divided(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, GapDivisor by) {

@@ -6,25 +6,18 @@
 #include <vector>
 
 #include "kernels/kernel_set.hpp"
+#include "kernels/list_estimate.hpp"
 #include "src/codec/scratch.hpp"
 
 namespace sparcl::codec {
 
+using kernels::about_list_bits;
 using kernels::gap_divisor;
 using kernels::GapDivisor;
-
-// Where the divisor is sent it is a power of two: this one's exponent. 0.481 = 31 / 64 is ln 2 squared: the optimum of Golomb's
-// rule for long gaps. At most 16.
-unsigned rice_shift(std::uint64_t span, std::uint64_t count);
+using kernels::rice_shift;
 
 // At most the bits of a list of `count` positions below `span`, the last of which is `last`: known without a look at the others.
 std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last);
-
-// About the bits of such a list, without its positions.
-std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count, GapDivisor divisor);
-inline std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count) {
-  return about_list_bits(span, count, gap_divisor(span, count));
-}
 
 // A list made ready to be written: its size is known before the first bit is. Positions of 16 bits, or of 32 of
 // which there are so few that marks are below 65,536.

@@ -12,11 +12,6 @@ namespace {
 constexpr unsigned kShiftMask = 0x0f;
 constexpr unsigned kShortShiftAt = 4;
 
-// Short gaps' own parameter: that of a list which ends with its last position.
-unsigned short_shift(unsigned long_shift, std::uint64_t count, std::uint64_t sum) {
-  return std::min(long_shift, rice_shift(count + sum, count));
-}
-
 // Gaps sorted by their bits, so that one look at them serves all sizes from which gaps may be long.
 class GapSizes {
  public:
@@ -31,19 +26,18 @@ class GapSizes {
     std::uint64_t bits;  // about
     unsigned long_shift;
   };
-  // Of a list of which these are a share of one in `times`, with `count` positions below `elements` in all.
-  Choice best(std::uint64_t elements, std::uint64_t count, std::uint64_t times_16) const {
+  // Of the list that these are of.
+  Choice best(const kernels::GapsSeen& seen) const {
     Choice choice{~std::uint64_t{0}, 0};
     const Table sizes = sum();
-    std::uint64_t listed = 0;
-    for (const std::uint64_t some : sizes) listed += some & kCountMask;
-    std::uint64_t short_count = 0;
+    std::uint64_t left = 0;
+    for (const std::uint64_t some : sizes) left += some & kCountMask;
     std::uint64_t short_sum = 0;
-    for (unsigned shift = 0; shift <= kMostLongShift; ++shift) {
-      short_count += sizes[shift] & kCountMask;
+    for (unsigned shift = 0; shift <= kernels::kMostLongShift; ++shift) {
+      left -= sizes[shift] & kCountMask;
       short_sum += sizes[shift] >> kCountBits;
-      const std::uint64_t longs = std::min(count, (listed - short_count) * times_16 / 16);
-      const std::uint64_t bits = bits_with(elements, count, longs, short_sum * times_16 / 16, shift);
+      const std::uint64_t longs = seen.longs(left);
+      const std::uint64_t bits = seen.bits(shift, longs, short_sum);
       if (bits < choice.bits) choice = {bits, shift};
       if (longs == 0) break;  // nor are there any from a larger size on
     }
@@ -51,16 +45,6 @@ class GapSizes {
   }
 
  private:
-  static std::uint64_t bits_with(std::uint64_t elements, std::uint64_t count, std::uint64_t longs, std::uint64_t short_sum,
-                                 unsigned shift) {
-    const std::uint64_t unchanged = elements - count;
-    if (unchanged < longs << shift) return ~std::uint64_t{0};  // a bad sample
-    const std::uint64_t short_count = count - longs;
-    const GapDivisor short_divisor{short_shift(shift, short_count, short_sum)};
-    const std::uint64_t shorts = shift == 0 ? 0 : about_list_bits(short_count + short_sum, short_count, short_divisor);
-    return about_list_bits(count, longs) + about_list_bits(unchanged - (longs << shift) + longs, longs) + shorts;
-  }
-
   // How many gaps there are of so many bits, and above that their sum: both at most 2^24.
   static constexpr unsigned kCountBits = 32;
   static constexpr std::uint64_t kCountMask = (std::uint64_t{1} << kCountBits) - 1;
@@ -83,38 +67,18 @@ std::uint32_t gap_after(std::span<const Position> positions, std::size_t i) {
   return static_cast<std::uint32_t>(positions[i + 1]) - positions[i] - 1;
 }
 
-// Are the changes likely to come in clusters? Most blocks end here, so it looks at few of them: at all of them it would cost 10 %
-// of the time to encode a block of which 1 % changes.
-template <class Position>
-bool looks_clustered(std::span<const Position> positions, std::uint32_t elements, std::uint64_t enough_bits) {
-  constexpr std::size_t kSamples = 4;
-  const std::size_t pairs = positions.size() - 1;
-  const std::size_t pairs_each = std::max<std::size_t>(32, pairs / 64);
-  const std::size_t samples = pairs < kSamples * pairs_each ? 1 : kSamples;
-  const std::size_t taken = samples == 1 ? pairs : pairs_each;
-  if (taken == 0) return false;
-  GapSizes sizes;
-  for (std::size_t sample = 0; sample < samples; ++sample) {
-    const std::size_t first = sample * (pairs - taken) / kSamples;
-    for (std::size_t i = first; i < first + taken; ++i) sizes.add(gap_after(positions, i), i);
-  }
-  return sizes.best(elements, positions.size(), 16 * positions.size() / (samples * taken)).bits < enough_bits;
-}
-
 }  // namespace
 
 template <class Position>
 bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels, std::span<const Position> positions,
                                           std::uint32_t elements, std::uint64_t flat_bits, bool thorough) {
-  constexpr std::uint64_t kHeadBits = 16;  // its own bytes, and so the least that must be gained
-  if (flat_bits < 4 * kHeadBits) return false;
-  constexpr std::uint64_t kLeastGain = 128;  // what gains less than this part of the list is not worth writing
-  const std::uint64_t enough_bits = flat_bits - std::max(kHeadBits, flat_bits / kLeastGain);
+  const std::uint64_t enough_bits = kernels::enough_two_level_bits(flat_bits);
+  if (enough_bits == 0) return false;
   if (!thorough && !is_likely_smaller(positions, elements)) return false;
   GapSizes sizes;
   sizes.add(positions[0], 0);
   for (std::size_t i = 0; i + 1 < positions.size(); ++i) sizes.add(gap_after(positions, i), i);
-  const GapSizes::Choice choice = sizes.best(elements, positions.size(), 16);
+  const GapSizes::Choice choice = sizes.best({elements, positions.size()});
   if (choice.bits >= enough_bits) return false;
   long_shift_ = choice.long_shift;
   list_gaps(kernels, positions, elements);
@@ -123,8 +87,15 @@ bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels, s
 
 template <class Position>
 bool BasicTwoLevelList<Position>::is_likely_smaller(std::span<const Position> positions, std::uint32_t elements) {
-  const std::uint64_t promised = about_list_bits(elements, positions.size());
-  return looks_clustered(positions, elements, promised - promised / 16);
+  const kernels::GapSample sample = kernels::gap_sample(positions.size());
+  if (sample.taken() == 0) return false;
+  GapSizes sizes;
+  for (std::size_t s = 0; s < sample.samples; ++s) {
+    const std::size_t first = sample.first(s);
+    for (std::size_t i = first; i < first + sample.each; ++i) sizes.add(gap_after(positions, i), i);
+  }
+  return sizes.best({elements, positions.size(), 16 * positions.size() / sample.taken()}).bits <
+         kernels::clustered_bits(elements, positions.size());
 }
 
 template <class Position>
@@ -154,7 +125,7 @@ void BasicTwoLevelList<Position>::list_gaps(const kernels::ListKernels& kernels,
   const std::size_t short_count = count - long_count;
   places_.prepare(kernels, std::span<const std::uint16_t>{places, long_count}, count);
   long_.prepare(kernels, std::span<const Position>{longs, long_count}, elements - count - (long_count << long_shift_) + long_count);
-  const GapDivisor divisor{short_shift(long_shift_, short_count, short_next - short_count)};
+  const GapDivisor divisor{kernels::short_shift(long_shift_, short_count, short_next - short_count)};
   short_.prepare_divided(kernels, std::span<const Position>{shorts, long_shift_ == 0 ? 0 : short_count}, divisor);
 }
 

@@ -14,8 +14,6 @@
 
 namespace sparcl::codec {
 
-constexpr unsigned kMostLongShift = 15;  // a gap is long from 2^0 .. 2^15 elements on
-
 // Ready to be written. Position: 16 bits for those of a block, 32 for those of a group of blocks.
 template <class Position>
 class BasicTwoLevelList {

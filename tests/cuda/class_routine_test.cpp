@@ -354,7 +354,7 @@ EncodedClasses encoded_with(const ClassTable& table, std::uint32_t table_bytes, 
   std::vector<TileState> states(blocks), block_states(blocks);
   std::uint32_t next_super = 0, next_block = 0;
   Guarded<std::uint32_t> elements(blocks * kernels::kMaxClasses), sections(blocks), keys(capacity), ranks(capacity);
-  Guarded<std::uint16_t> steps(capacity), listed(capacity);
+  Guarded<std::uint16_t> steps(capacity), listed(capacity), places(capacity), longs(capacity);
   const ClassEncodeWork work{changes.device(),
                              capacity,
                              arrays.base.data(),
@@ -390,7 +390,9 @@ EncodedClasses encoded_with(const ClassTable& table, std::uint32_t table_bytes, 
                         &encoded.classes_end,
                         block_states.data(),
                         &next_block,
-                        listed.data()};
+                        listed.data(),
+                        places.data(),
+                        longs.data()};
   emulated::launch<EncodeShared>(static_cast<unsigned>(blocks), kThreads, seed + 2,
                                  [&](EncodeShared& shared) { encode_block<std::uint16_t>(shared, rest); });
   for (Guarded<std::uint32_t>* memory : {&elements, &sections, &keys, &ranks}) EXPECT_TRUE(memory->is_untouched_around());

@@ -64,7 +64,7 @@ struct Density {
   Change kind = Change::kMostlyOne;
 };
 
-// An array and the one before it; block b changes as densities[b] says.
+// An array and the one before it; block b changes as densities[b] says, or element i as changes(i).
 template <class Word>
 struct TwoArrays {
   std::vector<Word> base, target;
@@ -76,6 +76,15 @@ struct TwoArrays {
     for (std::size_t i = 0; i < count; ++i) {
       const Density& density = densities[i / kBlockElements % densities.size()];
       if (random() % 1000 < density.permille) target[i] = changed(base[i], density.kind, is_float, random);
+    }
+  }
+  template <class Changes>
+  TwoArrays(std::size_t count, Change kind, bool is_float, std::uint64_t seed, const Changes& changes) : base(count) {
+    std::mt19937_64 random(seed);
+    for (Word& element : base) element = static_cast<Word>(random());
+    target = base;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (changes(i)) target[i] = changed(base[i], kind, is_float, random);
     }
   }
 };
@@ -122,17 +131,15 @@ class CodecBlock {
     mode.encode(changes_, bytes.data());
     return bytes;
   }
-  // Of modes dense, verbatim and flat that with the fewest bytes in a section.
+  // That which a sender takes of those that devices write.
   const codec::BlockMode& best() {
-    const codec::BlockMode* found = nullptr;
-    std::size_t least = codec::kCannot;
-    for (const codec::BlockMode* mode : {&codec::kDenseMode, &codec::kVerbatimMode, &codec::kFlatMode}) {
-      const std::size_t bytes = mode->cost(changes_) + (mode->whole ? 0 : codec::kOldCheckBytes);
-      if (bytes >= least) continue;
-      found = mode;
-      least = bytes;
-    }
-    return *found;
+    changes_.for_devices = true;
+    return *codec::choose_mode(changes_).mode;
+  }
+  // Two levels are asked for though they will not pay.
+  void force() {
+    changes_.forced = true;
+    changes_.set_changes(changes_.count);
   }
   // Of the values that digests count in this mode: of what changes, or of all.
   kernels::ChangeHashes hashes(const codec::BlockMode& mode, const std::byte* base) const {

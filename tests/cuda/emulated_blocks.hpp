@@ -54,7 +54,7 @@ EncodedArray emulated_encode(const TwoArrays<Word>& arrays, ListedChanges<Word>&
                        std::vector<BlockContent>(blocks + 1), std::vector<DeviceChangeHashes>(blocks)};
   std::vector<TileState> states(blocks);
   std::uint32_t next_block = 0;
-  Guarded<std::uint16_t> listed(capacity);
+  Guarded<std::uint16_t> listed(capacity), places(capacity), longs(capacity);
   const EncodeWork work{changes.device(),
                         capacity,
                         arrays.target.data(),
@@ -66,11 +66,15 @@ EncodedArray emulated_encode(const TwoArrays<Word>& arrays, ListedChanges<Word>&
                         nullptr,
                         states.data(),
                         &next_block,
-                        listed.data()};
+                        listed.data(),
+                        places.data(),
+                        longs.data()};
   emulated::launch<EncodeShared>(static_cast<unsigned>(blocks), kThreads, seed,
                                  [&](EncodeShared& shared) { encode_block<Word>(shared, work); });
   EXPECT_TRUE(encoded.contents.is_untouched_around());
   EXPECT_TRUE(listed.is_untouched_around());
+  EXPECT_TRUE(places.is_untouched_around());
+  EXPECT_TRUE(longs.is_untouched_around());
   return encoded;
 }
 
@@ -100,10 +104,11 @@ DecodedArray<Word> emulated_decode(std::span<const std::byte> contents, std::spa
   std::vector<TileState> states(all);
   std::uint32_t next_block = 0;
   Guarded<std::uint32_t> marks(capacity);
-  Guarded<std::uint16_t> listed(capacity);
+  Guarded<std::uint16_t> listed(capacity), gaps(capacity);
   const DecodeWork work{contents.data(),  contents.size(),  blocks.data(), held.data(),           count,
                         is_float,         decoded.device(), capacity,      decoded.hashes.data(), decoded.errors.data(),
-                        &decoded.refused, states.data(),    &next_block,   marks.data(),          listed.data()};
+                        &decoded.refused, states.data(),    &next_block,   marks.data(),          listed.data(),
+                        gaps.data()};
   emulated::launch<DecodeShared>(static_cast<unsigned>(all), kThreads, seed,
                                  [&](DecodeShared& shared) { decode_block<Word>(shared, work); });
   EXPECT_TRUE(decoded.positions.is_untouched_around());
@@ -111,6 +116,7 @@ DecodedArray<Word> emulated_decode(std::span<const std::byte> contents, std::spa
   EXPECT_TRUE(decoded.new_values.is_untouched_around());
   EXPECT_TRUE(marks.is_untouched_around());
   EXPECT_TRUE(listed.is_untouched_around());
+  EXPECT_TRUE(gaps.is_untouched_around());
   return decoded;
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/cuda/clusters.hpp"
 #include "tests/cuda/coded_blocks.hpp"
 #include "tests/gpu/gpu_arrays.hpp"
 
@@ -23,11 +24,10 @@ TYPED_TEST_SUITE(DeviceBlocks, ElementTypes);
 
 // Diff, encode, decode and apply, each from what the one before has left on the GPU.
 template <class Types>
-void check(std::size_t count, std::vector<Density> densities, std::uint64_t seed) {
+void check(const TwoArrays<typename Types::Word>& arrays) {
   using Word = typename Types::Word;
   constexpr DataType kType = Types::kDataType;
-  SCOPED_TRACE(testing::Message() << count << " elements, seed " << seed);
-  const TwoArrays<Word> arrays(count, densities, info(kType).is_float, seed);
+  const std::size_t count = arrays.base.size();
   const std::uint64_t room = ListedChanges<Word>(arrays).positions.size(), blocks = block_count(count);
   const DeviceArray<Word> base(arrays.base), target(arrays.target);
   const DeviceArray<std::uint16_t> positions(room);
@@ -99,6 +99,12 @@ void check(std::size_t count, std::vector<Density> densities, std::uint64_t seed
   EXPECT_TRUE(base.read() == arrays.target);
 }
 
+template <class Types>
+void check(std::size_t count, std::vector<Density> densities, std::uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << count << " elements, seed " << seed);
+  check<Types>({count, densities, info(Types::kDataType).is_float, seed});
+}
+
 TYPED_TEST(DeviceBlocks, HaveTheCodecsBytes) {
   using enum Change;
   check<TypeParam>(1, {{1000}}, 1);
@@ -106,6 +112,17 @@ TYPED_TEST(DeviceBlocks, HaveTheCodecsBytes) {
   check<TypeParam>(kBlockElements, {{1000, kOneOnly}}, 3);
   check<TypeParam>(5 * kBlockElements + 9, {{10}, {0}, {500, kMostlyOne}, {200, kAny}, {900, kSmall}}, 4);
   check<TypeParam>(200 * kBlockElements + 9, {{10}, {3}, {0}, {20, kAny}}, 5);
+}
+
+TYPED_TEST(DeviceBlocks, OfClustersHaveTheCodecsBytes) {
+  const bool is_float = info(TypeParam::kDataType).is_float;
+  std::uint64_t seed = 5;
+  for (const auto& [row_elements, every, permille] : {std::tuple{64, 50, 1000}, {256, 20, 600}, {3, 40, 1000}, {4'096, 9, 1000}}) {
+    for (const Change kind : {Change::kMostlyOne, Change::kAny}) {
+      SCOPED_TRACE(testing::Message() << "rows of " << row_elements);
+      check<TypeParam>({20 * kBlockElements + 9, kind, is_float, ++seed, rows(row_elements, every, permille)});
+    }
+  }
 }
 
 TYPED_TEST(DeviceBlocks, OfNothingAreNone) {

@@ -64,7 +64,8 @@ constexpr BatchLimits kSmallBatches[] = {{},
 TEST_F(DeviceBatches, BatchesOfAnySize) {
   const State base = codec::random_state({{DataType::kInt16, 6 * kBlockElements + 5}}, 3);
   const State target = with_densities(base, {0.01, 0, 0.9, 0.2, 0, 0.02, 1}, 4);
-  for (const codec::BlockMode* mode : {&codec::kFlatMode, &codec::kDenseMode}) {
+  for (const codec::BlockMode* mode :
+       {&codec::kFlatMode, &codec::kDenseMode, &codec::kTwoLevelMode, &codec::kTwoLevelVerbatimMode}) {
     codec::EncodeOptions options;
     options.mode = mode;
     options.with_state_hash = true;
@@ -206,7 +207,8 @@ TEST_F(DeviceBatches, WhatTheHostRefusesIsRefused) {
   const State target = codec::changed_state(base, 0.2, codec::Change::kUlp, 9);
   codec::Random random(10);
   int refused = 0, accepted = 0;
-  for (const codec::BlockMode* mode : {&codec::kFlatMode, &codec::kVerbatimMode, &codec::kDenseMode}) {
+  for (const codec::BlockMode* mode :
+       {&codec::kFlatMode, &codec::kVerbatimMode, &codec::kDenseMode, &codec::kTwoLevelMode, &codec::kTwoLevelVerbatimMode}) {
     codec::EncodeOptions options;
     options.mode = mode;
     options.with_state_hash = true;

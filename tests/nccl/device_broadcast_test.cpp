@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "tests/cuda/clusters.hpp"
 #include "tests/nccl/broadcast_calls.hpp"
 
 namespace sparcl::test {
@@ -103,6 +104,30 @@ TEST_F(DeviceBroadcast, RanksMayHaveArraysWhereTheyLike) {
     broadcast(party, sparclBfloat16, base, target, 0, {device, host, device, host});
     broadcast(party, sparclBfloat16, base, target, 3, {device, host, device, host});
   }
+}
+
+// Rows that change: wherever the root has its array, in as many bytes.
+TEST_F(DeviceBroadcast, OfClusters) {
+  const auto base = random_words<std::uint16_t>(3 * kBlock + 500, 50);
+  const IsChosen is_chosen = rows(128, 40, 800);
+  auto target = base, spread = base;
+  std::size_t changes = 0;
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    if (!is_chosen(i)) continue;
+    target[i] = static_cast<std::uint16_t>(target[i] + 1);
+    ++changes;
+  }
+  for (std::size_t i = 0; i < changes; ++i) spread[i * 7'919 % spread.size()] ^= 1;
+  const Place host{false}, device{};
+  ThreadRanks party(3);
+  broadcast(party, sparclBfloat16, base, target, 2, {device, device, host}, true, Goes::kByHostLater);
+  broadcast(party, sparclBfloat16, base, target, 2, {device, device, host});
+  const std::uint64_t of_host = report_of(party.comm(1)).bytes_received;
+  broadcast(party, sparclBfloat16, base, target, 0, {device, device, host});
+  const std::uint64_t of_device = report_of(party.comm(1)).bytes_received;
+  EXPECT_EQ(of_device, of_host);
+  broadcast(party, sparclBfloat16, base, spread, 0, {device, device, host});
+  EXPECT_LT(2 * of_device, report_of(party.comm(1)).bytes_received) << "as many changes, here and there";
 }
 
 // All is sent, and what was held does not matter.

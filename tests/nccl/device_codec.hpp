@@ -6,6 +6,7 @@
 #include "src/codec/block_mode.hpp"
 #include "src/codec/state_hash.hpp"
 #include "tests/codec/codec_support.hpp"
+#include "tests/cuda/clusters.hpp"
 #include "tests/nccl/gpu_ranks.hpp"
 
 namespace sparcl::test {
@@ -59,6 +60,20 @@ class StateOnDevice {
   std::vector<std::byte*> pointers_;
   std::vector<const std::byte*> read_;
 };
+
+// Elements of the first array change where chosen: most by little, some to anything.
+inline State with_clusters(const State& base, const IsChosen& is_chosen, std::uint64_t seed) {
+  State state = base;
+  std::mt19937_64 random(seed);
+  const std::size_t width = element_bytes(base.specs[0].datatype);
+  for (std::uint64_t i = 0; i < base.specs[0].count; ++i) {
+    if (!is_chosen(i)) continue;
+    const std::span element = std::span(state.arrays[0]).subspan(i * width, width);
+    if (random() % 20 == 0) element.back() ^= static_cast<std::byte>(1 + random() % 255);
+    element.front() ^= std::byte{1};
+  }
+  return state;
+}
 
 // Block b changes as densities[b] says.
 inline State with_densities(const State& base, const std::vector<double>& densities, std::uint64_t seed) {

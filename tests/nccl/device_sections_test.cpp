@@ -16,7 +16,6 @@ using DeviceSections = DeviceCodec;
 // The content of a block in the mode with the fewest bytes of those that the device writes, as the codec has it.
 std::pair<std::uint32_t, std::vector<std::byte>> coded_by_host(const State& base, const State& target, std::uint64_t block) {
   std::pair<std::uint32_t, std::vector<std::byte>> best{kernels::kNoBlock, {}};
-  std::size_t least = codec::kCannot;
   const std::size_t width = element_bytes(base.specs[0].datatype), first = block * kBlockElements;
   const auto elements = static_cast<std::uint32_t>(std::min<std::uint64_t>(kBlockElements, base.specs[0].count - first));
   const codec::Piece piece{0, first, elements, 0};
@@ -25,7 +24,6 @@ std::pair<std::uint32_t, std::vector<std::byte>> coded_by_host(const State& base
   codec::BlockChanges changes;
   changes.kernels = &kernels::cpu_kernels();
   changes.target = {{base.specs[0].datatype, elements}, {&piece, 1}, {&new_data, 1}};
-  changes.bytes_to_beat = codec::kCannot;
   changes.has_steps = true;
   changes.make_room();
   changes.set_changes(kernels::cpu_kernels()
@@ -33,14 +31,11 @@ std::pair<std::uint32_t, std::vector<std::byte>> coded_by_host(const State& base
                           .diff_values(old_data + first * width, new_data + first * width, elements, 0, changes.positions.data(),
                                        changes.old_values.data(), changes.new_values.data()));
   if (changes.count == 0) return best;
-  for (const codec::BlockMode* mode : {&codec::kDenseMode, &codec::kVerbatimMode, &codec::kFlatMode}) {
-    const std::size_t bytes = mode->cost(changes) + (mode->whole ? 0 : codec::kOldCheckBytes);
-    if (bytes >= least) continue;
-    least = bytes;
-    best.first = mode->id;
-    best.second.resize(mode->cost(changes));
-    mode->encode(changes, best.second.data());
-  }
+  changes.for_devices = true;
+  const codec::ModeChoice choice = codec::choose_mode(changes);
+  best.first = choice.mode->id;
+  best.second.resize(choice.bytes);
+  choice.mode->encode(changes, best.second.data());
   return best;
 }
 
@@ -50,11 +45,7 @@ Status wait_until_idle(void* stream) {
   return inside.status().ok() ? wait_for(stream) : inside.status();
 }
 
-// Every block comes once, in order, as the host codes it, however many sections there are.
-TEST_F(DeviceSections, SectionsAreTheHostsBlocks) {
-  const std::vector<double> densities = {0.01, 0, 1, 0.9, 0.001, 0};
-  const State base = codec::random_state({{DataType::kBfloat16, 5 * kBlockElements + 77}}, 1);
-  const State target = with_densities(base, densities, 2);
+void check_sections(DeviceScratch& scratch, const State& base, const State& target) {
   const OnDevice<std::byte> old_array(base.arrays[0]), new_array(target.arrays[0]);
   const auto* const stream = stream_of(0);
   for (const collectives::SectionLimits limits :
@@ -82,9 +73,17 @@ TEST_F(DeviceSections, SectionsAreTheHostsBlocks) {
       }
       next += section.block_count;
     }
-    EXPECT_EQ(next, densities.size());
+    EXPECT_EQ(next, map.block_count());
     EXPECT_EQ(encoder.base_sum(), codec::state_hash(map, base.read(), {}));
   }
+}
+
+// Every block comes once, in order, as the host codes it, however many sections there are.
+TEST_F(DeviceSections, SectionsAreTheHostsBlocks) {
+  const std::vector<double> densities = {0.01, 0, 1, 0.9, 0.001, 0};
+  const State base = codec::random_state({{DataType::kBfloat16, 5 * kBlockElements + 77}}, 1);
+  for (const State& target : {with_densities(base, densities, 2), with_clusters(base, rows(200, 30), 3)})
+    check_sections(scratch, base, target);
 }
 
 TEST_F(DeviceSections, ArraysAreReadInPieces) {
@@ -160,6 +159,26 @@ TEST_F(DeviceSections, ChangesTravelAsTheHosts) {
     options.mode = &codec::kFlatMode;
     options.with_state_hash = verify == codec::Verify::kFull;
     EXPECT_TRUE(sent(scratch, &base, target, verify) == codec::encode(base, target, options).bytes);
+  }
+}
+
+// And where it may use all modes that a device writes.
+TEST_F(DeviceSections, ClustersTravelAsTheHosts) {
+  for (const DataType type : {DataType::kBfloat16, DataType::kFloat32, DataType::kUint8}) {
+    const State base = codec::random_state({{type, 6 * kBlockElements + 3'003}}, 14);
+    for (const auto& [row_elements, every, permille] : {std::tuple{64, 50, 1000}, {300, 20, 500}, {5, 60, 1000}}) {
+      SCOPED_TRACE(testing::Message() << "rows of " << row_elements << ", " << info(type).name);
+      const State target = with_clusters(base, rows(row_elements, every, permille), 15);
+      for (const codec::Verify verify : {codec::Verify::kTouched, codec::Verify::kFull}) {
+        codec::EncodeOptions options, flat;
+        options.for_devices = true;
+        flat.mode = &codec::kFlatMode;
+        options.with_state_hash = flat.with_state_hash = verify == codec::Verify::kFull;
+        const std::vector<std::byte> found = sent(scratch, &base, target, verify);
+        EXPECT_TRUE(found == codec::encode(base, target, options).bytes);
+        EXPECT_LT(found.size(), codec::encode(base, target, flat).bytes.size());
+      }
+    }
   }
 }
 

@@ -63,8 +63,8 @@ struct Space {
 };
 
 std::size_t diff_bytes(std::uint64_t count) { return Space::bytes(tile_count(count)); }
-std::size_t encode_bytes(std::uint64_t count, std::uint64_t capacity) { return Space::bytes(block_count(count)) + 2 * capacity; }
-std::size_t decode_bytes(std::uint64_t count, std::uint64_t capacity) { return Space::bytes(block_count(count)) + 6 * capacity; }
+std::size_t encode_bytes(std::uint64_t count, std::uint64_t capacity) { return Space::bytes(block_count(count)) + 6 * capacity; }
+std::size_t decode_bytes(std::uint64_t count, std::uint64_t capacity) { return Space::bytes(block_count(count)) + 8 * capacity; }
 
 Status check_space(std::size_t needed, std::size_t given) {
   return given >= needed ? Status() : Status(Code::kInvalidArgument, "blocks: the workspace");
@@ -90,6 +90,7 @@ Status encode(const DeviceChanges& changes, std::uint64_t capacity, const void* 
   return launch_in(stream, [=] {
     const std::lock_guard lock(grid_mutex());
     const Space space(workspace, block_count(count));
+    auto* const listed = static_cast<std::uint16_t*>(space.of_changes);
     const EncodeWork work{seen_changes(changes),
                           capacity,
                           reachable(target),
@@ -101,7 +102,9 @@ Status encode(const DeviceChanges& changes, std::uint64_t capacity, const void* 
                           seen(contents.classes_end),
                           space.states,
                           space.next,
-                          static_cast<std::uint16_t*>(space.of_changes)};
+                          listed,
+                          listed + capacity,
+                          listed + 2 * capacity};
     with_word(element_bytes(type), [&](auto word) {
       emulated::launch<EncodeShared>(static_cast<unsigned>(block_count(count)), kThreads, next_seed(),
                                      [&](EncodeShared& shared) { encode_block<decltype(word)>(shared, work); });
@@ -116,6 +119,7 @@ Status decode(const DeviceContents& contents, std::uint64_t contents_bytes, cons
     const std::lock_guard lock(grid_mutex());
     const Space space(workspace, block_count(count));
     auto* const marks = static_cast<std::uint32_t*>(space.of_changes);
+    auto* const listed = reinterpret_cast<std::uint16_t*>(marks + out.capacity);
     *seen(out.refused) = 0;
     const DecodeWork work{reachable(contents.bytes),
                           contents_bytes,
@@ -131,7 +135,8 @@ Status decode(const DeviceContents& contents, std::uint64_t contents_bytes, cons
                           space.states,
                           space.next,
                           marks,
-                          reinterpret_cast<std::uint16_t*>(marks + out.capacity)};
+                          listed,
+                          listed + out.capacity};
     with_word(element_bytes(type), [&](auto word) {
       emulated::launch<DecodeShared>(static_cast<unsigned>(block_count(count)), kThreads, next_seed(),
                                      [&](DecodeShared& shared) { decode_block<decltype(word)>(shared, work); });
