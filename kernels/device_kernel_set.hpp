@@ -2,6 +2,7 @@
 // The table of kernel bodies for one kind of device. Nothing of the device's own headers is needed to include this.
 
 #include "kernels/device_block_codec.hpp"
+#include "kernels/device_combine.hpp"
 #include "kernels/device_entries.hpp"
 #include "kernels/device_scaled.hpp"
 #include "kernels/device_select.hpp"
@@ -20,6 +21,7 @@ struct DeviceKernelSet {
   DeviceSumKernels sums;
   EncodeScaledKernel* encode_scaled;
   DeviceBlockKernels blocks;
+  CombineDeviceRowsKernel* combine_rows;
 };
 
 }  // namespace sparcl::kernels

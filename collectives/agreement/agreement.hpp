@@ -30,7 +30,8 @@ struct CallFingerprint {
   friend auto operator<=>(const CallFingerprint&, const CallFingerprint&) = default;
 };
 
-constexpr std::uint8_t kDeviceAlgorithm = 255;  // arrays are in device memory, and ranks sum between GPUs
+constexpr std::uint8_t kDeviceAlgorithm = 255;    // arrays are in device memory, and ranks sum between GPUs
+constexpr std::uint8_t kCanonicalOnDevice = 240;  // of masked sums: the same, canonical; the row that is forced is added
 
 constexpr std::uint8_t kMeanReduction = 4;  // after the last ReduceOp, as sparclRedOp_t numbers it
 

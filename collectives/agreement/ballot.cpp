@@ -60,13 +60,25 @@ std::string_view verify_name(std::uint8_t verify) {
   return "unknown";
 }
 
+bool is_canonical_there(const CallFingerprint& call) {
+  return call.operation == static_cast<std::uint32_t>(CallKind::kAllReduceMasked) && call.algorithm >= kCanonicalOnDevice &&
+         call.algorithm != kDeviceAlgorithm;
+}
+bool is_on_device(const CallFingerprint& call) { return call.algorithm == kDeviceAlgorithm || is_canonical_there(call); }
+
+std::string describe_row(std::uint32_t operation, std::uint32_t row) {
+  return fmt::format(", {} {}", algorithm_setting(operation, row), algorithm_name(operation, row));
+}
+
 // Settings as the ranks may have given them. The numbers came over the wire: any may stand here.
 std::string describe_settings(const CallFingerprint& a, const CallFingerprint& b) {
   std::string text;
-  if (a.algorithm == kDeviceAlgorithm || b.algorithm == kDeviceAlgorithm)
-    text += a.algorithm == kDeviceAlgorithm ? ", arrays in device memory" : ", arrays in the host's memory";
+  if (is_on_device(a) != is_on_device(b))
+    text += is_on_device(a) ? ", arrays in device memory" : ", arrays in the host's memory";
+  else if (is_canonical_there(a) != is_canonical_there(b))
+    text += is_canonical_there(a) ? ", canonical sums" : ", sums in NCCL's order";
   else if (a.algorithm != b.algorithm)
-    text += fmt::format(", {} {}", algorithm_setting(a.operation, a.algorithm), algorithm_name(a.operation, a.algorithm));
+    text += describe_row(a.operation, is_canonical_there(a) ? a.algorithm - kCanonicalOnDevice : a.algorithm);
   if (a.fragment_log2 != b.fragment_log2)
     text += fmt::format(", SPARCL_FRAGMENT_BYTES {}", std::uint64_t{1} << (a.fragment_log2 % 64));
   if (a.verify != b.verify) text += fmt::format(", SPARCL_VERIFY {}", verify_name(a.verify));

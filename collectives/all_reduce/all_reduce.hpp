@@ -22,6 +22,7 @@ struct MaskedCall {
   DeviceMasks* device_masks = nullptr;  // not nullptr: both arrays are in device memory
   void* stream = nullptr;               // then: whose order the call takes its place in
   DeviceScratch* scratch = nullptr;  // then, of the GPU that it has entered: the host sums; nullptr: the GPUs do, among each other
+  bool is_canonical = false;         // of sums between GPUs: they have the bits of the host's
   std::byte* packed = nullptr;       // not nullptr: the mask's values, in and out; the arrays are not looked at
   Feedback* feedback = nullptr;      // of sums and means: what is summed is acc, and what is not sent stays
 };

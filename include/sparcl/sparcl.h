@@ -203,8 +203,8 @@ SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
 /* ---- GPUs that talk over NCCL ----
  * After this call the arrays of a blocking sparclAllReduceMasked that are in device memory (both of them, of types that NCCL sums: not
  * of 8-bit floats, 16-bit integers, bool; without a feedback) are summed between the GPUs: gathered, ncclAllReduce, scattered, three
- * things in the order of `stream`, of sizes that the mask alone decides. The call agrees with the other ranks, enqueues, and returns: sums
- * are there when the stream is through, late errors come by sparclCommGetAsyncError and sparclCommStreamSynchronize. It may be captured
+ * things in the order of `stream`, of sizes that the mask alone decides. With canonical sums (below) all types are. The call agrees with
+ * the other ranks, enqueues, and returns: sums are there when the stream is through, late errors come by sparclCommGetAsyncError and sparclCommStreamSynchronize. It may be captured
  * into a CUDA graph, which then holds the mask as it was: what a later launch of the graph does nobody agrees on, so all ranks launch theirs,
  * and destroy the graph before the communicator. All other calls but top-k and broadcasts go as before, by way of the host; on all ranks
  * the arrays are of one kind (sparclMismatch).
@@ -220,7 +220,9 @@ SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
  * blocking call, then, or on all the non-blocking one, which keeps to messages (sparclMismatch).
  * Masked sums of floats are the same bits on every rank, but not those of the host's way (its tree over ranks, in float32 for types of 16 bits): their
  * order and rounding, and what -0 and NaN become, are NCCL's, and may change with its version, its settings and the machines. With
- * sparclDeterminismCanonical (in the config, or SPARCL_DETERMINISM=canonical in the environment) calls go by way of the host. */
+ * sparclDeterminismCanonical (in the config, or SPARCL_DETERMINISM=canonical in the environment, on all ranks) they have the bits of the
+ * host's way, for every type and operation: each rank combines its piece of all ranks' values in that tree (up to 1,024 ranks; arrays are
+ * aligned to their elements, else, as with more ranks, calls go by way of the host). */
 typedef struct {
   size_t size;           /* of this struct: set by SPARCL_NCCL_OPTIONS_INITIALIZER */
   const void* unique_id; /* an ncclUniqueId, the same on all ranks; NULL: rank 0 makes one, and the communicator carries it */

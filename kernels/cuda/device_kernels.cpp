@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/block_codec.hpp"
+#include "kernels/cuda/cuda_combine.hpp"
 #include "kernels/cuda/cuda_entries.hpp"
 #include "kernels/cuda/cuda_kernel_set.hpp"
 #include "kernels/cuda/cuda_scaled.hpp"
@@ -132,7 +133,8 @@ const DeviceKernelSet& cuda_kernels() {
       {merge_entries, merge_workspace_bytes, scatter_entries, gather_entries},
       {check_lists, round_values, sum_rows, leave_rest, leave_mean, keep_largest, keep_largest_workspace_bytes},
       encode_scaled,
-      block_kernels()};
+      block_kernels(),
+      combine_rows};
   return kSet;
 }
 

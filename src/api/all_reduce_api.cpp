@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/all_reduce/all_reduce.hpp"
+#include "collectives/all_reduce/canonical_sum.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_arrays.hpp"
@@ -74,16 +75,18 @@ Status check_masked(const void* send, const void* receive, std::uint64_t count, 
   return Status();
 }
 
-// A call whose bits must be those of the host's goes by way of it.
+// Whether it was said that bits must be those of the host's.
 bool must_be_canonical(const sparclComm& comm) {
   if (comm.config.determinism != sparclDeterminismDefault) return comm.config.determinism == sparclDeterminismCanonical;
   const SettingValue given = setting("DETERMINISM");
   return given.source == "environment" && given.text == "canonical";
 }
 
-bool goes_over_gpus(const sparclComm& comm, const void* send, const void* receive, DataType type, const sparclMask& mask) {
-  return are_on_gpus(comm, send, receive) && mask.mask.size() > 0 && comm.device->engine().reduces(type) &&
-         !must_be_canonical(comm);
+bool goes_over_gpus(const sparclComm& comm, const void* send, const void* receive, DataType type, const sparclMask& mask,
+                    bool is_canonical) {
+  if (!are_on_gpus(comm, send, receive) || mask.mask.size() == 0) return false;
+  if (!is_canonical) return comm.device->engine().reduces(type);
+  return collectives::takes_canonical(comm.transport->size()) && are_aligned(send, receive, type);
 }
 
 sparclResult_t start_masked(const char* function, const void* send, void* receive, std::uint64_t count, int datatype, int op,
@@ -101,7 +104,8 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
     call.reduction = reduction_of(op);
     const std::size_t bytes = count * element_bytes(call.datatype);
     const bool may_stay = request == nullptr && options.feedback == nullptr;
-    const bool is_between_gpus = may_stay && goes_over_gpus(*comm, send, receive, call.datatype, *mask);
+    call.is_canonical = must_be_canonical(*comm);
+    const bool is_between_gpus = may_stay && goes_over_gpus(*comm, send, receive, call.datatype, *mask, call.is_canonical);
     const bool is_part = mask->mask.size() > 0 && mask->mask.size() < count;
     if (may_stay && is_part && !is_between_gpus)
       call.scratch =

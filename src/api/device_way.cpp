@@ -125,6 +125,10 @@ bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive) 
   return comm.device != nullptr && space_of(send) == MemorySpace::kDevice && space_of(receive) == MemorySpace::kDevice;
 }
 
+bool are_aligned(const void* send, const void* receive, DataType type) {
+  return is_aligned(send, type) && is_aligned(receive, type);
+}
+
 Status check_gpu(const sparclComm& comm, const void* send, const void* receive) {
   for (const auto& [name, array] : {std::pair("sendbuff", send), std::pair("recvbuff", receive)}) {
     const Result<int> device = device_of(array);

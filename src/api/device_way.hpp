@@ -33,6 +33,7 @@ std::unique_ptr<codec::ChangeFinder> change_finder_for(const sparclState& state)
 
 // Of a comm that uses NCCL: both arrays are in device memory; and in that of its GPU.
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive);
+bool are_aligned(const void* send, const void* receive, DataType type);  // to their elements
 Status check_gpu(const sparclComm& comm, const void* send, const void* receive);
 
 }  // namespace sparcl::api

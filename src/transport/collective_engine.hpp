@@ -27,8 +27,11 @@ class CollectiveEngine {
   virtual Status all_reduce(const void* send, void* receive, std::uint64_t count, DataType type, EngineOp op, void* stream) = 0;
   // On the root `array` is only read.
   virtual Status broadcast(void* array, std::uint64_t bytes, int root, void* stream) = 0;
-  // receive: `bytes` of each rank, in their order.
+  // receive: `bytes` of each rank, in their order. send may be this rank's place there.
   virtual Status all_gather(const void* send, void* receive, std::uint64_t bytes, void* stream) = 0;
+  // `bytes` are cut in a piece for each rank, the last ones shorter or empty: each rank gets all ranks' pieces of its number, in
+  // their order, piece_bytes apart. `bytes` is the same on all ranks; the arrays do not overlap.
+  virtual Status all_to_all(const void* send, std::uint64_t bytes, std::uint64_t piece_bytes, void* receive, void* stream) = 0;
 
   // Asked again and again while one of these calls takes long on the host; its error ends the call.
   virtual void set_watch(std::function<Status()> watch) = 0;

@@ -84,6 +84,35 @@ TEST(Agreement, AnyFieldOfAnyRankIsSeenByAllAndNamed) {
   }
 }
 
+// Where arrays are, and how masked sums between GPUs are made.
+TEST(Agreement, SumsBetweenGpusAreNamed) {
+  struct Row {
+    std::uint8_t own, other;
+    const char *what, *others;
+  };
+  const Row rows[] = {
+      {0, kDeviceAlgorithm, "arrays in the host's memory", "arrays in device memory"},
+      {2, kCanonicalOnDevice, "arrays in the host's memory", "arrays in device memory"},
+      {kDeviceAlgorithm, kCanonicalOnDevice + 1, "sums in NCCL's order", "canonical sums"},
+      {kCanonicalOnDevice, kCanonicalOnDevice + 2, "SPARCL_ALGO_ALLREDUCE auto", "SPARCL_ALGO_ALLREDUCE owner"},
+      {kCanonicalOnDevice + 1, kCanonicalOnDevice + 9, "SPARCL_ALGO_ALLREDUCE direct", "SPARCL_ALGO_ALLREDUCE unknown"},
+  };
+  for (const Row& row : rows) {
+    SimParty party(3, 1);
+    Round round(3);
+    for (CallFingerprint& call : round.calls) {
+      call.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
+      call.algorithm = row.own;
+    }
+    round.calls[1].algorithm = row.other;
+    round.run(party);
+    for (const Status& verdict : round.verdicts) {
+      EXPECT_EQ(verdict.code(), Code::kMismatch);
+      EXPECT_THAT(verdict.message(), ::testing::AllOf(HasSubstr(row.what), HasSubstr(row.others)));
+    }
+  }
+}
+
 // Lists of up to 40 parts; one rank's differs at `at`.
 TEST(Agreement, TheFirstPartThatDiffersIsNamedOnAllRanks) {
   for (const int ranks : {2, 3, 5, 8}) {

@@ -1,6 +1,8 @@
 // Masked sums over NCCL on GPUs: one rank for each of the machine's GPUs (NCCL refuses two on one), against the host's way.
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "tests/gpu/nccl_on_gpus.hpp"
@@ -58,6 +60,30 @@ TEST_F(NcclOnGpus, MaskedSumsAreThoseOfTheHost) {
         compare<std::uint8_t>(rank, comm, stream, sparclUint8), compare<std::int64_t>(rank, comm, stream, sparclInt64)};
     return *std::ranges::max_element(results);
   });
+}
+
+// Bits of floats, by both ways: gathered whole, and by pieces.
+TEST_F(NcclOnGpus, CanonicalSumsHaveTheHostsBits) {
+  setenv("SPARCL_DETERMINISM", "canonical", 1);
+  run([](int rank, sparclComm_t comm, cudaStream_t stream) {
+    for (const double density : {0.001, 0.7, 1.0}) {
+      sparclMask_t mask = nullptr;
+      EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, density, 3), sparclSuccess);
+      std::vector<float> values(kCount), expected(kCount, 9);
+      for (std::size_t i = 0; i < kCount; ++i) values[i] = std::sin(static_cast<float>(i * static_cast<std::size_t>(rank + 3)));
+      EXPECT_EQ(sparclAllReduceMasked(values.data(), expected.data(), kCount, sparclFloat32, sparclAvg, mask, comm, nullptr),
+                sparclSuccess);
+      const DeviceArray<float> from(values), to(std::vector<float>(kCount, 9));
+      must(cudaDeviceSynchronize());
+      sparclResult_t result = sparclAllReduceMasked(from.data(), to.data(), kCount, sparclFloat32, sparclAvg, mask, comm, stream);
+      if (result == sparclSuccess) result = sparclCommStreamSynchronize(comm, stream);
+      EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess);
+      if (result != sparclSuccess) return result;
+      EXPECT_TRUE(to.read() == expected) << "density " << density;
+    }
+    return compare<std::int16_t>(rank, comm, stream, sparclInt16);
+  });
+  unsetenv("SPARCL_DETERMINISM");
 }
 
 TEST_F(NcclOnGpus, CallsAreCapturedIntoGraphs) {

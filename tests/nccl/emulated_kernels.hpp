@@ -73,5 +73,6 @@ kernels::DeviceEntryKernels emulated_entries();
 kernels::DeviceSumKernels emulated_sums();
 kernels::EncodeScaledKernel* emulated_encode_scaled();
 kernels::DeviceBlockKernels emulated_block_kernels();
+kernels::CombineDeviceRowsKernel* emulated_combine_rows();
 
 }  // namespace sparcl::test

@@ -1,90 +1,22 @@
 #include "tests/nccl/fake_nccl.hpp"
 
 #include <bit>
-#include <condition_variable>
-#include <cstdint>
+#include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "tests/device/fake_driver.hpp"
+#include "tests/nccl/fake_nccl_world.hpp"
 
-extern "C" int cuStreamIsCapturing(void* stream, int* status);
+using namespace sparcl::test::fake;  // NOLINT: the stand-in's own
 
 namespace {
 
 using sparcl::test::enqueue;
 using sparcl::test::reachable;
 
-constexpr int kSuccess = 0, kInternalError = 3, kInvalidArgument = 4, kInvalidUsage = 5, kInProgress = 7;
-
 struct UniqueId {
   char internal[128];
 };
-
-struct Step {  // one collective, of all ranks
-  std::vector<const void*> sends;
-  std::vector<std::string> calls;
-  std::vector<std::byte> result;
-  int came = 0;
-  bool is_done = false;
-  bool is_broken = false;  // a rank has left it: what it sent may be gone
-};
-
-struct Clique {
-  int size = 0;
-  int came = 0;
-  std::set<int> ranks;
-  std::map<std::uint64_t, Step> steps;
-};
-
-}  // namespace
-
-struct ncclComm {
-  std::shared_ptr<Clique> clique;
-  int rank = 0;
-  std::uint64_t next_step = 0, next_graph_step = 0;
-  int pending_polls = 0;  // of the last call, until it is through
-  int later_result = kSuccess;
-  int async_error = kSuccess;
-  bool is_held = false, is_aborted = false;
-};
-
-namespace {
-
-struct World {
-  std::mutex mutex;
-  std::condition_variable moved;
-  std::map<std::string, std::shared_ptr<Clique>> cliques;
-  std::map<std::string, int> calls;
-  std::map<std::pair<std::string, int>, int> failures;
-  std::set<int> held, held_gpus, held_calls;
-  int alive = 0, aborts = 0, ids = 0;
-};
-World& world() {
-  static World* const made = new World;
-  return *made;
-}
-
-// The mutex is held. What a call answers with: 0, or what the test wants.
-int counted(const std::string& function, int rank) {
-  ++world().calls[function];
-  const auto failure = world().failures.find({function, rank});
-  if (failure == world().failures.end()) return kSuccess;
-  const int result = failure->second;
-  world().failures.erase(failure);
-  return result;
-}
-
-std::size_t bytes_of(int type) {
-  constexpr std::size_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  return kBytes[type];
-}
 
 float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 std::uint16_t to_bfloat16(float value) {
@@ -148,40 +80,20 @@ void reduce(const Step& step, std::size_t count, int type, int op, std::byte* re
   }
 }
 
-constexpr std::uint64_t kOfAGraph = UINT64_MAX;
-
-// The mutex is held. Steps are numbered as they are called, whatever stream comes to its own first; those of graphs as they run.
-std::uint64_t number_of(ncclComm* comm, void* stream) {
-  int is_captured = 0;
-  (void)cuStreamIsCapturing(stream, &is_captured);
-  return is_captured != 0 ? kOfAGraph : 2 * comm->next_step++;
-}
-
-// In the stream: all ranks meet, the last one does the work, and each takes the result. Until then, or the comm's end, it waits.
 template <class Work>
-void meet(ncclComm* comm, std::uint64_t number, const std::string& call, const void* send, void* receive, std::size_t receive_bytes,
-          Work work) {
-  std::unique_lock lock(world().mutex);
-  const std::shared_ptr<Clique> clique = comm->clique;
-  if (world().held_gpus.contains(comm->rank)) world().moved.wait(lock, [&] { return comm->is_aborted; });
-  Step& step = clique->steps[number != kOfAGraph ? number : 2 * comm->next_graph_step++ + 1];
-  step.sends.resize(static_cast<std::size_t>(clique->size));
-  step.sends[static_cast<std::size_t>(comm->rank)] = reachable(send);
-  step.calls.push_back(call);
-  if (++step.came == clique->size && !comm->is_aborted && !step.is_broken) {
-    for (const std::string& each : step.calls) {
-      if (each != step.calls[0]) std::abort();  // NCCL would hang, or worse
-    }
-    step.result.resize(receive_bytes);
-    work(step, step.result.data());
-    step.is_done = true;
-    world().moved.notify_all();
-  }
-  world().moved.wait(lock, [&] { return step.is_done || comm->is_aborted; });
-  if (step.is_done)
-    std::memcpy(reachable(receive), step.result.data(), receive_bytes);
-  else
-    step.is_broken = true;
+void meet_with(ncclComm* comm, std::uint64_t number, const std::string& call, const void* send, void* receive,
+               std::size_t receive_bytes, Work work) {
+  meet(
+      comm, number, call,
+      [&](Step& step) {
+        step.sends.resize(static_cast<std::size_t>(comm->clique->size));
+        step.sends[static_cast<std::size_t>(comm->rank)] = reachable(send);
+      },
+      [&](Step& step) {
+        step.result.resize(receive_bytes);
+        work(step, step.result.data());
+      },
+      [&](Step& step) { std::memcpy(reachable(receive), step.result.data(), receive_bytes); });
 }
 
 // GPU 0, but where the test wants another.
@@ -190,17 +102,12 @@ int wanted_gpu(ncclComm* comm) {
   return counted("ncclCommCuDevice", comm->rank);
 }
 
-int begun(const char* function, ncclComm* comm) {
-  if (comm->is_aborted) return kInvalidUsage;
-  if (comm->pending_polls > 0) return kInvalidUsage;  // the last call is not through
-  comm->pending_polls = 2;
-  comm->later_result = counted(function, comm->rank);
-  return kInProgress;
-}
-
 }  // namespace
 
-#define FAKE extern "C" __attribute__((visibility("default")))
+std::size_t sparcl::test::fake::bytes_of(int type) {
+  constexpr std::size_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  return kBytes[type];
+}
 
 FAKE int ncclGetVersion(int* version) {
   *version = 22809;
@@ -305,8 +212,9 @@ FAKE int ncclAllReduce(const void* send, void* receive, std::size_t count, int t
   if (result != kInProgress || comm->later_result != kSuccess) return result;
   const std::uint64_t number = number_of(comm, stream);
   enqueue(stream, [=] {
-    meet(comm, number, "all-reduce " + std::to_string(count) + " of " + std::to_string(type) + " by " + std::to_string(op), send,
-         receive, count * bytes_of(type), [=](const Step& step, std::byte* into) { reduce(step, count, type, op, into); });
+    meet_with(comm, number, "all-reduce " + std::to_string(count) + " of " + std::to_string(type) + " by " + std::to_string(op),
+              send, receive, count * bytes_of(type),
+              [=](const Step& step, std::byte* into) { reduce(step, count, type, op, into); });
   });
   return result;
 }
@@ -318,8 +226,8 @@ FAKE int ncclBroadcast(const void* send, void* receive, std::size_t count, int t
   const std::size_t bytes = count * bytes_of(type);
   const std::uint64_t number = number_of(comm, stream);
   enqueue(stream, [=] {
-    meet(comm, number, "broadcast " + std::to_string(bytes) + " of " + std::to_string(root), send, receive, bytes,
-         [=](const Step& step, std::byte* into) { std::memcpy(into, step.sends[static_cast<std::size_t>(root)], bytes); });
+    meet_with(comm, number, "broadcast " + std::to_string(bytes) + " of " + std::to_string(root), send, receive, bytes,
+              [=](const Step& step, std::byte* into) { std::memcpy(into, step.sends[static_cast<std::size_t>(root)], bytes); });
   });
   return result;
 }
@@ -331,60 +239,11 @@ FAKE int ncclAllGather(const void* send, void* receive, std::size_t count, int t
   const std::size_t bytes = count * bytes_of(type);
   const std::uint64_t number = number_of(comm, stream);
   enqueue(stream, [=] {
-    meet(comm, number, "all-gather " + std::to_string(bytes), send, receive, bytes * static_cast<std::size_t>(comm->clique->size),
-         [=](const Step& step, std::byte* into) {
-           for (std::size_t rank = 0; rank < step.sends.size(); ++rank) std::memcpy(into + rank * bytes, step.sends[rank], bytes);
-         });
+    meet_with(comm, number, "all-gather " + std::to_string(bytes), send, receive,
+              bytes * static_cast<std::size_t>(comm->clique->size), [=](const Step& step, std::byte* into) {
+                for (std::size_t rank = 0; rank < step.sends.size(); ++rank)
+                  std::memcpy(into + rank * bytes, step.sends[rank], bytes);
+              });
   });
   return result;
 }
-
-namespace sparcl::test {
-
-void fail_nccl(const std::string& function, int rank, int result) {
-  const std::lock_guard lock(world().mutex);
-  world().failures[{function, rank}] = result;
-}
-
-void hold_init(int rank) {
-  const std::lock_guard lock(world().mutex);
-  world().held.insert(rank);
-}
-
-void hold_calls(int rank) {
-  const std::lock_guard lock(world().mutex);
-  world().held_calls.insert(rank);
-}
-
-void hold_collectives(int rank) {
-  const std::lock_guard lock(world().mutex);
-  world().held_gpus.insert(rank);
-}
-
-void reset_nccl() {
-  const std::lock_guard lock(world().mutex);
-  world().failures.clear();
-  world().cliques.clear();
-  world().held.clear();
-  world().held_gpus.clear();
-  world().held_calls.clear();
-  world().calls.clear();
-  world().aborts = 0;
-}
-
-int nccl_comms_alive() {
-  const std::lock_guard lock(world().mutex);
-  return world().alive;
-}
-
-int nccl_aborts() {
-  const std::lock_guard lock(world().mutex);
-  return world().aborts;
-}
-
-int nccl_calls(const std::string& function) {
-  const std::lock_guard lock(world().mutex);
-  return world().calls[function];
-}
-
-}  // namespace sparcl::test

@@ -21,5 +21,6 @@ void reset_nccl();
 int nccl_comms_alive();
 int nccl_aborts();
 int nccl_calls(const std::string& function);
+int nccl_open_groups();  // begun, and not ended
 
 }  // namespace sparcl::test

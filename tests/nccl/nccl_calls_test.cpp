@@ -278,23 +278,5 @@ TEST_F(NcclRanks, TypesThatNcclLacksGoByWayOfTheHost) {
   EXPECT_EQ(nccl_calls("ncclAllReduce"), 0);
 }
 
-TEST_F(NcclRanks, CanonicalSumsGoByWayOfTheHost) {
-  ThreadRanks party(2);
-  ASSERT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
-  setenv("SPARCL_DETERMINISM", "canonical", 1);
-  const auto results = party.run([](int rank, sparclComm_t comm) {
-    sparclMask_t mask = nullptr;
-    EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, 0.2, 3), sparclSuccess);
-    const OnDevice<float> array(exact_values<float>(rank));
-    const sparclResult_t result =
-        sparclAllReduceMasked(array.get(), array.get(), kCount, sparclFloat32, sparclSum, mask, comm, stream_of(rank));
-    sparclMaskDestroy(mask);
-    return result;
-  });
-  unsetenv("SPARCL_DETERMINISM");
-  EXPECT_THAT(results, Each(sparclSuccess));
-  EXPECT_EQ(nccl_calls("ncclAllReduce"), 0);
-}
-
 }  // namespace
 }  // namespace sparcl::test

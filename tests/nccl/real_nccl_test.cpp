@@ -66,6 +66,10 @@ SAME(abort, ncclCommAbort);
 SAME(all_reduce, ncclAllReduce);
 SAME(broadcast, ncclBroadcast);
 SAME(all_gather, ncclAllGather);
+SAME(send, ncclSend);
+SAME(receive, ncclRecv);
+SAME(group_start, ncclGroupStart);
+SAME(group_end, ncclGroupEnd);
 SAME(error_string, ncclGetErrorString);
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));

@@ -42,7 +42,7 @@ Status NcclEngine::settled(NcclLibrary::Result_t result, const char* what, doubl
 
 Result<std::unique_ptr<NcclEngine>> NcclEngine::create(const NcclLibrary& nccl, const NcclId& id, int rank, int size,
                                                        double timeout_s, const std::function<Status()>& on_wait) {
-  std::unique_ptr<NcclEngine> made(new NcclEngine(nccl, nullptr, true, timeout_s));
+  std::unique_ptr<NcclEngine> made(new NcclEngine(nccl, nullptr, true, rank, size, timeout_s));
   NcclConfig config{sizeof(NcclConfig), kConfigMagic, kConfigVersion, 0};
   const NcclLibrary::Result_t begun = nccl.init_rank(&made->comm_, size, id, rank, &config);
   const Status ready = made->settled(begun, "ncclCommInitRankConfig", timeout_s, on_wait);
@@ -70,7 +70,7 @@ Result<std::unique_ptr<NcclEngine>> NcclEngine::wrap(const NcclLibrary& nccl, Nc
                     "the same ranks in the same order",
                     its_rank, its_size, rank, size));
   }
-  return std::unique_ptr<NcclEngine>(new NcclEngine(nccl, comm, false, timeout_s));
+  return std::unique_ptr<NcclEngine>(new NcclEngine(nccl, comm, false, rank, size, timeout_s));
 }
 
 NcclEngine::~NcclEngine() {
@@ -103,6 +103,36 @@ Status NcclEngine::broadcast(void* array, std::uint64_t bytes, int root, void* s
 Status NcclEngine::all_gather(const void* send, void* receive, std::uint64_t bytes, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_comm());
   return settled(nccl_.all_gather(send, receive, bytes, kUint8, comm_, stream), "ncclAllGather", timeout_s_, watch_);
+}
+
+Status NcclEngine::send_and_receive(const void* send, std::uint64_t bytes, std::uint64_t piece_bytes, void* receive,
+                                    void* stream) const {
+  const auto size_of = [&](int rank) {
+    const std::uint64_t begin = static_cast<std::uint64_t>(rank) * piece_bytes;
+    return begin < bytes ? std::min(piece_bytes, bytes - begin) : 0;
+  };
+  const auto check = [&](NcclLibrary::Result_t result, const char* what) {
+    return result == NcclLibrary::kInProgress ? Status() : nccl_.status_of(result, what, comm_);
+  };
+  for (int peer = 0; peer < size_; ++peer) {
+    const std::uint64_t place = static_cast<std::uint64_t>(peer) * piece_bytes;
+    if (size_of(peer) > 0)
+      SPARCL_RETURN_IF_ERROR(
+          check(nccl_.send(static_cast<const std::byte*>(send) + place, size_of(peer), kUint8, peer, comm_, stream), "ncclSend"));
+    if (size_of(rank_) > 0)
+      SPARCL_RETURN_IF_ERROR(
+          check(nccl_.receive(static_cast<std::byte*>(receive) + place, size_of(rank_), kUint8, peer, comm_, stream), "ncclRecv"));
+  }
+  return Status();
+}
+
+Status NcclEngine::all_to_all(const void* send, std::uint64_t bytes, std::uint64_t piece_bytes, void* receive, void* stream) {
+  SPARCL_RETURN_IF_ERROR(check_comm());
+  SPARCL_RETURN_IF_ERROR(nccl_.status_of(nccl_.group_start(), "ncclGroupStart", comm_));
+  // A group is this thread's: one that is left open would take in all that NCCL is asked for from then on.
+  const Status grouped = send_and_receive(send, bytes, piece_bytes, receive, stream);
+  const Status ended = settled(nccl_.group_end(), "ncclGroupEnd", timeout_s_, watch_);
+  return grouped.ok() ? ended : grouped;
 }
 
 Status NcclEngine::health() {

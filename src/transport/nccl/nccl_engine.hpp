@@ -28,21 +28,25 @@ class NcclEngine final : public CollectiveEngine {
   Status all_reduce(const void* send, void* receive, std::uint64_t count, DataType type, EngineOp op, void* stream) override;
   Status broadcast(void* array, std::uint64_t bytes, int root, void* stream) override;
   Status all_gather(const void* send, void* receive, std::uint64_t bytes, void* stream) override;
+  Status all_to_all(const void* send, std::uint64_t bytes, std::uint64_t piece_bytes, void* receive, void* stream) override;
   void set_watch(std::function<Status()> watch) override { watch_ = std::move(watch); }
   Status health() override;
   bool abort() override;
 
  private:
-  NcclEngine(const NcclLibrary& nccl, NcclLibrary::Comm comm, bool is_own, double timeout_s)
-      : nccl_(nccl), comm_(comm), is_own_(is_own), timeout_s_(timeout_s) {}
+  NcclEngine(const NcclLibrary& nccl, NcclLibrary::Comm comm, bool is_own, int rank, int size, double timeout_s)
+      : nccl_(nccl), comm_(comm), is_own_(is_own), rank_(rank), size_(size), timeout_s_(timeout_s) {}
 
   Status check_comm() const;
+  // Of the group that is begun.
+  Status send_and_receive(const void* send, std::uint64_t bytes, std::uint64_t piece_bytes, void* receive, void* stream) const;
   // A call's result, once it has one.
   Status settled(NcclLibrary::Result_t result, const char* what, double timeout_s, const std::function<Status()>& on_wait);
 
   const NcclLibrary& nccl_;
   NcclLibrary::Comm comm_;  // nullptr: aborted
   bool is_own_;
+  int rank_, size_;
   double timeout_s_;
   std::function<Status()> watch_;
 };

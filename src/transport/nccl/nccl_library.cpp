@@ -71,6 +71,10 @@ Result<NcclLibrary> open(const std::string& path) {
   finder.find("ncclAllReduce", made.all_reduce);
   finder.find("ncclBroadcast", made.broadcast);
   finder.find("ncclAllGather", made.all_gather);
+  finder.find("ncclSend", made.send);
+  finder.find("ncclRecv", made.receive);
+  finder.find("ncclGroupStart", made.group_start);
+  finder.find("ncclGroupEnd", made.group_end);
   finder.find("ncclGetErrorString", made.error_string);
   finder.find("ncclGetLastError", made.last_error);
   if (finder.missing() == nullptr) return made;

@@ -41,6 +41,10 @@ struct NcclLibrary {
   Result_t (*all_reduce)(const void* send, void* receive, std::size_t count, int type, int op, Comm comm, void* stream) = nullptr;
   Result_t (*broadcast)(const void* send, void* receive, std::size_t count, int type, int root, Comm comm, void* stream) = nullptr;
   Result_t (*all_gather)(const void* send, void* receive, std::size_t count, int type, Comm comm, void* stream) = nullptr;
+  Result_t (*send)(const void* send, std::size_t count, int type, int peer, Comm comm, void* stream) = nullptr;
+  Result_t (*receive)(void* receive, std::size_t count, int type, int peer, Comm comm, void* stream) = nullptr;
+  Result_t (*group_start)() = nullptr;
+  Result_t (*group_end)() = nullptr;
   const char* (*error_string)(Result_t result) = nullptr;
   const char* (*last_error)(Comm comm) = nullptr;
 
