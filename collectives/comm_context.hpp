@@ -57,6 +57,7 @@ struct CommContext {
   // Some rank's arrays were read and written by kernels in the last broadcast: a root on the host then writes what these read.
   std::shared_ptr<bool> devices_take_part = std::make_shared<bool>(false);
   std::uint32_t fragment_bytes = 0;  // 0: by the cost model
+  bool device_classes = false;       // roots on a GPU code 16-bit floats in classes
   double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
   DeviceCalls* device = nullptr;     // between the ranks' GPUs; nullptr: by way of the host
   WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone

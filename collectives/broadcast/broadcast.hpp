@@ -80,7 +80,8 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
 enum class UpdateRole : std::uint8_t { kSendsChanges, kSendsAll, kReceives };
 // What a call on arrays in device memory takes of both kinds of memory, before it is made: then it can still go by way of the
 // host.
-Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role);
+Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role,
+                          bool with_classes);
 
 // sparclBroadcastSparse.
 struct SparseCall {

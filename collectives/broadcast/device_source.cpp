@@ -1,6 +1,7 @@
 // Where an update of arrays in device memory is made: what crosses is what its blocks take in the stream. The stream is any
 // other's; of the modes of blocks it has those that the device writes, or, without a base, all blocks as they are.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "collectives/broadcast/update_ends.hpp"
@@ -115,7 +116,8 @@ class ChangesSource final : public DeviceSource {
  public:
   ChangesSource(UpdateCall& update, const CommContext& comm)
       : DeviceSource(update, comm, codec::kFlagBaseHash | codec::kFlagTargetHash),
-        encoder_(*update.device->scratch, {update.map, update.base, target(), update.device->snapshot}, update.device->stream) {}
+        encoder_(*update.device->scratch, {update.map, update.base, target(), update.device->snapshot}, update.device->stream,
+                 comm.device_classes && has_state_hash()) {}
 
   bool is_waiting() override { return waits(started() && encoder_.is_waiting()); }
   Status produce(codec::ByteSink& sink) override;
@@ -125,6 +127,7 @@ class ChangesSource final : public DeviceSource {
 
   DeviceBlockEncoder encoder_;
   std::uint64_t written_block_ = 0;  // the one after the last that was written
+  std::uint64_t written_table_ = 0;  // the number of the last one; 0: none
   Hash128 change_sum_;               // what the changes add to the base's
 };
 
@@ -137,7 +140,8 @@ Status ChangesSource::produce(codec::ByteSink& sink) {
   if (!coded.ok() || !*coded) return coded.status();
   const CodedSection& section = **coded;
   for (std::uint64_t block = 0; block < section.block_count; ++block) {
-    if (section.blocks[block].mode != kernels::kNoBlock) write(section, block, sink);
+    const std::uint32_t mode = section.blocks[block].mode;
+    if (mode != kernels::kNoBlock && mode != kernels::kClassesRest) write(section, block, sink);
   }
   if (encoder_.has_more()) return Status();
   if (has_state_hash()) {
@@ -150,19 +154,30 @@ Status ChangesSource::produce(codec::ByteSink& sink) {
 
 void ChangesSource::write(const CodedSection& section, std::uint64_t block, codec::ByteSink& sink) {
   const kernels::BlockContent& content = section.blocks[block];
-  const kernels::DeviceChangeHashes& hashes = section.hashes[block];
+  std::uint64_t end = block + 1;  // of a superblock: of all its blocks
+  while (end < section.block_count && section.blocks[end].mode == kernels::kClassesRest) ++end;
+  Hash128 old_values, new_values;
+  for (std::uint64_t each = block; each < end; ++each) {
+    const kernels::DeviceChangeHashes& hashes = section.hashes[each];
+    old_values = old_values + codec::placed({hashes.old_low, hashes.old_high}, section.first_block + each);
+    new_values = new_values + codec::placed({hashes.new_low, hashes.new_high}, section.first_block + each);
+  }
   const std::uint64_t index = section.first_block + block;
-  const Hash128 old_values = codec::placed({hashes.old_low, hashes.old_high}, index);
-  const Hash128 new_values = codec::placed({hashes.new_low, hashes.new_high}, index);
   const bool is_whole = content.mode == kernels::kDenseBlock;
+  if (content.mode == kernels::kClassesBlock && section.table->number != written_table_) {
+    std::array<std::byte, codec::kMaxTableBytes> table;
+    codec::store(section.table->table, table.data());
+    frame().write_section(codec::kTagClassTable, {table.data(), section.table->table.bytes()}, sink);
+    written_table_ = section.table->number;
+  }
   std::byte* const out =
       frame().begin_block(content.mode, index - written_block_, content.bytes, sink, is_whole ? 0 : codec::kOldCheckBytes);
   std::memcpy(out, section.contents + content.offset, content.bytes);
   if (!is_whole) store_le(out + content.bytes, codec::old_check_of(old_values));
   frame().end_block(old_values, new_values, sink);
-  written_block_ = index + 1;
+  written_block_ = section.first_block + end;
   change_sum_ = change_sum_ + new_values - old_values;
-  const std::uint64_t changed = section.change_starts[block + 1] - section.change_starts[block];
+  const std::uint64_t changed = section.change_starts[end] - section.change_starts[block];
   totals().changed += changed;
   totals().coded_elements += is_whole ? call().map->run_of(index).elements(index, index + 1) : changed;
   if (frame().chunk_is_full()) frame().end_chunk(sink);

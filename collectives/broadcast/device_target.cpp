@@ -175,8 +175,9 @@ std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext&
   return std::make_unique<DeviceTarget>(call, comm);
 }
 
-Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role) {
-  if (role == UpdateRole::kSendsChanges) return DeviceBlockEncoder(scratch, {&map, {}, {}}, nullptr).reserve();
+Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role,
+                          bool with_classes) {
+  if (role == UpdateRole::kSendsChanges) return DeviceBlockEncoder(scratch, {&map, {}, {}}, nullptr, with_classes).reserve();
   if (role == UpdateRole::kSendsAll) return DeviceArrayReader(scratch, map, {}, nullptr).reserve();
   return DeviceBlockDecoder(scratch, map, {}, codec::Verify::kOff, host, nullptr).reserve();
 }

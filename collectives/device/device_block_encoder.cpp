@@ -6,10 +6,12 @@
 #include "collectives/device/array_hash.hpp"
 #include "collectives/device/memory_layout.hpp"
 #include "src/codec/block_map.hpp"
+#include "src/codec/superblock.hpp"
 
 namespace sparcl::collectives {
 
-DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, const SectionLimits& limits)
+DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, bool with_classes,
+                                       const SectionLimits& limits)
     : scratch_(scratch),
       kernels_(scratch.kernels().blocks),
       arrays_(arrays),
@@ -24,6 +26,11 @@ DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair&
   const std::uint64_t contents_bytes = kernels::most_coded_bytes(most_changes_, most_blocks_, width);
   workspace_bytes_ =
       std::max(kernels_.diff_workspace_bytes(most_elements), kernels_.encode_workspace_bytes(most_elements, most_changes_));
+  const auto has_classes = [](const codec::ArraySpec& array) { return codec::has_classes(array.datatype); };
+  if (with_classes && std::ranges::any_of(arrays.map->arrays(), has_classes)) {
+    classes_.emplace(*arrays.map);
+    class_workspace_bytes_ = kernels_.classes.encode_workspace_bytes(most_elements, most_changes_);
+  }
   MemoryLayout device, pinned;
   meta_at_ = device.place(meta_of(most_blocks_).bytes);
   positions_at_ = device.place(most_changes_ * sizeof(std::uint16_t));
@@ -32,12 +39,19 @@ DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair&
   contents_at_ = device.place(contents_bytes);
   hash_at_ = device.place(kArrayHashBytes);
   workspace_at_ = device.place(workspace_bytes_);
+  if (classes_) {
+    classes_end_at_ = device.place(sizeof(std::uint64_t));
+    class_workspace_at_ = device.place(class_workspace_bytes_);
+    samples_at_ = device.place(classes_->bytes());
+  }
   base_at_ = device.place(spans_.gathered_bytes());
   target_at_ = device.place(spans_.gathered_bytes());
   device_bytes_ = device.size_bytes();
   for (std::size_t& at : pinned_meta_at_) at = pinned.place(meta_of(most_blocks_).bytes);
   pinned_hash_at_ = pinned.place(kArrayHashBytes);
   pinned_contents_at_ = pinned.place(contents_bytes);
+  pinned_contents_end_ = pinned.size_bytes();
+  if (classes_) pinned_samples_at_ = pinned.place(classes_->bytes());
   pinned_bytes_ = pinned.size_bytes();
 }
 
@@ -60,7 +74,9 @@ Status DeviceBlockEncoder::begin(bool hashes_base) {
     SPARCL_RETURN_IF_ERROR(
         enqueue_array_hash(scratch_, *arrays_.map, arrays_.base, device_ + hash_at_, pinned_ + pinned_hash_at_, stream_));
   }
-  return enqueue({spans_.span_at(0, section_blocks_), 0});
+  if (!classes_) return enqueue({spans_.span_at(0, section_blocks_), 0});
+  is_sampling_ = true;
+  return classes_->sample(scratch_, arrays_.base, arrays_.target, device_ + samples_at_, pinned_ + pinned_samples_at_, stream_);
 }
 
 Hash128 DeviceBlockEncoder::base_sum() const { return array_hash_in(pinned_ + pinned_hash_at_); }
@@ -79,7 +95,7 @@ Result<const std::byte*> DeviceBlockEncoder::bring(const BlockSpan& span, std::s
   return static_cast<const std::byte*>(device_ + at);
 }
 
-Status DeviceBlockEncoder::enqueue(const Section& section) {
+Status DeviceBlockEncoder::enqueue(Section section) {
   const BlockSpan& span = section.span;
   const Result<const std::byte*> base = bring(span, arrays_.base, base_at_), target = bring(span, arrays_.target, target_at_);
   if (!base.ok() || !target.ok()) return base.ok() ? target.status() : base.status();
@@ -87,11 +103,17 @@ Status DeviceBlockEncoder::enqueue(const Section& section) {
   std::byte* const at = device_ + meta_at_;
   const kernels::DeviceChanges changes{reinterpret_cast<std::uint16_t*>(device_ + positions_at_), device_ + old_at_,
                                        device_ + new_at_, reinterpret_cast<std::uint64_t*>(at + meta.starts)};
-  const kernels::DeviceContents contents{device_ + contents_at_, reinterpret_cast<kernels::BlockContent*>(at + meta.blocks)};
+  kernels::DeviceContents contents{device_ + contents_at_, reinterpret_cast<kernels::BlockContent*>(at + meta.blocks)};
   auto* const hashes = reinterpret_cast<kernels::DeviceChangeHashes*>(at + meta.hashes);
   std::byte* const workspace = device_ + workspace_at_;
   SPARCL_RETURN_IF_ERROR(kernels_.diff(*base, *target, span.elements, element_bytes(span.type), changes, most_changes_, workspace,
                                        workspace_bytes_, stream_));
+  if (const std::optional<SpanClasses> classes = classes_ ? classes_->of(span) : std::nullopt) {
+    section.table = classes->table;
+    contents.classes_end = reinterpret_cast<std::uint64_t*>(device_ + classes_end_at_);
+    SPARCL_RETURN_IF_ERROR(kernels_.classes.encode(changes, most_changes_, *base, span.elements, classes->span, contents, hashes,
+                                                   device_ + class_workspace_at_, class_workspace_bytes_, stream_));
+  }
   SPARCL_RETURN_IF_ERROR(kernels_.encode(changes, most_changes_, *target, span.elements, span.type, contents, hashes, workspace,
                                          workspace_bytes_, stream_));
   SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_ + pinned_meta_at_[section.half], at, meta.bytes, stream_));
@@ -105,6 +127,12 @@ Status DeviceBlockEncoder::enqueue(const Section& section) {
 Result<std::optional<CodedSection>> DeviceBlockEncoder::next() {
   const DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
+  if (is_sampling_) {
+    if (!classes_->is_there()) return std::optional<CodedSection>();
+    SPARCL_RETURN_IF_ERROR(classes_->choose());
+    is_sampling_ = false;
+    SPARCL_RETURN_IF_ERROR(enqueue({spans_.span_at(0, section_blocks_), 0}));
+  }
   if (!coded_) {
     if (!is_coded_.is_over()) return std::optional<CodedSection>();
     SPARCL_RETURN_IF_ERROR(is_coded_.wait());
@@ -125,11 +153,12 @@ Status DeviceBlockEncoder::enqueue_contents() {
                      reinterpret_cast<const std::uint64_t*>(at + meta.starts),
                      reinterpret_cast<const kernels::BlockContent*>(at + meta.blocks),
                      reinterpret_cast<const kernels::DeviceChangeHashes*>(at + meta.hashes),
-                     pinned_ + pinned_contents_at_};
+                     pinned_ + pinned_contents_at_,
+                     section.table};
   while (coded.block_count < section.span.block_count() && coded.blocks[coded.block_count].mode != kernels::kLostBlock)
     ++coded.block_count;
   const std::uint64_t bytes = coded.blocks[coded.block_count].offset;
-  if (coded.block_count == 0 || bytes > pinned_bytes_ - pinned_contents_at_)
+  if (coded.block_count == 0 || bytes > pinned_contents_end_ - pinned_contents_at_)
     return Status(Code::kInternalError, "the device has coded none of a section's blocks, or more than they can take");
   SPARCL_RETURN_IF_ERROR(
       enqueue_copy(pinned_ + pinned_contents_at_, device_ + contents_at_, static_cast<std::size_t>(bytes), stream_));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "collectives/device/device_class_tables.hpp"
 #include "collectives/device/device_scratch.hpp"
 #include "collectives/device/device_spans.hpp"
 #include "kernels/device_block_codec.hpp"
@@ -29,6 +30,7 @@ struct CodedSection {
   const kernels::BlockContent* blocks;  // offsets into contents
   const kernels::DeviceChangeHashes* hashes;
   const std::byte* contents;
+  const codec::RegionTable* table;  // of its blocks of classes; nullptr: there are none
 };
 
 // Of a section: enough blocks to fill a GPU, and of changes what takes 30 to 70 MiB of its memory; those of a block at least.
@@ -37,10 +39,16 @@ struct SectionLimits {
   std::uint64_t blocks = 256;
   std::uint64_t changes = std::uint64_t{2} << 20;
 };
+// Superblocks are coded by one block of threads each: four times the blocks fill a GPU.
+constexpr SectionLimits kLimitsWithClasses{4 * SectionLimits().blocks, SectionLimits().changes};
 
 class DeviceBlockEncoder {
  public:
-  DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, const SectionLimits& limits = {});
+  // with_classes: of 16-bit floats, where they gain.
+  DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, bool with_classes = false)
+      : DeviceBlockEncoder(scratch, arrays, stream, with_classes, with_classes ? kLimitsWithClasses : SectionLimits()) {}
+  DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, bool with_classes,
+                     const SectionLimits& limits);
   ~DeviceBlockEncoder();
   DeviceBlockEncoder(const DeviceBlockEncoder&) = delete;
   DeviceBlockEncoder& operator=(const DeviceBlockEncoder&) = delete;
@@ -49,9 +57,9 @@ class DeviceBlockEncoder {
   Status reserve();
   // hashes_base: base_sum() is wanted.
   Status begin(bool hashes_base);
-  bool has_more() const { return coming_.has_value() || coded_.has_value(); }
+  bool has_more() const { return is_sampling_ || coming_.has_value() || coded_.has_value(); }
   // next() would find nothing to do.
-  bool is_waiting() const { return !(coded_ ? have_come_ : is_coded_).is_over(); }
+  bool is_waiting() const { return is_sampling_ ? !classes_->is_there() : !(coded_ ? have_come_ : is_coded_).is_over(); }
   // The next section, until the call after; nothing: it is not there yet. Sections are all blocks, in order.
   Result<std::optional<CodedSection>> next();
   // What the bases add to their state's hash: after the first section.
@@ -61,6 +69,7 @@ class DeviceBlockEncoder {
   struct Section {
     BlockSpan span;
     unsigned half = 0;  // of what the host gets of it
+    const codec::RegionTable* table = nullptr;
   };
   struct Meta {
     std::size_t starts, blocks, hashes, bytes;
@@ -70,7 +79,7 @@ class DeviceBlockEncoder {
   // Of a section: where its elements are, or are brought to, `at` in the device's memory.
   Result<const std::byte*> bring(const BlockSpan& span, std::span<const std::byte* const> arrays, std::size_t at);
   void plan_next(const Section& section, std::uint64_t coded);
-  Status enqueue(const Section& section);
+  Status enqueue(Section section);
   Status enqueue_contents();
 
   DeviceScratch& scratch_;
@@ -78,16 +87,18 @@ class DeviceBlockEncoder {
   DevicePair arrays_;
   DeviceSpans spans_;
   void* stream_;
+  std::optional<DeviceClassTables> classes_;
+  bool is_sampling_ = false;
   std::uint64_t all_blocks_;
   std::uint64_t most_blocks_;   // of a section
   std::uint64_t most_changes_;  // of a section: what has no room is coded with the next
   std::uint64_t section_blocks_;
   // Places in the memory of the device, and in pinned memory.
   std::size_t meta_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, contents_at_ = 0, hash_at_ = 0, workspace_at_ = 0,
-              base_at_ = 0, target_at_ = 0;
-  std::size_t workspace_bytes_ = 0, device_bytes_ = 0;
+              base_at_ = 0, target_at_ = 0, classes_end_at_ = 0, samples_at_ = 0, class_workspace_at_ = 0;
+  std::size_t workspace_bytes_ = 0, class_workspace_bytes_ = 0, device_bytes_ = 0;
   std::array<std::size_t, 2> pinned_meta_at_{};
-  std::size_t pinned_hash_at_ = 0, pinned_contents_at_ = 0, pinned_bytes_ = 0;
+  std::size_t pinned_hash_at_ = 0, pinned_contents_at_ = 0, pinned_samples_at_ = 0, pinned_contents_end_ = 0, pinned_bytes_ = 0;
   std::byte *device_ = nullptr, *pinned_ = nullptr;
   // A section is coded, then its contents come while the next is coded.
   std::optional<Section> coming_;

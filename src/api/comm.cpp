@@ -200,6 +200,9 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   const Result<std::string> device_snapshot = setting_choice("DEVICE_SNAPSHOT");
   if (!device_snapshot.ok()) return device_snapshot.status();
   made.keeps_device_snapshot = *device_snapshot == "on";
+  const Result<std::string> device_classes = setting_choice("DEVICE_CLASSES");
+  if (!device_classes.ok()) return device_classes.status();
+  context.device_classes = *device_classes == "on";
   context.verify = *verify;
   context.broadcast_algorithm = *algorithm;
   context.all_reduce_algorithm = *all_reduce;

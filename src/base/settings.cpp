@@ -60,6 +60,11 @@ constexpr std::array kRows{
                "(the model once more, where 1/16 of the GPU's memory stays free), so that what changed is found there and "
                "nothing else crosses; off: all is compared on the host"},
     SettingRow{
+        "DEVICE_CLASSES", SettingType::kChoice, "on|off", "off",
+        "whether a root whose arrays are in a GPU's memory codes changes of bf16 and fp16 in classes of their old exponents: "
+        "a quarter to a third fewer bytes of a trainer's steps, for which both ends' GPUs read whole arrays once more; for "
+        "slow links between GPUs"},
+    SettingRow{
         "LINK_COST", SettingType::kText, "", "measure",
         "what messages cost, for the choice of algorithms: measured as ranks meet (some milliseconds); guess: by the transport; "
         "else a file with what SPARCL_DEBUG=info has told, the same on all ranks"},

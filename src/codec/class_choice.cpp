@@ -145,6 +145,19 @@ void ClassSample::add(const std::byte* base, const std::byte* target, std::size_
   }
 }
 
+void ClassSample::add(unsigned key, std::uint32_t elements, const std::uint32_t* listed, const std::uint32_t* all) {
+  elements_ += elements;
+  key_elements_[0][key] += elements;
+  Key& own = keys_[key];
+  for (unsigned width = 0; width < kWidths; ++width) {
+    own.listed[width] += listed[width];
+    own.exceptions += listed[width];
+    own.all[width] += all[width];
+    own.changes += all[width];
+    changes_ += all[width];
+  }
+}
+
 void ClassSample::add_change(std::uint16_t old_value, std::uint16_t new_value) {
   if (old_value == new_value) return;
   const auto ord = [](std::uint16_t bits) { return static_cast<std::uint16_t>((bits & 0x8000) ? ~bits : bits | 0x8000); };

@@ -25,6 +25,9 @@ class ClassSample {
   // `count` elements of 16-bit floats, as they were and as they will be.
   void add(const std::byte* base, const std::byte* target, std::size_t count);
 
+  // What another has counted of a key; its exceptions and changes follow from it.
+  void add(unsigned key, std::uint32_t elements, const std::uint32_t* listed, const std::uint32_t* all);
+
   std::uint64_t elements() const { return elements_; }
   std::uint64_t changes() const { return changes_; }
   Key key(unsigned i) const;

@@ -1,12 +1,12 @@
 #include "src/codec/class_regions.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace sparcl::codec {
 namespace {
 
-constexpr std::uint64_t kChunkElements = 2048;
-constexpr std::uint64_t kChunksOfABlock = kBlockElements / kChunkElements;
+constexpr std::uint64_t kChunksOfABlock = kBlockElements / kSampleElements;
 constexpr std::uint64_t kWholeBlocks = 16;    // a region up to here (1 Mi elements) is its own sample
 constexpr std::uint64_t kSampleChunks = 96;   // of larger ones: at 1 % about 2,000 changes, and 4 % of the time to encode it
 constexpr std::uint64_t kFewestChanges = 64;  // in a sample that says anything
@@ -17,19 +17,12 @@ std::uint64_t mix(std::uint64_t z) {
   return (z ^ (z >> 31)) * 0x94d049bb133111eb >> 32;
 }
 
-// Adds elements [first, first + count) of a block.
-void add_chunk(ClassSample& sample, std::span<const Piece> pieces, const ArrayInput& base, const ArrayInput& target,
-               std::uint32_t first, std::uint32_t count) {
-  constexpr std::size_t kWidth = sizeof(std::uint16_t);
-  std::vector<std::byte> old_values;
-  std::vector<std::byte> new_values;
+// Elements [first, first + count) of a block.
+void add_chunk(std::span<const Piece> pieces, std::uint32_t first, std::uint32_t count, std::vector<SamplePart>& parts) {
   for (const Piece& piece : pieces) {
     const std::uint32_t begin = std::max(first, piece.offset);
     const std::uint32_t end = std::min(first + count, piece.offset + piece.count);
-    if (begin >= end || !base.has(piece.array)) continue;
-    const std::uint64_t at = piece.first + (begin - piece.offset);
-    sample.add(base.read(piece.array, at, end - begin, kWidth, old_values),
-               target.read(piece.array, at, end - begin, kWidth, new_values), end - begin);
+    if (begin < end) parts.push_back({piece.array, piece.first + (begin - piece.offset), end - begin});
   }
 }
 
@@ -41,10 +34,10 @@ const RegionTable* ClassRegions::table_for(const Superblock& superblock) {
 }
 
 void ClassRegions::choose(const BlockMap::BlockRun& run, std::uint64_t first) {
-  region_end_ = std::min(first + kRegionBlocks, run.end());
+  region_end_ = std::min(first + region_blocks_, run.end());
   const std::uint64_t superblocks = (region_end_ - first + kSuperBlocks - 1) / kSuperBlocks;
   const std::uint64_t elements = run.elements(first, region_end_);
-  const ClassSample sample = take_sample(run, first, region_end_);
+  const ClassSample sample = take_sample_(first, region_end_);
   has_table_ = false;
   if (sample.changes() < (always_ ? 1 : kFewestChanges)) return;
   const ClassChoice best = choose_classes(sample, elements);
@@ -61,24 +54,38 @@ void ClassRegions::choose(const BlockMap::BlockRun& run, std::uint64_t first) {
   tables_.push_back({best.table, tables_.size() + 1, (best.table.bytes() + 2 + superblocks - 1) / superblocks});
 }
 
-ClassSample ClassRegions::take_sample(const BlockMap::BlockRun& run, std::uint64_t first, std::uint64_t last) const {
-  ClassSample sample;
+std::vector<SamplePart> sample_parts(const BlockMap& map, std::uint64_t first, std::uint64_t last) {
+  std::vector<SamplePart> parts;
   std::vector<Piece> pieces;
+  const auto add = [&](std::uint64_t chunk) {
+    map.block(first + chunk / kChunksOfABlock, pieces);
+    add_chunk(pieces, static_cast<std::uint32_t>(chunk % kChunksOfABlock * kSampleElements), kSampleElements, parts);
+  };
   if (last - first <= kWholeBlocks) {
-    for (std::uint64_t block = first; block < last; ++block) {
-      map_.block(block, pieces);
-      add_chunk(sample, pieces, base_, target_, 0, kBlockElements);
-    }
-    return sample;
+    for (std::uint64_t chunk = 0; chunk < (last - first) * kChunksOfABlock; ++chunk) add(chunk);
+    return parts;
   }
-  const std::uint64_t chunks = run.elements(first, last) / kChunkElements;
+  const std::uint64_t chunks = map.run_of(first).elements(first, last) / kSampleElements;
   for (std::uint64_t i = 0; i < kSampleChunks; ++i) {
     const std::uint64_t begin = chunks * i / kSampleChunks;
-    const std::uint64_t chunk = begin + mix(i) % (chunks * (i + 1) / kSampleChunks - begin);
-    map_.block(first + chunk / kChunksOfABlock, pieces);
-    add_chunk(sample, pieces, base_, target_, static_cast<std::uint32_t>(chunk % kChunksOfABlock * kChunkElements), kChunkElements);
+    add(begin + mix(i) % (chunks * (i + 1) / kSampleChunks - begin));
   }
-  return sample;
+  return parts;
+}
+
+ClassRegions::TakeSample sample_on_host(const BlockMap& map, const ArrayInput& base, const ArrayInput& target) {
+  return [&map, &base, &target](std::uint64_t first, std::uint64_t last) {
+    constexpr std::size_t kWidth = sizeof(std::uint16_t);
+    ClassSample sample;
+    std::vector<std::byte> old_values;
+    std::vector<std::byte> new_values;
+    for (const SamplePart& part : sample_parts(map, first, last)) {
+      if (!base.has(part.array)) continue;
+      sample.add(base.read(part.array, part.first, part.count, kWidth, old_values),
+                 target.read(part.array, part.first, part.count, kWidth, new_values), part.count);
+    }
+    return sample;
+  };
 }
 
 }  // namespace sparcl::codec

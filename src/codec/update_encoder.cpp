@@ -38,7 +38,7 @@ struct UpdateEncoder::Impl {
   Impl(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
        const EncodeOptions& options, const kernels::KernelSet& kernels)
       : input(input_of(map, base, target, options, kernels)),
-        regions(map, input.base, input.target, options.mode == &kClassesMode) {
+        regions(map, sample_on_host(map, input.base, input.target), options.mode == &kClassesMode) {
     // Lists of indices are walked through in one go.
     const bool alone = options.workers == nullptr || !options.hints.empty();
     for (unsigned i = 0; i < (alone ? 1 : options.workers->size()); ++i) workers.push_back(std::make_unique<BlockEncoder>(input));

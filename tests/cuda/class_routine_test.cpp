@@ -1,13 +1,12 @@
 // The block routines that read blocks of classes, run on the host against the codec's decoder: what comes of changes, whatever is
 // held, and what is refused.
 
-#include <cmath>
-
 #include "src/codec/class_choice.hpp"
 #include "src/codec/class_decoder.hpp"
 #include "src/codec/class_encoder.hpp"
 #include "src/codec/superblock.hpp"
 #include "tests/cuda/emulated_blocks.hpp"
+#include "tests/cuda/weights.hpp"
 // After the emulation.
 #include "kernels/cuda/class_places.cuh"
 #include "kernels/cuda/class_sample.cuh"
@@ -17,28 +16,6 @@ namespace sparcl::test {
 namespace {
 
 using codec::ClassTable;
-using Weights = std::vector<std::uint16_t>;
-
-// Weights of a normal distribution, as a trained model's are.
-Weights normal_weights(std::size_t count, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal(0, 0.02f);
-  Weights words(count);
-  for (std::uint16_t& word : words) word = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(normal(random)) >> 16);
-  return words;
-}
-
-// Steps of one size, so that small weights change more often, and by more.
-Weights stepped(const Weights& base, float size, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal(0, size);
-  Weights words = base;
-  for (std::uint16_t& word : words) {
-    const float master = std::bit_cast<float>(std::uint32_t{word} << 16 | static_cast<std::uint32_t>(random() % 65536));
-    word = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(master + normal(random)) >> 16);
-  }
-  return words;
-}
 
 ClassTable chosen_table(const Weights& base, const Weights& target) {
   codec::ClassSample sample;

@@ -8,6 +8,7 @@
 
 #include "sparcl/sparcl.h"
 #include "tests/api/thread_ranks.hpp"
+#include "tests/cuda/weights.hpp"
 #include "tests/gpu/gpu_arrays.hpp"
 
 namespace sparcl::test {
@@ -21,6 +22,7 @@ template <class Word>
 struct Arrays {
   std::vector<Word> base, target;
 
+  Arrays(std::vector<Word> old_values, std::vector<Word> new_values) : base(std::move(old_values)), target(std::move(new_values)) {}
   Arrays(std::size_t count, double density) : base(count) {
     std::mt19937_64 random(count);
     for (Word& word : base) word = static_cast<Word>(random());
@@ -76,6 +78,35 @@ TEST(BroadcastOnAGpu, ReachesEveryRank) {
   check<std::uint16_t>(party, sparclBfloat16);
   check<std::uint32_t>(party, sparclFloat32);
   check<std::uint64_t>(party, sparclInt64);
+}
+
+// Bytes of the root's stream, with classes or without.
+std::uint64_t bytes_in_classes(const Arrays<std::uint16_t>& arrays, const char* setting) {
+  setenv("SPARCL_DEVICE_CLASSES", setting, 1);
+  setenv("SPARCL_VERIFY", "full", 1);
+  ThreadRanks party(3);
+  unsetenv("SPARCL_DEVICE_CLASSES");
+  unsetenv("SPARCL_VERIFY");
+  std::uint64_t bytes = 0;
+  EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
+    const sparclResult_t result = broadcast(rank, comm, arrays, sparclBfloat16, 0);
+    sparclReport_t report = SPARCL_REPORT_INITIALIZER;
+    sparclCommLastReport(comm, &report);
+    if (rank == 0) bytes = report.bytes_sent;
+    return result;
+  }),
+              Each(sparclSuccess))
+      << sparclGetLastError(party.comm(0));
+  return bytes;
+}
+
+TEST(BroadcastOnAGpu, InClasses) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << "skipped: " << why;
+  for (const std::size_t count : {std::size_t{300'000}, std::size_t{40'000'003}}) {
+    const Weights base = normal_weights(count, count);
+    const Arrays<std::uint16_t> arrays(base, stepped(base, 1e-6F, 2));
+    EXPECT_LT(bytes_in_classes(arrays, "on"), bytes_in_classes(arrays, "off"));
+  }
 }
 
 TEST(BroadcastOnAGpu, AWrongBaseIsAnErrorOnAllRanks) {

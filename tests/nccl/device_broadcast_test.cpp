@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tests/cuda/clusters.hpp"
+#include "tests/cuda/weights.hpp"
 #include "tests/nccl/broadcast_calls.hpp"
 
 namespace sparcl::test {
@@ -20,6 +21,27 @@ TEST_F(DeviceBroadcast, OfAnyRanks) {
     ThreadRanks party(ranks);
     broadcast(party, sparclBfloat16, base, target, ranks - 1, {{}});
   }
+}
+
+// Fewer bytes, which ranks of either kind read; also where what is held is the target already, which the host has to find out.
+TEST_F(DeviceBroadcast, InClasses) {
+  const Weights base = normal_weights(4 * kBlock + 1'000, 3), target = stepped(base, 1e-6F, 4);
+  std::uint64_t sent[2] = {};
+  for (const bool in_classes : {false, true}) {
+    const Setting classes("SPARCL_DEVICE_CLASSES", in_classes ? "on" : "off"), verify("SPARCL_VERIFY", "full");
+    ThreadRanks party(3);
+    broadcast(party, sparclBfloat16, base, target, 0, {{}, {.on_device = false}, {}});
+    sent[in_classes] = report_of(party.comm(0)).bytes_sent;
+    const auto results = party.run([&](int rank, sparclComm_t comm) {
+      Held<std::uint16_t> weights(target, {}), old(base, {});
+      const sparclResult_t result =
+          sparclBroadcastDelta(weights.get(), old.get(), base.size(), sparclBfloat16, 0, comm, stream_of(rank));
+      EXPECT_TRUE(same(weights.read(), target));
+      return result;
+    });
+    EXPECT_THAT(results, Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
+  }
+  EXPECT_LT(sent[1], sent[0] * 9 / 10);
 }
 
 template <class Word>

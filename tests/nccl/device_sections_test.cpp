@@ -53,7 +53,7 @@ void check_sections(DeviceScratch& scratch, const State& base, const State& targ
     SCOPED_TRACE(testing::Message() << limits.blocks << " blocks, " << limits.changes << " changes");
     const std::byte *const olds = old_array.get(), *const news = new_array.get();
     const codec::BlockMap map = base.map();
-    DeviceBlockEncoder encoder(scratch, {&map, std::span(&olds, 1), std::span(&news, 1)}, const_cast<sparclStream_t>(stream),
+    DeviceBlockEncoder encoder(scratch, {&map, std::span(&olds, 1), std::span(&news, 1)}, const_cast<sparclStream_t>(stream), false,
                                limits);
     ASSERT_TRUE(encoder.begin(true).ok());
     std::uint64_t next = 0;
