@@ -1,7 +1,7 @@
 #pragma once
 // Contracts of the kernels that code the codec's blocks where the arrays are (docs/wire-format.md; of the modes, those that need no
-// more than lists and steps). Memory space: device; each call enqueues on a stream, allocates nothing and waits for nothing.
-// Nothing of CUDA is needed to include this.
+// more than lists and steps; classes: device_class_codec.hpp). Memory space: device; each call enqueues on a stream, allocates
+// nothing and waits for nothing. Nothing of CUDA is needed to include this.
 
 #include <cstddef>
 #include <cstdint>
