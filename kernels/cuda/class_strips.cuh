@@ -36,8 +36,10 @@ struct StripElements {
     const std::uint32_t first = 8 * number;
     if (is_aligned && first + 8 <= count) return *reinterpret_cast<const Vector16*>(at + first);
     Vector16 made{};
-    for (std::uint32_t i = 0; i < 8 && first + i < count; ++i)
-      made.words[i / 2] |= static_cast<std::uint32_t>(at[first + i]) << (16 * (i % 2));
+    SPARCL_UNROLL
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      if (first + i < count) made.words[i / 2] |= static_cast<std::uint32_t>(at[first + i]) << (16 * (i % 2));
+    }
     return made;
   }
 };
@@ -69,16 +71,21 @@ __device__ inline void put_counts(ClassStrips& strips, std::uint32_t number, std
 }
 
 __device__ inline void count_strips(ClassStrips& strips, const StripElements& elements) {
-  for (std::uint32_t first = threadIdx.x; first < kBlockElements / 8; first += kStripLoads * kThreads) {
-    Vector16 vectors[kStripLoads];
-    SPARCL_UNROLL
-    for (unsigned n = 0; n < kStripLoads; ++n) vectors[n] = elements.vector(first + n * kThreads);
-    SPARCL_UNROLL
-    for (unsigned n = 0; n < kStripLoads; ++n) {
-      const std::uint32_t number = first + n * kThreads;
+  constexpr std::uint32_t kVectors = kBlockElements / 8;
+  if (!elements.is_aligned || elements.count < kBlockElements) {
+    for (std::uint32_t number = threadIdx.x; number < kVectors; number += kThreads) {
       const std::uint32_t valid = 8 * number < elements.count ? elements.count - 8 * number : 0;
-      put_counts(strips, number, count_classes(strips, vectors[n], valid));
+      put_counts(strips, number, count_classes(strips, elements.vector(number), valid));
     }
+    return;
+  }
+  const auto* const vectors = reinterpret_cast<const Vector16*>(elements.at);
+  for (std::uint32_t first = threadIdx.x; first < kVectors; first += kStripLoads * kThreads) {
+    Vector16 loaded[kStripLoads];
+    SPARCL_UNROLL
+    for (unsigned n = 0; n < kStripLoads; ++n) loaded[n] = vectors[first + n * kThreads];
+    SPARCL_UNROLL
+    for (unsigned n = 0; n < kStripLoads; ++n) put_counts(strips, first + n * kThreads, count_classes(strips, loaded[n], 8));
   }
 }
 
@@ -124,6 +131,7 @@ __device__ inline std::uint32_t place_of_rank(const ClassStrips& strips, const S
   std::uint32_t place = kStripElements * strip;
   for (unsigned n = 0; n < kStripVectors; ++n) {
     const Vector16 vector = elements.vector(kStripVectors * strip + n);
+    SPARCL_UNROLL
     for (unsigned i = 0; i < 8; ++i, ++place) {
       if (class_in(strips, vector.words[i / 2] >> (16 * (i % 2))) == c && rank-- == 0) return place;
     }
@@ -140,8 +148,9 @@ __device__ inline std::uint32_t rank_of_place(const ClassStrips& strips, const S
   std::uint32_t at = kStripElements * strip;
   for (unsigned n = 0; at < place; ++n) {
     const Vector16 vector = elements.vector(kStripVectors * strip + n);
-    for (unsigned i = 0; i < 8 && at < place; ++i, ++at)
-      rank += class_in(strips, vector.words[i / 2] >> (16 * (i % 2))) == c ? 1 : 0;
+    SPARCL_UNROLL
+    for (unsigned i = 0; i < 8; ++i, ++at)
+      rank += at < place && class_in(strips, vector.words[i / 2] >> (16 * (i % 2))) == c ? 1 : 0;
   }
   return rank;
 }

@@ -233,7 +233,7 @@ TEST(ClassRoutine, FindsWhatTheCodecFinds) {
   }
 }
 
-// Any pattern of bits, infinities and NaN among them, in tables that nobody would choose; arrays that are not aligned.
+// Any pattern of bits, infinities and NaN among them, in tables that nobody would choose.
 TEST(ClassRoutine, AnyValuesAndTables) {
   std::uint64_t seed = 100;
   for (const unsigned classes : {1U, 2U, 11U, 12U}) {

@@ -18,6 +18,7 @@ ARCHITECTURES = ("sm_80", "sm_90")
 LEAST_LOADS = (
     (r"11diff_kernel|17large_diff_kernel", 8),
     (r"11hash_kernel", 4),
+    (r"19rank_changes_kernel|20place_classes_kernel", 4),
     (r"(12large|17candidates)_kernelI.*TopKTypeE[1-4]E", 4),  # values of 1 and 2 bytes: their own loads are narrower
     (r"(12large|17candidates)_kernelI", 8),
 )
