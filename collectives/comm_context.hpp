@@ -1,6 +1,7 @@
 #pragma once
 // What a communicator brings to each of its calls, and what a call leaves behind.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,8 +55,9 @@ struct CommContext {
   std::shared_ptr<LearnedUnion> learned_union = std::make_shared<LearnedUnion>();  // of sparse sums
   std::shared_ptr<LearnedUnion> learned_top_k = std::make_shared<LearnedUnion>();  // of what top-k calls select
   std::shared_ptr<LastSumPlan> last_sum_plan = std::make_shared<LastSumPlan>();
-  // Some rank's arrays were read and written by kernels in the last broadcast: a root on the host then writes what these read.
-  std::shared_ptr<bool> devices_take_part = std::make_shared<bool>(false);
+  // Some rank's arrays were read and written by kernels in the last blocking broadcast of a kind (CallKind): a root on the host
+  // then writes what these read.
+  std::shared_ptr<std::array<bool, 8>> devices_take_part = std::make_shared<std::array<bool, 8>>();
   std::uint32_t fragment_bytes = 0;  // 0: by the cost model
   bool device_classes = false;       // roots on a GPU code 16-bit floats in classes
   double link_gbit = 0;              // of a link between two ranks; 0: by the cost model

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -95,14 +96,19 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   Task agreement = agree(engine, {number, kAgreementLane}, call.fingerprint, call.refusal, verdict, subject, 0, &extents);
   engine.start(agreement);
   const bool sends = call.refusal.ok() && call.source != nullptr;
-  while (sends && call.encodes_ahead && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {
-    const bool is_idle = call.source->is_waiting();
-    if (!is_idle) outcome = stream.produce(*call.source);
-    co_await engine.yield(is_idle);
+  try {
+    while (sends && call.encodes_ahead && outcome.ok() && !agreement.done() && stream.wants_more_ahead(*call.source)) {
+      const bool is_idle = call.source->is_waiting();
+      if (!is_idle) outcome = stream.produce(*call.source);
+      co_await engine.yield(is_idle);
+    }
+  } catch (const std::bad_alloc&) {  // the agreement goes on
+    outcome = Status(Code::kOutOfMemory, "no memory to encode an update with");
   }
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
-  *comm.devices_take_part = extents.has_device_arrays != 0;
+  if (verdict.ok() && call.is_blocking && call.fingerprint.operation < comm.devices_take_part->size())
+    (*comm.devices_take_part)[call.fingerprint.operation] = extents.has_device_arrays != 0;
   if (!verdict.ok()) {
     close_channels(transport, number);
     co_return verdict;

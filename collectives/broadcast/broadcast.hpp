@@ -69,6 +69,7 @@ struct UpdateCall {
   bool holds_no_version = false;                     // others: only an update that writes all is taken
   bool is_blocking = false;
   const UpdateOnDevice* device = nullptr;            // map has elements: they are there
+  bool is_committed = false;                         // out, receivers: the arrays hold the update, whatever becomes of the call
   bool is_torn = false;                              // out: the call failed while it wrote to arrays in device memory
   std::shared_ptr<const DeviceEvent> written_until;  // and that may go on until then; nullptr: it does not
   bool has_written_snapshot = false;  // out, root, on the device: whatever becomes of the call, it is not what it was;

@@ -66,6 +66,7 @@ class DeviceTarget final : public UpdateTarget {
     call_.is_torn = true;
     const Status status = host_ != nullptr ? commit_by_host(stream) : commit_there(stream);
     call_.is_torn = is_committing_ || !status.ok();
+    call_.is_committed = !call_.is_torn;
     return status;
   }
   bool is_committing() const override { return is_committing_; }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <new>
 
 #include "collectives/broadcast/update_ends.hpp"
 
@@ -46,7 +47,8 @@ class HostSource final : public UpdateSource {
     options.bring_forward = call.snapshot;
     // Who selects counts bytes: they may have to keep to a budget, which was found by them.
     if (call.rule == nullptr) options.link = link_time(comm.engine->transport(), comm.link_gbit);
-    options.for_devices = *comm.devices_take_part && call.rule == nullptr && !call.values.is_lossy();
+    options.for_devices =
+        (*comm.devices_take_part)[static_cast<std::size_t>(call.kind)] && call.rule == nullptr && !call.values.is_lossy();
     options.workers = comm.workers;
     return options;
   }
@@ -78,7 +80,9 @@ class HostTarget final : public UpdateTarget {
   Status commit(const Staging& stream) override {
     call_.new_version = decoder_.target_version();
     call_.new_hash = decoder_.target_hash();
-    return decoder_.apply(stream);
+    const Status status = decoder_.apply(stream);
+    call_.is_committed = status.ok();
+    return status;
   }
 
   std::uint64_t changed() const override { return decoder_.changed(); }
@@ -122,6 +126,23 @@ Status check_target(const UpdateCall& call, const CommContext& comm, const codec
                   rank));
 }
 
+namespace {
+
+// Until a GPU is through with what the call has enqueued, or is given up. Without memory to let others go on it goes on alone.
+template <class End>
+Task settle(End& end, Engine& engine) {
+  for (bool is_settling = true; is_settling;) {
+    try {
+      is_settling = end.is_settling();
+      if (is_settling) co_await engine.yield(true);
+    } catch (const std::bad_alloc&) {  // asked again
+    }
+  }
+  co_return Status();
+}
+
+}  // namespace
+
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report) {
   BroadcastCall pattern;
   pattern.refusal = call.refusal;
@@ -145,7 +166,8 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
     pattern.source = source.get();
     Task sending = run_broadcast(comm, number, pattern, report);
     Status status = co_await sending;
-    while (source->is_settling()) co_await comm.engine->yield(true);
+    Task settled = settle(*source, *comm.engine);
+    co_await settled;
     report.nnz_in = report.nnz_out = source->changed();
     report.dropped_l2 = source->dropped_l2();
     co_return status;
@@ -154,7 +176,8 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
   pattern.target = receiver.get();
   Task receiving = run_broadcast(comm, number, pattern, report);
   Status status = co_await receiving;
-  while (receiver->is_settling()) co_await comm.engine->yield(true);
+  Task settled = settle(*receiver, *comm.engine);
+  co_await settled;
   report.nnz_in = report.nnz_out = receiver->changed();
   co_return status;
 }

@@ -48,8 +48,9 @@ class StateCall final : public Call {
   }
 
   ~StateCall() override {
-    if (state_ == nullptr || is_over_) return;
-    state_->in_flight = false;  // it never began, as an exception came before
+    if (state_ == nullptr || is_over_) return;  // else an exception came before its end, or before it began
+    state_->in_flight = false;
+    note_what_was_written();
   }
 
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
@@ -174,11 +175,21 @@ class StateCall final : public Call {
 
   // The tensors are as they were, unless a GPU failed while it wrote to them.
   void note_failure(const Status& status) {
+    note_what_was_written();
+    if (has_mirror() && !is_root_) loss_ = status;
+  }
+
+  // By a call that has failed, or ends in an exception.
+  void note_what_was_written() noexcept {
     if (state_->mirror != nullptr) state_->mirror->forget();
     state_->is_torn = state_->is_torn || update_.is_torn;
     if (update_.written_until != nullptr) state_->written_until = update_.written_until;
     if (update_.has_written_snapshot) state_->confirmed.clear();
-    if (has_mirror() && !is_root_) loss_ = status;
+    if (is_root_ || !update_.is_committed || has_mirror()) return;  // of a mirror the tensors are as they were
+    state_->version = update_.new_version;
+    state_->tracked_hash = update_.new_hash;
+    state_->is_torn = false;
+    state_->confirmed.clear();
   }
 
   // All ranks hold the root's state, or as much of it as was selected: it is the base of the next update.

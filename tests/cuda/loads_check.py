@@ -83,14 +83,19 @@ def main():
         return 77
     root = sys.argv[1]
     launchers = sorted(name for name in os.listdir(f"{root}/kernels/cuda") if name.endswith("_launcher.cu"))
-    wrong = 0
+    wrong, names = 0, set()
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(max_workers=2) as workers:
         listings = {(launcher, architecture): workers.submit(disassemble, nvcc, nvdisasm, root, launcher, architecture, folder)
                     for launcher in launchers for architecture in ARCHITECTURES}
         for (launcher, architecture), listing in listings.items():
+            names.update(name for name, _ in kernels_of(listing.result()))
             for kernel, text in offences_of(listing.result()):
                 print(f"{launcher}, {architecture}: {kernel} {text}")
                 wrong += 1
+    for pattern, _ in LEAST_LOADS:
+        if not any(re.search(pattern, name) for name in names):
+            print(f"no kernel is named {pattern}")
+            wrong += 1
     print(f"{len(launchers)} launchers, {wrong} offences")
     return 1 if wrong else 0
 

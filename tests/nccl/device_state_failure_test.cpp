@@ -1,8 +1,11 @@
 // What goes wrong in updates of states whose tensors are all on one GPU, and what they and the root's snapshot are then.
 
+#include <chrono>
+#include <optional>
 #include <thread>
 
 #include "tests/nccl/update_ranks.hpp"
+#include "tests/support/failing_memory.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -333,6 +336,58 @@ TEST_F(DeviceStateFailure, MemoryThatEndsBehindTheCommit) {
   root.seen(1)[400] ^= 1;
   EXPECT_THAT(by_two(3), Each(sparclSuccess)) << sparclGetLastError(two.comm(0));
   EXPECT_EQ(root.read(), other.read());
+}
+
+// The same on whichever rank comes to it: a receiver that holds the new bytes says so, and knows that what the ranks of another
+// communicator have confirmed is past.
+void expect_known_behind_the_commit(unsigned place) {
+  if (std::getenv("SPARCL_TEST_FAILPOINT") == nullptr) GTEST_SKIP() << "skipped: SPARCL_TEST_FAILPOINT is not set";
+  const DeviceModel root(DeviceModel::kAllOnHost, 0, false), first(place, 0, false), second(place, 0, false);
+  ThreadRanks two(2);
+  std::optional<ThreadRanks> three(std::in_place, 3);
+  const auto by_two = [&](std::uint64_t version) {
+    return two.run([&](int rank, sparclComm_t comm) { return update(rank == 0 ? first : second, version, comm); });
+  };
+  ASSERT_THAT(by_two(1), Each(sparclSuccess));
+  root.seen(1)[300] ^= 1;
+  const auto results = three->run([&](int rank, sparclComm_t comm) {
+    return update(rank == 0 ? root : rank == 1 ? first : second, 2, comm);
+  });
+  EXPECT_THAT(results, testing::Contains(Ne(sparclSuccess)));
+  for (const DeviceModel* model : {&first, &second}) {
+    std::uint64_t version = 0;
+    EXPECT_EQ(sparclStateVersion(model->state(), &version), sparclSuccess);
+    EXPECT_EQ(version, model->read() == root.read() ? 2U : 1U);
+  }
+  three.reset();
+  first.seen(1)[500] ^= 1;
+  EXPECT_THAT(by_two(3), Each(sparclSuccess)) << sparclGetLastError(two.comm(0));
+  EXPECT_EQ(first.read(), second.read());
+}
+TEST_F(DeviceStateFailure, AReceiverBehindTheCommit) { expect_known_behind_the_commit(DeviceModel::kAllOnDevice); }
+TEST_F(DeviceStateFailure, AReceiverOnTheHostBehindTheCommit) { expect_known_behind_the_commit(DeviceModel::kAllOnHost); }
+
+// While the ranks agree, which takes a while: an error, and no end of the process.
+TEST_F(DeviceStateFailure, ARootWithoutMemoryWhileRanksAgree) {
+  for (int after = 0; after < 24; ++after) {  // what the stand-ins take is less
+    SCOPED_TRACE(after);
+    const DeviceModel root(DeviceModel::kAllOnDevice, 0, false), other(DeviceModel::kAllOnHost, 0, false);
+    ThreadRanks party(2);
+    const auto call = [&](std::uint64_t version, bool fails) {
+      return party.run([&](int rank, sparclComm_t comm) {
+        if (rank == 1 && fails) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        if (rank == 0 && fails) fail_allocation_of_this_thread(after, 500);
+        const sparclResult_t result = update(rank == 0 ? root : other, version, comm);
+        if (rank == 0) fail_allocation_of_this_thread(-1);
+        return result;
+      });
+    };
+    ASSERT_THAT(call(1, false), Each(sparclSuccess));
+    root.seen(1)[300] ^= 1;
+    const std::vector<sparclResult_t> results = call(2, true);
+    EXPECT_EQ(results[0] == sparclSuccess, results[1] == sparclSuccess);
+    EXPECT_EQ(root.read() == other.read(), results[1] == sparclSuccess);
+  }
 }
 
 }  // namespace
