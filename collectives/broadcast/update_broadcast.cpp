@@ -126,23 +126,6 @@ Status check_target(const UpdateCall& call, const CommContext& comm, const codec
                   rank));
 }
 
-namespace {
-
-// Until a GPU is through with what the call has enqueued, or is given up. Without memory to let others go on it goes on alone.
-template <class End>
-Task settle(End& end, Engine& engine) {
-  for (bool is_settling = true; is_settling;) {
-    try {
-      is_settling = end.is_settling();
-      if (is_settling) co_await engine.yield(true);
-    } catch (const std::bad_alloc&) {  // asked again
-    }
-  }
-  co_return Status();
-}
-
-}  // namespace
-
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report) {
   BroadcastCall pattern;
   pattern.refusal = call.refusal;
@@ -166,8 +149,13 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
     pattern.source = source.get();
     Task sending = run_broadcast(comm, number, pattern, report);
     Status status = co_await sending;
-    Task settled = settle(*source, *comm.engine);
-    co_await settled;
+    for (bool is_settling = true; is_settling;) {
+      try {
+        is_settling = source->is_settling();
+        if (is_settling) co_await comm.engine->yield(true);
+      } catch (const std::bad_alloc&) {  // asked again: what a GPU may still write has to be known
+      }
+    }
     report.nnz_in = report.nnz_out = source->changed();
     report.dropped_l2 = source->dropped_l2();
     co_return status;
@@ -176,8 +164,13 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
   pattern.target = receiver.get();
   Task receiving = run_broadcast(comm, number, pattern, report);
   Status status = co_await receiving;
-  Task settled = settle(*receiver, *comm.engine);
-  co_await settled;
+  for (bool is_settling = true; is_settling;) {
+    try {
+      is_settling = receiver->is_settling();
+      if (is_settling) co_await comm.engine->yield(true);
+    } catch (const std::bad_alloc&) {  // asked again: what a GPU may still write has to be known
+    }
+  }
   report.nnz_in = report.nnz_out = receiver->changed();
   co_return status;
 }
