@@ -49,7 +49,7 @@ constexpr std::uint64_t aligned_content(std::uint64_t bytes) {
   return (bytes + kContentAlignment - 1) / kContentAlignment * kContentAlignment;
 }
 
-// Contents of blocks in one buffer, aligned to 16 bytes, in the order of their blocks.
+// Contents of blocks in one buffer, aligned to 16 bytes: those of classes, then the others, each in the order of their blocks.
 struct DeviceContents {
   void* bytes;
   BlockContent* blocks;  // of each, and one more: its offset is where the last content ends

@@ -43,7 +43,7 @@ const char* DeviceBlockDecoder::read_on_host(const Staging& staging, const codec
   const codec::BlockMode& mode = *codec::find_block_mode(entry.mode);
   const std::span<const std::byte> bytes = payload_.load(staging, entry.first, entry.bytes, mode.in_place);
   const std::uint32_t elements = batch_.elements_of(entry);
-  if (is_of_classes(entry.mode)) return codec::ClassDecoder(host_).read(tables_[entry.table], elements, bytes);
+  if (is_of_classes(entry.mode)) return codec::ClassDecoder(host_).read(batch_.table_of(entry), elements, bytes);
   return mode.decode({map_.run_of(entry.index).datatype, elements}, bytes, host_, refused_block_);
 }
 

@@ -39,10 +39,7 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   // apply() is to be called again.
   bool is_applying() const { return is_applying_; }
 
-  void add_table(const codec::ClassTable& table) override {
-    tables_.push_back(table);
-    batch_.add_table(table);
-  }
+  void add_table(const codec::ClassTable& table) override { batch_.add_table(table); }
   void hash_fresh() override { hashes_fresh_ = true; }
   Result<bool> check(const Staging& staging, const codec::BlockEntry& entry) override;
   Result<bool> flush(const Staging& staging) override;
@@ -83,7 +80,6 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   codec::BlockFindings findings_;
   codec::Payload payload_;
   codec::DecodedBlock refused_block_;
-  std::vector<codec::ClassTable> tables_;
 };
 
 }  // namespace sparcl::collectives

@@ -117,7 +117,7 @@ void DeviceDecodeBatch::add(const Staging& staging, const codec::BlockEntry& ent
   for (std::uint64_t block = entry.index + 1; block < entry.last; ++block) table[block - first] = {0, 0, kernels::kClassesRest};
   std::byte* content = pinned_ + pinned_contents_at_ + content_bytes_;
   if (is_of_classes(entry.mode)) {
-    std::memcpy(content, &tables_[entry.table], sizeof(kernels::ClassTable));
+    std::memcpy(content, &table_of(entry), sizeof(kernels::ClassTable));
     content += kernels::kClassTableBytes;
     has_classes_ = true;
   }

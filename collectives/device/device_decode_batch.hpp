@@ -13,7 +13,7 @@
 
 namespace sparcl::collectives {
 
-// Of a batch: what a chunk of the stream holds at some per cent of changes; a block at least. With what is kept 35 to 100 MiB of
+// Of a batch: what a chunk of the stream holds at some per cent of changes; a block at least. With what is kept 40 to 120 MiB of
 // the device's memory. Heuristic.
 struct BatchLimits {
   std::uint64_t blocks = 2048;
@@ -33,6 +33,7 @@ class DeviceDecodeBatch {
 
   // Of blocks of classes that come after it.
   void add_table(const kernels::ClassTable& table) { tables_.push_back(table); }
+  const kernels::ClassTable& table_of(const codec::BlockEntry& entry) const { return tables_[entry.table]; }
 
   std::uint32_t elements_of(const codec::BlockEntry& entry) const;
   // Of an entry that is read on the device; 0: it does not say, or it is wrong.

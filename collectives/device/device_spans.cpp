@@ -1,6 +1,7 @@
 #include "collectives/device/device_spans.hpp"
 
 namespace sparcl::collectives {
+
 DeviceSpans::DeviceSpans(const codec::BlockMap& map) : map_(map) {
   const auto arrays = map.arrays();
   pieces_.reserve(arrays.size());

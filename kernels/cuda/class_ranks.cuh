@@ -27,8 +27,8 @@ __device__ inline SuperSpan super_span(const ClassEncodeWork& work, std::uint32_
   const std::uint32_t end = whole < work.end_block ? whole : work.end_block;
   return {first, end, work.changes.block_starts[first], work.changes.block_starts[end]};
 }
-// May it be coded in classes?
-__device__ inline bool is_coded(const SuperSpan& span, std::uint64_t capacity) {
+// None of its changes is lost, and they are not too many.
+__device__ inline bool may_be_in_classes(const SuperSpan& span, std::uint64_t capacity) {
   return span.end_change <= capacity && span.end_change > span.first_change &&
          span.end_change - span.first_change <= kMostClassChanges;
 }
@@ -46,7 +46,7 @@ __device__ inline std::uint32_t section_bytes(std::uint32_t content) {
 // Of the block work.first_block + blockIdx.x.
 __device__ inline void rank_changes(ClassRankShared& shared, const ClassEncodeWork& work) {
   const SuperSpan span = super_span(work, blockIdx.x / kSuperBlocks);
-  if (!is_coded(span, work.capacity)) return;
+  if (!may_be_in_classes(span, work.capacity)) return;
   const std::uint32_t number = work.first_block + blockIdx.x, elements = elements_in(work.count, number);
   const auto* const array = static_cast<const std::uint16_t*>(work.base) + number * kBlockElements;
   const StripElements strips{array, elements, is_aligned16(array)};

@@ -279,7 +279,7 @@ __device__ inline void write_super(ClassSinkShared& shared, BitSink& sink, const
 __device__ inline void encode_classes(ClassSinkShared& shared, const ClassEncodeWork& work) {
   const std::uint32_t number = take_tile(shared.scan, work.next_super);
   const SuperSpan span = super_span(work, number);
-  const bool may = is_coded(span, work.capacity);
+  const bool may = may_be_in_classes(span, work.capacity);
   const ClassSinkLists lists{work.table, may ? span.changes() : 0, work.ranks + span.first_change, work.steps + span.first_change,
                              work.listed + span.first_change};
   std::uint32_t bytes = 0;

@@ -76,7 +76,8 @@ collectives::DeviceScratch* scratch_for_blocks(sparclComm& comm, std::span<const
                                                collectives::UpdateRole role, void* stream) {
   collectives::DeviceScratch* const scratch = scratch_for(comm, arrays, stream);
   if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
-  return collectives::reserve_for_update(*scratch, *comm.context.kernels, map, role, comm.context.device_classes).ok() ? scratch : nullptr;
+  return collectives::reserve_for_update(*scratch, *comm.context.kernels, map, role, comm.context.device_classes).ok() ? scratch
+                                                                                                                       : nullptr;
 }
 
 }  // namespace
