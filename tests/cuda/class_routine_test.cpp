@@ -6,7 +6,7 @@
 #include "src/codec/class_encoder.hpp"
 #include "src/codec/superblock.hpp"
 #include "tests/cuda/emulated_blocks.hpp"
-#include "tests/cuda/weights.hpp"
+#include "tests/support/weights.hpp"
 // After the emulation.
 #include "kernels/cuda/class_places.cuh"
 #include "kernels/cuda/class_sample.cuh"

@@ -8,8 +8,8 @@
 
 #include "sparcl/sparcl.h"
 #include "tests/api/thread_ranks.hpp"
-#include "tests/cuda/weights.hpp"
 #include "tests/gpu/gpu_arrays.hpp"
+#include "tests/support/weights.hpp"
 
 namespace sparcl::test {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "tests/cuda/clusters.hpp"
-#include "tests/cuda/weights.hpp"
 #include "tests/nccl/broadcast_calls.hpp"
+#include "tests/support/weights.hpp"
 
 namespace sparcl::test {
 namespace {

@@ -1,6 +1,5 @@
 // Blocks of classes of arrays in device memory, as a rank there reads them.
 
-#include "collectives/broadcast/update_ends.hpp"
 #include "collectives/device/device_block_decoder.hpp"
 #include "tests/codec/forgery.hpp"
 #include "tests/codec/weight_states.hpp"
@@ -47,25 +46,11 @@ struct DeviceClasses : DeviceCodec {
 
   // The stream of a root there.
   std::vector<std::byte> sent(const State& base, const State& target, bool is_named = true) {
-    const codec::BlockMap map = target.map();
-    const StateOnDevice there(target.specs, target.read()), base_there(target.specs, base.read());
-    const collectives::UpdateOnDevice device{&scratch, stream_of(0)};
     collectives::UpdateCall call;
-    call.map = &map;
-    call.held = there.pointers();
-    call.base = base_there.read_pointers();
-    call.device = &device;
     call.with_state_hash = is_named;
     collectives::CommContext comm;
     comm.device_classes = true;
-    codec::VectorSink sink;
-    const auto source = collectives::device_source(call, comm);
-    while (!source->finished()) {
-      const Status status = source->produce(sink);
-      EXPECT_TRUE(status.ok()) << status.message();
-      if (!status.ok()) break;
-    }
-    return sink.bytes();
+    return DeviceCodec::sent(&base, target, call, comm);
   }
 };
 

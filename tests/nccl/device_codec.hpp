@@ -1,6 +1,7 @@
 #pragma once
 // The device's coding of an update's blocks, apart from any call.
 
+#include "collectives/broadcast/update_ends.hpp"
 #include "collectives/device/device_scratch.hpp"
 #include "src/api/device_kernel_choice.hpp"
 #include "src/codec/block_mode.hpp"
@@ -14,14 +15,6 @@ namespace sparcl::test {
 using codec::kBlockElements;
 using codec::State;
 using collectives::DeviceScratch;
-
-struct DeviceCodec : testing::Test {
-  DeviceCodec() : scratch(**api::device_kernels()) {
-    const OnDevice<std::byte> any({std::byte{0}});
-    EXPECT_TRUE(scratch.enter(*context_of(any.get())).ok());
-  }
-  DeviceScratch scratch;
-};
 
 // The arrays of a state there, those that are not empty.
 class StateOnDevice {
@@ -74,6 +67,37 @@ inline State with_clusters(const State& base, const IsChosen& is_chosen, std::ui
   }
   return state;
 }
+
+struct DeviceCodec : testing::Test {
+  DeviceCodec() : scratch(**api::device_kernels()) {
+    const OnDevice<std::byte> any({std::byte{0}});
+    EXPECT_TRUE(scratch.enter(*context_of(any.get())).ok());
+  }
+
+  // The stream that a root makes.
+  std::vector<std::byte> sent(const State* base, const State& target, const collectives::UpdateCall& as = {},
+                              const collectives::CommContext& comm = {}) {
+    const codec::BlockMap map = target.map();
+    const StateOnDevice there(target.specs, target.read()), base_there(target.specs, (base != nullptr ? *base : target).read());
+    const std::vector<const std::byte*> no_base(target.specs.size(), nullptr);
+    const collectives::UpdateOnDevice device{&scratch, stream_of(0)};
+    collectives::UpdateCall call = as;
+    call.map = &map;
+    call.held = there.pointers();
+    call.base = base != nullptr ? base_there.read_pointers() : no_base;
+    call.device = &device;
+    codec::VectorSink sink;
+    const auto source = collectives::device_source(call, comm);
+    while (!source->finished()) {
+      const Status status = source->produce(sink);
+      EXPECT_TRUE(status.ok()) << status.message();
+      if (!status.ok()) break;
+    }
+    return sink.bytes();
+  }
+
+  DeviceScratch scratch;
+};
 
 // Block b changes as densities[b] says.
 inline State with_densities(const State& base, const std::vector<double>& densities, std::uint64_t seed) {

@@ -1,6 +1,5 @@
 // What a root on the device makes of its arrays: sections so small that there are many, and whole streams.
 
-#include "collectives/broadcast/update_ends.hpp"
 #include "collectives/device/device_array_reader.hpp"
 #include "collectives/device/device_block_encoder.hpp"
 #include "tests/nccl/device_codec.hpp"
@@ -106,28 +105,10 @@ TEST_F(DeviceSections, ArraysAreReadInPieces) {
   }
 }
 
-// The stream that a root makes of its array.
-std::vector<std::byte> sent(DeviceScratch& scratch, const State* base, const State& target, codec::Verify verify) {
-  const codec::BlockMap map = target.map();
-  const OnDevice<std::byte> new_array(target.arrays[0]), old_array((base != nullptr ? *base : target).arrays[0]);
-  std::byte* const held = new_array.get();
-  const std::byte* const old = base != nullptr ? old_array.get() : nullptr;
-  const collectives::UpdateOnDevice device{&scratch, stream_of(0)};
-  collectives::UpdateCall call;
-  call.map = &map;
-  call.held = std::span(&held, 1);
-  call.base = std::span(&old, 1);
-  call.device = &device;
+collectives::CommContext verifying(codec::Verify verify) {
   collectives::CommContext comm;
   comm.verify = verify;
-  codec::VectorSink sink;
-  const auto source = collectives::device_source(call, comm);
-  while (!source->finished()) {
-    const Status status = source->produce(sink);
-    EXPECT_TRUE(status.ok()) << status.message();
-    if (!status.ok()) break;
-  }
-  return sink.bytes();
+  return comm;
 }
 
 // Of all of an array the bytes are those that a host sends.
@@ -144,7 +125,7 @@ TEST_F(DeviceSections, AWholeArrayTravelsAsTheHosts) {
         codec::UpdateEncoder encoder(map, no_base, arrays, options, kernels::cpu_kernels());
         codec::VectorSink sink;
         while (!encoder.finished()) ASSERT_TRUE(encoder.step(1 << 20, sink).ok());
-        EXPECT_TRUE(sent(scratch, nullptr, target, verify) == sink.bytes());
+        EXPECT_TRUE(sent(nullptr, target, {}, verifying(verify)) == sink.bytes());
       }
     }
   }
@@ -158,7 +139,7 @@ TEST_F(DeviceSections, ChangesTravelAsTheHosts) {
     codec::EncodeOptions options;
     options.mode = &codec::kFlatMode;
     options.with_state_hash = verify == codec::Verify::kFull;
-    EXPECT_TRUE(sent(scratch, &base, target, verify) == codec::encode(base, target, options).bytes);
+    EXPECT_TRUE(sent(&base, target, {}, verifying(verify)) == codec::encode(base, target, options).bytes);
   }
 }
 
@@ -174,7 +155,7 @@ TEST_F(DeviceSections, ClustersTravelAsTheHosts) {
         options.for_devices = true;
         flat.mode = &codec::kFlatMode;
         options.with_state_hash = flat.with_state_hash = verify == codec::Verify::kFull;
-        const std::vector<std::byte> found = sent(scratch, &base, target, verify);
+        const std::vector<std::byte> found = sent(&base, target, {}, verifying(verify));
         EXPECT_TRUE(found == codec::encode(base, target, options).bytes);
         EXPECT_LT(found.size(), codec::encode(base, target, flat).bytes.size());
       }

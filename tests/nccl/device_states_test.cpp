@@ -2,7 +2,6 @@
 
 #include <deque>
 
-#include "collectives/broadcast/update_ends.hpp"
 #include "collectives/device/device_block_decoder.hpp"
 #include "tests/collectives/update_world.hpp"
 #include "tests/nccl/device_codec.hpp"
@@ -23,27 +22,6 @@ const std::vector<codec::ArraySpec> kState{
 
 struct DeviceStates : DeviceCodec {
   DeviceStates() { (void)stream_of(0); }
-
-  // The stream that a root makes.
-  std::vector<std::byte> sent(const State* base, const State& target, const collectives::UpdateCall& as = {}) {
-    const codec::BlockMap map = target.map();
-    const StateOnDevice there(target.specs, target.read()), base_there(target.specs, (base != nullptr ? *base : target).read());
-    const std::vector<const std::byte*> no_base(target.specs.size(), nullptr);
-    const UpdateOnDevice device{&scratch, stream_of(0)};
-    collectives::UpdateCall call = as;
-    call.map = &map;
-    call.held = there.pointers();
-    call.base = base != nullptr ? base_there.read_pointers() : no_base;
-    call.device = &device;
-    codec::VectorSink sink;
-    const auto source = collectives::device_source(call, {});
-    while (!source->finished()) {
-      const Status status = source->produce(sink);
-      EXPECT_TRUE(status.ok()) << status.message();
-      if (!status.ok()) break;
-    }
-    return sink.bytes();
-  }
 };
 
 TEST_F(DeviceStates, ChangesTravelAsTheHosts) {
