@@ -143,6 +143,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   } else {
     Status committed = call.target->commit(stream.bytes());
     while (committed.ok() && call.target->is_committing()) {
+      SPARCL_FAILPOINT("broadcast.committing");
       co_await engine.yield(true);
       committed = call.target->commit(stream.bytes());
     }

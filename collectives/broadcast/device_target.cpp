@@ -32,6 +32,7 @@ class DeviceTarget final : public UpdateTarget {
     if (call.known_hash) decoder_.track(*call.known_hash);
     blocks_.set_array_name(call.array_name);
     reserved_ = blocks_.reserve();
+    if (reserved_.ok()) reserved_ = make_end();
   }
 
   bool is_waiting() override {
@@ -74,7 +75,9 @@ class DeviceTarget final : public UpdateTarget {
   bool is_settling() override {
     if (scratch_.is_free()) return false;
     if (patience_.goes_on()) return true;
-    if (call_.is_torn) call_.written_until = end_of_stream();
+    if (!call_.is_torn) return false;
+    (void)end_->move_to_end(call_.device->stream);  // a stream that takes no mark any more does nothing any more
+    call_.written_until = end_;
     return false;
   }
   std::uint64_t changed() const override { return host_ != nullptr ? host_->changed() : decoder_.changed(); }
@@ -87,7 +90,7 @@ class DeviceTarget final : public UpdateTarget {
     is_committing_ = blocks_.is_applying();
     return status;
   }
-  std::shared_ptr<const DeviceEvent> end_of_stream() const;
+  Status make_end();
   Status start_copy();
   Status copy_to_host();
   Status commit_by_host(const Staging& stream);
@@ -100,6 +103,7 @@ class DeviceTarget final : public UpdateTarget {
   DeviceBlockDecoder blocks_;
   codec::UpdateDecoder decoder_;
   Status reserved_;
+  std::shared_ptr<DeviceEvent> end_;  // of what the stream holds, once it is torn
   bool is_committing_ = false;
   // A copy of the arrays, and a call with it: by way of the host.
   bool goes_by_host_ = false;
@@ -113,12 +117,13 @@ class DeviceTarget final : public UpdateTarget {
   std::optional<DeviceArrayWriter> writer_;
 };
 
-// A stream that takes no mark any more does nothing any more.
-std::shared_ptr<const DeviceEvent> DeviceTarget::end_of_stream() const {
+// Made before anything is written: where memory ends later, it is still known until when a stuck stream may write.
+Status DeviceTarget::make_end() {
   const DeviceScope inside(scratch_.context());
-  if (!inside.status().ok()) return nullptr;
+  SPARCL_RETURN_IF_ERROR(inside.status());
   Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), call_.device->stream);
-  return event.ok() ? std::make_shared<const DeviceEvent>(std::move(*event)) : nullptr;
+  if (event.ok()) end_ = std::make_shared<DeviceEvent>(std::move(*event));
+  return event.status();
 }
 
 // What the device has checked so far is not asked for: its memory is the copy's.

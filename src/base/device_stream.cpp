@@ -136,6 +136,12 @@ Result<DeviceEvent> DeviceEvent::record(void* context, void* stream) {
   return made;
 }
 
+Status DeviceEvent::move_to_end(void* stream) {
+  const DeviceScope inside(context_);
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  return status_of(cuda(), cuda().record_event(event_, stream), "recording an event");
+}
+
 DeviceEvent::~DeviceEvent() {
   if (event_ == nullptr) return;
   const DeviceScope inside(context_);

@@ -89,6 +89,8 @@ class DeviceEvent {
   DeviceEvent() = default;
   // Behind what the stream holds now. Inside the stream's context.
   static Result<DeviceEvent> record(void* context, void* stream);
+  // The mark is behind what the stream holds now, and takes no memory for it. Of an error the mark is where it was.
+  Status move_to_end(void* stream);
   DeviceEvent(DeviceEvent&& other) noexcept { swap(other); }
   DeviceEvent& operator=(DeviceEvent&& other) noexcept {
     swap(other);

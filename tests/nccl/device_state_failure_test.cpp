@@ -12,6 +12,7 @@ namespace {
 
 using testing::AnyOf;
 using testing::Each;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Ne;
 
@@ -389,6 +390,43 @@ TEST_F(DeviceStateFailure, ARootWithoutMemoryWhileRanksAgree) {
     EXPECT_EQ(root.read() == other.read(), results[1] == sparclSuccess);
   }
 }
+
+// An exception amid the commit, whose stream is stuck for a while, or for good: what it writes then is none's version, and left
+// alone. (Run with a failpoint, too.)
+void expect_torn_amid_the_commit(bool is_stuck_for_good) {
+  if (std::getenv("SPARCL_TEST_FAILPOINT") == nullptr) GTEST_SKIP() << "skipped: SPARCL_TEST_FAILPOINT is not set";
+  const Setting patience("SPARCL_TIMEOUT_S", is_stuck_for_good ? "1" : "60");
+  const sparclStream_t stuck = stream_of(1, 1);
+  const DeviceModel root(DeviceModel::kAllOnHost, 0, false), device(DeviceModel::kAllOnDevice, 0, false);
+  root.step(1, 0.1);
+  ThreadRanks one(2), two(2);
+  const auto call = [&](ThreadRanks& party, std::uint64_t version, sparclStream_t stream) {
+    return party.run([&](int rank, sparclComm_t comm) {
+      return update(rank == 0 ? root : device, version, comm, rank == 1 ? stream : nullptr);
+    });
+  };
+  stall(stuck, 0);  // as the tensors are sent whole, the stream is not needed before the commit
+  std::jthread other;
+  if (!is_stuck_for_good) {
+    other = std::jthread([&] {
+      while (!is_stalled(stuck)) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      go_on(stuck);
+    });
+  }
+  EXPECT_THAT(call(one, 1, stuck), ElementsAre(sparclSuccess, is_stuck_for_good ? sparclTimeout : sparclSystemError));
+  if (is_stuck_for_good) {
+    root.step(2, 0.1);
+    EXPECT_THAT(call(two, 2, nullptr), Each(sparclInvalidUsage));
+    EXPECT_THAT(std::string(sparclGetLastError(two.comm(0))), HasSubstr("may still write the tensors"));
+    let_through(stuck);
+  }
+  expect_torn(device);
+  EXPECT_THAT(call(two, 3, nullptr), Each(sparclSuccess)) << sparclGetLastError(two.comm(0));
+  EXPECT_EQ(root.read(), device.read());
+}
+TEST_F(DeviceStateFailure, MemoryThatEndsAmidTheCommit) { expect_torn_amid_the_commit(false); }
+TEST_F(DeviceStateFailure, MemoryThatEndsAmidTheCommitOfAStuckStream) { expect_torn_amid_the_commit(true); }
 
 }  // namespace
 }  // namespace sparcl::test
