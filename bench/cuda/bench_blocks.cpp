@@ -18,6 +18,14 @@ struct Coded {
   void renew(std::uint32_t percent_larger) const {
     must(fill_random(reinterpret_cast<std::uint32_t*>(base.data()), count / 2, 1, nullptr));
     must(copy_with_changes(base.data(), target.data(), count, 100, percent_larger, nullptr));
+    code();
+  }
+  // All elements of 1 % of the rows.
+  void renew_rows(std::uint32_t row) const {
+    must(copy_with_rows(base.data(), target.data(), count, row, 100, nullptr));
+    code();
+  }
+  void code() const {
     memory.find(base.data(), target.data());
     memory.encode(target.data());
   }
@@ -47,13 +55,12 @@ void measure_way(const Coded& coded) {
           [=] { return fmt::format("{:.2f} G changes/s (asked 2)", changes_a_second(found, apply_ms)); });
 }
 
-// By themselves, with changes of more than one step among them.
-void measure_coding(const Coded& coded, std::uint32_t percent_larger) {
+// By themselves.
+void measure_coding(const Coded& coded, const std::string& changes) {
   const PartMemory& memory = coded.memory;
-  coded.renew(percent_larger);
   const std::uint64_t found = memory.changes_found(), bytes = memory.coded_bytes();
   const double encode_ms = median_ms([&] { memory.encode(coded.target.data()); });
-  add_row(fmt::format("encode alone, {} % of the changes of more than one step", percent_larger), encode_ms, [=] {
+  add_row("encode alone, " + changes, encode_ms, [=] {
     return fmt::format("{:.2f} G changes/s, {:.1f} MB of content", changes_a_second(found, encode_ms),
                        static_cast<double>(bytes) / 1e6);
   });
@@ -68,7 +75,13 @@ void measure_coding(const Coded& coded, std::uint32_t percent_larger) {
 void measure_blocks(std::uint64_t count) {
   const Coded coded{count};
   measure_way(coded);
-  for (const std::uint32_t percent_larger : {0U, 10U, 30U}) measure_coding(coded, percent_larger);
+  for (const std::uint32_t percent_larger : {0U, 10U, 30U}) {
+    coded.renew(percent_larger);
+    measure_coding(coded, fmt::format("{} % of the changes of more than one step", percent_larger));
+  }
+  constexpr std::uint32_t kRow = 2048;  // coded on two levels
+  coded.renew_rows(kRow);
+  measure_coding(coded, fmt::format("1 % in rows of {}", kRow));
 }
 
 }  // namespace sparcl::bench

@@ -1,7 +1,8 @@
-// A broadcast of what changed, of two ranks that share this GPU: the call with all that is around its kernels.
+// Broadcasts of what changed, of two ranks that share this GPU: the call with all that is around its kernels.
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -16,14 +17,15 @@ namespace {
 using test::DeviceArray;
 using test::must;
 
-}  // namespace
+struct Measured {
+  double ms;  // median
+  double megabytes;
+};
 
-// 1 % of bf16 changed by one step, there and back in turn; beside it what the copies of whole arrays take, one way, that a call by
-// way of the host begins with.
-void measure_broadcast(std::uint64_t count) {
-  const DeviceArray<std::uint16_t> base(count), target(count), held(count);
-  must(fill_random(reinterpret_cast<std::uint32_t*>(base.data()), count / 2, 1, nullptr));
-  must(copy_with_changes(base.data(), target.data(), count, 100, 0, nullptr));
+// There and back in turn. The environment is read as the ranks meet.
+Measured broadcast(const DeviceArray<std::uint16_t>& base, const DeviceArray<std::uint16_t>& target) {
+  const std::uint64_t count = base.size();
+  const DeviceArray<std::uint16_t> held(count);
   must(cudaMemcpy(held.data(), base.data(), 2 * count, cudaMemcpyDeviceToDevice));
   std::array<sparclComm_t, 2> comms{};
   must_succeed(sparclCommInitLocal(comms.data(), 2));
@@ -32,7 +34,7 @@ void measure_broadcast(std::uint64_t count) {
   const auto run = [&](int rank) {
     for (int round = 0; round <= kRounds; ++round) {
       const std::uint16_t* const from = (round % 2 == 0 ? base : target).data();
-      std::uint16_t* const to = (round % 2 == 0 ? target : base).data();
+      std::uint16_t* const to = const_cast<std::uint16_t*>((round % 2 == 0 ? target : base).data());
       const double begin = seconds_now();
       must_succeed(sparclBroadcastDelta(rank == 0 ? to : held.data(), from, count, sparclBfloat16, 0,
                                         comms[static_cast<std::size_t>(rank)], nullptr));
@@ -46,12 +48,35 @@ void measure_broadcast(std::uint64_t count) {
     run(0);
   }
   std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
-  const double ms = times[kRounds / 2];
+  return {times[kRounds / 2], static_cast<double>(report.bytes_received) / 1e6};
+}
+
+}  // namespace
+
+// 1 % of bf16 weights changed by one step; beside it what the copies of whole arrays take, one way, that a call by way of the host
+// begins with; and in classes, with the speed of links on which these save more time than they cost.
+void measure_broadcast(std::uint64_t count) {
+  const DeviceArray<std::uint16_t> base(count), target(count);
+  must(fill_weights(base.data(), count, 1, nullptr));
+  must(copy_with_steps(base.data(), target.data(), count, nullptr));
+  const Measured plain = broadcast(base, target);
   std::vector<std::uint16_t> on_host(count);
   const double copy = median_ms([&] { must(cudaMemcpy(on_host.data(), base.data(), 2 * count, cudaMemcpyDeviceToHost)); });
-  const double megabytes = static_cast<double>(report.bytes_received) / 1e6;
-  add_row(fmt::format("broadcast of 1 % of {} Mi bf16 to a second rank", count >> 20), ms,
-          [=] { return fmt::format("{:.1f} MB coded; {:.2f} of the time of one array's copy to the host", megabytes, ms / copy); });
+  add_row(fmt::format("broadcast of 1 % of {} Mi bf16 to a second rank", count >> 20), plain.ms, [=] {
+    return fmt::format("{:.1f} MB coded; {:.2f} of the time of one array's copy to the host", plain.megabytes, plain.ms / copy);
+  });
+  setenv("SPARCL_VERIFY", "full", 1);
+  const Measured checked = broadcast(base, target);
+  setenv("SPARCL_DEVICE_CLASSES", "on", 1);
+  const Measured in_classes = broadcast(base, target);
+  unsetenv("SPARCL_DEVICE_CLASSES");
+  unsetenv("SPARCL_VERIFY");
+  add_row("the same, all of the base checked", checked.ms);
+  add_row("the same in classes of old exponents", in_classes.ms, [=] {
+    const double megabits = 8 * (checked.megabytes - in_classes.megabytes), more_ms = in_classes.ms - checked.ms;
+    return fmt::format("{:.1f} MB coded, {:.2f} of the bytes: {}", in_classes.megabytes, in_classes.megabytes / checked.megabytes,
+                       more_ms > 0 ? fmt::format("pays on links below {:.1f} Gbit/s", megabits / more_ms) : "pays on any link");
+  });
 }
 
 }  // namespace sparcl::bench

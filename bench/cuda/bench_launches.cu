@@ -52,11 +52,34 @@ __global__ void change_kernel(const std::uint16_t* from, std::uint16_t* to, std:
   }
 }
 
+__global__ void change_rows_kernel(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t row,
+                                   std::uint32_t one_in) {
+  for (std::uint64_t i = first_of_thread(); i < count; i += threads())
+    to[i] = static_cast<std::uint16_t>(from[i] ^ (mixed(i / row) % one_in == 0 ? 1 : 0));
+}
+
+__device__ float normal(std::uint64_t bits) {
+  const float radius = sqrtf(-2 * logf((static_cast<float>(bits >> 40) + 1) / 16777217.0F));
+  return radius * cosf(6.2831853F * static_cast<float>(bits & 0xffffff) / 16777216.0F);
+}
+
 __global__ void normal_kernel(float* values, std::uint64_t count, std::uint64_t seed) {
+  for (std::uint64_t i = first_of_thread(); i < count; i += threads()) values[i] = normal(mixed(i + seed));
+}
+
+__global__ void weights_kernel(std::uint16_t* weights, std::uint64_t count, std::uint64_t seed) {
+  for (std::uint64_t i = first_of_thread(); i < count; i += threads())
+    weights[i] = static_cast<std::uint16_t>(__float_as_uint(0.02F * normal(mixed(i + seed))) >> 16);
+}
+
+__global__ void step_kernel(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count) {
+  constexpr float kStep = 2e-7F;
   for (std::uint64_t i = first_of_thread(); i < count; i += threads()) {
-    const std::uint64_t bits = mixed(i + seed);
-    const float radius = sqrtf(-2 * logf((static_cast<float>(bits >> 40) + 1) / 16777217.0F));
-    values[i] = radius * cosf(6.2831853F * static_cast<float>(bits & 0xffffff) / 16777216.0F);
+    const std::uint32_t bits = from[i];
+    const float ulp = ldexpf(1.0F, static_cast<int>(bits >> 7 & 0xff) - 127 - 7);
+    const std::uint64_t chance = mixed(i);
+    const bool is_seen = static_cast<float>(chance >> 40) * 0x1p-24F < kStep / ulp;
+    to[i] = static_cast<std::uint16_t>(bits ^ (is_seen ? 1 : 0));
   }
 }
 
@@ -111,6 +134,22 @@ cudaError_t fill_random(std::uint32_t* words, std::uint64_t count, std::uint64_t
 cudaError_t copy_with_changes(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t one_in,
                               std::uint32_t percent_larger, cudaStream_t stream) {
   change_kernel<<<kBlocks, kThreads, 0, stream>>>(from, to, count, one_in, percent_larger);
+  return cudaGetLastError();
+}
+
+cudaError_t copy_with_rows(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t row,
+                           std::uint32_t one_in, cudaStream_t stream) {
+  change_rows_kernel<<<kBlocks, kThreads, 0, stream>>>(from, to, count, row, one_in);
+  return cudaGetLastError();
+}
+
+cudaError_t fill_weights(std::uint16_t* weights, std::uint64_t count, std::uint64_t seed, cudaStream_t stream) {
+  weights_kernel<<<kBlocks, kThreads, 0, stream>>>(weights, count, seed);
+  return cudaGetLastError();
+}
+
+cudaError_t copy_with_steps(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, cudaStream_t stream) {
+  step_kernel<<<kBlocks, kThreads, 0, stream>>>(from, to, count);
   return cudaGetLastError();
 }
 

@@ -16,6 +16,13 @@ cudaError_t spin(cudaStream_t stream);
 cudaError_t fill_random(std::uint32_t* words, std::uint64_t count, std::uint64_t seed, cudaStream_t stream);
 cudaError_t copy_with_changes(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t one_in,
                               std::uint32_t percent_larger, cudaStream_t stream);
+// Rows of `row` elements of which one in `one_in` has the lowest bit of each element turned, as embeddings of the words in a batch.
+cudaError_t copy_with_rows(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, std::uint32_t row,
+                           std::uint32_t one_in, cudaStream_t stream);
+// bf16 weights, normal with deviation 0.02; and a copy after a step of 2e-7, as far as it is seen in them: about 1 % have their
+// lowest bit turned, small ones more often. Twice the same gives the array again.
+cudaError_t fill_weights(std::uint16_t* weights, std::uint64_t count, std::uint64_t seed, cudaStream_t stream);
+cudaError_t copy_with_steps(const std::uint16_t* from, std::uint16_t* to, std::uint64_t count, cudaStream_t stream);
 // Normal numbers (Box-Muller): gradients have tails, and top-k lives on them.
 cudaError_t fill_normal(float* values, std::uint64_t count, std::uint64_t seed, cudaStream_t stream);
 

@@ -1,9 +1,10 @@
-// Gather and scatter of masks, against what they read and write.
+// What masked sums launch: gather, scatter and the sums of canonical ones, against what they read and write.
 
 #include <random>
 #include <vector>
 
 #include "bench/cuda/bench_rows.hpp"
+#include "kernels/cuda/cuda_combine.hpp"
 #include "kernels/cuda/device_kernels.hpp"
 
 namespace sparcl::bench {
@@ -56,12 +57,30 @@ void measure_runs(const DeviceArray<float>& array) {
                array.data(), 8.0 * static_cast<double>(size));
 }
 
+// Of as many elements as the array has, all rows together.
+void measure_combining(const DeviceArray<float>& array, std::uint32_t ranks) {
+  const DeviceArray<float> result(array.size() / ranks);
+  const std::uint64_t bytes = result.size() * sizeof(float);
+  for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+    const kernels::DeviceRows rows{array.data(), bytes, ranks, bytes / (type == DataType::kFloat32 ? 4 : 2)};
+    const double ms =
+        median_ms([&] { must_be_ok(combine_rows(rows, type, kernels::ReduceOp::kSum, true, result.data(), nullptr)); });
+    add_row(fmt::format("{} rows of {} Mi {} to their mean, in the ranks' tree", ranks, rows.count >> 20,
+                        type == DataType::kFloat32 ? "float32" : "bf16"),
+            ms, [=] {
+              return fmt::format("{:.2f} of what it moves at the copy's bandwidth",
+                                 floor_ms(static_cast<double>((ranks + 1) * bytes)) / ms);
+            });
+  }
+}
+
 }  // namespace
 
 void measure_masks(std::uint64_t count) {
   const DeviceArray<float> array(count);
   measure_elements(array);
   measure_runs(array);
+  for (const std::uint32_t ranks : {2U, 8U, 64U}) measure_combining(array, ranks);
 }
 
 }  // namespace sparcl::bench

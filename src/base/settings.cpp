@@ -60,10 +60,10 @@ constexpr std::array kRows{
                "(the model once more, where 1/16 of the GPU's memory stays free), so that what changed is found there and "
                "nothing else crosses; off: all is compared on the host"},
     SettingRow{
-        "DEVICE_CLASSES", SettingType::kChoice, "on|off", "off",
+        "DEVICE_CLASSES", SettingType::kChoice, "auto|on|off", "auto",
         "whether a root whose arrays are in a GPU's memory codes changes of bf16 and fp16 in classes of their old exponents: "
-        "a quarter to a third fewer bytes of a trainer's steps, for which both ends' GPUs read whole arrays once more; for "
-        "slow links between GPUs"},
+        "a quarter to a third fewer bytes of a trainer's steps, for which both ends' GPUs read whole arrays once more; auto: "
+        "where SPARCL_LINK_GBIT says links of 2 Gbit/s or less"},
     SettingRow{
         "LINK_COST", SettingType::kText, "", "measure",
         "what messages cost, for the choice of algorithms: measured as ranks meet (some milliseconds); guess: by the transport; "

@@ -26,12 +26,11 @@ TEST_F(DeviceBroadcast, OfAnyRanks) {
 // Fewer bytes, which ranks of either kind read; also where what is held is the target already, which the host has to find out.
 TEST_F(DeviceBroadcast, InClasses) {
   const Weights base = normal_weights(4 * kBlock + 1'000, 3), target = stepped(base, 1e-6F, 4);
-  std::uint64_t sent[2] = {};
-  for (const bool in_classes : {false, true}) {
-    const Setting classes("SPARCL_DEVICE_CLASSES", in_classes ? "on" : "off"), verify("SPARCL_VERIFY", "full");
+  const auto bytes_sent = [&](const char* choice, const char* gbit) {
+    const Setting classes("SPARCL_DEVICE_CLASSES", choice), link("SPARCL_LINK_GBIT", gbit), verify("SPARCL_VERIFY", "full");
     ThreadRanks party(3);
     broadcast(party, sparclBfloat16, base, target, 0, {{}, {.on_device = false}, {}});
-    sent[in_classes] = report_of(party.comm(0)).bytes_sent;
+    const std::uint64_t sent = report_of(party.comm(0)).bytes_sent;
     const auto results = party.run([&](int rank, sparclComm_t comm) {
       Held<std::uint16_t> weights(target, {}), old(base, {});
       const sparclResult_t result =
@@ -40,8 +39,13 @@ TEST_F(DeviceBroadcast, InClasses) {
       return result;
     });
     EXPECT_THAT(results, Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
-  }
-  EXPECT_LT(sent[1], sent[0] * 9 / 10);
+    return sent;
+  };
+  const std::uint64_t without = bytes_sent("off", "1"), with = bytes_sent("on", "100");
+  EXPECT_LT(with, without * 9 / 10);
+  EXPECT_EQ(bytes_sent("auto", "1"), with);
+  EXPECT_EQ(bytes_sent("auto", "100"), without);
+  EXPECT_EQ(bytes_sent("auto", "0"), without) << "nobody has said how fast links are";
 }
 
 template <class Word>
