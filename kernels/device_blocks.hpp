@@ -86,7 +86,7 @@ struct DecodedBlocks {
   std::uint64_t capacity;      // of changes
   DeviceChangeHashes* hashes;  // of each block; of a dense block, of all its elements; of one with an error zeros
   BlockError* errors;          // of each block
-  std::uint64_t* refused;      // one number: blocks with an error
+  std::uint64_t* refused;      // one number: not 0 where a block has an error
 };
 
 }  // namespace sparcl::kernels

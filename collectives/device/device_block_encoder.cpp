@@ -18,7 +18,8 @@ DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair&
       spans_(*arrays.map),
       stream_(stream),
       all_blocks_(arrays.map->block_count()),
-      most_blocks_(std::min(all_blocks_, limits.blocks)),
+      most_blocks_(
+          std::min(all_blocks_, with_classes ? std::max<std::uint64_t>(limits.blocks, codec::kSuperBlocks) : limits.blocks)),
       most_changes_(std::min(arrays.map->element_count(), limits.changes)),
       section_blocks_(most_blocks_) {
   const std::size_t width = spans_.most_width();
@@ -74,7 +75,7 @@ Status DeviceBlockEncoder::begin(bool hashes_base) {
     SPARCL_RETURN_IF_ERROR(
         enqueue_array_hash(scratch_, *arrays_.map, arrays_.base, device_ + hash_at_, pinned_ + pinned_hash_at_, stream_));
   }
-  if (!classes_) return enqueue({spans_.span_at(0, section_blocks_), 0});
+  if (!classes_) return enqueue({span_from(0), 0});
   is_sampling_ = true;
   return classes_->sample(scratch_, arrays_.base, arrays_.target, device_ + samples_at_, pinned_ + pinned_samples_at_, stream_);
 }
@@ -86,6 +87,11 @@ DeviceBlockEncoder::Meta DeviceBlockEncoder::meta_of(std::uint64_t block_count) 
   const std::size_t blocks = (block_count + 1) * sizeof(std::uint64_t);
   const std::size_t hashes = blocks + (block_count + 1) * sizeof(kernels::BlockContent);
   return {0, blocks, hashes, hashes + block_count * sizeof(kernels::DeviceChangeHashes)};
+}
+
+BlockSpan DeviceBlockEncoder::span_from(std::uint64_t block) {
+  if (!classes_) return spans_.span_at(block, section_blocks_);
+  return spans_.span_of_superblocks(block, std::max<std::uint64_t>(section_blocks_, codec::kSuperBlocks));
 }
 
 Result<const std::byte*> DeviceBlockEncoder::bring(const BlockSpan& span, std::span<const std::byte* const> arrays,
@@ -131,7 +137,7 @@ Result<std::optional<CodedSection>> DeviceBlockEncoder::next() {
     if (!classes_->is_there()) return std::optional<CodedSection>();
     SPARCL_RETURN_IF_ERROR(classes_->choose());
     is_sampling_ = false;
-    SPARCL_RETURN_IF_ERROR(enqueue({spans_.span_at(0, section_blocks_), 0}));
+    SPARCL_RETURN_IF_ERROR(enqueue({span_from(0), 0}));
   }
   if (!coded_) {
     if (!is_coded_.is_over()) return std::optional<CodedSection>();
@@ -158,6 +164,8 @@ Status DeviceBlockEncoder::enqueue_contents() {
   while (coded.block_count < section.span.block_count() && coded.blocks[coded.block_count].mode != kernels::kLostBlock)
     ++coded.block_count;
   const std::uint64_t bytes = coded.blocks[coded.block_count].offset;
+  if (section.table != nullptr && coded.block_count < section.span.block_count())
+    coded.block_count = whole_superblocks(section.span, coded.block_count);
   if (coded.block_count == 0 || bytes > pinned_contents_end_ - pinned_contents_at_)
     return Status(Code::kInternalError, "the device has coded none of a section's blocks, or more than they can take");
   SPARCL_RETURN_IF_ERROR(
@@ -170,7 +178,14 @@ Status DeviceBlockEncoder::enqueue_contents() {
   plan_next(section, coded.block_count);
   const std::uint64_t next_block = section.span.first_block + coded.block_count;
   if (next_block == all_blocks_) return Status();
-  return enqueue({spans_.span_at(next_block, section_blocks_), 1 - section.half});
+  return enqueue({span_from(next_block), 1 - section.half});
+}
+
+// Of the blocks that had room: those before the first superblock that had none, so that classes find it whole the next time; all,
+// where that is the first.
+std::uint64_t DeviceBlockEncoder::whole_superblocks(const BlockSpan& span, std::uint64_t coded) const {
+  const std::uint64_t into = (span.first_block + coded - arrays_.map->run_of(span.first_block).first_block) % codec::kSuperBlocks;
+  return into < coded ? coded - into : coded;
 }
 
 // What found no room was read for nothing: so many blocks as had room, until there is much of it left.

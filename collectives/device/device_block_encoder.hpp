@@ -78,6 +78,8 @@ class DeviceBlockEncoder {
   static Meta meta_of(std::uint64_t block_count);
   // Of a section: where its elements are, or are brought to, `at` in the device's memory.
   Result<const std::byte*> bring(const BlockSpan& span, std::span<const std::byte* const> arrays, std::size_t at);
+  BlockSpan span_from(std::uint64_t block);
+  std::uint64_t whole_superblocks(const BlockSpan& span, std::uint64_t coded) const;
   void plan_next(const Section& section, std::uint64_t coded);
   Status enqueue(Section section);
   Status enqueue_contents();

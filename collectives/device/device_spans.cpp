@@ -37,6 +37,16 @@ BlockSpan DeviceSpans::span_over(std::uint64_t block, std::uint64_t last, std::u
   return cut(span, last);
 }
 
+BlockSpan DeviceSpans::span_of_superblocks(std::uint64_t block, std::uint64_t most_blocks) {
+  const codec::BlockMap::BlockRun run = map_.run_of(block);
+  const auto whole = [&](std::uint64_t end) {
+    return end == run.end() ? end : run.first_block + (end - run.first_block) / codec::kSuperBlocks * codec::kSuperBlocks;
+  };
+  const std::uint64_t least = std::min(whole(block + codec::kSuperBlocks), run.end());
+  const BlockSpan span = span_over(block, least, most_blocks);
+  return cut(span, std::max(least, whole(span.end_block)));
+}
+
 BlockSpan DeviceSpans::cut(const BlockSpan& span, std::uint64_t end_block) const {
   BlockSpan made = span;
   made.end_block = end_block;

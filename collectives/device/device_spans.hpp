@@ -8,6 +8,7 @@
 
 #include "src/base/device_stream.hpp"
 #include "src/codec/block_map.hpp"
+#include "src/codec/superblock.hpp"
 
 namespace sparcl::collectives {
 
@@ -25,7 +26,7 @@ struct BlockSpan {
 
 class DeviceSpans {
  public:
-  static constexpr std::uint64_t kGatheredBlocks = 4;  // at once. Heuristic: some MiB of room
+  static constexpr std::uint64_t kGatheredBlocks = codec::kSuperBlocks;  // at once: some MiB of room
 
   explicit DeviceSpans(const codec::BlockMap& map);
 
@@ -38,6 +39,9 @@ class DeviceSpans {
   BlockSpan span_at(std::uint64_t block, std::uint64_t most_blocks);
   // The same, and at least those below `last`, which are at most kGatheredBlocks: brought together where they have to be.
   BlockSpan span_over(std::uint64_t block, std::uint64_t last, std::uint64_t most_blocks);
+  // The same, and superblocks (superblock.hpp) that `block` is not inside of are whole: at least one, brought together where it is
+  // of several arrays. most_blocks: a superblock's at least.
+  BlockSpan span_of_superblocks(std::uint64_t block, std::uint64_t most_blocks);
   // Of a span its first blocks.
   BlockSpan cut(const BlockSpan& span, std::uint64_t end_block) const;
 

@@ -89,9 +89,10 @@ __device__ inline std::uint32_t marks_below(const ClassPlaceShared& shared, std:
   return below + static_cast<std::uint32_t>(__popc(shared.marks[word] & lanes_below(place % 32)));
 }
 
-// Marks the places of the block's changes, and keeps each at its change's number.
-__device__ inline void mark_places(ClassPlaceShared& shared, const StripElements& elements, std::uint32_t count,
-                                   const std::uint32_t* ranks, std::uint32_t* places) {
+// Marks the places of the block's changes, and keeps each at its change's number. How many places there are: fewer than changes
+// where someone has written to the array meanwhile.
+__device__ inline std::uint32_t mark_places(ClassPlaceShared& shared, const StripElements& elements, std::uint32_t count,
+                                            const std::uint32_t* ranks, std::uint32_t* places) {
   for (unsigned w = threadIdx.x; w < kBlockElements / 32; w += kThreads) shared.marks[w] = 0;
   __syncthreads();
   for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
@@ -106,6 +107,7 @@ __device__ inline void mark_places(ClassPlaceShared& shared, const StripElements
     own += static_cast<std::uint32_t>(__popc(shared.marks[kMarksOfThread * threadIdx.x + w]));
   shared.marks_before[threadIdx.x] = sum_before(shared.scan, own, &total);
   __syncthreads();
+  return total;
 }
 
 // Of the next block, if it is part of a block of classes.
@@ -135,7 +137,7 @@ __device__ inline void place_classes(ClassPlaceShared& shared, const ClassDecode
     in_blocks_before += shared.first[c] - (c == 0 ? 0 : shared.class_end[c - 1]);
     is_all = is_all && shared.end[c] == shared.class_end[c];
   }
-  mark_places(shared, elements, count, ranks, work.marks + before);
+  const bool has_all_places = mark_places(shared, elements, count, ranks, work.marks + before) == count;
   const std::uint64_t start = before + in_blocks_before;
   auto* const positions = work.changes.positions + start;
   auto* const old_values = static_cast<std::uint16_t*>(work.changes.old_values) + start;
@@ -156,9 +158,10 @@ __device__ inline void place_classes(ClassPlaceShared& shared, const ClassDecode
   if (threadIdx.x < 4) words_of(work.hashes[number])[threadIdx.x] = hash;
   if (threadIdx.x != 0) return;
   if (number != super.first) work.changes.block_starts[number] = start;
-  const bool is_last = number + 1 == super.first + kSuperBlocks || number + 1 == block_count(work.count);
-  if (!is_last || is_all) return;
-  work.errors[number] = BlockError::kBase;
+  const std::uint64_t whole = std::uint64_t{super.first} + kSuperBlocks, blocks = block_count(work.count);
+  const std::uint64_t last = (whole < blocks ? whole : blocks) - 1;
+  if (has_all_places && (is_all || number != last)) return;
+  work.errors[last] = BlockError::kBase;  // the first one's is looked at by blocks of threads that begin later
   atomicAdd(reinterpret_cast<unsigned long long*>(work.refused), 1ULL);
 }
 

@@ -209,25 +209,35 @@ __device__ inline void make_head(ClassSinkShared& shared, const ClassTable& tabl
   shared.head_bits = at;
 }
 
-// The content's bytes.
+// Ranks that go up, of elements that there are: others come of an array that someone writes to meanwhile.
+__device__ inline bool is_rank(const ClassSinkShared& shared, const ClassSinkLists& lists, unsigned c, std::uint32_t i) {
+  return lists.ranks[i] < shared.elements[c] && (i == shared.first[c] || lists.ranks[i] > lists.ranks[i - 1]);
+}
+
+// The content's bytes; kTooManyBytes where there are more, or ranks that are none.
+constexpr std::uint32_t kTooManyBytes = 1U << 30;
 __device__ inline std::uint32_t measure_super(ClassSinkShared& shared, const ClassSinkLists& lists, std::uint32_t elements) {
   if (threadIdx.x == 0) make_head(shared, lists.table, elements);
   std::uint64_t own = 0;
-  for (std::uint32_t i = threadIdx.x; i < lists.changes; i += kThreads)
-    own += rank_parts(shared, lists, class_at(shared.first, i), i).quotient + 2;  // with its sign
+  for (std::uint32_t i = threadIdx.x; i < lists.changes; i += kThreads) {
+    const unsigned c = class_at(shared.first, i);
+    own += is_rank(shared, lists, c, i) ? rank_parts(shared, lists, c, i).quotient + 2 : 8 * std::uint64_t{kTooManyBytes};  // sign
+  }
   for (std::uint32_t i = threadIdx.x; i < shared.first_listed[kMaxClasses]; i += kThreads)
     own += listed_parts(shared, lists, class_at(shared.first_listed, i), i).quotient + 1;
   for (std::uint32_t i = threadIdx.x; i < shared.first_size[kMaxClasses]; i += kThreads) {
     const ClassSize size = class_size(shared, lists, i);
     own += 2 * size.zeros() + 1 + size.exponent;
   }
-  std::uint64_t bits = sum_of_block(shared.sums, own) + shared.head_bits;
+  std::uint64_t bits = sum_of_block(shared.sums, own);
+  bits += shared.head_bits;  // behind the sum's barriers
   for (unsigned c = 0; c < lists.table.cut.count; ++c) {
     const ClassCounts& counts = shared.counts[c];
     bits += counts.shift * counts.changes;
     if (!lists.table.rows[c].all) bits += rank_shift(counts.changes, counts.exceptions) * counts.exceptions;
   }
-  return varint_of(lists.changes).bytes + static_cast<std::uint32_t>((bits + 7) / 8);
+  const std::uint64_t bytes = varint_of(lists.changes).bytes + (bits + 7) / 8;
+  return bytes < kTooManyBytes ? static_cast<std::uint32_t>(bytes) : kTooManyBytes;
 }
 
 __device__ inline void write_super(ClassSinkShared& shared, BitSink& sink, const ClassSinkLists& lists) {

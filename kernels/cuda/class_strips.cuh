@@ -120,7 +120,8 @@ __device__ inline void number_elements(ClassStrips& strips, Shared& scan, const 
 }
 static_assert(kThreads == 256, "a thread a key");
 
-// The element of a class that has so many of its class before it in the block; there is one.
+// The element of a class that has so many of its class before it in the block; there was one when they were numbered. Of an array
+// that someone has written to since it may be any of the block's.
 __device__ inline std::uint32_t place_of_rank(const ClassStrips& strips, const StripElements& elements, unsigned c,
                                               std::uint32_t rank) {
   unsigned thread = 0;  // the last with at most so many before its strips
@@ -133,10 +134,11 @@ __device__ inline std::uint32_t place_of_rank(const ClassStrips& strips, const S
     const Vector16 vector = elements.vector(kStripVectors * strip + n);
     SPARCL_UNROLL
     for (unsigned i = 0; i < 8; ++i, ++place) {
-      if (class_in(strips, vector.words[i / 2] >> (16 * (i % 2))) == c && rank-- == 0) return place;
+      const bool is_in_class = place < elements.count && class_in(strips, vector.words[i / 2] >> (16 * (i % 2))) == c;
+      if (is_in_class && rank-- == 0) return place;
     }
   }
-  return kStripElements * strip;  // of an array that someone writes to meanwhile
+  return kStripElements * strip;
 }
 
 // How many elements of its class stand before it in the block.

@@ -98,9 +98,23 @@ ClassContents contents_of(const ClassTable& table, const Weights& base, const We
   return contents;
 }
 
+// A launch; where there is a meanwhile one block of threads more, which does that again and again.
+using Meanwhile = std::function<void()>;
+template <class Shared, class Routine>
+void launch_beside(const Meanwhile& meanwhile, unsigned grid, std::uint64_t seed, const Routine& routine) {
+  constexpr int kTimes = 60;
+  emulated::launch<Shared>(grid + (meanwhile ? 1 : 0), kThreads, seed, [&](Shared& shared) {
+    if (blockIdx.x < grid) return routine(shared);
+    for (int time = 0; threadIdx.x == 0 && time < kTimes; ++time) {
+      meanwhile();
+      emulated::running->yield();
+    }
+  });
+}
+
 // The three launches.
-DecodedArray<std::uint16_t> decoded(const ClassContents& contents, const Weights& held, std::uint64_t capacity,
-                                    std::uint64_t seed) {
+DecodedArray<std::uint16_t> decoded(const ClassContents& contents, const Weights& held, std::uint64_t capacity, std::uint64_t seed,
+                                    const Meanwhile& meanwhile = {}) {
   DecodedArray<std::uint16_t> found =
       emulated_decode<std::uint16_t>(contents.gathered, contents.blocks, held, capacity, true, seed);
   const std::uint64_t blocks = block_count(held.size());
@@ -112,7 +126,7 @@ DecodedArray<std::uint16_t> decoded(const ClassContents& contents, const Weights
                              of_classes.data(),        marks.data(),           ranks.data(),   listed.data()};
   const auto grid = static_cast<unsigned>(blocks);
   emulated::launch<ClassListShared>(grid, kThreads, seed, [&](ClassListShared& shared) { read_classes(shared, work); });
-  emulated::launch<ClassPlaceShared>(grid, kThreads, seed + 1, [&](ClassPlaceShared& shared) { place_classes(shared, work); });
+  launch_beside<ClassPlaceShared>(meanwhile, grid, seed + 1, [&](ClassPlaceShared& shared) { place_classes(shared, work); });
   for (Guarded<std::uint32_t>* memory : {&of_classes, &marks, &ranks, &listed}) EXPECT_TRUE(memory->is_untouched_around());
   EXPECT_TRUE(found.positions.is_untouched_around());
   EXPECT_TRUE(found.old_values.is_untouched_around());
@@ -322,8 +336,12 @@ struct EncodedClasses {
   std::uint64_t classes_end = 0;
 };
 
+// What may happen to changes' classes and ranks, in bytes 0 and 1 to 3.
+using Spoil = std::function<void(std::span<std::uint32_t> keys)>;
+
 EncodedClasses encoded_with(const ClassTable& table, std::uint32_t table_bytes, const TwoArrays<std::uint16_t>& arrays,
-                            std::uint32_t first_block, std::uint32_t end_block, std::uint64_t capacity, std::uint64_t seed) {
+                            std::uint32_t first_block, std::uint32_t end_block, std::uint64_t capacity, std::uint64_t seed,
+                            const Spoil& spoil = {}) {
   ListedChanges<std::uint16_t> changes(arrays);
   const std::uint64_t count = arrays.base.size(), blocks = block_count(count);
   EncodedClasses encoded{{Guarded<std::byte>(kernels::most_coded_bytes(changes.positions.size(), blocks, 2)),
@@ -354,6 +372,7 @@ EncodedClasses encoded_with(const ClassTable& table, std::uint32_t table_bytes, 
                              listed.data()};
   emulated::launch<ClassRankShared>(end_block - first_block, kThreads, seed,
                                     [&](ClassRankShared& shared) { rank_changes(shared, work); });
+  if (spoil) spoil({keys.data(), capacity});
   emulated::launch<ClassSinkShared>(static_cast<unsigned>(super_count(work)), kThreads, seed + 1,
                                     [&](ClassSinkShared& shared) { encode_classes(shared, work); });
   const EncodeWork rest{changes.device(),
@@ -477,6 +496,53 @@ TEST(ClassRoutine, PartsOfSuperblocksAreLeft) {
   EXPECT_EQ(found.array.blocks[0].mode, kernels::kClassesBlock);
   for (std::uint32_t b = 4; b < 11; ++b)
     EXPECT_EQ(found.array.blocks[b].mode, b < 6 ? kernels::kFlatBlock : kernels::kLostBlock) << b;
+}
+
+// An array that somebody writes to while it is looked at: nothing outside of it is named.
+TEST(ClassRoutine, AnArrayThatIsWrittenToMeanwhile) {
+  std::size_t read = 0, refused = 0;
+  for (std::uint64_t seed = 602; seed < 642; ++seed) {
+    const std::size_t count = seed % 2 == 0 ? 70'005 : 5;
+    const Weights base = normal_weights(count, seed);
+    Weights target = stepped(base, 1e-6f, seed);
+    if (count == 5) target[0] = base[0] ^ 1, target[3] = base[3] ^ 1;
+    const ClassTable table = odd_table(2, true, 0);
+    std::mt19937_64 random(seed);
+    Weights held = base;
+    const auto write = [&] {
+      const std::size_t first = random() % count, most = random() % (count - first) + 1;
+      std::ranges::fill(std::span(held).subspan(first, most), static_cast<std::uint16_t>(random() % 2 == 0 ? 0x3f80 : 0));
+    };
+    DecodedArray<std::uint16_t> found = decoded(contents_of(table, base, target), held, count, seed, write);
+    (found.refused == 0 ? read : refused) += 1;
+    for (std::size_t b = 0; found.refused == 0 && b < block_count(count); ++b) {
+      const std::size_t elements = std::min(count - b * kBlockElements, kBlockElements);
+      for (std::uint64_t i = found.starts[b]; i < found.starts[b + 1]; ++i) {
+        ASSERT_LT(found.positions.data()[i], elements) << "seed " << seed;
+        ASSERT_TRUE(i == found.starts[b] || found.positions.data()[i - 1] < found.positions.data()[i]) << "seed " << seed;
+      }
+    }
+  }
+  EXPECT_GT(read, 0U);
+  EXPECT_GT(refused, 0U);
+}
+
+// Ranks as they come of a base that somebody writes to meanwhile: such a superblock is coded block by block.
+TEST(ClassRoutine, RanksThatAreNone) {
+  const Weights base = normal_weights(4 * kBlockElements, 650), target = stepped(base, 1e-6f, 650);
+  const ClassTable table = chosen_table(base, target);
+  const TwoArrays<std::uint16_t> arrays = two_arrays(base, target);
+  const std::uint64_t changes = ListedChanges<std::uint16_t>(arrays).positions.size();
+  const auto mode_with = [&](const Spoil& spoil) {
+    return encoded_with(table, 0, arrays, 0, 4, changes, 1, spoil).array.blocks[0].mode;
+  };
+  EXPECT_EQ(mode_with([](std::span<std::uint32_t>) {}), kernels::kClassesBlock);
+  const auto next_of_class = [](std::span<std::uint32_t> keys) {
+    return std::find_if(keys.begin() + 1, keys.end(), [&](std::uint32_t key) { return (key & 0xff) == (keys[0] & 0xff); });
+  };
+  EXPECT_EQ(mode_with([&](auto keys) { std::swap(keys[0], *next_of_class(keys)); }), kernels::kFlatBlock) << "they go down";
+  EXPECT_EQ(mode_with([&](auto keys) { keys[0] = *next_of_class(keys); }), kernels::kFlatBlock) << "they stay";
+  EXPECT_EQ(mode_with([](auto keys) { keys.back() |= 0xffff00; }), kernels::kFlatBlock) << "there are not so many elements";
 }
 
 TEST(ClassRoutine, SamplesWhatTheCodecSamples) {

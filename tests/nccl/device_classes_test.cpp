@@ -1,6 +1,7 @@
 // Blocks of classes of arrays in device memory, as a rank there reads them.
 
 #include "collectives/device/device_block_decoder.hpp"
+#include "collectives/device/device_block_encoder.hpp"
 #include "tests/codec/forgery.hpp"
 #include "tests/codec/weight_states.hpp"
 #include "tests/nccl/device_codec.hpp"
@@ -117,23 +118,24 @@ TEST_F(DeviceClasses, DigestsThatDoNotTellAreLeftToTheHost) {
 }
 
 TEST_F(DeviceClasses, TravelAsTheHosts) {
-  // One array a run, as what lies in several is cut where these are.
   const std::vector<codec::ArraySpec> specs{
       {DataType::kBfloat16, 270'000}, {DataType::kFloat32, 70'000}, {DataType::kBfloat16, 20'000}, {DataType::kFloat16, 5'000}};
-  for (const float size : {1e-7f, 1e-6f}) {
-    const State base = codec::normal_state(specs, 10), target = codec::stepped_state(base, size, 11);
-    const codec::Bytes expected = codec::encode(base, target, with_classes(nullptr)).bytes;
-    EXPECT_TRUE(sent(base, target) == expected) << size;
-    codec::EncodeOptions plain = with_classes(nullptr);
-    plain.allow_classes = false;
-    EXPECT_LT(expected.size(), codec::encode(base, target, plain).bytes.size()) << size;
+  for (const auto& arrays : {specs, kModel}) {
+    for (const float size : {1e-7f, 1e-6f}) {
+      const State base = codec::normal_state(arrays, 10), target = codec::stepped_state(base, size, 11);
+      const codec::Bytes expected = codec::encode(base, target, with_classes(nullptr)).bytes;
+      EXPECT_TRUE(sent(base, target) == expected) << size;
+      codec::EncodeOptions plain = with_classes(nullptr);
+      plain.allow_classes = false;
+      EXPECT_LT(expected.size(), codec::encode(base, target, plain).bytes.size()) << size;
+    }
   }
   // So many changes that the device codes them block by block.
   const State base = codec::normal_state(specs, 10), target = codec::stepped_state(base, 1e-3f, 11);
   EXPECT_TRUE(receive(sent(base, target), base, codec::Verify::kTouched).held == target.arrays);
 }
 
-// Superblocks of several arrays are coded block by block, where they are no section's own; without state hashes there are none.
+// Superblocks of one array, and of several; without state hashes there are no classes.
 TEST_F(DeviceClasses, OfAnyArrays) {
   const State base = codec::normal_state(kModel, 12), target = codec::stepped_state(base, 1e-6f, 13);
   const codec::Bytes bytes = sent(base, target), without = sent(base, target, false);
@@ -145,6 +147,44 @@ TEST_F(DeviceClasses, OfAnyArrays) {
     EXPECT_TRUE(host.arrays == target.arrays);
   }
   EXPECT_TRUE(sent(base, base).size() < 300);
+}
+
+// However a device's sections are cut: blocks are coded as in one.
+TEST_F(DeviceClasses, SectionsAreCutBetweenSuperblocks) {
+  const State base = codec::normal_state(kModel, 14), target = codec::stepped_state(base, 1e-6f, 15);
+  const codec::BlockMap map = base.map();
+  const StateOnDevice there(target.specs, target.read()), base_there(base.specs, base.read());
+  struct Block {
+    std::uint64_t number;
+    std::uint32_t mode;
+    codec::Bytes content;
+    bool operator==(const Block&) const = default;
+  };
+  const auto coded = [&](const collectives::SectionLimits& limits) {
+    std::vector<Block> found;
+    const collectives::DevicePair pair{&map, base_there.read_pointers(), there.read_pointers()};
+    collectives::DeviceBlockEncoder encoder(scratch, pair, stream_of(0), true, limits);
+    EXPECT_TRUE(encoder.begin(false).ok());
+    while (encoder.has_more()) {
+      const Result<std::optional<collectives::CodedSection>> next = encoder.next();
+      EXPECT_TRUE(next.ok()) << next.status().message();
+      if (!next.ok()) break;
+      if (!*next) continue;
+      const collectives::CodedSection& section = **next;
+      for (std::uint64_t b = 0; b < section.block_count; ++b) {
+        const kernels::BlockContent& block = section.blocks[b];
+        if (block.mode == kernels::kNoBlock) continue;
+        const std::byte* const at = section.contents + block.offset;
+        found.push_back({section.first_block + b, block.mode, {at, at + block.bytes}});
+      }
+    }
+    return found;
+  };
+  const std::vector<Block> whole = coded({1024, 2 << 20});
+  EXPECT_GT(std::ranges::count(whole, kernels::kClassesBlock, &Block::mode), 4);
+  for (const std::uint64_t blocks : {5, 1024}) {
+    for (const std::uint64_t changes : {16'384, 30'000, 2 << 20}) EXPECT_TRUE(coded({blocks, changes}) == whole) << blocks;
+  }
 }
 
 }  // namespace
