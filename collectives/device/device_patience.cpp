@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "collectives/engine/engine.hpp"
+#include "src/base/device_stream.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 double own_share(double timeout_s) { return timeout_s - std::min(timeout_s / 4, 5.0); }
 
 constexpr double kFarewellSeconds = 0.2;  // far above what a call's own kernels and copies take. Heuristic
+constexpr double kIdleSeconds = 0.0001;   // between two looks at a stream
 
 }  // namespace
 
@@ -33,6 +35,24 @@ bool DevicePatience::goes_on() {
   }
   if (!until_) until_ = now + kFarewellSeconds;
   return now < *until_;
+}
+
+Status await_stream(Engine& engine, void* context, void* stream) {
+  const DeviceScope inside(context);
+  SPARCL_RETURN_IF_ERROR(inside.status());
+  const Result<DeviceEvent> end = DeviceEvent::record(context, stream);
+  if (!end.ok()) return end.status();
+  Transport& transport = engine.transport();
+  DevicePatience patience(&engine);
+  for (std::uint64_t idle_turns = 0; !end->is_over();) {
+    if (!patience.goes_on()) return engine.health();
+    if (engine.step()) {
+      idle_turns = 0;
+    } else {
+      transport.idle(++idle_turns, transport.now() + kIdleSeconds);
+    }
+  }
+  return Status();
 }
 
 }  // namespace sparcl::collectives

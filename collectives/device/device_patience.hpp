@@ -3,6 +3,8 @@
 
 #include <optional>
 
+#include "src/base/status.hpp"
+
 namespace sparcl::collectives {
 
 class Engine;
@@ -21,5 +23,9 @@ class DevicePatience {
   std::optional<double> since_;
   std::optional<double> until_;  // once the comm has ended
 };
+
+// Until the stream is through with what it holds now; the engine goes on meanwhile. What a call then waits for is its own. An
+// error: it is not waited for any more, and the comm has ended.
+Status await_stream(Engine& engine, void* context, void* stream);
 
 }  // namespace sparcl::collectives

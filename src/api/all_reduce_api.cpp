@@ -115,7 +115,8 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
       call.receive = static_cast<std::byte*>(receive);
       call.device_masks = &mask->on_devices;
       call.stream = stream;
-      if (is_between_gpus) call.refusal = check_gpu(*comm, send, receive).with_prefix(std::string(function) + ": ");
+      const Status ready = is_between_gpus ? check_gpu(*comm, send, receive) : await_stream(*comm, send, stream);
+      call.refusal = ready.with_prefix(std::string(function) + ": ");
       return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, nullptr), nullptr);
     }
     call.send = static_cast<const std::byte*>(arrays.read("sendbuff", send, bytes));

@@ -22,6 +22,8 @@ class Confirmed {
   Status move_to_host(std::uint64_t comm, const codec::BlockMap& map, void* stream);
   Status move_to_device(std::uint64_t comm, const codec::BlockMap& map, void* context, void* stream);
 
+  bool moves_to(void* context) const { return comm_ != 0 && (on_device_ == nullptr || on_device_->context() != context); }
+
   // The ranks hold what arrays() does.
   void confirm(std::uint64_t comm) { comm_ = comm; }
   // They hold this; without memory for it nobody has confirmed anything.

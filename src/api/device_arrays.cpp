@@ -6,6 +6,7 @@
 #include <new>
 
 #include "src/api/comm.hpp"
+#include "src/api/device_way.hpp"
 #include "src/base/device_memory.hpp"
 #include "src/base/stage_range.hpp"
 
@@ -23,6 +24,8 @@ void* DeviceArrays::take(const char* name, void* array, std::size_t bytes, Use u
     same->is_written |= use != Use::kRead;
     return same->bytes.get();
   }
+  if (copies_.empty()) status_ = await_stream(*comm_, array, stream_);
+  if (!status_.ok()) return array;
   // Not filled: of room that is far more than it takes only what is touched becomes memory.
   Copy copy{array, std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes]), bytes, use != Use::kRead};
   if (copy.bytes == nullptr) {
@@ -46,7 +49,8 @@ sparclResult_t DeviceArrays::give_back(sparclResult_t result) {
   for (const Copy& copy : copies_) {
     if (!copy.is_written || result != sparclSuccess) continue;
     const StageRange range("copy to the device");
-    const Status status = comm_->pinned_copies.to_device(copy.array, copy.bytes.get(), copy.count, stream_);
+    Status status = await_stream(*comm_, copy.array, stream_);
+    if (status.ok()) status = comm_->pinned_copies.to_device(copy.array, copy.bytes.get(), copy.count, stream_);
     if (!status.ok())
       return report_error(comm_, status.with_prefix("the call was made, but its output did not reach the device: "));
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/device/device_change_finder.hpp"
+#include "collectives/device/device_patience.hpp"
 #include "src/api/device_kernel_choice.hpp"
 #include "src/base/device_memory.hpp"
 #include "src/base/device_stream.hpp"
@@ -120,6 +121,16 @@ std::unique_ptr<codec::ChangeFinder> change_finder_for(const sparclState& state)
   auto made = collectives::DeviceChangeFinder::create(**kernels, *state.map,
                                                       {{state.data.begin(), state.data.end()}, state.masters}, *context);
   return made.ok() ? std::move(*made) : nullptr;
+}
+
+// A driver without events, and a stream that is being captured, have errors of their own for what comes.
+Status await_stream(sparclComm& comm, const void* array, sparclStream_t stream) {
+  const Result<void*> context = context_for(array, stream);
+  if (!can_stage() || !context.ok()) return Status();
+  const DeviceScope inside(*context);
+  const Result<bool> captured = inside.status().ok() ? is_capturing(stream) : inside.status();
+  if (!captured.ok() || *captured) return Status();
+  return collectives::await_stream(comm.engine, *context, stream);
 }
 
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive) {

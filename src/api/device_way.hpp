@@ -31,6 +31,10 @@ collectives::DeviceScratch* scratch_for_update(sparclComm& comm, const sparclSta
 // Of a state that is published, all of whose tensors are on one GPU; nullptr: they are not, or kernels do not run there.
 std::unique_ptr<codec::ChangeFinder> change_finder_for(const sparclState& state);
 
+// Before a call waits for its stream as the driver does, which is for good: until the stream is through with what it holds, as long
+// as for a peer. array: in device memory.
+Status await_stream(sparclComm& comm, const void* array, sparclStream_t stream);
+
 // Of a comm that uses NCCL: both arrays are in device memory; and in that of its GPU.
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive);
 bool are_aligned(const void* send, const void* receive, DataType type);  // to their elements

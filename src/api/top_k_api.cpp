@@ -146,7 +146,7 @@ Status place_arrays(const TopKArguments& given, sparclComm& comm, bool is_blocki
     call.send = static_cast<const std::byte*>(given.send);
     call.receive = static_cast<std::byte*>(given.receive);
     call.stream = stream;
-    return call.is_between_gpus ? check_gpu(comm, given.send, given.receive) : Status();
+    return call.is_between_gpus ? check_gpu(comm, given.send, given.receive) : await_stream(comm, given.send, stream);
   }
   const std::size_t bytes = given.count * element_bytes(call.datatype);
   call.send = static_cast<const std::byte*>(arrays.read("sendbuff", given.send, bytes));

@@ -95,7 +95,7 @@ class StateCall final : public Call {
       SPARCL_RETURN_IF_ERROR(state_->check_complete());
       SPARCL_RETURN_IF_ERROR(codec::check_values(value_coding(options_), *state_->map).with_prefix("options.values: "));
     }
-    if (!stay_on_device(comm)) SPARCL_RETURN_IF_ERROR(reach_from_host());
+    if (!stay_on_device(comm)) SPARCL_RETURN_IF_ERROR(reach_from_host(comm));
     update_.held = arrays();
     update_.known_hash = state_->tracked_hash;
     update_.holds_no_version = state_->is_torn;
@@ -122,13 +122,26 @@ class StateCall final : public Call {
     const UpdateRole role = !is_root_ ? UpdateRole::kReceives : has_base() ? UpdateRole::kSendsChanges : UpdateRole::kSendsAll;
     collectives::DeviceScratch* const scratch = scratch_for_update(comm, *state_, role, stream_);
     if (scratch == nullptr) return false;
-    if (is_root_ && !state_->confirmed.move_to_device(comm_id_, *state_->map, scratch->context(), stream_).ok()) return false;
+    if (is_root_ && !bring_confirmed(comm, scratch->context()).ok()) return false;
     device_ = {scratch, stream_, state_->confirmed.on_device()};
     update_.device = &device_;
     return true;
   }
 
-  Status reach_from_host() {
+  Status bring_confirmed(sparclComm& comm, void* context) {
+    if (state_->confirmed.moves_to(context)) SPARCL_RETURN_IF_ERROR(await_tensors(comm));
+    return state_->confirmed.move_to_device(comm_id_, *state_->map, context, stream_);
+  }
+
+  // Until the stream is through with them.
+  Status await_tensors(sparclComm& comm) const {
+    const auto on_device = std::ranges::find(state_->spaces, MemorySpace::kDevice);
+    if (on_device == state_->spaces.end()) return Status();
+    return await_stream(comm, state_->data[static_cast<std::size_t>(on_device - state_->spaces.begin())], stream_);
+  }
+
+  Status reach_from_host(sparclComm& comm) {
+    SPARCL_RETURN_IF_ERROR(await_tensors(comm));
     if (is_root_) SPARCL_RETURN_IF_ERROR(state_->confirmed.move_to_host(comm_id_, *state_->map, stream_));
     return state_->has_device_memory() ? read_mirror(*state_, stream_) : Status();
   }
