@@ -118,7 +118,16 @@ Status check_target(const UpdateCall& call, const CommContext& comm, const codec
                   fmt::format("rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0", rank,
                               call.version, call.root, decoder.target_version()));
   }
-  if (!call.holds_no_version || decoder.writes_all()) return Status();
+  if (decoder.writes_all()) return Status();
+  // An older one may have been brought up to date by the program, as in double buffering.
+  if (call.held_version > decoder.base_version() && call.held_version != decoder.target_version()) {
+    return Status(
+        Code::kWrongBase,
+        fmt::format("rank {} holds version {}, the update of the root, rank {}, is from version {}: another communicator, "
+                    "whose first update sends all, brings them together",
+                    rank, call.held_version, call.root, decoder.base_version()));
+  }
+  if (!call.holds_no_version) return Status();
   return Status(
       Code::kWrongBase,
       fmt::format("rank {} holds no version, as an update failed while it was written to its tensors in device memory: it "

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/log.hpp"
+
 namespace sparcl::collectives {
 namespace {
 
@@ -29,6 +31,7 @@ DeviceScratch::Place& DeviceScratch::place_of(void* context) {
   const DeviceScope inside(context);
   made->checked = inside.status();
   if (made->checked.ok()) made->checked = kernels_.check_device();
+  if (!made->checked.ok()) log_warn("calls on a GPU's arrays go by way of the host: {}", made->checked.message());
   return *places_.emplace_back(std::move(made));
 }
 

@@ -234,9 +234,9 @@ typedef struct {
 
 /* Collective over comm, with this thread's GPU (cudaSetDevice); each rank has another one. Loads NCCL 2.14 or later
  * (SPARCL_NCCL_LIBRARY). options may be NULL.
- * Errors, on every rank, that leave comm as it was: sparclUnsupported (a rank has no NCCL, an old one, or a build without CUDA),
- * sparclInvalidUsage (a thread without a GPU; a second time), sparclMismatch (different ways, ids or versions). Where NCCL itself fails to
- * connect the ranks, comm is over. */
+ * Errors, on every rank, that leave comm as it was: sparclUnsupported (a rank has no driver, or an old one; a GPU for which there are no
+ * kernels; no NCCL, or an old one; a build without CUDA), sparclInvalidUsage (a thread without a GPU; two ranks with one; a second time),
+ * sparclMismatch (different ways, ids or versions). Where NCCL itself fails to connect the ranks, comm is over. */
 SPARCL_API sparclResult_t sparclCommUseNccl(sparclComm_t comm, const sparclNcclOptions_t* options);
 
 /* After sparclCommUseNccl: waits until the stream is through, as cudaStreamSynchronize does, but looks after the other ranks meanwhile: a

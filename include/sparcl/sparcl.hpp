@@ -387,6 +387,7 @@ class Subscriber {
   std::unique_ptr<sparclSubscriber, detail::Destroy<sparclSubscriberDestroy>> handle_;
 };
 
+// stream: of arrays in device memory, as the C calls take it; spans are then of device memory, which is not touched here.
 class Comm {
  public:
   Comm() = default;
@@ -441,19 +442,21 @@ class Comm {
 
   // base: the root's, empty if the ranks hold nothing; ignored on the others.
   template <class T>
-  Report broadcast_delta(std::span<T> weights, std::span<const std::type_identity_t<T>> base, int root) {
+  Report broadcast_delta(std::span<T> weights, std::span<const std::type_identity_t<T>> base, int root,
+                         sparclStream_t stream = nullptr) {
     if (rank() == root && !base.empty() && base.size() != weights.size()) refuse("broadcast_delta: base and weights differ in length");
-    check(sparclBroadcastDelta(weights.data(), base.data(), weights.size(), data_type<T>(), root, get(), nullptr), get());
+    check(sparclBroadcastDelta(weights.data(), base.data(), weights.size(), data_type<T>(), root, get(), stream), get());
     return report();
   }
 
-  Report broadcast_update(State& state, std::uint64_t version, int root) {
-    check(sparclBroadcastUpdate(state.get(), version, root, get(), nullptr), get());
+  Report broadcast_update(State& state, std::uint64_t version, int root, sparclStream_t stream = nullptr) {
+    check(sparclBroadcastUpdate(state.get(), version, root, get(), stream), get());
     return report();
   }
   // options: what is sent (sparclBroadcastUpdateEx); only the root's count.
-  Report broadcast_update(State& state, std::uint64_t version, int root, const sparclUpdateOptions_t& options) {
-    check(sparclBroadcastUpdateEx(state.get(), version, root, get(), nullptr, &options), get());
+  Report broadcast_update(State& state, std::uint64_t version, int root, const sparclUpdateOptions_t& options,
+                          sparclStream_t stream = nullptr) {
+    check(sparclBroadcastUpdateEx(state.get(), version, root, get(), stream, &options), get());
     return report();
   }
   Request start_broadcast_update(State& state, std::uint64_t version, int root) {
@@ -490,9 +493,9 @@ class Comm {
   // received: as long as `sent`, and may be it; elements outside the mask are left as they were.
   template <class T>
   Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
-                           sparclRedOp_t op = sparclSum) {
+                           sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
     if (sent.size() != received.size()) refuse("all_reduce_masked: sent and received differ in length");
-    check(sparclAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), nullptr), get());
+    check(sparclAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), stream), get());
     return report();
   }
   template <class T>
@@ -507,11 +510,11 @@ class Comm {
   // feedback: of as many elements.
   template <class T>
   Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask, Feedback& feedback,
-                           sparclRedOp_t op = sparclSum) {
+                           sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
     if (sent.size() != received.size()) refuse("all_reduce_masked: sent and received differ in length");
     sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
     options.feedback = feedback.get();
-    check(sparclAllReduceMaskedEx(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), &options, get(), nullptr),
+    check(sparclAllReduceMaskedEx(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), &options, get(), stream),
           get());
     return report();
   }
@@ -539,10 +542,11 @@ class Comm {
   // received: as long as `sent`, and may be it. feedback: of as many elements; nullptr: what is not sent is discarded.
   template <class T>
   Report all_reduce_top_k(std::span<const std::type_identity_t<T>> sent, std::span<T> received, std::size_t k, Feedback* feedback,
-                          const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER, sparclRedOp_t op = sparclSum) {
+                          const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER, sparclRedOp_t op = sparclSum,
+                          sparclStream_t stream = nullptr) {
     if (sent.size() != received.size()) refuse("all_reduce_top_k: sent and received differ in length");
     check(sparclAllReduceTopKEx(sent.data(), received.data(), sent.size(), k, data_type<T>(), op,
-                                feedback != nullptr ? feedback->get() : nullptr, &options, get(), nullptr),
+                                feedback != nullptr ? feedback->get() : nullptr, &options, get(), stream),
           get());
     return report();
   }

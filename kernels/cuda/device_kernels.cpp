@@ -113,7 +113,16 @@ Status scatter_mask(const MaskPlaces& places, const void* packed, std::size_t el
   return status_of(launch_scatter_mask(work, element_bytes, static_cast<cudaStream_t>(stream)), "scatter");
 }
 
-Status check_device() { return status_of(find_kernels(), "kernels of sparcl's on this GPU"); }
+Status check_device() {
+  const cudaError_t error = find_kernels();
+  if (error == cudaErrorInsufficientDriver) {
+    return Status(Code::kUnsupported, fmt::format("CUDA: this GPU's driver is older than CUDA {}.{}, which sparcl was built with",
+                                                  CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10));
+  }
+  if (error == cudaErrorNoKernelImageForDevice)
+    return Status(Code::kUnsupported, "CUDA: sparcl's kernels are for GPUs of compute capability 8.0 and later: this is none");
+  return status_of(error, "kernels of sparcl's on this GPU");
+}
 
 namespace {
 

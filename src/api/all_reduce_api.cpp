@@ -84,9 +84,8 @@ bool must_be_canonical(const sparclComm& comm) {
 
 bool goes_over_gpus(const sparclComm& comm, const void* send, const void* receive, DataType type, const sparclMask& mask,
                     bool is_canonical) {
-  if (!are_on_gpus(comm, send, receive) || mask.mask.size() == 0) return false;
-  if (!is_canonical) return comm.device->engine().reduces(type);
-  return collectives::takes_canonical(comm.transport->size()) && are_aligned(send, receive, type);
+  if (!are_on_gpus(comm, send, receive) || mask.mask.size() == 0 || !are_aligned(send, receive, type)) return false;
+  return is_canonical ? collectives::takes_canonical(comm.transport->size()) : comm.device->engine().reduces(type);
 }
 
 sparclResult_t start_masked(const char* function, const void* send, void* receive, std::uint64_t count, int datatype, int op,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,8 +35,10 @@ struct Offer {
   std::int32_t code = 0;  // a Code: why this rank cannot
   std::int32_t version = 0;
   Way way = Way::kNewId;
+  std::int32_t gpu = -1;
+  sparcl::DeviceUuid gpu_uuid{};
   NcclId id{};
-  char text[244] = {};
+  char text[224] = {};
 };
 static_assert(sizeof(Offer) == 384);
 
@@ -64,9 +67,11 @@ Status look_around(const sparclComm& comm, const sparclNcclOptions_t* given, Own
   const Result<void*> context = sparcl::current_context();
   if (!context.ok()) return context.status();
   own.context = *context;
+  SPARCL_RETURN_IF_ERROR(own.kernels->check_device());
   const Result<int> gpu = sparcl::current_device();
   if (!gpu.ok()) return gpu.status();
-  own.gpu = *gpu;
+  own.gpu = offer.gpu = *gpu;
+  offer.gpu_uuid = sparcl::current_device_uuid();
   if (offer.way == Way::kGivenId) std::memcpy(&offer.id, own.options.unique_id, sizeof offer.id);
   if (offer.way == Way::kNewId && comm.transport->rank() == 0)
     return own.nccl->status_of(own.nccl->get_unique_id(&offer.id), "ncclGetUniqueId", nullptr);
@@ -79,12 +84,31 @@ Status look_around(const sparclComm& comm, const sparclNcclOptions_t* given, Own
   return Status();
 }
 
-Status difference(std::span<const Offer> offers) {
+// NCCL refuses two ranks on one GPU, in the midst of its own start.
+Status shared_gpu(const sparcl::Transport& transport, std::span<const Offer> offers) {
+  std::map<sparcl::DeviceUuid, std::size_t> ranks;
+  for (std::size_t rank = 0; rank < offers.size(); ++rank) {
+    const Offer& offer = offers[rank];
+    if (offer.way == Way::kGivenComm || offer.gpu_uuid == sparcl::DeviceUuid{}) continue;
+    const auto [other, is_first] = ranks.try_emplace(offer.gpu_uuid, rank);
+    if (is_first) continue;
+    const auto name = [&](std::size_t each) {
+      return fmt::format("rank {} ({}, its GPU {})", each, transport.describe_peer(static_cast<int>(each)), offers[each].gpu);
+    };
+    return Status(Code::kInvalidUsage,
+                  fmt::format("{} and {} have the same GPU: let each choose its own by cudaSetDevice before this call",
+                              name(other->second), name(rank)));
+  }
+  return Status();
+}
+
+Status difference(const sparcl::Transport& transport, std::span<const Offer> offers) {
   for (std::size_t rank = 0; rank < offers.size(); ++rank) {
     const auto code = static_cast<Code>(offers[rank].code);
     if (code == Code::kSuccess) continue;
     const std::string_view text(offers[rank].text, ::strnlen(offers[rank].text, sizeof offers[rank].text));
-    return Status(sparcl::is_code(offers[rank].code) ? code : Code::kInternalError, fmt::format("rank {}: {}", rank, text));
+    return Status(sparcl::is_code(offers[rank].code) ? code : Code::kInternalError,
+                  fmt::format("rank {} ({}): {}", rank, transport.describe_peer(static_cast<int>(rank)), text));
   }
   const Offer& first = offers[0];
   for (std::size_t rank = 1; rank < offers.size(); ++rank) {
@@ -101,7 +125,7 @@ Status difference(std::span<const Offer> offers) {
     if (first.way == Way::kGivenId && std::memcmp(&other.id, &first.id, sizeof first.id) != 0)
       return Status(Code::kMismatch, fmt::format("rank 0 and rank {} gave different unique ids", rank));
   }
-  return Status();
+  return shared_gpu(transport, offers);
 }
 
 Status use_nccl(sparclComm& comm, const sparclNcclOptions_t* options) {
@@ -121,7 +145,7 @@ Status use_nccl(sparclComm& comm, const sparclNcclOptions_t* options) {
   comm.transport->close(channel);
   std::vector<Offer> offers(gathered.size() / sizeof(Offer));
   std::memcpy(static_cast<void*>(offers.data()), gathered.data(), offers.size() * sizeof(Offer));
-  SPARCL_RETURN_IF_ERROR(difference(offers));
+  SPARCL_RETURN_IF_ERROR(difference(*comm.transport, offers));
 
   const int rank = comm.transport->rank(), size = comm.transport->size();
   const double timeout_s = comm.engine.timeout_s();

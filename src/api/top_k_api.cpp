@@ -137,7 +137,7 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
 // On the device, as they are; else where the host reaches them.
 Status place_arrays(const TopKArguments& given, sparclComm& comm, bool is_blocking, sparclStream_t stream,
                     collectives::TopKCall& call, DeviceArrays& arrays) {
-  const bool may_stay = is_blocking && given.count > 0;
+  const bool may_stay = is_blocking && given.count > 0 && are_aligned(given.send, given.receive, call.datatype);
   call.is_between_gpus = may_stay && are_on_gpus(comm, given.send, given.receive) &&
                          comm.device->kernels().top_k.supports(call.datatype) &&
                          collectives::takes_gpus(call, comm.transport->size());

@@ -99,6 +99,7 @@ class StateCall final : public Call {
     update_.held = arrays();
     update_.known_hash = state_->tracked_hash;
     update_.holds_no_version = state_->is_torn;
+    if (!is_root_ && !state_->is_torn) update_.held_version = state_->version;
     return is_root_ ? prepare_base(comm) : Status();
   }
 

@@ -57,6 +57,8 @@ Functions functions_of(void* library) {
   find(library, "cuMemHostAlloc", found.allocate_pinned);
   find(library, "cuMemFreeHost", found.free_pinned);
   find(library, "cuMemGetInfo_v2", found.memory_left);
+  find(library, "cuDeviceGetUuid_v2", found.uuid);  // of a part of a GPU its own
+  if (found.uuid == nullptr) find(library, "cuDeviceGetUuid", found.uuid);
   return found;
 }
 

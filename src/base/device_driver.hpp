@@ -56,6 +56,7 @@ struct Functions {
 
   // Asked where it is there.
   Result_t (*memory_left)(std::size_t* free, std::size_t* total) = nullptr;
+  Result_t (*uuid)(unsigned char (*id)[16], int device) = nullptr;
 };
 
 // nullptr: the process has loaded no driver, and so has no device memory. It is looked for again where a library came.

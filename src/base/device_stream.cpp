@@ -11,9 +11,15 @@ using driver::status_of;
 // Of what has been made there is a driver.
 const driver::Functions& cuda() { return *driver::loaded(); }
 
+Status no_driver() {
+  return Status(Code::kUnsupported,
+                "CUDA: this process has loaded no driver: choose a GPU by cudaSetDevice before this call (`sparcl info` says "
+                "whether there is one)");
+}
+
 Status check_driver() {
   const driver::Functions* const functions = driver::loaded();
-  if (functions == nullptr) return Status(Code::kUnhandledCudaError, "CUDA: this process has loaded no driver");
+  if (functions == nullptr) return no_driver();
   if (functions->has_streams()) return Status();
   return Status(Code::kUnsupported,
                 "CUDA: the driver lacks functions that calls in a stream's order take: use one of CUDA 11 or later");
@@ -23,7 +29,7 @@ Status check_driver() {
 
 Result<void*> context_of(const void* pointer) {
   const driver::Functions* const functions = driver::loaded();
-  if (functions == nullptr) return Status(Code::kUnhandledCudaError, "CUDA: this process has loaded no driver");
+  if (functions == nullptr) return no_driver();
   void* context = nullptr;
   SPARCL_RETURN_IF_ERROR(status_of(*functions,
                                    functions->pointer_attribute(&context, driver::kContextOfPointer, as_device(pointer)),
@@ -54,6 +60,13 @@ Result<int> current_device() {
   int device = -1;
   SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().current_device(&device), "this thread's GPU"));
   return device;
+}
+
+DeviceUuid current_device_uuid() {
+  const Result<int> device = current_device();
+  unsigned char id[16] = {};
+  if (!device.ok() || cuda().uuid == nullptr || cuda().uuid(&id, *device) != 0) return {};
+  return std::to_array(id);
 }
 
 Result<void*> current_context() {

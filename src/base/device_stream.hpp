@@ -2,6 +2,7 @@
 // What calls in a stream's order take of a GPU: its context, memory, events, and whether a stream is being captured into a graph.
 // By the driver that the process has loaded (device_memory.hpp); where it has none, errors say so.
 
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -17,6 +18,9 @@ Result<void*> context_for(const void* pointer, void* stream);
 // The number of the GPU.
 Result<int> device_of(const void* pointer);
 Result<int> current_device();
+// What this thread's GPU is called everywhere; zeros where the driver does not tell.
+using DeviceUuid = std::array<unsigned char, 16>;
+DeviceUuid current_device_uuid();
 
 // Inside a context while it lives. What is done there may be done while some stream is being captured.
 class DeviceScope {

@@ -5,9 +5,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <thread>
 #include <vector>
 
-#include "sparcl/sparcl.h"
+#include "sparcl/sparcl.hpp"
 #include "tests/api/thread_ranks.hpp"
 #include "tests/device/fake_driver.hpp"
 
@@ -225,6 +226,37 @@ TEST(DeviceCalls, LargeArraysGoInChunks) {
     EXPECT_EQ(allocations_alive(), before + 1);
   }
   EXPECT_EQ(allocations_alive(), before);
+}
+
+TEST(DeviceCalls, InCxxInTheOrderOfAStream) {
+  std::vector<Comm> comms = Comm::local(2);
+  const auto run = [&comms](int rank) {
+    Comm& comm = comms[static_cast<std::size_t>(rank)];
+    const sparclStream_t stream = reinterpret_cast<sparclStream_t>(static_cast<std::uintptr_t>(0x100000 * (rank + 1)));
+    const OnDevice<float> from(values_of(0)), base(values_of(9)), to(values_of(rank == 0 ? 0 : 9));
+    const Mask mask = Mask::random(kCount, 0.1, 3);
+    int copies = 0;
+    const auto expect_copies = [&](const char* call) {
+      const int now = copies_in_stream(stream);
+      EXPECT_GT(now, copies) << call;
+      copies = now;
+    };
+    const std::span<const float> sent(from.get(), kCount), old(base.get(), kCount);
+    const std::span<float> received(to.get(), kCount);
+    comm.broadcast_delta(received, old, 0, stream);
+    expect_copies("broadcast_delta");
+    EXPECT_EQ(to.read(), values_of(0));
+    comm.all_reduce_masked(sent, received, mask, sparclSum, stream);
+    expect_copies("all_reduce_masked");
+    comm.all_reduce_top_k(sent, received, 100, nullptr, SPARCL_TOPK_OPTIONS_INITIALIZER, sparclSum, stream);
+    expect_copies("all_reduce_top_k");
+    State state;
+    state.add("weights", received, {kCount});
+    comm.broadcast_update(state, 1, 0, stream);
+    expect_copies("broadcast_update");
+  };
+  const std::jthread other(run, 1);
+  run(0);
 }
 
 }  // namespace

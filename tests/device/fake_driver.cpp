@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -85,6 +86,7 @@ World& world() {
 
 thread_local std::vector<void*> contexts_entered;
 thread_local bool has_no_gpu = false;
+std::atomic<bool> shares_gpus = false;
 thread_local int capture_mode = 0;
 
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kInvalidHandle = 400, kNotReady = 600,
@@ -307,6 +309,8 @@ void launch(const FakeGraph& graph, const void* stream) {
   for (const std::function<void()>& work : graph.work) enqueue(stream, work);
 }
 
+void share_gpus(bool are_shared) { shares_gpus = are_shared; }
+
 void forget_gpu(bool is_forgotten) { has_no_gpu = is_forgotten; }
 
 int allocations_alive() {
@@ -356,6 +360,16 @@ FAKE int cuCtxGetCurrent(void** current) {
 
 FAKE int cuCtxGetDevice(int* gpu) {
   *gpu = static_cast<int>(current_gpu());
+  return 0;
+}
+
+// Each thread is taken for one with a GPU of its own, unless they share them.
+FAKE int cuDeviceGetUuid_v2(unsigned char (*id)[16], int gpu) {
+  static std::atomic<unsigned char> threads = 1;
+  thread_local const unsigned char own = threads++;
+  std::fill_n(*id, 16, static_cast<unsigned char>(0));
+  (*id)[0] = shares_gpus ? 0xff : own;
+  (*id)[1] = static_cast<unsigned char>(gpu);
   return 0;
 }
 
@@ -540,7 +554,7 @@ FAKE int cuGetErrorString(int error, const char** text) {
 FAKE int cuInit(unsigned) { return 0; }
 
 FAKE int cuDriverGetVersion(int* version) {
-  *version = 13000;
+  *version = std::getenv("FAKE_DRIVER") != nullptr ? std::atoi(std::getenv("FAKE_DRIVER")) : 99000;
   return 0;
 }
 
@@ -565,6 +579,7 @@ FAKE int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
 }
 
 FAKE int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 75 ? 9 : 0;
+  const char* const major = std::getenv("FAKE_CAPABILITY");
+  *value = attribute != 75 ? 0 : major != nullptr ? std::atoi(major) : 9;
   return 0;
 }

@@ -56,6 +56,8 @@ void launch(const FakeGraph& graph, const void* stream);
 
 // This thread has chosen no GPU so far.
 void forget_gpu(bool is_forgotten);
+// All threads have the same GPU.
+void share_gpus(bool are_shared);
 // Device memory, and pinned memory, of sparcl's own that lives.
 int allocations_alive();
 

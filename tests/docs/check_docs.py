@@ -3,7 +3,7 @@
 
 programs   every ```c and ```cpp block is a complete program: it is compiled and run, under mpirun with 2 ranks if it includes
            sparcl_mpi.h, and once more with a wrong setting, which it must name. The environment gives WORK, LIBS (the folder of the libraries), CC, CXX, FLAGS, MPI_FLAGS, MPIEXEC (empty: no MPI), WITH_UCX,
-           KOKKOS_FLAGS (empty: no Kokkos).
+           KOKKOS_FLAGS (empty: no Kokkos), CUDA_FLAGS (empty: no CUDA).
 commands   every command of a ```console block exists, as do the presets and the commands of `sparcl` that it names (SPARCL: the program).
 links      every relative link leads to a file.
 errors     include/sparcl/sparcl.h and docs/guarantees.md name the same errors as agreed, and the same as poisoning.
@@ -64,6 +64,10 @@ def check_program(path, line, language, code):
     if kokkos and not env["KOKKOS_FLAGS"]:
         print(f"{path}:{line}: skipped: built without Debian's Kokkos")
         return True
+    cuda = "cuda_runtime_api.h" in code
+    if cuda and not env["CUDA_FLAGS"]:
+        print(f"{path}:{line}: skipped: built without CUDA")
+        return True
     print(f"{path}:{line}: {language} program{' under mpirun' if mpi else ''}", flush=True)
     stem = os.path.join(env["WORK"], f"{os.path.basename(path).replace('.', '_')}_{line}")
     source = f"{stem}.{language}"
@@ -72,7 +76,8 @@ def check_program(path, line, language, code):
     compiler = [env["CC"], "-std=c99"] if language == "c" else [env["CXX"], "-std=c++20"]
     flags = ["-Wall", "-Wextra", "-Werror", *shlex.split(env["FLAGS"])]
     libraries = ["-L" + env["LIBS"], "-Wl,-rpath," + env["LIBS"], *(["-lsparcl_mpi"] if mpi else []), "-lsparcl", "-pthread"]
-    other_flags = [*(shlex.split(env["MPI_FLAGS"]) if mpi else []), *(shlex.split(env["KOKKOS_FLAGS"]) if kokkos else [])]
+    other_flags = [*(shlex.split(env["MPI_FLAGS"]) if mpi else []), *(shlex.split(env["KOKKOS_FLAGS"]) if kokkos else []),
+                   *(shlex.split(env["CUDA_FLAGS"]) if cuda else [])]
     program = [*([env["MPIEXEC"], "-n", "2"] if mpi else []), stem]
     return run([*compiler, *flags, source, "-o", stem, *libraries, *other_flags]) and run(program) and names_its_error(path, line, program)
 

@@ -112,9 +112,13 @@ TEST_F(DeviceWaits, AStreamThatIsStuckWhenAResultComesBack) {
     EXPECT_EQ(sparclIAllReduceMasked(own[rank].values.get(), own[rank].sums.get(), kCount, sparclFloat32, sparclSum, mask, comm,
                                      &request),
               sparclSuccess);
-    if (rank == 0) put_kernel_into(nullptr);
     ++started;
     while (started < 2) std::this_thread::yield();
+    if (rank == 0) {  // the ranks' default stream is one here
+      put_kernel_into(nullptr);
+      ++started;
+    }
+    while (started < 3) std::this_thread::yield();
     return sparclWait(&request, nullptr);
   });
   EXPECT_THAT(results, Each(sparclTimeout));

@@ -47,7 +47,8 @@ void expect_no_nccl(const std::string& library, const testing::Matcher<std::stri
   const Setting path("SPARCL_NCCL_LIBRARY", library);
   ThreadRanks party(2);
   EXPECT_THAT(party.run([](int, sparclComm_t comm) { return sparclCommUseNccl(comm, nullptr); }), Each(sparclUnsupported));
-  EXPECT_THAT(std::string(sparclGetLastError(party.comm(1))), AllOf(HasSubstr("sparclCommUseNccl: rank 0: NCCL: "), text));
+  EXPECT_THAT(std::string(sparclGetLastError(party.comm(1))),
+              AllOf(HasSubstr("sparclCommUseNccl: rank 0 (host "), HasSubstr("): NCCL: "), text));
   EXPECT_THAT(party.run(sum_on_host), Each(sparclSuccess));
 }
 
@@ -74,10 +75,21 @@ TEST_F(NcclFailure, AThreadWithoutAGpuIsToldWhatToDo) {
     return sparclCommUseNccl(comm, nullptr);
   }),
               Each(sparclInvalidUsage));
-  EXPECT_THAT(last_error(party, 2), HasSubstr("rank 1: CUDA: this thread has no GPU yet: choose it by cudaSetDevice"));
+  EXPECT_THAT(last_error(party, 2),
+              AllOf(HasSubstr("rank 1 (host "), HasSubstr("): CUDA: this thread has no GPU yet: choose it by cudaSetDevice")));
   EXPECT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
   EXPECT_THAT(use_nccl(party), Each(sparclInvalidUsage));
   EXPECT_THAT(last_error(party, 1), HasSubstr("uses NCCL already"));
+}
+
+TEST_F(NcclFailure, RanksWithOneGpuAreNamed) {
+  ThreadRanks party(3);
+  share_gpus(true);
+  EXPECT_THAT(use_nccl(party), Each(sparclInvalidUsage));
+  share_gpus(false);
+  EXPECT_THAT(last_error(party, 2), AllOf(HasSubstr("rank 0 (host "), HasSubstr("its GPU 0) and rank 1 (host "),
+                                          HasSubstr("have the same GPU: let each choose its own by cudaSetDevice")));
+  EXPECT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
 }
 
 TEST_F(NcclFailure, RanksAgreeOnTheWay) {
@@ -132,10 +144,10 @@ TEST_F(NcclFailure, ACallersCommunicatorStaysTheCallers) {
       });
     };
     EXPECT_THAT(wrap(true), Each(sparclInvalidArgument));
-    EXPECT_THAT(last_error(party, 1), HasSubstr("rank 0: the NCCL communicator has this rank as 1 of 2"));
+    EXPECT_THAT(last_error(party, 1), HasSubstr("): the NCCL communicator has this rank as 1 of 2"));
     fail_nccl("ncclCommCuDevice", 1, 3);
     EXPECT_THAT(wrap(false), Each(sparclInvalidArgument));
-    EXPECT_THAT(last_error(party, 0), HasSubstr("rank 1: the NCCL communicator is of GPU 3, this thread's is GPU 0"));
+    EXPECT_THAT(last_error(party, 0), HasSubstr("the NCCL communicator is of GPU 3, this thread's is GPU 0"));
     EXPECT_THAT(wrap(false), Each(sparclSuccess)) << last_error(party, 0);
     EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
       const Sum sum(rank);
@@ -189,9 +201,12 @@ TEST_F(NcclFailure, ACallThatNcclRefusesEndsTheCommAndWhatStreamsHold) {
 TEST_F(NcclFailure, WhatNcclFindsOutLateIsTold) {
   ThreadRanks party(2);
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess));
-  const auto results = party.run([](int rank, sparclComm_t comm) {
+  std::atomic<int> enqueued = 0;
+  const auto results = party.run([&enqueued](int rank, sparclComm_t comm) {
     const Sum sum(rank);
     EXPECT_EQ(sum.enqueue(comm, stream_of(rank)), sparclSuccess);
+    ++enqueued;
+    while (enqueued < 2) std::this_thread::yield();
     if (rank == 0) fail_nccl("stream", 0, 6);
     sparclResult_t error = sparclSuccess;
     while (error == sparclSuccess) {

@@ -33,7 +33,7 @@ const std::string kFakes = "LD_LIBRARY_PATH=" SPARCL_FAKE_LIBRARIES ":" SPARCL_F
 
 TEST(NcclInfo, NamesWhatIsThere) {
   const auto info = nlohmann::json::parse(run_info(kFakes + "FAKE_GPUS=2", "--json"));
-  EXPECT_EQ(info["gpus"]["driver"], "13.0");
+  EXPECT_EQ(info["gpus"]["driver"], "99.0");
   EXPECT_EQ(info["gpus"]["nccl"], "2.28.9");
   EXPECT_EQ(info["gpus"]["reason"], "");
   ASSERT_EQ(info["gpus"]["devices"].size(), 2u);
@@ -44,13 +44,23 @@ TEST(NcclInfo, NamesWhatIsThere) {
   EXPECT_EQ(row(info, "kernels", "cuda")["usable"], info["gpus"]["built_with_cuda"]);
   EXPECT_THAT(row(info, "transports", "nccl")["reason"].get<std::string>(), HasSubstr("NCCL 2.28.9 (libnccl.so.2)"));
   const std::string text = run_info(kFakes, "");
-  EXPECT_THAT(text, HasSubstr("GPUs, driver of CUDA 13.0\n  0   Fake GPU 0, 3072 MiB, compute capability 9.0\n"));
+  EXPECT_THAT(text, HasSubstr("GPUs, driver of CUDA 99.0\n  0   Fake GPU 0, 3072 MiB, compute capability 9.0\n"));
 }
 
 TEST(NcclInfo, SaysWhatIsMissing) {
   const auto no_gpu = nlohmann::json::parse(run_info(kFakes + "FAKE_GPUS=0", "--json"));
   EXPECT_THAT(no_gpu["gpus"]["reason"].get<std::string>(), HasSubstr("the driver has no GPU"));
   EXPECT_EQ(row(no_gpu, "transports", "nccl")["usable"], false);
+  for (const auto& [setting, reason] :
+       {std::pair("FAKE_DRIVER=10020", "the driver knows CUDA 10.2, this build's kernels need "),
+        {"FAKE_CAPABILITY=7", "Fake GPU 0 has compute capability 7.0, this build's kernels need 8.0"}}) {
+    const auto old = nlohmann::json::parse(run_info(kFakes + setting, "--json"));
+    if (!old["gpus"]["built_with_cuda"].get<bool>()) break;
+    for (const auto& [part, name] : {std::pair("transports", "nccl"), {"kernels", "cuda"}}) {
+      EXPECT_EQ(row(old, part, name)["usable"], false);
+      EXPECT_THAT(row(old, part, name)["reason"].get<std::string>(), HasSubstr(reason));
+    }
+  }
   const auto no_nccl = nlohmann::json::parse(run_info(kFakes + "SPARCL_NCCL_LIBRARY=libnot_there.so", "--json"));
   EXPECT_TRUE(no_nccl["gpus"]["nccl"].is_null());
   EXPECT_THAT(row(no_nccl, "transports", "nccl")["reason"].get<std::string>(), HasSubstr("libnot_there.so cannot be loaded"));

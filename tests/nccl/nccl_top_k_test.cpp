@@ -189,5 +189,41 @@ TEST_F(NcclTopK, WhatGoesByWayOfTheHost) {
   EXPECT_EQ(nccl_calls("ncclAllGather"), 0);
 }
 
+// At addresses between elements, which kernels cannot read: over NCCL or not.
+TEST_F(NcclTopK, ArraysThatAreNotAligned) {
+  constexpr std::size_t kElements = 300, kBytes = kElements * sizeof(float);
+  for (const bool over_nccl : {false, true}) {
+    ThreadRanks party(2);
+    if (over_nccl) {
+      ASSERT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
+    }
+    EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
+      const std::vector<float> sent = values_of<float>(sparclFloat32, rank, 0, kElements);
+      std::vector<float> top_k(kElements), masked = sent;
+      sparclMask_t mask = nullptr;
+      EXPECT_EQ(sparclMaskCreateRandom(&mask, kElements, 0.3, 3), sparclSuccess);
+      std::vector<std::uint8_t> bytes(kBytes + 1);
+      std::memcpy(bytes.data() + 1, sent.data(), kBytes);
+      const OnDevice<std::uint8_t> in_place(bytes), received(bytes);
+      EXPECT_EQ(sparclAllReduceTopK(sent.data(), top_k.data(), kElements, 40, sparclFloat32, sparclSum, nullptr, comm, nullptr),
+                sparclSuccess);
+      EXPECT_EQ(sparclAllReduceMasked(sent.data(), masked.data(), kElements, sparclFloat32, sparclSum, mask, comm, nullptr),
+                sparclSuccess);
+      EXPECT_EQ(sparclAllReduceTopK(in_place.get() + 1, received.get() + 1, kElements, 40, sparclFloat32, sparclSum, nullptr, comm,
+                                    stream_of(rank)),
+                sparclSuccess);
+      EXPECT_GE(bytes_copied(stream_of(rank)), 2 * kBytes);
+      EXPECT_EQ(std::memcmp(received.read().data() + 1, top_k.data(), kBytes), 0);
+      EXPECT_EQ(sparclAllReduceMasked(in_place.get() + 1, in_place.get() + 1, kElements, sparclFloat32, sparclSum, mask, comm,
+                                      stream_of(rank)),
+                sparclSuccess);
+      EXPECT_EQ(std::memcmp(in_place.read().data() + 1, masked.data(), kBytes), 0);
+      return sparclMaskDestroy(mask);
+    }),
+                Each(sparclSuccess));
+  }
+  EXPECT_EQ(nccl_calls("ncclAllGather") + nccl_calls("ncclAllReduce"), 0);
+}
+
 }  // namespace
 }  // namespace sparcl::test

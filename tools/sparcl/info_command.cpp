@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -42,13 +43,28 @@ Part ucx_transport() {
 constexpr bool kWithCuda = SPARCL_WITH_CUDA != 0;
 constexpr const char* kWithoutCuda = "left out of this build: SPARCL_CUDA=OFF, or no nvcc was found";
 
+// Empty: kernels run on one of them at least.
+std::string why_no_kernels(const DeviceList& gpus) {
+  constexpr int kCudaVersion = SPARCL_CUDA_VERSION, kLeastCapability = 8;  // of cmake/SparclLibrary.cmake's architectures
+  if (!kWithCuda) return kWithoutCuda;
+  if (!gpus.why_none.empty()) return gpus.why_none;
+  if (gpus.driver_version / 1000 < kCudaVersion / 1000) {
+    return fmt::format("the driver knows CUDA {}, this build's kernels need {} or later", driver_version_text(gpus.driver_version),
+                       driver_version_text(kCudaVersion / 1000 * 1000));
+  }
+  const auto can_run = [](const DeviceEntry& gpu) { return gpu.capability_major >= kLeastCapability; };
+  if (std::ranges::any_of(gpus.devices, can_run)) return {};
+  return fmt::format("{} has compute capability {}.{}, this build's kernels need {}.0 or later", gpus.devices[0].name,
+                     gpus.devices[0].capability_major, gpus.devices[0].capability_minor, kLeastCapability);
+}
+
 // All of it must be there: the first that is not is told, with NCCL's version where it has one.
 Part nccl_engine(const DeviceList& gpus) {
   const Result<const NcclLibrary*> nccl = load_nccl();
   if (!nccl.ok()) return {"nccl", false, nccl.status().message()};
   const std::string found = fmt::format("NCCL {} ({})", nccl_version_text((*nccl)->version), (*nccl)->path);
   if (!kWithCuda) return {"nccl", false, fmt::format("{}, but CUDA's kernels are {}", found, kWithoutCuda)};
-  if (!gpus.why_none.empty()) return {"nccl", false, fmt::format("{}, but {}", found, gpus.why_none)};
+  if (const std::string why = why_no_kernels(gpus); !why.empty()) return {"nccl", false, fmt::format("{}, but {}", found, why)};
   return {"nccl", true, found + ": masked sums between GPUs, beside a communicator's transport (sparclCommUseNccl)"};
 }
 
@@ -63,11 +79,10 @@ std::vector<Part> transports(const DeviceList& gpus) {
 }
 
 Part cuda_kernels(const DeviceList& gpus) {
-  if (!kWithCuda) return {"cuda", false, kWithoutCuda};
-  if (!gpus.why_none.empty()) return {"cuda", false, gpus.why_none};
+  if (const std::string why = why_no_kernels(gpus); !why.empty()) return {"cuda", false, why};
   return {"cuda", true,
-          "built (sm_80, sm_90 and later): top-k and delta broadcasts on the device, masks and top-k over NCCL; else by way of the "
-          "host"};
+          "built (sm_80, sm_90 and later): top-k, broadcasts of changes and publishers' diffs on the device, masks and top-k over "
+          "NCCL; else by way of the host"};
 }
 
 std::vector<Part> kernel_bodies(const DeviceList& gpus) {
