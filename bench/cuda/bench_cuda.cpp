@@ -1,5 +1,6 @@
-// The CUDA kernels against ceilings that are measured in the same run: bench_cuda [--quick]. Prints a table of medians; every
-// result was compared with the host's before (tests/gpu).
+// The CUDA kernels against ceilings that are measured in the same run: bench_cuda [--quick | --gpu]. Prints a table of medians;
+// every result was compared with the host's before (tests/gpu). --gpu: says which GPU it would take, and nothing else. Exits with
+// 77 where there is none.
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -78,10 +79,12 @@ void measure_all(bool is_quick) {
   measure_copy();
 }
 
-int run(bool is_quick) {
+constexpr int kSkipped = 77;
+
+int run(const std::string& option) {
   if (const std::string why = test::why_no_gpu(); !why.empty()) {
     fmt::print("skipped: {}\n", why);
-    return 0;
+    return kSkipped;
   }
   cudaDeviceProp device{};
   int driver = 0, runtime = 0;
@@ -90,8 +93,9 @@ int run(bool is_quick) {
   must(cudaRuntimeGetVersion(&runtime));
   fmt::print("{}, {} multiprocessors, driver {}, runtime {}; medians of {}\n\n", device.name, device.multiProcessorCount, driver,
              runtime, kRounds);
+  if (option == "--gpu") return 0;
   try {
-    measure_all(is_quick);
+    measure_all(option == "--quick");
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench_cuda: {}; the rows until then:\n", error.what());
     print_rows();
@@ -105,7 +109,12 @@ int run(bool is_quick) {
 }  // namespace sparcl::bench
 
 int main(int argc, char** argv) try {
-  return sparcl::bench::run(argc > 1 && std::string(argv[1]) == "--quick");
+  const std::string option = argc > 1 ? argv[1] : "";
+  if (argc > 2 || (!option.empty() && option != "--quick" && option != "--gpu")) {
+    fmt::print(stderr, "usage: bench_cuda [--quick | --gpu]\n");
+    return 2;
+  }
+  return sparcl::bench::run(option);
 } catch (const std::exception& error) {
   fmt::print(stderr, "bench_cuda: {}\n", error.what());
   return 1;

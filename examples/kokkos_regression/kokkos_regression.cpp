@@ -34,22 +34,25 @@ KOKKOS_INLINE_FUNCTION double true_weight(std::uint64_t i) { return i % 64 == 7 
 struct Samples {
   Matrix features{"features", kSamples, kFeatures};
   Vector targets{"targets", kSamples};
-
-  Samples(const Space& space, int rank) {
-    const Matrix x = features;
-    const Vector y = targets;
-    const std::uint64_t first = (static_cast<std::uint64_t>(rank) + 1) << 32;
-    Kokkos::parallel_for(
-        "samples", Kokkos::RangePolicy<Space>(space, 0, kSamples), KOKKOS_LAMBDA(std::uint64_t sample) {
-          double sum = 0;
-          for (std::uint64_t i = 0; i < kFeatures; ++i) {
-            x(sample, i) = noise(first + sample * kFeatures + i);
-            sum += x(sample, i) * true_weight(i);
-          }
-          y(sample) = sum;
-        });
-  }
 };
+
+// In a function, not a constructor: nvcc has it so of lambdas.
+Samples make_samples(const Space& space, int rank) {
+  const Samples samples;
+  const Matrix x = samples.features;
+  const Vector y = samples.targets;
+  const std::uint64_t first = (static_cast<std::uint64_t>(rank) + 1) << 32;
+  Kokkos::parallel_for(
+      "samples", Kokkos::RangePolicy<Space>(space, 0, kSamples), KOKKOS_LAMBDA(std::uint64_t sample) {
+        double sum = 0;
+        for (std::uint64_t i = 0; i < kFeatures; ++i) {
+          x(sample, i) = noise(first + sample * kFeatures + i);
+          sum += x(sample, i) * true_weight(i);
+        }
+        y(sample) = sum;
+      });
+  return samples;
+}
 
 // Half the gradient of the batch's squared errors.
 void compute_gradient(const Space& space, const Samples& samples, int step, const Vector& weights, const Vector& errors,
@@ -117,7 +120,7 @@ struct Outcome {
 };
 
 Outcome train(const Space& space, sparcl::Comm& comm, bool is_sparse) {
-  const Samples samples(space, comm.rank());
+  const Samples samples = make_samples(space, comm.rank());
   const Vector weights("weights", kFeatures), errors("errors", kBatch), gradient("gradient", kFeatures);
   const sparcl::Mask all = sparcl::Mask::random(kFeatures, 1, 0);
   TopKExchange exchange(space, comm.size());

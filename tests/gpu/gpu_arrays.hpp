@@ -12,10 +12,16 @@ namespace sparcl::test {
 
 // Empty, or why nothing can run on a GPU here.
 inline std::string why_no_gpu() {
-  int count = 0;
+  int count = 0, driver = 0, runtime = 0;  // versions: 1000 * major + 10 * minor
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess) return std::string("no GPU: ") + cudaGetErrorString(error);
-  return count == 0 ? "no GPU: this machine has none" : "";
+  if (error == cudaSuccess) return count == 0 ? "no GPU: this machine has none" : "";
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) return "no GPU: there is no NVIDIA driver (libcuda.so.1 cannot be loaded)";
+  const auto text = [](int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); };
+  if (error == cudaErrorInsufficientDriver)
+    return "no GPU that can be used: its driver knows CUDA " + text(driver) + ", this program needs " + text(runtime);
+  return std::string("no GPU that can be used: ") + cudaGetErrorString(error);
 }
 
 inline void must(cudaError_t error) {

@@ -2,33 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <mutex>
-#include <thread>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "sparcl/sparcl_kokkos.hpp"
+#include "tests/kokkos/ranks.hpp"
 #include "tests/kokkos/views.hpp"
 
 namespace sparcl::test {
 namespace {
-
-constexpr std::size_t kCount = 10'000;
-
-// Each rank in a thread of its own.
-void on_ranks(int ranks, const std::function<void(Comm&)>& body) {
-  std::vector<Comm> comms = Comm::local(ranks);
-  std::vector<std::thread> threads;
-  for (Comm& comm : comms) threads.emplace_back([&comm, &body] { body(comm); });
-  for (std::thread& thread : threads) thread.join();
-}
-
-std::vector<float> values_of(int rank) {
-  std::vector<float> values(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) values[i] = std::sin(static_cast<float>(i * (static_cast<std::size_t>(rank) + 3)));
-  return values;
-}
 
 TEST(KokkosCalls, MaskedSumsAreThoseOfSpans) {
   on_ranks(3, [](Comm& comm) {
@@ -128,18 +115,123 @@ TEST(KokkosCalls, ViewsAreTensorsOfAState) {
   EXPECT_EQ(state.hash(), same.hash());
 }
 
-// What is done where the host cannot reach a view.
+TEST(KokkosCalls, WithoutABaseAllIsSent) {
+  on_ranks(2, [](Comm& comm) {
+    const Array<float> weights = to_view(values_of(comm.rank())), none("none", 0);
+    kokkos::broadcast_delta(Space(), comm, weights, Kokkos::View<const float*, Space>(none), 1);
+    EXPECT_EQ(to_vector(weights), values_of(1));
+  });
+}
+
+TEST(KokkosCalls, ViewsOfDifferentLengthsAreRefusedOnAllRanks) {
+  on_ranks(2, [](Comm& comm) {
+    const Array<float> ten("ten", 10), other("other", comm.rank() == 0 ? 9 : 10);
+    const Mask mask = Mask::random(10, 0.5, 1);
+    const auto is_refused = [&](const char* name, auto&& call) {
+      try {
+        call();
+        ADD_FAILURE() << name << ": taken";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.result(), sparclInvalidArgument) << name << ": " << error.what();
+      }
+    };
+    is_refused("masked", [&] { kokkos::all_reduce_masked(Space(), comm, other, ten, mask); });
+    is_refused("top-k", [&] { kokkos::all_reduce_top_k(Space(), comm, other, ten, 3, nullptr); });
+    is_refused("delta", [&] { kokkos::broadcast_delta(Space(), comm, ten, other, 0); });
+  });
+}
+
+// Nothing at all, on all ranks.
+TEST(KokkosCalls, EmptyViews) {
+  on_ranks(3, [](Comm& comm) {
+    const Array<float> none("none", 0), same("same", 0);
+    const Indices nowhere("nowhere", 0);
+    EXPECT_EQ(kokkos::all_reduce_sparse(Space(), comm, none, nowhere, 0, kCount, same, nowhere), 0U);
+    kokkos::broadcast_delta(Space(), comm, none, same, 0);
+  });
+}
+
+// bfloat16 and float16: views of sparcl's types, as spans of them.
+template <class T>
+struct CallsOfHalves : ::testing::Test {};
+using HalfTypes = ::testing::Types<bfloat16, float16>;
+TYPED_TEST_SUITE(CallsOfHalves, HalfTypes);
+
+template <class T>
+std::vector<T> halves_of(int rank) {
+  std::vector<T> values(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) values[i] = kokkos::detail::rounded<T>(values_of(rank)[i]);
+  return values;
+}
+template <class T>
+bool is_same(const Array<T>& view, const std::vector<T>& values) {
+  return view.extent(0) == values.size() && std::memcmp(view.data(), values.data(), values.size() * sizeof(T)) == 0;
+}
+
+TYPED_TEST(CallsOfHalves, AreThoseOfSpans) {
+  using T = TypeParam;
+  on_ranks(2, [](Comm& comm) {
+    const Space space;
+    const std::vector<T> sent = halves_of<T>(comm.rank()), base = halves_of<T>(5);
+    const Array<T> from = to_view(sent), held = to_view(base);
+    std::vector<T> expected = base;
+    Array<T> received = to_view(base);
+    const Mask mask = Mask::random(kCount, 0.1, 5);
+    comm.all_reduce_masked<T>(sent, expected, mask);
+    kokkos::all_reduce_masked(space, comm, from, received, mask);
+    EXPECT_TRUE(is_same(received, expected));
+
+    Feedback feedback(kCount, kokkos::data_type<T>()), own(kCount, kokkos::data_type<const T>());
+    for (int step = 0; step < 2; ++step) {
+      comm.all_reduce_top_k<T>(sent, expected, 100, &feedback);
+      kokkos::all_reduce_top_k(space, comm, from, received, 100, &own);
+      EXPECT_TRUE(is_same(received, expected));
+    }
+
+    const Array<T> weights = to_view(comm.rank() == 0 ? sent : base);
+    kokkos::broadcast_delta(space, comm, weights, held, 0);
+    EXPECT_TRUE(is_same(weights, halves_of<T>(0)));
+
+    Indices indices("indices", 2), places("places", 4);
+    indices(0) = 7;
+    indices(1) = 10 + static_cast<std::uint64_t>(comm.rank());
+    Array<T> sums("sums", 4);
+    ASSERT_EQ(kokkos::all_reduce_sparse(space, comm, from, indices, 2, kCount, sums, places), 3U);
+    std::vector<T> union_values;
+    std::vector<std::uint64_t> union_indices;
+    union_values.reserve(4);
+    union_indices.reserve(4);
+    comm.all_reduce_sparse<T>(std::span<const T>(sent).first(2), to_vector(indices), kCount, union_values, union_indices);
+    EXPECT_EQ(to_vector(places, 3), union_indices);
+    EXPECT_TRUE(is_same(Array<T>(Kokkos::subview(sums, std::pair<std::size_t, std::size_t>(0, 3))), union_values));
+  });
+}
+
+TEST(KokkosCalls, DataTypes) {
+  EXPECT_EQ(kokkos::data_type<const float>(), sparclFloat32);
+  EXPECT_EQ(kokkos::data_type<std::int16_t>(), sparclInt16);
+  EXPECT_EQ(kokkos::data_type<bfloat16>(), sparclBfloat16);
+  EXPECT_EQ(kokkos::data_type<Kokkos::Experimental::half_t>(),
+            sizeof(Kokkos::Experimental::half_t) == 2 ? sparclFloat16 : sparclFloat32);
+}
+
+// What is done where the host cannot reach a view, and the C calls do not take its memory.
 TEST(KokkosCalls, ElementsOutOfReachAreCopiedAndGivenBack) {
   const Space space;
   const Array<float> view = to_view(values_of(2));
-  const kokkos::detail::HostElements<Array<float>, false> elements(space, view);
-  ASSERT_EQ(elements.span().size(), kCount);
-  EXPECT_NE(elements.span().data(), view.data());
-  EXPECT_EQ(elements.span()[5], values_of(2)[5]);
-  elements.span()[5] = 8;
+  const kokkos::detail::Argument<Space, Array<float>, kokkos::detail::Access::kCopy> argument(space, view);
+  ASSERT_EQ(argument.count(), kCount);
+  EXPECT_EQ(argument.stream(), nullptr);
+  EXPECT_NE(argument.data(), view.data());
+  EXPECT_EQ(argument.data()[5], values_of(2)[5]);
+  argument.data()[5] = 8;
+  argument.data()[6] = 9;
   EXPECT_NE(to_vector(view)[5], 8);
-  elements.give_back(space);
+  argument.give_back(6);
   EXPECT_EQ(to_vector(view)[5], 8);
+  EXPECT_EQ(to_vector(view)[6], values_of(2)[6]);
+  argument.give_back();
+  EXPECT_EQ(to_vector(view)[6], 9);
 }
 
 }  // namespace

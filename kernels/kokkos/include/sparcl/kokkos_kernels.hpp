@@ -3,12 +3,20 @@
 // scatter, error feedback. All work is enqueued on the execution space's instance, and nothing waits for it: counts stay in its
 // memory. Nothing is allocated but by TopK's constructor. Views have one dimension and no strides. Results are those of sparcl's
 // other kernels bit for bit, in every execution space: no sum of floats depends on an order.
+//
+// Floats of 16 bits: sparcl::float16 and sparcl::bfloat16 of sparcl.hpp, and Kokkos' half_t and bhalf_t where they have 16 bits (on
+// hosts they are float). What is done with them is done in float, and rounded to nearest, ties to even.
 
 #include <Kokkos_Core.hpp>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
+
+namespace sparcl {
+struct float16;  // of sparcl.hpp, which these kernels do without
+struct bfloat16;
+}  // namespace sparcl
 
 namespace sparcl::kokkos {
 
@@ -29,17 +37,88 @@ KOKKOS_INLINE_FUNCTION UnsignedOf<sizeof(T)> bits_of(const T& value) {
 
 template <class T, class Bits>
 KOKKOS_INLINE_FUNCTION T value_of(Bits bits) {
+  static_assert(sizeof(T) == sizeof(Bits));
   T value;
-  std::memcpy(&value, &bits, sizeof value);
+  std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
   return value;
 }
 
-// Grows with |x|: 0 only for zeros, and NaN > infinity > finite.
+// Which float of 16 bits a type is.
+enum class Half { kNone, kFloat16, kBfloat16 };
+template <class T>
+inline constexpr Half half_of = Half::kNone;
+template <>
+inline constexpr Half half_of<float16> = Half::kFloat16;
+template <>
+inline constexpr Half half_of<bfloat16> = Half::kBfloat16;
+#if defined(KOKKOS_HALF_T_IS_FLOAT) && !KOKKOS_HALF_T_IS_FLOAT
+template <>
+inline constexpr Half half_of<Kokkos::Experimental::half_t> = Half::kFloat16;
+#endif
+#if defined(KOKKOS_BHALF_T_IS_FLOAT) && !KOKKOS_BHALF_T_IS_FLOAT
+template <>
+inline constexpr Half half_of<Kokkos::Experimental::bhalf_t> = Half::kBfloat16;
+#endif
+
+// Constants, as device code calls no constexpr function of the host's.
+template <class T>
+inline constexpr bool is_float = std::is_same_v<T, float> || std::is_same_v<T, double> || half_of<T> != Half::kNone;
+template <class T>
+inline constexpr bool has_magnitude = is_float<T> || (std::is_integral_v<T> && sizeof(T) <= 8);
+// Of one type, or of float and a float of 16 bits.
+template <class Residual, class Value>
+inline constexpr bool can_accumulate = (std::is_same_v<Residual, float> && half_of<Value> != Half::kNone) ||
+                                       (std::is_same_v<Residual, Value> && has_magnitude<Value> && !std::is_same_v<Value, bool>);
+template <class Bits>
+inline constexpr Bits all_but_sign = std::numeric_limits<Bits>::max() >> 1;
+template <class T>
+inline constexpr UnsignedOf<sizeof(T)> infinity = static_cast<UnsignedOf<sizeof(T)>>(sizeof(T) == 8   ? 0x7ff0000000000000
+                                                                                     : sizeof(T) == 4 ? 0x7f800000
+                                                                                     : half_of<T> == Half::kFloat16 ? 0x7c00
+                                                                                                                    : 0x7f80);
+
+// A float of 16 bits as float.
+template <class T>
+KOKKOS_INLINE_FUNCTION float widened(const T& value) {
+  const std::uint32_t bits = bits_of(value);
+  if constexpr (half_of<T> == Half::kBfloat16) {
+    return value_of<float>(bits << 16);
+  } else {
+    const std::uint32_t sign = (bits & 0x8000) << 16, exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+    std::uint32_t magnitude = (exponent + 127 - 15) << 23 | fraction << 13;
+    if (exponent == 0) magnitude = bits_of(static_cast<float>(fraction) * 0x1p-24F);
+    if (exponent == 0x1f) magnitude = 0x7f800000 | fraction << 13;
+    return value_of<float>(sign | magnitude);
+  }
+}
+
+// And back: to nearest, ties to even; what is too large is infinite, NaN the quiet one.
+template <class T>
+KOKKOS_INLINE_FUNCTION T rounded(float value) {
+  const std::uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+  const bool is_nan = magnitude > 0x7f800000;
+  std::uint32_t result = 0;
+  if constexpr (half_of<T> == Half::kBfloat16) {
+    result = is_nan ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  } else if (is_nan) {
+    result = 0x7e00;
+  } else if (magnitude >= 0x477ff000) {  // 65520: halfway to the number that there is not any more
+    result = sign | 0x7c00;
+  } else if (magnitude < 0x38800000) {  // 2^-14: below it are multiples of 2^-24, as are floats from 0.5 on
+    result = sign | (bits_of(value_of<float>(magnitude) + 0.5F) - bits_of(0.5F));
+  } else {
+    result = sign | (magnitude - ((127 - 15) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+  }
+  return value_of<T>(static_cast<std::uint16_t>(result));
+}
+
+// Grows with |x|: 0 only for zeros, and NaN > infinity > finite; all NaN are alike.
 template <class T>
 KOKKOS_INLINE_FUNCTION UnsignedOf<sizeof(T)> magnitude_key(const T& value) {
   using Bits = UnsignedOf<sizeof(T)>;
-  if constexpr (std::is_floating_point_v<T>) {
-    return bits_of(value) & static_cast<Bits>(std::numeric_limits<Bits>::max() >> 1);
+  if constexpr (is_float<T>) {
+    const auto key = static_cast<Bits>(bits_of(value) & all_but_sign<Bits>);
+    return key > infinity<T> ? static_cast<Bits>(infinity<T> + 1) : key;
   } else if constexpr (std::is_signed_v<T>) {
     return value < 0 ? static_cast<Bits>(Bits{0} - static_cast<Bits>(value)) : static_cast<Bits>(value);
   } else {
@@ -47,10 +126,14 @@ KOKKOS_INLINE_FUNCTION UnsignedOf<sizeof(T)> magnitude_key(const T& value) {
   }
 }
 
-// One pattern of bits a number: never -0, and each NaN is the quiet one.
-template <class T>
-KOKKOS_INLINE_FUNCTION T sum_of(const T& a, const T& b) {
-  if constexpr (std::is_floating_point_v<T>) {
+// As T, one pattern of bits a number: never -0, and each NaN is the quiet one.
+template <class T, class Value>
+KOKKOS_INLINE_FUNCTION T sum_of(const T& a, const Value& b) {
+  if constexpr (half_of<T> != Half::kNone) {
+    return rounded<T>(sum_of(widened(a), widened(b)));
+  } else if constexpr (half_of<Value> != Half::kNone) {
+    return sum_of(a, widened(b));
+  } else if constexpr (is_float<T>) {
     const T sum = a + b;
     if (sum != sum) return value_of<T>(UnsignedOf<sizeof(T)>{sizeof(T) == 4 ? 0x7fc00000U : 0x7ff8000000000000U});
     return sum == T{0} ? T{0} : sum;
@@ -149,6 +232,97 @@ struct Accumulate {
   KOKKOS_FUNCTION void operator()(std::uint64_t i) const { residual(i) = sum_of(residual(i), values(i)); }
 };
 
+// What TopK runs, and what it keeps on the device meanwhile.
+namespace top_k {
+
+constexpr std::size_t kDigits = 256;
+
+struct State {
+  std::uint64_t key = 0;       // of the least that is taken: its digits so far
+  std::uint64_t rest = 0;      // elements that are to be found among those with these digits
+  std::uint64_t last_tie = 0;  // index of the last that is taken of those with this key
+};
+template <class Space>
+using StateView = Kokkos::View<State, typename Space::memory_space>;
+template <class Space>
+using Digits = Kokkos::View<std::uint64_t*, typename Space::memory_space>;
+
+template <class Space>
+struct Begin {
+  StateView<Space> state;
+  std::uint64_t k;
+  KOKKOS_FUNCTION void operator()(std::uint64_t) const { state() = State{0, k, 0}; }
+};
+
+template <class Space, class Array>
+struct CountDigits {
+  Array array;
+  StateView<Space> state;
+  Digits<Space> digits;
+  unsigned shift;
+  KOKKOS_FUNCTION void operator()(std::uint64_t i) const {
+    const std::uint64_t key = magnitude_key(array(i));
+    const bool is_first = shift + 8 >= 8 * sizeof(typename Array::non_const_value_type);
+    const bool has_digits = is_first || key >> (shift + 8) == state().key >> (shift + 8);
+    if (key != 0 && has_digits) Kokkos::atomic_add(&digits(key >> shift & 255), std::uint64_t{1});
+  }
+};
+
+// The digit of the least that is taken. Where all are fewer than k it is the lowest that there is.
+template <class Space>
+struct ChooseDigit {
+  Digits<Space> digits;
+  StateView<Space> state;
+  unsigned shift;
+  KOKKOS_FUNCTION void operator()(std::uint64_t) const {
+    State& own = state();
+    std::uint64_t least = 0, before_least = own.rest;
+    for (std::uint64_t digit = kDigits; digit-- > 0;) {
+      if (digits(digit) == 0) continue;
+      least = digit;
+      before_least = own.rest;
+      if (digits(digit) >= own.rest) break;
+      own.rest -= digits(digit);
+    }
+    own.rest = before_least;
+    own.key |= least << shift;
+  }
+};
+
+template <class Space, class Array>
+struct IsTie {
+  Array array;
+  StateView<Space> state;
+  KOKKOS_FUNCTION bool operator()(std::uint64_t i) const { return state().key != 0 && magnitude_key(array(i)) == state().key; }
+};
+
+// Where the indices of ties would go: only the last one that is taken is kept.
+template <class Space>
+struct LastTie {
+  StateView<Space> state;
+  struct Place {
+    StateView<Space> state;
+    std::uint64_t number;
+    KOKKOS_FUNCTION void operator=(std::uint64_t index) const {
+      if (number + 1 <= state().rest) (void)Kokkos::atomic_fetch_max(&state().last_tie, index);
+    }
+  };
+  KOKKOS_FUNCTION std::uint64_t extent(int) const { return ~std::uint64_t{0}; }
+  KOKKOS_FUNCTION Place operator()(std::uint64_t number) const { return {state, number}; }
+};
+
+template <class Space, class Array>
+struct IsTaken {
+  Array array;
+  StateView<Space> state;
+  KOKKOS_FUNCTION bool operator()(std::uint64_t i) const {
+    const std::uint64_t key = magnitude_key(array(i)), least = state().key;
+    return least != 0 && state().rest != 0 && (key > least || (key == least && i <= state().last_tie));
+  }
+};
+
+}  // namespace top_k
+
 }  // namespace detail
 
 // How many of the places behind it are filled: in the execution space's memory.
@@ -172,11 +346,13 @@ void find_changed(const Space& space, const Base& base, const Target& target, co
   detail::compact(space, target.extent(0), detail::Differs<Base, Target>{base, target}, indices, count);
 }
 
-// Those of |x| >= |least|, NaN among them; least: not 0.
+// Those of |x| >= |least|, NaN among them; least: not 0. Of float, double, floats of 16 bits, and integers.
 template <class Space, class Array, class Indices>
 void find_at_least(const Space& space, const Array& array, const typename Array::non_const_value_type& least,
                    const Indices& indices, const Count<Space>& count) {
   static_assert(detail::is_plain<Array>() && detail::is_plain<Indices>());
+  static_assert(detail::has_magnitude<typename Array::non_const_value_type>,
+                "find_at_least takes float, double, floats of 16 bits (of sparcl or Kokkos), and integers");
   const auto key = detail::magnitude_key(least);
   detail::compact(space, array.extent(0), detail::IsAtLeast<Array, decltype(key)>{array, key}, indices, count);
 }
@@ -195,9 +371,13 @@ void scatter(const Space& space, const Values& values, const Indices& indices, c
                        detail::Scatter<Values, Indices, Count<Space>, Array>{values, indices, count, array});
 }
 
-// Error feedback: residual += values, of float, double, or integers of 32 and 64 bits, which wrap around.
+// Error feedback: residual += values, of one type: float, double, floats of 16 bits (each sum is rounded), or integers, which wrap
+// around; or values of 16 bits and a residual of float, which keeps what a residual of 16 bits would round off.
 template <class Space, class Values, class Residual>
 void accumulate(const Space& space, const Values& values, const Residual& residual) {
+  static_assert(detail::can_accumulate<typename Residual::value_type, typename Values::non_const_value_type>,
+                "accumulate takes values and a residual of float, double, floats of 16 bits (of sparcl or Kokkos), or integers, of "
+                "one type; or values of 16 bits and a residual of float");
   Kokkos::parallel_for("sparcl::accumulate", detail::range(space, values.extent(0)),
                        detail::Accumulate<Values, Residual>{values, residual});
 }
@@ -210,118 +390,40 @@ void clear_sent(const Space& space, const Indices& indices, const Count<Space>& 
 }
 
 // The exact k largest elements by magnitude: those that are not 0, NaN > infinity > finite, ties to the lower index. By counting
-// the keys' digits from the highest on (radix select): a pass over the array for each byte of an element, and two more.
+// the keys' digits from the highest on (radix select): a pass over the array for each byte of an element, and two more. Elements:
+// float, double, floats of 16 bits, and integers.
 template <class Space>
 class TopK {
  public:
   explicit TopK(const Space& space)
-      : space_(space), digits_("sparcl::digits", kDigits), state_("sparcl::top_k"), taken_("sparcl::taken") {}
+      : space_(space), digits_("sparcl::digits", detail::top_k::kDigits), state_("sparcl::top_k"), taken_("sparcl::taken") {}
 
   // indices: room for k; ascending. count: min(k, elements that are not 0).
   template <class Array, class Indices>
   void find(const Array& array, std::uint64_t k, const Indices& indices, const Count<Space>& count) {
+    using Element = typename Array::non_const_value_type;
     static_assert(detail::is_plain<Array>() && detail::is_plain<Indices>());
-    using Key = detail::UnsignedOf<sizeof(typename Array::non_const_value_type)>;
+    static_assert(detail::has_magnitude<Element>,
+                  "TopK takes float, double, floats of 16 bits (of sparcl or Kokkos), and integers");
+    using namespace detail::top_k;
     const std::uint64_t elements = array.extent(0);
-    Kokkos::parallel_for("sparcl::begin", detail::range(space_, 1), Begin{state_, k});
-    for (int shift = 8 * static_cast<int>(sizeof(Key)) - 8; shift >= 0; shift -= 8) {
+    Kokkos::parallel_for("sparcl::begin", detail::range(space_, 1), Begin<Space>{state_, k});
+    for (unsigned shift = 8 * sizeof(Element); shift > 0;) {
+      shift -= 8;
       Kokkos::deep_copy(space_, digits_, std::uint64_t{0});
       Kokkos::parallel_for("sparcl::count_digits", detail::range(space_, elements),
-                           CountDigits<Array, Key>{array, state_, digits_, static_cast<unsigned>(shift)});
-      Kokkos::parallel_for("sparcl::choose_digit", detail::range(space_, 1),
-                           ChooseDigit{digits_, state_, static_cast<unsigned>(shift)});
+                           CountDigits<Space, Array>{array, state_, digits_, shift});
+      Kokkos::parallel_for("sparcl::choose_digit", detail::range(space_, 1), ChooseDigit<Space>{digits_, state_, shift});
     }
     // Of those like the least one so many are taken: up to which index?
-    detail::compact(space_, elements, IsTie<Array>{array, state_}, LastTie{state_}, taken_);
-    detail::compact(space_, elements, IsTaken<Array>{array, state_}, indices, count);
+    detail::compact(space_, elements, IsTie<Space, Array>{array, state_}, LastTie<Space>{state_}, taken_);
+    detail::compact(space_, elements, IsTaken<Space, Array>{array, state_}, indices, count);
   }
 
  private:
-  static constexpr std::size_t kDigits = 256;
-
-  struct State {
-    std::uint64_t key = 0;       // of the least that is taken: its digits so far
-    std::uint64_t rest = 0;      // elements that are to be found among those with these digits
-    std::uint64_t last_tie = 0;  // index of the last that is taken of those with this key
-  };
-  using Digits = Kokkos::View<std::uint64_t*, typename Space::memory_space>;
-  using StateView = Kokkos::View<State, typename Space::memory_space>;
-
-  struct Begin {
-    StateView state;
-    std::uint64_t k;
-    KOKKOS_FUNCTION void operator()(std::uint64_t) const { state() = State{0, k, 0}; }
-  };
-
-  template <class Array, class Key>
-  struct CountDigits {
-    Array array;
-    StateView state;
-    Digits digits;
-    unsigned shift;
-    KOKKOS_FUNCTION void operator()(std::uint64_t i) const {
-      const std::uint64_t key = detail::magnitude_key(array(i));
-      const bool has_digits = shift + 8 >= 8 * sizeof(Key) || key >> (shift + 8) == state().key >> (shift + 8);
-      if (key != 0 && has_digits) Kokkos::atomic_add(&digits(key >> shift & 255), std::uint64_t{1});
-    }
-  };
-
-  // The digit of the least that is taken. Where all are fewer than k it is the lowest that there is.
-  struct ChooseDigit {
-    Digits digits;
-    StateView state;
-    unsigned shift;
-    KOKKOS_FUNCTION void operator()(std::uint64_t) const {
-      State& own = state();
-      std::uint64_t least = 0, before_least = own.rest;
-      for (std::uint64_t digit = kDigits; digit-- > 0;) {
-        if (digits(digit) == 0) continue;
-        least = digit;
-        before_least = own.rest;
-        if (digits(digit) >= own.rest) break;
-        own.rest -= digits(digit);
-      }
-      own.rest = before_least;
-      own.key |= least << shift;
-    }
-  };
-
-  template <class Array>
-  struct IsTie {
-    Array array;
-    StateView state;
-    KOKKOS_FUNCTION bool operator()(std::uint64_t i) const {
-      return state().key != 0 && detail::magnitude_key(array(i)) == state().key;
-    }
-  };
-
-  // Where the indices of ties would go: only the last one that is taken is kept.
-  struct LastTie {
-    StateView state;
-    struct Place {
-      StateView state;
-      std::uint64_t number;
-      KOKKOS_FUNCTION void operator=(std::uint64_t index) const {
-        if (number + 1 <= state().rest) (void)Kokkos::atomic_fetch_max(&state().last_tie, index);
-      }
-    };
-    KOKKOS_FUNCTION std::uint64_t extent(int) const { return ~std::uint64_t{0}; }
-    KOKKOS_FUNCTION Place operator()(std::uint64_t number) const { return {state, number}; }
-  };
-
-  template <class Array>
-  struct IsTaken {
-    Array array;
-    StateView state;
-    KOKKOS_FUNCTION bool operator()(std::uint64_t i) const {
-      const std::uint64_t key = detail::magnitude_key(array(i)), least = state().key;
-      return least != 0 && state().rest != 0 && (key > least || (key == least && i <= state().last_tie));
-    }
-  };
-
   Space space_;
-  Digits digits_;
-  StateView state_;
+  detail::top_k::Digits<Space> digits_;
+  detail::top_k::StateView<Space> state_;
   Count<Space> taken_;
 };
 
