@@ -57,7 +57,8 @@ class MaskedCall final : public Call {
 Status check_masked_feedback(const sparclFeedback* feedback, const void* send, std::uint64_t count, int datatype, int op) {
   if (feedback == nullptr) return Status();
   if (count > 0 && send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
-  if (op != sparclSum && op != sparclAvg) return Status(Code::kInvalidArgument, "op: with a feedback sparclSum or sparclAvg");
+  if (op != sparclSum && op != sparclAvg)
+    return Status(Code::kInvalidArgument, fmt::format("op: with a feedback sparclSum or sparclAvg, not {}", static_cast<int>(op)));
   return check_feedback(*feedback, count, static_cast<DataType>(datatype));
 }
 

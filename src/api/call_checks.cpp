@@ -11,7 +11,7 @@ Status check_stream(sparclStream_t stream) {
 
 Status check_type(int datatype) {
   if (find_data_type(datatype) != nullptr) return Status();
-  return Status(Code::kInvalidArgument, fmt::format("{} is no data type", datatype));
+  return Status(Code::kInvalidArgument, fmt::format("{} is no data type: give a sparclDataType_t", datatype));
 }
 
 Status check_root(const sparclComm& comm, int root) {

@@ -472,7 +472,7 @@ sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t* report) {
   return guarded(comm, [&]() -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommLastReport: comm is NULL");
     if (report == nullptr) return Status(Code::kInvalidArgument, "sparclCommLastReport: report is NULL");
-    return sparcl::api::write_report(comm->last_report, report);
+    return sparcl::api::write_report(comm->last_report, report).with_prefix("sparclCommLastReport: ");
   });
 }
 

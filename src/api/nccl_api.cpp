@@ -185,7 +185,8 @@ sparclResult_t sparclCommStreamSynchronize(sparclComm_t comm, sparclStream_t str
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommStreamSynchronize: comm is NULL");
     if (!comm->engine.health().ok()) return comm->engine.health();
     if (comm->device == nullptr)
-      return Status(Code::kInvalidUsage, "sparclCommStreamSynchronize: this communicator uses no NCCL (sparclCommUseNccl)");
+      return Status(Code::kInvalidUsage,
+                    "sparclCommStreamSynchronize: this communicator uses no NCCL: call sparclCommUseNccl before, on all ranks");
     return comm->device->synchronize(comm->engine, stream).with_prefix("sparclCommStreamSynchronize: ");
   });
 }

@@ -122,7 +122,8 @@ std::vector<collectives::Selection::Part> parts_of(const sparclTopKOptions_t& op
 
 Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
   SPARCL_RETURN_IF_ERROR(first_error({check_type(given.datatype), check_reduction(given.op, given.datatype)}));
-  if (given.op != sparclSum && given.op != sparclAvg) return Status(Code::kInvalidArgument, "op: sparclSum or sparclAvg");
+  if (given.op != sparclSum && given.op != sparclAvg)
+    return Status(Code::kInvalidArgument, fmt::format("op: sparclSum or sparclAvg, not {}", static_cast<int>(given.op)));
   const auto type = static_cast<DataType>(given.datatype);
   if (!collectives::Selection::supports(type, *comm.context.kernels)) {
     return Status(Code::kUnsupported,
