@@ -15,12 +15,14 @@ inline std::string why_no_gpu() {
   int count = 0, driver = 0, runtime = 0;  // versions: 1000 * major + 10 * minor
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess) return count == 0 ? "no GPU: this machine has none" : "";
-  (void)cudaDriverGetVersion(&driver);
-  (void)cudaRuntimeGetVersion(&runtime);
-  if (driver == 0) return "no GPU: there is no NVIDIA driver (libcuda.so.1 cannot be loaded)";
-  const auto text = [](int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); };
-  if (error == cudaErrorInsufficientDriver)
-    return "no GPU that can be used: its driver knows CUDA " + text(driver) + ", this program needs " + text(runtime);
+  if (error == cudaErrorNoDevice) return "no GPU: the driver finds none (CUDA_VISIBLE_DEVICES or a container may hide one)";
+  if (error == cudaErrorInsufficientDriver) {  // also where there is no driver
+    const auto text = [](int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); };
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    if (driver == 0) return "no GPU: there is no NVIDIA driver (libcuda.so.1 cannot be loaded)";
+    return "no GPU that can be used: the driver knows CUDA " + text(driver) + ", this build needs " + text(runtime);
+  }
   return std::string("no GPU that can be used: ") + cudaGetErrorString(error);
 }
 
