@@ -34,7 +34,7 @@ Measured broadcast(const DeviceArray<std::uint16_t>& base, const DeviceArray<std
   const auto run = [&](int rank) {
     for (int round = 0; round <= kRounds; ++round) {
       const std::uint16_t* const from = (round % 2 == 0 ? base : target).data();
-      std::uint16_t* const to = const_cast<std::uint16_t*>((round % 2 == 0 ? target : base).data());
+      std::uint16_t* const to = (round % 2 == 0 ? target : base).data();
       const double begin = seconds_now();
       must_succeed(sparclBroadcastDelta(rank == 0 ? to : held.data(), from, count, sparclBfloat16, 0,
                                         comms[static_cast<std::size_t>(rank)], nullptr));

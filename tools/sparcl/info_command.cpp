@@ -45,12 +45,12 @@ constexpr const char* kWithoutCuda = "left out of this build: SPARCL_CUDA=OFF, o
 
 // Empty: kernels run on one of them at least.
 std::string why_no_kernels(const DeviceList& gpus) {
-  constexpr int kCudaVersion = SPARCL_CUDA_VERSION, kLeastCapability = 8;  // of cmake/SparclLibrary.cmake's architectures
+  constexpr int kCudaMajor = SPARCL_CUDA_MAJOR, kLeastCapability = 8;  // of the architectures in cmake/SparclDependencies.cmake
   if (!kWithCuda) return kWithoutCuda;
   if (!gpus.why_none.empty()) return gpus.why_none;
-  if (gpus.driver_version / 1000 < kCudaVersion / 1000) {
-    return fmt::format("the driver knows CUDA {}, this build's kernels need {} or later", driver_version_text(gpus.driver_version),
-                       driver_version_text(kCudaVersion / 1000 * 1000));
+  if (gpus.driver_version / 1000 < kCudaMajor) {
+    return fmt::format("the driver knows CUDA {}, this build's kernels need {}.0 or later",
+                       driver_version_text(gpus.driver_version), kCudaMajor);
   }
   const auto can_run = [](const DeviceEntry& gpu) { return gpu.capability_major >= kLeastCapability; };
   if (std::ranges::any_of(gpus.devices, can_run)) return {};
