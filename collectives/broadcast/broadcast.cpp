@@ -1,8 +1,8 @@
 #include "collectives/broadcast/broadcast.hpp"
 
 #include <bit>
+#include <exception>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 
@@ -10,6 +10,7 @@
 #include "collectives/broadcast/message_stream.hpp"
 #include "collectives/call_names.hpp"
 #include "collectives/device/device_calls.hpp"
+#include "src/base/caught_error.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/stage_range.hpp"
@@ -102,8 +103,8 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
       if (!is_idle) outcome = stream.produce(*call.source);
       co_await engine.yield(is_idle);
     }
-  } catch (const std::bad_alloc&) {  // the agreement goes on
-    outcome = Status(Code::kOutOfMemory, "no memory to encode an update with");
+  } catch (const std::exception&) {  // the agreement goes on
+    outcome = caught_error("an update could not be encoded");
   }
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;

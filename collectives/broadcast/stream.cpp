@@ -1,9 +1,8 @@
 #include "collectives/broadcast/stream.hpp"
 
 #include <exception>
-#include <new>
-#include <string>
 
+#include "src/base/caught_error.hpp"
 #include "src/base/stage_range.hpp"
 #include "src/codec/staging_sink.hpp"
 
@@ -18,10 +17,8 @@ template <class Work>
 Status caught(Work&& work) {
   try {
     return work();
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, "out of memory while an update was coded or checked");
-  } catch (const std::exception& error) {
-    return Status(Code::kInternalError, std::string("unexpected exception: ") + error.what());
+  } catch (const std::exception&) {
+    return caught_error("an update could not be coded or checked");
   }
 }
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <string_view>
 #include <utility>
 
+#include "src/base/caught_error.hpp"
 #include "src/base/flight/flight_dump.hpp"
 #include "src/base/log.hpp"
 
@@ -31,32 +33,20 @@ int culprit_of(const Operation& operation) { return operation.status.code() == C
 
 }  // namespace
 
-void Task::promise_type::unhandled_exception() noexcept {
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    result = Status(Code::kOutOfMemory, "out of memory inside a collective", Scope::kComm);
-  } catch (const std::exception& error) {
-    result = Status(Code::kInternalError, std::string("unexpected exception inside a collective: ") + error.what(), Scope::kComm);
-  } catch (...) {
-    result = Status(Code::kInternalError, "unexpected exception inside a collective", Scope::kComm);
-  }
-}
+void Task::promise_type::unhandled_exception() noexcept { result = caught_error("a collective could not go on", Scope::kComm); }
 
 void Engine::start(Task& task) {
   task.handle_.promise().engine = this;
-  make_ready(task.handle_);  // may throw: only then is it started, and to be finished
   task.started_ = true;
+  make_ready(task.handle_);
 }
 
 bool Engine::step() {
-  if (is_asked_to_end() && health_.ok()) fail(Status(Code::kRemoteError, "sparclCommAbort was called"), transport_.rank());
+  if (is_asked_to_end() && health_.ok()) fail(Code::kRemoteError, "sparclCommAbort was called", transport_.rank());
   const bool moved = pump();
   if (ready_.empty() && !moved) check_deadlines();
   if (ready_.empty()) return look_again() || moved;
-  const std::coroutine_handle<> next = ready_.front();
-  ready_.pop_front();
-  next.resume();
+  ready_.pop().resume();
   if (!idle_.empty() && ++turns_since_look_ >= kTurnsPerLook) (void)look_again();
   return true;
 }
@@ -65,11 +55,7 @@ bool Engine::step() {
 bool Engine::look_again() {
   turns_since_look_ = 0;
   const std::size_t count = idle_.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::coroutine_handle<> next = idle_.front();
-    idle_.pop_front();
-    next.resume();
-  }
+  for (std::size_t i = 0; i < count; ++i) idle_.pop().resume();
   return idle_.size() < count;
 }
 
@@ -103,14 +89,21 @@ OperationRef Engine::posted(OperationRef operation) {
   return operation;
 }
 
-bool Engine::pump() {
+bool Engine::pump() try {
   completed_.clear();
-  Status status = transport_.progress(completed_);
-  take_signals();  // first: who left in error has said why, which is the cause of what its absence breaks
-  if (!status.ok()) fail(std::move(status), transport_.culprit());
-  for (const OperationRef& operation : completed_) finish_operation(operation);
+  move_on();
   if (++turns_since_clock_ >= kTurnsPerClockRead) check_deadlines();
   return !completed_.empty();
+} catch (const std::exception&) {
+  fail_by_exception();
+  return false;
+}
+
+void Engine::move_on() {
+  const Status status = transport_.progress(completed_);
+  take_signals();  // first: who left in error has said why, which is the cause of what its absence breaks
+  if (!status.ok()) fail(status, transport_.culprit());
+  for (const OperationRef& operation : completed_) finish_operation(operation);
 }
 
 void Engine::finish_operation(const OperationRef& operation) {
@@ -120,7 +113,7 @@ void Engine::finish_operation(const OperationRef& operation) {
   }
   if (auto* wait = static_cast<Wait*>(operation->waiter); wait != nullptr) {
     wait->unlink();
-    make_ready(wait->handle_);
+    make_ready(wait->task_);
   }
 }
 
@@ -136,7 +129,8 @@ void Engine::take_signals() {
   first.text.back() = '\0';
   // Its sender has told everyone: telling again would cost P^2 messages.
   const bool names_one = first.culprit >= 0 && first.culprit < transport_.size();
-  poison(told_by(first), names_one ? first.culprit : -1);
+  const Status told = told_by(first);
+  poison(told.code(), told.message(), names_one ? first.culprit : -1);
 }
 
 // A death or a silence reads on all ranks alike: who it was, what happened, and then from whom one knows it.
@@ -151,7 +145,7 @@ Status Engine::told_by(const Signal& signal) const {
   return Status(Code::kRemoteError, fmt::format("{} left in error {}: {}", describe(signal.from), code_name(code), text));
 }
 
-void Engine::check_deadlines() {
+void Engine::check_deadlines() try {
   turns_since_clock_ = 0;
   if (first_wait_ == nullptr) return;
   const double now = transport_.now();
@@ -163,6 +157,8 @@ void Engine::check_deadlines() {
                           describe(late.peer), timeout_s_, first_wait_->purpose_),
               Scope::kComm),
        late.peer);
+} catch (const std::exception&) {
+  fail_by_exception();
 }
 
 // Of waits that began at least so long ago; they stand in the order of their beginnings.
@@ -181,21 +177,37 @@ void Engine::note_waits(double now, double at_least_s) {
   }
 }
 
-void Engine::fail(Status error, int culprit) {
+void Engine::fail(const Status& error, int culprit) noexcept {
   if (!health_.ok()) return;
   // What poisons is one of the three codes that users know as fatal; a broken promise of the wire is a system error.
   const bool fatal = error.code() == Code::kTimeout || error.code() == Code::kRemoteError || error.code() == Code::kSystemError;
-  poison(Status(fatal ? error.code() : Code::kSystemError, error.message()), culprit);
+  poison(fatal ? error.code() : Code::kSystemError, error.message(), culprit);
+  tell_peers(culprit);
+}
 
+void Engine::fail(Code code, const char* text, int culprit) noexcept { fail(status_or_no_memory(code, text), culprit); }
+
+void Engine::fail_by_exception() noexcept {
+  fail(caught_error("this rank's messages could not be moved on", Scope::kComm), transport_.rank());
+}
+
+void Engine::tell_peers(int culprit) noexcept {
   Signal signal;
   signal.code = static_cast<std::int32_t>(health_.code());
   signal.culprit = culprit;
   const std::size_t length = std::min(health_.message().size(), signal.text.size() - 1);
   std::memcpy(signal.text.data(), health_.message().data(), length);
   for (int peer = 0; peer < transport_.size(); ++peer) {
-    if (peer != transport_.rank()) transport_.signal(peer, signal);  // the culprit, too: it may live
+    if (peer == transport_.rank()) continue;
+    try {
+      transport_.signal(peer, signal);  // the culprit, too: it may live
+    } catch (const std::exception&) {  // the others are told all the same; this one learns it when this rank leaves
+    }
   }
-  transport_.flush_signals(kSignalSeconds);
+  try {
+    transport_.flush_signals(kSignalSeconds);
+  } catch (const std::exception&) {
+  }
 }
 
 // A transport's texts name the peer. Signals first, as in pump(): an operation may also fail where it is posted.
@@ -205,30 +217,38 @@ void Engine::fail_by(const Operation& operation) {
   fail(operation.status, first >= 0 && operation.status.code() == Code::kRemoteError ? first : culprit_of(operation));
 }
 
-void Engine::poison(Status error, int culprit) {
+void Engine::poison(Code code, std::string_view text, int culprit) noexcept {
   culprit_ = culprit;
-  health_ = Status(error.code(), error.message(), Scope::kComm);
+  try {
+    health_ = Status(code, std::string(text), Scope::kComm);
+  } catch (const std::exception&) {
+    health_ = Status(code, no_memory().message(), Scope::kComm);
+  }
   told_culprit_.store(culprit, std::memory_order_relaxed);
   told_health_.store(health_.code(), std::memory_order_release);
-  log_error("rank {}: {}{}", transport_.rank(), health_.message(), trail_ != nullptr ? flight::where_to_look(*trail_) : "");
-  if (trail_ != nullptr) {
-    note_waits(transport_.now(), 0);
-    trail_->poisoned(health_);
-    flight::log_trail(*trail_);
-  }
+  log_end();
   while (first_wait_ != nullptr) {
     Wait* wait = first_wait_;
     wait->unlink();
-    make_ready(wait->handle_);
+    make_ready(wait->task_);
   }
+}
+
+void Engine::log_end() noexcept try {
+  if (trail_ != nullptr) trail_->poisoned(health_);
+  log_error("rank {}: {}{}", transport_.rank(), health_.message(), trail_ != nullptr ? flight::where_to_look(*trail_) : "");
+  if (trail_ == nullptr) return;
+  note_waits(transport_.now(), 0);
+  flight::log_trail(*trail_);
+} catch (const std::exception&) {  // the calls' own errors say it, too
 }
 
 std::string Engine::describe(int rank) const { return fmt::format("rank {} ({})", rank, transport_.describe_peer(rank)); }
 
 bool Engine::Wait::await_ready() { return operation_->done || !engine_.health_.ok(); }
 
-void Engine::Wait::await_suspend(std::coroutine_handle<> handle) {
-  handle_ = handle;
+void Engine::Wait::await_suspend(TaskHandle task) {
+  task_ = task;
   operation_->waiter = this;
   deadline_ = engine_.transport_.now() + engine_.timeout_s_;
   previous_ = engine_.last_wait_;

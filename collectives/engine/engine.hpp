@@ -4,8 +4,8 @@
 #include <atomic>
 #include <coroutine>
 #include <cstdint>
-#include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/engine/task.hpp"
@@ -31,7 +31,8 @@ class Engine {
   // Makes the task ready to run; it must be awaited, or stepped until done, before it is destroyed.
   void start(Task& task);
 
-  // One turn: moves the transport on, then resumes one ready task. False if nothing moved.
+  // One turn: moves the transport on, then resumes one ready task. False if nothing moved. An exception of the transport (there is no
+  // memory, say) poisons the comm.
   bool step();
 
   // Turns until the started task is done, leaving the core to others while nothing moves.
@@ -57,7 +58,7 @@ class Engine {
     bool is_idle;
     Yield(Engine& e, bool found_nothing) : engine(e), is_idle(found_nothing) {}
     bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> handle) { (is_idle ? engine.idle_ : engine.ready_).push_back(handle); }
+    void await_suspend(TaskHandle task) noexcept { (is_idle ? engine.idle_ : engine.ready_).push(task); }
     void await_resume() const noexcept {}
   };
   // co_await engine.yield(): lets messages move between two pieces of work. is_idle: there was none, as what it takes is not there,
@@ -66,8 +67,9 @@ class Engine {
 
   // Poisons the comm: pending and later waits end with this error, and the peers are told. The first error wins.
   // culprit: the rank that died, is silent, or gave up; -1 if none is known. Where the text begins with its name, the peers' texts
-  // do, too, and those of a death or a silence have the same code everywhere.
-  void fail(Status error, int culprit);
+  // do, too, and those of a death or a silence have the same code everywhere. Never throws: if memory is short, the text is.
+  void fail(const Status& error, int culprit) noexcept;
+  void fail(Code code, const char* text, int culprit) noexcept;
   const Status& health() const { return health_; }
   int culprit() const { return culprit_; }  // of health()
 
@@ -77,15 +79,19 @@ class Engine {
   Code told_health() const { return told_health_.load(std::memory_order_acquire); }
   int told_culprit() const { return told_health() == Code::kSuccess ? -1 : told_culprit_.load(std::memory_order_relaxed); }
 
-  void make_ready(std::coroutine_handle<> handle) { ready_.push_back(handle); }
+  void make_ready(TaskHandle task) noexcept { ready_.push(task); }
 
  private:
   friend class Wait;
 
   bool pump();
   bool look_again();
+  void move_on();
   void take_signals();
-  void poison(Status error, int culprit);
+  void poison(Code code, std::string_view text, int culprit) noexcept;
+  void log_end() noexcept;
+  void tell_peers(int culprit) noexcept;
+  void fail_by_exception() noexcept;
   void fail_by(const Operation& operation);
   Status told_by(const Signal& signal) const;
   void check_deadlines();
@@ -101,8 +107,8 @@ class Engine {
   std::atomic<bool> is_asked_to_end_{false};
   std::atomic<Code> told_health_{Code::kSuccess};
   std::atomic<int> told_culprit_{-1};
-  std::deque<std::coroutine_handle<>> ready_;
-  std::deque<std::coroutine_handle<>> idle_;
+  TaskQueue ready_;
+  TaskQueue idle_;
   std::vector<OperationRef> completed_;
   Wait* first_wait_ = nullptr;  // in the order of their deadlines: all last equally long
   Wait* last_wait_ = nullptr;
@@ -120,7 +126,7 @@ class Engine::Wait {
   Wait& operator=(const Wait&) = delete;
 
   bool await_ready();
-  void await_suspend(std::coroutine_handle<> handle);
+  void await_suspend(TaskHandle task);
   Status await_resume();
 
  private:
@@ -130,7 +136,7 @@ class Engine::Wait {
   Engine& engine_;
   OperationRef operation_;
   const char* purpose_;
-  std::coroutine_handle<> handle_;
+  TaskHandle task_;
   double deadline_ = 0;
   bool is_noted_ = false;  // in the flight record
   Wait* previous_ = nullptr;
@@ -142,7 +148,7 @@ inline Engine::Wait Engine::wait(OperationRef operation, const char* purpose) { 
 inline auto Task::promise_type::final_suspend() noexcept {
   struct Final {
     bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<promise_type> handle) noexcept {
+    void await_suspend(TaskHandle handle) noexcept {
       promise_type& promise = handle.promise();
       if (promise.continuation) promise.engine->make_ready(promise.continuation);
     }
@@ -156,7 +162,7 @@ inline auto Task::operator co_await() & {
    public:
     explicit Awaiter(Task& task) : task_(task) {}
     bool await_ready() const { return task_.done(); }
-    void await_suspend(std::coroutine_handle<promise_type> parent) {
+    void await_suspend(TaskHandle parent) {
       task_.handle_.promise().continuation = parent;
       if (!task_.started_) parent.promise().engine->start(task_);
     }

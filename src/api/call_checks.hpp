@@ -9,6 +9,7 @@
 #include "collectives/all_reduce/rank_tree.hpp"
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
+#include "src/base/caught_error.hpp"
 
 namespace sparcl::api {
 
@@ -37,9 +38,8 @@ sparclResult_t start_call(const char* function, sparclComm_t comm, bool has_requ
     }
     try {
       return start();
-    } catch (const std::exception& error) {
-      comm->engine.fail(Status(Code::kSystemError, std::string("a call could not be started: ") + error.what()),
-                        comm->transport->rank());
+    } catch (const std::exception&) {
+      comm->engine.fail(caught_error("a call could not be started"), comm->transport->rank());
       comm->last_report = {};  // this call's: it has applied nothing
       return comm->finish(comm->engine.health());
     }

@@ -58,15 +58,18 @@ sparclComm::~sparclComm() {
   if (pending.empty()) return;
   abort_pending("the communicator was destroyed with requests in flight");
   for (sparclRequest* request : std::exchange(pending, {})) {
-    request->call->complete(request->task.result());
+    try {
+      request->call->complete(request->task.result());
+    } catch (const std::exception&) {  // it has failed already; the next one is ended all the same
+    }
     trail.end(request->number, request->task.result().code(), request->report.traffic.bytes_sent,
               request->report.traffic.bytes_received);
     delete request;
   }
 }
 
-void sparclComm::abort_pending(const char* reason) {
-  engine.fail(Status(Code::kRemoteError, reason), transport->rank());
+void sparclComm::abort_pending(const char* reason) noexcept {
+  engine.fail(Code::kRemoteError, reason, transport->rank());
   finish_pending();
 }
 

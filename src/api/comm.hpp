@@ -55,7 +55,7 @@ struct sparclComm {
   // A collective call is over: its text, if any, is what sparclGetLastError returns.
   sparclResult_t finish(const sparcl::Status& status);
   // Ends all pending calls with an error and runs their tasks to the end.
-  void abort_pending(const char* reason);
+  void abort_pending(const char* reason) noexcept;
   // The health of its messenger and of what streams hold become one.
   void join_healths() {
     if (device != nullptr) device->exchange_health(engine);

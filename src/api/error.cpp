@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "src/api/comm.hpp"
+#include "src/base/caught_error.hpp"
 
 namespace sparcl::api {
 namespace {
@@ -35,17 +37,15 @@ sparclResult_t report_error(sparclComm_t comm, const Status& status) {
   return static_cast<sparclResult_t>(status.code());
 }
 
-sparclResult_t report_out_of_memory(sparclComm_t comm) noexcept {
-  const auto keep = [&](const char* text) {
-    thread_text() = text;
-    if (comm != nullptr) comm->last_error = text;
-  };
+sparclResult_t report_exception(sparclComm_t comm) noexcept {
+  const Status caught = caught_error("a call could not be made");
   try {
-    return report_error(comm, Status(Code::kOutOfMemory, "out of memory: what the call needed at once could not be had"));
-  } catch (...) {
-    keep("out of memory");  // fits a string without memory of its own
+    return report_error(comm, caught);
+  } catch (const std::exception&) {  // what fits a string without memory of its own
+    thread_text() = no_memory().message();
+    if (comm != nullptr) comm->last_error = thread_text();
   }
-  return sparclOutOfMemory;
+  return static_cast<sparclResult_t>(caught.code());
 }
 
 std::string wrong_size(const std::string& name, std::size_t found, std::size_t expected) {

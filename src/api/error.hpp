@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <exception>
-#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -18,8 +17,8 @@ namespace sparcl::api {
 // too, the rank first. A success leaves the texts as they are.
 sparclResult_t report_error(sparclComm_t comm, const Status& status);
 
-// The same for an exception that said no more. Its text is short where there is no memory for a longer one.
-sparclResult_t report_out_of_memory(sparclComm_t comm) noexcept;
+// The same for the exception that is being handled. Its text is short where there is no memory for a longer one.
+sparclResult_t report_exception(sparclComm_t comm) noexcept;
 
 // Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface. comm: as above; where it cannot
 // be entered (Entry) nothing is run.
@@ -33,10 +32,8 @@ sparclResult_t guarded(sparclComm_t comm, Function&& function) noexcept {
     } else {
       return function();
     }
-  } catch (const std::bad_alloc&) {
-    return report_out_of_memory(comm);
-  } catch (const std::exception& error) {
-    return report_error(comm, Status(Code::kInternalError, error.what()));
+  } catch (const std::exception&) {
+    return report_exception(comm);
   }
 }
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <exception>
-#include <string>
 
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
+#include "src/base/caught_error.hpp"
 #include "src/base/failpoint.hpp"
 
 namespace sparcl::api {
@@ -13,8 +13,7 @@ namespace {
 constexpr int kStepsPerTest = 32;
 
 // The call is over: its outputs are written, its report is the comm's last, and the request is gone.
-sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
-  sparclComm& comm = *request->comm;
+sparclResult_t retire_from(sparclComm& comm, std::unique_ptr<sparclRequest> request) {
   std::erase(comm.pending, request.get());
   Status status = request->task.result();
   // An exception inside the call: the peers know nothing of it. What it leaves is a communicator that is of no use, and says so.
@@ -35,12 +34,23 @@ sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
   return request->arrays.give_back(result);
 }
 
+// The same. If an exception leaves this rank's end of the call undone, the ranks no longer hold the same: the communicator ends.
+sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
+  sparclComm& comm = *request->comm;
+  try {
+    return retire_from(comm, std::move(request));
+  } catch (const std::exception&) {
+    comm.engine.fail(caught_error("a call's results could not be written"), comm.transport->rank());
+    throw;
+  }
+}
+
 // An exception outside the call's own coroutine: the call ends with the communicator. If that is interrupted, too, the request
 // stays with the communicator, whose end ends it.
-sparclResult_t end_early(std::unique_ptr<sparclRequest> request, const char* why) {
+sparclResult_t end_early(std::unique_ptr<sparclRequest> request, const Status& why) {
   sparclRequest* const kept = request.release();
   sparclComm& comm = *kept->comm;
-  comm.engine.fail(Status(Code::kSystemError, std::string("a call could not go on: ") + why), comm.transport->rank());
+  comm.engine.fail(why, comm.transport->rank());
   comm.engine.finish(kept->task);
   return retire(std::unique_ptr<sparclRequest>(kept));
 }
@@ -81,8 +91,8 @@ sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclReque
     } else {
       comm->engine.step();
     }
-  } catch (const std::exception& error) {
-    return end_early(std::move(made), error.what());
+  } catch (const std::exception&) {
+    return end_early(std::move(made), caught_error("a call could not go on"));
   }
   if (request == nullptr) return retire(std::move(made));
   *request = made.release();

@@ -4,6 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
+#include <exception>
+#include <memory>
 #include <string>
 
 namespace sparcl {
@@ -31,10 +33,15 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-bool log_enabled(LogLevel level) { return logger().should_log(static_cast<spdlog::level::level_enum>(level)); }
+bool log_enabled(LogLevel level) noexcept try {
+  return logger().should_log(static_cast<spdlog::level::level_enum>(level));
+} catch (const std::exception&) {
+  return false;
+}
 
-void log_text(LogLevel level, std::string_view text) {
+void log_text(LogLevel level, std::string_view text) noexcept try {
   logger().log(static_cast<spdlog::level::level_enum>(level), spdlog::string_view_t(text.data(), text.size()));
+} catch (const std::exception&) {
 }
 
 }  // namespace sparcl

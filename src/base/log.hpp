@@ -1,7 +1,9 @@
 #pragma once
 // Logging to standard error; the level is SPARCL_DEBUG. Errors are logged once, where they are first known.
 
+#include <exception>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,12 +11,17 @@ namespace sparcl {
 
 enum class LogLevel : int { kTrace = 0, kDebug = 1, kInfo = 2, kWarn = 3, kError = 4, kOff = 6 };
 
-bool log_enabled(LogLevel level);
-void log_text(LogLevel level, std::string_view text);
+// Messages are best effort: none of these functions throws. A message for which there is no memory is left out.
+bool log_enabled(LogLevel level) noexcept;
+void log_text(LogLevel level, std::string_view text) noexcept;
 
 template <class... Args>
-void log_at(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
-  if (log_enabled(level)) log_text(level, fmt::format(format, std::forward<Args>(args)...));
+void log_at(LogLevel level, fmt::format_string<Args...> format, Args&&... args) noexcept {
+  if (!log_enabled(level)) return;
+  try {
+    log_text(level, fmt::format(format, std::forward<Args>(args)...));
+  } catch (const std::exception&) {
+  }
 }
 template <class... Args>
 void log_debug(fmt::format_string<Args...> format, Args&&... args) {

@@ -77,6 +77,7 @@ struct Endpoint {
   std::atomic<bool> news{false};  // inbox or signals have grown since the owner last looked
   std::atomic<bool> has_signals{false};
   std::atomic<bool> has_left{false};  // in good order
+  std::atomic<bool> has_lost{false};  // a death or a signal could not be noted, there was no memory: progress() reports an error
   bool sleeping = false;
   bool listed = false;  // deterministic: it is in the core's list of roused ranks
   bool made = false;    // its Transport exists or existed

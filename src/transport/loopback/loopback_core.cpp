@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <thread>
 
 #include <fmt/format.h>
@@ -36,6 +37,7 @@ Buffer copy_of(const Buffer& source) {
 
 LoopbackCore::LoopbackCore(int ranks, const LoopbackOptions& options) : options_(options), random_(options.seed) {
   endpoints_.reserve(static_cast<std::size_t>(ranks));
+  if (options.deterministic) roused_.reserve(static_cast<std::size_t>(ranks));  // each is listed once
   for (int rank = 0; rank < ranks; ++rank) endpoints_.push_back(std::make_unique<Endpoint>());
   capabilities_.single_node = true;
   capabilities_.survives_peer_death = true;
@@ -69,12 +71,26 @@ void LoopbackCore::submit(Letter letter) {
   in_flight_.add({ParcelKind::kLetter, std::move(letter), {}});
 }
 
-void LoopbackCore::submit(int to, const Signal& signal) {
-  if (!options_.deterministic) return deliver(to, signal);
-  Parcel parcel{ParcelKind::kSignal, {}, signal};
-  parcel.letter.from = signal.from;
-  parcel.letter.to = to;
-  in_flight_.add(std::move(parcel));
+void LoopbackCore::submit(int to, const Signal& signal) noexcept {
+  tell_or_end(to, [&] {
+    if (!options_.deterministic) return deliver(to, signal);
+    Parcel parcel{ParcelKind::kSignal, {}, signal};
+    parcel.letter.from = signal.from;
+    parcel.letter.to = to;
+    in_flight_.add(std::move(parcel));
+  });
+}
+
+template <class Tell>
+void LoopbackCore::tell_or_end(int rank, Tell&& tell) noexcept {
+  try {
+    tell();
+  } catch (const std::exception&) {
+    Endpoint& endpoint = this->endpoint(rank);
+    const std::lock_guard lock(endpoint.mutex);
+    endpoint.has_lost.store(true, std::memory_order_release);
+    rouse(rank, endpoint);
+  }
 }
 
 void LoopbackCore::dispatch(Parcel parcel) {
@@ -208,7 +224,7 @@ void LoopbackCore::close(int rank, Channel channel) {
   for (const Letter& letter : dropped) finish_send(letter, {});
 }
 
-void LoopbackCore::leave(int rank, Leave how) {
+void LoopbackCore::leave(int rank, Leave how) noexcept {
   Endpoint& own = endpoint(rank);
   decltype(own.boxes) boxes;
   {
@@ -222,7 +238,9 @@ void LoopbackCore::leave(int rank, Leave how) {
     rouse(rank, own);
   }
   for (const auto& [key, box] : boxes) {
-    for (const Letter& letter : box.arrived) lose(letter);
+    for (const Letter& letter : box.arrived) {
+      tell_or_end(letter.from, [&] { lose(letter); });
+    }
   }
   if (how == Leave::kAbrupt) {
     in_flight_.lose_from(rank, random_);
@@ -231,15 +249,16 @@ void LoopbackCore::leave(int rank, Leave how) {
   if (!options_.announce_death) return;
   for (int other = 0; other < size(); ++other) {
     if (other == rank) continue;
-    Parcel news{ParcelKind::kDeath, {}, {}};
-    news.letter.from = rank;
-    news.letter.to = other;
-    if (options_.deterministic) {
-      in_flight_.add(std::move(news));
-    } else {
-      dispatch(std::move(news));
-    }
+    tell_or_end(other, [&] { tell_death(other, rank); });
   }
+}
+
+void LoopbackCore::tell_death(int to, int dead) {
+  if (!options_.deterministic) return deliver_death(to, dead);
+  Parcel news{ParcelKind::kDeath, {}, {}};
+  news.letter.from = dead;
+  news.letter.to = to;
+  in_flight_.add(std::move(news));
 }
 
 // Messages whose bytes were still in the dead rank's memory are gone with it.

@@ -28,15 +28,16 @@ class LoopbackCore {
 
   // Hands a letter to the network; with threads it is with the receiver on return. An eager letter's bytes are copied where they must wait.
   void submit(Letter letter);
-  void submit(int to, const Signal& signal);
+  void submit(int to, const Signal& signal) noexcept;
 
   // Posts, or hands over a letter that has come already, or refuses as the peer is known to be dead: then the operation is done on return.
   void post_receive(int rank, const LocalOperation& operation);
   void withdraw_receive(int rank, const LocalOperation& operation);
   void close(int rank, Channel channel);
 
+  // A rank that cannot be told because there is no memory for it gets an error from its own messenger (Endpoint::has_lost).
   enum class Leave { kOrderly, kAbrupt };
-  void leave(int rank, Leave how);
+  void leave(int rank, Leave how) noexcept;
 
   Status dead_peer_error(int peer) const;
   bool knows_dead(int rank, int peer);
@@ -57,7 +58,10 @@ class LoopbackCore {
   void dispatch(loopback::Parcel parcel);
   void deliver(Letter letter);
   void deliver(int to, const Signal& signal);
+  void tell_death(int to, int dead);
   void deliver_death(int to, int dead);
+  template <class Tell>
+  void tell_or_end(int rank, Tell&& tell) noexcept;
   loopback::Completion hand_over(const Letter& letter, const LocalOperation& receive) const;
   void drop_unfetched(int holder, int dead);
   void finish_send(const Letter& letter, Status status);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/caught_error.hpp"
 #include "src/transport/posting.hpp"
 
 namespace sparcl {
@@ -34,7 +35,11 @@ std::string LoopbackTransport::describe_peer(int peer) const {
 }
 
 Status LoopbackTransport::health() const {
-  return killed_ ? Status(Code::kSystemError, "this rank was killed", Scope::kComm) : Status();
+  if (killed_) return Status(Code::kSystemError, "this rank was killed", Scope::kComm);
+  if (!core_->endpoint(rank_).has_lost.load(std::memory_order_acquire)) return {};
+  return status_or_no_memory(Code::kSystemError,
+                             "out of memory: another rank has ended, or has left in error, and there was no memory to say why",
+                             Scope::kComm);
 }
 
 bool LoopbackTransport::refuse(Operation& operation) const {
@@ -77,12 +82,13 @@ void LoopbackTransport::cancel(const OperationRef& operation) {
 
 Status LoopbackTransport::progress(std::vector<OperationRef>& completed) {
   Endpoint& own = core_->endpoint(rank_);
-  if (!killed_ && own.news.load(std::memory_order_acquire)) {
+  if (!killed_ && scratch_.empty() && own.news.load(std::memory_order_acquire)) {
     const std::lock_guard lock(own.mutex);
     own.news.store(false, std::memory_order_relaxed);
     scratch_.swap(own.inbox);
     killed_ = !own.alive;
   }
+  if (!scratch_.empty()) completed.reserve(completed.size() + scratch_.size());  // all or none: what was taken out would be lost
   for (Completion& completion : scratch_) {
     LoopbackOperation& operation = *completion.operation;
     if (operation.cancelled) continue;
