@@ -136,7 +136,7 @@ Outcome train(const Space& space, sparcl::Comm& comm, bool is_sparse) {
           "step", Kokkos::RangePolicy<Space>(space, 0, found),
           KOKKOS_LAMBDA(std::uint64_t i) { weights(places(i)) -= rate * sums(i); });
     } else {
-      sparcl::kokkos::all_reduce_masked(space, comm, gradient, gradient, all);
+      sparcl::kokkos::all_reduce_masked(space, comm, gradient, gradient, all);  // in place: the mask has all elements
       Kokkos::parallel_for(
           "step", Kokkos::RangePolicy<Space>(space, 0, kFeatures),
           KOKKOS_LAMBDA(std::uint64_t i) { weights(i) -= rate * gradient(i); });

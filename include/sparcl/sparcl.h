@@ -26,7 +26,9 @@
  *    default stream holds, and their outputs when they are over (inside sparclTest or sparclWait).
  *  - A struct that begins with its `size` may be that of a program compiled against an older or a newer sparcl.h. What an older one
  *    lacks has its default; a newer one that sets what this library does not have is refused (sparclInvalidArgument).
- *  - Destroy functions accept NULL.
+ *  - Handles are checked before they are used. A handle that has ended already is sparclInvalidUsage, and one of another kind, or a
+ *    value that is no handle, is sparclInvalidArgument; the text says which. So objects may end in any order. Copies of a handle are
+ *    one object: set them all to NULL when it ends. Destroy functions accept NULL.
  */
 #ifndef SPARCL_SPARCL_H_
 #define SPARCL_SPARCL_H_
@@ -112,9 +114,12 @@ SPARCL_API sparclResult_t sparclGetVersion(int* version);
 /* One sentence for a result; never NULL. */
 SPARCL_API const char* sparclGetErrorString(sparclResult_t result);
 
-/* The long text of the last error on this communicator: what, where (rank, host), and what to do. With comm NULL: of the last
- * failed call of this thread, whether it had a communicator or not (as a failed init has none). Valid until the next call on the
- * same communicator (thread). Never NULL. */
+/* The long text of an error: what failed and where (rank, host), why, and what to do.
+ *  comm NULL: the error that the calling thread got last, of any call, whatever handles it had.
+ *  comm: the same. Only if a call of this communicator on another thread has failed since then (and the calling thread's own error
+ *  was not of this communicator) it is that call's error: so a thread that watches may ask.
+ * A call that succeeds leaves the text. Valid until the calling thread's next call that fails, or of this function. Never NULL; "" if
+ * there was no error. */
 SPARCL_API const char* sparclGetLastError(sparclComm_t comm);
 
 /* ---- communicators ---- */
@@ -187,6 +192,7 @@ SPARCL_API sparclResult_t sparclCommRefuse(sparclComm_t comm, const char* why);
  * On a communicator that is sound it is as sparclCommAbort for the others' calls.
  * What the ranks hold may differ after a failed call (sparclCommLastReport's `applied`): the first sparclBroadcastUpdate on the new
  * communicator sends all.
+ * Requests of the failed communicator end with its error: wait for them before or after its sparclCommDestroy.
  * Errors: Unsupported, where the transport does not survive a death (mpi, loopback) or its heartbeats are off; InvalidUsage with
  * requests in flight on a communicator that is sound; Timeout, naming who lives and did not call (end its process before this, or
  * meanwhile: it is called once); RemoteError, where the others have given
@@ -194,7 +200,8 @@ SPARCL_API sparclResult_t sparclCommRefuse(sparclComm_t comm, const char* why);
  * that of the lowest rank. */
 SPARCL_API sparclResult_t sparclCommShrink(sparclComm_t comm, sparclComm_t* survivors);
 
-/* Not collective. Requests still pending are ended as by sparclCommAbort, and their handles must not be used afterwards.
+/* Not collective. Requests still pending are ended as by sparclCommAbort. Their handles stay valid: sparclWait and sparclTest give the
+ * result, which is sparclRemoteError unless the call was over before, and free the request.
  * sparclInvalidUsage while another thread is in a call: sparclCommAbort ends that one. Over ucx it takes up to a second while others
  * still use theirs, so that what they were sent arrives.
  * In a child of fork() it does nothing: the communicator stays its parent's, and the child's calls on it are sparclInvalidUsage. */
@@ -279,6 +286,7 @@ SPARCL_API sparclResult_t sparclBroadcastDelta(void* weights, const void* base, 
                                                sparclComm_t comm, sparclStream_t stream);
 
 /* A model: an ordered list of named tensors. The tensors stay the caller's and must outlive the state.
+ * A state that a call in flight, a publisher or a subscriber uses cannot be destroyed (sparclInvalidUsage).
  * Any of them may be in device memory (CUDA), of one GPU or several, the others in the host's. All bits are the same. They are read, and
  * written, behind what the default stream of their GPU (CUDA's legacy one) holds, and that is done when the call returns:
  *  - sparclPublish and sparclStateHash read them piece by piece through pinned memory (up to 16 MiB). Where all of them are in one GPU's
@@ -413,8 +421,8 @@ SPARCL_API sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices,
 /* ---- shared masks ----
  * Elements of an array that all ranks know, so that nothing about them is sent: each rank makes the same mask in the same way (one
  * of indices is another than a random one, whatever they hold). It takes 2 bytes an element that it has and 16 for each 64 Ki
- * elements of the array that have some (a mask of blocks: 8 bytes a block). Ranks that are threads may share one. Not to be changed or
- * destroyed while a call with it is in flight: sparclInvalidUsage. count: up to 2^44. */
+ * elements of the array that have some (a mask of blocks: 8 bytes a block). Ranks that are threads may share one. To change or to
+ * destroy it while a call with it is in flight is sparclInvalidUsage, and changes nothing. count: up to 2^44. */
 
 /*  indices: nnz element numbers, strictly ascending, below count; they are copied. */
 SPARCL_API sparclResult_t sparclMaskCreateIndices(sparclMask_t* mask, const uint64_t* indices, size_t nnz, size_t count);
@@ -437,7 +445,10 @@ SPARCL_API sparclResult_t sparclMaskDestroy(sparclMask_t mask);
 
 /* All-reduce of the elements that the mask has; collective over comm.
  *  sendbuff: count elements, only read. recvbuff: as many, of which those in the mask are written with the sum (or what op says) over
- *  all ranks, the others are left as they were; it may be sendbuff. count: that of the mask.
+ *  all ranks; it may be sendbuff. count: that of the mask.
+ *  **Elements outside the mask are left as they were.** In place (recvbuff == sendbuff) these are this rank's own values, which differ
+ *  between ranks. An optimiser that steps with the whole array then makes the ranks' weights DIVERGE, without an error. Give another
+ *  recvbuff that is zero outside the mask, or clear those elements after the call, or step the mask's elements only.
  * The same bits on every rank and in every run (over NCCL: see sparclCommUseNccl): ranks are combined in one tree, whatever the algorithm (SPARCL_ALGO_ALLREDUCE) and
  * the order of arrival; -0 counts as +0, a NaN has one pattern, floats of 8 and 16 bits are summed in float32 and rounded once.
  * After an error that ends the communicator recvbuff may hold some of the result. */
@@ -577,7 +588,9 @@ SPARCL_API sparclResult_t sparclAllReduceMaskedEx(const void* sendbuff, void* re
 
 /* ---- requests: the non-blocking twins ----
  * Arguments must stay valid until the request is done. Several may be in flight on one communicator; all ranks start them in the
- * same order. They move on inside sparclTest, sparclWait and the blocking calls of the same communicator. */
+ * same order. They move on inside sparclTest, sparclWait and the blocking calls of the same communicator. A request may outlive its
+ * communicator (sparclCommDestroy), and ends by sparclWait or sparclTest all the same. The state, mask and feedback of a request cannot
+ * be destroyed before the request is done or its communicator is destroyed (sparclInvalidUsage). */
 
 SPARCL_API sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
                                                 sparclComm_t comm, sparclRequest_t* request);

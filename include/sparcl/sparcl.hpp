@@ -11,11 +11,14 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -71,8 +74,31 @@ using Report = sparclReport_t;
 using Hash = std::array<std::uint8_t, 16>;
 
 namespace detail {
+// sparcl_mpi.h has that of MPI_Comm.
 template <class MpiComm>
-struct InitMpi;  // sparcl_mpi.h knows that of MPI_Comm
+struct InitMpi {
+  static_assert(sizeof(MpiComm) == 0,
+                "Comm::mpi takes an MPI_Comm: include <sparcl/sparcl_mpi.h>, and link sparcl::mpi (pkg-config: sparcl-mpi)");
+  static sparclResult_t call(sparclComm_t*, MpiComm, const sparclConfig_t*) { return sparclInvalidUsage; }
+};
+
+// std::vector, std::array, C arrays and spans of any extent. A std::span<T> itself has overloads of its own, which also take what
+// converts to one where T is named: all_reduce_top_k<float>(...).
+template <class Array>
+using ElementOf = std::remove_reference_t<std::ranges::range_reference_t<Array>>;
+template <class Array>
+concept IsRange = std::ranges::contiguous_range<Array> && std::ranges::sized_range<Array>;
+template <class Array>
+concept IsArray = IsRange<Array> && !std::is_same_v<std::remove_cvref_t<Array>, std::span<ElementOf<Array>>>;
+// What a call writes.
+template <class Array>
+std::span<ElementOf<Array>> written(Array& array) {
+  static_assert(!std::is_const_v<ElementOf<Array>>, "this call writes the array: give one whose elements are not const");
+  return {std::ranges::data(array), std::ranges::size(array)};
+}
+// What a call that writes `Array` reads.
+template <class Array>
+using InputOf = std::span<const std::remove_cv_t<ElementOf<Array>>>;
 
 template <auto destroy>
 struct Destroy {
@@ -81,17 +107,31 @@ struct Destroy {
     (void)destroy(handle);
   }
 };
+// The same; then what the handle needs goes.
+template <auto destroy, class... Needed>
+struct DestroyBefore {
+  std::tuple<Needed...> needed;
+  template <class Handle>
+  void operator()(Handle* handle) const {
+    (void)destroy(handle);
+  }
+};
 }  // namespace detail
 
-// One call in flight. The destructor waits for it, ignoring its result: call wait() to see errors.
+// One call in flight. The destructor waits for it, ignoring its result: call wait() to see errors. It may outlive its Comm: where that
+// goes first it ends the call, and wait() throws the error (sparclRemoteError). It keeps the State, Mask and Feedback of its call;
+// the arrays must outlive it.
 class Request {
  public:
   Request() = default;
-  Request(sparclRequest_t handle, sparclComm_t comm) : handle_(handle), comm_(comm) {}
-  Request(Request&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), comm_(other.comm_) {}
+  Request(sparclRequest_t handle, sparclComm_t comm, std::shared_ptr<void> first = nullptr, std::shared_ptr<void> second = nullptr)
+      : handle_(handle), comm_(comm), kept_{std::move(first), std::move(second)} {}
+  Request(Request&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), comm_(other.comm_), kept_(std::exchange(other.kept_, {})) {}
   Request& operator=(Request&& other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(comm_, other.comm_);
+    std::swap(kept_, other.kept_);
     return *this;
   }
   ~Request() {
@@ -100,18 +140,27 @@ class Request {
 
   bool test() {
     int done = 0;
-    check(sparclTest(&handle_, &done, nullptr), comm_);
+    const sparclResult_t result = sparclTest(&handle_, &done, nullptr);
+    let_go();
+    check(result, comm_);
     return done != 0;
   }
   Report wait() {
     Report report = SPARCL_REPORT_INITIALIZER;
-    check(sparclWait(&handle_, &report), comm_);
+    const sparclResult_t result = sparclWait(&handle_, &report);
+    let_go();
+    check(result, comm_);
     return report;
   }
 
  private:
+  void let_go() {
+    if (handle_ == nullptr) kept_ = {};
+  }
+
   sparclRequest_t handle_ = nullptr;
   sparclComm_t comm_ = nullptr;
+  std::array<std::shared_ptr<void>, 2> kept_;
 };
 
 // A model: tensors are the caller's and must outlive it.
@@ -120,9 +169,13 @@ class State {
   State() {
     sparclState_t handle = nullptr;
     check(sparclStateCreate(&handle));
-    handle_.reset(handle);
+    handle_.reset(handle, detail::Destroy<sparclStateDestroy>());
   }
 
+  template <detail::IsArray Data>
+  void add(const std::string& name, Data&& data, std::initializer_list<std::uint64_t> shape) {
+    add(name, detail::written(data), shape);
+  }
   template <class T>
   void add(const std::string& name, std::span<T> data, std::initializer_list<std::uint64_t> shape) {
     std::uint64_t count = 1;
@@ -135,6 +188,11 @@ class State {
   }
 
   // A slice of the tensor of this shape: `extent` indices from `begin` on in each dimension; data: the slice alone.
+  template <detail::IsArray Data>
+  void add_slice(const std::string& name, Data&& data, std::initializer_list<std::uint64_t> shape,
+                 std::initializer_list<std::uint64_t> begin, std::initializer_list<std::uint64_t> extent) {
+    add_slice(name, detail::written(data), shape, begin, extent);
+  }
   template <class T>
   void add_slice(const std::string& name, std::span<T> data, std::initializer_list<std::uint64_t> shape,
                  std::initializer_list<std::uint64_t> begin, std::initializer_list<std::uint64_t> extent) {
@@ -182,9 +240,11 @@ class State {
   }
 
   sparclState_t get() const { return handle_.get(); }
+  // What a Request, Publisher or Subscriber holds, so that this may go before it.
+  std::shared_ptr<sparclState> shared() const { return handle_; }
 
  private:
-  std::unique_ptr<sparclState, detail::Destroy<sparclStateDestroy>> handle_;
+  std::shared_ptr<sparclState> handle_;
 };
 
 // Elements of an array that all ranks know; each makes the same.
@@ -215,6 +275,7 @@ class Mask {
     return indices;
   }
   sparclMask_t get() const { return handle_.get(); }
+  std::shared_ptr<sparclMask> shared() const { return handle_; }  // for a Request
 
  private:
   Mask() = default;
@@ -222,9 +283,9 @@ class Mask {
   void take(Create&& create) {
     sparclMask_t handle = nullptr;
     check(create(&handle));
-    handle_.reset(handle);
+    handle_.reset(handle, detail::Destroy<sparclMaskDestroy>());
   }
-  std::unique_ptr<sparclMask, detail::Destroy<sparclMaskDestroy>> handle_;
+  std::shared_ptr<sparclMask> handle_;
 };
 
 // What one rank has not sent yet of one array: see sparclFeedbackCreate.
@@ -261,6 +322,7 @@ class Feedback {
     return {static_cast<const T*>(residual), count};
   }
   sparclFeedback_t get() const { return handle_.get(); }
+  std::shared_ptr<sparclFeedback> shared() const { return handle_; }  // for a Request
 
  private:
   Feedback() = default;
@@ -268,9 +330,9 @@ class Feedback {
   void take(Create&& create) {
     sparclFeedback_t handle = nullptr;
     check(create(&handle));
-    handle_.reset(handle);
+    handle_.reset(handle, detail::Destroy<sparclFeedbackDestroy>());
   }
-  std::unique_ptr<sparclFeedback, detail::Destroy<sparclFeedbackDestroy>> handle_;
+  std::shared_ptr<sparclFeedback> handle_;
 };
 
 // 128 bytes by which ranks without MPI find each other; this process must live until they have met.
@@ -280,7 +342,7 @@ inline sparclUniqueId unique_id() {
   return id;
 }
 
-// Publishes versions of a state to replicas, from a thread of its own. The state outlives it.
+// Publishes versions of a state to replicas, from a thread of its own. It keeps the state; the tensors must outlive it.
 class Publisher {
  public:
   struct Options {
@@ -298,7 +360,7 @@ class Publisher {
     given.queue = options.queue;
     sparclPublisher_t handle = nullptr;
     check(sparclPublisherCreate(&handle, state.get(), &given));
-    handle_.reset(handle);
+    handle_ = Handle(handle, {{state.shared()}});
   }
 
   std::string address() const {
@@ -307,12 +369,15 @@ class Publisher {
     return address;
   }
   void publish(std::uint64_t version) { check(sparclPublish(get(), version)); }
-  // False: so many do not hold it in time.
+  // False: so many do not hold it in time; reason() says more.
   bool wait(std::uint64_t version, int replicas, double seconds) {
     const sparclResult_t result = sparclPublisherWait(get(), version, replicas, seconds);
+    reason_ = result == sparclTimeout ? sparclGetLastError(nullptr) : "";
     if (result != sparclTimeout) check(result);
     return result == sparclSuccess;
   }
+  // Why the last wait() gave false; else empty.
+  const std::string& reason() const { return reason_; }
   int replicas_holding(std::uint64_t version) const {
     int holding = 0;
     check(sparclPublisherCount(get(), version, nullptr, &holding));
@@ -327,10 +392,13 @@ class Publisher {
   sparclPublisher_t get() const { return handle_.get(); }
 
  private:
-  std::unique_ptr<sparclPublisher, detail::Destroy<sparclPublisherDestroy>> handle_;
+  using Handle = std::unique_ptr<sparclPublisher, detail::DestroyBefore<sparclPublisherDestroy, std::shared_ptr<sparclState>>>;
+  std::string reason_;
+  Handle handle_;
 };
 
-// A replica: the state's tensors hold exactly one published version, and are written in next() alone. The state outlives it.
+// A replica: the state's tensors hold exactly one published version, and are written in next() alone. It keeps the state; the tensors
+// must outlive it.
 class Subscriber {
  public:
   struct Options {
@@ -340,29 +408,32 @@ class Subscriber {
     bool double_buffer = false;                               // tensor() stays as it is while next() works
   };
   Subscriber(const State& state, const std::string& address) : Subscriber(state, address, Options()) {}
-  Subscriber(const State& state, const std::string& address, Options options)
-      : on_swap_(std::make_unique<std::function<void(std::uint64_t)>>(std::move(options.on_swap))) {
+  Subscriber(const State& state, const std::string& address, Options options) {
+    const auto on_swap = std::make_shared<OnSwap>(std::move(options.on_swap));
     sparclSubscriberOptions_t given = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
     given.model_id = options.model_id.c_str();
     given.trust_path = options.trust_path.empty() ? nullptr : options.trust_path.c_str();
     given.double_buffer = options.double_buffer ? 1 : 0;
-    if (*on_swap_) {
-      given.on_swap = [](std::uint64_t version, void* arg) { (*static_cast<std::function<void(std::uint64_t)>*>(arg))(version); };
-      given.arg = on_swap_.get();
+    if (*on_swap) {
+      given.on_swap = [](std::uint64_t version, void* arg) { (*static_cast<OnSwap*>(arg))(version); };
+      given.arg = on_swap.get();
     }
     sparclSubscriber_t handle = nullptr;
     check(sparclSubscriberCreate(&handle, state.get(), address.c_str(), &given));
-    handle_.reset(handle);
+    handle_ = Handle(handle, {{state.shared(), on_swap}});
   }
 
-  // The newest version, which the tensors now hold; nothing if none has come in time.
+  // The newest version, which the tensors now hold; nothing if none has come in time, and reason() then says why.
   std::optional<std::uint64_t> next(double seconds) {
     std::uint64_t version = 0;
     const sparclResult_t result = sparclSubscriberNext(get(), seconds, &version);
+    reason_ = result == sparclTimeout ? sparclGetLastError(nullptr) : "";
     if (result == sparclTimeout) return {};
     check(result);
     return version;
   }
+  // Why the last next() gave nothing: what the subscriber waits for. Else empty.
+  const std::string& reason() const { return reason_; }
   // Where tensor i of the version that is held lies; sparclSubscriberTensor says for how long.
   const void* tensor(std::size_t i) const {
     const void* data = nullptr;
@@ -383,8 +454,11 @@ class Subscriber {
   sparclSubscriber_t get() const { return handle_.get(); }
 
  private:
-  std::unique_ptr<std::function<void(std::uint64_t)>> on_swap_;
-  std::unique_ptr<sparclSubscriber, detail::Destroy<sparclSubscriberDestroy>> handle_;
+  using OnSwap = std::function<void(std::uint64_t)>;
+  using Destroy = detail::DestroyBefore<sparclSubscriberDestroy, std::shared_ptr<sparclState>, std::shared_ptr<OnSwap>>;
+  using Handle = std::unique_ptr<sparclSubscriber, Destroy>;
+  std::string reason_;
+  Handle handle_;
 };
 
 // stream: of arrays in device memory, as the C calls take it; spans are then of device memory, which is not touched here.
@@ -440,13 +514,31 @@ class Comm {
     return size;
   }
 
+  // Arrays of calls are std::vector, std::array, C arrays or std::span; those that are written, not of const elements. Of start_...,
+  // arrays must stay as they are until the request is done.
+
   // base: the root's, empty if the ranks hold nothing; ignored on the others.
   template <class T>
   Report broadcast_delta(std::span<T> weights, std::span<const std::type_identity_t<T>> base, int root,
                          sparclStream_t stream = nullptr) {
-    if (rank() == root && !base.empty() && base.size() != weights.size()) refuse("broadcast_delta: base and weights differ in length");
+    check_base(weights.size(), base.size(), root, "broadcast_delta: base and weights differ in length");
     check(sparclBroadcastDelta(weights.data(), base.data(), weights.size(), data_type<T>(), root, get(), stream), get());
     return report();
+  }
+  template <detail::IsArray Weights>
+  Report broadcast_delta(Weights&& weights, detail::InputOf<Weights> base, int root, sparclStream_t stream = nullptr) {
+    return broadcast_delta(detail::written(weights), base, root, stream);
+  }
+  template <class T>
+  Request start_broadcast_delta(std::span<T> weights, std::span<const std::type_identity_t<T>> base, int root) {
+    check_base(weights.size(), base.size(), root, "start_broadcast_delta: base and weights differ in length");
+    sparclRequest_t request = nullptr;
+    check(sparclIBroadcastDelta(weights.data(), base.data(), weights.size(), data_type<T>(), root, get(), &request), get());
+    return Request(request, get());
+  }
+  template <detail::IsArray Weights>
+  Request start_broadcast_delta(Weights&& weights, detail::InputOf<Weights> base, int root) {
+    return start_broadcast_delta(detail::written(weights), base, root);
   }
 
   Report broadcast_update(State& state, std::uint64_t version, int root, sparclStream_t stream = nullptr) {
@@ -462,12 +554,12 @@ class Comm {
   Request start_broadcast_update(State& state, std::uint64_t version, int root) {
     sparclRequest_t request = nullptr;
     check(sparclIBroadcastUpdate(state.get(), version, root, get(), &request), get());
-    return Request(request, get());
+    return Request(request, get(), state.shared());
   }
   Request start_broadcast_update(State& state, std::uint64_t version, int root, const sparclUpdateOptions_t& options) {
     sparclRequest_t request = nullptr;
     check(sparclIBroadcastUpdateEx(state.get(), version, root, &options, get(), &request), get());
-    return Request(request, get());
+    return Request(request, get(), state.shared());
   }
 
   // Vectors are resized to what the root sends; `capacity` bounds it on the other ranks.
@@ -476,10 +568,7 @@ class Comm {
     const bool is_root = rank() == root;
     std::size_t nnz = indices.size();
     if (is_root && values.size() != nnz) refuse("broadcast_sparse: values and indices differ in length");
-    if (!is_root) {
-      values.resize(capacity);
-      indices.resize(capacity);
-    }
+    if (!is_root) make_room(values, indices, capacity);
     const sparclResult_t result =
         sparclBroadcastSparse(values.data(), indices.data(), &nnz, capacity, data_type<T>(), root, get(), nullptr);
     if (!is_root) {
@@ -489,8 +578,22 @@ class Comm {
     check(result, get());
     return report();
   }
+  // nnz: in on the root, out on the others, where the arrays' length is their capacity; it must stay until the request is done.
+  template <detail::IsArray Values>
+  Request start_broadcast_sparse(Values&& values, std::span<std::uint64_t> indices, std::size_t& nnz, int root) {
+    return start_broadcast_sparse(detail::written(values), indices, nnz, root);
+  }
+  template <class T>
+  Request start_broadcast_sparse(std::span<T> values, std::span<std::uint64_t> indices, std::size_t& nnz, int root) {
+    if (values.size() != indices.size()) refuse("start_broadcast_sparse: values and indices differ in length");
+    if (rank() == root && nnz > values.size()) refuse("start_broadcast_sparse: nnz is more than the arrays have");
+    sparclRequest_t request = nullptr;
+    check(sparclIBroadcastSparse(values.data(), indices.data(), &nnz, values.size(), data_type<T>(), root, get(), &request), get());
+    return Request(request, get());
+  }
 
-  // received: as long as `sent`, and may be it; elements outside the mask are left as they were.
+  // received: as long as `sent`, and may be it. **Elements outside the mask are left as they were**: in place (received is sent) those
+  // are this rank's own values, which differ between ranks. Clear them, or receive into zeros, before all ranks use the array alike.
   template <class T>
   Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
                            sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
@@ -498,13 +601,23 @@ class Comm {
     check(sparclAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), stream), get());
     return report();
   }
+  template <detail::IsArray Received>
+  Report all_reduce_masked(detail::InputOf<Received> sent, Received&& received, const Mask& mask, sparclRedOp_t op = sparclSum,
+                           sparclStream_t stream = nullptr) {
+    return all_reduce_masked(sent, detail::written(received), mask, op, stream);
+  }
   template <class T>
   Request start_all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
                                   sparclRedOp_t op = sparclSum) {
     if (sent.size() != received.size()) refuse("start_all_reduce_masked: sent and received differ in length");
     sparclRequest_t request = nullptr;
     check(sparclIAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), &request), get());
-    return Request(request, get());
+    return Request(request, get(), mask.shared());
+  }
+  template <detail::IsArray Received>
+  Request start_all_reduce_masked(detail::InputOf<Received> sent, Received&& received, const Mask& mask,
+                                  sparclRedOp_t op = sparclSum) {
+    return start_all_reduce_masked(sent, detail::written(received), mask, op);
   }
 
   // feedback: of as many elements.
@@ -518,25 +631,87 @@ class Comm {
           get());
     return report();
   }
+  template <detail::IsArray Received>
+  Report all_reduce_masked(detail::InputOf<Received> sent, Received&& received, const Mask& mask, Feedback& feedback,
+                           sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
+    return all_reduce_masked(sent, detail::written(received), mask, feedback, op, stream);
+  }
+  template <class T>
+  Request start_all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
+                                  Feedback& feedback, sparclRedOp_t op = sparclSum) {
+    if (sent.size() != received.size()) refuse("start_all_reduce_masked: sent and received differ in length");
+    sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+    options.feedback = feedback.get();
+    sparclRequest_t request = nullptr;
+    check(sparclIAllReduceMaskedEx(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), &options, get(),
+                                   &request),
+          get());
+    return Request(request, get(), mask.shared(), feedback.shared());
+  }
+  template <detail::IsArray Received>
+  Request start_all_reduce_masked(detail::InputOf<Received> sent, Received&& received, const Mask& mask, Feedback& feedback,
+                                  sparclRedOp_t op = sparclSum) {
+    return start_all_reduce_masked(sent, detail::written(received), mask, feedback, op);
+  }
 
-  // Of a vector of `count` elements; the union comes back in out_values and out_indices, which are as long as it then. What they can
-  // hold is their capacity(), on each rank, so that they may be used again and again: the union is at most count, and at most all
-  // ranks' entries together. Where it is more it is sparclTruncated, and the report's nnz_out says how much room it takes.
+  // Of a vector of `count` elements; the union comes back in out_values and out_indices, which are as long as it then. They grow as
+  // needed: where the union does not fit what a rank's vectors have room for (the smaller capacity()), all ranks make the call once
+  // more, with room for it. So all ranks use this overload for the same call, or none does.
   template <class T>
   Report all_reduce_sparse(std::span<const T> values, std::span<const std::uint64_t> indices, std::size_t count,
                            std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, sparclRedOp_t op = sparclSum) {
-    if (values.size() != indices.size()) refuse("all_reduce_sparse: values and indices differ in length");
-    const std::size_t capacity = std::min(out_values.capacity(), out_indices.capacity());
-    const std::size_t values_before = out_values.size(), indices_before = out_indices.size();
-    out_values.resize(std::max(capacity, values_before));
-    out_indices.resize(std::max(capacity, indices_before));
+    const std::size_t room = std::min(out_values.capacity(), out_indices.capacity());
     std::size_t nnz = 0;
-    const sparclResult_t result = sparclAllReduceSparse(values.data(), indices.data(), values.size(), count, out_values.data(),
-                                                        out_indices.data(), &nnz, capacity, data_type<T>(), op, get(), nullptr);
-    out_values.resize(result == sparclSuccess ? nnz : values_before);
-    out_indices.resize(result == sparclSuccess ? nnz : indices_before);
+    sparclResult_t result = sum_into(values, indices, count, room, out_values, out_indices, nnz, op);
+    if (result == sparclTruncated) {
+      const std::size_t needed = std::max(room, nnz);
+      result = sum_into(values, indices, count, needed, out_values, out_indices, nnz, op);
+    }
     check(result, get());
     return report();
+  }
+  // The same with room for `capacity` entries, and no second call: sparclTruncated on every rank where the union has more than any
+  // rank's capacity; the report's nnz_out says how many.
+  template <class T>
+  Report all_reduce_sparse(std::span<const T> values, std::span<const std::uint64_t> indices, std::size_t count,
+                           std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, std::size_t capacity,
+                           sparclRedOp_t op = sparclSum) {
+    std::size_t nnz = 0;
+    check(sum_into(values, indices, count, capacity, out_values, out_indices, nnz, op), get());
+    return report();
+  }
+  template <detail::IsRange Values, class T>
+    requires(!std::is_same_v<Values, std::span<const T>>)
+  Report all_reduce_sparse(const Values& values, std::span<const std::uint64_t> indices, std::size_t count,
+                           std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, sparclRedOp_t op = sparclSum) {
+    return all_reduce_sparse(std::span<const T>(values), indices, count, out_values, out_indices, op);
+  }
+  template <detail::IsRange Values, class T>
+    requires(!std::is_same_v<Values, std::span<const T>>)
+  Report all_reduce_sparse(const Values& values, std::span<const std::uint64_t> indices, std::size_t count,
+                           std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, std::size_t capacity,
+                           sparclRedOp_t op = sparclSum) {
+    return all_reduce_sparse(std::span<const T>(values), indices, count, out_values, out_indices, capacity, op);
+  }
+  // out_values and out_indices: their length is their capacity. nnz: how many entries the union has; it must stay until the request is
+  // done.
+  template <detail::IsArray OutValues>
+  Request start_all_reduce_sparse(detail::InputOf<OutValues> values, std::span<const std::uint64_t> indices, std::size_t count,
+                                  OutValues&& out_values, std::span<std::uint64_t> out_indices, std::size_t& nnz,
+                                  sparclRedOp_t op = sparclSum) {
+    return start_all_reduce_sparse(values, indices, count, detail::written(out_values), out_indices, nnz, op);
+  }
+  template <class T>
+  Request start_all_reduce_sparse(std::span<const std::type_identity_t<T>> values, std::span<const std::uint64_t> indices,
+                                  std::size_t count, std::span<T> out_values, std::span<std::uint64_t> out_indices, std::size_t& nnz,
+                                  sparclRedOp_t op = sparclSum) {
+    if (values.size() != indices.size()) refuse("start_all_reduce_sparse: values and indices differ in length");
+    if (out_values.size() != out_indices.size()) refuse("start_all_reduce_sparse: out_values and out_indices differ in length");
+    sparclRequest_t request = nullptr;
+    check(sparclIAllReduceSparse(values.data(), indices.data(), values.size(), count, out_values.data(), out_indices.data(), &nnz,
+                                 out_values.size(), data_type<T>(), op, get(), &request),
+          get());
+    return Request(request, get());
   }
 
   // received: as long as `sent`, and may be it. feedback: of as many elements; nullptr: what is not sent is discarded.
@@ -549,6 +724,28 @@ class Comm {
                                 feedback != nullptr ? feedback->get() : nullptr, &options, get(), stream),
           get());
     return report();
+  }
+  template <detail::IsArray Received>
+  Report all_reduce_top_k(detail::InputOf<Received> sent, Received&& received, std::size_t k, Feedback* feedback,
+                          const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER, sparclRedOp_t op = sparclSum,
+                          sparclStream_t stream = nullptr) {
+    return all_reduce_top_k(sent, detail::written(received), k, feedback, options, op, stream);
+  }
+  template <class T>
+  Request start_all_reduce_top_k(std::span<const std::type_identity_t<T>> sent, std::span<T> received, std::size_t k,
+                                 Feedback* feedback, const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER,
+                                 sparclRedOp_t op = sparclSum) {
+    if (sent.size() != received.size()) refuse("start_all_reduce_top_k: sent and received differ in length");
+    sparclRequest_t request = nullptr;
+    check(sparclIAllReduceTopKEx(sent.data(), received.data(), sent.size(), k, data_type<T>(), op,
+                                 feedback != nullptr ? feedback->get() : nullptr, &options, get(), &request),
+          get());
+    return Request(request, get(), feedback != nullptr ? feedback->shared() : nullptr);
+  }
+  template <detail::IsArray Received>
+  Request start_all_reduce_top_k(detail::InputOf<Received> sent, Received&& received, std::size_t k, Feedback* feedback,
+                                 const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER, sparclRedOp_t op = sparclSum) {
+    return start_all_reduce_top_k(sent, detail::written(received), k, feedback, options, op);
   }
 
   Report report() const {
@@ -567,6 +764,35 @@ class Comm {
   sparclComm_t get() const { return handle_.get(); }
 
  private:
+  void check_base(std::size_t weights, std::size_t base, int root, const char* text) {
+    if (rank() == root && base != 0 && base != weights) refuse(text);
+  }
+
+  // A rank without memory takes part with a refusal.
+  template <class T>
+  void make_room(std::vector<T>& values, std::vector<std::uint64_t>& indices, std::size_t entries) {
+    try {
+      values.resize(entries);
+      indices.resize(entries);
+    } catch (const std::exception&) {
+      refuse("no memory for the entries that the call may give: give a smaller capacity");
+    }
+  }
+
+  // Where it fails the vectors are as they were.
+  template <class T>
+  sparclResult_t sum_into(std::span<const T> values, std::span<const std::uint64_t> indices, std::size_t count, std::size_t room,
+                          std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, std::size_t& nnz, sparclRedOp_t op) {
+    if (values.size() != indices.size()) refuse("all_reduce_sparse: values and indices differ in length");
+    const std::size_t values_before = out_values.size(), indices_before = out_indices.size();
+    make_room(out_values, out_indices, std::max({room, values_before, indices_before}));
+    const sparclResult_t result = sparclAllReduceSparse(values.data(), indices.data(), values.size(), count, out_values.data(),
+                                                        out_indices.data(), &nnz, room, data_type<T>(), op, get(), nullptr);
+    out_values.resize(result == sparclSuccess ? nnz : values_before);
+    out_indices.resize(result == sparclSuccess ? nnz : indices_before);
+    return result;
+  }
+
   // Takes part in the call that the other ranks make with a refusal, so that they get an error instead of waiting for this rank.
   [[noreturn]] void refuse(const char* text) {
     (void)sparclCommRefuse(get(), text);

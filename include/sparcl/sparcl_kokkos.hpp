@@ -128,7 +128,8 @@ auto first_of(const View& view, std::size_t count) {
 
 }  // namespace detail
 
-// sparclAllReduceMasked: received has as many elements as `sent`, and may be it; those outside the mask are left as they were.
+// sparclAllReduceMasked: received has as many elements as `sent`, and may be it. **Elements outside the mask are left as they were**: in
+// place those are this rank's own values, which differ between ranks. Clear them before all ranks use the view alike.
 template <class Space, class Sent, class Received>
 Report all_reduce_masked(const Space& space, Comm& comm, const Sent& sent, const Received& received, const Mask& mask,
                          sparclRedOp_t op = sparclSum) {

@@ -19,15 +19,16 @@ namespace {
 
 class MaskedCall final : public Call {
  public:
-  MaskedCall(collectives::MaskedCall call, std::uint64_t count, sparclMask* mask, sparclFeedback* feedback)
+  // feedback: may be of no object.
+  MaskedCall(collectives::MaskedCall call, std::uint64_t count, Held<sparclMask> mask, Held<sparclFeedback> feedback)
       : call_(std::move(call)), count_(count) {
     if (!call_.refusal.ok()) return;
-    mask_ = mask;
-    call_.mask = &mask->mask;
+    mask_ = std::move(mask);
+    call_.mask = &mask_->mask;
     ++mask_->calls_in_flight;
-    if (feedback == nullptr) return;
-    feedback_ = feedback;
-    call_.feedback = &feedback->feedback;
+    if (feedback.get() == nullptr) return;
+    feedback_ = std::move(feedback);
+    call_.feedback = &feedback_->feedback;
     ++feedback_->calls_in_flight;
   }
   ~MaskedCall() override { let_go(); }
@@ -44,28 +45,30 @@ class MaskedCall final : public Call {
  private:
   // Also of a call that never began, as an exception came before.
   void let_go() {
-    if (mask_ != nullptr) --std::exchange(mask_, nullptr)->calls_in_flight;
-    if (feedback_ != nullptr) --std::exchange(feedback_, nullptr)->calls_in_flight;
+    if (mask_.get() != nullptr) --mask_->calls_in_flight;
+    if (feedback_.get() != nullptr) --feedback_->calls_in_flight;
+    mask_ = {};
+    feedback_ = {};
   }
 
   collectives::MaskedCall call_;
   std::uint64_t count_;
-  sparclMask* mask_ = nullptr;
-  sparclFeedback* feedback_ = nullptr;
+  Held<sparclMask> mask_;
+  Held<sparclFeedback> feedback_;
 };
 
-Status check_masked_feedback(const sparclFeedback* feedback, const void* send, std::uint64_t count, int datatype, int op) {
-  if (feedback == nullptr) return Status();
+Status check_masked_feedback(const Held<sparclFeedback>& feedback, const void* send, std::uint64_t count, int datatype, int op) {
+  if (feedback.get() == nullptr) return feedback.status().with_prefix("options.");
   if (count > 0 && send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
   if (op != sparclSum && op != sparclAvg)
     return Status(Code::kInvalidArgument, fmt::format("op: with a feedback sparclSum or sparclAvg, not {}", static_cast<int>(op)));
   return check_feedback(*feedback, count, static_cast<DataType>(datatype));
 }
 
-Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype, int op, const sparclMask* mask) {
+Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype, int op, const Held<sparclMask>& mask) {
   SPARCL_RETURN_IF_ERROR(first_error({check_type(datatype), check_reduction(op, datatype)}));
   SPARCL_RETURN_IF_ERROR(check_array("count", count, element_bytes(static_cast<DataType>(datatype))));
-  if (mask == nullptr) return Status(Code::kInvalidArgument, "mask is NULL");
+  SPARCL_RETURN_IF_ERROR(mask.status());
   if (mask->mask.count() != count) {
     return Status(Code::kInvalidArgument,
                   fmt::format("count is {}, but the mask is of arrays of {} elements", count, mask->mask.count()));
@@ -90,20 +93,22 @@ bool goes_over_gpus(const sparclComm& comm, const void* send, const void* receiv
 }
 
 sparclResult_t start_masked(const char* function, const void* send, void* receive, std::uint64_t count, int datatype, int op,
-                            sparclMask_t mask, const sparclMaskedOptions_t* given, sparclComm_t comm, sparclStream_t stream,
+                            sparclMask_t given_mask, const sparclMaskedOptions_t* given, sparclComm* comm, sparclStream_t stream,
                             sparclRequest_t* request) {
   sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
   const Status readable = read_sized(given, "options", options);
+  const Held<sparclMask> mask(given_mask, "mask");
+  const Held<sparclFeedback> feedback = hold_if_given(options.feedback, "feedback");
   const Status wrong = first_error({readable, check_masked(send, receive, count, datatype, op, mask)});
   collectives::MaskedCall call;
-  call.refusal = (wrong.ok() ? check_masked_feedback(options.feedback, send, count, datatype, op) : wrong)
+  call.refusal = (wrong.ok() ? check_masked_feedback(feedback, send, count, datatype, op) : wrong)
                      .with_prefix(std::string(function) + ": ");
   DeviceArrays arrays(comm, stream);
   if (call.refusal.ok()) {
     call.datatype = static_cast<DataType>(datatype);
     call.reduction = reduction_of(op);
     const std::size_t bytes = count * element_bytes(call.datatype);
-    const bool may_stay = request == nullptr && options.feedback == nullptr;
+    const bool may_stay = request == nullptr && feedback.get() == nullptr;
     call.is_canonical = must_be_canonical(*comm);
     const bool is_between_gpus = may_stay && goes_over_gpus(*comm, send, receive, call.datatype, *mask, call.is_canonical);
     const bool is_part = mask->mask.size() > 0 && mask->mask.size() < count;
@@ -117,14 +122,14 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
       call.stream = stream;
       const Status ready = is_between_gpus ? check_gpu(*comm, send, receive) : await_stream(*comm, send, stream);
       call.refusal = ready.with_prefix(std::string(function) + ": ");
-      return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, nullptr), nullptr);
+      return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, Held<sparclFeedback>()), nullptr);
     }
     call.send = static_cast<const std::byte*>(arrays.read("sendbuff", send, bytes));
     call.receive = static_cast<std::byte*>(arrays.update("recvbuff", receive, bytes));
-    const Status placed = options.feedback != nullptr ? options.feedback->feedback.use_on_host() : Status();
+    const Status placed = feedback.get() != nullptr ? feedback->feedback.use_on_host() : Status();
     call.refusal = first_error({arrays.status(), placed}).with_prefix(std::string(function) + ": ");
   }
-  return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, options.feedback), request, std::move(arrays));
+  return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, feedback), request, std::move(arrays));
 }
 
 }  // namespace
@@ -136,31 +141,31 @@ extern "C" {
 
 sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                      sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&] {
-    return start_masked("sparclAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, nullptr, comm, stream, nullptr);
+  return start_call(__func__, comm, true, [&](sparclComm* own) {
+    return start_masked("sparclAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, nullptr, own, stream, nullptr);
   });
 }
 
 sparclResult_t sparclAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                        sparclRedOp_t op, sparclMask_t mask, const sparclMaskedOptions_t* options, sparclComm_t comm,
                                        sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&] {
-    return start_masked("sparclAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask, options, comm, stream, nullptr);
+  return start_call(__func__, comm, true, [&](sparclComm* own) {
+    return start_masked("sparclAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask, options, own, stream, nullptr);
   });
 }
 
 sparclResult_t sparclIAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                       sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr, [&] {
-    return start_masked("sparclIAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, nullptr, comm, nullptr, request);
+  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
+    return start_masked("sparclIAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, nullptr, own, nullptr, request);
   });
 }
 
 sparclResult_t sparclIAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
                                         sparclRedOp_t op, sparclMask_t mask, const sparclMaskedOptions_t* options,
                                         sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr, [&] {
-    return start_masked("sparclIAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask, options, comm, nullptr, request);
+  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
+    return start_masked("sparclIAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask, options, own, nullptr, request);
   });
 }
 

@@ -7,9 +7,9 @@
 
 namespace sparcl::api {
 
-Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state, Use use) {
-  if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
-  if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight");
+Result<std::unique_ptr<AttachedState>> AttachedState::attach(const Held<sparclState>& state, Use use) {
+  SPARCL_RETURN_IF_ERROR(state.status());
+  if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it first");
   if (state->is_attached) return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber already");
   SPARCL_RETURN_IF_ERROR(state->check_still());
   if (use == Use::kRead) SPARCL_RETURN_IF_ERROR(state->check_complete());
@@ -23,7 +23,7 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state,
   if (!device_kernels.ok() || !snapshot.ok()) return device_kernels.ok() ? snapshot.status() : device_kernels.status();
   warn_of_unknown_settings();
   state->freeze();
-  std::unique_ptr<AttachedState> made(new AttachedState(*state));
+  std::unique_ptr<AttachedState> made(new AttachedState(state));
   state->is_attached = true;
   state->is_subscribed = use == Use::kWrite;
   if (!state->is_mirror_ahead) state->mirror = nullptr;  // a copy of the model, that updates made
@@ -38,7 +38,7 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(sparclState* state,
   SPARCL_RETURN_IF_ERROR(use == Use::kRead ? made->find_sources() : made->make_mirror());
   if (use == Use::kRead && *device_kernels == "on" && *snapshot == "on") made->finder_ = change_finder_for(*state);
   made->view_.finder = made->finder_.get();
-  made->view_.array_name = [state](std::uint32_t array) { return model::in_quotes(state->schema[array].name); };
+  made->view_.array_name = [own = state.get()](std::uint32_t array) { return model::in_quotes(own->schema[array].name); };
   made->view_.verify_all = *verify == "full";  // what changes is checked always
   made->view_.workers = made->workers_.get();
   return made;

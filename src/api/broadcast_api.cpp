@@ -67,7 +67,7 @@ Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t co
 }
 
 sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count, sparclDataType_t datatype, int root,
-                           sparclComm_t comm, sparclStream_t stream, sparclRequest_t* request) {
+                           sparclComm* comm, sparclStream_t stream, sparclRequest_t* request) {
   const char* const name = request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ";
   Status refusal = check_delta(*comm, weights, count, datatype, root).with_prefix(name);
   DeviceArrays arrays(comm, stream);
@@ -91,7 +91,7 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
 }
 
 // sparclCommRefuse: a call without an array.
-sparclResult_t start_refusal(const char* why, sparclComm_t comm) {
+sparclResult_t start_refusal(const char* why, sparclComm* comm) {
   return launch(
       comm, std::make_unique<DeltaCall>(Status(Code::kInvalidArgument, why), nullptr, nullptr, 0, DataType::kUint8, 0, *comm, true),
       nullptr);
@@ -137,7 +137,7 @@ Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* 
 }
 
 sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
-                            sparclComm_t comm, sparclStream_t stream, sparclRequest_t* request) {
+                            sparclComm* comm, sparclStream_t stream, sparclRequest_t* request) {
   collectives::SparseCall call;
   const char* const name = request != nullptr ? "sparclIBroadcastSparse: " : "sparclBroadcastSparse: ";
   const bool is_root = comm->transport->rank() == root;
@@ -174,30 +174,30 @@ using namespace sparcl::api;
 extern "C" {
 
 sparclResult_t sparclCommRefuse(sparclComm_t comm, const char* why) {
-  return start_call(__func__, comm, true, [&] { return start_refusal(why != nullptr ? why : "it gave no reason", comm); });
+  return start_call(__func__, comm, true, [&](sparclComm* own) { return start_refusal(why != nullptr ? why : "it gave no reason", own); });
 }
 
 sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
                                     sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&] { return start_delta(weights, base, count, datatype, root, comm, stream, nullptr); });
+  return start_call(__func__, comm, true, [&](sparclComm* own) { return start_delta(weights, base, count, datatype, root, own, stream, nullptr); });
 }
 
 sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
                                      sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr,
-                    [&] { return start_delta(weights, base, count, datatype, root, comm, nullptr, request); });
+                    [&](sparclComm* own) { return start_delta(weights, base, count, datatype, root, own, nullptr, request); });
 }
 
 sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype,
                                      int root, sparclComm_t comm, sparclStream_t stream) {
   return start_call(__func__, comm, true,
-                    [&] { return start_sparse(values, indices, nnz, capacity, datatype, root, comm, stream, nullptr); });
+                    [&](sparclComm* own) { return start_sparse(values, indices, nnz, capacity, datatype, root, own, stream, nullptr); });
 }
 
 sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype,
                                       int root, sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr,
-                    [&] { return start_sparse(values, indices, nnz, capacity, datatype, root, comm, nullptr, request); });
+                    [&](sparclComm* own) { return start_sparse(values, indices, nnz, capacity, datatype, root, own, nullptr, request); });
 }
 
 }  // extern "C"

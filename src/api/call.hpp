@@ -1,8 +1,10 @@
 #pragma once
 // A call in flight: its arguments, its coroutine, and what it writes for the user when it is over.
 
+#include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "collectives/broadcast/broadcast.hpp"
 #include "src/api/comm.hpp"
@@ -26,20 +28,38 @@ class Call {
 
 }  // namespace sparcl::api
 
+namespace sparcl::api {
+
+// What a call that is over leaves its caller.
+struct Outcome {
+  sparclResult_t result = sparclSuccess;
+  std::string text;  // of an error
+  collectives::CallReport report;
+};
+
+}  // namespace sparcl::api
+
 struct sparclRequest {
-  sparclComm* comm = nullptr;
+  std::optional<sparcl::api::OwnHandle<sparclRequest>> handle;  // of a non-blocking call
+  sparclComm* comm = nullptr;                                   // until the call is settled
+  sparclComm_t comm_handle = nullptr;                           // may be gone
   std::unique_ptr<sparcl::api::Call> call;
   sparcl::api::DeviceArrays arrays;
   std::uint32_t number = 0;
   sparcl::collectives::CallReport report;
   sparcl::collectives::Task task;
-  std::optional<sparcl::StageRange> range;  // from its start until it is retired
+  std::optional<sparcl::StageRange> range;  // from its start until it is settled
+  sparcl::api::Outcome outcome;             // once it is
+  std::atomic<bool> is_settled{false};
 };
 
 namespace sparcl::api {
 
 // Starts `call` on comm. With request nullptr it runs to its end and its result is returned; else it is left in flight. arrays:
 // what it works on, given back when it is over.
-sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclRequest_t* request, DeviceArrays arrays = {});
+sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclRequest_t* request, DeviceArrays arrays = {});
+
+// Of a communicator that is about to go, once the task of the call is done: the request keeps the call's outcome.
+void settle_without_comm(sparclRequest& request);
 
 }  // namespace sparcl::api

@@ -37,9 +37,4 @@ collectives::Reduction reduction_of(int op) {
   return {static_cast<kernels::ReduceOp>(op), false};
 }
 
-Status check_handles(sparclComm_t comm, bool has_request) {
-  if (comm == nullptr) return Status(Code::kInvalidArgument, "comm is NULL");
-  return has_request ? Status() : Status(Code::kInvalidArgument, "request is NULL");
-}
-
 }  // namespace sparcl::api

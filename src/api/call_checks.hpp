@@ -20,7 +20,6 @@ Status check_root(const sparclComm& comm, int root);
 Status check_array(const char* name, std::uint64_t count, std::size_t element_bytes);
 Status check_reduction(int op, int datatype);  // datatype: a valid one
 collectives::Reduction reduction_of(int op);
-Status check_handles(sparclComm_t comm, bool has_request);
 
 inline Status first_error(std::initializer_list<Status> checks) {
   for (const Status& status : checks) {
@@ -29,19 +28,19 @@ inline Status first_error(std::initializer_list<Status> checks) {
   return Status();
 }
 
-// Runs start() on a communicator. A call that fails before its coroutine exists has taken no part: the peers must not wait for it.
+// Runs start(comm) on a communicator. A call that fails before its coroutine exists has taken no part: the peers must not wait for
+// it.
 template <class Start>
-sparclResult_t start_call(const char* function, sparclComm_t comm, bool has_request, Start&& start) {
-  return guarded(comm, [&]() -> sparclResult_t {
-    if (const Status bad = check_handles(comm, has_request); !bad.ok()) {
-      return report_error(comm, bad.with_prefix(std::string(function) + ": "));
-    }
+sparclResult_t start_call(const char* function, sparclComm_t handle, bool has_request, Start&& start) {
+  return guarded_in(function, handle, [&](sparclComm& comm) -> sparclResult_t {
+    if (!has_request)
+      return report_error(&comm, Status(Code::kInvalidArgument, std::string(function) + ": request is NULL"));
     try {
-      return start();
+      return start(&comm);
     } catch (const std::exception&) {
-      comm->engine.fail(caught_error("a call could not be started"), comm->transport->rank());
-      comm->last_report = {};  // this call's: it has applied nothing
-      return comm->finish(comm->engine.health());
+      comm.engine.fail(caught_error("a call could not be started"), comm.transport->rank());
+      comm.last_report = {};  // this call's: it has applied nothing
+      return report_error(&comm, comm.engine.health());
     }
   });
 }

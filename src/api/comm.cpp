@@ -24,7 +24,9 @@ using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::Entry;
 using sparcl::api::guarded;
-using sparcl::api::guarded_for_any;
+using sparcl::api::guarded_about;
+using sparcl::api::guarded_in;
+using sparcl::api::guarded_with;
 using sparcl::api::report_error;
 
 namespace {
@@ -57,15 +59,7 @@ sparclComm::~sparclComm() {
   }
   if (pending.empty()) return;
   abort_pending("the communicator was destroyed with requests in flight");
-  for (sparclRequest* request : std::exchange(pending, {})) {
-    try {
-      request->call->complete(request->task.result());
-    } catch (const std::exception&) {  // it has failed already; the next one is ended all the same
-    }
-    trail.end(request->number, request->task.result().code(), request->report.traffic.bytes_sent,
-              request->report.traffic.bytes_received);
-    delete request;
-  }
+  for (sparclRequest* request : std::exchange(pending, {})) sparcl::api::settle_without_comm(*request);
 }
 
 void sparclComm::abort_pending(const char* reason) noexcept {
@@ -75,11 +69,6 @@ void sparclComm::abort_pending(const char* reason) noexcept {
 
 void sparclComm::finish_pending() {
   for (sparclRequest* request : pending) engine.finish(request->task);
-}
-
-sparclResult_t sparclComm::finish(const Status& status) {
-  last_error.clear();
-  return report_error(this, status);
 }
 
 namespace sparcl::api {
@@ -337,6 +326,14 @@ namespace {
 
 constexpr int kMostAbortNaps = 100;  // milliseconds
 
+// What a thread is told of a communicator that another thread is in.
+std::string told_text(const sparclComm& comm, Code told) {
+  const int culprit = comm.engine.told_culprit();
+  const std::string by = culprit >= 0 ? fmt::format(" because of rank {}", culprit) : std::string();
+  return fmt::format("rank {}: the communicator ended with {}{}: the call that another thread is in returns the whole text",
+                     comm.transport->rank(), sparcl::code_name(told), by);
+}
+
 Status abort(sparclComm& comm) {
   comm.trail.event("CommAbort", Code::kSuccess);
   comm.abort_pending("sparclCommAbort was called");
@@ -358,7 +355,7 @@ sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transpo
     Result<std::unique_ptr<sparclComm>> made = sparcl::api::make_comm(std::move(body), config);
     if (!made.ok()) return made.status();
     SPARCL_RETURN_IF_ERROR(sparcl::api::start_comm(**made));
-    *comm = made->release();
+    *comm = made->release()->handle.get();
     return Status();
   });
 }
@@ -379,80 +376,76 @@ sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
       if (!comm.ok()) return comm.status();
       made.push_back(std::move(*comm));
     }
-    for (std::size_t rank = 0; rank < made.size(); ++rank) comms[rank] = made[rank].release();
+    for (std::size_t rank = 0; rank < made.size(); ++rank) comms[rank] = made[rank].release()->handle.get();
     return Status();
   });
 }
 
 sparclResult_t sparclCommCount(sparclComm_t comm, int* count) {
-  return guarded_for_any(comm, [&](const Entry&) -> Status {
-    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommCount: comm is NULL");
-    if (count == nullptr) return Status(Code::kInvalidArgument, "sparclCommCount: count is NULL");
-    *count = comm->transport->size();
+  return guarded_about(__func__, comm, [&](const sparclComm& own, const Entry&) -> Status {
+    if (count == nullptr) return Status(Code::kInvalidArgument, "count is NULL");
+    *count = own.transport->size();
     return Status();
   });
 }
 
 sparclResult_t sparclCommUserRank(sparclComm_t comm, int* rank) {
-  return guarded_for_any(comm, [&](const Entry&) -> Status {
-    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommUserRank: comm is NULL");
-    if (rank == nullptr) return Status(Code::kInvalidArgument, "sparclCommUserRank: rank is NULL");
-    *rank = comm->transport->rank();
+  return guarded_about(__func__, comm, [&](const sparclComm& own, const Entry&) -> Status {
+    if (rank == nullptr) return Status(Code::kInvalidArgument, "rank is NULL");
+    *rank = own.transport->rank();
     return Status();
   });
 }
 
 sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error) {
-  return guarded_for_any(comm, [&](const Entry& entry) -> Status {
-    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetAsyncError: comm is NULL");
-    if (error == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetAsyncError: error is NULL");
+  return guarded_about(__func__, comm, [&](sparclComm& own, const Entry& entry) -> Status {
+    if (error == nullptr) return Status(Code::kInvalidArgument, "error is NULL");
     if (entry.is_taken()) {
-      *error = static_cast<sparclResult_t>(comm->engine.told_health());
+      const Code told = own.engine.told_health();
+      *error = report_error(nullptr, told == Code::kSuccess ? Status() : Status(told, told_text(own, told)));
       return Status();
     }
     SPARCL_RETURN_IF_ERROR(entry.refusal());
-    comm->engine.step();
-    comm->join_healths();
-    *error = report_error(comm, comm->engine.health());
+    own.engine.step();
+    own.join_healths();
+    *error = report_error(&own, own.engine.health());
     return Status();
   });
 }
 
 sparclResult_t sparclCommGetFailedRank(sparclComm_t comm, int* rank) {
-  return guarded_for_any(comm, [&](const Entry& entry) -> Status {
-    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetFailedRank: comm is NULL");
-    if (rank == nullptr) return Status(Code::kInvalidArgument, "sparclCommGetFailedRank: rank is NULL");
+  return guarded_about(__func__, comm, [&](sparclComm& own, const Entry& entry) -> Status {
+    if (rank == nullptr) return Status(Code::kInvalidArgument, "rank is NULL");
     if (entry.is_taken()) {
-      *rank = comm->engine.told_culprit();
+      *rank = own.engine.told_culprit();
       return Status();
     }
     SPARCL_RETURN_IF_ERROR(entry.refusal());
-    comm->engine.step();
-    *rank = comm->engine.culprit();
+    own.engine.step();
+    *rank = own.engine.culprit();
     return Status();
   });
 }
 
 sparclResult_t sparclCommAbort(sparclComm_t comm) {
-  return guarded([&]() -> Status {
-    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommAbort: comm is NULL");
+  return guarded_with(__func__, comm, "comm", [&](sparclComm& own) -> Status {
     {
-      const Entry entry(comm, Entry::Purpose::kQuestion);
-      if (entry.is_open()) return abort(*comm);
+      const Entry entry(&own, Entry::Purpose::kQuestion);
+      if (entry.is_open()) return abort(own);
       if (!entry.is_taken()) return entry.refusal();
     }
     // Another thread's: the call that it is in sees this, or, where it is in none, the call is made here. But not over MPI, of
     // which threads other than that one may know nothing.
-    comm->engine.ask_to_end();
-    if (comm->transport->name() == "mpi") {
-      const Entry entry(comm, Entry::Purpose::kEnd);
-      if (entry.is_open() && comm->device != nullptr) (void)comm->device->engine().abort();  // it may wait for a stream
+    own.engine.ask_to_end();
+    if (own.transport->name() == "mpi") {
+      const Entry entry(&own, Entry::Purpose::kEnd);
+      if (entry.is_open() && own.device != nullptr) (void)own.device->engine().abort();  // it may wait for a stream
       return Status();
     }
     for (int i = 0; i < kMostAbortNaps; ++i) {
-      if (comm->engine.told_health() != Code::kSuccess) return Status();
-      const Entry entry(comm, Entry::Purpose::kEnd);
-      if (entry.is_open()) return abort(*comm);
+      if (own.engine.told_health() != Code::kSuccess) return Status();
+      const Entry entry(&own, Entry::Purpose::kEnd);
+      if (entry.is_open()) return abort(own);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return Status();  // it is at work: its next wait ends
@@ -460,22 +453,24 @@ sparclResult_t sparclCommAbort(sparclComm_t comm) {
 }
 
 sparclResult_t sparclCommDestroy(sparclComm_t comm) {
+  if (comm == nullptr) return sparclSuccess;
   return guarded([&]() -> Status {
+    sparcl::api::Held<sparclComm> own(comm, "comm");
+    if (!own.status().ok()) return own.status().with_prefix("sparclCommDestroy: ");
     // In a child of fork() its connections, and what lies in shared memory, are the parent's: they are left alone.
-    if (comm == nullptr || comm->pid != ::getpid()) return Status();
-    Entry entry(comm);
+    if (own->pid != ::getpid()) return Status();
+    Entry entry(own.get());
     SPARCL_RETURN_IF_ERROR(entry.refusal().with_prefix("sparclCommDestroy: "));
+    SPARCL_RETURN_IF_ERROR(own.destroy("comm").with_prefix("sparclCommDestroy: "));
     entry.forget();
-    delete comm;
     return Status();
   });
 }
 
 sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t* report) {
-  return guarded(comm, [&]() -> Status {
-    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommLastReport: comm is NULL");
-    if (report == nullptr) return Status(Code::kInvalidArgument, "sparclCommLastReport: report is NULL");
-    return sparcl::api::write_report(comm->last_report, report).with_prefix("sparclCommLastReport: ");
+  return guarded_in(__func__, comm, [&](const sparclComm& own) -> Status {
+    if (report == nullptr) return Status(Code::kInvalidArgument, "report is NULL");
+    return sparcl::api::write_report(own.last_report, report);
   });
 }
 

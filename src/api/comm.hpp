@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "collectives/device/device_scratch.hpp"
 #include "collectives/engine/engine.hpp"
 #include "sparcl/sparcl.h"
+#include "src/api/handles.hpp"
 #include "src/base/flight/comm_trail.hpp"
 #include "src/base/pinned_copies.hpp"
 #include "src/base/status.hpp"
@@ -21,10 +23,21 @@
 #include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
 
+namespace sparcl::api {
+
+// Of the last error, and the how-manieth of the process it is; 0: there was none.
+struct ErrorText {
+  std::uint64_t number = 0;
+  std::string text;
+};
+
+}  // namespace sparcl::api
+
 struct sparclComm {
   sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s, sparcl::flight::CommTrail began);
   ~sparclComm();
 
+  sparcl::api::OwnHandle<sparclComm> handle{this};
   int pid;                                   // whose it is: a child of fork() has a copy
   std::atomic<const void*> inside{nullptr};  // the thread that is in a call (Entry)
   std::atomic<const void*> caller{nullptr};  // that of the last call; nullptr: there was none
@@ -37,7 +50,8 @@ struct sparclComm {
   sparcl::PinnedCopies pinned_copies;                                  // of arrays that go by way of the host
   std::unique_ptr<sparcl::collectives::DeviceScratch> device_scratch;  // after a call that selected on a GPU
   std::unique_ptr<sparcl::collectives::DeviceCalls> device;  // after sparclCommUseNccl; goes first: it ends what streams wait for
-  std::string last_error;
+  std::mutex reporting;                // guards last_error, which any thread may ask for
+  sparcl::api::ErrorText last_error;  // of calls of this comm
   sparcl::collectives::CallReport last_report;
   std::vector<sparclRequest*> pending;
   bool early_blocking = true;  // how blocking and non-blocking calls write: SPARCL_COMMIT
@@ -52,8 +66,6 @@ struct sparclComm {
     return (is_blocking ? early_blocking : early_nonblocking) ? sparcl::codec::Writing::kEarly : sparcl::codec::Writing::kStaged;
   }
 
-  // A collective call is over: its text, if any, is what sparclGetLastError returns.
-  sparclResult_t finish(const sparcl::Status& status);
   // Ends all pending calls with an error and runs their tasks to the end.
   void abort_pending(const char* reason) noexcept;
   // The health of its messenger and of what streams hold become one.

@@ -83,7 +83,7 @@ sparclResult_t sparclCommInitRank(sparclComm_t* comm, int nranks, sparclUniqueId
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommInitRank: comm is NULL");
     Result<std::unique_ptr<sparclComm>> made = init_rank(nranks, id, rank, config);
     if (!made.ok()) return made.status().with_prefix("sparclCommInitRank: ");
-    *comm = made->release();
+    *comm = made->release()->handle.get();
     return Status();
   });
 }

@@ -23,7 +23,6 @@ using sparcl::Result;
 using sparcl::Status;
 using sparcl::Transport;
 using sparcl::Verdict;
-using sparcl::api::guarded;
 
 namespace {
 
@@ -181,12 +180,11 @@ Result<std::unique_ptr<sparclComm>> shrink(sparclComm& comm) {
 }  // namespace
 
 extern "C" sparclResult_t sparclCommShrink(sparclComm_t comm, sparclComm_t* survivors) {
-  return guarded(comm, [&]() -> Status {
-    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommShrink: comm is NULL");
-    if (survivors == nullptr) return Status(Code::kInvalidArgument, "sparclCommShrink: survivors is NULL");
-    Result<std::unique_ptr<sparclComm>> made = shrink(*comm);
-    if (!made.ok()) return made.status().with_prefix("sparclCommShrink: ");
-    *survivors = made->release();
+  return sparcl::api::guarded_in(__func__, comm, [&](sparclComm& own) -> Status {
+    if (survivors == nullptr) return Status(Code::kInvalidArgument, "survivors is NULL");
+    Result<std::unique_ptr<sparclComm>> made = shrink(own);
+    if (!made.ok()) return made.status();
+    *survivors = made->release()->handle.get();
     return Status();
   });
 }

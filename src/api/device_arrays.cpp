@@ -45,16 +45,16 @@ void DeviceArrays::written(const void* copy, std::size_t bytes) {
   }
 }
 
-sparclResult_t DeviceArrays::give_back(sparclResult_t result) {
+Status DeviceArrays::give_back(Status outcome) {
   for (const Copy& copy : copies_) {
-    if (!copy.is_written || result != sparclSuccess) continue;
+    if (!copy.is_written || !outcome.ok()) continue;
     const StageRange range("copy to the device");
     Status status = await_stream(*comm_, copy.array, stream_);
     if (status.ok()) status = comm_->pinned_copies.to_device(copy.array, copy.bytes.get(), copy.count, stream_);
     if (!status.ok())
-      return report_error(comm_, status.with_prefix("the call was made, but its output did not reach the device: "));
+      return status.with_prefix("the call was made, but its output did not reach the device: ");
   }
-  return result;
+  return outcome;
 }
 
 }  // namespace sparcl::api

@@ -14,7 +14,7 @@ namespace sparcl::api {
 class DeviceArrays {
  public:
   DeviceArrays() = default;
-  DeviceArrays(sparclComm_t comm, sparclStream_t stream) : comm_(comm), stream_(stream) {}
+  DeviceArrays(sparclComm* comm, sparclStream_t stream) : comm_(comm), stream_(stream) {}
 
   // What the call reads, writes after reading, and only writes. name: the parameter. Where it cannot be done the pointer comes back
   // as it is, and status() says why. An array that is given twice is copied once.
@@ -37,8 +37,8 @@ class DeviceArrays {
 
   // How many bytes the call has written of what write() gave, where they are fewer than its room.
   void written(const void* copy, std::size_t bytes);
-  // What was written goes where it belongs, unless the call failed: its result, or that of the copies.
-  sparclResult_t give_back(sparclResult_t result);
+  // What was written goes where it belongs, unless the call failed: its outcome, or that of the copies.
+  Status give_back(Status outcome);
 
  private:
   enum class Use { kRead, kUpdate, kWrite };
@@ -51,7 +51,7 @@ class DeviceArrays {
 
   void* take(const char* name, void* array, std::size_t bytes, Use use);
 
-  sparclComm_t comm_ = nullptr;
+  sparclComm* comm_ = nullptr;
   sparclStream_t stream_ = nullptr;
   std::vector<Copy> copies_;
   Status status_;

@@ -15,7 +15,7 @@ constexpr int kMostNaps = 2000;           // milliseconds
 
 }  // namespace
 
-Entry::Entry(sparclComm_t comm, Purpose purpose) noexcept : comm_(comm) {
+Entry::Entry(sparclComm* comm, Purpose purpose) noexcept : comm_(comm) {
   if (comm == nullptr) return;
   kind_ = comm->pid != ::getpid() ? Kind::kForeign : enter(purpose);
   // Another thread ends the communicator by sparclCommAbort: that is soon over, and then what this call is told.

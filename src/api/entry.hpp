@@ -13,7 +13,7 @@ class Entry {
   enum class Purpose : unsigned char { kCall, kQuestion, kEnd };
 
   // comm may be nullptr: then there is nothing to enter. A thread that is in already goes in again.
-  explicit Entry(sparclComm_t comm, Purpose purpose = Purpose::kCall) noexcept;
+  explicit Entry(sparclComm* comm, Purpose purpose = Purpose::kCall) noexcept;
   ~Entry();
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
@@ -30,7 +30,7 @@ class Entry {
 
   Kind enter(Purpose purpose) const;
 
-  sparclComm_t comm_;
+  sparclComm* comm_;
   Kind kind_ = Kind::kAgain;
 };
 

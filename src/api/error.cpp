@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
+#include <mutex>
+#include <utility>
 
 #include "src/api/comm.hpp"
 #include "src/base/caught_error.hpp"
@@ -11,15 +14,36 @@
 namespace sparcl::api {
 namespace {
 
-std::string& thread_text() {
-  thread_local std::string text;
-  return text;
+// Errors in the order in which they came, over all threads of the process.
+std::uint64_t next_error() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+struct ThreadError {
+  ErrorText error;
+  std::uint64_t comm = 0;  // whose call it was: sparclComm::id; 0: none's
+  std::string shown;       // what sparclGetLastError(comm) gave
+};
+
+ThreadError& thread_error() {
+  thread_local ThreadError error;
+  return error;
+}
+
+void keep(sparclComm* comm, std::string text) {
+  ThreadError& own = thread_error();
+  own.comm = comm != nullptr ? comm->id : 0;
+  own.error = {next_error(), std::move(text)};
+  if (comm == nullptr) return;
+  const std::lock_guard lock(comm->reporting);
+  comm->last_error = own.error;
 }
 
 // What may follow the error that ended a communicator.
 const char* next_step(const sparclComm& comm, const Status& status) {
   const Status& health = comm.engine.health();
-  if (health.ok() || health.message() != status.message()) return "";
+  if (health.ok() || !status.message().ends_with(health.message())) return "";
   return comm.transport->capabilities().has_successors
              ? "; this communicator is over: sparclCommShrink makes one of the ranks that live, sparclCommDestroy ends it"
              : "; this communicator is over: end it by sparclCommDestroy";
@@ -27,23 +51,26 @@ const char* next_step(const sparclComm& comm, const Status& status) {
 
 }  // namespace
 
-sparclResult_t report_error(sparclComm_t comm, const Status& status) {
-  if (!status.ok()) {
-    thread_text() = comm != nullptr
-                        ? fmt::format("rank {}: {}{}", comm->transport->rank(), status.message(), next_step(*comm, status))
-                        : status.message();
-    if (comm != nullptr) comm->last_error = thread_text();
-  }
-  return static_cast<sparclResult_t>(status.code());
+std::string error_text(const sparclComm* comm, const Status& status) {
+  return comm != nullptr ? fmt::format("rank {}: {}{}", comm->transport->rank(), status.message(), next_step(*comm, status))
+                         : status.message();
 }
 
-sparclResult_t report_exception(sparclComm_t comm) noexcept {
+sparclResult_t report_error(sparclComm* comm, const Status& status) {
+  return report_text(comm, static_cast<sparclResult_t>(status.code()), status.ok() ? std::string() : error_text(comm, status));
+}
+
+sparclResult_t report_text(sparclComm* comm, sparclResult_t result, std::string text) {
+  if (result != sparclSuccess) keep(comm, std::move(text));
+  return result;
+}
+
+sparclResult_t report_exception(sparclComm* comm) noexcept {
   const Status caught = caught_error("a call could not be made");
   try {
     return report_error(comm, caught);
-  } catch (const std::exception&) {  // what fits a string without memory of its own
-    thread_text() = no_memory().message();
-    if (comm != nullptr) comm->last_error = thread_text();
+  } catch (const std::exception&) {
+    keep(comm, no_memory().message());  // fits a string without memory of its own
   }
   return static_cast<sparclResult_t>(caught.code());
 }
@@ -87,8 +114,19 @@ sparclResult_t sparclGetVersion(int* version) {
 
 const char* sparclGetErrorString(sparclResult_t result) { return sparcl::code_text(static_cast<sparcl::Code>(result)); }
 
-const char* sparclGetLastError(sparclComm_t comm) {
-  return comm != nullptr ? comm->last_error.c_str() : sparcl::api::thread_text().c_str();
+const char* sparclGetLastError(sparclComm_t handle) {
+  sparcl::api::ThreadError& own = sparcl::api::thread_error();
+  const char* const text = own.error.text.c_str();
+  const auto comm = sparcl::api::hold_if_given(handle, "comm");
+  if (comm.get() == nullptr || own.comm == comm->id) return text;
+  try {
+    const std::lock_guard lock(comm->reporting);
+    if (comm->last_error.number < own.error.number) return text;
+    own.shown = comm->last_error.text;
+    return own.shown.c_str();
+  } catch (const std::exception&) {
+    return "out of memory";
+  }
 }
 
 }  // extern "C"

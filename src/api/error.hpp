@@ -9,24 +9,27 @@
 
 #include "sparcl/sparcl.h"
 #include "src/api/entry.hpp"
+#include "src/api/handles.hpp"
 #include "src/base/status.hpp"
 
 namespace sparcl::api {
 
-// Keeps the text of an error for sparclGetLastError(NULL) on this thread; where comm is not nullptr for sparclGetLastError(comm),
-// too, the rank first. A success leaves the texts as they are.
-sparclResult_t report_error(sparclComm_t comm, const Status& status);
+// Keeps the text of an error for sparclGetLastError on this thread, and, where comm is not nullptr, for other threads that ask with
+// this comm; the rank first. A success leaves the texts as they are.
+sparclResult_t report_error(sparclComm* comm, const Status& status);
+
+// The text that report_error() keeps.
+std::string error_text(const sparclComm* comm, const Status& status);
+// Keeps a text that was made before.
+sparclResult_t report_text(sparclComm* comm, sparclResult_t result, std::string text);
 
 // The same for the exception that is being handled. Its text is short where there is no memory for a longer one.
-sparclResult_t report_exception(sparclComm_t comm) noexcept;
+sparclResult_t report_exception(sparclComm* comm) noexcept;
 
-// Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface. comm: as above; where it cannot
-// be entered (Entry) nothing is run.
+// Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface. comm: as above.
 template <class Function>
-sparclResult_t guarded(sparclComm_t comm, Function&& function) noexcept {
-  const Entry entry(comm);
+sparclResult_t without_exceptions(sparclComm* comm, Function&& function) noexcept {
   try {
-    if (!entry.is_open()) return report_error(nullptr, entry.refusal());
     if constexpr (std::is_same_v<decltype(function()), Status>) {
       return report_error(comm, function());
     } else {
@@ -37,17 +40,76 @@ sparclResult_t guarded(sparclComm_t comm, Function&& function) noexcept {
   }
 }
 
-// The same for a function of an Entry that any thread may call at any time (Entry::kQuestion): where comm is another one's its text
-// is this thread's alone.
-template <class Function>
-sparclResult_t guarded_for_any(sparclComm_t comm, Function&& function) noexcept {
-  const Entry entry(comm, Entry::Purpose::kQuestion);
-  return guarded(nullptr, [&]() -> sparclResult_t { return report_error(entry.is_open() ? comm : nullptr, function(entry)); });
-}
-
+// A call without a communicator.
 template <class Function>
 sparclResult_t guarded(Function&& function) noexcept {
-  return guarded(nullptr, std::forward<Function>(function));
+  return without_exceptions(nullptr, std::forward<Function>(function));
+}
+
+// A call with another handle: function(object) returns a Status. name: the C function's; its errors begin with it.
+template <class Object, class Function>
+sparclResult_t guarded_with(const char* name, Object* handle, const char* parameter, Function&& function) noexcept {
+  return guarded([&]() -> Status {
+    const Held<Object> held(handle, parameter);
+    return (held.status().ok() ? Status(function(*held)) : held.status()).with_prefix(std::string(name) + ": ");
+  });
+}
+
+// A destroy function. check(object): whether it may go now.
+template <class Object, class Check>
+sparclResult_t destroy_handle(const char* name, Object* handle, const char* parameter, Check&& check) noexcept {
+  if (handle == nullptr) return sparclSuccess;
+  return guarded([&]() -> Status {
+    Held<Object> held(handle, parameter);
+    Status status = held.status();
+    if (status.ok()) status = check(*held);
+    if (status.ok()) status = held.destroy(parameter);
+    return status.with_prefix(std::string(name) + ": ");
+  });
+}
+
+// The same of what is a process's own: in a child of fork() it stays the parent's, and nothing is done.
+template <class Object, class IsOwn>
+sparclResult_t destroy_own(const char* name, Object* handle, const char* parameter, IsOwn&& is_own) noexcept {
+  if (handle == nullptr) return sparclSuccess;
+  return guarded([&]() -> Status {
+    Held<Object> held(handle, parameter);
+    Status status = held.status();
+    if (status.ok() && is_own(*held)) status = held.destroy(parameter);
+    return status.with_prefix(std::string(name) + ": ");
+  });
+}
+
+// A call of a communicator, by one thread at a time (Entry): function(comm) returns a Status or a sparclResult_t.
+template <class Function>
+sparclResult_t guarded_in(const char* name, sparclComm_t handle, Function&& function) noexcept {
+  return without_exceptions(nullptr, [&]() -> sparclResult_t {
+    const std::string prefix = std::string(name) + ": ";
+    const Held<sparclComm> comm(handle, "comm");
+    if (!comm.status().ok()) return report_error(nullptr, comm.status().with_prefix(prefix));
+    const Entry entry(comm.get());
+    if (!entry.is_open()) return report_error(nullptr, entry.refusal().with_prefix(prefix));
+    return without_exceptions(comm.get(), [&] {
+      if constexpr (std::is_same_v<decltype(function(*comm)), Status>) {
+        return function(*comm).with_prefix(prefix);
+      } else {
+        return function(*comm);
+      }
+    });
+  });
+}
+
+// The same for a function(comm, entry) that any thread may call at any time (Entry::kQuestion): where comm is another one's its
+// text is this thread's alone.
+template <class Function>
+sparclResult_t guarded_about(const char* name, sparclComm_t handle, Function&& function) noexcept {
+  return without_exceptions(nullptr, [&]() -> sparclResult_t {
+    const std::string prefix = std::string(name) + ": ";
+    const Held<sparclComm> comm(handle, "comm");
+    if (!comm.status().ok()) return report_error(nullptr, comm.status().with_prefix(prefix));
+    const Entry entry(comm.get(), Entry::Purpose::kQuestion);
+    return report_error(entry.is_open() ? comm.get() : nullptr, function(*comm, entry).with_prefix(prefix));
+  });
 }
 
 // "config.size is 0: ..." of a struct that is `expected` bytes.

@@ -15,6 +15,7 @@ using sparcl::Code;
 using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::guarded;
+using sparcl::api::guarded_with;
 using sparcl::collectives::Feedback;
 
 Status sparcl::api::check_feedback(const sparclFeedback& given, std::uint64_t count, DataType datatype) {
@@ -29,14 +30,17 @@ Status sparcl::api::check_feedback(const sparclFeedback& given, std::uint64_t co
 
 namespace {
 
+Status check_idle_feedback(const sparclFeedback& feedback) {
+  if (feedback.calls_in_flight == 0) return Status();
+  return Status(Code::kInvalidUsage, "a call with this feedback is in flight: wait for it first");
+}
+
 // Runs `use` on a feedback that no call is using.
 template <class Use>
 sparclResult_t with_idle(const char* function, sparclFeedback_t feedback, Use&& use) {
-  return guarded([&]() -> Status {
-    const std::string prefix = std::string(function) + ": ";
-    if (feedback == nullptr) return Status(Code::kInvalidArgument, prefix + "feedback is NULL");
-    if (feedback->calls_in_flight > 0) return Status(Code::kInvalidUsage, prefix + "a call with this feedback is in flight");
-    return Status(use(feedback->feedback)).with_prefix(prefix);
+  return guarded_with(function, feedback, "feedback", [&](sparclFeedback& own) -> Status {
+    SPARCL_RETURN_IF_ERROR(check_idle_feedback(own));
+    return Status(use(own.feedback));
   });
 }
 
@@ -47,7 +51,7 @@ sparclResult_t create(const char* function, sparclFeedback_t* feedback, Make&& m
     if (feedback == nullptr) return Status(Code::kInvalidArgument, prefix + "feedback is NULL");
     Result<Feedback> made = make();
     if (!made.ok()) return made.status().with_prefix(prefix);
-    *feedback = std::make_unique<sparclFeedback>(std::move(*made)).release();
+    *feedback = std::make_unique<sparclFeedback>(std::move(*made)).release()->handle.get();
     return Status();
   });
 }
@@ -121,10 +125,7 @@ sparclResult_t sparclFeedbackGetResidual(sparclFeedback_t feedback, const void**
 }
 
 sparclResult_t sparclFeedbackDestroy(sparclFeedback_t feedback) {
-  if (feedback == nullptr) return sparclSuccess;
-  const sparclResult_t result = with_idle(__func__, feedback, [](const Feedback&) { return Status(); });
-  if (result == sparclSuccess) delete feedback;
-  return result;
+  return sparcl::api::destroy_handle(__func__, feedback, "feedback", check_idle_feedback);
 }
 
 }  // extern "C"

@@ -14,6 +14,7 @@ using sparcl::Code;
 using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::guarded;
+using sparcl::api::guarded_with;
 using sparcl::collectives::Mask;
 
 namespace {
@@ -25,15 +26,14 @@ sparclResult_t create(const char* function, sparclMask_t* mask, Make&& make) {
     if (mask == nullptr) return Status(Code::kInvalidArgument, prefix + "mask is NULL");
     Result<Mask> made = make();
     if (!made.ok()) return made.status().with_prefix(prefix);
-    *mask = std::make_unique<sparclMask>(std::move(*made)).release();
+    *mask = std::make_unique<sparclMask>(std::move(*made)).release()->handle.get();
     return Status();
   });
 }
 
-Status check_idle(const sparclMask* mask) {
-  if (mask == nullptr) return Status(Code::kInvalidArgument, "mask is NULL");
-  if (mask->calls_in_flight > 0) return Status(Code::kInvalidUsage, "a call with this mask is in flight");
-  return Status();
+Status check_idle_mask(const sparclMask& mask) {
+  if (mask.calls_in_flight == 0) return Status();
+  return Status(Code::kInvalidUsage, "a call with this mask is in flight: wait for it first");
 }
 
 }  // namespace
@@ -57,35 +57,27 @@ sparclResult_t sparclMaskCreateBlocks(sparclMask_t* mask, size_t count, size_t b
 }
 
 sparclResult_t sparclMaskSetStep(sparclMask_t mask, uint64_t step) {
-  return guarded([&]() -> Status {
-    if (Status bad = check_idle(mask); !bad.ok()) return bad.with_prefix("sparclMaskSetStep: ");
-    mask->mask.set_step(step);
-    mask->on_devices.clear();
+  return guarded_with(__func__, mask, "mask", [&](sparclMask& own) -> Status {
+    SPARCL_RETURN_IF_ERROR(check_idle_mask(own));
+    own.mask.set_step(step);
+    own.on_devices.clear();
     return Status();
   });
 }
 
 sparclResult_t sparclMaskGetIndices(sparclMask_t mask, uint64_t* indices, size_t capacity, size_t* nnz) {
-  return guarded([&]() -> Status {
-    if (mask == nullptr) return Status(Code::kInvalidArgument, "sparclMaskGetIndices: mask is NULL");
-    if (nnz == nullptr) return Status(Code::kInvalidArgument, "sparclMaskGetIndices: nnz is NULL");
-    *nnz = mask->mask.size();
+  return guarded_with(__func__, mask, "mask", [&](const sparclMask& own) -> Status {
+    if (nnz == nullptr) return Status(Code::kInvalidArgument, "nnz is NULL");
+    *nnz = own.mask.size();
     if (indices == nullptr) return Status();
-    if (*nnz > capacity) {
-      return Status(Code::kTruncated, fmt::format("sparclMaskGetIndices: {} indices do not fit a capacity of {}", *nnz, capacity));
-    }
-    mask->mask.write_indices(indices);
+    if (*nnz > capacity) return Status(Code::kTruncated, fmt::format("{} indices do not fit a capacity of {}", *nnz, capacity));
+    own.mask.write_indices(indices);
     return Status();
   });
 }
 
 sparclResult_t sparclMaskDestroy(sparclMask_t mask) {
-  return guarded([&]() -> Status {
-    if (mask == nullptr) return Status();
-    if (Status bad = check_idle(mask); !bad.ok()) return bad.with_prefix("sparclMaskDestroy: ");
-    delete mask;
-    return Status();
-  });
+  return sparcl::api::destroy_handle(__func__, mask, "mask", check_idle_mask);
 }
 
 }  // extern "C"

@@ -23,7 +23,7 @@ using sparcl::NcclId;
 using sparcl::NcclLibrary;
 using sparcl::Result;
 using sparcl::Status;
-using sparcl::api::guarded;
+using sparcl::api::guarded_in;
 
 namespace {
 
@@ -174,20 +174,15 @@ Status use_nccl(sparclComm& comm, const sparclNcclOptions_t* options) {
 extern "C" {
 
 sparclResult_t sparclCommUseNccl(sparclComm_t comm, const sparclNcclOptions_t* options) {
-  return guarded(comm, [&]() -> Status {
-    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommUseNccl: comm is NULL");
-    return use_nccl(*comm, options).with_prefix("sparclCommUseNccl: ");
-  });
+  return guarded_in(__func__, comm, [&](sparclComm& own) -> Status { return use_nccl(own, options); });
 }
 
 sparclResult_t sparclCommStreamSynchronize(sparclComm_t comm, sparclStream_t stream) {
-  return guarded(comm, [&]() -> Status {
-    if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommStreamSynchronize: comm is NULL");
-    if (!comm->engine.health().ok()) return comm->engine.health();
-    if (comm->device == nullptr)
-      return Status(Code::kInvalidUsage,
-                    "sparclCommStreamSynchronize: this communicator uses no NCCL: call sparclCommUseNccl before, on all ranks");
-    return comm->device->synchronize(comm->engine, stream).with_prefix("sparclCommStreamSynchronize: ");
+  return guarded_in(__func__, comm, [&](sparclComm& own) -> Status {
+    if (!own.engine.health().ok()) return own.engine.health();
+    if (own.device == nullptr)
+      return Status(Code::kInvalidUsage, "this communicator uses no NCCL: call sparclCommUseNccl before, on all ranks");
+    return own.device->synchronize(own.engine, stream);
   });
 }
 

@@ -14,6 +14,7 @@ using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::AttachedState;
 using sparcl::api::guarded;
+using sparcl::api::Held;
 using sparcl::replication::Publisher;
 using sparcl::replication::PublisherOptions;
 
@@ -42,62 +43,62 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
   return options;
 }
 
-// Before anything else of it is touched: in a child of fork() a lock may be held by a thread that is not there.
-Status check(sparclPublisher_t publisher) {
-  if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
-  if (publisher->publisher->is_own_process()) return {};
-  return Status(Code::kInvalidUsage, "this publisher is another process's, of which this one is a child by fork(): make one here");
+// Runs `use` on a publisher of this process. In a child of fork() a lock of the parent's may be held by a thread that is not there.
+template <class Use>
+sparclResult_t with_publisher(const char* name, sparclPublisher_t publisher, Use&& use) {
+  return sparcl::api::guarded_with(name, publisher, "publisher", [&](sparclPublisher& own) -> Status {
+    if (own.publisher->is_own_process()) return use(own);
+    return Status(Code::kInvalidUsage,
+                  "this publisher is another process's, of which this one is a child by fork(): make one here");
+  });
 }
 
 Status create(sparclPublisher_t* publisher, sparclState_t state, const sparclPublisherOptions_t* given) {
   if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
   const Result<PublisherOptions> options = read_publisher_options(given);
   if (!options.ok()) return options.status();
-  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state, AttachedState::Use::kRead);
+  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(Held<sparclState>(state, "state"), AttachedState::Use::kRead);
   if (!attached.ok()) return attached.status();
   auto made = std::make_unique<sparclPublisher>();
   made->attached = std::move(*attached);
   Result<std::unique_ptr<Publisher>> opened = Publisher::create(made->attached->view(), *options);
   if (!opened.ok()) return opened.status();
   made->publisher = std::move(*opened);
-  *publisher = made.release();
+  *publisher = made.release()->handle.get();
   return {};
 }
 
-Status publish(sparclPublisher_t publisher, std::uint64_t version) {
-  SPARCL_RETURN_IF_ERROR(check(publisher));
-  sparclState& state = publisher->attached->state();
+Status publish(sparclPublisher& publisher, std::uint64_t version) {
+  sparclState& state = publisher.attached->state();
   if (version == 0) return Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1");
   SPARCL_RETURN_IF_ERROR(state.check_complete());
-  const AttachedState::Reading reading(*publisher->attached);
-  const Result<Publisher::PublishReport> report = publisher->publisher->publish(version, state.hints());
+  const AttachedState::Reading reading(*publisher.attached);
+  const Result<Publisher::PublishReport> report = publisher.publisher->publish(version, state.hints());
   if (!report.ok()) return report.status();
   state.marks.clear();
   state.version = version;
-  const std::lock_guard lock(publisher->reporting);
-  publisher->last_report = *report;
+  const std::lock_guard lock(publisher.reporting);
+  publisher.last_report = *report;
   return {};
 }
 
-Status report_last(sparclPublisher_t publisher, sparclReport_t* report) {
-  SPARCL_RETURN_IF_ERROR(check(publisher));
+Status report_last(sparclPublisher& publisher, sparclReport_t* report) {
   if (report == nullptr) return Status(Code::kInvalidArgument, "report is NULL");
   sparcl::collectives::CallReport full;
-  const std::lock_guard lock(publisher->reporting);
-  if (publisher->last_report) {
-    full.nnz_in = publisher->last_report->changed;
-    full.traffic.bytes_sent = publisher->last_report->stream_bytes;
-    full.dense_bytes = publisher->attached->view().map->byte_count();
-    full.seconds = publisher->last_report->seconds;
+  const std::lock_guard lock(publisher.reporting);
+  if (publisher.last_report) {
+    full.nnz_in = publisher.last_report->changed;
+    full.traffic.bytes_sent = publisher.last_report->stream_bytes;
+    full.dense_bytes = publisher.attached->view().map->byte_count();
+    full.seconds = publisher.last_report->seconds;
   }
   return sparcl::api::write_report(full, report);
 }
 
-Status wait(sparclPublisher_t publisher, std::uint64_t version, int acks, double seconds) {
-  SPARCL_RETURN_IF_ERROR(check(publisher));
+Status wait(const sparclPublisher& publisher, std::uint64_t version, int acks, double seconds) {
   if (acks < 0) return Status(Code::kInvalidArgument, fmt::format("acks is {}", acks));
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
-  return publisher->publisher->wait(version, acks, seconds);
+  return publisher.publisher->wait(version, acks, seconds);
 }
 
 // As much as fits, and how much there is.
@@ -119,25 +120,22 @@ sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t
 }
 
 sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address, size_t capacity) {
-  return guarded([&] {
-    Status status = check(publisher);
-    if (status.ok()) status = copy_text(publisher->publisher->address(), address, capacity, "address");
-    return status.with_prefix("sparclPublisherAddress: ");
+  return with_publisher(__func__, publisher, [&](const sparclPublisher& own) {
+    return copy_text(own.publisher->address(), address, capacity, "address");
   });
 }
 
 sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version) {
-  return guarded([&] { return publish(publisher, version).with_prefix("sparclPublish: "); });
+  return with_publisher(__func__, publisher, [&](sparclPublisher& own) { return publish(own, version); });
 }
 
 sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version, int acks, double seconds) {
-  return guarded([&] { return wait(publisher, version, acks, seconds).with_prefix("sparclPublisherWait: "); });
+  return with_publisher(__func__, publisher, [&](const sparclPublisher& own) { return wait(own, version, acks, seconds); });
 }
 
 sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version, int* connected, int* holding) {
-  return guarded([&]() -> Status {
-    SPARCL_RETURN_IF_ERROR(check(publisher).with_prefix("sparclPublisherCount: "));
-    const Publisher::Count count = publisher->publisher->count(version);
+  return with_publisher(__func__, publisher, [&](const sparclPublisher& own) -> Status {
+    const Publisher::Count count = own.publisher->count(version);
     if (connected != nullptr) *connected = count.connected;
     if (holding != nullptr) *holding = count.holding;
     return {};
@@ -145,14 +143,11 @@ sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t versio
 }
 
 sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher, sparclReport_t* report) {
-  return guarded([&] { return report_last(publisher, report).with_prefix("sparclPublisherLastReport: "); });
+  return with_publisher(__func__, publisher, [&](sparclPublisher& own) { return report_last(own, report); });
 }
 
 sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher) {
-  return guarded([&]() -> Status {
-    if (publisher == nullptr || publisher->publisher->is_own_process()) delete publisher;  // else it is its parent's
-    return {};
-  });
+  return sparcl::api::destroy_own(__func__, publisher, "publisher", [](const sparclPublisher& own) { return own.publisher->is_own_process(); });
 }
 
 }  // extern "C"

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "sparcl/sparcl.h"
+#include "src/api/handles.hpp"
 #include "src/api/state.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/cast_source.hpp"
@@ -24,7 +25,7 @@ class AttachedState {
   // A publisher reads the tensors, a subscriber writes them: of a state with tensors in device memory it works on their mirror.
   enum class Use : std::uint8_t { kRead, kWrite };
   // InvalidArgument, InvalidUsage: not now.
-  static Result<std::unique_ptr<AttachedState>> attach(sparclState* state, Use use);
+  static Result<std::unique_ptr<AttachedState>> attach(const Held<sparclState>& state, Use use);
   // A subscriber is there, and writes the tensors from now on: what updates of a communicator have left is past.
   void begin_writing();
   // The mirror's, nullptr where no tensor is in device memory.
@@ -53,10 +54,11 @@ class AttachedState {
   };
 
  private:
-  explicit AttachedState(sparclState& state) : state_(state) {}
+  explicit AttachedState(const Held<sparclState>& state) : held_(state), state_(*state) {}
   Status find_sources();
   Status read_device();
   Status make_mirror();
+  Held<sparclState> held_;
   sparclState& state_;
   std::vector<std::byte*> arrays_;  // of the tensors that the host reaches
   std::vector<std::byte> schema_;
@@ -73,6 +75,7 @@ class AttachedState {
 }  // namespace sparcl::api
 
 struct sparclPublisher {
+  sparcl::api::OwnHandle<sparclPublisher> handle{this};
   std::unique_ptr<sparcl::api::AttachedState> attached;
   std::unique_ptr<sparcl::replication::Publisher> publisher;
   std::mutex reporting;  // guards last_report
@@ -80,6 +83,7 @@ struct sparclPublisher {
 };
 
 struct sparclSubscriber {
+  sparcl::api::OwnHandle<sparclSubscriber> handle{this};
   std::unique_ptr<sparcl::api::AttachedState> attached;
   std::unique_ptr<sparcl::replication::Subscriber> subscriber;
   bool has_buffers = false;  // the state's tensors are one of two sets

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
+#include <string>
 
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
@@ -12,65 +15,111 @@ namespace {
 // Steps of one sparclTest: enough to hand a fragment on, few enough to return at once.
 constexpr int kStepsPerTest = 32;
 
-// The call is over: its outputs are written, its report is the comm's last, and the request is gone.
-sparclResult_t retire_from(sparclComm& comm, std::unique_ptr<sparclRequest> request) {
-  std::erase(comm.pending, request.get());
-  Status status = request->task.result();
+// The task of the call is done: its outputs are written, and its report is the comm's last.
+Status complete(sparclRequest& request) {
+  sparclComm& comm = *request.comm;
+  Status status = request.task.result();
   // An exception inside the call: the peers know nothing of it. What it leaves is a communicator that is of no use, and says so.
   if (!status.ok() && status.scope() == Scope::kComm) {
     comm.engine.fail(status, comm.transport->rank());
     status = comm.engine.health();
   }
   if (!comm.engine.health().ok()) comm.join_healths();  // what streams hold of it ends, too
-  request->call->complete(status);
-  comm.trail.end(request->number, status.code(), request->report.traffic.bytes_sent, request->report.traffic.bytes_received);
-  if (!request->call->loss().ok()) request->report.applied = false;
-  comm.last_report = request->report;
-  const sparclResult_t result = comm.finish(status);
-  if (result == sparclSuccess) {
-    if (const Status loss = request->call->loss(); !loss.ok()) return report_error(&comm, loss);
-    request->call->note_written(request->arrays);
+  request.call->complete(status);
+  comm.trail.end(request.number, status.code(), request.report.traffic.bytes_sent, request.report.traffic.bytes_received);
+  if (!request.call->loss().ok()) request.report.applied = false;
+  comm.last_report = request.report;
+  if (status.ok()) {
+    status = request.call->loss();
+    if (status.ok()) request.call->note_written(request.arrays);
   }
-  return request->arrays.give_back(result);
+  return request.arrays.give_back(std::move(status));
 }
 
-// The same. If an exception leaves this rank's end of the call undone, the ranks no longer hold the same: the communicator ends.
-sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
-  sparclComm& comm = *request->comm;
+// The same; then the request keeps nothing of the comm. If an exception leaves this rank's end of the call undone the comm ends.
+Status settle(sparclRequest& request) {
+  std::erase(request.comm->pending, &request);
+  Status status;
   try {
-    return retire_from(comm, std::move(request));
-  } catch (const std::exception&) {
-    comm.engine.fail(caught_error("a call's results could not be written"), comm.transport->rank());
-    throw;
+    status = complete(request);
+  } catch (const std::exception&) {  // the ranks no longer hold the same
+    status = caught_error("a call's results could not be written");
+    request.comm->engine.fail(status, request.comm->transport->rank());
   }
+  request.arrays = {};
+  request.task = {};
+  request.call = nullptr;
+  request.range.reset();
+  return status;
+}
+
+void keep_outcome(sparclRequest& request, const Status& status, std::string text) {
+  request.outcome = {static_cast<sparclResult_t>(status.code()), std::move(text), request.report};
+  request.comm = nullptr;
+  request.is_settled.store(true, std::memory_order_release);
+}
+
+// The result of a blocking call, or of one whose request is not to be.
+sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
+  sparclComm* const comm = request->comm;
+  return report_error(comm, settle(*request));
 }
 
 // An exception outside the call's own coroutine: the call ends with the communicator. If that is interrupted, too, the request
 // stays with the communicator, whose end ends it.
 sparclResult_t end_early(std::unique_ptr<sparclRequest> request, const Status& why) {
   sparclRequest* const kept = request.release();
+  kept->handle.reset();  // no caller has it
   sparclComm& comm = *kept->comm;
   comm.engine.fail(why, comm.transport->rank());
   comm.engine.finish(kept->task);
   return retire(std::unique_ptr<sparclRequest>(kept));
 }
 
-sparclComm_t comm_of(const sparclRequest_t* request) {
-  return request != nullptr && *request != nullptr ? (*request)->comm : nullptr;
+// The request ends: its caller gets the result.
+sparclResult_t hand_over(Held<sparclRequest> held, sparclComm* comm, sparclRequest_t* request, sparclReport_t* report) {
+  Outcome outcome = held->outcome;
+  if (const Status gone = held.destroy("request"); !gone.ok()) return report_error(comm, gone);
+  *request = nullptr;
+  if (report != nullptr) (void)write_report(outcome.report, report);
+  return report_text(comm, outcome.result, std::move(outcome.text));
 }
 
-sparclResult_t retire_with_report(std::unique_ptr<sparclRequest> request, sparclReport_t* into) {
-  const sparclComm& comm = *request->comm;
-  const sparclResult_t result = retire(std::move(request));
-  if (into != nullptr) (void)write_report(comm.last_report, into);
-  return result;
+// Runs use(comm, request) in the request's communicator, which says whether the call's task is done. A request that has outlived
+// its communicator has its outcome already.
+template <class Use>
+sparclResult_t with_request(const char* name, sparclRequest_t* request, const Status& arguments, sparclReport_t* report, Use&& use) {
+  return guarded([&]() -> sparclResult_t {
+    const auto answer = [&](sparclComm* comm, const Status& status) {
+      return report_error(comm, status.with_prefix(std::string(name) + ": "));
+    };
+    if (request == nullptr) return answer(nullptr, Status(Code::kInvalidArgument, "request is NULL"));
+    if (*request == nullptr) return answer(nullptr, arguments);
+    Held<sparclRequest> held(*request, "request");
+    if (!held.status().ok()) return answer(nullptr, held.status());
+    const Held<sparclComm> comm(held->comm_handle, "the request's communicator");
+    const Entry entry(comm.get());
+    if (held->is_settled.load(std::memory_order_acquire)) {
+      return arguments.ok() ? hand_over(std::move(held), nullptr, request, report) : answer(nullptr, arguments);
+    }
+    if (!comm.status().ok() || !entry.is_open()) return answer(nullptr, comm.status().ok() ? entry.refusal() : comm.status());
+    return without_exceptions(comm.get(), [&]() -> sparclResult_t {
+      if (!arguments.ok()) return answer(comm.get(), arguments);
+      if (!use(*comm, *held)) return sparclSuccess;
+      const Status status = settle(*held);
+      keep_outcome(*held, status, status.ok() ? std::string() : error_text(comm.get(), status));
+      return hand_over(std::move(held), comm.get(), request, report);
+    });
+  });
 }
 
 }  // namespace
 
-sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclRequest_t* request, DeviceArrays arrays) {
+sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclRequest_t* request, DeviceArrays arrays) {
   auto made = std::make_unique<sparclRequest>();
+  if (request != nullptr) made->handle.emplace(made.get());
   made->comm = comm;
+  made->comm_handle = comm->handle.get();
   made->call = std::move(call);
   made->arrays = std::move(arrays);
   made->number = comm->next_call;
@@ -95,50 +144,51 @@ sparclResult_t launch(sparclComm_t comm, std::unique_ptr<Call> call, sparclReque
     return end_early(std::move(made), caught_error("a call could not go on"));
   }
   if (request == nullptr) return retire(std::move(made));
-  *request = made.release();
+  *request = made.release()->handle->get();
   return sparclSuccess;
+}
+
+void settle_without_comm(sparclRequest& request) {
+  const int rank = request.comm->transport->rank();
+  const Status status = settle(request);
+  if (!request.handle) {  // of a call that could not go on (end_early)
+    delete &request;
+    return;
+  }
+  try {
+    keep_outcome(request, status, status.ok() ? std::string() : fmt::format("rank {}: {}", rank, status.message()));
+  } catch (const std::exception&) {
+    keep_outcome(request, status, "out of memory");
+  }
 }
 
 }  // namespace sparcl::api
 
 using sparcl::Code;
 using sparcl::Status;
-using sparcl::api::guarded;
-using sparcl::api::report_error;
 
 extern "C" {
 
 sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* report) {
-  const sparclComm_t comm = sparcl::api::comm_of(request);
-  return guarded(comm, [&]() -> sparclResult_t {
-    if (request == nullptr) return report_error(comm, Status(Code::kInvalidArgument, "sparclTest: request is NULL"));
-    if (done == nullptr) return report_error(comm, Status(Code::kInvalidArgument, "sparclTest: done is NULL"));
-    if (Status bad = sparcl::api::check_report(report); !bad.ok()) return report_error(comm, bad.with_prefix("sparclTest: "));
-    *done = 1;
-    if (*request == nullptr) return sparclSuccess;
-    sparclRequest& pending = **request;
+  const Status arguments = done == nullptr ? Status(Code::kInvalidArgument, "done is NULL") : sparcl::api::check_report(report);
+  const auto move_on = [](sparclComm& comm, const sparclRequest& pending) {
     for (int i = 0; i < sparcl::api::kStepsPerTest && !pending.task.done(); ++i) {
-      if (!pending.comm->engine.step()) break;
+      if (!comm.engine.step()) break;
     }
-    if (!pending.task.done()) {
-      pending.comm->transport->leave_waiting();
-      *done = 0;
-      return sparclSuccess;
-    }
-    return sparcl::api::retire_with_report(std::unique_ptr<sparclRequest>(std::exchange(*request, nullptr)), report);
-  });
+    if (!pending.task.done()) comm.transport->leave_waiting();
+    return pending.task.done();
+  };
+  const sparclResult_t result = sparcl::api::with_request(__func__, request, arguments, report, move_on);
+  if (done != nullptr && request != nullptr) *done = *request == nullptr ? 1 : 0;
+  return result;
 }
 
 sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* report) {
-  const sparclComm_t comm = sparcl::api::comm_of(request);
-  return guarded(comm, [&]() -> sparclResult_t {
-    if (request == nullptr) return report_error(comm, Status(Code::kInvalidArgument, "sparclWait: request is NULL"));
-    if (Status bad = sparcl::api::check_report(report); !bad.ok()) return report_error(comm, bad.with_prefix("sparclWait: "));
-    if (*request == nullptr) return sparclSuccess;
-    sparclRequest& pending = **request;
-    pending.comm->engine.finish(pending.task);
-    return sparcl::api::retire_with_report(std::unique_ptr<sparclRequest>(std::exchange(*request, nullptr)), report);
-  });
+  return sparcl::api::with_request(__func__, request, sparcl::api::check_report(report), report,
+                                   [&](sparclComm& comm, sparclRequest& pending) {
+                                     comm.engine.finish(pending.task);
+                                     return true;
+                                   });
 }
 
 }  // extern "C"

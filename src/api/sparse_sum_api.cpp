@@ -100,7 +100,7 @@ Status check_sparse_sum(const SparseSumArguments& given) {
   return check_outputs_apart(given);
 }
 
-sparclResult_t start_sparse_sum(const char* function, const SparseSumArguments& given, sparclComm_t comm, sparclStream_t stream,
+sparclResult_t start_sparse_sum(const char* function, const SparseSumArguments& given, sparclComm* comm, sparclStream_t stream,
                                 sparclRequest_t* request) {
   collectives::SparseAllReduceCall call;
   call.refusal = check_sparse_sum(given).with_prefix(std::string(function) + ": ");
@@ -131,18 +131,18 @@ extern "C" {
 sparclResult_t sparclAllReduceSparse(const void* values, const uint64_t* indices, size_t nnz, size_t count, void* out_values,
                                      uint64_t* out_indices, size_t* out_nnz, size_t out_capacity, sparclDataType_t datatype,
                                      sparclRedOp_t op, sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&] {
+  return start_call(__func__, comm, true, [&](sparclComm* own) {
     const SparseSumArguments given{values, indices, nnz, count, out_values, out_indices, out_nnz, out_capacity, datatype, op};
-    return start_sparse_sum("sparclAllReduceSparse", given, comm, stream, nullptr);
+    return start_sparse_sum("sparclAllReduceSparse", given, own, stream, nullptr);
   });
 }
 
 sparclResult_t sparclIAllReduceSparse(const void* values, const uint64_t* indices, size_t nnz, size_t count, void* out_values,
                                       uint64_t* out_indices, size_t* out_nnz, size_t out_capacity, sparclDataType_t datatype,
                                       sparclRedOp_t op, sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr, [&] {
+  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
     const SparseSumArguments given{values, indices, nnz, count, out_values, out_indices, out_nnz, out_capacity, datatype, op};
-    return start_sparse_sum("sparclIAllReduceSparse", given, comm, nullptr, request);
+    return start_sparse_sum("sparclIAllReduceSparse", given, own, nullptr, request);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <numeric>
 
 #include "src/api/call_checks.hpp"
@@ -20,6 +21,7 @@ using sparcl::Code;
 using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::guarded;
+using sparcl::api::guarded_with;
 using sparcl::api::Marks;
 
 namespace {
@@ -154,27 +156,24 @@ std::vector<std::size_t> sparclState::named(const char* name) const {
 namespace {
 
 // The number of a tensor that may be changed now: a broadcast in flight reads what belongs to it.
-Result<std::size_t> find_idle(sparclState_t state, const char* name, const char* function) {
-  if (state == nullptr) return Status(Code::kInvalidArgument, fmt::format("{}: state is NULL", function));
-  if (name == nullptr) return Status(Code::kInvalidArgument, fmt::format("{}: name is NULL", function));
-  if (state->in_flight) return Status(Code::kInvalidUsage, fmt::format("{}: a broadcast of this state is in flight", function));
-  Result<std::size_t> tensor = state->find(name);
-  if (!tensor.ok()) return tensor.status().with_prefix(fmt::format("{}: ", function));
-  return tensor;
+Result<std::size_t> find_idle(const sparclState& state, const char* name) {
+  if (name == nullptr) return Status(Code::kInvalidArgument, "name is NULL");
+  if (state.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it first");
+  return state.find(name);
 }
 
 // A tensor's marks, ready to be added to.
-Result<Marks*> open_marks(sparclState_t state, const char* name, const char* function) {
-  const Result<std::size_t> tensor = find_idle(state, name, function);
+Result<Marks*> open_marks(sparclState& state, const char* name) {
+  const Result<std::size_t> tensor = find_idle(state, name);
   if (!tensor.ok()) return tensor.status();
-  if (const std::size_t slices = state->named(name).size(); slices > 1) {
+  if (const std::size_t slices = state.named(name).size(); slices > 1) {
     return Status(Code::kInvalidUsage,
-                  fmt::format("{}: '{}' has {} slices in this state, so that a number does not say which element: leave the marks "
+                  fmt::format("'{}' has {} slices in this state, so that a number does not say which element: leave the marks "
                               "out, and all of it is compared",
-                              function, name, slices));
+                              name, slices));
   }
-  state->marks.resize(state->schema.size());
-  return &state->marks[*tensor];
+  state.marks.resize(state.schema.size());
+  return &state.marks[*tensor];
 }
 
 std::uint64_t count_of(const sparclState& state, const char* name) {
@@ -182,12 +181,12 @@ std::uint64_t count_of(const sparclState& state, const char* name) {
 }
 
 Status check_indices(const uint64_t* indices, size_t nnz, std::uint64_t count, const char* name) {
-  SPARCL_RETURN_IF_ERROR(sparcl::api::check_array("nnz", nnz, sizeof(uint64_t)).with_prefix("sparclStateMarkIndices: "));
-  if (nnz > 0 && indices == nullptr) return Status(Code::kInvalidArgument, "sparclStateMarkIndices: indices is NULL");
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_array("nnz", nnz, sizeof(uint64_t)));
+  if (nnz > 0 && indices == nullptr) return Status(Code::kInvalidArgument, "indices is NULL");
   for (size_t i = 0; i < nnz; ++i) {
     if (indices[i] >= count || (i > 0 && indices[i] <= indices[i - 1])) {
       return Status(Code::kInvalidArgument,
-                    fmt::format("sparclStateMarkIndices: indices[{}] = {} of '{}': indices must ascend strictly and lie below {}",
+                    fmt::format("indices[{}] = {} of '{}': indices must ascend strictly and lie below {}",
                                 i, indices[i], name, count));
     }
   }
@@ -271,31 +270,29 @@ Result<sparcl::model::TensorSchema> read_tensor(const char* name, sparclDataType
   return sparcl::model::TensorSchema{name, type->type, std::vector<std::uint64_t>(shape, shape + ndim)};
 }
 
-Status add_tensor(sparclState_t state, sparcl::model::TensorSchema tensor, void* data) {
-  if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
-  SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, data, "data"));
-  SPARCL_RETURN_IF_ERROR(check_memory(*state, tensor, data));
+Status add_tensor(sparclState& state, sparcl::model::TensorSchema tensor, void* data) {
+  SPARCL_RETURN_IF_ERROR(check_new_tensor(state, tensor, data, "data"));
+  SPARCL_RETURN_IF_ERROR(check_memory(state, tensor, data));
   const bool is_empty = *sparcl::model::element_count(tensor) == 0;
-  state->schema.push_back(std::move(tensor));
-  state->data.push_back(static_cast<std::byte*>(data));
-  state->spaces.push_back(is_empty ? sparcl::MemorySpace::kHost : sparcl::space_of(data));
+  state.schema.push_back(std::move(tensor));
+  state.data.push_back(static_cast<std::byte*>(data));
+  state.spaces.push_back(is_empty ? sparcl::MemorySpace::kHost : sparcl::space_of(data));
   return Status();
 }
 
-Status add_master(sparclState_t state, sparcl::model::TensorSchema tensor, const float* master) {
-  if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
+Status add_master(sparclState& state, sparcl::model::TensorSchema tensor, const float* master) {
   if (!sparcl::codec::can_be_cast_to(tensor.datatype)) {
     return Status(Code::kInvalidArgument,
                   fmt::format("'{}' is to be {}: a master can be published as float16, bfloat16, float8e4m3 or float8e5m2",
                               tensor.name, sparcl::find_data_type(static_cast<int>(tensor.datatype))->name));
   }
-  SPARCL_RETURN_IF_ERROR(check_new_tensor(*state, tensor, master, "master"));
+  SPARCL_RETURN_IF_ERROR(check_new_tensor(state, tensor, master, "master"));
   const bool is_empty = *sparcl::model::element_count(tensor) == 0;
-  state->masters.resize(state->schema.size());
-  state->schema.push_back(std::move(tensor));
-  state->data.push_back(nullptr);
-  state->spaces.push_back(is_empty ? sparcl::MemorySpace::kHost : sparcl::space_of(master));
-  state->masters.push_back(master);
+  state.masters.resize(state.schema.size());
+  state.schema.push_back(std::move(tensor));
+  state.data.push_back(nullptr);
+  state.spaces.push_back(is_empty ? sparcl::MemorySpace::kHost : sparcl::space_of(master));
+  state.masters.push_back(master);
   return Status();
 }
 
@@ -324,108 +321,97 @@ extern "C" {
 sparclResult_t sparclStateCreate(sparclState_t* state) {
   return guarded([&]() -> Status {
     if (state == nullptr) return Status(Code::kInvalidArgument, "sparclStateCreate: state is NULL");
-    *state = new sparclState();
+    *state = std::make_unique<sparclState>().release()->handle.get();
     return Status();
   });
 }
 
 sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
                               const uint64_t* shape) {
-  return guarded([&]() -> Status {
+  return guarded_with(__func__, state, "state", [&](sparclState& own) -> Status {
     Result<sparcl::model::TensorSchema> tensor = read_tensor(name, datatype, ndim, shape);
-    const Status status = tensor.ok() ? add_tensor(state, std::move(*tensor), data) : tensor.status();
-    return status.with_prefix("sparclStateAdd: ");
+    return tensor.ok() ? add_tensor(own, std::move(*tensor), data) : tensor.status();
   });
 }
 
 sparclResult_t sparclStateAddSlice(sparclState_t state, const char* name, void* data, sparclDataType_t datatype, int ndim,
                                    const uint64_t* shape, const uint64_t* begin, const uint64_t* extent) {
-  return guarded([&]() -> Status {
+  return guarded_with(__func__, state, "state", [&](sparclState& own) -> Status {
     Result<sparcl::model::TensorSchema> tensor = read_tensor(name, datatype, ndim, shape);
-    Status status = tensor.status();
-    if (status.ok()) status = check_dimensions(name, ndim, begin, "begin");
-    if (status.ok()) status = check_dimensions(name, ndim, extent, "extent");
-    if (status.ok()) {
-      sparcl::model::TensorSlice slice{{begin, begin + ndim}, {extent, extent + ndim}};
-      const bool is_whole = slice.extent == tensor->shape && std::count(begin, begin + ndim, 0U) == ndim;
-      if (!is_whole) tensor->slice = std::move(slice);
-      status = add_tensor(state, std::move(*tensor), data);
-    }
-    return status.with_prefix("sparclStateAddSlice: ");
+    if (!tensor.ok()) return tensor.status();
+    SPARCL_RETURN_IF_ERROR(check_dimensions(name, ndim, begin, "begin"));
+    SPARCL_RETURN_IF_ERROR(check_dimensions(name, ndim, extent, "extent"));
+    sparcl::model::TensorSlice slice{{begin, begin + ndim}, {extent, extent + ndim}};
+    const bool is_whole = slice.extent == tensor->shape && std::count(begin, begin + ndim, 0U) == ndim;
+    if (!is_whole) tensor->slice = std::move(slice);
+    return add_tensor(own, std::move(*tensor), data);
   });
 }
 
 sparclResult_t sparclStateAddMaster(sparclState_t state, const char* name, const float* master, sparclDataType_t datatype, int ndim,
                                     const uint64_t* shape) {
-  return guarded([&]() -> Status {
+  return guarded_with(__func__, state, "state", [&](sparclState& own) -> Status {
     Result<sparcl::model::TensorSchema> tensor = read_tensor(name, datatype, ndim, shape);
-    const Status status = tensor.ok() ? add_master(state, std::move(*tensor), master) : tensor.status();
-    return status.with_prefix("sparclStateAddMaster: ");
+    return tensor.ok() ? add_master(own, std::move(*tensor), master) : tensor.status();
   });
 }
 
 sparclResult_t sparclStateMarkIndices(sparclState_t state, const char* name, const uint64_t* indices, size_t nnz) {
-  return guarded([&]() -> Status {
-    Result<Marks*> marks = open_marks(state, name, "sparclStateMarkIndices");
+  return guarded_with(__func__, state, "state", [&](sparclState& own) -> Status {
+    Result<Marks*> marks = open_marks(own, name);
     if (!marks.ok()) return marks.status();
-    SPARCL_RETURN_IF_ERROR(check_indices(indices, nnz, count_of(*state, name), name));
+    SPARCL_RETURN_IF_ERROR(check_indices(indices, nnz, count_of(own, name), name));
     add_indices(**marks, indices, nnz);
     return Status();
   });
 }
 
 sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char* name, const uint64_t* bitmap, size_t block) {
-  return guarded([&]() -> Status {
-    Result<Marks*> marks = open_marks(state, name, "sparclStateMarkBlocks");
+  return guarded_with(__func__, state, "state", [&](sparclState& own) -> Status {
+    Result<Marks*> marks = open_marks(own, name);
     if (!marks.ok()) return marks.status();
-    if (block == 0) return Status(Code::kInvalidArgument, "sparclStateMarkBlocks: block is 0");
-    const std::uint64_t count = count_of(*state, name);
+    if (block == 0) return Status(Code::kInvalidArgument, "block is 0: give the number of elements of a block");
+    const std::uint64_t count = count_of(own, name);
     const std::uint64_t blocks = count / block + (count % block != 0);
-    if (blocks > 0 && bitmap == nullptr) return Status(Code::kInvalidArgument, "sparclStateMarkBlocks: bitmap is NULL");
+    if (blocks > 0 && bitmap == nullptr) return Status(Code::kInvalidArgument, "bitmap is NULL");
     add_blocks(**marks, bitmap, blocks / 64 + (blocks % 64 != 0), block);
     return Status();
   });
 }
 
 sparclResult_t sparclStateSetTrainable(sparclState_t state, const char* name, int trainable) {
-  return guarded([&]() -> Status {
-    const Result<std::size_t> tensor = find_idle(state, name, "sparclStateSetTrainable");
-    if (!tensor.ok()) return tensor.status();
-    for (const std::size_t each : state->named(name)) state->role(each).trainable = trainable != 0;
+  return guarded_with(__func__, state, "state", [&](sparclState& own) -> Status {
+    SPARCL_RETURN_IF_ERROR(find_idle(own, name).status());
+    for (const std::size_t each : own.named(name)) own.role(each).trainable = trainable != 0;
     return Status();
   });
 }
 
 sparclResult_t sparclStateSetPriority(sparclState_t state, const char* name, int priority) {
-  return guarded([&]() -> Status {
-    const Result<std::size_t> tensor = find_idle(state, name, "sparclStateSetPriority");
-    if (!tensor.ok()) return tensor.status();
-    if (state->map) {
-      return Status(Code::kInvalidUsage, fmt::format("sparclStateSetPriority: '{}' comes after the state's first use", name));
-    }
-    for (const std::size_t each : state->named(name)) state->role(each).priority = priority;
+  return guarded_with(__func__, state, "state", [&](sparclState& own) -> Status {
+    SPARCL_RETURN_IF_ERROR(find_idle(own, name).status());
+    if (own.map) return Status(Code::kInvalidUsage, fmt::format("'{}' comes after the state's first use", name));
+    for (const std::size_t each : own.named(name)) own.role(each).priority = priority;
     return Status();
   });
 }
 
 sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* version) {
-  return guarded([&]() -> Status {
-    if (state == nullptr) return Status(Code::kInvalidArgument, "sparclStateVersion: state is NULL");
-    if (version == nullptr) return Status(Code::kInvalidArgument, "sparclStateVersion: version is NULL");
-    *version = state->version;
+  return guarded_with(__func__, state, "state", [&](const sparclState& own) -> Status {
+    if (version == nullptr) return Status(Code::kInvalidArgument, "version is NULL");
+    *version = own.version;
     return Status();
   });
 }
 
 sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
-  return guarded([&]() -> Status {
-    if (state == nullptr) return Status(Code::kInvalidArgument, "sparclStateHash: state is NULL");
-    if (hash == nullptr) return Status(Code::kInvalidArgument, "sparclStateHash: hash is NULL");
-    if (state->in_flight) return Status(Code::kInvalidUsage, "sparclStateHash: a broadcast of this state is in flight");
-    SPARCL_RETURN_IF_ERROR(state->check_in_memory().with_prefix("sparclStateHash: "));
-    state->freeze();
-    const Result<sparcl::Hash128> found = hash_of(*state);
-    if (!found.ok()) return found.status().with_prefix("sparclStateHash: ");
+  return guarded_with(__func__, state, "state", [&](sparclState& own) -> Status {
+    if (hash == nullptr) return Status(Code::kInvalidArgument, "hash is NULL");
+    if (own.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it first");
+    SPARCL_RETURN_IF_ERROR(own.check_in_memory());
+    own.freeze();
+    const Result<sparcl::Hash128> found = hash_of(own);
+    if (!found.ok()) return found.status();
     const auto bytes = sparcl::to_bytes(*found);
     std::memcpy(hash, bytes.data(), bytes.size());
     return Status();
@@ -433,14 +419,10 @@ sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
 }
 
 sparclResult_t sparclStateDestroy(sparclState_t state) {
-  return guarded([&]() -> Status {
-    if (state != nullptr && state->in_flight) {
-      return Status(Code::kInvalidUsage, "sparclStateDestroy: a broadcast of this state is in flight: wait for it first");
-    }
-    if (state != nullptr && state->is_attached) {
-      return Status(Code::kInvalidUsage, "sparclStateDestroy: this state has a publisher or a subscriber: destroy that first");
-    }
-    delete state;
+  return sparcl::api::destroy_handle(__func__, state, "state", [](const sparclState& own) {
+    if (own.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it first");
+    if (own.is_attached)
+      return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber: destroy that first");
     return Status();
   });
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The state behind the handle: the caller's tensors, and on a root what the ranks have confirmed.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "collectives/agreement/part_list.hpp"
 #include "sparcl/sparcl.h"
 #include "src/api/confirmed.hpp"
+#include "src/api/handles.hpp"
 #include "src/base/device_stream.hpp"
 #include "src/base/memory_space.hpp"
 #include "src/base/status.hpp"
@@ -38,6 +40,7 @@ struct TensorRole {
 }  // namespace sparcl::api
 
 struct sparclState {
+  sparcl::api::OwnHandle<sparclState> handle{this};
   sparcl::model::Schema schema;
   std::vector<std::byte*> data;
   std::vector<sparcl::MemorySpace> spaces;  // of `data`, or of a master
@@ -62,9 +65,9 @@ struct sparclState {
   // writes all.
   bool is_torn = false;
   std::shared_ptr<const sparcl::DeviceEvent> written_until;  // a stream that is stuck may still write them until then
-  bool in_flight = false;
-  bool is_attached = false;          // it has a publisher or a subscriber
-  bool is_subscribed = false;        // a subscriber, which writes the tensors
+  std::atomic<bool> in_flight{false};
+  std::atomic<bool> is_attached{false};  // it has a publisher or a subscriber
+  bool is_subscribed = false;            // a subscriber, which writes the tensors
   sparcl::api::Confirmed confirmed;  // root only
 
   void freeze();

@@ -13,6 +13,7 @@ using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::AttachedState;
 using sparcl::api::guarded;
+using sparcl::api::Held;
 using sparcl::replication::Subscriber;
 using sparcl::replication::SubscriberOptions;
 
@@ -33,11 +34,14 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
   return options;
 }
 
-// Before anything else of it is touched: in a child of fork() a lock may be held by a thread that is not there.
-Status check(sparclSubscriber_t subscriber) {
-  if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
-  if (subscriber->subscriber->is_own_process()) return {};
-  return Status(Code::kInvalidUsage, "this subscriber is another process's, of which this one is a child by fork(): make one here");
+// Runs `use` on a subscriber of this process. In a child of fork() a lock of the parent's may be held by a thread that is not there.
+template <class Use>
+sparclResult_t with_subscriber(const char* name, sparclSubscriber_t subscriber, Use&& use) {
+  return sparcl::api::guarded_with(name, subscriber, "subscriber", [&](sparclSubscriber& own) -> Status {
+    if (own.subscriber->is_own_process()) return use(own);
+    return Status(Code::kInvalidUsage,
+                  "this subscriber is another process's, of which this one is a child by fork(): make one here");
+  });
 }
 
 Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* address, const sparclSubscriberOptions_t* given) {
@@ -45,8 +49,10 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
   if (address == nullptr) return Status(Code::kInvalidArgument, "address is NULL");
   Result<SubscriberOptions> options = read_subscriber_options(given);
   if (!options.ok()) return options.status();
-  if (state != nullptr) SPARCL_RETURN_IF_ERROR(state->check_in_memory());
-  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(state, AttachedState::Use::kWrite);
+  const Held<sparclState> held(state, "state");
+  SPARCL_RETURN_IF_ERROR(held.status());
+  SPARCL_RETURN_IF_ERROR(held->check_in_memory());
+  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(held, AttachedState::Use::kWrite);
   if (!attached.ok()) return attached.status();
   auto made = std::make_unique<sparclSubscriber>();
   made->attached = std::move(*attached);
@@ -58,21 +64,20 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
   if (!opened.ok()) return opened.status();
   made->subscriber = std::move(*opened);
   made->attached->begin_writing();
-  *subscriber = made.release();
+  *subscriber = made.release()->handle.get();
   return {};
 }
 
-Status next(sparclSubscriber_t subscriber, double seconds, std::uint64_t* version) {
-  SPARCL_RETURN_IF_ERROR(check(subscriber));
+Status next(sparclSubscriber& subscriber, double seconds, std::uint64_t* version) {
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
-  const Result<Subscriber::Swap> swap = subscriber->subscriber->next(seconds);
-  sparclState& state = subscriber->attached->state();
-  const sparcl::model::DeviceTensors* const mirrored = subscriber->attached->mirrored();
+  const Result<Subscriber::Swap> swap = subscriber.subscriber->next(seconds);
+  sparclState& state = subscriber.attached->state();
+  const sparcl::model::DeviceTensors* const mirrored = subscriber.attached->mirrored();
   if (!swap.ok()) {
     state.is_torn = state.is_torn || (mirrored != nullptr && mirrored->is_torn());
     return swap.status();
   }
-  if (!subscriber->has_buffers) {
+  if (!subscriber.has_buffers) {
     state.version = swap->version;
     state.is_torn = false;
   }
@@ -80,18 +85,17 @@ Status next(sparclSubscriber_t subscriber, double seconds, std::uint64_t* versio
   return {};
 }
 
-Status tensor(sparclSubscriber_t subscriber, std::size_t i, const void** data) {
-  SPARCL_RETURN_IF_ERROR(check(subscriber));
+Status tensor(const sparclSubscriber& subscriber, std::size_t i, const void** data) {
   if (data == nullptr) return Status(Code::kInvalidArgument, "data is NULL");
-  const std::size_t tensors = subscriber->attached->state().data.size();
+  const std::size_t tensors = subscriber.attached->state().data.size();
   if (i >= tensors) {
     return Status(Code::kInvalidArgument,
                   fmt::format("tensor {} is asked for, and the state has {}: they count from 0, in the order "
                               "in which they were added",
                               i, tensors));
   }
-  const sparcl::model::DeviceTensors* const mirrored = subscriber->attached->mirrored();
-  *data = mirrored != nullptr ? mirrored->shown(i) : subscriber->subscriber->array(i);
+  const sparcl::model::DeviceTensors* const mirrored = subscriber.attached->mirrored();
+  *data = mirrored != nullptr ? mirrored->shown(i) : subscriber.subscriber->array(i);
   return {};
 }
 
@@ -105,13 +109,12 @@ sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber, sparclStat
 }
 
 sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version) {
-  return guarded([&] { return next(subscriber, seconds, version).with_prefix("sparclSubscriberNext: "); });
+  return with_subscriber(__func__, subscriber, [&](sparclSubscriber& own) { return next(own, seconds, version); });
 }
 
 sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held, uint64_t* newest) {
-  return guarded([&]() -> Status {
-    SPARCL_RETURN_IF_ERROR(check(subscriber).with_prefix("sparclSubscriberVersion: "));
-    const Subscriber::Versions versions = subscriber->subscriber->versions();
+  return with_subscriber(__func__, subscriber, [&](const sparclSubscriber& own) -> Status {
+    const Subscriber::Versions versions = own.subscriber->versions();
     if (held != nullptr) *held = versions.held;
     if (newest != nullptr) *newest = versions.newest;
     return {};
@@ -119,21 +122,15 @@ sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* 
 }
 
 sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, size_t i, const void** data) {
-  return guarded([&] { return tensor(subscriber, i, data).with_prefix("sparclSubscriberTensor: "); });
+  return with_subscriber(__func__, subscriber, [&](const sparclSubscriber& own) { return tensor(own, i, data); });
 }
 
 sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version) {
-  return guarded([&]() -> Status {
-    SPARCL_RETURN_IF_ERROR(check(subscriber).with_prefix("sparclSubscriberPin: "));
-    return subscriber->subscriber->pin(version).with_prefix("sparclSubscriberPin: ");
-  });
+  return with_subscriber(__func__, subscriber, [&](const sparclSubscriber& own) { return own.subscriber->pin(version); });
 }
 
 sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber) {
-  return guarded([&]() -> Status {
-    if (subscriber == nullptr || subscriber->subscriber->is_own_process()) delete subscriber;  // else it is its parent's
-    return {};
-  });
+  return sparcl::api::destroy_own(__func__, subscriber, "subscriber", [](const sparclSubscriber& own) { return own.subscriber->is_own_process(); });
 }
 
 }  // extern "C"

@@ -19,15 +19,14 @@ namespace {
 
 class TopKRequest final : public Call {
  public:
-  TopKRequest(collectives::TopKCall call, sparclFeedback* feedback) : call_(std::move(call)) {
-    if (!call_.refusal.ok() || feedback == nullptr) return;
-    feedback_ = feedback;
-    call_.feedback = &feedback->feedback;
+  // feedback: may be of no object.
+  TopKRequest(collectives::TopKCall call, Held<sparclFeedback> feedback) : call_(std::move(call)) {
+    if (!call_.refusal.ok() || feedback.get() == nullptr) return;
+    feedback_ = std::move(feedback);
+    call_.feedback = &feedback_->feedback;
     ++feedback_->calls_in_flight;
   }
-  ~TopKRequest() override {
-    if (feedback_ != nullptr) --feedback_->calls_in_flight;
-  }
+  ~TopKRequest() override { let_go(); }
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
     return call_.is_between_gpus ? collectives::all_reduce_top_k_between_gpus(context, number, call_, report)
                                  : collectives::all_reduce_top_k(context, number, call_, report);
@@ -35,11 +34,16 @@ class TopKRequest final : public Call {
   flight::CallNote note() const override {
     return {.operation = "AllReduceTopK", .count = call_.count, .datatype = static_cast<int>(call_.datatype)};
   }
-  void complete(const Status&) override {}
+  void complete(const Status&) override { let_go(); }
 
  private:
+  void let_go() {
+    if (feedback_.get() != nullptr) --feedback_->calls_in_flight;
+    feedback_ = {};
+  }
+
   collectives::TopKCall call_;
-  sparclFeedback* feedback_ = nullptr;
+  Held<sparclFeedback> feedback_;
 };
 
 struct TopKArguments {
@@ -47,7 +51,7 @@ struct TopKArguments {
   void* receive;
   size_t count, k;
   int datatype, op;
-  sparclFeedback* feedback;
+  Held<sparclFeedback> feedback;
   const sparclTopKOptions_t* options;
 };
 
@@ -132,7 +136,7 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
   SPARCL_RETURN_IF_ERROR(check_array("count", given.count, element_bytes(type)));
   if (given.count > 0 && given.send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
   if (given.count > 0 && given.receive == nullptr) return Status(Code::kInvalidArgument, "recvbuff is NULL");
-  return given.feedback == nullptr ? Status() : check_feedback(*given.feedback, given.count, type);
+  return given.feedback.get() == nullptr ? given.feedback.status() : check_feedback(*given.feedback, given.count, type);
 }
 
 // On the device, as they are; else where the host reaches them.
@@ -153,10 +157,10 @@ Status place_arrays(const TopKArguments& given, sparclComm& comm, bool is_blocki
   call.send = static_cast<const std::byte*>(arrays.read("sendbuff", given.send, bytes));
   call.receive = static_cast<std::byte*>(arrays.write("recvbuff", given.receive, bytes));
   SPARCL_RETURN_IF_ERROR(arrays.status());
-  return given.feedback != nullptr ? given.feedback->feedback.use_on_host() : Status();
+  return given.feedback.get() != nullptr ? given.feedback->feedback.use_on_host() : Status();
 }
 
-sparclResult_t start_top_k(const char* function, const TopKArguments& given, sparclComm_t comm, sparclStream_t stream,
+sparclResult_t start_top_k(const char* function, const TopKArguments& given, sparclComm* comm, sparclStream_t stream,
                            sparclRequest_t* request) {
   sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
   const Status readable = read_sized(given.options, "options", options);
@@ -194,8 +198,8 @@ extern "C" {
 sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
                                      sparclRedOp_t op, sparclFeedback_t feedback, const sparclTopKOptions_t* options,
                                      sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&] {
-    return start_top_k("sparclAllReduceTopKEx", {sendbuff, recvbuff, count, k, datatype, op, feedback, options}, comm, stream,
+  return start_call(__func__, comm, true, [&](sparclComm* own) {
+    return start_top_k("sparclAllReduceTopKEx", {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), options}, own, stream,
                        nullptr);
   });
 }
@@ -203,24 +207,24 @@ sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_
 sparclResult_t sparclIAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
                                       sparclRedOp_t op, sparclFeedback_t feedback, const sparclTopKOptions_t* options,
                                       sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr, [&] {
-    return start_top_k("sparclIAllReduceTopKEx", {sendbuff, recvbuff, count, k, datatype, op, feedback, options}, comm, nullptr,
+  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
+    return start_top_k("sparclIAllReduceTopKEx", {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), options}, own, nullptr,
                        request);
   });
 }
 
 sparclResult_t sparclAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
                                    sparclRedOp_t op, sparclFeedback_t feedback, sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&] {
-    return start_top_k("sparclAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, feedback, nullptr}, comm, stream,
+  return start_call(__func__, comm, true, [&](sparclComm* own) {
+    return start_top_k("sparclAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), nullptr}, own, stream,
                        nullptr);
   });
 }
 
 sparclResult_t sparclIAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
                                     sparclRedOp_t op, sparclFeedback_t feedback, sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr, [&] {
-    return start_top_k("sparclIAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, feedback, nullptr}, comm, nullptr,
+  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
+    return start_top_k("sparclIAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), nullptr}, own, nullptr,
                        request);
   });
 }

@@ -24,7 +24,7 @@ namespace {
 // The tensors of a state; on the root with what the ranks have confirmed.
 class StateCall final : public Call {
  public:
-  StateCall(Status refusal, sparclState* state, std::uint64_t version, int root, sparclComm& comm, bool is_blocking,
+  StateCall(Status refusal, const Held<sparclState>& state, std::uint64_t version, int root, sparclComm& comm, bool is_blocking,
             const sparclUpdateOptions_t& options, sparclStream_t stream)
       : comm_id_(comm.id), options_(options), stream_(stream) {
     update_.kind = collectives::CallKind::kBroadcastUpdate;
@@ -36,21 +36,20 @@ class StateCall final : public Call {
     is_root_ = comm.transport->rank() == root;
     if (refusal.ok()) {
       state->freeze();
-      state_ = state;
+      held_ = state;
+      state_ = state.get();
       refusal = prepare(comm);
-      if (refusal.ok()) {
-        state_->in_flight = true;
-      } else {
-        state_ = nullptr;
-      }
+      if (refusal.ok() && state_->in_flight.exchange(true))  // by another thread's call since check_update()
+        refusal = Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
+      if (!refusal.ok()) let_go();
     }
     update_.refusal = std::move(refusal);
   }
 
   ~StateCall() override {
     if (state_ == nullptr || is_over_) return;  // else an exception came before its end, or before it began
-    state_->in_flight = false;
     note_what_was_written();
+    state_->in_flight = false;
   }
 
   collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
@@ -67,7 +66,19 @@ class StateCall final : public Call {
   void complete(const Status& status) override {
     if (state_ == nullptr) return;
     is_over_ = true;
+    end(status);
     state_->in_flight = false;
+    let_go();
+  }
+  Status loss() const override { return loss_; }
+
+ private:
+  void let_go() {
+    state_ = nullptr;
+    held_ = {};
+  }
+
+  void end(const Status& status) {
     if (!status.ok()) return note_failure(status);
     state_->version = update_.new_version;
     state_->tracked_hash = update_.new_hash;
@@ -83,9 +94,7 @@ class StateCall final : public Call {
       loss_ = write_mirror(*state_, is_root_, stream_);
     }
   }
-  Status loss() const override { return loss_; }
 
- private:
   Status prepare(sparclComm& comm) {
     update_.map = &*state_->map;
     update_.schema_hash = state_->schema_hash;
@@ -232,8 +241,9 @@ class StateCall final : public Call {
   bool is_root_ = false;
   bool is_adopted_ = false;
   Status loss_;
-  bool is_over_ = false;  // then the state may be gone before this
-  sparclState* state_ = nullptr;
+  bool is_over_ = false;
+  Held<sparclState> held_;
+  sparclState* state_ = nullptr;  // until the call is over
   std::unique_ptr<codec::ChangeRule> rule_;
   std::vector<const std::byte*> base_;
   std::vector<const codec::ChangedHint*> hints_;
@@ -256,10 +266,10 @@ Status check_gpu_of(sparclStream_t stream, const sparclState& state) {
   return {};
 }
 
-Status check_update(const sparclComm& comm, const sparclState* state, int root, sparclStream_t stream) {
+Status check_update(const sparclComm& comm, const Held<sparclState>& state, int root, sparclStream_t stream) {
   SPARCL_RETURN_IF_ERROR(check_root(comm, root));
-  if (state == nullptr || !state->has_device_memory()) SPARCL_RETURN_IF_ERROR(check_stream(stream));
-  if (state == nullptr) return Status(Code::kInvalidArgument, "state is NULL");
+  if (state.get() == nullptr || !state->has_device_memory()) SPARCL_RETURN_IF_ERROR(check_stream(stream));
+  SPARCL_RETURN_IF_ERROR(state.status());
   if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
   SPARCL_RETURN_IF_ERROR(state->check_still());
   // On the host its next look at the tensors would find it out.
@@ -271,8 +281,9 @@ Status check_update(const sparclComm& comm, const sparclState* state, int root, 
   return check_gpu_of(stream, *state);
 }
 
-sparclResult_t start_update(sparclState_t state, std::uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,
+sparclResult_t start_update(sparclState_t given_state, std::uint64_t version, int root, sparclComm* comm, sparclStream_t stream,
                             const sparclUpdateOptions_t* given, sparclRequest_t* request) {
+  const Held<sparclState> state(given_state, "state");
   const Result<sparclUpdateOptions_t> options = read_options(given);
   Status refusal = first_error({check_update(*comm, state, root, stream), options.status()})
                        .with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
@@ -291,24 +302,24 @@ using namespace sparcl::api;
 extern "C" {
 
 sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, nullptr, nullptr); });
+  return start_call(__func__, comm, true, [&](sparclComm* own) { return start_update(state, version, root, own, stream, nullptr, nullptr); });
 }
 
 sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,
                                        const sparclUpdateOptions_t* options) {
-  return start_call(__func__, comm, true, [&] { return start_update(state, version, root, comm, stream, options, nullptr); });
+  return start_call(__func__, comm, true, [&](sparclComm* own) { return start_update(state, version, root, own, stream, options, nullptr); });
 }
 
 sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
                                       sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr,
-                    [&] { return start_update(state, version, root, comm, nullptr, nullptr, request); });
+                    [&](sparclComm* own) { return start_update(state, version, root, own, nullptr, nullptr, request); });
 }
 
 sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, const sparclUpdateOptions_t* options,
                                         sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr,
-                    [&] { return start_update(state, version, root, comm, nullptr, options, request); });
+                    [&](sparclComm* own) { return start_update(state, version, root, own, nullptr, options, request); });
 }
 
 }  // extern "C"

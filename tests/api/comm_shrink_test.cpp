@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "sparcl/sparcl.h"
+#include "sparcl/sparcl.hpp"
 #include "thread_ranks.hpp"
 
 namespace sparcl::test {
@@ -80,6 +80,32 @@ TEST(CommShrink, WhoHasRequestsInFlightMustEndThemFirst) {
     return sparclWait(&request, nullptr);
   };
   EXPECT_THAT(party.run(program), Each(sparclSuccess)) << "the communicator is sound still";
+}
+
+TEST(CommShrink, RequestsOfTheFailedCommMayOutliveIt) {
+  if (!is_ucx()) GTEST_SKIP() << "loopback does not shrink: api.ucx.* run this";
+  constexpr int kRanks = 3, kLeaves = 1;
+  ThreadRanks party(kRanks);
+  ASSERT_EQ(party.created(), sparclSuccess);
+  const auto program = [&](int rank, sparclComm_t given) {
+    if (rank == kLeaves) return party.destroy(rank);
+    party.give_up(rank);
+    Comm comm(given);
+    std::vector<float> weights(1000, 1.0f), others(1000, 2.0f);
+    Request first = comm.start_broadcast_delta(weights, {}, 0), second = comm.start_broadcast_delta(others, {}, 0);
+    try {
+      first.wait();
+      ADD_FAILURE() << "rank 1 has left";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.result(), sparclRemoteError) << error.what();
+      comm = comm.shrink();
+    }
+    EXPECT_EQ(comm.size(), 2);
+    EXPECT_THROW(second.wait(), Error);
+    comm.broadcast_delta(weights, {}, 0);
+    return sparclSuccess;
+  };
+  EXPECT_THAT(party.run(program), Each(sparclSuccess));
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ class ThreadRanks {
   // On the rank's own thread, before the party ends.
   sparclResult_t destroy(int rank) { return sparclCommDestroy(std::exchange(comms_[static_cast<std::size_t>(rank)], nullptr)); }
 
+  // To an owner of its own.
+  void give_up(int rank) { comms_[static_cast<std::size_t>(rank)] = nullptr; }
+
   // The result of each rank.
   std::vector<sparclResult_t> run(const std::function<sparclResult_t(int rank, sparclComm_t comm)>& program) {
     std::vector<sparclResult_t> results(comms_.size());
