@@ -11,9 +11,14 @@ namespace {
 constexpr std::size_t kCardBytes = 256;
 
 std::unique_ptr<NodeWindow> make_window(const CommContext& comm, int ranks, const std::string& machine) {
-  Result<std::unique_ptr<NodeWindow>> made = NodeWindow::create(ranks, comm.buffers, NodeWindow::kMostBytes, machine);
-  if (made.ok() && (*made)->card().size() < kCardBytes) return std::move(*made);
-  log_info("messages are copied between processes: {}", made.ok() ? "a card is too long" : made.status().message());
+  Result<std::shared_ptr<NodeMemory>> memory = NodeMemory::of_process();
+  if (!memory.ok()) {
+    log_info("messages are copied between processes: {}", memory.status().message());
+    return nullptr;
+  }
+  auto made = std::make_unique<NodeWindow>(ranks, std::move(*memory), comm.buffers, machine);
+  if (made->card().size() < kCardBytes) return made;
+  log_info("messages are copied between processes: a card is too long");
   return nullptr;
 }
 
@@ -47,7 +52,6 @@ Task share_windows(CommContext& comm, Channel channel, bool is_wanted, std::stri
   Task answering = small_gather(engine, channel, has_opened, answers);
   if (const Status alive = co_await answering; !alive.ok()) co_return alive;
   if (has_opened[0] == std::byte{0}) co_return Status();
-  window->close_door();
   int shared = 0;
   for (int peer = 0; peer < ranks; ++peer) {
     if (!opened[static_cast<std::size_t>(peer)] || answers[static_cast<std::size_t>(peer)] == std::byte{0}) continue;

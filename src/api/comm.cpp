@@ -57,6 +57,7 @@ sparclComm::~sparclComm() {
     if (engine.health().ok()) engine.step();
     join_healths();
   }
+  if (!engine.health().ok() && context.window != nullptr) context.window->give_memory_up();
   if (pending.empty()) return;
   abort_pending("the communicator was destroyed with requests in flight");
   for (sparclRequest* request : std::exchange(pending, {})) sparcl::api::settle_without_comm(*request);
@@ -229,6 +230,7 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
   auto comm = std::make_unique<sparclComm>(std::move(transport), configuration->timeout_s, std::move(began));
   comm->context = configuration->context;
   comm->context.engine = &comm->engine;
+  comm->context.buffers = BufferPool::of_process();
   if (configuration->threads > 1) {
     comm->workers = std::make_unique<WorkerPool>(configuration->threads);
     comm->context.workers = comm->workers.get();
@@ -272,6 +274,7 @@ Status share_and_measure(sparclComm& comm) {
   if (comm.context.measured_link && comm.transport->rank() == 0)
     log_info("links cost\n{}", collectives::write_link_cost(*comm.context.measured_link));
   comm.transport->close(channel);
+  if (comm.context.window != nullptr) comm.context.window->end_measurement();
   return Status();
 }
 

@@ -166,6 +166,7 @@ Result<std::unique_ptr<sparclComm>> shrink(sparclComm& comm) {
     comm.engine.fail(Status(Code::kRemoteError, fmt::format("rank {} called sparclCommShrink", comm.transport->rank())), -1);
   }
   comm.finish_pending();
+  if (comm.context.window != nullptr) comm.context.window->give_memory_up();
   comm.shrunk = Status(Code::kInvalidUsage, "sparclCommShrink was called on this communicator before");
   Result<std::unique_ptr<Transport>> transport = Shrink(comm).run();
   comm.trail.event("CommShrink", transport.status().code());

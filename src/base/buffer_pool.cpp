@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "src/base/process_own.hpp"
 #include "src/base/segment_pool.hpp"
 #include "src/base/size_class.hpp"
 
@@ -52,6 +53,11 @@ struct BufferPool::Shelves {
 };
 
 BufferPool::BufferPool(std::size_t most_bytes) : shelves_(std::make_shared<Shelves>(most_bytes)) {}
+
+std::shared_ptr<BufferPool> BufferPool::of_process() {
+  constexpr std::size_t kBytes = std::size_t{256} << 20;
+  return *shared_by_process<BufferPool>([=] { return Result(std::make_shared<BufferPool>(kBytes)); });
+}
 
 Buffer BufferPool::take(std::size_t bytes) {
   if (bytes <= kLeastPieceBytes || bytes > kSegmentBytes) return Buffer::allocate(bytes);  // the allocator keeps small ones

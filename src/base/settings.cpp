@@ -98,7 +98,7 @@ constexpr std::array kRows{
         "network interfaces at which ranks without MPI may reach this process: names or how they begin, as in eth,ib0; ^docker: "
         "all but these; auto: all but loopback, which is taken where there is nothing else"},
     SettingRow{"HEARTBEAT", SettingType::kChoice, "on|off", "on",
-               "whether ranks ping those that they wait for, by a thread and a UDP port a communicator: off, only deadlines tell "
+               "whether ranks ping those that they wait for, by one thread and one UDP port a process: off, only deadlines tell "
                "of deaths"},
     SettingRow{"HEARTBEAT_MS", SettingType::kCount, "", "100",
                "milliseconds between two pings of a rank that is waited for, 1 at least and not more than SPARCL_LIVENESS_S (to "

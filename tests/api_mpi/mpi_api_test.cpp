@@ -1,9 +1,12 @@
 // The C and C++ interfaces over MPI, as a user's program: every rank of mpirun runs these tests together.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -191,6 +194,37 @@ TEST(MpiApi, CommsLeaveNothing) {
   if (before == 0) GTEST_SKIP() << "a sanitizer has its own new, and its own search for leaks";
   for (std::size_t i = 0; i < kComms; ++i) make_one();
   EXPECT_LT(own_objects().number, before + kComms) << "each leaves an object behind";
+}
+
+std::size_t entries_of(const char* folder) {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) count += entry.path().empty() ? 0 : 1;
+  return count;
+}
+
+std::size_t resident_bytes() {
+  std::size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST(MpiApi, CommunicatorsThatAreAliveShareThreadsDescriptorsAndMemory) {
+  constexpr std::size_t kComms = 16, kBytesEach = 200'000, kMpisOwn = 2 << 20;
+  const char* const transport = std::getenv("SPARCL_TRANSPORT");
+  if (transport != nullptr && std::string(transport) == "ucx") GTEST_SKIP() << "UCX has a worker in each";
+  std::vector<float> held(100'000);
+  std::vector<Comm> comms;
+  const auto make_one = [&] {
+    comms.push_back(Comm::mpi(MPI_COMM_WORLD));
+    comms.back().broadcast_delta(std::span<float>(held), std::span<const float>(), 0);
+  };
+  make_one();
+  const std::size_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task"), bytes = resident_bytes();
+  for (std::size_t i = 0; i < kComms; ++i) make_one();
+  EXPECT_LE(entries_of("/proc/self/fd"), descriptors + 4) << "MPI may have opened some";
+  EXPECT_EQ(entries_of("/proc/self/task"), threads);
+  if (own_objects().number == 0) GTEST_SKIP() << "a sanitizer keeps what is freed";
+  EXPECT_LE(resident_bytes(), bytes + kComms * kBytesEach + kMpisOwn);
 }
 
 TEST(MpiApi, BadArgumentsOfInitAreRefused) {

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <filesystem>
 #include <functional>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "src/transport/bootstrap/bootstrap.hpp"
 #include "src/transport/liveness/datagram_sockets.hpp"
 #include "src/transport/liveness/heartbeat_message.hpp"
+#include "src/transport/liveness/heartbeat_service.hpp"
 #include "tests/transport/remote_root.hpp"
 
 namespace sparcl {
@@ -67,11 +69,18 @@ bool hear(Heartbeat& heartbeat, const std::vector<int>& peers) {
   return true;
 }
 
-// Ranks of this process.
+using Service = std::shared_ptr<HeartbeatService>;
+Service make_service() {
+  Result<Service> made = HeartbeatService::create();
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return *made;
+}
+
+// Ranks with a port each, as processes have; or all with the same one.
 struct Ranks {
-  explicit Ranks(int count, const HeartbeatOptions& options = patient()) {
+  explicit Ranks(int count, const HeartbeatOptions& options = patient(), const Service& shared = {}) {
     for (int rank = 0; rank < count; ++rank) {
-      Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(options);
+      Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(options, shared != nullptr ? shared : make_service());
       EXPECT_TRUE(opened.ok()) << opened.status().message();
       cards.push_back((*opened)->card());
       heartbeats.push_back(std::move(*opened));
@@ -170,6 +179,117 @@ TEST(Heartbeat, ALoneRankStartsAndLeaves) {
   ranks.start();
   ranks.heartbeats[0]->leave();
   EXPECT_EQ(ranks.heartbeats[0]->deaths(), 0U);
+}
+
+std::size_t entries_of(const char* folder) {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) count += entry.exists() ? 1 : 0;
+  return count;
+}
+
+std::uint16_t port_of(const std::vector<std::byte>& card) { return decode_card(card)->port_v4; }
+
+// Communicators of two processes, `count` of them: rank 0 of each is of one process, rank 1 of the other.
+struct TwoProcesses {
+  explicit TwoProcesses(int count, const HeartbeatOptions& options = patient()) : first(make_service()), second(make_service()) {
+    for (int i = 0; i < count; ++i) {
+      Ranks& made = *comms.emplace_back(std::make_unique<Ranks>(0));
+      for (const Service& service : {first, second}) {
+        made.heartbeats.push_back(std::move(*Heartbeat::open(options, service)));
+        made.cards.push_back(made.heartbeats.back()->card());
+      }
+    }
+  }
+  void start() {
+    for (const auto& comm : comms) comm->start();
+  }
+  // The second process is gone at once, with its port.
+  void kill_second() {
+    second.reset();
+    for (const auto& comm : comms) comm->heartbeats[1].reset();
+  }
+  Heartbeat& of(std::size_t comm, std::size_t rank) { return *comms[comm]->heartbeats[rank]; }
+
+  Service first, second;
+  std::vector<std::unique_ptr<Ranks>> comms;
+};
+
+TEST(Heartbeat, CommunicatorsOfAProcessShareOnePortOneThreadAndItsDescriptors) {
+  const auto first = Heartbeat::open(patient());
+  ASSERT_TRUE(first.ok());
+  const std::size_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+  std::vector<std::unique_ptr<Heartbeat>> more;
+  for (int i = 0; i < 500; ++i) {
+    more.push_back(std::move(*Heartbeat::open(patient())));
+    ASSERT_TRUE(more.back()->start(0, std::vector{more.back()->card(), std::vector<std::byte>()}).ok());
+    EXPECT_EQ(port_of(more.back()->card()), port_of((*first)->card()));
+    EXPECT_NE(more.back()->card(), (*first)->card());  // the communicator's token comes of it
+  }
+  EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
+  EXPECT_EQ(entries_of("/proc/self/task"), threads);
+}
+
+TEST(Heartbeat, TheLastCommunicatorEndsTheThread) {
+  const std::size_t descriptors = entries_of("/proc/self/fd");
+  for (int i = 0; i < 3; ++i) {
+    Ranks ranks(2, patient(), *HeartbeatService::of_process());
+    ranks.start();
+    EXPECT_TRUE(hear(*ranks.heartbeats[0], {1}));
+    EXPECT_GT(entries_of("/proc/self/fd"), descriptors);
+  }
+  EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
+  EXPECT_EQ(entries_of("/proc/self/task"), 1U);
+}
+
+TEST(Heartbeat, AKilledProcessIsNamedInEachOfItsCommunicators) {
+  TwoProcesses all(20, without_kernel());
+  all.start();
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_TRUE(hear(all.of(i, 0), {1}));
+  all.kill_second();
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_THAT(first_death(all.of(i, 0), {1}), HasSubstr("rank 1 ")) << "communicator " << i;
+}
+
+TEST(Heartbeat, TheEndOfOneCommunicatorDisturbsNoOther) {
+  TwoProcesses all(3);
+  all.start();
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(hear(all.of(i, 0), {1}));
+  all.of(1, 1).leave();
+  EXPECT_THAT(first_death(all.of(1, 0), {1}), HasSubstr("has left the communicator"));
+  for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) EXPECT_EQ(first_death(all.of(i, 0), {1}, 0.1), "");
+  all.of(2, 0).go_on_without(1);
+  EXPECT_THAT(first_death(all.of(2, 1), {0}), HasSubstr("has given rank 1 up"));
+  EXPECT_EQ(first_death(all.of(0, 0), {1}, 0.1), "");
+  EXPECT_EQ(first_death(all.of(0, 1), {0}, 0.1), "");
+}
+
+// Ranks may be threads of one process.
+TEST(Heartbeat, RanksOfOneProcessHearEachOther) {
+  Ranks ranks(3, patient(), make_service());
+  ranks.start();
+  for (int rank = 0; rank < 3; ++rank)
+    EXPECT_TRUE(hear(*ranks.heartbeats[static_cast<std::size_t>(rank)], {(rank + 1) % 3, (rank + 2) % 3}));
+  ranks.heartbeats[2]->leave();
+  EXPECT_THAT(first_death(*ranks.heartbeats[0], {2}), HasSubstr("has left the communicator"));
+}
+
+// A goodbye may be lost; the process, and so its port, are still there.
+TEST(Heartbeat, ARankThatLeftSaysSoAgainWhenItIsAsked) {
+  TwoProcesses all(2);
+  all.start();
+  EXPECT_TRUE(hear(all.of(0, 0), {1}));
+  all.comms[0]->heartbeats[1].reset();  // says nothing
+  EXPECT_THAT(first_death(all.of(0, 0), {1}), HasSubstr("has left the communicator"));
+}
+
+// Rank 0's greeting comes before rank 1 has begun. It is known all the same that rank 1 answers, although nobody waits for it.
+TEST(Heartbeat, WhoBeginsLateIsHeard) {
+  TwoProcesses all(1);
+  EXPECT_TRUE(all.of(0, 0).start(0, all.comms[0]->cards).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(all.of(0, 1).start(1, all.comms[0]->cards).ok());
+  for (const double until = monotonic_seconds() + kNeverWaited; !all.of(0, 0).has_answered(1) && monotonic_seconds() < until;)
+    nap();
+  EXPECT_TRUE(all.of(0, 0).has_answered(1));
 }
 
 // A stranger beside rank 1 of a communicator, who may or may not know the token.
@@ -394,6 +514,18 @@ std::string watch_rank_2(Heartbeat& heartbeat, int rank, int out) {
   if (!hear(heartbeat, {(rank + 1) % 3, (rank + 2) % 3})) return "not heard";
   say(out, '.');
   return first_death(heartbeat, {rank == 2 ? 0 : 2});
+}
+
+TEST(HeartbeatProcesses, AChildOfForkHasItsOwnPort) {
+  const auto parents = Heartbeat::open(patient());
+  ASSERT_TRUE(parents.ok());
+  const std::uint16_t port = port_of((*parents)->card());
+  ChildProcess child([&]() -> std::string {
+    const auto own = Heartbeat::open(patient());
+    if (!own.ok()) return own.status().message();
+    return port_of((*own)->card()) != port ? "another port" : "the parent's port";
+  });
+  EXPECT_EQ(child.text(), "another port");
 }
 
 TEST(HeartbeatProcesses, AKilledPeerIsNamedByItsPort) {

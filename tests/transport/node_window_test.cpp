@@ -1,6 +1,7 @@
 #include "src/transport/node_window.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,10 +14,11 @@ namespace {
 
 using Opening = NodeWindow::Opening;
 
-std::unique_ptr<NodeWindow> make_window(std::size_t most_bytes = NodeWindow::kMostBytes) {
-  Result<std::unique_ptr<NodeWindow>> made = NodeWindow::create(2, std::make_shared<BufferPool>(), most_bytes);
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  return std::move(*made);
+// As that of a process of its own.
+std::unique_ptr<NodeWindow> make_window(std::size_t most_bytes = NodeMemory::kMaxBytes) {
+  Result<std::shared_ptr<NodeMemory>> memory = NodeMemory::create(most_bytes);
+  EXPECT_TRUE(memory.ok()) << memory.status().message();
+  return std::make_unique<NodeWindow>(2, *memory, std::make_shared<BufferPool>());
 }
 
 void fill(const Buffer& buffer, int value) { std::memset(buffer.data(), value, buffer.size()); }
@@ -119,15 +121,16 @@ TEST(NodeWindow, PlacesOutsideAreRefused) {
   const auto place = pair.owner->lend(pair.owner->take(10'000));
   ASSERT_TRUE(place);
   EXPECT_FALSE(pair.reader->borrow(1, *place)) << "no window was opened there";
-  for (const NodeWindow::Place& bad : {NodeWindow::Place{4096, 0, 10}, NodeWindow::Place{0, NodeWindow::kMostBytes + 1, 0},
-                                       NodeWindow::Place{0, 4096, NodeWindow::kMostBytes}, NodeWindow::Place{0, UINT64_MAX, 2},
+  for (const NodeWindow::Place& bad : {NodeWindow::Place{4096, 0, 10}, NodeWindow::Place{0, NodeMemory::kMaxBytes + 1, 0},
+                                       NodeWindow::Place{0, 4096, NodeMemory::kMaxBytes}, NodeWindow::Place{0, UINT64_MAX, 2},
                                        NodeWindow::Place{UINT64_MAX, 0, 1}}) {
     EXPECT_FALSE(pair.reader->borrow(0, bad));
   }
 }
 
 TEST(NodeWindow, CardsOfOthersAreNotOpened) {
-  const auto window = make_window(), other = make_window();
+  const auto window = make_window();
+  auto other = make_window();
   Bytes card = other->card();
   EXPECT_EQ(window->open(1, {}), Opening::kElsewhere);
   EXPECT_EQ(window->open(1, std::span(card).first(30)), Opening::kElsewhere);
@@ -140,8 +143,77 @@ TEST(NodeWindow, CardsOfOthersAreNotOpened) {
   card[17] ^= std::byte{1};  // of its size
   EXPECT_EQ(window->open(1, card), Opening::kClosed);
   EXPECT_EQ(window->open(1, other->card()), Opening::kOpen);
-  other->close_door();
-  EXPECT_EQ(make_window()->open(1, other->card()), Opening::kClosed);
+  card = other->card();
+  other.reset();
+  EXPECT_EQ(make_window()->open(1, card), Opening::kOpen) << "this process has it open";
+  auto gone = make_window();
+  card = gone->card();
+  gone.reset();
+  EXPECT_EQ(window->open(1, card), Opening::kClosed);
+}
+
+std::uint64_t bytes_taken(const NodeMemory& memory) {
+  struct stat about {};
+  EXPECT_EQ(::fstat(memory.name().descriptor, &about), 0);
+  return static_cast<std::uint64_t>(about.st_blocks) * 512;
+}
+
+TEST(NodeMemory, CommunicatorsShareThatOfTheirProcess) {
+  const auto first = NodeMemory::of_process(), second = NodeMemory::of_process();
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(*first, *second);
+  const auto other = NodeMemory::create();
+  ASSERT_TRUE(other.ok());
+  EXPECT_NE(NodeMemory::open((*other)->name()), nullptr);
+  EXPECT_EQ(NodeMemory::open((*other)->name()), NodeMemory::open((*other)->name())) << "it was mapped twice";
+  // After a failure: a reader may hold loans for ever.
+  NodeMemory::forget(*first);
+  const auto third = NodeMemory::of_process();
+  ASSERT_TRUE(third.ok());
+  EXPECT_NE(*first, *third);
+}
+
+TEST(NodeMemory, PagesOfTheMeasurementGoBackToTheSystem) {
+  const auto memory = NodeMemory::create();
+  ASSERT_TRUE(memory.ok());
+  const std::uint64_t empty = bytes_taken(**memory);
+  const auto use = [&](NodeWindow& window) {
+    std::vector<Buffer> pieces;
+    for (int i = 0; i < 8; ++i) {
+      pieces.push_back(window.take(256 << 10));
+      fill(pieces.back(), 7);
+    }
+    EXPECT_GT(bytes_taken(**memory), empty + (2 << 20) - 1);
+  };
+  NodeWindow first(2, *memory, std::make_shared<BufferPool>()), second(2, *memory, std::make_shared<BufferPool>());
+  use(first);
+  first.end_measurement();
+  EXPECT_LE(bytes_taken(**memory), empty + 4096);
+  use(first);  // a call: its readers may have told a network of these pages
+  second.end_measurement();
+  EXPECT_GE(bytes_taken(**memory), std::uint64_t{2} << 20);
+}
+
+TEST(NodeMemory, PagesThatAReaderHoldsStay) {
+  Pair pair;
+  Buffer piece = pair.owner->take(100'000);
+  fill(piece, 8);
+  const std::optional<Buffer> there = pair.reader->borrow(0, *pair.owner->lend(piece));
+  piece = {};
+  pair.owner->end_measurement();
+  EXPECT_TRUE(holds(*there, 8));
+}
+
+// Communicators that came and went have cut it into small pieces.
+TEST(NodeMemory, IsCutAnewOnceAllIsFree) {
+  const auto memory = NodeMemory::create(1 << 20);
+  ASSERT_TRUE(memory.ok());
+  {
+    std::vector<Buffer> small;
+    while (std::optional<Buffer> piece = (*memory)->take(10'000, NodeMemory::Use::kCall)) small.push_back(std::move(*piece));
+    EXPECT_GT(small.size(), 50U);
+  }
+  EXPECT_TRUE((*memory)->take(500'000, NodeMemory::Use::kCall));
 }
 
 // In another process, which holds the memory also when its owner is gone.

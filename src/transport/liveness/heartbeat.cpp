@@ -7,7 +7,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
-#include "src/transport/liveness/heartbeat_loop.hpp"
+#include "src/transport/liveness/heartbeat_peers.hpp"
 
 namespace sparcl {
 
@@ -50,39 +50,36 @@ Result<std::optional<HeartbeatOptions>> heartbeat_options(std::optional<bool> is
 
 Heartbeat::Heartbeat() = default;
 
-Result<std::unique_ptr<Heartbeat>> Heartbeat::open(const HeartbeatOptions& options) {
-  Result<DatagramSockets> sockets = DatagramSockets::open();
-  if (!sockets.ok()) return sockets.status();
-  Result<WakeEvent> wake = WakeEvent::create();
-  if (!wake.ok()) return wake.status();
-  Result<WakeEvent> died = WakeEvent::create();
-  if (!died.ok()) return died.status();
+Result<std::unique_ptr<Heartbeat>> Heartbeat::open(const HeartbeatOptions& options, std::shared_ptr<HeartbeatService> service) {
+  if (service == nullptr) {
+    Result<std::shared_ptr<HeartbeatService>> own = HeartbeatService::of_process();
+    if (!own.ok()) return own.status();
+    service = std::move(*own);
+  }
   std::unique_ptr<Heartbeat> made(new Heartbeat);
-  made->loop_ = std::make_unique<Loop>(options, std::move(*sockets), std::move(*wake), std::move(*died), made->deaths_);
-  SPARCL_RETURN_IF_ERROR(made->loop_->make_card());
+  made->peers_ = std::make_unique<Peers>(options, std::move(service), made->deaths_);
+  SPARCL_RETURN_IF_ERROR(made->peers_->make_card());
   return made;
 }
 
 Heartbeat::~Heartbeat() {
-  if (!loop_->stop()) (void)loop_.release();  // a child of fork(): the loop may be in any state
+  if (peers_ != nullptr && !peers_->stop()) (void)peers_.release();  // a child of fork(): the service may be in any state
 }
 
-const std::vector<std::byte>& Heartbeat::card() const { return loop_->card(); }
-Status Heartbeat::start(int rank, std::span<const std::vector<std::byte>> cards) { return loop_->start(rank, cards); }
-void Heartbeat::watch(int peer) { loop_->watch(peer); }
-int Heartbeat::event_fd() const { return loop_->event_fd(); }
-void Heartbeat::clear_event() const { loop_->clear_event(); }
-std::optional<Status> Heartbeat::dead(int peer) const { return loop_->dead(peer); }
-std::vector<Heartbeat::Obituary> Heartbeat::obituaries() const { return loop_->obituaries(); }
-bool Heartbeat::has_answered(int peer) const { return loop_->has_answered(peer); }
-std::string Heartbeat::describe(int peer) const { return loop_->describe(peer); }
+const std::vector<std::byte>& Heartbeat::card() const { return peers_->card(); }
+Status Heartbeat::start(int rank, std::span<const std::vector<std::byte>> cards) { return peers_->start(rank, cards); }
+void Heartbeat::watch(int peer) { peers_->watch(peer); }
+int Heartbeat::event_fd() const { return peers_->event_fd(); }
+void Heartbeat::clear_event() const { peers_->clear_event(); }
+std::optional<Status> Heartbeat::dead(int peer) const { return peers_->dead(peer); }
+std::vector<Heartbeat::Obituary> Heartbeat::obituaries() const { return peers_->obituaries(); }
+bool Heartbeat::has_answered(int peer) const { return peers_->has_answered(peer); }
+std::string Heartbeat::describe(int peer) const { return peers_->describe(peer); }
 
-void Heartbeat::give_up(int peer) { loop_->give_up(peer); }
-void Heartbeat::go_on_without(int peer) { loop_->go_on_without(peer); }
-void Heartbeat::retire() { loop_->retire(); }
+void Heartbeat::give_up(int peer) { peers_->give_up(peer); }
+void Heartbeat::go_on_without(int peer) { peers_->go_on_without(peer); }
+void Heartbeat::retire() { peers_->retire(); }
 
-void Heartbeat::leave() {
-  if (loop_->stop() && loop_->is_own_process()) loop_->say_goodbye();
-}
+void Heartbeat::leave() { peers_->leave(); }
 
 }  // namespace sparcl

@@ -1,5 +1,6 @@
 #pragma once
-// Heartbeats: whether a peer that a rank waits for still lives, over any transport, by UDP and a small thread of this process.
+// Heartbeats: whether a peer that a rank waits for still lives, over any transport, by UDP and a small thread.
+// All communicators of a process share the thread and the port (heartbeat_service.hpp).
 // docs/liveness.md says what is found, how soon, and what cannot be.
 //
 //   open()   before ranks meet: the port is there from now on
@@ -34,11 +35,15 @@ struct HeartbeatOptions {
 // By the settings HEARTBEAT_MS and LIVENESS_S; nothing where `is_on`, else HEARTBEAT, says off. is_on: what a config says of it.
 Result<std::optional<HeartbeatOptions>> heartbeat_options(std::optional<bool> is_on = {});
 
+class HeartbeatService;
+
 class Heartbeat {
  public:
-  static Result<std::unique_ptr<Heartbeat>> open(const HeartbeatOptions& options = {});
+  // service: nullptr for the one of this process.
+  static Result<std::unique_ptr<Heartbeat>> open(const HeartbeatOptions& options = {},
+                                                 std::shared_ptr<HeartbeatService> service = {});
 
-  // Says nothing to the peers: for them this rank's port is closed. No effect on them in a child of fork().
+  // Says nothing to the peers, unless they ask. No effect on them in a child of fork().
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
@@ -82,14 +87,15 @@ class Heartbeat {
 
   // Tells the peers that this rank leaves in good order. Those without which it goes on are answered further.
   void retire();
-  // The same, and ends the thread.
+  // The same, and this rank answers no more. The last communicator of the process ends the thread.
   void leave();
 
+  class Peers;
+
  private:
-  class Loop;
   Heartbeat();
 
-  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<Peers> peers_;
   std::atomic<std::uint32_t> deaths_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sparcl {
 namespace {
@@ -10,6 +11,13 @@ constexpr std::uint32_t kBeatMagic = 0x48637073;  // "spcH"
 constexpr std::uint8_t kBeatVersion = 1;
 
 }  // namespace
+
+Beat answer_to(const Beat& beat, BeatKind kind) {
+  Beat answer = beat;
+  answer.kind = kind;
+  std::swap(answer.from, answer.to);
+  return answer;
+}
 
 BeatBytes encode_beat(const Beat& beat) {
   BeatBytes bytes{};

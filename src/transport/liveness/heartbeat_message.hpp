@@ -27,6 +27,8 @@ struct Beat {
   std::uint64_t sequence = 0;  // of a ping; answers repeat it. kFirst: the rank of the dead
 };
 
+Beat answer_to(const Beat& beat, BeatKind kind);
+
 constexpr std::size_t kBeatBytes = 32;
 using BeatBytes = std::array<std::byte, kBeatBytes>;
 

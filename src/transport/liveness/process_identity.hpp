@@ -21,6 +21,7 @@ struct ProcessIdentity {
 
   void write(ByteWriter& out) const;
   [[nodiscard]] bool read(ByteReader& in);
+  bool operator==(const ProcessIdentity&) const = default;
 };
 
 ProcessIdentity own_identity();
