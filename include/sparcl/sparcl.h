@@ -641,9 +641,11 @@ typedef struct {
   const char* key_path; /* an Ed25519 key (`sparcl keygen`) that signs what is published; NULL: it is not signed */
   int queue;            /* versions kept for replicas that are behind, up to the bytes of the model; 0: 64 */
   int reserved;         /* 0 */
+  const char* state_path; /* a small file that keeps the publisher's epoch for its next life, which may start with an earlier clock.
+                             NULL: none; the next life then learns the epoch from replicas */
 } sparclPublisherOptions_t;
 #define SPARCL_PUBLISHER_OPTIONS_INITIALIZER \
-  { sizeof(sparclPublisherOptions_t), 0, 0, 0, 0, 0 }
+  { sizeof(sparclPublisherOptions_t), 0, 0, 0, 0, 0, 0 }
 
 /* Takes a port and serves replicas until it is destroyed. Keeps one copy of the state's bytes, as they travel, and what it has coded for
  * replicas: at most as much again of updates, and all bytes once where some came without a version, until the updates since then are
@@ -660,11 +662,13 @@ SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, ch
 SPARCL_API sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version);
 
 /* Until `acks` replicas hold `version` or a later one, or held it when they ended by sparclSubscriberDestroy; sparclTimeout after so many
- * seconds. One that was lost does not count, and one that comes back, by the name of its process, counts by what it then holds. From any
+ * seconds. One that was lost does not count, and one that comes back counts by what it then holds. The count is advisory: replicas are not
+ * authenticated. A replica counts by its own word once the publisher, or a parent that was given it, has sent it the version. From any
  * thread. */
 SPARCL_API sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version, int acks, double seconds);
 
-/* How many replicas are connected, and how many of them hold `version` or a later one. Either may be NULL. From any thread. */
+/* How many replicas are connected, and how many of them hold `version` or a later one: advisory, as in sparclPublisherWait. Either may be
+ * NULL. From any thread. */
 SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version, int* connected, int* holding);
 
 /* What the last sparclPublish did: nnz_in, the changed elements; bytes_sent, of the update as it is sent to each replica that holds the
@@ -676,7 +680,8 @@ SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);
 
 typedef struct {
   size_t size;            /* of this struct: set by SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER */
-  const char* trust_path; /* public keys; then only what one of them signed is applied. NULL: anything that is sound */
+  const char* trust_path; /* public keys; then only what one of them signed is applied, and model_id must be given. NULL: anything
+                             that is sound */
   int double_buffer;      /* not 0: a second set of the tensors is kept, for sparclSubscriberTensor */
   void (*on_swap)(uint64_t version, void* arg); /* inside sparclSubscriberNext, which it must not call, once the tensors hold it; or NULL */
   void* arg;
@@ -698,8 +703,8 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
  * the blocks that are damaged are asked for; all that is held is looked at every SPARCL_SWEEP_S, 300 s by default; sparclWrongBase: an
  * update was of something else, and another one is asked for; sparclOutOfMemory; sparclUnhandledCudaError: of tensors in device memory,
  * see sparclStateCreate): the subscriber goes on trying, so call again. Errors
- * that waiting does not cure (sparclMismatch, sparclUnauthorized, sparclUnsupported) are said at once, after each try: once a second or
- * so. version may be NULL. */
+ * that waiting does not cure (sparclMismatch, sparclUnauthorized, sparclUnsupported) are said at once, after each try: 1 s to 16 s apart.
+ * version may be NULL. */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version);
 
 /* Where the i-th tensor of the state (from 0, in the order of adding) lies as the version that is held; to be read only. With

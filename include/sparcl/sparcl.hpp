@@ -350,6 +350,7 @@ class Publisher {
     std::string model_id = {};
     std::string key_path = {};  // empty: not signed
     int queue = 0;
+    std::string state_path = {};  // keeps the publisher's epoch for its next life; empty: nothing is kept
   };
   explicit Publisher(const State& state) : Publisher(state, Options()) {}
   Publisher(const State& state, const Options& options) {
@@ -358,6 +359,7 @@ class Publisher {
     given.model_id = options.model_id.c_str();
     given.key_path = options.key_path.empty() ? nullptr : options.key_path.c_str();
     given.queue = options.queue;
+    given.state_path = options.state_path.empty() ? nullptr : options.state_path.c_str();
     sparclPublisher_t handle = nullptr;
     check(sparclPublisherCreate(&handle, state.get(), &given));
     handle_ = Handle(handle, {{state.shared()}});

@@ -50,6 +50,14 @@ Status Issuer::seal(Update& update, StreamDigest& digested) const {
   return {};
 }
 
+UpdateRef Issuer::reissue(const UpdateRef& update) const {
+  if (update == nullptr || update->commit.epoch == epoch) return update;
+  auto again = std::make_shared<Update>(*update);  // it shares the bytes
+  again->commit.epoch = epoch;
+  if (key) again->signature = CommitSignature{key->public_key(), key->sign(serialise(again->commit))};
+  return again;
+}
+
 Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, const Options& options)
     : Feed(issuer, whole, nullptr, whole.schema_hash, {}, options) {}
 
@@ -197,12 +205,21 @@ Result<Edition> Feed::next_edition(std::uint64_t version, Tensors tensors, const
   return edition;
 }
 
+// The epoch may have risen since it was coded.
 void Feed::add(Edition edition) {
-  if (edition.delta == nullptr) return store_.begin(std::move(edition.label));
-  store_.add(std::move(edition.delta), std::move(edition.label), std::move(edition.replaced));
+  UpdateRef label = issuer_.reissue(edition.label);
+  if (edition.delta == nullptr) return store_.begin(std::move(label));
+  store_.add(issuer_.reissue(edition.delta), std::move(label), std::move(edition.replaced));
 }
 
 void Feed::start_over() { store_.clear(); }
+
+void Feed::reissue() {
+  hashing_.reset();
+  put_repair_off();
+  maker_ = nullptr;
+  store_.reissue([this](const UpdateRef& update) { return issuer_.reissue(update); });
+}
 
 // --- what is made beside the serving of replicas ---
 

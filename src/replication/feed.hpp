@@ -3,6 +3,7 @@
 // plans who takes from whom, and makes anchors, composed updates and repairs. It has no copy of any tensor: all is read from the
 // publisher's snapshot.
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -23,11 +24,13 @@ namespace sparcl::replication {
 // In whose name versions are published.
 struct Issuer {
   std::string model_id;
-  std::uint64_t epoch = 0;
+  std::atomic<std::uint64_t> epoch{0};  // it rises while versions are coded
   std::optional<SigningKey> key;
 
   // digested: of as many bytes as the caller has had time for.
   Status seal(Update& update, StreamDigest& digested) const;
+  // The same update, of the epoch as it is now.
+  UpdateRef reissue(const UpdateRef& update) const;
 };
 
 // A version as it goes out.
@@ -70,6 +73,8 @@ class Feed {
   void add(Edition edition);
   // It has no version that leads on: those that take from it get an anchor.
   void start_over();
+  // The epoch has risen: all that is kept is of the new one. What is being made is begun anew.
+  void reissue();
 
   // --- what is made of the newest version beside the serving of replicas ---
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "src/replication/fields.hpp"
 
@@ -10,6 +11,17 @@ namespace sparcl::replication {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x31505253;  // "SRP1"
+
+// So that a signature of a description is none of a commit, nor of anything else.
+constexpr std::string_view kModelContext = "sparcl model 1\n";
+
+// Of another version of the protocol the number alone: the answer names both.
+template <class Message>
+std::optional<Message> of_another_version(std::span<const std::byte> bytes) {
+  Message message;
+  if (!ByteReader(bytes).read(message.protocol) || message.protocol == kProtocolVersion) return {};
+  return message;
+}
 
 // The fields must be all there is.
 template <class Message, class Read>
@@ -33,6 +45,50 @@ void write_held(ByteWriter& out, const HeldVersion& held) {
 }
 
 bool read_held(ByteReader& bytes, HeldVersion& held) { return bytes.read(held.version) && read_hash(bytes, held.hash); }
+
+void write_signature(ByteWriter& out, const std::optional<CommitSignature>& signature) {
+  write_flag(out, signature.has_value());
+  if (!signature) return;
+  out.write_bytes(signature->key);
+  out.write_bytes(signature->signature);
+}
+
+bool read_signature(ByteReader& bytes, std::optional<CommitSignature>& signature) {
+  bool is_signed = false;
+  if (!read_flag(bytes, is_signed)) return false;
+  if (!is_signed) return true;
+  signature.emplace();
+  return read_array(bytes, signature->key) && read_array(bytes, signature->signature);
+}
+
+void write_offer(ByteWriter& out, const Offer& offer) {
+  out.write_bytes(serialise(offer.commit));
+  write_signature(out, offer.signature);
+}
+
+bool read_offer(ByteReader& bytes, Offer& offer) {
+  return read_commit(bytes, offer.commit) && read_signature(bytes, offer.signature);
+}
+
+void write_latest(ByteWriter& out, const LatestHeld& latest) {
+  out.write(latest.epoch);
+  out.write(latest.version);
+  write_flag(out, latest.proof.has_value());
+  if (latest.proof) write_offer(out, *latest.proof);
+}
+
+bool read_latest(ByteReader& bytes, LatestHeld& latest) {
+  bool has_proof = false;
+  if (!bytes.read(latest.epoch) || !bytes.read(latest.version) || !read_flag(bytes, has_proof)) return false;
+  return !has_proof || read_offer(bytes, latest.proof.emplace());
+}
+
+void write_model(ByteWriter& out, const ModelReply& model) {
+  write_text(out, model.model_id);
+  write_blob(out, model.schema);
+  write_blob(out, model.description);
+  out.write(model.epoch);
+}
 
 bool read_code(ByteReader& bytes, Code& code) {
   std::uint32_t number = 0;
@@ -113,16 +169,19 @@ std::vector<std::byte> serialise(const Hello& hello) {
   write_flag(out, hello.damaged);
   write_flag(out, hello.gives_bytes);
   write_flag(out, hello.wants_bytes);
+  write_latest(out, hello.latest);
+  out.write_bytes(hello.receipt);
   return out.take();
 }
 
 Result<Hello> parse_hello(std::span<const std::byte> bytes) {
+  if (std::optional<Hello> other = of_another_version<Hello>(bytes)) return *std::move(other);
   return parse<Hello>(bytes, "a hello", [](ByteReader& in, Hello& hello) {
     return in.read(hello.protocol) && read_text(in, hello.model_id) && read_hash(in, hello.schema_hash) &&
            in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
            in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) && read_text(in, hello.name) &&
            in.read(hello.pin) && read_flag(in, hello.damaged) && read_flag(in, hello.gives_bytes) &&
-           read_flag(in, hello.wants_bytes);
+           read_flag(in, hello.wants_bytes) && read_latest(in, hello.latest) && read_array(in, hello.receipt);
   });
 }
 
@@ -140,18 +199,22 @@ std::vector<std::byte> serialise(const Welcome& welcome) {
     out.write(welcome.memory->descriptor);
     out.write_bytes(welcome.memory->token);
   }
+  out.write_bytes(welcome.receipt);
   return out.take();
 }
 
 Result<Welcome> parse_welcome(std::span<const std::byte> bytes) {
+  if (std::optional<Welcome> other = of_another_version<Welcome>(bytes)) return *std::move(other);
   return parse<Welcome>(bytes, "a welcome", [](ByteReader& in, Welcome& welcome) {
     bool has_memory = false;
     if (!in.read(welcome.protocol) || !read_text(in, welcome.model_id) || !in.read(welcome.epoch) || !in.read(welcome.newest) ||
         !in.read(welcome.silence_ms) || !read_text(in, welcome.name) || !read_flag(in, has_memory))
       return false;
-    if (!has_memory) return true;
-    MemoryInvitation& memory = welcome.memory.emplace();
-    return in.read(memory.pid) && in.read(memory.descriptor) && read_array(in, memory.token);
+    if (has_memory) {
+      MemoryInvitation& memory = welcome.memory.emplace();
+      if (!in.read(memory.pid) || !in.read(memory.descriptor) || !read_array(in, memory.token)) return false;
+    }
+    return read_array(in, welcome.receipt);
   });
 }
 
@@ -170,23 +233,12 @@ Result<Refusal> parse_refusal(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> serialise(const Offer& offer) {
   ByteWriter out;
-  out.write_bytes(serialise(offer.commit));
-  write_flag(out, offer.signature.has_value());
-  if (offer.signature) {
-    out.write_bytes(offer.signature->key);
-    out.write_bytes(offer.signature->signature);
-  }
+  write_offer(out, offer);
   return out.take();
 }
 
 Result<Offer> parse_offer(std::span<const std::byte> bytes) {
-  return parse<Offer>(bytes, "an offer", [](ByteReader& in, Offer& offer) {
-    bool is_signed = false;
-    if (!read_commit(in, offer.commit) || !read_flag(in, is_signed)) return false;
-    if (!is_signed) return true;
-    CommitSignature& signature = offer.signature.emplace();
-    return read_array(in, signature.key) && read_array(in, signature.signature);
-  });
+  return parse<Offer>(bytes, "an offer", read_offer);
 }
 
 std::vector<std::byte> serialise(const Request& request) {
@@ -293,15 +345,33 @@ Result<Pin> parse_pin(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> serialise(const ModelReply& model) {
   ByteWriter out;
-  write_text(out, model.model_id);
-  write_blob(out, model.schema);
-  write_blob(out, model.description);
+  write_model(out, model);
+  write_signature(out, model.signature);
   return out.take();
+}
+
+std::vector<std::byte> signed_text(const ModelReply& model) {
+  ByteWriter out;
+  out.write_bytes(std::as_bytes(std::span(kModelContext)));
+  write_model(out, model);
+  return out.take();
+}
+
+std::vector<std::byte> serialise(const LatestHeld& latest) {
+  ByteWriter out;
+  write_latest(out, latest);
+  return out.take();
+}
+
+Result<LatestHeld> parse_model_query(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return LatestHeld();
+  return parse<LatestHeld>(bytes, "a question for the model", read_latest);
 }
 
 Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes) {
   return parse<ModelReply>(bytes, "the description of a model", [](ByteReader& in, ModelReply& model) {
-    return read_text(in, model.model_id) && read_blob(in, model.schema) && read_blob(in, model.description);
+    return read_text(in, model.model_id) && read_blob(in, model.schema) && read_blob(in, model.description) &&
+           in.read(model.epoch) && read_signature(in, model.signature);
   });
 }
 

@@ -16,7 +16,7 @@
 
 namespace sparcl::replication {
 
-constexpr std::uint16_t kProtocolVersion = 4;
+constexpr std::uint16_t kProtocolVersion = 5;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;     // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;    // of a description of a model
@@ -40,7 +40,7 @@ enum class MessageType : std::uint8_t {
   kBye = 11,     // either: leaves in good order
   kStatusQuery = 12,
   kStatusReply = 13,  // JSON
-  kModelQuery = 14,   // anyone, instead of a hello: what is published here?
+  kModelQuery = 14,   // anyone, instead of a hello: what is published here? And what the asker held last
   kModelReply = 15,
   kParent = 16,        // publisher: take updates from another replica from now on, or from here again
   kOrphan = 17,        // subscriber: it takes them from the publisher again, and why
@@ -77,6 +77,21 @@ struct HeldVersion {
   friend bool operator==(const HeldVersion&, const HeldVersion&) = default;
 };
 
+struct Offer {
+  Commit commit;
+  std::optional<CommitSignature> signature;
+};
+
+// The latest version that a replica has applied, by epoch and number: it refuses older ones, and publishers begin after that epoch.
+struct LatestHeld {
+  std::uint64_t epoch = 0;  // 0: none yet
+  std::uint64_t version = 0;
+  std::optional<Offer> proof{};  // a signed commit of that epoch
+};
+
+// What a session is given at its beginning. Named again after a broken connection, it shows that this is the same replica.
+using Receipt = std::array<std::byte, 16>;  // zeros: none
+
 struct Hello {
   std::uint16_t protocol = kProtocolVersion;
   std::string model_id;
@@ -93,6 +108,8 @@ struct Hello {
   bool damaged = false;            // what it holds is nearly a version: a DAMAGE comes next
   bool gives_bytes = false;        // others can take from it not only updates, but what it holds: anchors and repairs
   bool wants_bytes = false;        // to a parent: it gives them to this one, as a PARENT has said
+  LatestHeld latest{};
+  Receipt receipt{};  // of the last welcome
 };
 
 // To one that comes from the same machine: sealed memory that holds these bytes. Who can reach it gets updates as memory, too.
@@ -111,16 +128,12 @@ struct Welcome {
   std::uint32_t silence_ms = 0;
   std::string name;
   std::optional<MemoryInvitation> memory;
+  Receipt receipt{};
 };
 
 struct Refusal {
   Code code = Code::kRemoteError;
   std::string text;
-};
-
-struct Offer {
-  Commit commit;
-  std::optional<CommitSignature> signature;
 };
 
 // Of which update: the version that it leads to, and where it begins.
@@ -205,6 +218,8 @@ struct ModelReply {
   std::string model_id;
   std::vector<std::byte> schema;       // as model::serialise() writes it
   std::vector<std::byte> description;  // the publisher's user's: how these tensors lie in files; may be empty
+  std::uint64_t epoch = 0;             // of the publisher that says so
+  std::optional<CommitSignature> signature{};  // of signed_text() of it
 };
 
 std::vector<std::byte> serialise(const Hello& hello);
@@ -220,6 +235,8 @@ std::vector<std::byte> serialise(const Nack& nack);
 std::vector<std::byte> serialise(const Alive& alive);
 std::vector<std::byte> serialise(const Pin& pin);
 std::vector<std::byte> serialise(const ModelReply& model);
+std::vector<std::byte> signed_text(const ModelReply& model);  // what a publisher's key signs: all but the signature
+std::vector<std::byte> serialise(const LatestHeld& latest);   // the content of a MODEL_QUERY
 std::vector<std::byte> serialise(const Parent& parent);
 std::vector<std::byte> serialise(const Orphan& orphan);
 std::vector<std::byte> serialise(const Announce& announce);
@@ -239,6 +256,7 @@ Result<Nack> parse_nack(std::span<const std::byte> bytes);
 Result<Alive> parse_alive(std::span<const std::byte> bytes);
 Result<Pin> parse_pin(std::span<const std::byte> bytes);
 Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes);
+Result<LatestHeld> parse_model_query(std::span<const std::byte> bytes);
 Result<Parent> parse_parent(std::span<const std::byte> bytes);
 Result<Orphan> parse_orphan(std::span<const std::byte> bytes);
 Result<Announce> parse_announce(std::span<const std::byte> bytes);

@@ -28,12 +28,6 @@ constexpr double kRecoverSeconds = 0.1;
 constexpr std::size_t kMostFarewells = 4096;
 constexpr std::size_t kMostReported = 1000;  // replicas, so that an answer takes a bounded time; of long names fewer have room
 
-// Later lives of a publisher have larger ones.
-std::uint64_t epoch_now() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
-}
-
 }  // namespace
 
 Status PublisherOptions::take_settings() {
@@ -65,15 +59,13 @@ Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& stat
   return made;
 }
 
-Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options) : state_(state), options_(options) {
+Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options)
+    : state_(state), options_(options), epoch_(options.state_path, options.clock) {
   issuer_.model_id = options.model_id;
-  issuer_.epoch = epoch_now();
+  issuer_.epoch = epoch_.value();
   whole_ = std::make_shared<Feed>(issuer_, state_, Feed::Options{options.queue, options.fan_out});
   context_.model_id = options.model_id;
   context_.epoch = issuer_.epoch;
-  context_.model_reply.emplace(
-      MessageType::kModelReply,
-      serialise(ModelReply{options.model_id, {state.schema.begin(), state.schema.end()}, options.description}));
   context_.most_replicas = Server::most_replicas();
   context_.most_replicas_why = "its descriptors allow: ulimit -n";
   context_.name = process_name();
@@ -82,10 +74,11 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.find_session = [this](std::uint64_t id) { return server_->find(id); };
   context_.find_source = [this](const Hash128& schema_hash) { return find_source(schema_hash); };
   context_.add_source = [this](std::span<const std::byte> schema) { return add_source(schema); };
+  context_.learn_epoch = [this](const LatestHeld& latest) { return learn_epoch(latest); };
   context_.status_report = [this] { return status_locked(); };
   context_.on_farewell = [this](const Session& session) { note_farewell(session); };
   context_.on_arrival = [this](const Session& session) {
-    std::erase_if(farewells_, [&](const Farewell& each) { return each.process == session.process(); });
+    std::erase_if(farewells_, [&](const Farewell& each) { return is_again(each, session); });
   };
 }
 
@@ -96,6 +89,7 @@ Status Publisher::open(Listener listener) {
     issuer_.key = std::move(*key);
     context_.is_signed = true;
   }
+  describe();
   if (context_.model_reply->content.size() > kMaxModelBytes) {
     return Status(Code::kUnsupported, fmt::format("the list of tensors takes {} bytes; at most {} can be told to others",
                                                   context_.model_reply->content.size(), kMaxModelBytes));
@@ -106,6 +100,30 @@ Status Publisher::open(Listener listener) {
   wake_ = std::move(*wake);
   server_ = std::make_unique<Server>(std::move(listener.socket), context_);
   return {};
+}
+
+// What is published, for those who have no tensors yet.
+void Publisher::describe() {
+  ModelReply reply{options_.model_id, {state_.schema.begin(), state_.schema.end()}, options_.description, issuer_.epoch, {}};
+  if (issuer_.key) reply.signature = CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_text(reply))};
+  context_.model_reply.emplace(MessageType::kModelReply, serialise(reply));
+}
+
+Status Publisher::learn_epoch(const LatestHeld& latest) {
+  const std::optional<PublicKey> key = issuer_.key ? std::optional(issuer_.key->public_key()) : std::nullopt;
+  const Result<bool> raised = epoch_.learn(latest, options_.model_id, key, monotonic_seconds());
+  if (!raised.ok()) return raised.status();
+  if (*raised) raise_epoch();
+  return {};
+}
+
+// A replica takes updates of the epoch alone that its welcome had: those that are here come anew, with what they hold.
+void Publisher::raise_epoch() {
+  issuer_.epoch = context_.epoch = epoch_.value();
+  at_work_ = nullptr;
+  for (const FeedRef& feed : feeds()) feed->reissue();
+  describe();
+  server_->end_replicas();
 }
 
 Status Publisher::start_serving() {
@@ -142,6 +160,7 @@ void Publisher::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entri
     until = at_work_ != nullptr ? now : server_->next_tick(now);
   }
   poll_until(entries, until);
+  epoch_.save();  // this thread alone changes it
   const std::lock_guard lock(mutex_);
   const double now = monotonic_seconds();
   if (entries[1].revents != 0) {
@@ -320,10 +339,19 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   return report;
 }
 
+// The same replica: by its receipt, or another one of its process. A name alone is anybody's word.
+bool Publisher::is_again(const Farewell& farewell, const Session& session) {
+  if (farewell.receipt == session.last_receipt()) return true;
+  const auto same_host = [](const std::optional<NetAddress>& a, const std::optional<NetAddress>& b) {
+    return a && b && a->family == b->family && a->ip == b->ip;
+  };
+  return farewell.process == session.process() && same_host(farewell.from, session.from());
+}
+
 // What it held counts for those who wait for acknowledgements; what one held that was lost does not.
 void Publisher::note_farewell(const Session& session) {
-  if (!session.held() || !session.has_confirmed()) return;
-  farewells_.push_back({session.process(), session.held()->version});
+  if (session.acknowledged_version() == 0) return;
+  farewells_.push_back({session.receipt(), session.process(), session.from(), session.acknowledged_version()});
   if (farewells_.size() > kMostFarewells) farewells_.pop_front();
 }
 
@@ -333,11 +361,10 @@ Publisher::Count Publisher::count_locked(std::uint64_t version) const {
   for (const auto& session : server_->sessions()) {
     if (session->is_stranger() || session->is_over()) continue;
     ++count.connected;
-    // A number alone says nothing: the bytes must be of this life's versions.
-    const bool is_known = session->held() && session->has_confirmed();
-    const bool is_held = is_known && session->held()->version >= version;
+    // A number alone says nothing: the bytes must be of this life's versions, and it must have been given them.
+    const bool is_held = session->acknowledged_version() >= std::max<std::uint64_t>(version, 1);
     if (is_held) ++count.holding;
-    if (is_held || session->staged_version() >= version) ++count.staged;
+    if (is_held || session->received_version() >= std::max<std::uint64_t>(version, 1)) ++count.staged;
   }
   return count;
 }
@@ -380,6 +407,7 @@ std::string Publisher::status_locked() const {
   report["version"] = newest;
   report["hash"] = whole_->store().newest() ? to_hex(whole_->store().newest()->hash) : "";
   report["signed"] = issuer_.key.has_value();
+  report["acknowledgements"] = "advisory";  // replicas prove neither who they are nor what they hold
   report["tensor_bytes"] = whole_->tensor_bytes();
   report["kept_updates"] = whole_->store().updates();
   std::uint64_t kept_bytes = 0;

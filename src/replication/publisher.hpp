@@ -13,6 +13,7 @@
 #include "src/model/snapshot.hpp"
 #include "src/replication/feed.hpp"
 #include "src/replication/listener.hpp"
+#include "src/replication/publisher_epoch.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
 #include "src/transport/service_thread.hpp"
@@ -24,6 +25,8 @@ struct PublisherOptions {
   std::string model_id;                // replicas name the same
   std::vector<std::byte> description;  // how the tensors lie in files, for those who ask what is published here
   std::string key_path;                // of an Ed25519 key that signs commits; "": they are not signed
+  std::string state_path;              // the last epoch is kept there for the next life (PublisherEpoch); "": nowhere
+  WallClock clock;                     // empty: the system's
   std::size_t queue = 64;              // versions kept for replicas that are behind
   int fan_out = 0;                     // replicas that each one, and the publisher, sends to; 0: chains (FanOut)
   double silence_s = 5;                // after which a replica counts as stopped or cut off
@@ -60,7 +63,8 @@ class Publisher {
   // hints: what has changed, where the caller knows (codec::EncodeOptions); trusted.
   Result<PublishReport> publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints = {});
 
-  // Until so many replicas hold `version` or a later one, or held it when they said goodbye. Timeout says how many do.
+  // Until so many replicas hold `version` or a later one, or held it when they said goodbye: by their own word, where they were
+  // given it (nobody proves who he is). Timeout says how many do.
   Status wait(std::uint64_t version, int replicas, double seconds);
   // Until they have all its bytes, though they may not have applied them.
   Status wait_staged(std::uint64_t version, int replicas, double seconds);
@@ -83,6 +87,9 @@ class Publisher {
  private:
   Publisher(const ReplicatedState& state, const PublisherOptions& options);
   Status open(Listener listener);
+  void describe();
+  Status learn_epoch(const LatestHeld& latest);
+  void raise_epoch();
   void serve(const ServiceThread::Stop& stop);
   void turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries);
   void recover(const std::exception& error);
@@ -111,6 +118,7 @@ class Publisher {
 
   ReplicatedState state_;
   PublisherOptions options_;
+  PublisherEpoch epoch_;
   Issuer issuer_;
   std::string address_;
   SessionContext context_;
@@ -136,9 +144,12 @@ class Publisher {
   bool is_encoding_ = false;  // publish() is at the snapshot
   std::unique_ptr<Server> server_;
   struct Farewell {
+    Receipt receipt;
     std::string process;
+    std::optional<NetAddress> from;
     std::uint64_t version;
   };
+  static bool is_again(const Farewell& farewell, const Session& session);
   std::deque<Farewell> farewells_;
 
   ServiceThread thread_;  // last: it ends first

@@ -60,7 +60,8 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
   }
 }
 
-Result<std::vector<std::byte>> ask(const std::string& address, MessageType question, MessageType answer, double timeout_s) {
+Result<std::vector<std::byte>> ask(const std::string& address, MessageType question, std::span<const std::byte> content,
+                                   MessageType answer, double timeout_s) {
   const Result<HostPort> where = parse_host_port(address);
   if (!where.ok()) return where.status();
   const double deadline = monotonic_seconds() + timeout_s;
@@ -68,21 +69,22 @@ Result<std::vector<std::byte>> ask(const std::string& address, MessageType quest
   Result<MessageLink> link = connect_to(*where, deadline);
   if (!link.ok()) return link.status().with_prefix(prefix);
   link->allow(answer);
-  link->queue(question, std::span<const std::byte>());
-  Result<std::vector<std::byte>> content = hear(*link, answer, deadline);
-  return content.ok() ? content : Result<std::vector<std::byte>>(content.status().with_prefix(prefix));
+  link->queue(question, content);
+  Result<std::vector<std::byte>> heard = hear(*link, answer, deadline);
+  return heard.ok() ? heard : Result<std::vector<std::byte>>(heard.status().with_prefix(prefix));
 }
 
 }  // namespace
 
 Result<std::string> query_status(const std::string& address, double timeout_s) {
-  const Result<std::vector<std::byte>> answer = ask(address, MessageType::kStatusQuery, MessageType::kStatusReply, timeout_s);
+  const Result<std::vector<std::byte>> answer = ask(address, MessageType::kStatusQuery, {}, MessageType::kStatusReply, timeout_s);
   if (!answer.ok()) return answer.status();
   return std::string(reinterpret_cast<const char*>(answer->data()), answer->size());
 }
 
-Result<ModelReply> query_model(const std::string& address, double timeout_s) {
-  const Result<std::vector<std::byte>> answer = ask(address, MessageType::kModelQuery, MessageType::kModelReply, timeout_s);
+Result<ModelReply> query_model(const std::string& address, double timeout_s, const LatestHeld& latest) {
+  const Result<std::vector<std::byte>> answer =
+      ask(address, MessageType::kModelQuery, serialise(latest), MessageType::kModelReply, timeout_s);
   if (!answer.ok()) return answer.status();
   return parse_model_reply(*answer);
 }

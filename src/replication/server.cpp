@@ -75,6 +75,12 @@ void Server::end_sessions() {
   for (const auto& session : sessions_) session->leave();
 }
 
+void Server::end_replicas() {
+  for (const auto& session : sessions_) {
+    if (!session->is_waiting() && !session->is_over()) session->leave();
+  }
+}
+
 void Server::leave() {
   listener_.close();
   end_sessions();

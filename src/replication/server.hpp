@@ -35,6 +35,7 @@ class Server {
   // When step() is due, whatever comes.
   double next_tick(double now) const;
   void end_sessions();
+  void end_replicas();
   void leave();  // and takes no others
 
   const std::vector<std::unique_ptr<Session>>& sessions() const { return sessions_; }

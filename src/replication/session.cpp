@@ -77,6 +77,7 @@ void Session::tick(double now) {
   }
   drop_where_nothing_moves(now);
   if (is_over()) return;
+  note_given_by_parent();
   if (update_ != nullptr && fan_out() != nullptr && now - progress_at_ > kStalledSeconds) {
     fan_out()->held_up(id_, update_->commit.version, progress_at_);
   }
@@ -119,6 +120,19 @@ void Session::confirm(double now) {
   if (fan_out() == nullptr) return;
   fan_out()->staged(id_, staged_version_, now);
   fan_out()->holds(id_, held_->version);
+}
+
+void Session::note_given(std::uint64_t version) {
+  if (version <= given_version_) return;
+  given_version_ = version;
+  context_.receipts->note(receipt_, version);
+}
+
+// What was announced to it counts once its parent was given it; if the parent is gone, because it was announced.
+void Session::note_given_by_parent() {
+  if (!is_placed_ || fan_out() == nullptr || announced_ <= given_version_) return;
+  const Session* parent = context_.find_session(fan_out()->parent(id_));
+  note_given(parent == nullptr ? announced_ : std::min(announced_, parent->given_version_));
 }
 
 void Session::call_back() {

@@ -22,6 +22,7 @@
 #include "src/replication/fan_out.hpp"
 #include "src/replication/memory_pieces.hpp"
 #include "src/replication/message_link.hpp"
+#include "src/replication/receipt_book.hpp"
 #include "src/replication/repair.hpp"
 #include "src/replication/update_store.hpp"
 
@@ -61,11 +62,14 @@ struct SessionContext {
   std::function<UpdateSourceRef(const Hash128& schema_hash)> find_source;
   // For replicas with parts of them; an error says why they are none. Empty: there is none but those that are found.
   std::function<Result<UpdateSourceRef>(std::span<const std::byte> schema)> add_source;
+  // What one that comes has applied last: an error says why it cannot be served. Empty: it is no matter.
+  std::function<Status(const LatestHeld& latest)> learn_epoch;
   std::function<std::string()> status_report;                    // JSON, for who asks
   std::function<const Session*(std::uint64_t id)> find_session;  // a publisher's
   std::function<void(const Session& session)> on_arrival;        // of a replica; may be empty
   std::function<void(const Session& session)> on_farewell;       // which it says by itself; may be empty
   std::string closed;                                            // why there is nothing for replicas here; empty: there is
+  std::shared_ptr<ReceiptBook> receipts = std::make_shared<ReceiptBook>();
   std::shared_ptr<RepeatedMessages> warnings = std::make_shared<RepeatedMessages>();
 };
 
@@ -111,6 +115,12 @@ class Session {
   const std::optional<HeldVersion>& held() const { return held_; }
   bool has_confirmed() const { return has_confirmed_; }  // that it holds a version of this publisher's
   std::uint64_t staged_version() const { return staged_version_; }
+  // The versions that count for those who wait for acknowledgements: its word, as far as it was given them. 0: none.
+  std::uint64_t acknowledged_version() const { return has_confirmed_ && held_->version <= given_version_ ? held_->version : 0; }
+  std::uint64_t received_version() const { return staged_version_ <= given_version_ ? staged_version_ : 0; }
+  const std::optional<NetAddress>& from() const { return from_; }
+  const Receipt& last_receipt() const { return last_receipt_; }  // of its session before, in this life; zeros: none
+  const Receipt& receipt() const { return receipt_; }
   std::uint64_t bytes_sent() const { return link_.bytes_sent(); }
   std::uint64_t bytes_shared() const { return bytes_shared_; }  // as memory
   std::uint64_t refused() const { return refused_; }
@@ -123,6 +133,7 @@ class Session {
   void step_on(double now);
   void read(double now);
   Status handle(double now);
+  Status take_model_query();
   Status take_hello();
   Status take_schema();
   Status enter(const Hello& hello);
@@ -137,6 +148,8 @@ class Session {
   bool is_neighbour() const;
   void announce();
   void confirm(double now);
+  void note_given(std::uint64_t version);
+  void note_given_by_parent();
   bool is_placed_elsewhere(const UpdateStore::Step& next, double now);
   FanOut::Given given_by_others() const;
   UpdateStore::Step next_step() const;
@@ -175,6 +188,11 @@ class Session {
   bool tip_is_ours_ = false;  // it came of this publisher since the replica came; what it came with may be another's
   HeldVersion tip_;           // what it will hold once it has applied all that it was sent
   std::uint64_t staged_version_ = 0;
+  std::uint64_t given_version_ = 0;  // versions up to this one: from here, or from a parent that was given them
+  std::uint64_t oldest_taken_ = 0;   // versions before this one it refuses
+  bool is_of_another_epoch_ = false;  // what it came with: a label makes it this publisher's
+  Receipt receipt_{};
+  Receipt last_receipt_{};
   UpdateRef update_;  // offered, or being sent
   bool is_requested_ = false;
   std::uint64_t next_byte_ = 0;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "src/base/keyed_hash.hpp"
 #include "src/base/log.hpp"
 #include "src/codec/wire.hpp"
 #include "src/replication/session.hpp"
@@ -48,12 +49,8 @@ Status Session::handle(double now) {
       phase_ = Phase::kLeaving;
       return {};
     case MessageType::kModelQuery:
-      if (is_replica || !link_.content().empty()) break;
-      if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
-      if (!context_.model_reply) return Status(Code::kUnsupported, "a replica does not tell what is published: ask the publisher");
-      link_.queue(*context_.model_reply);
-      phase_ = Phase::kLeaving;
-      return {};
+      if (is_replica) break;
+      return take_model_query();
     case MessageType::kRequest:
       if (!is_replica) break;
       return take_request(now);
@@ -102,6 +99,17 @@ Status Session::handle(double now) {
   return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here", static_cast<int>(link_.type())));
 }
 
+Status Session::take_model_query() {
+  const Result<LatestHeld> latest = parse_model_query(link_.content());
+  if (!latest.ok()) return latest.status();
+  if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
+  if (!context_.model_reply) return Status(Code::kUnsupported, "a replica does not tell what is published: ask the publisher");
+  if (context_.learn_epoch) SPARCL_RETURN_IF_ERROR(context_.learn_epoch(*latest));
+  link_.queue(*context_.model_reply);
+  phase_ = Phase::kLeaving;
+  return {};
+}
+
 Status Session::take_hello() {
   const Result<Hello> hello = parse_hello(link_.content());
   if (!hello.ok()) return hello.status();
@@ -117,6 +125,7 @@ Status Session::take_hello() {
                   fmt::format("it wants the model {}, this publisher has {}", quoted(hello->model_id), quoted(context_.model_id)));
   }
   if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
+  if (context_.learn_epoch) SPARCL_RETURN_IF_ERROR(context_.learn_epoch(hello->latest));
   source_ = context_.find_source(hello->schema_hash);
   if (source_ != nullptr) return enter(*hello);
   if (!context_.add_source) {
@@ -152,6 +161,11 @@ Status Session::enter(const Hello& hello) {
   pin_ = hello.pin;
   said_damaged_ = hello.damaged;
   wants_bytes_ = hello.wants_bytes;
+  is_of_another_epoch_ = hello.latest.epoch != context_.epoch && ahead_ == 0;  // what waits there is dropped if it is
+  if (hello.latest.epoch == context_.epoch) oldest_taken_ = hello.latest.version;
+  SPARCL_RETURN_IF_ERROR(fill_random(receipt_));
+  last_receipt_ = hello.receipt;
+  note_given(context_.receipts->given(last_receipt_));
   if (said_damaged_) {
     link_.allow(MessageType::kDamage, damage_bytes(source_->block_count));
     if (!source_->request_repair) link_.skip(MessageType::kDamage);
@@ -166,6 +180,7 @@ Status Session::enter(const Hello& hello) {
   const std::uint64_t newest = store().newest() ? store().newest()->version : 0;
   Welcome welcome{kProtocolVersion, context_.model_id, context_.epoch, newest, to_ms(context_.silence_s), context_.name, {}};
   if (is_near) welcome.memory = memory_.invitation();
+  welcome.receipt = receipt_;
   was_invited_ = is_near;
   link_.queue(MessageType::kWelcome, welcome);
   log_info("replication: replica {} has come with version {}, the newest is {}", replica_, tip_.version, newest);
@@ -211,6 +226,7 @@ Status Session::take_request(double now) {
 Status Session::take_ack(double now) {
   const Result<Ack> ack = parse_ack(link_.content());
   if (!ack.ok()) return ack.status();
+  note_given_by_parent();
   const bool is_held = ack->stage == AckStage::kHeld;
   const bool is_ours = store().knows(ack->held);
   if (is_ours) staged_version_ = std::max(staged_version_, ack->held.version);
@@ -238,6 +254,7 @@ Status Session::take_orphan(double now) {
   if (!orphan.ok()) return orphan.status();
   if (!is_placed_ || orphan->number != placements_) return {};  // it has been placed anew meanwhile
   if (orphan->code != Code::kSuccess) log_info("replication: replica {} comes back: {}", replica_, orphan->text);
+  note_given_by_parent();
   is_placed_ = false;
   tip_ = orphan->tip;
   tip_is_ours_ = store().knows(tip_);

@@ -54,7 +54,7 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
     return false;
   }
   is_placed_ = true;
-  needs_anchor_ = false;
+  needs_anchor_ = is_of_another_epoch_ = false;
   link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica(), fan_out()->is_given(id_)});
   announced_ = anchor != 0 ? anchor - 1 : newest - 1;
   if (anchor != 0 && other->has_confirmed() && other->held()->version <= announced_) announced_ = other->held()->version - 1;
@@ -64,10 +64,16 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
 }
 
 UpdateStore::Step Session::next_step() const {
-  if (!needs_anchor_ || !store().newest()) return store().step_from(tip_, pin_ == 0 ? UINT64_MAX : pin_);
+  const std::uint64_t before_oldest = oldest_taken_ > 0 ? oldest_taken_ - 1 : 0;
+  if (!needs_anchor_ || !store().newest()) {
+    if (is_of_another_epoch_ && store().newest() == tip_ && store().label() != nullptr) return {store().label()};
+    const UpdateStore::Step step = store().step_from(tip_, pin_ == 0 ? UINT64_MAX : pin_);
+    const bool is_too_old = step.update != nullptr && step.update->commit.version < oldest_taken_;
+    return is_too_old ? store().step_by_anchor(before_oldest) : step;
+  }
   // What it was sent here it does not take again. Another publisher's number may be anything.
   const bool is_ours = tip_is_ours_ || tip_.version < store().newest()->version;
-  return store().step_by_anchor(is_ours ? tip_.version : 0);
+  return store().step_by_anchor(std::max(is_ours ? tip_.version : 0, before_oldest));
 }
 
 void Session::offer_next(double now) {
@@ -166,6 +172,8 @@ void Session::send_on(double now) {
   update_end_ = link_.bytes_sent() + link_.queued_bytes();
   tip_ = update_->target();
   tip_is_ours_ = true;
+  is_of_another_epoch_ = false;
+  note_given(tip_.version);
   ++ahead_;
   update_ = nullptr;
   is_requested_ = false;

@@ -150,6 +150,10 @@ std::string fingerprint(const PublicKey& key) {
   return text;
 }
 
+bool is_signature(const Signature& signature, std::span<const std::byte> message, const PublicKey& key) {
+  return crypto_sign_verify_detached(bytes_of(signature), bytes_of(message), message.size(), bytes_of(key)) == 0;
+}
+
 std::string public_key_line(const PublicKey& key) {
   std::string line = std::string(kPublicKeyKind) + " " + std::string(kKeyTextBytes, ' ');
   encode_key(key, std::span<char, kKeyTextBytes>(line.end() - kKeyTextBytes, line.end()));

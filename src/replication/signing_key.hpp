@@ -17,6 +17,9 @@ using Signature = std::array<std::byte, 64>;
 // What people compare: the first 16 hex digits of the key's BLAKE2b-256 hash. It names a key in messages and decides nothing.
 std::string fingerprint(const PublicKey& key);
 
+// Whether it is one by this key over these bytes.
+bool is_signature(const Signature& signature, std::span<const std::byte> message, const PublicKey& key);
+
 // "sparcl-ed25519 BASE64", without the end of the line: a line of a .pub file, and of a file of trusted keys.
 std::string public_key_line(const PublicKey& key);
 

@@ -12,6 +12,7 @@ StagedUpdate::StagedUpdate(Commit commit, std::optional<CommitSignature> signatu
     : most_replaced_bytes_(commit.has_no_base() ? 0 : most_replaced_bytes) {
   update_->commit = std::move(commit);
   update_->signature = signature;
+  if (signature) proof_ = std::make_shared<const Offer>(Offer{update_->commit, signature});
   update_->missing_bytes = update_->commit.stream_bytes;
 }
 

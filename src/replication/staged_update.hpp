@@ -17,6 +17,8 @@ class StagedUpdate {
 
   const Commit& commit() const { return update_->commit; }
   const Update& update() const { return *update_; }
+  // The signed commit, made before it is needed; nullptr: it is not signed.
+  const std::shared_ptr<const Offer>& proof() const { return proof_; }
   UpdateRef shared() const { return update_; }  // for those that it is passed on to, while its bytes come
   std::uint64_t received_bytes() const { return update_->ready_bytes(); }
   bool has_all_bytes() const { return update_->missing_bytes == 0; }
@@ -52,6 +54,7 @@ class StagedUpdate {
   Status finish();
 
   std::shared_ptr<Update> update_ = std::make_shared<Update>();
+  std::shared_ptr<const Offer> proof_;
   StreamDigest digest_;
   std::unique_ptr<codec::UpdateDecoder> decoder_;
   std::uint64_t most_replaced_bytes_;

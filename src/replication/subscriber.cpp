@@ -21,6 +21,7 @@ constexpr std::uint64_t kBlocksPerCheck =
     16;                                   // checked while the lock is held, and others wait for bytes: half a millisecond or so
 constexpr double kQuietSeconds = 0.0001;  // without a byte, then there is time for checks; both heuristic (bench_replication)
 constexpr double kLastRetry = 1;          // seconds
+constexpr double kLastRefusedRetry = 16;  // the same, after what waiting alone does not cure; heuristic
 constexpr double kTickSeconds = 0.1;
 constexpr double kLookupPatience = 2;  // seconds, then users hear that the resolver is at it
 constexpr double kParentPatience =
@@ -59,6 +60,12 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
   const Result<HostPort> where = parse_host_port(address);
   if (!where.ok()) return where.status();
   SPARCL_RETURN_IF_ERROR(check_model_id(options.model_id));
+  if (!options.trust_path.empty() && options.model_id.empty()) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("trusted keys ({}) without a model id: a key may sign several models, and whoever answers could give "
+                              "another one of them: name the model, as its publisher does",
+                              options.trust_path));
+  }
   std::unique_ptr<Subscriber> made(new Subscriber(state, options));
   if (options.double_buffer) {
     Result<std::unique_ptr<BufferPair>> buffers = BufferPair::create(*state.map, state.arrays);
@@ -76,6 +83,11 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
   Result<WakeEvent> wake = WakeEvent::create();
   if (!wake.ok()) return wake.status();
   made->wake_ = std::move(*wake);
+  if (options.latest) {
+    made->latest_epoch_ = options.latest->commit.epoch;
+    made->latest_version_ = options.latest->commit.version;
+    made->proof_ = std::make_shared<const Offer>(*options.latest);
+  }
   made->held_ = {0, state.hash()};
   Subscriber* own = made.get();
   SPARCL_RETURN_IF_ERROR(made->thread_.start("a subscriber", [own](const ServiceThread::Stop& stop) { own->serve(stop); }));
@@ -148,6 +160,11 @@ void Subscriber::drop_past_pin() {
   incoming_ = nullptr;
   is_requested_ = false;
   is_elsewhere_ = true;
+}
+
+LatestHeld Subscriber::latest() const {
+  const std::lock_guard lock(mutex_);
+  return latest_held();
 }
 
 Status Subscriber::trouble() const {
@@ -266,7 +283,6 @@ void Subscriber::sweep_on(double now) {
   held_ = {0, sweep_.found()};
   holds_published_ = false;
   is_damaged_ = true;
-  least_epoch_ = std::max(least_epoch_, epoch_);
   back_ = Back::kNo;
   staged_.clear();
   incoming_ = nullptr;
@@ -358,7 +374,13 @@ Hello Subscriber::hello(const Upstream& to) {
           pin_,
           is_damaged,
           options_.gives_bytes && relay_.port() != 0,
-          &to == &parent_ && parent_gives_};
+          &to == &parent_ && parent_gives_,
+          latest_held(),
+          &to == &publisher_ ? receipt_ : Receipt{}};
+}
+
+LatestHeld Subscriber::latest_held() const {
+  return {latest_epoch_, latest_version_, proof_ != nullptr ? std::optional(*proof_) : std::nullopt};
 }
 
 // What has come stays: the rest of an update is asked for when the publisher is back, or of it where a parent fails.
@@ -368,7 +390,7 @@ void Subscriber::parted(Upstream& from, const Status& why, double now) {
   if (from.was_refused()) {
     const std::uint64_t times = warnings_.count(why.message(), now);
     if (times > 0) log_warn("replication: {}{}", why.message(), times_text(times));
-    retry_s_ = kLastRetry;
+    retry_s_ = std::max(retry_s_, kLastRetry);
   }
   forget_doubted();
   trouble_ = why;
@@ -376,8 +398,10 @@ void Subscriber::parted(Upstream& from, const Status& why, double now) {
     lasting_ = why;
     came_.notify_all();
   }
+  const double longest = is_lasting(why.code()) ? kLastRefusedRetry : kLastRetry;
+  retry_s_ = std::min(retry_s_, longest);
   retry_at_ = now + retry_s_;
-  retry_s_ = std::min(2 * retry_s_, kLastRetry);
+  retry_s_ = std::min(2 * retry_s_, longest);
   relay_.close();  // or two replicas might come to take from each other
 }
 
@@ -418,6 +442,7 @@ Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
   placements_ = 0;
   announced_.clear();
   newest_ = welcome.newest;
+  receipt_ = welcome.receipt;
   forget_other_epochs(welcome.epoch);
   forget_trouble();
   has_news_ = holds_published_;

@@ -39,6 +39,7 @@ struct SubscriberOptions {
   bool gives_bytes = true;     // and to those that need them, all that it holds
   bool shares_memory = true;   // with the publisher and replicas of its machine
   bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and as much again while updates wait
+  std::optional<Offer> latest;  // the signed commit that it applied last in its life before: older ones are refused
   bool double_buffer = false;  // what was held stays as it is while next() works, and until it is called again
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
 
@@ -97,6 +98,9 @@ class Subscriber final : private UpstreamOwner {
   // False in a child of fork(), which must call nothing else.
   bool is_own_process() const { return thread_.is_own_process(); }
 
+  // The latest version that was applied, in this life or in the one before.
+  LatestHeld latest() const;
+
   // Why nothing comes; ok where there is only nothing new.
   Status trouble() const;
 
@@ -141,6 +145,7 @@ class Subscriber final : private UpstreamOwner {
   void drop_past_pin();
   void check_on(double now);
   void acknowledge();
+  LatestHeld latest_held() const;
   void forget_trouble();
   void say_pin();
   HeldVersion tip() const;
@@ -189,7 +194,10 @@ class Subscriber final : private UpstreamOwner {
   bool holds_published_ = false;
   std::uint64_t epoch_ = 0;            // of what is held
   std::uint64_t publisher_epoch_ = 0;  // by its last welcome: what comes is of this one, whoever passes it on
-  std::uint64_t least_epoch_ = 0;      // that is listened to: that of what was held, where this replica went back
+  std::uint64_t latest_epoch_ = 0;     // that something was applied of: earlier ones are not listened to
+  std::uint64_t latest_version_ = 0;   // of that epoch
+  std::shared_ptr<const Offer> proof_;  // a signed commit of that epoch
+  Receipt receipt_{};                  // of the publisher's last welcome
   std::uint64_t newest_ = 0;
   std::uint64_t pin_ = 0;
   std::uint64_t said_pin_ = 0;  // to this publisher

@@ -180,7 +180,9 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   if (state_.device != nullptr && !replaced) state_.device->note_all();
   way_back_.add(std::move(replaced));
   held_ = applied->target();
-  epoch_ = applied->commit.epoch;
+  epoch_ = latest_epoch_ = applied->commit.epoch;
+  latest_version_ = held_.version;
+  proof_ = front.proof();
   holds_published_ = has_news_ = true;
   is_damaged_ = false;
   newest_ = std::max(newest_, held_.version);
@@ -242,8 +244,8 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
     if (state_.device != nullptr) state_.device->note(each);
   }
   held_ = *way_back_.to();
-  least_epoch_ = std::max(least_epoch_, epoch_);
   epoch_ = way_back_.epoch();
+  latest_version_ = epoch_ == latest_epoch_ ? held_.version : 0;  // its user's own wish
   if (pin_ == held_.version) back_ = Back::kThere;
   swap.version = held_.version;
   swap.hash = held_.hash;

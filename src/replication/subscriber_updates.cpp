@@ -41,9 +41,14 @@ Status Subscriber::check_offer(const Offer& offer) const {
   }
   const std::uint64_t epoch = staged_.empty() ? epoch_ : staged_.back()->commit().epoch;
   const HeldVersion last = tip();
-  if (commit.epoch < std::max(epoch, least_epoch_)) {
+  if (commit.epoch < std::max(epoch, latest_epoch_)) {
     return Status(Code::kUnauthorized,
                   fmt::format("the commit of version {} is of an earlier publisher, which was replaced since", commit.version));
+  }
+  if (trusted_ && commit.epoch == latest_epoch_ && commit.version < latest_version_) {
+    return Status(Code::kUnauthorized, fmt::format("version {} is older than version {}, which this replica has held of the same "
+                                                   "publisher: it is not gone back to",
+                                                   commit.version, latest_version_));
   }
   const bool has_last = holds_published_ || !staged_.empty();
   if (has_last && commit.epoch == epoch && commit.version <= last.version) {

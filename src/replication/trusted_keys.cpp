@@ -62,7 +62,7 @@ Status TrustedKeys::verify(std::span<const std::byte> message, const PublicKey& 
                               "line of its .pub file there",
                               fingerprint(key), count(), path_));
   }
-  if (crypto_sign_verify_detached(bytes_of(signature), bytes_of(message), message.size(), bytes_of(key)) == 0) return {};
+  if (is_signature(signature, message, key)) return {};
   return Status(Code::kUnauthorized,
                 fmt::format("the signature is not one by the key {} (line {} of {}) over these bytes: they were "
                             "changed, or somebody else signed them",

@@ -18,6 +18,7 @@ class TrustedKeys {
   // write to the file.
   static Result<TrustedKeys> load(const std::string& path);
 
+  bool trusts(const PublicKey& key) const { return find(key) != nullptr; }
   std::size_t count() const { return trusted_.size(); }  // different keys
 
   // Unauthorized, with the key's fingerprint and the file: a key that is not trusted, or a signature that is not its own over these

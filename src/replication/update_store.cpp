@@ -37,6 +37,13 @@ void UpdateStore::add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced) {
   trim();
 }
 
+void UpdateStore::reissue(const std::function<UpdateRef(const UpdateRef&)>& anew) {
+  for (UpdateRef& each : chain_) each = anew(each);
+  for (Composed& each : composed_) each.update = anew(each.update);
+  label_ = anew(label_);
+  anchor_ = anew(anchor_);
+}
+
 void UpdateStore::pass_on(UpdateRef update) {
   newest_ = update->target();
   if (update->commit.is_anchor) {

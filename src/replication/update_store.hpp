@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -46,6 +47,9 @@ class UpdateStore {
   // Of the newest version, when it was made. Dropped again when the chain since then is longer than a new one would be.
   void keep_anchor(UpdateRef anchor) { anchor_ = std::move(anchor); }
 
+  // Each update is replaced by what `anew` makes of it; nullptr: of none.
+  void reissue(const std::function<UpdateRef(const UpdateRef&)>& anew);
+
   // In a replica: the next update that it is being sent, and that it is of no use after all.
   void pass_on(UpdateRef update);
   void take_back(const UpdateRef& update);
@@ -57,6 +61,7 @@ class UpdateStore {
   // Nobody takes from it: what it has whole need not be kept.
   void keep_incoming_only();
 
+  const UpdateRef& label() const { return label_; }  // of the newest version, in a publisher
   bool has_newest_anchor() const { return anchor_ != nullptr && newest_ && anchor_->target() == *newest_; }
 
   const std::optional<HeldVersion>& newest() const { return newest_; }

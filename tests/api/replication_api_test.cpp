@@ -490,6 +490,12 @@ TEST(Replication, BadArgumentsAreNamed) {
   trusting.trust_path = "";
   EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting), sparclInvalidArgument);
   EXPECT_TRUE(says("options.trust_path")) << sparclGetLastError(nullptr);
+  trusting.trust_path = "/nowhere/keys";
+  for (const char* id : {static_cast<const char*>(nullptr), ""}) {
+    trusting.model_id = id;
+    EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting), sparclInvalidArgument);
+    EXPECT_TRUE(says("without a model id")) << sparclGetLastError(nullptr);
+  }
   EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), nullptr, nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "host:port", nullptr), sparclInvalidArgument);
 

@@ -154,11 +154,14 @@ class RawPublisher {
  public:
   RawPublisher() : listener_(std::move(*listen_at(loopback_address(), 8))) {}
   std::string address() const { return to_text(*local_address(listener_)); }
-  // The next subscriber that comes, after its HELLO.
-  RawPeer accept(Hello* hello = nullptr) {
+  RawPeer accept_any() {
     pollfd entry{listener_.fd(), POLLIN, 0};
     poll_until(std::span(&entry, 1), monotonic_seconds() + RawPeer::kPatience);
-    RawPeer peer(Socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+    return RawPeer(Socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+  }
+  // The next subscriber that comes, after its HELLO.
+  RawPeer accept(Hello* hello = nullptr) {
+    RawPeer peer = accept_any();
     if (peer.hear() == MessageType::kHello && hello != nullptr) *hello = *parse_hello(peer.link().content());
     return peer;
   }

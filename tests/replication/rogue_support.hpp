@@ -20,10 +20,12 @@ struct Recorded {
   Offer offer;
   Buffer bytes;
 };
-inline Recorded record_update(Publisher& publisher, const HeldVersion& held, const Hash128& schema_hash) {
+inline Recorded record_update(Publisher& publisher, const HeldVersion& held, const Hash128& schema_hash,
+                              const LatestHeld& latest = {}) {
   RawPeer peer = RawPeer::connect(publisher.address());
-  peer.say(MessageType::kHello,
-           Hello{kProtocolVersion, "m", schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, false, "a thief"});
+  Hello hello{kProtocolVersion, "m", schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, false, "a thief"};
+  hello.latest = latest;
+  peer.say(MessageType::kHello, hello);
   EXPECT_EQ(peer.hear(), MessageType::kWelcome);
   EXPECT_EQ(peer.hear(), MessageType::kOffer);
   Recorded got{*parse_offer(peer.link().content()), {}};

@@ -1,0 +1,118 @@
+#include "src/replication/publisher_epoch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <ctime>
+
+#include "src/base/log.hpp"
+#include "src/replication/record_file.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+constexpr std::string_view kStateKind = "sparcl publisher state 1";
+constexpr std::uint64_t kYear = std::uint64_t{365} * 24 * 3600 * 1'000'000'000;
+constexpr std::uint64_t kLastEpoch = INT64_MAX;  // the year 2262
+constexpr double kFirstPause = 1;                // seconds between two words of strangers that count; twice as long each time
+constexpr double kLastPause = 3600;              // both heuristic
+
+bool is_signed_by(const PublicKey& key, const LatestHeld& latest, const std::string& model_id) {
+  if (!latest.proof || !latest.proof->signature || latest.proof->signature->key != key) return false;
+  const Commit& commit = latest.proof->commit;
+  return commit.epoch == latest.epoch && commit.model_id == model_id &&
+         is_signature(latest.proof->signature->signature, serialise(commit), key);
+}
+
+}  // namespace
+
+std::uint64_t system_nanoseconds() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+}
+
+std::string epoch_text(std::uint64_t epoch) {
+  if (epoch > kLastEpoch) return fmt::format("{} (no time)", epoch);
+  const auto seconds = static_cast<std::time_t>(epoch / 1'000'000'000);
+  std::tm parts{};
+  if (::gmtime_r(&seconds, &parts) == nullptr) return std::to_string(epoch);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
+                     parts.tm_min, parts.tm_sec);
+}
+
+PublisherEpoch::PublisherEpoch(std::string path, WallClock clock) : path_(std::move(path)), clock_(std::move(clock)) {
+  if (!clock_) clock_ = system_nanoseconds;
+  load();
+  value_ = begun_at_ = std::max(clock_(), saved_ + 1);
+  save();
+}
+
+void PublisherEpoch::load() {
+  if (path_.empty()) return;
+  const Result<std::optional<RecordFields>> fields = read_record(path_, kStateKind);
+  if (!fields.ok()) {
+    return log_warn("replication: the publisher's last epoch is not known: {}; replicas will say theirs, and the file is written anew",
+                    fields.status().message());
+  }
+  if (!*fields) return;
+  const std::string text = field_of(**fields, "epoch");
+  std::uint64_t epoch = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), epoch);
+  if (error == std::errc() && end == text.data() + text.size() && epoch < kLastEpoch) saved_ = epoch;
+}
+
+void PublisherEpoch::save() {
+  if (path_.empty() || saved_ == value_) return;
+  saved_ = value_;  // also where that fails: it is not tried again before there is something new
+  const Status status = write_record(path_, kStateKind, {{"epoch", std::to_string(value_)}, {"begun", epoch_text(value_)}});
+  if (status.ok()) return;
+  log_warn("replication: the publisher's epoch cannot be kept for its next life: {}; that one learns it from replicas",
+           status.message());
+}
+
+Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
+  const std::uint64_t limit = std::max(clock_(), begun_at_) + kYear;
+  if (epoch > limit) {
+    return Status(Code::kUnauthorized,
+                  fmt::format("it holds a version of a publisher that began on {}, this one began on {}; without a signature epochs "
+                              "count up to {}: compare the clocks of both hosts, or let the replica begin without that version",
+                              epoch_text(epoch), epoch_text(value_), epoch_text(limit)));
+  }
+  if (now - raised_at_ >= pause_s_) return {};
+  return Status(Code::kRemoteError,
+                fmt::format("it holds a version of a publisher that began on {}, later than this one ({}), whose epoch was raised "
+                            "{:.0f} s ago: the next time in {:.0f} s",
+                            epoch_text(epoch), epoch_text(value_), now - raised_at_, pause_s_ - (now - raised_at_)));
+}
+
+Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& model_id, const std::optional<PublicKey>& key,
+                                   double now) {
+  if (latest.epoch <= value_) return false;
+  if (latest.epoch >= kLastEpoch) {
+    return Status(Code::kUnauthorized, fmt::format("it holds a version of the epoch {}, after which there can be none: let the "
+                                                   "replica begin without that version",
+                                                   latest.epoch));
+  }
+  if (key && !is_signed_by(*key, latest, model_id)) {
+    return Status(Code::kUnauthorized,
+                  fmt::format("it holds a version of a publisher that began on {}, this one began on {}, and the replica has no "
+                              "commit of then with the signature of this publisher's key {}: compare the clocks, give the key of "
+                              "then, or let the replica begin without that version",
+                              epoch_text(latest.epoch), epoch_text(value_), fingerprint(*key)));
+  }
+  if (!key) {
+    SPARCL_RETURN_IF_ERROR(check_word(latest.epoch, now));
+    pause_s_ = pause_s_ == 0 ? kFirstPause : std::min(2 * pause_s_, kLastPause);
+    raised_at_ = now;
+  }
+  log_warn(
+      "replication: a replica has a version of a publisher that began on {}, later than this one ({}): that one's clock was ahead, "
+      "or this one's is behind. The epoch is raised, and all replicas come anew",
+      epoch_text(latest.epoch), epoch_text(value_));
+  value_ = std::max(clock_(), latest.epoch + 1);
+  return true;
+}
+
+}  // namespace sparcl::replication
