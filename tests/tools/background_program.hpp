@@ -37,6 +37,7 @@ class BackgroundProgram {
     const std::string out = folder_ / "out", err = folder_ / "err";
     child_ = ::fork();
     if (child_ != 0) return;
+    ::setenv("XDG_STATE_HOME", (folder_ / "state").c_str(), 1);
     for (const char* tests_own : {"SPARCL_TRACE", "SPARCL_TEST_LONG"}) ::unsetenv(tests_own);
     ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
     ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);

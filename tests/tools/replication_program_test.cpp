@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <tuple>
 
+#include "src/replication/query.hpp"
+#include "src/replication/record_file.hpp"
+#include "tests/replication/replica_pair.hpp"
 #include "tests/tools/background_program.hpp"
 
 namespace sparcl::test {
@@ -189,20 +193,33 @@ TEST(ReplicationProgram, GoesOnWithAPublisherThatWasKilledAndStartsAgain) {
   EXPECT_EQ(subscriber.lines().size(), 2u) << "it never goes back: " << subscriber.out();
 }
 
+std::vector<std::string> trusting(const std::string& key, std::vector<std::string> more = {}) {
+  more.insert(more.end(), {"--trust", key, "--model-id", "m"});
+  return more;
+}
+
+// It answers with its first version.
+bool serves(BackgroundProgram& publisher) {
+  return soon([&] { return run_program({"status", publisher.address(), "--json"}).json().value("version", 0) > 0; });
+}
+
 TEST(ReplicationProgram, RefusesWhatIsNotSignedByATrustedKey) {
   Training training;
   const std::vector<std::string> files = training.write_up_to(1);
   for (const char* name : {"right", "wrong"}) ASSERT_EQ(run_program({"keygen", "-o", training / name}).exit_code, 0);
-  BackgroundProgram with_key(publish({"--key", training / "right", files[0]}));
-  BackgroundProgram without(publish(files));
-  BackgroundProgram wrong(subscribe(with_key.address(), training / "out", {"--trust", training / "wrong.pub"}));
-  BackgroundProgram unsigned_one(subscribe(without.address(), training / "out", {"--trust", training / "right.pub"}));
+  BackgroundProgram with_key(publish({"--model-id", "m", "--key", training / "right", files[0]}));
+  BackgroundProgram without(publish({"--model-id", "m", files[0]}));
+  ASSERT_TRUE(serves(with_key) && serves(without));
+  const std::vector<std::string> limits{"--timeout", "3"};
+  BackgroundProgram wrong(subscribe(with_key.address(), training / "out", trusting(training / "wrong.pub", limits)));
+  BackgroundProgram unsigned_one(subscribe(without.address(), training / "out", trusting(training / "right.pub", limits)));
   for (BackgroundProgram* refused : {&wrong, &unsigned_one}) {
     EXPECT_EQ(refused->exit_code(), 3) << refused->err();
     EXPECT_EQ(refused->line_with("ok", false)["error"], "sparclUnauthorized") << refused->out();
+    EXPECT_THAT(refused->err(), HasSubstr("no answer of a publisher could be taken within 3 s: publisher 127.0.0.1:"));
   }
   EXPECT_FALSE(fs::exists(training / "out"));
-  BackgroundProgram right(subscribe(with_key.address(), training / "out", {"--trust", training / "right.pub", "--until", "1"}));
+  BackgroundProgram right(subscribe(with_key.address(), training / "out", trusting(training / "right.pub", {"--until", "1"})));
   EXPECT_EQ(right.exit_code(), 0) << right.err();
   expect_same(training / "out", files[0]);
 }
@@ -210,27 +227,36 @@ TEST(ReplicationProgram, RefusesWhatIsNotSignedByATrustedKey) {
 TEST(ReplicationProgram, RefusesAnotherModel) {
   Training training;
   BackgroundProgram publisher(publish({"--model-id", "large", training.write_up_to(1)[0]}));
-  BackgroundProgram small(subscribe(publisher.address(), training / "out", {"--model-id", "small"}));
+  ASSERT_TRUE(serves(publisher));
+  BackgroundProgram small(subscribe(publisher.address(), training / "out", {"--model-id", "small", "--timeout", "3"}));
   EXPECT_EQ(small.exit_code(), 3);
   EXPECT_THAT(small.err(), HasSubstr("it has the model 'large', asked for is 'small'"));
   BackgroundProgram large(subscribe(publisher.address(), training / "out", {"--model-id", "large", "--until", "1"}));
   EXPECT_EQ(large.exit_code(), 0) << large.err();
 }
 
-TEST(ReplicationProgram, EndsWhereAPublisherComesBackWithAnotherModel) {
+// Whoever answers at the publisher's address is anybody: that one is refused, told, and the right one is followed again.
+TEST(ReplicationProgram, ARefusalEndsNoSubscriber) {
   Training training;
-  auto publisher = std::make_unique<BackgroundProgram>(publish(training.write_up_to(1)));
+  const std::vector<std::string> files = training.write_up_to(2);
+  auto publisher = std::make_unique<BackgroundProgram>(publish({files[0]}));
   const std::string address = publisher->address();
-  BackgroundProgram subscriber(subscribe(address, training / "out"));
-  ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
+  BackgroundProgram subscriber(subscribe(address, training / "out")), one_shot(subscribe(address, training / "shot", {"--until", "9", "--timeout", "2"}));
+  ASSERT_FALSE(subscriber.version(1).is_null() || one_shot.version(1).is_null()) << subscriber.err();
   publisher->end_by(SIGKILL);
   Tensors other = small_model();
   other.schema[1].name = "renamed";
   write_model(training / "other", other);
   publisher = std::make_unique<BackgroundProgram>(publish({training / "other"}, address));
-  EXPECT_EQ(subscriber.exit_code(), 3) << subscriber.err();
-  EXPECT_EQ(subscriber.line_with("ok", false)["error"], "sparclMismatch");
-  expect_same(training / "out", training.path(1));
+  EXPECT_TRUE(subscriber.says("its tensors are not the publisher's")) << subscriber.err();
+  EXPECT_THAT(subscriber.err(), AllOf(HasSubstr("(sparclMismatch); it is tried again"), HasSubstr(address)));
+  EXPECT_EQ(one_shot.exit_code(), 3) << one_shot.err();
+  EXPECT_THAT(one_shot.err(), HasSubstr("nothing could come for 2 s: publisher "));
+  EXPECT_FALSE(subscriber.has_ended()) << subscriber.err();
+  publisher->end_by(SIGKILL);
+  publisher = std::make_unique<BackgroundProgram>(publish({files[0], files[1]}, address));
+  EXPECT_FALSE(subscriber.version(2).is_null()) << subscriber.err() << publisher->err();
+  expect_same(training / "out", files[1]);
 }
 
 TEST(ReplicationProgram, WritesWhatCameBeforeItIsRefused) {
@@ -255,9 +281,89 @@ TEST(ReplicationProgram, WritesWhatCameBeforeItIsRefused) {
   publisher = std::make_unique<BackgroundProgram>(publish({training / "other"}, address));
   ASSERT_TRUE(subscriber.says("its tensors are not the publisher's")) << subscriber.err();
   write_text(training / "go", "");
-  EXPECT_EQ(subscriber.exit_code(), 3) << subscriber.err();
   EXPECT_FALSE(subscriber.version(2).is_null()) << subscriber.out();
   expect_same(training / "out", training.path(2));
+  EXPECT_EQ(subscriber.end_by(SIGTERM), 0) << subscriber.err();
+}
+
+TEST(ReplicationProgram, RemembersBesideItsFileWhatItHeld) {
+  Training training;
+  const std::vector<std::string> files = training.write_up_to(1);
+  ASSERT_EQ(run_program({"keygen", "-o", training / "key"}).exit_code, 0);
+  BackgroundProgram publisher(publish({"--model-id", "m", "--key", training / "key", files[0]}));
+  const auto run = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--until", "1"});
+    return run_program(subscribe(publisher.address(), training / "out", trusting(training / "key.pub", more)));
+  };
+  EXPECT_EQ(run({}).exit_code, 0);
+  const std::string record = training / "out.sparcl-record", whole = read_text(record);
+  EXPECT_THAT(whole, AllOf(HasSubstr("model_id m\n"), HasSubstr("version 1\n")));
+  EXPECT_EQ(run({}).exit_code, 0);
+  write_text(record, whole.substr(0, whole.size() / 2));
+  const ProgramRun damaged = run({});
+  EXPECT_EQ(damaged.exit_code, 3) << damaged.err;
+  EXPECT_THAT(damaged.err, AllOf(HasSubstr(record), HasSubstr("damaged"), HasSubstr("Remove it")));
+  const ProgramRun allowed = run({"--allow-rollback"});
+  EXPECT_EQ(allowed.exit_code, 0) << allowed.err;
+  EXPECT_THAT(allowed.err, HasSubstr(record + " does not count"));
+  EXPECT_THAT(read_text(record), ::testing::StartsWith(whole.substr(0, whole.find("commit ")))) << "it is written anew";
+  expect_same(training / "out", files[0]);
+}
+
+// A man in the middle that changes nothing but the file header in the description.
+TEST(ReplicationProgram, ADescriptionThatWasChangedIsNotTakenByThoseThatTrustAKey) {
+  Training training;
+  const std::vector<std::string> files = training.write_up_to(1);
+  ASSERT_EQ(run_program({"keygen", "-o", training / "key"}).exit_code, 0);
+  BackgroundProgram publisher(publish({"--model-id", "m", "--key", training / "key", files[0]}));
+  ASSERT_TRUE(serves(publisher));
+  const Result<replication::ModelReply> truth = replication::query_model(publisher.address(), 20);
+  ASSERT_TRUE(truth.ok() && truth->signature) << truth.status().message();
+  replication::ModelReply changed = *truth;
+  const std::string_view own = "a training", evil = "a stranger";
+  const auto found = std::ranges::search(changed.description, std::as_bytes(std::span(own)));
+  ASSERT_FALSE(found.empty()) << "the header travels as text";
+  std::ranges::copy(std::as_bytes(std::span(evil)), found.begin());
+  replication::RawPublisher middle;
+  BackgroundProgram subscriber(
+      subscribe(middle.address(), training / "out", trusting(training / "key.pub", {"--timeout", "20"})));
+  replication::RawPeer peer = middle.accept_any();
+  ASSERT_EQ(peer.hear(), replication::MessageType::kModelQuery);
+  peer.say(replication::MessageType::kModelReply, changed);
+  EXPECT_TRUE(subscriber.says("the description of its model: the signature is not one by the key")) << subscriber.err();
+  EXPECT_FALSE(subscriber.has_ended());
+  EXPECT_FALSE(fs::exists(training / "out"));
+}
+
+// Its clock was ahead: the epoch in its state file is later than the clock is now.
+TEST(ReplicationProgram, FollowsAPublisherWhoseClockWasAhead) {
+  Training training;
+  const std::vector<std::string> files = training.write_up_to(2);
+  const std::uint64_t ahead = replication::system_nanoseconds() + std::uint64_t{24} * 3600 * 1'000'000'000;
+  const std::string state = training / "state";
+  ASSERT_TRUE(replication::write_record(state, "sparcl publisher state 1", {{"epoch", std::to_string(ahead)}}).ok());
+  auto publisher = std::make_unique<BackgroundProgram>(publish({"--state", state, files[0]}));
+  const std::string address = publisher->address();
+  BackgroundProgram subscriber(subscribe(address, training / "out"));
+  ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
+  publisher->end_by(SIGKILL);
+  fs::remove(state);  // what was kept is lost: the replica says it
+  publisher = std::make_unique<BackgroundProgram>(publish({"--state", state, files[0], files[1]}, address));
+  EXPECT_FALSE(subscriber.version(2).is_null()) << subscriber.err() << publisher->err();
+  expect_same(training / "out", files[1]);
+  EXPECT_TRUE(publisher->says("The epoch is raised")) << publisher->err();
+  EXPECT_TRUE(soon([&] { return fs::exists(state); }));
+}
+
+TEST(ReplicationProgram, SaysThatAcknowledgementsAreAdvisory) {
+  Training training;
+  BackgroundProgram publisher(publish({"--exit-when-acked", "1", training.write_up_to(1)[0]}));
+  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out", {"--until", "1"}));
+  EXPECT_EQ(publisher.exit_code(), 0) << publisher.err();
+  const json line = publisher.line_with("acknowledged", 1);
+  ASSERT_FALSE(line.is_null()) << publisher.out();
+  EXPECT_EQ(line["acknowledgements"], "advisory");
+  EXPECT_EQ(line["acknowledged_version"], 1);
 }
 
 TEST(ReplicationProgram, RunsACommandAfterEachVersion) {
@@ -534,7 +640,7 @@ TEST(ReplicationProgram, FailsWith1AndWrongUsageWith2) {
   EXPECT_EQ(run_program({"publish", training / "absent"}).exit_code, 1);
   EXPECT_EQ(run_program({"publish", "--watch", training / "absent"}).exit_code, 1);
   EXPECT_EQ(run_program({"publish", "--key", training / "absent", file}).exit_code, 1);
-  EXPECT_EQ(run_program({"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", training / "absent"}).exit_code, 1);
+  EXPECT_EQ(run_program({"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", training / "absent", "--model-id", "m"}).exit_code, 1);
   const std::vector<std::vector<std::string>> wrong{{"publish"},
                                                     {"publish", file, "--watch", training.watched()},
                                                     {"publish", "--listen", "nowhere", file},
@@ -547,6 +653,9 @@ TEST(ReplicationProgram, FailsWith1AndWrongUsageWith2) {
                                                     {"subscribe", "127.0.0.1:1", "--out", training / "out", "--until", "0"},
                                                     {"publish", "--key", "", file},
                                                     {"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", ""},
+                                                    {"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", file},
+                                                    {"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", file, "--model-id", ""},
+                                                    {"publish", "--state", "", file},
                                                     {"status", "127.0.0.1:"},
                                                     {"status", "127.0.0.1:1", "--remove"}};
   for (const std::vector<std::string>& arguments : wrong) {

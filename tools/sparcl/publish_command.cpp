@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,6 +47,16 @@ Status check_files(const std::vector<std::string>& files) {
 
 bool is_done(const VersionPublisher& publisher, const PublishOptions& options) {
   return options.replicas >= 0 && publisher.is_held_by(options.replicas);
+}
+
+// Says who is counted: nobody proves who he is.
+Status report_acknowledged(const VersionPublisher& publisher, const PublishOptions& options, bool as_json) {
+  if (!is_done(publisher, options)) return {};
+  const int replicas = publisher.held_by();
+  return print(as_json,
+               {{"acknowledged", replicas}, {"acknowledged_version", publisher.version()}, {"acknowledgements", "advisory"}},
+               fmt::format("replicas that say they hold version {}: {} (advisory: replicas are not authenticated)\n",
+                           publisher.version(), replicas));
 }
 
 Status publish_files(VersionPublisher& publisher, const PublishOptions& options) {
@@ -109,9 +121,28 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
   return {};
 }
 
+// In the watched folder; else the user's, for all publishers alike: epochs need only rise. "": there is none.
+std::string default_state_path(const std::string& folder) {
+  namespace fs = std::filesystem;
+  if (!folder.empty()) return (fs::path(folder) / ".sparcl-publisher").string();
+  const char* state_home = std::getenv("XDG_STATE_HOME");
+  const char* home = std::getenv("HOME");
+  fs::path path;
+  if (state_home != nullptr && *state_home == '/') path = state_home;
+  if (path.empty() && home != nullptr && *home == '/') path = fs::path(home) / ".local" / "state";
+  if (path.empty()) return {};
+  std::error_code error;
+  fs::create_directories(path / "sparcl", error);  // where that fails the file cannot be written, which is told then
+  return (path / "sparcl" / "publisher").string();
+}
+
 Status run_publish(PublishOptions options, bool as_json) {
   stop_on_signals();
   if (!options.files.empty()) SPARCL_RETURN_IF_ERROR(check_files(options.files));
+  if (options.publisher.state_path.empty()) options.publisher.state_path = default_state_path(options.folder);
+  if (!options.publisher.key_path.empty() && options.publisher.model_id.empty()) {
+    print_note("--key without --model-id: subscribers can trust the key (--trust) only if the model has a name");
+  }
   if (!options.folder.empty()) SPARCL_RETURN_IF_ERROR(WatchedFolder(options.folder, {}).look(monotonic_seconds()).status());
   SPARCL_RETURN_IF_ERROR(options.publisher.take_settings());
   if (!options.publisher.key_path.empty()) {
@@ -133,7 +164,8 @@ Status run_publish(PublishOptions options, bool as_json) {
     print_note(fmt::format("metrics at {}", page->address()));
   }
   SPARCL_RETURN_IF_ERROR(print(as_json, {{"address", publisher.address()}}, fmt::format("listening on {}\n", publisher.address())));
-  return options.folder.empty() ? publish_files(publisher, options) : publish_folder(publisher, options);
+  SPARCL_RETURN_IF_ERROR(options.folder.empty() ? publish_files(publisher, options) : publish_folder(publisher, options));
+  return report_acknowledged(publisher, options, as_json);
 }
 
 std::string listen_fault(const std::string& text) {
@@ -169,9 +201,15 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(0.0, kMostSeconds))
       ->excludes(watch);
   app.add_option("--exit-when-acked", options->replicas,
-                 "end once so many replicas hold the last version, or held it when they ended, and no file is left")
+                 "end once so many replicas hold the last version, or held it when they ended, and no file is left. Their own word "
+                 "counts, where they were given the version: replicas are not authenticated")
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--state", options->publisher.state_path,
+                 "where the publisher's epoch is kept for its next life (default: .sparcl-publisher in the watched folder, else "
+                 "sparcl/publisher in $XDG_STATE_HOME or ~/.local/state)")
+      ->type_name("FILE")
+      ->check([](const std::string& name) { return std::string(name.empty() ? "the name is empty: give a file" : ""); });
   app.add_option("--metrics", options->metrics, "figures for Prometheus at http://HOST:PORT/metrics")
       ->type_name("HOST:PORT")
       ->check(listen_fault, "", "");

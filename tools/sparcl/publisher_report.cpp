@@ -85,7 +85,8 @@ std::string publisher_text(const Json& report) {
                     text_at(replica, "state"), text_at(replica, "from")});
   }
   const std::uint64_t connected = number_at(report, "replicas_connected"), shown = report["replicas"].size();
-  return text + table(rows) + (connected > shown ? fmt::format("and {} more\n", connected - shown) : "");
+  const std::string more = connected > shown ? fmt::format("and {} more\n", connected - shown) : "";
+  return text + table(rows) + more + "versions are the replicas' own word (advisory: replicas are not authenticated)\n";
 }
 
 }  // namespace sparcl::tool

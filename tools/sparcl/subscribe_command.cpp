@@ -8,28 +8,25 @@
 #include <string>
 
 #include "src/base/settings.hpp"
-#include "src/model/text.hpp"
-#include "src/replication/query.hpp"
+#include "src/replication/replica_record.hpp"
 #include "src/replication/subscriber.hpp"
 #include "src/transport/host_port.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/metrics.hpp"
+#include "tools/sparcl/model_wait.hpp"
 #include "tools/sparcl/progress.hpp"
-#include "tools/sparcl/published_model.hpp"
 #include "tools/sparcl/replica_file.hpp"
 #include "tools/sparcl/shell_command.hpp"
 #include "tools/sparcl/signals.hpp"
+#include "tools/sparcl/trouble_teller.hpp"
 
 namespace sparcl::tool {
 namespace {
 
-constexpr double kAskSeconds = 1;         // between two questions for a publisher that is not there
-constexpr double kMostPatience = 8;       // for an answer, which a slow link takes time for; twice as long each time
 constexpr double kStopLookSeconds = 0.2;  // between two looks at whether to stop
 constexpr double kFirstRetry = 1;         // of a write that failed, seconds; twice as long each time
 constexpr double kLastRetry = 60;         // heuristic
-constexpr double kFineSeconds = 5;        // after which a trouble that comes again is told again, heuristic
 
 struct SubscribeOptions {
   replication::SubscriberOptions subscriber;
@@ -41,7 +38,15 @@ struct SubscribeOptions {
   std::string command;
   std::uint64_t until = 0;
   double timeout_s = kMostSeconds;
+  bool may_roll_back = false;
   std::string metrics;  // HOST:PORT; empty: none
+};
+
+// Where keys are trusted: the record of what was held last, beside the file.
+struct KeptRecord {
+  std::optional<replication::TrustedKeys> trusted;
+  std::string path;
+  std::optional<replication::Offer> latest;
 };
 
 // Of this process's life, for threads that ask.
@@ -84,40 +89,6 @@ std::vector<Metric> subscriber_metrics(const replication::Subscriber& subscriber
              "1 while something keeps versions from coming.",
              kGauge,
              {{{{"code", code_name(trouble.code())}}, trouble.ok() ? 0.0 : 1.0}}}};
-}
-
-// Says why there is no model yet, each time that it is something else.
-class Waiting {
- public:
-  void tell(const Status& why) {
-    // That there was no answer in time says less than what was heard before.
-    if (why_.ok() || why.code() != Code::kTimeout) why_ = why;
-    if (why.message() == told_) return;
-    told_ = why.message();
-    print_note(fmt::format("waiting: {}", told_));
-  }
-  const Status& why() const { return why_; }
-
- private:
-  Status why_;
-  std::string told_;
-};
-
-// Nothing where a stop was asked for.
-Result<std::optional<replication::ModelReply>> wait_for_model(const SubscribeOptions& options) {
-  const double deadline = monotonic_seconds() + options.timeout_s;
-  Waiting waiting;
-  for (double patience = kAskSeconds;; patience = std::min(2 * patience, kMostPatience)) {
-    const double left = deadline - monotonic_seconds();
-    Result<replication::ModelReply> reply = replication::query_model(options.address, std::min(patience, std::max(left, 0.0)));
-    if (reply.ok()) return std::optional(std::move(*reply));
-    waiting.tell(reply.status());
-    if (monotonic_seconds() >= deadline) {
-      return waiting.why().with_prefix(fmt::format("no publisher has answered within {:g} s: ", options.timeout_s));
-    }
-    if (wait_for_stop(std::min(kAskSeconds, std::max(deadline - monotonic_seconds(), 0.0))))
-      return std::optional<replication::ModelReply>();
-  }
 }
 
 // What has come since the file was written last.
@@ -166,33 +137,20 @@ Status print_line(const Arrived& arrived, const ModelMemory& memory, bool as_jso
                            human_bytes(memory.byte_count()), source, arrived.pause_s * 1e3, to_hex(arrived.hash)));
 }
 
-// Says once what keeps versions from coming, and not again before all has been fine for a while.
-class TroubleTeller {
- public:
-  void tell(const Status& trouble, double now) {
-    if (trouble.ok()) {
-      if (told_ && now - since_ > kFineSeconds) told_.reset();
-      return;
-    }
-    since_ = now;
-    if (told_ == trouble.code()) return;
-    told_ = trouble.code();
-    print_warning(trouble.message());
-  }
-
- private:
-  std::optional<Code> told_;
-  double since_ = 0;  // the last trouble
-};
-
 // Keeps the file at what the subscriber has.
 class Keeper {
  public:
   Keeper(const SubscribeOptions& options, replication::Subscriber& subscriber, const ModelMemory& memory, ReplicaFile& file,
-         SwapCounts& counts, bool as_json)
-      : options_(options), subscriber_(subscriber), memory_(memory), file_(file), counts_(counts), as_json_(as_json) {}
+         KeptRecord& record, SwapCounts& counts, bool as_json)
+      : options_(options),
+        subscriber_(subscriber),
+        memory_(memory),
+        file_(file),
+        record_(record),
+        counts_(counts),
+        as_json_(as_json) {}
 
-  // Until a stop is asked for, the file holds the version that was wanted, or nothing more can come.
+  // Until a stop is asked for, the file holds the version that was wanted, or its time is over. No word of the network ends it.
   Status run() {
     while (!stop_is_asked() && !is_done_) {
       const Result<replication::Subscriber::Swap> swap = subscriber_.next(kStopLookSeconds);
@@ -200,12 +158,13 @@ class Keeper {
       show_progress();
       if (swap.ok()) arrived_.add(*swap);
       if (swap.ok()) counts_.add(*swap);
-      const Status trouble = subscriber_.trouble();
-      const bool is_over = trouble.code() == Code::kUnauthorized || trouble.code() == Code::kMismatch;
-      if (!is_over) teller_.tell(trouble, now);
+      teller_.note(subscriber_.trouble(), now);
+      if (swap.ok()) teller_.restart(now);
       // Whatever comes after it, what was applied is kept.
-      if (arrived_.version != 0 && (swap.ok() || is_over || now >= retry_at_)) SPARCL_RETURN_IF_ERROR(keep(now));
-      if (is_over && !is_done_) return trouble;
+      if (arrived_.version != 0 && (swap.ok() || now >= retry_at_)) SPARCL_RETURN_IF_ERROR(keep(now));
+      if (!is_done_ && is_given_up(now)) {
+        return teller_.last().with_prefix(fmt::format("nothing could come for {:g} s: ", options_.timeout_s));
+      }
     }
     return {};
   }
@@ -218,10 +177,26 @@ class Keeper {
     progress_->update(incoming.received_bytes, incoming.bytes);
   }
 
+  // A limit of its command: before the first version, or the one that it is to end with.
+  bool is_given_up(double now) const {
+    return (counts_.file_version == 0 || options_.until != 0) && teller_.lasts(now) >= options_.timeout_s;
+  }
+
+  // The record first: where the process is killed between the two it is later than the file, never earlier.
+  Status write() {
+    if (record_.trusted) {
+      const replication::LatestHeld latest = subscriber_.latest();
+      const bool is_new = latest.proof && (!record_.latest || record_.latest->commit != latest.proof->commit);
+      if (is_new) SPARCL_RETURN_IF_ERROR(replication::save_replica_record(record_.path, *latest.proof));
+      record_.latest = latest.proof;
+    }
+    return file_.write(memory_, arrived_.hash);
+  }
+
   Status keep(double now) {
     progress_.reset();
     const bool is_wanted = options_.until != 0 && arrived_.version >= options_.until;
-    if (const Status written = file_.write(memory_, arrived_.hash); !written.ok()) {
+    if (const Status written = write(); !written.ok()) {
       const Status status = written.with_prefix(fmt::format("version {} could not be written safely: ", arrived_.version));
       if (is_wanted) return status;
       ++counts_.failed_writes;
@@ -249,6 +224,7 @@ class Keeper {
   replication::Subscriber& subscriber_;
   const ModelMemory& memory_;
   ReplicaFile& file_;
+  KeptRecord& record_;
   SwapCounts& counts_;
   bool as_json_;
   Arrived arrived_;
@@ -259,35 +235,54 @@ class Keeper {
   bool is_done_ = false;
 };
 
+// What was held in the life before, where that matters.
+Result<KeptRecord> open_record(const SubscribeOptions& options) {
+  KeptRecord record;
+  if (options.subscriber.trust_path.empty()) return record;
+  Result<replication::TrustedKeys> trusted = replication::TrustedKeys::load(options.subscriber.trust_path);
+  if (!trusted.ok()) return trusted.status();
+  record.trusted = std::move(*trusted);
+  const std::string& output = options.output;
+  record.path = replication::record_path_of(output.ends_with('/') ? output.substr(0, output.size() - 1) : output);
+  if (options.may_roll_back) {
+    print_note(fmt::format("{} does not count: any version that a trusted key has signed is taken first", record.path));
+    return record;
+  }
+  Result<std::optional<replication::Offer>> latest =
+      replication::load_replica_record(record.path, *record.trusted, *options.model_id);
+  if (!latest.ok()) return latest.status();
+  record.latest = std::move(*latest);
+  return record;
+}
+
+replication::LatestHeld latest_of(const KeptRecord& record) {
+  if (!record.latest) return {};
+  return {record.latest->commit.epoch, record.latest->commit.version, record.latest};
+}
+
 // Faults of ours, before anything is waited for.
 Status check_own(SubscribeOptions& options) {
   SPARCL_RETURN_IF_ERROR(options.subscriber.take_settings());
-  SPARCL_RETURN_IF_ERROR(ReplicaFile::check(options.output));
-  if (options.subscriber.trust_path.empty()) return {};
-  return replication::TrustedKeys::load(options.subscriber.trust_path).status();
+  return ReplicaFile::check(options.output);
 }
 
 Status run_subscribe(SubscribeOptions options, bool as_json) {
   stop_on_signals();
   SPARCL_RETURN_IF_ERROR(check_own(options));
-  const Result<std::optional<replication::ModelReply>> reply = wait_for_model(options);
-  if (!reply.ok()) return reply.status();
-  if (!*reply) return {};
-  const Result<PublishedModel> published = read_published_model(**reply, options.parts);
-  if (!published.ok()) {
-    // A choice of ours that fits no tensor is no fault of the publisher's.
-    const bool is_ours = published.status().code() == Code::kInvalidArgument;
-    return is_ours ? published.status() : published.status().with_prefix(fmt::format("publisher {}: ", options.address));
-  }
-  if (options.model_id && *options.model_id != published->model_id) {
-    return Status(Code::kMismatch, fmt::format("publisher {}: it has the model {}, asked for is {}", options.address,
-                                               model::in_quotes(published->model_id), model::in_quotes(*options.model_id)));
-  }
-  options.subscriber.model_id = published->model_id;
+  Result<KeptRecord> record = open_record(options);
+  if (!record.ok()) return record.status();
+  const Result<std::optional<PublishedModel>> published =
+      wait_for_model({options.address, options.model_id, record->trusted ? &*record->trusted : nullptr, latest_of(*record),
+                      options.parts, options.timeout_s});
+  if (!published.ok()) return published.status();
+  if (!*published) return {};
+  const PublishedModel& model = **published;
+  options.subscriber.model_id = model.model_id;
+  options.subscriber.latest = record->latest;
 
-  Result<ReplicaFile> file = ReplicaFile::open(options.output, published->layout);
+  Result<ReplicaFile> file = ReplicaFile::open(options.output, model.layout);
   if (!file.ok()) return file.status();
-  Result<std::unique_ptr<ModelMemory>> memory = ModelMemory::create(published->schema);
+  Result<std::unique_ptr<ModelMemory>> memory = ModelMemory::create(model.schema);
   if (!memory.ok()) return memory.status();
   if (const Status status = file->read_into(**memory); !status.ok()) {
     if (status.code() == Code::kMismatch && !options.may_replace) {
@@ -308,7 +303,7 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
   }
-  return Keeper(options, **subscriber, **memory, *file, counts, as_json).run();
+  return Keeper(options, **subscriber, **memory, *file, *record, counts, as_json).run();
 }
 
 std::string address_fault(const std::string& text) {
@@ -353,6 +348,8 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
         return std::string(name.empty() ? "the name is empty: give a file, or leave the option out" : "");
       })
       ->type_name("KEYFILE");
+  app.add_flag("--allow-rollback", options->may_roll_back,
+               "with --trust: take any signed version first, also one that is older than what FILE held last (FILE.sparcl-record)");
   app.add_option("--until", options->until, "end once FILE holds this version, or a later one")
       ->type_name("VERSION")
       ->check(CLI::Range(1ULL, 1ULL << 62));
@@ -364,9 +361,17 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->type_name("HOST:PORT")
       ->check(address_fault, "", "");
   app.add_option("--timeout", options->timeout_s,
-                 "give up where no publisher has answered for so long at the start (default: never)")
+                 "give up if for so long no publisher has answered, or every answer was refused: before the first version, and with "
+                 "--until at any time (default: never)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, kMostSeconds));
+  app.parse_complete_callback([options] {
+    const bool is_named = options->model_id && !options->model_id->empty();
+    if (options->subscriber.trust_path.empty() || is_named) return;
+    throw CLI::ValidationError("--trust",
+                               "needs --model-id ID: a key may sign several models, and whoever answers could give another one of "
+                               "them. Give the ID that the publisher was started with (sparcl publish --key KEY --model-id ID)");
+  });
   invocation.run = [options, &invocation] { return run_subscribe(*options, invocation.json); };
 }
 

@@ -105,10 +105,11 @@ std::string VersionPublisher::status() const {
   return empty_ != nullptr ? empty_->status() : publisher_->status();
 }
 
-bool VersionPublisher::is_held_by(int replicas) const {
-  if (version_ == 0) return false;
+int VersionPublisher::held_by() const {
   const replication::Publisher::Count count = publisher_->count(version_);
-  return count.holding + count.left >= replicas;
+  return count.holding + count.left;
 }
+
+bool VersionPublisher::is_held_by(int replicas) const { return version_ != 0 && held_by() >= replicas; }
 
 }  // namespace sparcl::tool

@@ -34,6 +34,7 @@ class VersionPublisher {
   Status start_serving();
 
   std::uint64_t version() const { return version_; }  // the newest; 0: none
+  int held_by() const;                                // how many replicas hold the newest, by their own word
   bool is_held_by(int replicas) const;                // the newest, by so many; never before there is one
   std::string status() const;                         // Publisher's. From any thread
 

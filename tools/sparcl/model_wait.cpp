@@ -1,0 +1,81 @@
+#include "tools/sparcl/model_wait.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/model/text.hpp"
+#include "src/replication/model_description.hpp"
+#include "src/replication/query.hpp"
+#include "src/transport/socket.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/signals.hpp"
+#include "tools/sparcl/trouble_teller.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+constexpr double kAskSeconds = 1;        // between two questions
+constexpr double kLastAskSeconds = 16;   // the same, where an answer was refused: twice as long each time; heuristic
+constexpr double kMostPatience = 8;      // for an answer, which a slow link takes time for; twice as long each time
+
+// Says why there is no model yet, each time that it is something else.
+class Waiting {
+ public:
+  void tell(const Status& why) {
+    // That there was no answer in time says less than what was heard before.
+    if (why_.ok() || why.code() != Code::kTimeout) why_ = why;
+    if (why.message() == told_) return;
+    told_ = why.message();
+    print_note(fmt::format("waiting: {}{}", told_, is_refusal(why.code()) ? fmt::format(" ({})", code_name(why.code())) : ""));
+  }
+  const Status& why() const { return why_; }
+
+ private:
+  Status why_;
+  std::string told_;
+};
+
+// is_final: asking again is of no use.
+Result<PublishedModel> ask_for_model(const ModelQuestion& question, double patience_s, bool& is_final) {
+  const Result<replication::ModelReply> reply = replication::query_model(question.address, patience_s, question.latest);
+  if (!reply.ok()) return reply.status();
+  const std::string prefix = fmt::format("publisher {}: ", question.address);
+  if (question.model_id && *question.model_id != reply->model_id) {
+    return Status(Code::kMismatch, fmt::format("{}it has the model {}, asked for is {}", prefix, model::in_quotes(reply->model_id),
+                                               model::in_quotes(*question.model_id)));
+  }
+  if (question.trusted != nullptr) {
+    SPARCL_RETURN_IF_ERROR(
+        replication::check_description(*reply, *question.trusted, question.latest.epoch).with_prefix(prefix));
+  }
+  Result<PublishedModel> published = read_published_model(*reply, question.parts);
+  is_final = published.ok() || (!question.parts.is_all() && published.status().code() == Code::kInvalidArgument);
+  return is_final ? std::move(published) : Result<PublishedModel>(published.status().with_prefix(prefix));
+}
+
+Status given_up(const Status& why, double seconds) {
+  const char* what = is_refusal(why.code()) ? "no answer of a publisher could be taken" : "no publisher has answered";
+  return why.with_prefix(fmt::format("{} within {:g} s: ", what, seconds));
+}
+
+}  // namespace
+
+Result<std::optional<PublishedModel>> wait_for_model(const ModelQuestion& question) {
+  const double deadline = monotonic_seconds() + question.timeout_s;
+  Waiting waiting;
+  double pause_s = kAskSeconds;
+  for (double patience_s = kAskSeconds;; patience_s = std::min(2 * patience_s, kMostPatience)) {
+    const double left = deadline - monotonic_seconds();
+    bool is_final = false;
+    Result<PublishedModel> model = ask_for_model(question, std::min(patience_s, std::max(left, 0.0)), is_final);
+    if (model.ok()) return std::optional(std::move(*model));
+    if (is_final) return model.status();
+    waiting.tell(model.status());
+    if (monotonic_seconds() >= deadline) return given_up(waiting.why(), question.timeout_s);
+    if (wait_for_stop(std::min(pause_s, std::max(deadline - monotonic_seconds(), 0.0)))) return std::optional<PublishedModel>();
+    pause_s = is_refusal(model.status().code()) ? std::min(2 * pause_s, kLastAskSeconds) : kAskSeconds;
+  }
+}
+
+}  // namespace sparcl::tool
