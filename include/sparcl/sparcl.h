@@ -686,9 +686,11 @@ typedef struct {
   void (*on_swap)(uint64_t version, void* arg); /* inside sparclSubscriberNext, which it must not call, once the tensors hold it; or NULL */
   void* arg;
   const char* model_id; /* the publisher's; NULL: "" */
+  const char* record_path; /* with trust_path: a small file that keeps the last version that was applied, so that the next life of
+                              this replica refuses older ones (docs/keys.md). NULL: none */
 } sparclSubscriberOptions_t;
 #define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER \
-  { sizeof(sparclSubscriberOptions_t), 0, 0, 0, 0, 0 }
+  { sizeof(sparclSubscriberOptions_t), 0, 0, 0, 0, 0, 0 }
 
 /* Looks for the publisher at "HOST:PORT" until it comes, and again whenever it goes. What the tensors hold may be anything; where it is
  * a version that the publisher still keeps, only what has changed since then travels. The state's tensors are the publisher's: names,

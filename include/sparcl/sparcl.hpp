@@ -408,6 +408,7 @@ class Subscriber {
     std::string trust_path = {};                           // empty: signatures are not asked for
     std::function<void(std::uint64_t version)> on_swap = {};  // inside next(); must not throw
     bool double_buffer = false;                               // tensor() stays as it is while next() works
+    std::string record_path = {};                             // with trust_path: the next life refuses older versions
   };
   Subscriber(const State& state, const std::string& address) : Subscriber(state, address, Options()) {}
   Subscriber(const State& state, const std::string& address, Options options) {
@@ -416,6 +417,7 @@ class Subscriber {
     given.model_id = options.model_id.c_str();
     given.trust_path = options.trust_path.empty() ? nullptr : options.trust_path.c_str();
     given.double_buffer = options.double_buffer ? 1 : 0;
+    given.record_path = options.record_path.empty() ? nullptr : options.record_path.c_str();
     if (*on_swap) {
       given.on_swap = [](std::uint64_t version, void* arg) { (*static_cast<OnSwap*>(arg))(version); };
       given.arg = on_swap.get();

@@ -29,6 +29,7 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
     return Status(Code::kInvalidArgument,
                   "options.trust_path is empty: give the file of trusted keys, or NULL to ask for no signatures");
   if (all.trust_path != nullptr) options.trust_path = all.trust_path;
+  if (all.record_path != nullptr) options.record_path = all.record_path;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
   if (all.on_swap != nullptr) options.on_swap = [swap = all.on_swap, arg = all.arg](std::uint64_t version) { swap(version, arg); };
   return options;

@@ -13,6 +13,7 @@
 #include "src/codec/wire.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/replication/process_name.hpp"
+#include "src/replication/replica_record.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -75,19 +76,10 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
   }
   made->where_ = *where;
   made->address_ = address;
-  if (!options.trust_path.empty()) {
-    Result<TrustedKeys> trusted = TrustedKeys::load(options.trust_path);
-    if (!trusted.ok()) return trusted.status();
-    made->trusted_ = std::move(*trusted);
-  }
+  SPARCL_RETURN_IF_ERROR(made->take_trust());
   Result<WakeEvent> wake = WakeEvent::create();
   if (!wake.ok()) return wake.status();
   made->wake_ = std::move(*wake);
-  if (options.latest) {
-    made->latest_epoch_ = options.latest->commit.epoch;
-    made->latest_version_ = options.latest->commit.version;
-    made->proof_ = std::make_shared<const Offer>(*options.latest);
-  }
   made->held_ = {0, state.hash()};
   Subscriber* own = made.get();
   SPARCL_RETURN_IF_ERROR(made->thread_.start("a subscriber", [own](const ServiceThread::Stop& stop) { own->serve(stop); }));
@@ -104,6 +96,28 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
       relay_(state, {options.model_id, options.silence_s, options.shares_memory, options.gives_bytes,
                      state.map->byte_count() / kKeptPart}),
       retry_s_(kFirstRetry) {}
+
+// Whom it believes, and what it has held in its life before.
+Status Subscriber::take_trust() {
+  if (!options_.record_path.empty() && options_.trust_path.empty()) {
+    return Status(Code::kInvalidArgument, fmt::format("a record ({}) without trusted keys: what is not signed proves no version",
+                                                      options_.record_path));
+  }
+  if (options_.trust_path.empty()) return {};
+  Result<TrustedKeys> trusted = TrustedKeys::load(options_.trust_path);
+  if (!trusted.ok()) return trusted.status();
+  trusted_ = std::move(*trusted);
+  if (!options_.record_path.empty()) {
+    Result<std::optional<Offer>> recorded = load_replica_record(options_.record_path, *trusted_, options_.model_id);
+    if (!recorded.ok()) return recorded.status();
+    options_.latest = std::move(*recorded);
+  }
+  if (!options_.latest) return {};
+  latest_epoch_ = options_.latest->commit.epoch;
+  latest_version_ = options_.latest->commit.version;
+  proof_ = std::make_shared<const Offer>(*options_.latest);
+  return {};
+}
 
 Subscriber::~Subscriber() { (void)thread_.stop(); }
 

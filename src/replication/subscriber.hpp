@@ -39,6 +39,7 @@ struct SubscriberOptions {
   bool gives_bytes = true;     // and to those that need them, all that it holds
   bool shares_memory = true;   // with the publisher and replicas of its machine
   bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and as much again while updates wait
+  std::string record_path;      // with trusted keys: what was applied last is kept there for the next life (replica_record.hpp); "": nowhere
   std::optional<Offer> latest;  // the signed commit that it applied last in its life before: older ones are refused
   bool double_buffer = false;  // what was held stays as it is while next() works, and until it is called again
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
@@ -146,6 +147,8 @@ class Subscriber final : private UpstreamOwner {
   void check_on(double now);
   void acknowledge();
   LatestHeld latest_held() const;
+  Status take_trust();
+  void keep_record(const Offer* latest);
   void forget_trouble();
   void say_pin();
   HeldVersion tip() const;

@@ -10,6 +10,8 @@
 #include "src/base/log.hpp"
 #include "src/base/stage_range.hpp"
 #include "src/model/device_tensors.hpp"
+#include "src/replication/publisher_epoch.hpp"
+#include "src/replication/replica_record.hpp"
 #include "src/replication/subscriber.hpp"
 
 namespace sparcl::replication {
@@ -17,6 +19,8 @@ namespace {
 
 constexpr double kClimbPatience = 0.05;  // seconds without an update, then what is held is shown; and of all together, where
 constexpr double kLongestClimb = 1;      // versions come as fast as they are applied; both heuristic
+// Of an epoch that nobody signed, after the clock: what publishers without keys believe is a little more (PublisherEpoch).
+constexpr std::uint64_t kMostAheadNanoseconds = std::uint64_t{364} * 24 * 3600 * 1'000'000'000;
 
 // The lock is let go of, and the flag says so, as long as this lives.
 class Unlocked {
@@ -70,7 +74,9 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
   }
   if (swap.is_news()) {
     SPARCL_RETURN_IF_ERROR(show_on_device(lock, swap));
+    const std::shared_ptr<const Offer> proof = proof_;
     lock.unlock();
+    keep_record(proof.get());
     if (options_.on_swap) options_.on_swap(swap.version);
     if (swap.by_repair) {
       log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew", swap.version, swap.changed,
@@ -79,6 +85,19 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     return swap;
   }
   return trouble_.ok() ? nothing_newer(seconds) : trouble_;
+}
+
+// Without the lock, by next() alone. The arrays hold it already: where it cannot be kept they do all the same.
+void Subscriber::keep_record(const Offer* latest) try {
+  const bool is_kept = options_.latest && latest != nullptr && options_.latest->commit == latest->commit;
+  if (options_.record_path.empty() || latest == nullptr || is_kept) return;
+  if (const Status status = save_replica_record(options_.record_path, *latest); !status.ok()) {
+    return log_error("replication: version {} cannot be remembered for this replica's next life: {}", latest->commit.version,
+                     status.message());
+  }
+  options_.latest = *latest;
+} catch (const std::bad_alloc&) {
+  log_error("replication: the version that is held cannot be remembered for this replica's next life: there is no memory");
 }
 
 bool Subscriber::wait_for_news(std::unique_lock<std::mutex>& lock, double deadline) {
@@ -180,7 +199,9 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   if (state_.device != nullptr && !replaced) state_.device->note_all();
   way_back_.add(std::move(replaced));
   held_ = applied->target();
-  epoch_ = latest_epoch_ = applied->commit.epoch;
+  epoch_ = applied->commit.epoch;
+  // Without keys an epoch far ahead is anybody's word: it must not keep this replica from its true publisher.
+  latest_epoch_ = trusted_ ? epoch_ : std::max(latest_epoch_, std::min(epoch_, system_nanoseconds() + kMostAheadNanoseconds));
   latest_version_ = held_.version;
   proof_ = front.proof();
   holds_published_ = has_news_ = true;

@@ -41,7 +41,7 @@ Status Subscriber::check_offer(const Offer& offer) const {
   }
   const std::uint64_t epoch = staged_.empty() ? epoch_ : staged_.back()->commit().epoch;
   const HeldVersion last = tip();
-  if (commit.epoch < std::max(epoch, latest_epoch_)) {
+  if (commit.epoch < latest_epoch_) {
     return Status(Code::kUnauthorized,
                   fmt::format("the commit of version {} is of an earlier publisher, which was replaced since", commit.version));
   }

@@ -164,6 +164,37 @@ TEST(PublisherEpoch, AReplicaOfALaterLifeCostsOthersNoAnchor) {
   EXPECT_EQ(replica->latest().epoch, kToday + kDay + 1);
 }
 
+// Somebody answered at the publisher's address while it was away, and claimed an epoch after which there is none.
+TEST(PublisherEpoch, AForgedEpochLocksNoReplicaOut) {
+  SmallModel source, copy(7), forged(3);
+  auto publisher = open_publisher(forged);
+  ASSERT_TRUE(publisher->publish(9).ok());
+  Recorded update = record_update(*publisher, {0, SmallModel(1).hash()}, copy.view().schema_hash);
+  publisher = nullptr;
+  for (const std::uint64_t epoch : {std::uint64_t{INT64_MAX}, UINT64_MAX}) {
+    std::unique_ptr<Subscriber> replica;
+    std::string address;
+    {
+      RawPublisher rogue;
+      address = rogue.address();
+      replica = open_replica(copy, address);
+      RawPeer peer = rogue.accept();
+      update.offer.commit.epoch = epoch;
+      peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", epoch, 9, 5000, "rogue", {}});
+      replay(peer, update);
+      ASSERT_TRUE(replica->next(20).ok());
+    }
+    PublisherOptions options = local_options();
+    options.listen = address;
+    source.step(epoch);
+    publisher = open_publisher(source, options);
+    ASSERT_TRUE(publisher->publish(1).ok());
+    for (int tries = 0; tries < 50 && copy.hash() != source.hash(); ++tries) (void)replica->next(20).ok();
+    EXPECT_EQ(copy.hash(), source.hash()) << replica->trouble().message();
+    publisher = nullptr;
+  }
+}
+
 TEST(PublisherEpoch, AStrangersEpochHarmsNobody) {
   SmallModel source, copy(7);
   const auto publisher = open_publisher(source, with_clock(kToday));

@@ -135,6 +135,27 @@ TEST_F(ReplicaRecord, OneThatLostItsFileIsNotOfferedWhatItRefuses) {
   EXPECT_EQ(copy.hash(), source.hash());
 }
 
+TEST_F(ReplicaRecord, IsKeptByASubscriberThatIsToldWhere) {
+  SmallModel source, copy(7);
+  const auto publisher = open_publisher(source, signing());
+  ASSERT_TRUE(publisher->publish(1).ok());
+  SubscriberOptions options = trusting();
+  options.record_path = folder_ / "record";
+  {
+    const auto replica = open_replica(copy, publisher->address(), options);
+    ASSERT_TRUE(replica->next(20).ok());
+  }
+  {
+    const auto again = open_replica(copy, publisher->address(), options);
+    EXPECT_EQ(again->latest().version, 1U);
+    EXPECT_EQ(again->latest().proof->commit.target_hash, source.hash());
+  }
+  write_text(options.record_path, "nothing");
+  EXPECT_EQ(Subscriber::create(copy.view(), publisher->address(), options).status().code(), Code::kCorrupt);
+  options.trust_path.clear();
+  EXPECT_EQ(Subscriber::create(copy.view(), publisher->address(), options).status().code(), Code::kInvalidArgument);
+}
+
 TEST_F(ReplicaRecord, OnesOwnStepBackIsNoRollback) {
   SmallModel source, copy(7);
   const auto publisher = open_publisher(source, signing());
