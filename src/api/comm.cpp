@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <sstream>
 #include <thread>
 
 #include "collectives/start/link_measurement.hpp"
@@ -248,6 +249,12 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
 
 namespace {
 
+// A message is one line.
+void log_link_cost(const collectives::LinkCost& cost) {
+  std::istringstream table(collectives::write_link_cost(cost));
+  for (std::string line; std::getline(table, line);) log_info("links cost: {}", line);
+}
+
 Status share_and_measure(sparclComm& comm) {
   const Result<std::string> window = setting_choice("NODE_WINDOW");
   if (!window.ok()) return window.status();
@@ -271,8 +278,7 @@ Status share_and_measure(sparclComm& comm) {
   collectives::Task measurement = collectives::find_link_cost(comm.context, channel, source, comm.context.measured_link);
   comm.engine.run(measurement);
   SPARCL_RETURN_IF_ERROR(measurement.result());
-  if (comm.context.measured_link && comm.transport->rank() == 0)
-    log_info("links cost\n{}", collectives::write_link_cost(*comm.context.measured_link));
+  if (comm.context.measured_link && comm.transport->rank() == 0) log_link_cost(*comm.context.measured_link);
   comm.transport->close(channel);
   if (comm.context.window != nullptr) comm.context.window->end_measurement();
   return Status();

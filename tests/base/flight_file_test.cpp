@@ -45,6 +45,11 @@ class FlightFile : public ::testing::Test {
     ASSERT_EQ(::write(file, &head, sizeof head), static_cast<ssize_t>(sizeof head));
     ::close(file);
   }
+  void write_empty(pid_t pid) const {
+    const int file = ::open(path_of(pid).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ASSERT_GE(file, 0);
+    ::close(file);
+  }
   std::int64_t found_dead(pid_t pid) const {
     const Result<int> file = open_record(record_of(pid));
     FileHead head;
@@ -157,6 +162,20 @@ TEST_F(FlightFile, AllOfTheDeadAreRemovedAtOnce) {
   EXPECT_THAT(remove_dead_records({folder_}), ::testing::UnorderedElementsAre(first, second));
   EXPECT_TRUE(fs::exists(path_of(::getpid())));
   EXPECT_FALSE(remove_if_dead(record_of(::getpid())));
+}
+
+// Killed between the creation of the file and its first page, or refused the memory for it.
+TEST_F(FlightFile, EmptyOnesOfTheDeadAreRemovedAndThoseOfTheLivingStay) {
+  const pid_t dead = dead_process(), unfilled = dead_process();
+  for (const pid_t each : {dead, unfilled, ::getpid()}) write_empty(each);
+  fs::resize_file(path_of(unfilled), kImageBytes);
+  EXPECT_TRUE(is_left_empty(record_of(dead)));
+  EXPECT_TRUE(is_left_empty(record_of(unfilled)));
+  EXPECT_FALSE(is_left_empty(record_of(::getpid())));
+  EXPECT_THAT(remove_dead_records({folder_}), ::testing::UnorderedElementsAre(dead, unfilled));
+  EXPECT_TRUE(fs::exists(path_of(::getpid())));
+  write_empty(dead);
+  EXPECT_EQ(remove_surplus_records(wall_ns(), {folder_}), 1) << "nothing is in it that could be looked at";
 }
 
 TEST_F(FlightFile, WhoMayLiveIsLeftAlone) {

@@ -5,26 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <memory>
 
 #include "src/base/flight/flight_recorder.hpp"
 #include "src/base/flight/flight_text.hpp"
 #include "src/base/flight/process_info.hpp"
 #include "src/base/log.hpp"
+#include "src/base/standard_streams.hpp"
 
 namespace sparcl::flight {
 namespace {
-
-void write_all(int descriptor, const char* bytes, std::size_t count) noexcept {
-  while (count > 0) {
-    const ssize_t written = ::write(descriptor, bytes, count);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // nobody reads: a dump is not worth more
-    bytes += written;
-    count -= static_cast<std::size_t>(written);
-  }
-}
 
 // One write a line, so that the lines of several ranks mix whole.
 void write_line(int descriptor, const char* indent, const LineWriter& line) noexcept {
@@ -35,7 +25,7 @@ void write_line(int descriptor, const char* indent, const LineWriter& line) noex
   char* end = std::copy(head.begin(), head.end(), bytes.begin());
   end = std::copy_n(rest.begin(), std::min(rest.size(), bytes.size() - head.size() - 1), end);
   *end++ = '\n';
-  write_all(descriptor, bytes.data(), static_cast<std::size_t>(end - bytes.data()));
+  (void)write_quietly(descriptor, {bytes.data(), static_cast<std::size_t>(end - bytes.data())}, 0);  // a dump is not worth a wait
 }
 
 // Too large for the stack of a handler. Its user holds `in_use`.

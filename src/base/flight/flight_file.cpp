@@ -72,6 +72,15 @@ std::optional<DeadRecord> look_for_dead(const RecordPath& record, std::int64_t n
   return seen;
 }
 
+// There is no head in it: whose it is, its name alone says.
+bool is_left_empty(int descriptor, const RecordPath& record) {
+  FileHead head;
+  if (read_head(descriptor, head) == sizeof head && head.magic != decltype(head.magic){}) return false;
+  struct stat found;
+  const ProcessInfo process = process_info(record.pid);
+  return process.is_dead() || (::fstat(descriptor, &found) == 0 && !process.may_have_changed(found));
+}
+
 // root leaves what is not root's to its owner.
 std::vector<RecordPath> find_own_records(const std::vector<std::string>& folders) {
   std::vector<RecordPath> records = find_records(folders);
@@ -174,13 +183,22 @@ Life life_of(const FileHead& head) {
   return process.is_stopped() ? Life::kStopped : Life::kRunning;
 }
 
+bool is_left_empty(const RecordPath& record) {
+  const Result<int> opened = open_record(record);
+  if (!opened.ok()) return false;
+  const bool is_empty = is_left_empty(*opened, record);
+  ::close(*opened);
+  return is_empty;
+}
+
 bool remove_if_dead(const RecordPath& record) {
   const Result<int> opened = open_record(record);
   if (!opened.ok()) return false;
   FileHead head;
-  const bool gone = read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead && ::unlink(record.path.c_str()) == 0;
+  const bool is_dead = is_left_empty(*opened, record) || (read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead);
+  const bool is_gone = is_dead && ::unlink(record.path.c_str()) == 0;
   ::close(*opened);
-  return gone;
+  return is_gone;
 }
 
 std::vector<pid_t> remove_dead_records(const std::vector<std::string>& folders) {
@@ -193,11 +211,12 @@ std::vector<pid_t> remove_dead_records(const std::vector<std::string>& folders) 
 
 int remove_surplus_records(std::int64_t now_wall_ns, const std::vector<std::string>& folders, std::int64_t most_bytes) {
   std::vector<DeadRecord> dead;
+  int removed = 0;
   for (const RecordPath& record : find_own_records(folders)) {
+    if (is_left_empty(record) && remove_if_dead(record)) ++removed;  // nothing is in it that could be looked at
     if (const std::optional<DeadRecord> seen = look_for_dead(record, now_wall_ns)) dead.push_back(*seen);
   }
   std::stable_sort(dead.begin(), dead.end(), [](const DeadRecord& a, const DeadRecord& b) { return a.found_ns > b.found_ns; });
-  int removed = 0;
   std::int64_t bytes = 0;
   for (const DeadRecord& each : dead) {
     bytes += each.bytes;

@@ -43,7 +43,10 @@ const char* life_name(Life life);
 Life life_of(const FileHead& head);
 std::size_t read_head(int descriptor, FileHead& head);  // the bytes that were there
 
-// Whether it was one of a dead process, and is gone.
+// A file without a record in it, by a process that is dead: it ended, or was refused memory, before it wrote one.
+bool is_left_empty(const RecordPath& record);
+
+// Whether it was one of a dead process, empty or not, and is gone.
 bool remove_if_dead(const RecordPath& record);
 
 // All that dead processes of this user left. Returns whose.

@@ -40,6 +40,14 @@ std::uint64_t ns_of(clockid_t clock) noexcept {
 
 }  // namespace
 
+bool ProcessInfo::may_have_changed(const struct stat& file) const {
+  constexpr double kTolerance = 2;  // seconds; ticks, and a clock that is set; heuristic
+  const double file_age = static_cast<double>(wall_ns()) * 1e-9 - static_cast<double>(file.st_ctim.tv_sec);
+  const double age = static_cast<double>(ns_of(CLOCK_BOOTTIME)) * 1e-9 -
+                     static_cast<double>(start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return file_age <= age + kTolerance;
+}
+
 ProcessInfo process_info(pid_t pid) {
   ProcessInfo info;
   const std::string stat = read_small_file(fmt::format("/proc/{}/stat", pid));

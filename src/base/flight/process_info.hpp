@@ -1,6 +1,7 @@
 #pragma once
 // What the system says of a process.
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -16,6 +17,8 @@ struct ProcessInfo {
 
   bool is_dead() const { return !exists || state == 'Z' || state == 'X' || state == 'x'; }
   bool is_stopped() const { return state == 'T' || state == 't'; }
+  // False: a file changed last before this process began, so that it is one's who had the id before.
+  bool may_have_changed(const struct stat& file) const;
 };
 
 ProcessInfo process_info(pid_t pid);
