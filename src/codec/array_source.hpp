@@ -17,6 +17,8 @@ class ArraySource {
   virtual ~ArraySource() = default;
   // Writes elements [first, first + count) of an array, in the map's type. By several threads at once.
   virtual void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const = 0;
+  // Whether there is such an array.
+  virtual bool has(std::uint32_t) const { return true; }
   // What was read is good. Else it is rubbish, and whoever made something of it asks this before anybody sees it.
   virtual Status status() const { return {}; }
 };
@@ -40,7 +42,7 @@ struct ArrayInput {
   std::vector<const std::byte*> arrays;
   const ArraySource* source = nullptr;
 
-  bool has(std::uint32_t array) const { return arrays[array] != nullptr || source != nullptr; }
+  bool has(std::uint32_t array) const { return arrays[array] != nullptr || (source != nullptr && source->has(array)); }
   // Elements that has(), where they lie, or made into `scratch`.
   const std::byte* read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::size_t width,
                         std::vector<std::byte>& scratch) const;

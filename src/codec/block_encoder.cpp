@@ -41,6 +41,7 @@ void CodedBlocks::clear() {
   elements = 0;
   whole_sum = {};
   lossy = {};
+  left_out = {};
 }
 
 BlockEncoder::BlockEncoder(const EncoderInput& input)
@@ -124,7 +125,11 @@ std::size_t BlockEncoder::select(Part& part, std::size_t found) {
   FoundChanges left{
       part.index, shape.datatype, part.pieces, changes.positions.data(), changes.old_values.data(), changes.new_values.data(),
       found};
-  if (input_.options.rule != nullptr && input_.has_whole_base) left.count = input_.options.rule->keep(left);
+  if (input_.options.rule != nullptr && input_.has_whole_base) {
+    if (input_.options.measure_left_out) left_out_.note(left);
+    left.count = input_.options.rule->keep(left);
+    if (input_.options.measure_left_out) coded_.left_out.add(left_out_.compare(left));
+  }
   const ValueCoding values = input_.has_whole_base ? input_.options.values : ValueCoding();
   const std::size_t count = changes.lossy.choose(values, input_.options.target_version, left);
   coded_.lossy.add(changes.lossy.error());

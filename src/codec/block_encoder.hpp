@@ -14,6 +14,7 @@
 #include "src/codec/class_regions.hpp"
 #include "src/codec/early_writer.hpp"
 #include "src/codec/group_encoder.hpp"
+#include "src/codec/left_out.hpp"
 #include "src/codec/superblock.hpp"
 #include "src/codec/update.hpp"
 
@@ -72,6 +73,7 @@ struct CodedBlocks {
   std::uint64_t elements = 0;       // that were looked at
   Hash128 whole_sum;                // of all of them in the base, or in the target where the base is not whole; if it is asked for
   LossyError lossy;
+  LeftOut left_out;
 
   void clear();
 };
@@ -136,6 +138,7 @@ class BlockEncoder {
   std::array<Part, kSuperBlocks> parts_;  // of a superblock; the first alone where each block is coded by itself
   std::vector<std::byte> hash_scratch_;
   std::vector<std::byte> ruled_block_;
+  LeftOutMeter left_out_;
   std::byte* ruled_array_ = nullptr;
   Piece ruled_piece_{};
 };

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "src/base/float_environment.hpp"
+#include "src/codec/array_source.hpp"
 #include "src/codec/change_scan.hpp"
 #include "src/codec/scratch.hpp"
 #include "src/codec/top_k.hpp"
@@ -17,12 +18,17 @@ constexpr unsigned kIgnoredBits = 48;  // of a double: what is left is the expon
 constexpr std::size_t kBins = std::size_t{1} << (63 - kIgnoredBits);
 constexpr int kTrials = 10;
 
+ArrayInput base_of(const EncodeInput& input) { return {{input.base.begin(), input.base.end()}, input.options.base_source}; }
+
 // Calls visit(element, key) for every change that the rule leaves, in order.
 template <class Visit>
 Status for_each_change(const EncodeInput& input, Visit visit) {
   const FloatEnvironment exact;
   ChangeScan scan(input.map, input.options.hints, input.kernels);
   SPARCL_RETURN_IF_ERROR(scan.check());
+  const ArrayInput base = base_of(input);
+  const ArrayInput target{{input.target.begin(), input.target.end()}, input.options.target_source};
+  BlockInput base_block, target_block;
   std::vector<Piece> pieces;
   std::vector<std::uint16_t> positions(kBlockElements + kernels::kPositionSlack);
   std::vector<std::byte> olds(kBlockElements * sizeof(std::uint64_t) + kernels::kValueSlackBytes);
@@ -31,7 +37,7 @@ Status for_each_change(const EncodeInput& input, Visit visit) {
     const DataType type = input.map.block(block, pieces);
     FoundChanges changes{block, type, pieces, positions.data(), olds.data(), news.data(), 0};
     const BlockShape shape = shape_of(type, pieces);
-    SPARCL_RETURN_IF_ERROR(scan.scan({shape, pieces, input.base}, {shape, pieces, input.target}, pieces,
+    SPARCL_RETURN_IF_ERROR(scan.scan(base_block.read(base, shape, pieces), target_block.read(target, shape, pieces), pieces,
                                      {positions.data(), olds.data(), news.data()}, changes.count));
     if (input.options.rule != nullptr) changes.count = input.options.rule->keep(changes);
     const std::size_t width = element_bytes(type);
@@ -42,8 +48,9 @@ Status for_each_change(const EncodeInput& input, Visit visit) {
 }
 
 Status check_base(const EncodeInput& input) {
-  for (std::size_t i = 0; i < input.base.size(); ++i) {
-    if (input.base[i] == nullptr && input.map.arrays()[i].count > 0) {
+  const ArrayInput base = base_of(input);
+  for (std::uint32_t i = 0; i < base.arrays.size(); ++i) {
+    if (!base.has(i) && input.map.arrays()[i].count > 0) {
       return Status(Code::kInvalidArgument,
                     fmt::format("array {} has no base: the first update of a state goes whole, without a cut", i));
     }

@@ -11,7 +11,7 @@
 
 namespace sparcl::codec {
 
-// What an encoder would be given. options.rule: what it leaves out is left out here, too.
+// What an encoder would be given, with the sources of its options. options.rule: what it leaves out is left out here, too.
 struct EncodeInput {
   const BlockMap& map;
   std::span<const std::byte* const> base;  // whole: every array has one

@@ -96,18 +96,24 @@ std::size_t EveryRule::keep(const FoundChanges& changes) const {
   return left.count;
 }
 
-std::vector<double> grid_steps(const BlockMap& map, std::span<const std::byte* const> arrays, DataType grid) {
+std::vector<double> grid_steps(const BlockMap& map, const ArrayInput& arrays, DataType grid) {
   const FloatEnvironment exact;
   std::uint64_t top_bits = 0;
   store_number(grid, std::numeric_limits<double>::max(), reinterpret_cast<std::byte*>(&top_bits));
   const double top = load_number(grid, reinterpret_cast<const std::byte*>(&top_bits));
-  std::vector<double> steps(arrays.size());
-  for (std::size_t array = 0; array < arrays.size(); ++array) {
+  std::vector<double> steps(arrays.arrays.size());
+  std::vector<std::byte> scratch;
+  for (std::uint32_t array = 0; array < steps.size(); ++array) {
     const auto& [type, count] = map.arrays()[array];
+    const std::size_t width = element_bytes(type);
     double largest = 0;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const double size = std::fabs(load_number(type, arrays[array] + i * element_bytes(type)));
-      if (std::isfinite(size)) largest = std::max(largest, size);
+    for (std::uint64_t first = 0; first < count; first += kBlockElements) {
+      const std::uint64_t some = std::min<std::uint64_t>(kBlockElements, count - first);
+      const std::byte* values = arrays.read(array, first, some, width, scratch);
+      for (std::uint64_t i = 0; i < some; ++i) {
+        const double size = std::fabs(load_number(type, values + i * width));
+        if (std::isfinite(size)) largest = std::max(largest, size);
+      }
     }
     steps[array] = largest / top;
   }

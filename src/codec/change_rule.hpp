@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
+#include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
 
 namespace sparcl::codec {
@@ -63,7 +64,10 @@ class GridRule : public ChangeRule {
 };
 
 // The steps of an integer grid: the largest finite |x| of each array, over the grid's largest value.
-std::vector<double> grid_steps(const BlockMap& map, std::span<const std::byte* const> arrays, DataType grid);
+std::vector<double> grid_steps(const BlockMap& map, const ArrayInput& arrays, DataType grid);
+inline std::vector<double> grid_steps(const BlockMap& map, std::span<const std::byte* const> arrays, DataType grid) {
+  return grid_steps(map, ArrayInput{{arrays.begin(), arrays.end()}}, grid);
+}
 
 // The size of a change as an integer that grows with it; at least 1.
 std::uint64_t change_key(DataType type, const std::byte* old_value, const std::byte* new_value);

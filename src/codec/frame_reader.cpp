@@ -50,7 +50,7 @@ Status FrameReader::next(const Staging& staging, std::uint64_t available, Sectio
     if (!found) return {};
     SPARCL_RETURN_IF_ERROR(check_bytes(staging, section));
     at_ = section.first + section.bytes;
-    if (section.tag == kTagRuns && report_runs_) return {};
+    if (section.tag == wanted_ && wanted_ != 0) return {};
     if ((section.tag & kTagMaySkip) != 0) continue;
     note(section.tag);
     return {};

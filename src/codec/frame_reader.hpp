@@ -22,8 +22,8 @@ Status corrupt_at(std::uint64_t at, std::string_view what);
 
 class FrameReader {
  public:
-  // report_runs: the runs of arrays (docs/wire-format.md), which may be skipped, are a section that next() reports.
-  explicit FrameReader(StreamKind kind, bool report_runs = false) : kind_(kind), report_runs_(report_runs) {}
+  // wanted: of the sections that may be skipped, the one that next() reports; 0: none.
+  explicit FrameReader(StreamKind kind, std::uint8_t wanted = 0) : kind_(kind), wanted_(wanted) {}
 
   // The next section of which all bytes are among the first `available` of the stream; `found` false if there is none yet. Header,
   // chunk end and end have been checked against their CRC, the bytes of other sections only by the chunk end that follows. A
@@ -42,7 +42,7 @@ class FrameReader {
   void add_to_crc(const Staging& staging, std::uint64_t end);
 
   StreamKind kind_;
-  bool report_runs_;
+  std::uint8_t wanted_;
   std::uint64_t at_ = 0;       // everything before it has been reported or skipped
   std::uint64_t crc_at_ = 0;   // everything before it is in crc_, but CRC fields
   std::uint64_t checked_ = 0;  // everything before it has passed a CRC

@@ -90,6 +90,21 @@ struct LossyError {
   }
 };
 
+// Changes that a rule has left out of an update, so that receivers will not hold the target. Sizes are |new - old|; one that is no number counts as infinite.
+struct LeftOut {
+  std::uint64_t count = 0;
+  double squares = 0;         // their sum
+  double largest = 0;
+  double change_squares = 0;  // of all changes, those that are sent, too; not part of the stream
+
+  void add(const LeftOut& other) {
+    count += other.count;
+    squares += other.squares;
+    largest = other.largest > largest ? other.largest : largest;
+    change_squares += other.change_squares;
+  }
+};
+
 // Of the link that an update is for (time_cost.hpp).
 struct LinkTime {
   std::uint32_t ps_per_byte = 0;  // 0: no link; bytes alone decide
@@ -115,6 +130,7 @@ struct EncodeOptions {
                                               // lines are in the cache. Taken back unless keep_forward() follows
   bool with_runs = false;            // for files: the update can be composed with others by those who know no schema (compose.hpp)
   const ChangeRule* rule = nullptr;  // which changes are sent (change_rule.hpp); nullptr, or without a whole base: all
+  bool measure_left_out = false;     // for files: what the rule leaves out is counted, and said in the stream
   ValueCoding values;                // of these changes; without a whole base: exact
   // Blocks of bf16 and fp16 may be coded given the old values' exponents: a third fewer bits for real changes, at half the speed.
   // With a state hash only, and not with hints.
@@ -135,6 +151,7 @@ struct EncodeStats {
   std::uint64_t changed = 0;
   std::uint64_t encoded_bytes = 0;
   LossyError lossy;
+  LeftOut left_out;   // measure_left_out only
   Hash128 base_hash;  // with_state_hash only
   Hash128 target_hash;
 };

@@ -105,8 +105,8 @@ Status UpdateEncoder::Impl::check_blocks() const {
     return Status(Code::kInvalidArgument, fmt::format("only_blocks has {} bits: the arrays have {} blocks",
                                                       options.only_blocks.size() * 64, input.map.block_count()));
   }
-  const bool has_base =
-      input.base.source != nullptr || std::ranges::count(input.base.arrays, nullptr) < std::ssize(input.base.arrays);
+  bool has_base = false;
+  for (std::uint32_t i = 0; i < input.base.arrays.size(); ++i) has_base = has_base || input.base.has(i);
   if (!options.with_state_hash || !options.base_hash || !options.target_hash || has_base) {
     return Status(Code::kInvalidArgument, "an update of some blocks has no base but its hash, and names that and its target's");
   }
@@ -198,6 +198,7 @@ void UpdateEncoder::Impl::write(const CodedBlocks& coded, ByteSink& sink) {
   done_elements += coded.elements;
   whole_sum = whole_sum + coded.whole_sum;
   stats.lossy.add(coded.lossy);
+  stats.left_out.add(coded.left_out);
   const std::byte* payload = coded.payloads.data();
   for (const CodedBlock& block : coded.blocks) {
     write_block(block, payload, sink);
@@ -229,6 +230,7 @@ void UpdateEncoder::Impl::write_block(const CodedBlock& block, const std::byte* 
 
 void UpdateEncoder::Impl::end(ByteSink& sink) {
   frame.end_chunk(sink);
+  if (stats.left_out.count > 0) frame.write_section(kTagLeftOut, serialise(stats.left_out), sink);
   ByteWriter content;
   content.write(frame.blocks());
   content.write(coded_elements);

@@ -28,7 +28,7 @@ Result<UpdateReader> UpdateReader::open(const Staging& staging, std::uint64_t by
 }
 
 Status UpdateReader::read(std::uint64_t bytes) {
-  FrameReader frame(StreamKind::kUpdate, true);
+  FrameReader frame(StreamKind::kUpdate, kTagRuns);
   Status unchecked;  // of bytes whose checksum is still to come: damage is best named by that
   for (bool found = true; found;) {
     Section section;

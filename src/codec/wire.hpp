@@ -23,6 +23,7 @@ enum Tag : std::uint8_t {
   kTagBlockAfterGap = 0x30,  // + mode
   kTagMaySkip = 0x80,        // flag
   kTagRuns = 0x86,
+  kTagLeftOut = 0x88,
 };
 
 constexpr bool is_block(std::uint8_t tag) { return (tag & 0xd0) == kTagBlock; }

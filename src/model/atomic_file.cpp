@@ -70,8 +70,7 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
 
 Status AtomicFile::commit() {
   if (::fsync(fd_) != 0) return system_error(path_, fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
-  if (::close(std::exchange(fd_, -1)) != 0)
-    return system_error(path_, fmt::format("closing after {} bytes failed", written_bytes_));
+  // Open until it has its name: its lock says that somebody is at it.
   if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
     return system_error(path_, "the finished file cannot be renamed to this");
   temporary_.release();

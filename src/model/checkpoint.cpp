@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <numeric>
 
 #include "src/base/bytes.hpp"
@@ -82,20 +83,22 @@ Result<std::string> find_index(const std::string& folder) {
 
 }  // namespace
 
-Result<Checkpoint> Checkpoint::open(const std::string& path, Access access) { return open_by(path, access); }
-
-Result<Checkpoint> Checkpoint::open_unmapped(const std::string& path) { return open_by(path, {}); }
-
-Result<Checkpoint> Checkpoint::open_by(const std::string& path, std::optional<Access> access) {
+Result<Checkpoint> Checkpoint::open_unread(const std::string& path) {
   Checkpoint checkpoint;
   checkpoint.path_ = path;
   std::error_code error;
   checkpoint.layout_.is_folder = fs::is_directory(path, error);
-  SPARCL_RETURN_IF_ERROR(checkpoint.layout_.is_folder ? checkpoint.open_folder(access) : checkpoint.add_file(path, "", access));
+  SPARCL_RETURN_IF_ERROR(checkpoint.layout_.is_folder ? checkpoint.open_folder() : checkpoint.add_file(path, ""));
   return checkpoint;
 }
 
-Status Checkpoint::add_file(const std::string& path, const std::string& name, std::optional<Access> access) {
+Result<Checkpoint> Checkpoint::open(const std::string& path) {
+  Result<Checkpoint> checkpoint = open_unread(path);
+  if (checkpoint.ok()) SPARCL_RETURN_IF_ERROR(checkpoint->load());
+  return checkpoint;
+}
+
+Status Checkpoint::add_file(const std::string& path, const std::string& name) {
   Result<FileReader> file = FileReader::open(path);
   if (!file.ok()) return file.status();
   Result<std::string> text = read_header(*file);
@@ -116,21 +119,29 @@ Status Checkpoint::add_file(const std::string& path, const std::string& name, st
   }
   layout_.files.push_back({name, std::move(*text)});
   metadata_.push_back(std::move(header->metadata));
-  if (access) return map(*file, *access);
   readers_.push_back(std::move(*file));
   return {};
 }
 
-// The file that was added last.
-Status Checkpoint::map(const FileReader& file, Access access) {
-  Result<MappedFile> map = MappedFile::map(file, access);
-  if (!map.ok()) return map.status();
-  while (pointers_.size() < places_.size()) pointers_.push_back(map->data() + places_[pointers_.size()]);
-  maps_.push_back(std::move(*map));
-  return {};
+Status Checkpoint::load() {
+  constexpr std::uint64_t kAlignment = 64;  // a line of the cache
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t bytes = 0;
+  for (const std::uint64_t size : sizes_) {
+    offsets.push_back(bytes);
+    bytes += (size + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  Result<ZeroMemory> memory = ZeroMemory::allocate(bytes + 1, "the tensors");  // + 1: an empty tensor has an address, too
+  if (!memory.ok()) return memory.status().with_prefix(path_ + ": ");
+  memory_.emplace(std::move(*memory));
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    pointers_.push_back(memory_->data() + offsets[i]);
+    SPARCL_RETURN_IF_ERROR(read(i, pointers_[i]));
+  }
+  return check_unchanged();
 }
 
-Status Checkpoint::open_folder(std::optional<Access> access) {
+Status Checkpoint::open_folder() {
   const Result<std::string> index_name = find_index(path_);
   if (!index_name.ok()) return index_name.status();
   layout_.index_name = *index_name;
@@ -148,6 +159,7 @@ Status Checkpoint::open_folder(std::optional<Access> access) {
     layout_.index = std::move(*text);
     Result<ShardIndex> index = parse_shard_index(layout_.index);
     if (!index.ok()) return index.status().with_prefix(*index_path + ": ");
+    if (names.ok()) std::ranges::set_difference(*names, index->files, std::back_inserter(stray_shards_));
     names = std::move(index->files);
   }
   if (!names.ok()) return names.status();
@@ -157,14 +169,19 @@ Status Checkpoint::open_folder(std::optional<Access> access) {
     SPARCL_RETURN_IF_ERROR(check_shard_name(name).with_prefix(path_ + ": "));
     const Result<std::string> path = shard_path(path_, name);
     if (!path.ok()) return path.status();
-    SPARCL_RETURN_IF_ERROR(add_file(*path, name, access));
+    SPARCL_RETURN_IF_ERROR(add_file(*path, name));
   }
   if (const Status status = validate(schema_); !status.ok()) return corrupt_file(path_, status.message());
   return check_index(layout_, schema_, file_of_).with_prefix(path_ + "/");
 }
 
-Status Checkpoint::read(std::size_t tensor, std::byte* into) const {
-  return readers_[file_of_[tensor]].read(places_[tensor], {into, sizes_[tensor]});
+Status Checkpoint::read(std::size_t tensor, std::uint64_t at, std::span<std::byte> into) const {
+  return readers_[file_of_[tensor]].read(places_[tensor] + at, into);
+}
+
+Status Checkpoint::check_unchanged() const {
+  for (const FileReader& reader : readers_) SPARCL_RETURN_IF_ERROR(reader.check_unchanged());
+  return {};
 }
 
 std::uint64_t Checkpoint::byte_count() const { return std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0}); }

@@ -10,8 +10,9 @@
 
 #include "src/base/status.hpp"
 #include "src/model/file_layout.hpp"
-#include "src/model/mapped_file.hpp"
+#include "src/model/file_reader.hpp"
 #include "src/model/schema.hpp"
+#include "src/model/zero_memory.hpp"
 
 namespace sparcl::model {
 
@@ -19,40 +20,46 @@ class Checkpoint {
  public:
   // PATH is a .safetensors file or a folder. A folder's shards are those that its *.safetensors.index.json names (all of whose
   // tensors must be where it says), else all *.safetensors in it, in the order of their names. Files are hostile: a shard outside
-  // of the folder (by its name or through a symbolic link) is refused before it is opened.
-  static Result<Checkpoint> open(const std::string& path, Access access = Access::kReadOnly);
-  // The same for files that others may be writing: tensors are had by read() alone, as a file that is cut while it is mapped ends
-  // the process.
-  static Result<Checkpoint> open_unmapped(const std::string& path);
+  // of the folder (by its name or through a symbolic link) is refused before it is opened. All tensors are read into private memory.
+  // No file is ever mapped: one that another program cuts would end this process.
+  static Result<Checkpoint> open(const std::string& path);
+  // The same without the tensors' bytes: they are had by read() and by CheckpointSource.
+  static Result<Checkpoint> open_unread(const std::string& path);
 
   const std::string& path() const { return path_; }
   const Layout& layout() const { return layout_; }
   const Schema& schema() const { return schema_; }  // file by file, each in the order of its data
 
-  // Of an unmapped one: all bytes of the tensor. Corrupt, SystemError: they cannot be had (FileReader).
-  Status read(std::size_t tensor, std::byte* into) const;
+  // From the file: bytes of the tensor from byte `at` on, or all of them. Corrupt, SystemError: they cannot be had (FileReader).
+  Status read(std::size_t tensor, std::uint64_t at, std::span<std::byte> into) const;
+  Status read(std::size_t tensor, std::byte* into) const { return read(tensor, 0, {into, sizes_[tensor]}); }
+  // Corrupt: another program has written to a file since it was opened, so that what was read may be of two versions.
+  Status check_unchanged() const;
 
-  // Of a mapped one.
+  // Of one whose tensors are in memory.
   std::span<const std::byte> bytes(std::size_t tensor) const { return {pointers_[tensor], sizes_[tensor]}; }
   std::span<const std::byte* const> pointers() const { return {pointers_.data(), pointers_.size()}; }
-  std::span<std::byte* const> mutable_pointers() { return pointers_; }  // to be written where opened with kCopyOnWrite
+  std::span<std::byte* const> mutable_pointers() { return pointers_; }
 
   std::size_t file_of(std::size_t tensor) const { return file_of_[tensor]; }  // position in layout().files
   const Metadata& metadata(std::size_t file) const { return metadata_[file]; }
   std::uint64_t byte_count() const;  // of all tensors
+  std::uint64_t byte_count(std::size_t tensor) const { return sizes_[tensor]; }
+  // Files of the folder that are named like shards, and that its index does not name: they are no part of it. Sorted.
+  const std::vector<std::string>& stray_shards() const { return stray_shards_; }
 
  private:
   Checkpoint() = default;
-  static Result<Checkpoint> open_by(const std::string& path, std::optional<Access> access);
-  Status add_file(const std::string& path, const std::string& name, std::optional<Access> access);
-  Status open_folder(std::optional<Access> access);
-  Status map(const FileReader& file, Access access);
+  Status add_file(const std::string& path, const std::string& name);
+  Status open_folder();
+  Status load();
 
   std::string path_;
   Layout layout_;
   Schema schema_;
-  std::vector<MappedFile> maps_;     // of each file, or
-  std::vector<FileReader> readers_;  // of each file
+  std::vector<FileReader> readers_;     // of each file
+  std::optional<ZeroMemory> memory_;    // of all tensors
+  std::vector<std::string> stray_shards_;
   std::vector<Metadata> metadata_;
   std::vector<std::byte*> pointers_;   // never nullptr, not even for an empty tensor
   std::vector<std::uint64_t> places_;  // in their files

@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::uint64_t kMostNoted = 8;  // of the elements one: more are written with all others, which takes no more bytes and no
                                          // memory on the device. Heuristic
-constexpr std::size_t kAlignment = 16;   // of what kernels read
+constexpr std::size_t kKernelAlignment = 16;   // of what kernels read
 constexpr const char* kAsTheyWere = "the new version did not reach the tensors, which hold what they held: ";
 constexpr const char* kHalfDone =
     "the new version reached some of the tensors in device memory, which are no version until a call has brought all of it: ";
 
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t kernel_aligned(std::size_t bytes) { return (bytes + kKernelAlignment - 1) / kKernelAlignment * kKernelAlignment; }
 
 }  // namespace
 
@@ -323,9 +323,9 @@ void DeviceTensors::add_to(Staged& staged, const NotedChanges::OfArray& changes)
   scatter.count = count;
   scatter.part_count = changes.parts.size();
   scatter.parts = staged.image.size();
-  scatter.values = scatter.parts + aligned((scatter.part_count + 1) * sizeof(kernels::MaskPart));
-  scatter.positions = scatter.values + aligned(count * width);
-  staged.image.resize(scatter.positions + aligned(count * sizeof(std::uint16_t)));
+  scatter.values = scatter.parts + kernel_aligned((scatter.part_count + 1) * sizeof(kernels::MaskPart));
+  scatter.positions = scatter.values + kernel_aligned(count * width);
+  staged.image.resize(scatter.positions + kernel_aligned(count * sizeof(std::uint16_t)));
   std::vector<kernels::MaskPart> parts;
   for (const NotedChanges::OfArray::Part& part : changes.parts) parts.push_back({part.block, part.begin});
   parts.push_back({0, count});

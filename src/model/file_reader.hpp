@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "src/base/status.hpp"
 
 namespace sparcl::model {
 
-// A regular file that is read and not mapped: where another program cuts it meanwhile a read fails, and no signal comes.
+// A regular file that is read and never mapped: if another program cuts it meanwhile a read fails, and no signal comes.
 class FileReader {
  public:
   static Result<FileReader> open(const std::string& path);
@@ -24,6 +25,8 @@ class FileReader {
 
   // All of `into`, from byte `at` on. Corrupt: the file ends before. SystemError: the disk, or the network, says no.
   Status read(std::uint64_t at, std::span<std::byte> into) const;
+  // Corrupt: it has been written to since it was opened. A file that has been replaced, moved or removed has not.
+  Status check_unchanged() const;
 
  private:
   FileReader(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
@@ -31,7 +34,11 @@ class FileReader {
   std::string path_;
   int fd_;
   std::uint64_t byte_count_ = 0;
+  std::int64_t written_ns_ = 0;
 };
+
+// All bytes of a small one.
+Result<std::vector<std::byte>> read_file(const std::string& path);
 
 // "PATH: WHAT: No space left on device", with errno's text, as SystemError.
 Status system_error(const std::string& path, const std::string& what);

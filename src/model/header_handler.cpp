@@ -11,6 +11,13 @@ constexpr std::string_view kMetadataKey = "__metadata__";
 
 }  // namespace
 
+bool HeaderHandler::null() {
+  if (place_ != Place::kRoot || key_ != kMetadataKey) return wrong("null");
+  if (seen_metadata_) return refuse(Code::kCorrupt, "it is there twice");
+  seen_metadata_ = true;
+  return true;
+}
+
 bool HeaderHandler::number_unsigned(number_unsigned_t value) {
   if (place_ == Place::kInShape) {
     tensor().schema.shape.push_back(value);
@@ -30,8 +37,13 @@ bool HeaderHandler::string(string_t& value) {
   }
   if (place_ != Place::kTensor || field_ != kDtype) return wrong(fmt::format("the string {}", in_quotes(value)));
   const DataTypeInfo* type = find_safetensors_type(value);
-  if (type == nullptr) return refuse(Code::kUnsupported, fmt::format("data type {} is unknown here", in_quotes(value)));
-  tensor().schema.datatype = type->type;
+  if (type != nullptr) {
+    tensor().schema.datatype = type->type;
+  } else if (may_be_opaque_type(value)) {
+    tensor().schema.opaque = OpaqueType{std::move(value), 0};  // its bytes are known with the offsets
+  } else {
+    return refuse(Code::kCorrupt, fmt::format("{} is no name of a data type: letters, digits and underscores are", in_quotes(value)));
+  }
   return true;
 }
 

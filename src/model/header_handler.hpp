@@ -21,7 +21,7 @@ struct RawTensor {  // as read: its place is not checked yet
 
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
-  bool null() override { return wrong("null"); }
+  bool null() override;  // metadata may be null: there are none
   bool boolean(bool) override { return wrong("a boolean"); }
   bool number_integer(number_integer_t value) override { return wrong(std::to_string(value) + " (negative)"); }
   bool number_unsigned(number_unsigned_t value) override;

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "src/codec/state_hash.hpp"
 #include "src/codec/update.hpp"
+#include "src/model/checkpoint_source.hpp"
 
 namespace sparcl::model {
 
@@ -24,26 +26,79 @@ codec::BlockMap make_block_map(const Schema& schema) {
 
 namespace {
 
+constexpr std::size_t kReadBytes = std::size_t{256} << 10;  // at once, of a file: in the cache, heuristic
+
 Status check(const Schema& schema, std::span<const std::byte* const> tensors) {
   SPARCL_RETURN_IF_ERROR(validate(schema));
   if (tensors.size() == schema.size()) return {};
   return Status(Code::kInvalidArgument, fmt::format("{} arrays for a state of {} tensors", tensors.size(), schema.size()));
 }
 
-// The schema is valid: its count exists.
-std::span<const std::byte> bytes_of(const TensorSchema& tensor, const std::byte* data) {
-  return {data, static_cast<std::size_t>(*element_count(tensor)) * element_bytes(tensor.datatype)};
-}
-
-std::string_view torch_name(DataType type) {
-  switch (type) {
+std::string_view torch_name(const TensorSchema& tensor) {
+  if (tensor.opaque) {
+    const OpaqueTypeInfo* known = find_opaque_type(tensor.opaque->name);
+    return known != nullptr ? known->torch : std::string_view(tensor.opaque->name);
+  }
+  switch (tensor.datatype) {
     case DataType::kFloat8e4m3:
       return "float8_e4m3fn";
     case DataType::kFloat8e5m2:
       return "float8_e5m2";
     default:
-      return info(type).name;  // PyTorch's own
+      return info(tensor.datatype).name;  // PyTorch's own
   }
+}
+
+// Gives all bytes of a tensor to a hash.
+class TensorBytes {
+ public:
+  explicit TensorBytes(const Checkpoint& checkpoint) : checkpoint_(&checkpoint) {}
+  explicit TensorBytes(std::span<const std::byte* const> tensors) : tensors_(tensors) {}
+
+  template <class Hash>
+  Status add(const Schema& schema, std::size_t tensor, Hash& hash) {
+    const std::uint64_t bytes = *element_count(schema[tensor]) * element_bytes(schema[tensor].datatype);  // valid: it exists
+    if (checkpoint_ == nullptr) {
+      hash.update({tensors_[tensor], static_cast<std::size_t>(bytes)});
+      return {};
+    }
+    piece_.resize(kReadBytes);
+    for (std::uint64_t at = 0; at < bytes; at += kReadBytes) {
+      const std::span<std::byte> some = std::span(piece_).first(std::min<std::uint64_t>(kReadBytes, bytes - at));
+      SPARCL_RETURN_IF_ERROR(checkpoint_->read(tensor, at, some));
+      hash.update(some);
+    }
+    return {};
+  }
+  Status check() const { return checkpoint_ == nullptr ? Status() : checkpoint_->check_unchanged(); }
+
+ private:
+  const Checkpoint* checkpoint_ = nullptr;
+  std::span<const std::byte* const> tensors_;
+  std::vector<std::byte> piece_;
+};
+
+Result<Hash128> xxh3_hash(const Schema& schema, TensorBytes bytes) {
+  Xxh3 hash;
+  hash.update(serialise(schema));
+  for (std::size_t i = 0; i < schema.size(); ++i) SPARCL_RETURN_IF_ERROR(bytes.add(schema, i, hash));
+  SPARCL_RETURN_IF_ERROR(bytes.check());
+  return hash.finish();
+}
+
+Result<Sha256::Digest> weights_hash(const Schema& schema, TensorBytes bytes) {
+  std::vector<std::size_t> order(schema.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  // By bytes, which for UTF-8 is the order of Python's sorted().
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return schema[a].name < schema[b].name; });
+  Sha256 hash;
+  for (const std::size_t i : order) {
+    const std::string head = fmt::format("{}torch.{}", schema[i].name, torch_name(schema[i]));
+    hash.update(std::as_bytes(std::span(head)));
+    SPARCL_RETURN_IF_ERROR(bytes.add(schema, i, hash));
+  }
+  SPARCL_RETURN_IF_ERROR(bytes.check());
+  return hash.finish();
 }
 
 }  // namespace
@@ -53,29 +108,30 @@ Result<Hash128> state_hash(const Schema& schema, std::span<const std::byte* cons
   return codec::state_hash(make_block_map(schema), tensors, schema_hash(schema));
 }
 
+Hash128 state_hash_from(const Schema& schema, const codec::ArrayInput& tensors) {
+  const codec::BlockMap map = make_block_map(schema);
+  return schema_hash(schema) + codec::blocks_hash(map, tensors, 0, map.block_count(), kernels::cpu_kernels());
+}
+
+Result<Hash128> state_hash(const Checkpoint& checkpoint) {
+  const CheckpointSource source(checkpoint);
+  const Hash128 hash = state_hash_from(checkpoint.schema(), source.input());
+  SPARCL_RETURN_IF_ERROR(source.status());
+  return hash;
+}
+
 Result<Hash128> xxh3_hash(const Schema& schema, std::span<const std::byte* const> tensors) {
   SPARCL_RETURN_IF_ERROR(check(schema, tensors));
-  Xxh3 hash;
-  hash.update(serialise(schema));
-  for (std::size_t i = 0; i < schema.size(); ++i) hash.update(bytes_of(schema[i], tensors[i]));
-  return hash.finish();
+  return xxh3_hash(schema, TensorBytes(tensors));
 }
+Result<Hash128> xxh3_hash(const Checkpoint& checkpoint) { return xxh3_hash(checkpoint.schema(), TensorBytes(checkpoint)); }
 
 Result<Sha256::Digest> weights_hash(const Schema& schema, std::span<const std::byte* const> tensors) {
   SPARCL_RETURN_IF_ERROR(check(schema, tensors));
-  std::vector<std::size_t> order(schema.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  // By bytes, which for UTF-8 is the order of Python's sorted().
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return schema[a].name < schema[b].name; });
-  Sha256 hash;
-  for (const std::size_t i : order) {
-    const std::string head = fmt::format("{}torch.{}", schema[i].name, torch_name(schema[i].datatype));
-    hash.update(std::as_bytes(std::span(head)));
-    hash.update(bytes_of(schema[i], tensors[i]));
-  }
-  return hash.finish();
+  return weights_hash(schema, TensorBytes(tensors));
 }
-
-Result<Hash128> state_hash(const Checkpoint& checkpoint) { return state_hash(checkpoint.schema(), checkpoint.pointers()); }
+Result<Sha256::Digest> weights_hash(const Checkpoint& checkpoint) {
+  return weights_hash(checkpoint.schema(), TensorBytes(checkpoint));
+}
 
 }  // namespace sparcl::model

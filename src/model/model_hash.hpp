@@ -6,6 +6,7 @@
 
 #include "src/base/checksum.hpp"
 #include "src/base/sha256.hpp"
+#include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/model/checkpoint.hpp"
 #include "src/model/schema.hpp"
@@ -17,16 +18,20 @@ codec::BlockMap make_block_map(const Schema& schema);
 
 // Of names, types, shapes, order and bytes. tensors[i]: the bytes of tensor i, one a tensor (InvalidArgument otherwise).
 Result<Hash128> state_hash(const Schema& schema, std::span<const std::byte* const> tensors);
-Result<Hash128> state_hash(const Checkpoint& checkpoint);
+Result<Hash128> state_hash(const Checkpoint& checkpoint);  // its files are read; so for the others
+// Every array is there. The schema must be valid; a source's status() is the caller's to ask.
+Hash128 state_hash_from(const Schema& schema, const codec::ArrayInput& tensors);
 
 // Of all bytes anew, by hashes that owe nothing to ours: to prove equality once, to compare with other systems' manifests, and off
 // the critical path.
 
 // XXH3-128, seed 0, of the schema's canonical bytes and then of every tensor's, in order.
 Result<Hash128> xxh3_hash(const Schema& schema, std::span<const std::byte* const> tensors);
+Result<Hash128> xxh3_hash(const Checkpoint& checkpoint);
 
 // GRAIL's weights_hash: SHA-256 over the tensors sorted by name, of each its name, its dtype as PyTorch writes it
 // ("torch.bfloat16") and its bytes. Shapes are not in it. A name is written as UTF-8.
 Result<Sha256::Digest> weights_hash(const Schema& schema, std::span<const std::byte* const> tensors);
+Result<Sha256::Digest> weights_hash(const Checkpoint& checkpoint);
 
 }  // namespace sparcl::model

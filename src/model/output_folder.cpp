@@ -60,19 +60,20 @@ Status refuse_what_would_be_lost(const std::string& path, const Layout& written,
 Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout& written, const Layout* replaced) {
   std::error_code error;
   std::string place = without_trailing_slash(path);
+  const bool is_link = fs::is_symlink(fs::symlink_status(place, error));
   const bool exists = fs::exists(place, error);
   if (exists && !fs::is_directory(place, error)) {
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: a folder of shards is to be written, but this is no folder: give another output", path));
   }
-  if (exists) {
-    place = fs::canonical(place, error).string();  // a symbolic link stays, and the folder behind it is exchanged; "." gets a name
+  if (exists && !is_link) {
+    place = fs::canonical(place, error).string();  // "." gets a name
     if (error) return failed(path, "cannot be examined", error);
     SPARCL_RETURN_IF_ERROR(refuse_what_would_be_lost(place, written, replaced));
   }
   std::optional<TemporaryPath> temporary = TemporaryPath::create_folder(place, error);
   if (!temporary) return failed(path, "cannot be created", error);
-  OutputFolder folder(std::move(place), std::move(*temporary), exists);
+  OutputFolder folder(std::move(place), std::move(*temporary), is_link, exists && !is_link);
   if (exists) {
     fs::permissions(folder.temporary_.path(), fs::status(folder.path_, error).permissions(), error);
     if (error) return failed(path, "its permissions cannot be kept", error);
@@ -95,7 +96,7 @@ Status OutputFolder::link_kept_files() const {
 
 Status OutputFolder::make_room_for(const std::string& name) const {
   std::error_code error;
-  if (!exists_ || !fs::is_directory(fs::symlink_status(fs::path(path_) / name, error))) return {};
+  if (!is_folder_ || !fs::is_directory(fs::symlink_status(fs::path(path_) / name, error))) return {};
   return Status(Code::kInvalidArgument, fmt::format("{}: it holds a folder {}, where a file is to be written: give another output",
                                                     path_, in_quotes(name)));
 }
@@ -133,11 +134,11 @@ Status OutputFolder::move_kept_folders() const {
 }
 
 Status OutputFolder::commit() {
-  if (exists_) SPARCL_RETURN_IF_ERROR(link_kept_files());
+  if (is_folder_) SPARCL_RETURN_IF_ERROR(link_kept_files());
   SPARCL_RETURN_IF_ERROR(sync_folder_of(inside("")));
-  if (exists_) {
+  if (is_folder_ || is_link_) {
     SPARCL_RETURN_IF_ERROR(exchange());
-    const Status moved = move_kept_folders();
+    const Status moved = is_folder_ ? move_kept_folders() : Status();
     if (!moved.ok()) temporary_.release();  // nothing that is not ours is removed
     SPARCL_RETURN_IF_ERROR(moved);
   } else {

@@ -10,7 +10,7 @@
 namespace sparcl::model {
 
 // A folder of shards that appears whole or not at all: filled under another name beside its place, then exchanged with what is
-// there.
+// there. A symbolic link at its place is replaced itself: the folder behind it stays as it is, and nothing of it is kept.
 class OutputFolder {
  public:
   // Refuses a `path` that is no folder, or one with shards that neither `written` nor `replaced` names: they would be lost.
@@ -26,15 +26,16 @@ class OutputFolder {
   Status commit();
 
  private:
-  OutputFolder(std::string path, TemporaryPath temporary, bool exists)
-      : path_(std::move(path)), temporary_(std::move(temporary)), exists_(exists) {}
+  OutputFolder(std::string path, TemporaryPath temporary, bool is_link, bool is_folder)
+      : path_(std::move(path)), temporary_(std::move(temporary)), is_link_(is_link), is_folder_(is_folder) {}
   Status link_kept_files() const;
   Status exchange();
   Status move_kept_folders() const;
 
   std::string path_;
   TemporaryPath temporary_;  // after the exchange: what was there before
-  bool exists_;
+  bool is_link_;    // that is at the place
+  bool is_folder_;  // the same
 };
 
 }  // namespace sparcl::model

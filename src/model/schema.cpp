@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t kLimit = std::uint64_t{1} << 63;
 constexpr std::uint8_t kSliceFlag = 0x80;              // beside the data type
+constexpr std::uint8_t kOpaque = 0x7e;                 // in place of the data type: a name and the bytes follow
 constexpr std::uint64_t kSchemaSeed = 0x616d65686373;  // "schema": apart from other uses of the same hash
 
 Status damaged(std::string_view what) { return Status(Code::kCorrupt, fmt::format("a serialised schema is damaged: {}", what)); }
@@ -27,6 +28,17 @@ bool read_dimensions(ByteReader& reader, std::uint64_t rank, std::vector<std::ui
   return true;
 }
 
+Status read_opaque(ByteReader& reader, TensorSchema& tensor) {
+  OpaqueType& opaque = tensor.opaque.emplace();
+  std::uint64_t length = 0, rank = 0;
+  std::span<const std::byte> name;
+  if (!reader.read_varint(length) || !reader.read_bytes(length, name)) return damaged("the name of a data type ends early");
+  opaque.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
+  const bool is_whole =
+      reader.read_varint(opaque.bytes) && reader.read_varint(rank) && read_dimensions(reader, rank, tensor.shape);
+  return is_whole ? Status() : damaged("a shape ends early");
+}
+
 Status read_tensor(ByteReader& reader, TensorSchema& tensor) {
   std::uint64_t length = 0;
   std::span<const std::byte> name;
@@ -35,6 +47,7 @@ Status read_tensor(ByteReader& reader, TensorSchema& tensor) {
   if (!reader.read_varint(length) || !reader.read_bytes(length, name)) return damaged("a name ends early");
   tensor.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
   if (!reader.read(type)) return damaged("a data type is missing or unknown");
+  if (type == kOpaque) return read_opaque(reader, tensor);
   const bool is_slice = (type & kSliceFlag) != 0;
   type &= static_cast<std::uint8_t>(~kSliceFlag);
   if (find_data_type(type) == nullptr) return damaged("a data type is missing or unknown");
@@ -79,7 +92,37 @@ Result<std::uint64_t> product(const TensorSchema& tensor, const std::vector<std:
 
 }  // namespace
 
-Result<std::uint64_t> element_count(const TensorSchema& tensor) { return product(tensor, tensor.held_shape()); }
+Result<std::uint64_t> element_count(const TensorSchema& tensor) {
+  if (!tensor.opaque) return product(tensor, tensor.held_shape());
+  if (tensor.opaque->bytes < kLimit) return tensor.opaque->bytes;
+  return Status(Code::kInvalidArgument, fmt::format("tensor {}: it has 2^63 bytes or more", in_quotes(tensor.name)));
+}
+
+std::string_view file_type(const TensorSchema& tensor) {
+  return tensor.opaque ? std::string_view(tensor.opaque->name) : info(tensor.datatype).safetensors;
+}
+
+namespace {
+
+// The type is named as a file may name it, and has the bytes that its shape needs if both are known.
+Status check_opaque(const TensorSchema& tensor) {
+  if (!tensor.opaque) return {};
+  const auto refuse = [&](const std::string& why) {
+    return Status(Code::kInvalidArgument, fmt::format("tensor {}: {}", in_quotes(tensor.name), why));
+  };
+  const OpaqueType& type = *tensor.opaque;
+  if (!may_be_opaque_type(type.name)) return refuse(fmt::format("{} is no name of an opaque data type", in_quotes(type.name)));
+  if (tensor.datatype != DataType::kUint8 || tensor.slice) return refuse("an opaque data type is held whole, as bytes");
+  const OpaqueTypeInfo* known = find_opaque_type(type.name);
+  if (known == nullptr) return {};
+  const Result<std::uint64_t> elements = product(tensor, tensor.shape);
+  if (!elements.ok()) return elements.status();
+  if (*elements > kLimit / known->bits || *elements * known->bits != 8 * type.bytes)
+    return refuse(fmt::format("{} bytes are not what {} elements of {} bits take", type.bytes, *elements, known->bits));
+  return {};
+}
+
+}  // namespace
 
 Status check_slice(const TensorSchema& tensor) {
   if (!tensor.slice) return {};
@@ -114,7 +157,7 @@ Status check_beside(const TensorSchema& tensor, const TensorSchema& other) {
 }
 
 std::string describe_kind(const TensorSchema& tensor) {
-  const std::string held = fmt::format("{} [{}]", info(tensor.datatype).name, fmt::join(tensor.held_shape(), ", "));
+  const std::string held = fmt::format("{} [{}]", tensor.opaque ? file_type(tensor) : info(tensor.datatype).name, fmt::join(tensor.held_shape(), ", "));
   if (!tensor.slice) return held;
   return fmt::format("{} at [{}] of [{}]", held, fmt::join(tensor.slice->begin, ", "), fmt::join(tensor.shape, ", "));
 }
@@ -125,8 +168,13 @@ std::vector<std::byte> serialise(const Schema& schema) {
   for (const TensorSchema& tensor : schema) {
     writer.write_varint(tensor.name.size());
     writer.write_bytes(std::as_bytes(std::span(tensor.name)));
-    const auto type = static_cast<std::uint8_t>(tensor.datatype);
+    const auto type = tensor.opaque ? kOpaque : static_cast<std::uint8_t>(tensor.datatype);
     writer.write(tensor.slice ? static_cast<std::uint8_t>(type | kSliceFlag) : type);
+    if (tensor.opaque) {
+      writer.write_varint(tensor.opaque->name.size());
+      writer.write_bytes(std::as_bytes(std::span(tensor.opaque->name)));
+      writer.write_varint(tensor.opaque->bytes);
+    }
     writer.write_varint(tensor.shape.size());
     for (const std::uint64_t dimension : tensor.shape) writer.write_varint(dimension);
     if (!tensor.slice) continue;
@@ -160,6 +208,7 @@ Status validate(const Schema& schema) {
   for (const TensorSchema& tensor : schema) {
     SPARCL_RETURN_IF_ERROR(check_tensor_name(tensor.name));
     SPARCL_RETURN_IF_ERROR(check_slice(tensor));
+    SPARCL_RETURN_IF_ERROR(check_opaque(tensor));
     const Result<std::uint64_t> count = element_count(tensor);
     if (!count.ok()) return count.status();
     total_bytes += *count * element_bytes(tensor.datatype);

@@ -12,6 +12,7 @@
 #include "src/base/checksum.hpp"
 #include "src/base/data_type.hpp"
 #include "src/base/status.hpp"
+#include "src/model/opaque_type.hpp"
 
 namespace sparcl::model {
 
@@ -28,13 +29,15 @@ struct TensorSchema {
   DataType datatype = DataType::kUint8;
   std::vector<std::uint64_t> shape;    // row-major; {} is a scalar
   std::optional<TensorSlice> slice{};  // all that is held of it; nothing: it is held whole
+  // Its type in files, if that has no numbers here: datatype is kUint8 then, and it is never a slice.
+  std::optional<OpaqueType> opaque{};
 
   // Of what is held.
   const std::vector<std::uint64_t>& held_shape() const { return slice ? slice->extent : shape; }
   friend bool operator==(const TensorSchema&, const TensorSchema&) = default;
 };
 
-// The product of the held shape; an error if elements or bytes pass 2^63.
+// The product of the held shape, or of an opaque type the bytes; an error if elements or bytes pass 2^63.
 Result<std::uint64_t> element_count(const TensorSchema& tensor);
 
 // As many dimensions as the tensor, and inside of it.
@@ -42,14 +45,16 @@ Status check_slice(const TensorSchema& tensor);
 // Whether both may stand in one schema: other names, or two slices of one tensor that differ.
 Status check_beside(const TensorSchema& tensor, const TensorSchema& other);
 
-// "float32 [8, 4]"; of a slice "float32 [2, 4] at [6, 0] of [8, 4]".
+// "BF16", or the opaque type's name.
+std::string_view file_type(const TensorSchema& tensor);
+
+// "float32 [8, 4]"; of an opaque type "F4 [8, 4]"; of a slice "float32 [2, 4] at [6, 0] of [8, 4]".
 std::string describe_kind(const TensorSchema& tensor);
 
 using Schema = std::vector<TensorSchema>;
 
 // The canonical bytes of a schema: equal schemas and no others have equal bytes. Per tensor: name, type, shape, each with its
-// length; of a slice its place,
-// too.
+// length; of a slice its place, too; of an opaque type its name and the tensor's bytes.
 std::vector<std::byte> serialise(const Schema& schema);
 
 // The inverse, for hostile bytes: an error unless they are exactly what serialise() writes for a valid schema.

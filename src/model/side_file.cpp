@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "src/model/file_layout.hpp"
-#include "src/model/mapped_file.hpp"
+#include "src/model/file_reader.hpp"
 #include "src/model/text.hpp"
 
 namespace sparcl::model {
@@ -54,9 +54,9 @@ Result<std::vector<SideFile>> read_side_files(const std::string& folder, std::ve
       if (skipped != nullptr) skipped->push_back(name);
       continue;
     }
-    const Result<MappedFile> file = MappedFile::open(at->path().string(), Access::kReadOnly);
-    if (!file.ok()) return file.status();
-    files.push_back({name, {file->bytes().begin(), file->bytes().end()}});
+    Result<std::vector<std::byte>> content = read_file(at->path().string());
+    if (!content.ok()) return content.status();
+    files.push_back({name, std::move(*content)});
   }
   if (error) return Status(Code::kSystemError, fmt::format("{}: cannot be listed: {}", folder, error.message()));
   std::ranges::sort(files, {}, &SideFile::name);

@@ -17,6 +17,7 @@ SlicePlace SlicePlace::all(std::uint64_t bytes) {
 }
 
 std::optional<SlicePlace> SlicePlace::find(const TensorSchema& part, const TensorSchema& held) {
+  if (part.opaque || held.opaque) return part == held ? std::optional(all(part.opaque->bytes)) : std::nullopt;
   if (part.name != held.name || part.datatype != held.datatype || part.shape != held.shape) return {};
   const std::vector<std::uint64_t>& wanted = part.held_shape();
   const std::vector<std::uint64_t>& there = held.held_shape();

@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,7 +12,11 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <span>
 #include <utility>
+
+#include "src/base/checksum.hpp"
+#include "src/base/flight/process_info.hpp"
 
 namespace sparcl::model {
 namespace {
@@ -25,7 +29,13 @@ struct Registry {
   std::set<std::string> paths;
 };
 
-std::string prefix_of(const fs::path& path) { return fmt::format(".{}.sparcl-", path.filename().string()); }
+// A name may have 255 bytes, on some file systems 143: a long one is named by its hash.
+std::string prefix_of(const fs::path& path) {
+  constexpr std::size_t kLongName = 100;
+  const std::string name = path.filename().string();
+  if (name.size() <= kLongName) return fmt::format(".{}.sparcl-", name);
+  return fmt::format(".{:016x}.sparcl-", xxh3_64(std::as_bytes(std::span(name))));
+}
 
 Registry& registry() {
   static auto* one = new Registry;  // never destroyed: a thread may still use it while the process ends
@@ -51,6 +61,7 @@ TemporaryPath TemporaryPath::beside(const std::string& path) {
 }
 
 std::optional<TemporaryPath::File> TemporaryPath::create_file(const std::string& path, mode_t mode) {
+  (void)remove_leftovers(path);
   const std::lock_guard creating(registry().creating);
   for (;;) {
     TemporaryPath temporary = beside(path);
@@ -67,6 +78,7 @@ std::optional<TemporaryPath::File> TemporaryPath::create_file(const std::string&
 }
 
 std::optional<TemporaryPath> TemporaryPath::create_folder(const std::string& path, std::error_code& error) {
+  (void)remove_leftovers(path);
   const std::lock_guard creating(registry().creating);
   for (;;) {
     TemporaryPath temporary = beside(path);
@@ -118,10 +130,14 @@ std::unique_lock<std::mutex> remove_temporary_paths() {
 
 namespace {
 
-bool is_alive(std::string_view digits) {
+// Names that no process of ours gives count as one's that lives.
+bool may_be_alive(const fs::path& path, std::string_view digits) {
   pid_t pid = 0;
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), pid);
-  return read.ec != std::errc() || pid <= 0 || ::kill(pid, 0) == 0 || errno != ESRCH;
+  if (read.ec != std::errc() || pid <= 0) return true;
+  struct stat about;
+  const ProcessInfo process = process_info(pid);
+  return !process.is_dead() && (::lstat(path.c_str(), &about) != 0 || process.may_have_changed(about));
 }
 
 // Also by a process of another machine, where they share the file system.
@@ -143,7 +159,8 @@ int remove_leftovers(const std::string& path) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (!name.starts_with(prefix) || is_alive(std::string_view(name).substr(prefix.size())) || is_locked(at->path())) continue;
+    if (!name.starts_with(prefix) || may_be_alive(at->path(), std::string_view(name).substr(prefix.size()))) continue;
+    if (is_locked(at->path())) continue;
     std::error_code ignored;
     count += fs::remove_all(at->path(), ignored) != static_cast<std::uintmax_t>(-1) ? 1 : 0;
   }

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -176,10 +177,67 @@ TEST_P(BadHeader, IsRefusedWithTheReason) {
 INSTANTIATE_TEST_SUITE_P(SafetensorsReader, BadHeader, ::testing::ValuesIn(refusals()),
                          [](const auto& row) { return std::string(row.param.name); });
 
-TEST(SafetensorsReader, NamesAnUnknownDataType) {
-  const Status status = refusal(R"({"t":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}})", "a");
-  EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr("tensor 't'"), HasSubstr("'F4'")));
+std::string typed_header(const std::string& type, const std::string& shape, std::uint64_t bytes) {
+  return fmt::format(R"({{"t":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", type, shape, bytes);
+}
+
+// All types of safetensors 0.8 that have no numbers here, with the bytes that 8 elements take.
+TEST(SafetensorsReader, OpaqueTypesAreBytesAndKeepTheirNames) {
+  const std::vector<std::pair<std::string, std::uint64_t>> types{
+      {"F4", 4}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"C64", 64}};
+  for (const auto& [type, bytes] : types) {
+    const Result<Header> header = parse_header(typed_header(type, "2,4", bytes));
+    ASSERT_TRUE(header.ok()) << header.status().message();
+    const TensorSchema& tensor = header->tensors[0];
+    EXPECT_EQ(file_type(tensor), type);
+    EXPECT_EQ(*element_count(tensor) * element_bytes(tensor.datatype), bytes);
+    EXPECT_EQ(describe_kind(tensor), type + " [2, 4]");
+    EXPECT_THAT(render_header(header->tensors, {}), HasSubstr("\"dtype\":\"" + type + "\",\"shape\":[2,4]"));
+    EXPECT_EQ(*parse_schema(serialise(header->tensors)), header->tensors);
+    EXPECT_NE(schema_hash(header->tensors), schema_hash({{"t", DataType::kUint8, {bytes}}}));
+    const Status status = parse_header(typed_header(type, "2,4", bytes + 1)).status();
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("tensor 't'"), HasSubstr(type)));
+  }
+  for (const char* type : {"F4", "F6_E2M3"}) {
+    EXPECT_THAT(parse_header(typed_header(type, "3", 2)).status().message(), HasSubstr("no whole number of bytes")) << type;
+  }
+}
+
+TEST(SafetensorsReader, TypesOfLaterVersionsAreBytesToo) {
+  const Result<Header> header = parse_header(typed_header("F3_E1M1", "5,7", 11));
+  ASSERT_TRUE(header.ok()) << header.status().message();
+  EXPECT_EQ(file_type(header->tensors[0]), "F3_E1M1");
+  EXPECT_EQ(*element_count(header->tensors[0]), 11u);
+  EXPECT_EQ(*parse_schema(serialise(header->tensors)), header->tensors);
+  for (const char* name : {"", "F4\\n", "a b", "012345678901234567890123456789012"}) {
+    const Status status = parse_header(typed_header(name, "1", 1)).status();
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_THAT(status.message(), HasSubstr("is no name of a data type"));
+  }
+}
+
+// A schema comes from peers as well.
+TEST(SafetensorsReader, OpaqueTypesThatNoFileCanHaveAreRefused) {
+  const auto with = [](OpaqueType type, DataType datatype = DataType::kUint8, std::optional<TensorSlice> slice = {}) {
+    return validate({TensorSchema{"t", datatype, {8}, std::move(slice), std::move(type)}});
+  };
+  EXPECT_TRUE(with({"F4", 4}).ok());
+  EXPECT_FALSE(with({"F4", 5}).ok());
+  EXPECT_FALSE(with({"U8", 8}).ok()) << "it has numbers: two schemas of one file";
+  EXPECT_FALSE(with({"no name", 8}).ok());
+  EXPECT_FALSE(with({"F9", std::uint64_t{1} << 63}).ok());
+  EXPECT_FALSE(with({"F9", 8}, DataType::kInt8).ok());
+  EXPECT_FALSE(with({"F9", 8}, DataType::kUint8, TensorSlice{{0}, {4}}).ok());
+}
+
+TEST(SafetensorsReader, MetadataMayBeNull) {
+  const Result<Header> header = parse_header(R"({"__metadata__":null,"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})");
+  ASSERT_TRUE(header.ok()) << header.status().message();
+  EXPECT_TRUE(header->metadata.empty());
+  EXPECT_FALSE(parse_header(R"({"__metadata__":null,"__metadata__":{}})").ok());
+  EXPECT_FALSE(parse_header(R"({"__metadata__":{"a":null}})").ok());
+  EXPECT_FALSE(parse_header(R"({"t":null})").ok());
 }
 
 TEST(SafetensorsReader, RefusesLengthsBeyondTheFile) {
@@ -203,11 +261,11 @@ TEST(SafetensorsReader, NamesWhatCannotBeOpened) {
   EXPECT_THAT(Checkpoint::open("/dev/null").status().message(), HasSubstr("no regular file"));
 }
 
-TEST(SafetensorsReader, CopyOnWriteLeavesTheFileAlone) {
+TEST(SafetensorsReader, WritingToItsMemoryLeavesTheFileAlone) {
   TempFolder folder;
   const std::string text = test::file_of(R"({"t":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "ab");
   test::write_text(folder / "x.safetensors", text);
-  Result<Checkpoint> file = Checkpoint::open(folder / "x.safetensors", Access::kCopyOnWrite);
+  Result<Checkpoint> file = Checkpoint::open(folder / "x.safetensors");
   ASSERT_TRUE(file.ok());
   file->mutable_pointers()[0][0] = std::byte{'z'};
   EXPECT_EQ(file->bytes(0)[0], std::byte{'z'});

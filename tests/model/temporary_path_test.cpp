@@ -1,12 +1,17 @@
 #include "src/model/temporary_path.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+
+#include "src/base/flight/process_info.hpp"
+#include "src/model/atomic_file.hpp"
 
 #include "tests/model/model_support.hpp"
 
@@ -40,13 +45,45 @@ TEST(TemporaryPath, WhatAKilledProcessHasLeftIsRemoved) {
   const TempFolder folder;
   const std::string out = folder / "model.safetensors", other = folder / "other";
   die_after([&] { begin_file(out); });
-  die_after([&] { begin_folder(out); });
   die_after([&] { begin_file(other); });
-  ASSERT_EQ(folder.count(), 3U);
-  EXPECT_EQ(model::remove_leftovers(out), 2);
+  ASSERT_EQ(folder.count(), 2U);
+  EXPECT_EQ(model::remove_leftovers(out), 1);
   EXPECT_EQ(folder.count(), 1U);  // another file's stays
   EXPECT_EQ(model::remove_leftovers(other), 1);
   EXPECT_EQ(folder.count(), 0U);
+}
+
+// The next one that begins the same output, whoever it is: no command has to ask for it.
+TEST(TemporaryPath, TheNextOfTheSameOutputRemovesWhatWasLeft) {
+  const TempFolder folder;
+  const std::string out = folder / "model", long_name = folder / std::string(255, 'n');
+  for (const std::string& path : {out, long_name}) {
+    die_after([&] { begin_file(path); });
+    die_after([&] { begin_folder(path); });
+    EXPECT_EQ(folder.count(), 1U) << "the folder has taken the file's place";
+    Result<model::AtomicFile> file = model::AtomicFile::create(path);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    EXPECT_EQ(folder.count(), 1U) << "the file, unfinished";
+    ASSERT_TRUE(file->commit().ok());
+    EXPECT_TRUE(fs::is_regular_file(path));
+    fs::remove(path);
+  }
+  EXPECT_EQ(folder.count(), 0U);
+}
+
+// Ids are used again: what an older process has left is not this one's, which has its id now.
+TEST(TemporaryPath, WhatIsOlderThanTheProcessOfItsIdIsALeftover) {
+  const TempFolder folder;
+  const std::string left = folder / fmt::format(".model.sparcl-{}-0", ::getpid());
+  std::ofstream(left) << "half";
+  EXPECT_EQ(model::remove_leftovers(folder / "model"), 0) << "it may be this process's";
+  struct stat about;
+  ASSERT_EQ(::stat(left.c_str(), &about), 0);
+  ProcessInfo later = process_info(::getpid());
+  ASSERT_TRUE(later.may_have_changed(about));
+  later.start_ticks += static_cast<std::uint64_t>(10 * ::sysconf(_SC_CLK_TCK));
+  about.st_ctim.tv_sec -= 3600;
+  EXPECT_FALSE(later.may_have_changed(about));
 }
 
 TEST(TemporaryPath, WhatIsStillWrittenStays) {

@@ -82,6 +82,17 @@ class BackgroundProgram {
     return line.is_null() ? "none" : line["address"].get<std::string>();
   }
 
+  pid_t pid() const { return child_; }
+  // Returns once it has stopped, or ended.
+  void stop() {
+    ::kill(child_, SIGSTOP);
+    int status = 0;
+    if (!is_over_ && ::waitpid(child_, &status, WUNTRACED) == child_ && !WIFSTOPPED(status)) {
+      status_ = status;
+      is_over_ = true;
+    }
+  }
+
   bool has_ended() {
     is_over_ = is_over_ || ::waitpid(child_, &status_, WNOHANG) == child_;
     return is_over_;

@@ -42,7 +42,8 @@ TEST_F(Program, DiffSaysWhatItDid) {
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   EXPECT_THAT(keys, ::testing::UnorderedElementsAre("ok", "elements", "changed", "density", "bytes", "bits_per_change",
                                                     "dense_bytes", "seconds", "base_hash", "target_hash", "added", "removed",
-                                                    "replaced", "side_files", "skipped_files", "largest_error", "relative_error"));
+                                                    "replaced", "side_files", "skipped_files", "lossy", "partial", "left_out",
+                                                    "largest_error", "relative_error", "not_in_index"));
   EXPECT_EQ(json["bytes"], fs::file_size(at("delta2")));
   EXPECT_NEAR(json["density"].get<double>(), 0.01, 0.002);
   EXPECT_EQ(json["bits_per_change"].get<double>(), 8.0 * json["bytes"].get<double>() / json["changed"].get<double>());

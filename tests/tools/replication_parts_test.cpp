@@ -80,6 +80,18 @@ TEST_F(WatchedFolderTest, AFileThatIsReplacedIsANewOne) {
   EXPECT_THAT(look().ready, ElementsAre(folder_ / "1.safetensors"));
 }
 
+TEST_F(WatchedFolderTest, AFileRewrittenInPlaceWithItsOldTimeIsANewOne) {
+  write("1.safetensors");
+  const std::string path = folder_ / "1.safetensors";
+  look();
+  EXPECT_EQ(look().ready.size(), 1u);
+  const auto time = test::fs::last_write_time(path);
+  test::write_text(path, test::read_text(path));  // the same inode and size
+  test::fs::last_write_time(path, time);
+  EXPECT_TRUE(look().has_more);
+  EXPECT_THAT(look().ready, ElementsAre(path));
+}
+
 TEST_F(WatchedFolderTest, OneThatIsBeingWrittenIsWaitedForAndThenGivenUp) {
   write_half("1.safetensors");
   write("2.safetensors");
@@ -146,7 +158,7 @@ TEST_F(WatchedFolderTest, WhatCouldNotBeReadComesAgainUntilItIsGivenUp) {
 TEST(ModelMemory, ReadingAFileThatIsCutMeanwhileFails) {
   const TempFolder folder;
   test::write_model(folder / "1", test::small_model());
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unmapped(folder / "1");
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(folder / "1");
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
   const Result<std::unique_ptr<ModelMemory>> memory = ModelMemory::create(checkpoint->schema());
   ASSERT_TRUE(memory.ok()) << memory.status().message();

@@ -436,13 +436,20 @@ TEST(ReplicationProgram, AReplicaThatEndsWithTheLastVersionIsCounted) {
   EXPECT_EQ(publisher.exit_code(), 0) << publisher.err();
 }
 
-TEST(ReplicationProgram, WritesWhereALinkLeads) {
+// As in a cache whose files are links to what other models share.
+TEST(ReplicationProgram, ReplacesALinkAndLeavesWhatIsBehindIt) {
   Training training;
-  BackgroundProgram publisher(publish(training.write_up_to(1)));
-  fs::create_symlink("real", training / "link");
-  EXPECT_EQ(run_program(subscribe(publisher.address(), training / "link", {"--until", "1"})).exit_code, 0);
-  EXPECT_TRUE(fs::is_symlink(training / "link"));
-  expect_same(training / "real", training.path(1));
+  BackgroundProgram publisher(publish(training.write_up_to(2)));
+  fs::copy_file(training.path(1), training / "blob");
+  fs::create_symlink("blob", training / "link");
+  fs::create_symlink("nothing", training / "dangling");
+  for (const char* name : {"link", "dangling"}) {
+    EXPECT_EQ(run_program(subscribe(publisher.address(), training / name, {"--until", "2"})).exit_code, 0) << name;
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(training / name))) << name;
+    expect_same(training / name, training.path(2));
+  }
+  expect_same(training / "blob", training.path(1));
+  EXPECT_FALSE(fs::exists(training / "nothing"));
 }
 
 TEST(ReplicationProgram, TellsThePublishersReplicas) {

@@ -229,6 +229,24 @@ TEST(StatusCommand, RemovesWhatAllOfTheDeadLeftAndNothingOfTheLiving) {
   EXPECT_EQ(run_program({"status", stopped.pid()}).exit_code, 0);
 }
 
+TEST(StatusCommand, AnEmptyRecordOfADeadProcessIsSaidToBeOneAndRemoved) {
+  if (const std::string reason = take_own_shared_memory(); !reason.empty())
+    GTEST_SKIP() << "it would remove what is not the test's: no /dev/shm of its own: " << reason;
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  const std::string path = fmt::format("/dev/shm/sparcl-flight-{}-{}", ::geteuid(), child), pid = std::to_string(child);
+  std::ofstream(path).close();
+  EXPECT_EQ(run_program({"status", "--json"}).json()["dead_hidden"], 1);
+  EXPECT_THAT(run_program({"status", "--all"}).out, AllOf(HasSubstr(pid), HasSubstr("dead"), HasSubstr("empty record")));
+  EXPECT_THAT(run_program({"status", pid}).out, HasSubstr("is DEAD and left an empty record"));
+  EXPECT_EQ(run_program({"status", pid, "--remove"}).exit_code, 0);
+  EXPECT_FALSE(std::filesystem::exists(path));
+  std::ofstream(path).close();
+  EXPECT_EQ(run_program({"status", "--remove", "--json"}).json()["removed"], json::array({child}));
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST(StatusCommand, ACrashLeavesTheRecordBehind) {
   Victim victim("crash");
   ASSERT_TRUE(WIFSIGNALED(victim.wait()));

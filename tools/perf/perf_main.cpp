@@ -1,20 +1,30 @@
 // sparcl-perf: the collectives against the dense calls of MPI that they replace, in the manner of nccl-tests and OSU.
 //   mpirun -n 4 sparcl-perf --op allreduce_masked -b 1M -e 64M --density 0.01
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
-#include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <system_error>
 
+#include "src/base/standard_streams.hpp"
 #include "tools/perf/perf_operation.hpp"
 
 namespace sparcl::perf {
 namespace {
 
 constexpr int kUsage = 2;
+
+// Results that cannot be written are an error; a reader that has gone has what it wanted.
+void write_out(const std::string& text) {
+  if (!write_quietly(STDOUT_FILENO, text) && errno != EPIPE)
+    throw std::system_error(errno, std::generic_category(), "standard output: the result cannot be written");
+}
 
 struct Times {
   std::vector<double> seconds;
@@ -185,24 +195,23 @@ std::string describe(const Options& options) {
 }
 
 void print_head(const Options& options, int ranks) {
-  fmt::print(
+  write_out(fmt::format(
       "# {}, {} ranks, {}, {} iterations after {}; times in us until the last rank is through; dense: MPI's call as it comes, and "
       "its best form\n",
-      options.op, ranks, describe(options), options.iterations, options.warmup);
-  fmt::print("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10} {:>10} {:>10} {:>11} {:>11} {:>8} {:>8} {:>7}\n", "count", "bytes",
-             "algorithm", "wire", "bound", "min", "median", "p99", "dense", "dense best", "faster", "of best", "#wrong");
+      options.op, ranks, describe(options), options.iterations, options.warmup));
+  write_out(fmt::format("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10} {:>10} {:>10} {:>11} {:>11} {:>8} {:>8} {:>7}\n", "count", "bytes",
+             "algorithm", "wire", "bound", "min", "median", "p99", "dense", "dense best", "faster", "of best", "#wrong"));
 }
 
 void print(const Row& row) {
   const auto if_dense = [&](double number, int digits) {
     return row.has_dense() ? fmt::format("{:.{}f}", number, digits) : std::string("-");
   };
-  fmt::print("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10.1f} {:>10.1f} {:>10.1f} {:>11} {:>11} {:>8} {:>8} {:>7}\n", row.count,
+  write_out(fmt::format("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10.1f} {:>10.1f} {:>10.1f} {:>11} {:>11} {:>8} {:>8} {:>7}\n", row.count,
              row.bytes_dense, row.report.algorithm, row.bytes_wire, row.report.bytes_bound, row.ours.at(0) * 1e6,
              row.ours.median() * 1e6, row.ours.at(0.99) * 1e6, if_dense(row.dense.median() * 1e6, 1),
              if_dense(row.dense_best() * 1e6, 1), if_dense(row.dense.median() / row.ours.median(), 2),
-             if_dense(row.dense_best() / row.ours.median(), 2), row.wrong);
-  std::fflush(stdout);
+             if_dense(row.dense_best() / row.ours.median(), 2), row.wrong));
 }
 
 // Whether all results were right.
@@ -219,7 +228,7 @@ bool run(const Options& options, int rank, int ranks) {
       wrong += result.wrong;
       if (rank != 0) continue;
       if (options.json) {
-        std::cout << to_json(options, result, ranks).dump() << std::endl;
+        write_out(to_json(options, result, ranks).dump() + "\n");
       } else {
         print(result);
       }
@@ -293,8 +302,11 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
     check_options(options, app);
     exit_code = -1;
   } catch (const CLI::ParseError& error) {
-    const int code = speaks ? app.exit(error) : error.get_exit_code();
+    std::ostringstream out;
+    const int code = app.exit(error, out, out);
     exit_code = code == 0 ? 0 : kUsage;
+    const bool is_written = !speaks || write_quietly(code == 0 ? STDOUT_FILENO : STDERR_FILENO, out.str()) || errno == EPIPE;
+    if (code == 0 && !is_written) exit_code = 1;
   }
   return options;
 }
@@ -303,6 +315,7 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
 }  // namespace sparcl::perf
 
 int main(int argc, char** argv) {
+  sparcl::prepare_standard_streams();
   MPI_Init(&argc, &argv);
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -314,7 +327,8 @@ int main(int argc, char** argv) {
       exit_code = sparcl::perf::run(options, rank, ranks) ? 0 : 1;
     } catch (const std::exception& error) {
       const std::string text = error.what(), who = fmt::format("rank {}: ", rank);
-      fmt::print(stderr, "sparcl-perf: {}{}\n", text.starts_with(who) ? "" : who, text);  // those of calls begin so
+      // Those of calls begin so.
+      (void)sparcl::write_quietly(STDERR_FILENO, fmt::format("sparcl-perf: {}{}\n", text.starts_with(who) ? "" : who, text));
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
   }

@@ -34,6 +34,8 @@ Json advice_json(const Advice& advice, const AdviseOptions& options) {
           {"modes", modes},
           {"best_mode", advice.best_mode},
           {"bytes", advice.modes.front().bytes},
+          {"broadcast_bytes", advice.broadcast.bytes},
+          {"broadcast_encode_seconds", advice.broadcast.seconds},
           {"link_gbit", options.link_gbit},
           {"ranks", options.ranks},
           {"sparse_seconds", advice.sparse_seconds},
@@ -60,8 +62,8 @@ std::string advice_text(const Advice& advice, const AdviseOptions& options) {
                         bits_a_change(mode.bytes, advice.shape), mode.seconds, mode.name == advice.best_mode ? "  <- best" : "");
   }
   text += fmt::format(
-      "broadcast to {} ranks at {:.3g} Gbit/s: sparse {:.3g} s ({}), dense {} {:.3g} s ({}): {} is {:.3g} times faster\n",
-      options.ranks, options.link_gbit, advice.sparse_seconds, advice.sparse_algorithm, human_bytes(advice.shape.dense_bytes),
+      "broadcast to {} ranks at {:.3g} Gbit/s: sparse {} {:.3g} s ({}), dense {} {:.3g} s ({}): {} is {:.3g} times faster\n",
+      options.ranks, options.link_gbit, human_bytes(advice.broadcast.bytes), advice.sparse_seconds, advice.sparse_algorithm, human_bytes(advice.shape.dense_bytes),
       advice.dense_seconds, advice.dense_algorithm, advice.sparse_wins ? "sparse" : "dense",
       advice.sparse_wins ? ratio(advice.dense_seconds, advice.sparse_seconds) : ratio(advice.sparse_seconds, advice.dense_seconds));
   return text + (advice.dense_wins_above

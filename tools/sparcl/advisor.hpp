@@ -13,7 +13,7 @@ namespace sparcl::tool {
 struct ModeCost {
   std::string name;
   std::uint64_t bytes = 0;
-  double seconds = 0;  // of encoding, here and now, on one core
+  double seconds = 0;  // of encoding, here and now, reading the files included
 };
 
 struct ChangeShape {
@@ -32,7 +32,8 @@ struct ChangeShape {
 
 struct Advice {
   ChangeShape shape;
-  std::vector<ModeCost> modes;  // the first: auto, which takes the cheapest for each block
+  std::vector<ModeCost> modes;  // of files, as sparcl diff --mode writes them; the first: auto, the cheapest for each block
+  ModeCost broadcast;           // as a root sends it: sooner encoded, and sometimes larger
   std::string best_mode;        // of those that are forced
   std::string sparse_algorithm;
   std::string dense_algorithm;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "src/base/shown_text.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_applier.hpp"
@@ -56,7 +57,7 @@ Status run_apply(const ApplyOptions& options, bool as_json) {
                   {"same_header", report->exact}};
   return print(
       as_json, json,
-      fmt::format("{}: {} of {} elements changed, verified\nbase   {}\ntarget {}\n{}", options.output, report->changed,
+      fmt::format("{}: {} of {} elements changed, verified\nbase   {}\ntarget {}\n{}", shown(options.output), report->changed,
                   report->elements, to_hex(report->base_hash), to_hex(report->target_hash),
                   report->exact ? ""
                                 : "The base's header is not the one the delta was made of: tensors and metadata are the target's, "

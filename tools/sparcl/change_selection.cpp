@@ -8,7 +8,9 @@
 #include <limits>
 #include <map>
 
+#include "src/codec/array_source.hpp"
 #include "src/codec/lossy_values.hpp"
+#include "src/model/text.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -33,7 +35,9 @@ const DataTypeInfo* find_grid(const std::string& name) {
 
 Status check_base(const codec::EncodeInput& input, const model::Schema& schema) {
   for (std::size_t i = 0; i < schema.size(); ++i) {
-    if (input.base[i] != nullptr || input.map.arrays()[i].count == 0) continue;
+    const auto* const source = input.options.base_source;
+    const bool has_base = input.base[i] != nullptr || (source != nullptr && source->has(static_cast<std::uint32_t>(i)));
+    if (has_base || input.map.arrays()[i].count == 0) continue;
     return Status(
         Code::kInvalidArgument,
         fmt::format("tensor '{}' has no base of its type and size, so that it goes whole: make a delta without --threshold, "
@@ -41,6 +45,19 @@ Status check_base(const codec::EncodeInput& input, const model::Schema& schema) 
                     schema[i].name));
   }
   return Status();
+}
+
+// The elements of opaque types are no numbers: none of them is larger than another.
+Status check_types(const ChangeSelection& selection, const std::vector<bool>& chosen, const model::Schema& schema) {
+  if (!selection.threshold && !selection.largest && !selection.budget_bytes && selection.grid.empty()) return {};
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    if (!schema[i].opaque || !chosen[i] || schema[i].opaque->bytes == 0) continue;
+    return Status(Code::kInvalidArgument,
+                  fmt::format("tensor {} is {}, whose changes have no sizes: choose other tensors by --only, or leave out --threshold, "
+                              "--largest, --budget and --grid",
+                              model::in_quotes(schema[i].name), describe_kind(schema[i])));
+  }
+  return {};
 }
 
 }  // namespace
@@ -110,15 +127,19 @@ Result<SelectionRule> SelectionRule::make(const ChangeSelection& selection, cons
   SPARCL_RETURN_IF_ERROR(check_base(input, schema));
   SPARCL_RETURN_IF_ERROR(codec::check_values(selection.values, input.map).with_prefix("--values: "));
   if (selection.selects_all()) return made;
+  std::vector<bool> chosen(schema.size(), true);
   if (!selection.only.empty()) {
     Result<std::vector<bool>> arrays = matching(selection.only, schema);
     if (!arrays.ok()) return arrays.status();
+    chosen = *arrays;
     made.add(std::make_unique<codec::SubsetRule>(std::move(*arrays)));
   }
+  SPARCL_RETURN_IF_ERROR(check_types(selection, chosen, schema));
   if (selection.threshold) made.add(std::make_unique<codec::ThresholdRule>(*selection.threshold));
   if (const DataTypeInfo* grid = find_grid(selection.grid)) {
     std::vector<double> steps;
-    if (!grid->is_float) steps = codec::grid_steps(input.map, input.base, grid->type);
+    const codec::ArrayInput base{{input.base.begin(), input.base.end()}, input.options.base_source};
+    if (!grid->is_float) steps = codec::grid_steps(input.map, base, grid->type);
     made.add(std::make_unique<codec::GridRule>(grid->type, std::move(steps)));
   }
   if (selection.largest || selection.budget_bytes) {

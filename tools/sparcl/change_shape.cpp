@@ -107,22 +107,23 @@ class Shape {
 
 double binary_entropy(double p) { return p <= 0 || p >= 1 ? 0 : -p * std::log2(p) - (1 - p) * std::log2(1 - p); }
 
-ChangeShape measure_shape(const model::Checkpoint& base, const model::Checkpoint& target, const kernels::KernelSet& kernels) {
-  const codec::BlockMap map = model::make_block_map(base.schema());
+ChangeShape measure_shape(const StateView& base, const StateView& target, const kernels::KernelSet& kernels) {
+  const codec::BlockMap map = model::make_block_map(base.schema);
+  const codec::ArrayInput before = base.input(), after = target.input();
+  std::vector<std::byte> old_piece, new_piece;
   const std::uint64_t stride = 1 + map.element_count() / kMaxElements;
   ChangeShape result;
   result.elements = map.element_count();
   result.dense_bytes = map.byte_count();
   Shape shape(kernels);
   std::uint64_t piece = 0;
-  for (std::size_t i = 0; i < base.schema().size(); ++i) {
-    const DataType type = base.schema()[i].datatype;
+  for (std::uint32_t i = 0; i < base.schema.size(); ++i) {
+    const auto& [type, count] = map.arrays()[i];
     const std::size_t width = element_bytes(type);
-    const std::uint64_t count = base.bytes(i).size() / width;
     for (std::uint64_t first = 0; first < count; first += kPiece, ++piece) {
       if (piece % stride != 0) continue;
-      shape.add(type, base.bytes(i).data() + first * width, target.bytes(i).data() + first * width,
-                std::min(kPiece, count - first));
+      const std::uint64_t some = std::min(kPiece, count - first);
+      shape.add(type, before.read(i, first, some, width, old_piece), after.read(i, first, some, width, new_piece), some);
     }
   }
   shape.finish(result);

@@ -1,28 +1,51 @@
 #include "tools/sparcl/console.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
-#include <cstdio>
+#include <cerrno>
+#include <utility>
 
+#include "src/base/shown_text.hpp"
+#include "src/base/standard_streams.hpp"
 #include "src/model/file_reader.hpp"
 
 namespace sparcl::tool {
 namespace {
 
-Status write_out(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return {};
-  return model::system_error("standard output", fmt::format("writing {} bytes failed", text.size()));
+// Paths may hold any bytes, JSON holds UTF-8.
+Json with_utf8(const Json& json) {
+  if (json.is_string()) return as_utf8(json.get_ref<const std::string&>());
+  if (!json.is_structured()) return json;
+  Json made = json.is_array() ? Json::array() : Json::object();
+  for (const auto& [key, value] : json.items()) {
+    if (json.is_array()) {
+      made.push_back(with_utf8(value));
+    } else {
+      made[as_utf8(key)] = with_utf8(value);
+    }
+  }
+  return made;
 }
 
-// Names out of files are UTF-8 already; what is not (a path) must not stop the output.
-std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+// ASCII alone: what a terminal must not see is \uNNNN.
+std::string one_line(const Json& json) { return with_utf8(json).dump(-1, ' ', true) + "\n"; }
+
+void say(const std::string& text) { (void)write_quietly(STDERR_FILENO, text); }
 
 int report_failure(const char* error, const std::string& message, const std::string& hint, int code, bool as_json) {
-  fmt::print(stderr, "sparcl: error: {}\n{}", message, hint);
-  if (!as_json) return code;
-  const Status written = write_out(one_line({{"ok", false}, {"error", error}, {"message", message}, {"exit_code", code}}));
-  return written.ok() ? code : exit_code(written.code());
+  const std::string line = shown_line(message);
+  say(fmt::format("sparcl: error: {}\n{}", line, hint));
+  if (as_json) (void)write_out(one_line({{"ok", false}, {"error", error}, {"message", line}, {"exit_code", code}}));
+  return code;  // of what failed first
+}
+
+std::string result_text(bool as_json, const Json& json, const std::string& text) {
+  if (!as_json) return shown_lines(text);
+  Json whole{{"ok", true}};
+  whole.update(json);
+  return one_line(whole);
 }
 
 }  // namespace
@@ -41,11 +64,17 @@ int exit_code(Code code) {
   }
 }
 
-Status print(bool as_json, const Json& json, const std::string& text) {
-  if (!as_json) return write_out(text);
-  Json whole{{"ok", true}};
-  whole.update(json);
-  return write_out(one_line(whole));
+Status write_out(const std::string& text) {
+  if (write_quietly(STDOUT_FILENO, text) || errno == EPIPE) return {};
+  return model::system_error("standard output", fmt::format("the result of {} bytes cannot be written", text.size()));
+}
+
+Status print(bool as_json, const Json& json, const std::string& text) { return write_out(result_text(as_json, json, text)); }
+
+void print_news(bool as_json, const Json& json, const std::string& text) {
+  static bool is_told = false;
+  const Status written = write_out(result_text(as_json, json, text));
+  if (!written.ok() && !std::exchange(is_told, true)) print_warning(written.message() + ": it goes on without");
 }
 
 int print_error(const Status& status, bool as_json) {
@@ -59,7 +88,7 @@ int print_usage_error(const std::string& what, const std::string& hint, bool as_
 
 void print_warning(const std::string& text) { print_note("warning: " + text); }
 
-void print_note(const std::string& text) { fmt::print(stderr, "sparcl: {}\n", text); }
+void print_note(const std::string& text) { say(fmt::format("sparcl: {}\n", shown_line(text))); }
 
 std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array kUnits{"bytes", "KB", "MB", "GB", "TB", "PB", "EB"};

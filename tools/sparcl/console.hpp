@@ -19,10 +19,17 @@ constexpr int kExitRefused = 3;  // integrity, base or signature
 
 int exit_code(Code code);
 
-// A success: prints `text`, or where as_json {"ok":true, ...} with what `json` holds, as one line. An error if standard output
-// cannot take it.
+// Bytes for standard output, all of them. A reader that has gone (`sparcl inspect FILE | head`) has what it wanted: no error.
+Status write_out(const std::string& text);
+
+// The result of a command: `text`, or where as_json {"ok":true, ...} with what `json` holds, as one line. An error if standard output
+// cannot take it. Names in `text` are those of shown(); in `json` they are as they are.
 Status print(bool as_json, const Json& json, const std::string& text);
 
+// The same for a program that goes on: if standard output cannot take it, it is warned of once.
+void print_news(bool as_json, const Json& json, const std::string& text);
+
+// None of these needs a standard error that can be written to.
 // "sparcl: error: ..." on standard error, and where as_json {"ok":false,"error":"sparclCorrupt","message":...,"exit_code":3} on
 // standard output. Returns the exit code.
 int print_error(const Status& status, bool as_json);

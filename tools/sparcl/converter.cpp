@@ -9,7 +9,8 @@
 
 #include "src/model/atomic_file.hpp"
 #include "src/model/exchange/exchange_format.hpp"
-#include "src/model/mapped_file.hpp"
+#include "src/model/model_hash.hpp"
+#include "src/model/file_reader.hpp"
 #include "tools/sparcl/delta_maker.hpp"
 
 namespace sparcl::tool {
@@ -45,7 +46,7 @@ Result<Input> read_own(const ConvertOptions& options) {
   Result<HeldState> target = HeldState::open(options.base);
   if (!target.ok()) return target.status();
   SPARCL_RETURN_IF_ERROR(target->apply(*delta));
-  if (target->view().schema != base->checkpoint.schema()) {
+  if (target->view().schema != base->checkpoint->schema()) {
     return Status(
         Code::kUnsupported,
         fmt::format("{}: its list of tensors is not the base's: other layouts hold changed elements only", options.input));
@@ -53,7 +54,12 @@ Result<Input> read_own(const ConvertOptions& options) {
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
   const StateView view = target->view();
-  Input input{kOwnFormat, model::compare_tensors(view.schema, base->checkpoint.pointers(), view.tensors, **kernels), delta->bytes};
+  Result<model::SparseChange> change = model::compare_tensors(view.schema, base->view().input(), view.input(), **kernels);
+  if (!change.ok()) return change.status().with_prefix(options.input + ": ");
+  SPARCL_RETURN_IF_ERROR(base->source->status());
+  Input input{kOwnFormat, std::move(*change), delta->bytes};
+  input.change.base_hash = *summary->whole_base_hash();
+  input.change.target_hash = *summary->target_hash;
   input.change.base_version = summary->base_version;
   input.change.target_version = summary->target_version;
   input.change.attachment = summary->attachment;
@@ -76,9 +82,9 @@ Result<std::vector<std::string>> input_files(const std::string& path) {
 }
 
 Status read_file(const std::string& path, const ConvertOptions& options, Input& input) {
-  const Result<model::MappedFile> mapped = model::MappedFile::open(path, model::Access::kReadOnly);
-  if (!mapped.ok()) return mapped.status();
-  const Result<model::TensorFile> file = model::parse_tensor_file(mapped->bytes());
+  const Result<std::vector<std::byte>> content = model::read_file(path);
+  if (!content.ok()) return content.status();
+  const Result<model::TensorFile> file = model::parse_tensor_file(*content);
   if (!file.ok()) return file.status();
   const model::ExchangeFormat* format = model::recognise(*file);
   if (format == nullptr) {
@@ -92,7 +98,7 @@ Status read_file(const std::string& path, const ConvertOptions& options, Input& 
     format = wanted;
   }
   input.format = format->name;
-  input.bytes += mapped->bytes().size();
+  input.bytes += content->size();
   return format->read(*file, input.change);
 }
 
@@ -105,19 +111,40 @@ Result<Input> read_foreign(const ConvertOptions& options) {
   return input;
 }
 
-Status write_own(const ConvertOptions& options, Input& input, std::uint64_t& bytes) {
+// A file that was made of one of our deltas says which states it is for; others do not.
+Status check_base(const ConvertOptions& options, const model::SparseChange& change, const Hash128& hash) {
+  if (!change.base_hash || *change.base_hash == hash) return {};
+  return Status(Code::kWrongBase,
+                fmt::format("{}: it is not the base of {}: that is for state {}, this is {}: give the checkpoint that the change was "
+                            "made of",
+                            options.base, options.input, to_hex(*change.base_hash), to_hex(hash)));
+}
+
+Status check_target(const ConvertOptions& options, const model::SparseChange& change, const Hash128& hash) {
+  if (!change.target_hash || *change.target_hash == hash) return {};
+  return Status(Code::kCorrupt, fmt::format("{}: its changes lead to state {}, and it says {}: another program has altered it: convert "
+                                            "the delta again",
+                                            options.input, to_hex(hash), to_hex(*change.target_hash)));
+}
+
+Status write_own(const ConvertOptions& options, Input& input, ConvertReport& report) {
   if (options.base.empty()) return needs_base();
   const Result<OpenCheckpoint> base = open_checkpoint(options.base);
   if (!base.ok()) return base.status();
   Result<HeldState> target = HeldState::open(options.base);
   if (!target.ok()) return target.status();
+  SPARCL_RETURN_IF_ERROR(model::match_schema(base->checkpoint->schema(), input.change).with_prefix(options.input + ": "));
+  SPARCL_RETURN_IF_ERROR(check_base(options, input.change, target->hash()));
   SPARCL_RETURN_IF_ERROR(target->apply(input.change).with_prefix(options.input + ": "));
+  SPARCL_RETURN_IF_ERROR(check_target(options, input.change, target->hash()));
   DiffOptions diff_options;
   diff_options.base_version = input.change.base_version;
   diff_options.target_version = input.change.target_version;
-  const Result<DiffReport> report = write_delta(base->view(), target->view(), options.output, diff_options);
-  if (report.ok()) bytes = report->bytes;
-  return report.status();
+  const Result<DiffReport> delta = write_delta(base->view(), target->view(), options.output, diff_options);
+  if (!delta.ok()) return delta.status();
+  report.bytes = delta->bytes;
+  report.unchanged = target->unchanged();
+  return {};
 }
 
 Status write_file(const std::string& path, const model::TensorFile& file, int zstd_level, std::uint64_t& bytes) {
@@ -157,9 +184,14 @@ Status write_folder(const std::string& path, std::span<const model::TensorFile> 
 Status write_foreign(const ConvertOptions& options, Input& input, ConvertReport& report) {
   const model::ExchangeFormat& format = *model::find_exchange_format(options.to);
   if (!options.base.empty()) {
-    const Result<model::Checkpoint> base = model::Checkpoint::open(options.base);
+    const Result<model::Checkpoint> base = model::Checkpoint::open_unread(options.base);
     if (!base.ok()) return base.status();
     SPARCL_RETURN_IF_ERROR(model::match_schema(base->schema(), input.change).with_prefix(options.input + ": "));
+    if (input.change.base_hash && input.format != kOwnFormat) {  // ours was checked when it was read
+      const Result<Hash128> hash = model::state_hash(*base);
+      if (!hash.ok()) return hash.status();
+      SPARCL_RETURN_IF_ERROR(check_base(options, input.change, *hash));
+    }
   }
   const bool has_shapes = std::ranges::all_of(input.change.tensors, [](const auto& tensor) { return tensor.shape.has_value(); });
   if (!has_shapes && &format != &model::kCooFormat && &format != &model::kCooZstdFormat) {
@@ -189,7 +221,7 @@ Result<ConvertReport> convert(const ConvertOptions& options) {
   report.tensors = input->change.tensors.size();
   report.changed = input->change.changed();
   report.input_bytes = input->bytes;
-  SPARCL_RETURN_IF_ERROR(options.to == kOwnFormat ? write_own(options, *input, report.bytes)
+  SPARCL_RETURN_IF_ERROR(options.to == kOwnFormat ? write_own(options, *input, report)
                                                   : write_foreign(options, *input, report));
   return report;
 }

@@ -25,6 +25,7 @@ struct ConvertReport {
   std::uint64_t input_bytes = 0;
   std::uint64_t bytes = 0;
   std::uint64_t files = 1;
+  std::uint64_t unchanged = 0;  // values in another program's file that are the base's already
 };
 
 // Writes the change in `input` in another layout, whole or not at all. Refusals: Corrupt, Mismatch, WrongBase; Unsupported what the

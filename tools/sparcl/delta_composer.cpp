@@ -57,7 +57,7 @@ Result<ComposeReport> compose_deltas(std::span<const std::string> paths, const s
 
   Result<model::AtomicFile> file = model::AtomicFile::create(out_path);
   if (!file.ok()) return file.status();
-  DeltaSink sink(*file);
+  FileSink sink(*file);
   const Result<codec::ComposeStats> stats = codec::compose_updates(updates, paths, model::serialise(*attachment), **kernels, sink);
   if (!stats.ok()) return stats.status();
   SPARCL_RETURN_IF_ERROR(sink.flush());

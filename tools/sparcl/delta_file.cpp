@@ -9,9 +9,10 @@
 #include "src/base/settings.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/frame_reader.hpp"
+#include "src/codec/left_out.hpp"
 #include "src/codec/superblock.hpp"
 #include "src/codec/wire.hpp"
-#include "src/model/mapped_file.hpp"
+#include "src/model/file_reader.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -26,7 +27,7 @@ class Scan {
   explicit Scan(const Delta& delta) : delta_(delta) {}
 
   Result<DeltaSummary> run() {
-    codec::FrameReader frame(codec::StreamKind::kUpdate);
+    codec::FrameReader frame(codec::StreamKind::kUpdate, codec::kTagLeftOut);
     for (bool found = true; found;) {
       codec::Section section;
       SPARCL_RETURN_IF_ERROR(frame.next(delta_.staging, delta_.bytes, section, found));
@@ -40,7 +41,7 @@ class Scan {
   // Damage is best named by the checksum that finds it: what looks wrong before is kept until the chunk's CRC has been seen to be
   // right.
   Status read(const codec::Section& section) {
-    const bool checked = section.tag != codec::kTagAttachment && !codec::is_block(section.tag);
+    const bool checked = section.tag != codec::kTagAttachment && section.tag != codec::kTagLeftOut && !codec::is_block(section.tag);
     const Status status = checked && !unchecked_.ok() ? unchecked_ : read_content(section);
     if (checked) return status;
     if (unchecked_.ok()) unchecked_ = status;
@@ -59,6 +60,8 @@ class Scan {
         return read_end(section, at);
       case codec::kTagClassTable:
         return {};
+      case codec::kTagLeftOut:
+        return read_left_out(section, at);
       default:
         ++summary_.chunk_count;
         return {};
@@ -74,6 +77,11 @@ class Scan {
     flags_ = load_le<std::uint32_t>(at + 52);
     const bool known = (flags_ & ~codec::kFlags) == 0;
     return known ? Status() : corrupt(section.first + 52, "the header has flags that this version does not know");
+  }
+
+  Status read_left_out(const codec::Section& section, const std::byte* at) {
+    summary_.left_out = codec::parse_left_out({at, static_cast<std::size_t>(section.bytes)});
+    return summary_.left_out ? Status() : corrupt(section.first, "what was left out is no count and two sizes");
   }
 
   Status read_attachment(const codec::Section& section, const std::byte* at) {
@@ -139,31 +147,45 @@ class Scan {
   std::vector<std::byte> scratch_;
 };
 
+// Nothing: the file cannot be read, or ends before.
+template <class T>
+std::optional<T> read_at(const std::string& path, std::uint64_t at) {
+  const Result<model::FileReader> file = model::FileReader::open(path);
+  T value;
+  if (!file.ok() || file->byte_count() < at + sizeof value) return {};
+  if (!file->read(at, std::as_writable_bytes(std::span(&value, 1))).ok()) return {};
+  return value;
+}
+
 }  // namespace
 
 Result<Delta> read_delta(const std::string& path) {
-  const Result<model::MappedFile> file = model::MappedFile::open(path, model::Access::kReadOnly);
+  const Result<model::FileReader> file = model::FileReader::open(path);
   if (!file.ok()) return file.status();
   Delta delta;
   delta.path = path;
-  delta.bytes = file->bytes().size();
-  delta.staging.write(0, file->bytes());
+  delta.bytes = file->byte_count();
+  std::vector<std::byte> piece;
+  for (std::uint64_t at = 0; at < delta.bytes; at += piece.size()) {
+    piece.resize(std::min<std::uint64_t>(Staging::kSegmentBytes, delta.bytes - at));
+    SPARCL_RETURN_IF_ERROR(file->read(at, piece));
+    delta.staging.write(at, piece);
+  }
+  SPARCL_RETURN_IF_ERROR(file->check_unchanged());
   return delta;
 }
 
 bool is_checkpoint(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return true;
-  const Result<model::MappedFile> file = model::MappedFile::open(path, model::Access::kReadOnly);
-  return file.ok() && file->bytes().size() > model::kHeaderLengthBytes &&
-         file->bytes()[model::kHeaderLengthBytes] == std::byte{'{'};
+  const std::optional<std::byte> first = read_at<std::byte>(path, model::kHeaderLengthBytes);
+  return first == std::byte{'{'};
 }
 
 bool is_delta(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  const Result<model::MappedFile> file = model::MappedFile::open(path, model::Access::kReadOnly);
-  return file.ok() && file->bytes().size() >= sizeof codec::kMagic && load_le<std::uint32_t>(file->bytes().data()) == codec::kMagic;
+  return read_at<std::uint32_t>(path, 0) == codec::kMagic;
 }
 
 Status expect_checkpoint(const std::string& path) {

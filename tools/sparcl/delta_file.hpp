@@ -13,6 +13,7 @@
 #include "src/base/checksum.hpp"
 #include "src/base/staging.hpp"
 #include "src/base/status.hpp"
+#include "src/codec/update.hpp"
 #include "src/model/attachment.hpp"
 
 namespace sparcl::tool {
@@ -56,6 +57,7 @@ struct DeltaSummary {
   std::uint64_t chunk_count = 0;
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
+  std::optional<codec::LeftOut> left_out;  // by a selection of changes: what it leads to is not the checkpoint it was made for
 
   // Of the whole base: the stream's, or where the list of tensors changes, the attachment's.
   const Hash128* whole_base_hash() const;

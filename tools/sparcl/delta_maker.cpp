@@ -13,6 +13,7 @@
 #include "tools/sparcl/delta_file.hpp"
 #include "tools/sparcl/delta_sink.hpp"
 #include "tools/sparcl/progress.hpp"
+#include "tools/sparcl/stray_shards.hpp"
 #include "tools/sparcl/tensor_match.hpp"
 
 namespace sparcl::tool {
@@ -21,8 +22,24 @@ namespace {
 // Between two looks at the file's state and the progress, heuristic.
 constexpr std::uint64_t kDeltaStepElements = std::uint64_t{4} << 20;
 
+// Those of a base's tensors that the target's are coded against, as arrays of the target's map.
+class MatchedSource final : public codec::ArraySource {
+ public:
+  MatchedSource(const codec::ArraySource* source, std::vector<std::size_t> matches) : source_(source), matches_(std::move(matches)) {}
+
+  bool has(std::uint32_t array) const override { return source_ != nullptr && matches_[array] != kNoBase; }
+  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+    source_->read(static_cast<std::uint32_t>(matches_[array]), first, count, out);
+  }
+
+ private:
+  const codec::ArraySource* source_;
+  std::vector<std::size_t> matches_;
+};
+
 struct Change {
   std::vector<const std::byte*> base;  // one a tensor of the target
+  std::vector<std::size_t> matches;
   model::Attachment attachment;
   Hash128 base_hash;  // only where the schemas differ
   bool same_schema = true;
@@ -31,7 +48,8 @@ struct Change {
 Result<Change> compare(const StateView& base, const StateView& target, const DiffOptions& options) {
   Change change;
   change.same_schema = base.schema == target.schema;
-  for (const std::size_t match : match_tensors(base.schema, target.schema)) {
+  change.matches = match_tensors(base.schema, target.schema);
+  for (const std::size_t match : change.matches) {
     change.base.push_back(match == kNoBase ? nullptr : base.tensors[match]);
   }
   if (options.with_side_files && target.layout.is_folder) {
@@ -41,9 +59,8 @@ Result<Change> compare(const StateView& base, const StateView& target, const Dif
   }
   if (base.layout == target.layout) return change;
   if (!change.same_schema) {
-    const Result<Hash128> hash = model::state_hash(base.schema, base.tensors);
-    if (!hash.ok()) return hash.status();
-    change.base_hash = *hash;
+    SPARCL_RETURN_IF_ERROR(model::validate(base.schema));
+    change.base_hash = model::state_hash_from(base.schema, base.input());
   }
   Result<model::LayoutChange> layout = model::compare_layouts(base.layout, target.layout, change.base_hash);
   if (!layout.ok()) return layout.status();
@@ -67,34 +84,42 @@ Status encode(codec::UpdateEncoder& encoder, std::uint64_t elements, DeltaSink& 
     SPARCL_RETURN_IF_ERROR(sink.status());
     progress.update(std::min(done + kDeltaStepElements, elements), elements);
   }
-  return sink.flush();
+  return sink.status();
+}
+
+Status check_sources(const StateView& base, const StateView& target) {
+  for (const codec::ArraySource* source : {base.source, target.source}) {
+    if (source != nullptr) SPARCL_RETURN_IF_ERROR(source->status());
+  }
+  return {};
 }
 
 }  // namespace
 
 Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_files, std::vector<std::string>* skipped) {
-  Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path);
+  Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(path);
   if (!checkpoint.ok()) return checkpoint.status();
-  OpenCheckpoint opened{std::move(*checkpoint), {}};
-  if (!with_side_files || !opened.checkpoint.layout().is_folder) return opened;
+  OpenCheckpoint opened;
+  opened.checkpoint = std::make_unique<const model::Checkpoint>(std::move(*checkpoint));
+  opened.source = std::make_unique<const model::CheckpointSource>(*opened.checkpoint);
+  opened.tensors.resize(opened.checkpoint->schema().size());
+  if (!with_side_files || !opened.checkpoint->layout().is_folder) return opened;
   Result<std::vector<model::SideFile>> files = model::read_side_files(path, skipped);
   if (!files.ok()) return files.status();
   opened.side_files = std::move(*files);
   return opened;
 }
 
-Result<DiffReport> write_delta(const StateView& base, const StateView& target, const std::string& delta_path,
-                               const DiffOptions& options) {
+Result<DiffReport> encode_delta(const StateView& base, const StateView& target, const DiffOptions& options, DeltaSink& sink) {
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
   const Result<Change> change = compare(base, target, options);
   if (!change.ok()) return change.status();
   const Result<std::vector<std::byte>> attachment = attachment_bytes(change->attachment);
   if (!attachment.ok()) return attachment.status();
-  Result<model::AtomicFile> file = model::AtomicFile::create(delta_path);
-  if (!file.ok()) return file.status();
 
   const codec::BlockMap map = model::make_block_map(target.schema);
+  const MatchedSource matched(base.source, change->matches);
   codec::EncodeOptions encode_options;
   encode_options.base_version = options.base_version;
   encode_options.target_version = options.target_version;
@@ -105,7 +130,10 @@ Result<DiffReport> write_delta(const StateView& base, const StateView& target, c
   encode_options.mode = options.mode;
   encode_options.allow_classes = true;
   encode_options.fewest_bytes = true;
+  encode_options.measure_left_out = true;
   encode_options.values = options.selection.values;
+  encode_options.base_source = &matched;
+  encode_options.target_source = target.source;
   const Result<SelectionRule> rule =
       SelectionRule::make(options.selection, target.schema, {map, change->base, target.tensors, encode_options, **kernels});
   if (!rule.ok()) return rule.status();
@@ -114,23 +142,34 @@ Result<DiffReport> write_delta(const StateView& base, const StateView& target, c
   if (!threads.ok()) return threads.status();
   WorkerPool workers(*threads);
   encode_options.workers = &workers;
-  DeltaSink sink(*file);
   codec::UpdateEncoder encoder(map, change->base, target.tensors, encode_options, **kernels);
   SPARCL_RETURN_IF_ERROR(encode(encoder, map.element_count(), sink));
-  SPARCL_RETURN_IF_ERROR(file->commit());
+  SPARCL_RETURN_IF_ERROR(check_sources(base, target));
 
   const codec::EncodeStats& stats = encoder.stats();
-  DiffReport report{stats.elements,
-                    stats.changed,
-                    file->written_bytes(),
-                    map.byte_count(),
-                    change->same_schema ? stats.base_hash : change->base_hash,
-                    stats.target_hash,
-                    tensor_changes(base.schema, target.schema),
-                    {},
-                    {},
-                    stats.lossy};
+  DiffReport report;
+  report.elements = stats.elements;
+  report.changed = stats.changed;
+  report.bytes = stats.encoded_bytes;
+  report.dense_bytes = map.byte_count();
+  report.base_hash = change->same_schema ? stats.base_hash : change->base_hash;
+  report.target_hash = stats.target_hash;
+  report.tensors = tensor_changes(base.schema, target.schema);
+  report.lossy = stats.lossy;
+  report.left_out = stats.left_out;
   for (const model::PackedFile& side_file : change->attachment.side_files) report.side_files.push_back(side_file.name);
+  return report;
+}
+
+Result<DiffReport> write_delta(const StateView& base, const StateView& target, const std::string& delta_path,
+                               const DiffOptions& options) {
+  Result<model::AtomicFile> file = model::AtomicFile::create(delta_path);
+  if (!file.ok()) return file.status();
+  FileSink sink(*file);
+  Result<DiffReport> report = encode_delta(base, target, options, sink);
+  if (!report.ok()) return report;
+  SPARCL_RETURN_IF_ERROR(sink.flush());
+  SPARCL_RETURN_IF_ERROR(file->commit());
   return report;
 }
 
@@ -142,7 +181,11 @@ Result<DiffReport> make_delta(const std::string& base_path, const std::string& t
   const Result<OpenCheckpoint> target = open_checkpoint(target_path, options.with_side_files, &skipped);
   if (!target.ok()) return target.status();
   Result<DiffReport> report = write_delta(base->view(), target->view(), delta_path, options);
-  if (report.ok()) report->skipped = std::move(skipped);
+  if (!report.ok()) return report;
+  report->skipped = std::move(skipped);
+  for (const OpenCheckpoint* each : {&*base, &*target}) {
+    for (std::string& stray : stray_paths(*each->checkpoint)) report->stray_shards.push_back(std::move(stray));
+  }
   return report;
 }
 

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/block_mode.hpp"
+#include "src/model/checkpoint_source.hpp"
 #include "tools/sparcl/change_selection.hpp"
+#include "tools/sparcl/delta_sink.hpp"
 #include "tools/sparcl/held_state.hpp"
 #include "tools/sparcl/tensor_match.hpp"
 
@@ -32,17 +35,26 @@ struct DiffReport {
   std::vector<std::string> side_files;  // that travel
   std::vector<std::string> skipped;     // side files that are too large to travel
   codec::LossyError lossy;              // of --values
+  codec::LeftOut left_out;              // by the selection
+  std::vector<std::string> stray_shards;  // paths of files beside the shards that are no part of either checkpoint
+
+  bool is_partial() const { return left_out.count > 0; }
 };
 
-// A checkpoint as its files have it.
+// A checkpoint as its files have it: tensors are read as they are needed.
 struct OpenCheckpoint {
-  model::Checkpoint checkpoint;
-  std::vector<model::SideFile> side_files;
+  StateView view() const { return {checkpoint->layout(), checkpoint->schema(), tensors, side_files, source.get()}; }
 
-  StateView view() const { return {checkpoint.layout(), checkpoint.schema(), checkpoint.pointers(), side_files}; }
+  std::unique_ptr<const model::Checkpoint> checkpoint;
+  std::unique_ptr<const model::CheckpointSource> source;  // of it
+  std::vector<const std::byte*> tensors;                  // none is in memory
+  std::vector<model::SideFile> side_files;
 };
 Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_files = true,
                                        std::vector<std::string>* skipped = nullptr);
+
+// What turns `base` into `target`, to `sink`. bytes of the report: those of the stream.
+Result<DiffReport> encode_delta(const StateView& base, const StateView& target, const DiffOptions& options, DeltaSink& sink);
 
 // Writes what turns `base` into `target` to delta_path, whole or not at all.
 Result<DiffReport> write_delta(const StateView& base, const StateView& target, const std::string& delta_path,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "src/codec/update.hpp"
@@ -8,10 +9,33 @@
 
 namespace sparcl::tool {
 
-// Gathers an encoder's bytes into large writes. Errors are kept: the encoder does not know any.
+// Takes an encoder's bytes, which knows no errors: they are kept.
 class DeltaSink : public codec::ByteSink {
  public:
-  explicit DeltaSink(model::AtomicFile& file) : file_(file), buffer_(kBufferBytes) {}
+  virtual const Status& status() const = 0;
+};
+
+// Counts them.
+class CountingSink final : public DeltaSink {
+ public:
+  std::byte* reserve(std::size_t bytes) override {
+    if (buffer_.size() < bytes) buffer_.resize(bytes);
+    return buffer_.data();
+  }
+  void commit(std::size_t used) override { bytes_ += used; }
+  const Status& status() const override { return status_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> buffer_;
+  std::uint64_t bytes_ = 0;
+  Status status_;
+};
+
+// Gathers them into large writes.
+class FileSink final : public DeltaSink {
+ public:
+  explicit FileSink(model::AtomicFile& file) : file_(file), buffer_(kBufferBytes) {}
 
   std::byte* reserve(std::size_t bytes) override {
     if (used_ + bytes > buffer_.size()) write_out();
@@ -24,7 +48,7 @@ class DeltaSink : public codec::ByteSink {
     write_out();
     return status_;
   }
-  const Status& status() const { return status_; }
+  const Status& status() const override { return status_; }
 
  private:
   static constexpr std::size_t kBufferBytes = std::size_t{4} << 20;

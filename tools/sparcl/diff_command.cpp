@@ -1,14 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
 
+#include "src/base/shown_text.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_file.hpp"
 #include "tools/sparcl/delta_maker.hpp"
+#include "tools/sparcl/left_out_text.hpp"
 #include "tools/sparcl/output_check.hpp"
+#include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -44,19 +48,38 @@ std::string tensors_text(const TensorChanges& tensors) {
                      tensors.removed.size(), tensors.replaced.size());
 }
 
+std::string shown_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + shown(name);
+  return text;
+}
+
 std::string side_files_text(const DiffReport& report) {
   std::string text;
-  if (!report.side_files.empty()) text = fmt::format("files that travel: {}\n", fmt::join(report.side_files, ", "));
-  if (!report.skipped.empty()) text += fmt::format("too large to travel: {}\n", fmt::join(report.skipped, ", "));
+  if (!report.side_files.empty()) text = fmt::format("files that travel: {}\n", shown_names(report.side_files));
+  if (!report.skipped.empty()) text += fmt::format("too large to travel: {}\n", shown_names(report.skipped));
   return text;
 }
 
 double relative_error(const codec::LossyError& error) { return std::sqrt(ratio(error.squares, error.change_squares)); }
 
-std::string error_text(const codec::ValueCoding& values, const codec::LossyError& error) {
-  if (!values.is_lossy()) return "";
-  return fmt::format("values are codes of 8 bits: off by {:.3g} at most, {:.3g} % of the change (l2)\n", error.largest,
-                     100 * relative_error(error));
+// Between TARGET and what apply writes.
+codec::LossyError whole_error(const DiffReport& report) {
+  codec::LossyError error = report.lossy;
+  error.squares += report.left_out.squares;
+  error.largest = std::max(error.largest, report.left_out.largest);
+  if (report.is_partial()) error.change_squares = report.left_out.change_squares;
+  return error;
+}
+
+Json number_or_null(double number) { return std::isfinite(number) ? Json(number) : Json(nullptr); }
+
+std::string error_text(const codec::ValueCoding& values, const DiffReport& report) {
+  std::string text;
+  if (report.is_partial()) text = left_out_text(report.left_out);
+  if (!values.is_lossy()) return text;
+  return text + fmt::format("values are codes of 8 bits: off by {:.3g} at most, {:.3g} % of the change (l2)\n",
+                            report.lossy.largest, 100 * relative_error(report.lossy));
 }
 
 Status run_diff(const DiffArguments& options, bool as_json) {
@@ -86,17 +109,22 @@ Status run_diff(const DiffArguments& options, bool as_json) {
                   {"replaced", report->tensors.replaced},
                   {"side_files", report->side_files},
                   {"skipped_files", report->skipped},
-                  {"largest_error", report->lossy.largest},
-                  {"relative_error", relative_error(report->lossy)}};
+                  {"lossy", report->is_partial() || options.selection.values.is_lossy()},
+                  {"partial", report->is_partial()},
+                  {"left_out", left_out_json(report->left_out)},
+                  {"largest_error", number_or_null(whole_error(*report).largest)},
+                  {"relative_error", number_or_null(relative_error(whole_error(*report)))},
+                  {"not_in_index", report->stray_shards}};
+  warn_of_strays(report->stray_shards);
   return print(
       as_json, json,
       fmt::format("{}: {} of {} elements changed ({:.3g} %)\n"
                   "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n{}"
                   "base   {}\ntarget {}\n",
-                  options.delta, report->changed, report->elements, 100 * ratio(changed, elements), human_bytes(report->bytes),
+                  shown(options.delta), report->changed, report->elements, 100 * ratio(changed, elements), human_bytes(report->bytes),
                   ratio(8 * bytes, changed), human_bytes(report->dense_bytes),
                   ratio(static_cast<double>(report->dense_bytes), bytes),
-                  error_text(options.selection.values, report->lossy) + tensors_text(report->tensors) + side_files_text(*report),
+                  error_text(options.selection.values, *report) + tensors_text(report->tensors) + side_files_text(*report),
                   to_hex(report->base_hash), to_hex(report->target_hash)));
 }
 

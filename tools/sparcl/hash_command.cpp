@@ -3,10 +3,12 @@
 #include <memory>
 #include <utility>
 
+#include "src/base/shown_text.hpp"
 #include "src/model/checkpoint.hpp"
 #include "src/model/model_hash.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -23,19 +25,23 @@ Result<std::string> hex(const Result<Hash>& hash) {
 }
 
 Result<std::string> hash_of(const model::Checkpoint& checkpoint, const std::string& kind) {
-  if (kind == "xxh3") return hex(model::xxh3_hash(checkpoint.schema(), checkpoint.pointers()));
-  if (kind == "sha256") return hex(model::weights_hash(checkpoint.schema(), checkpoint.pointers()));
+  if (kind == "xxh3") return hex(model::xxh3_hash(checkpoint));
+  if (kind == "sha256") return hex(model::weights_hash(checkpoint));
   return hex(model::state_hash(checkpoint));
 }
 
 Status run_hash(const HashOptions& options, bool as_json) {
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(options.path);
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(options.path);
   if (!checkpoint.ok()) return checkpoint.status();
   const Result<std::string> hash = hash_of(*checkpoint, options.kind);
   if (!hash.ok()) return hash.status();
-  const Json json{
-      {"kind", options.kind}, {"hash", *hash}, {"tensors", checkpoint->schema().size()}, {"bytes", checkpoint->byte_count()}};
-  return print(as_json, json, fmt::format("{}  {}\n", *hash, options.path));
+  warn_of_strays(stray_paths(*checkpoint));
+  const Json json{{"kind", options.kind},
+                  {"hash", *hash},
+                  {"tensors", checkpoint->schema().size()},
+                  {"bytes", checkpoint->byte_count()},
+                  {"not_in_index", checkpoint->stray_shards()}};
+  return print(as_json, json, fmt::format("{}  {}\n", *hash, shown(options.path)));
 }
 
 }  // namespace

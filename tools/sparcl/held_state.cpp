@@ -1,7 +1,6 @@
 #include "tools/sparcl/held_state.hpp"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 
@@ -39,19 +38,8 @@ Status decode(codec::UpdateDecoder& decoder, const Delta& delta, std::uint64_t b
 
 }  // namespace
 
-Result<ZeroMemory> ZeroMemory::allocate(std::uint64_t bytes) {
-  if (bytes == 0) return ZeroMemory(nullptr, 0);
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data != MAP_FAILED) return ZeroMemory(static_cast<std::byte*>(data), bytes);
-  return Status(Code::kOutOfMemory, fmt::format("{} bytes for new tensors cannot be allocated", bytes));
-}
-
-ZeroMemory::~ZeroMemory() {
-  if (data_ != nullptr) ::munmap(data_, bytes_);
-}
-
 Result<HeldState> HeldState::open(const std::string& path) {
-  Result<model::Checkpoint> base = model::Checkpoint::open(path, model::Access::kCopyOnWrite);
+  Result<model::Checkpoint> base = model::Checkpoint::open(path);
   if (!base.ok()) return base.status();
   HeldState state(std::move(*base));
   state.layout_ = state.base_.layout();
@@ -106,7 +94,7 @@ Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
     return Status(Code::kCorrupt, fmt::format("{}: its new tensors have {} bytes, more than {} bytes can hold", delta.path,
                                               fresh_bytes, delta.bytes));
   }
-  Result<ZeroMemory> fresh = ZeroMemory::allocate(fresh_bytes + 1);  // + 1: an empty tensor has an address, too
+  Result<model::ZeroMemory> fresh = model::ZeroMemory::allocate(fresh_bytes + 1);  // + 1: an empty tensor has an address, too
   if (!fresh.ok()) return fresh.status();
   fresh_.push_back(std::move(*fresh));
   std::vector<std::byte*> pointers;
@@ -172,7 +160,7 @@ Status HeldState::apply(model::SparseChange& change) {
   if (*schema != schema_) return Status(Code::kMismatch, "the attached change of the layout has another list of tensors");
   layout_ = std::move(layout->layout);
   exact_ = exact_ && layout->exact;
-  model::apply_tensors(change, schema_, pointers_);
+  unchanged_ = model::apply_tensors(change, schema_, pointers_);
   changed_ = change.changed();
   return rehash();
 }

@@ -1,14 +1,15 @@
 #pragma once
-// A checkpoint in private memory that deltas are applied to: the files are never touched.
+// A checkpoint in private memory that deltas are applied to: the files are read once, and never touched.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "src/codec/array_source.hpp"
 #include "src/model/checkpoint.hpp"
 #include "src/model/exchange/sparse_change.hpp"
 #include "src/model/side_file.hpp"
+#include "src/model/zero_memory.hpp"
 #include "tools/sparcl/delta_file.hpp"
 
 namespace sparcl::tool {
@@ -17,24 +18,11 @@ namespace sparcl::tool {
 struct StateView {
   const model::Layout& layout;
   const model::Schema& schema;
-  std::span<const std::byte* const> tensors;
+  std::span<const std::byte* const> tensors;  // nullptr: the source has it
   std::span<const model::SideFile> side_files;
-};
+  const codec::ArraySource* source = nullptr;
 
-// Zeros that cost memory only where they are written.
-class ZeroMemory {
- public:
-  static Result<ZeroMemory> allocate(std::uint64_t bytes);
-  ZeroMemory(ZeroMemory&& other) noexcept : data_(other.data_), bytes_(other.bytes_) { other.data_ = nullptr; }
-  ZeroMemory& operator=(ZeroMemory&&) = delete;
-  ~ZeroMemory();
-  std::byte* data() const { return data_; }
-
- private:
-  ZeroMemory(std::byte* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
-
-  std::byte* data_;
-  std::uint64_t bytes_;
+  codec::ArrayInput input() const { return {{tensors.begin(), tensors.end()}, source}; }
 };
 
 class HeldState {
@@ -57,6 +45,7 @@ class HeldState {
 
   const Hash128& hash() const { return hash_; }       // of the state held
   std::uint64_t changed() const { return changed_; }  // by the last apply()
+  std::uint64_t unchanged() const { return unchanged_; }  // of another program's file: values that are the base's already
   // False: the tensors are the target's, but another program wrote the base's header anew since the diff.
   bool exact() const { return exact_; }
 
@@ -68,7 +57,7 @@ class HeldState {
   Status rehash();
 
   model::Checkpoint base_;
-  std::vector<ZeroMemory> fresh_;  // of tensors that deltas have brought
+  std::vector<model::ZeroMemory> fresh_;  // of tensors that deltas have brought
   model::Layout layout_;
   model::Schema schema_;
   std::vector<std::byte*> pointers_;
@@ -76,6 +65,7 @@ class HeldState {
   std::vector<model::SideFile> side_files_;
   Hash128 hash_;
   std::uint64_t changed_ = 0;
+  std::uint64_t unchanged_ = 0;
   bool exact_ = true;
 };
 

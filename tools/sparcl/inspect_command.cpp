@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 
+#include "src/base/shown_text.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/model/checkpoint.hpp"
 #include "src/model/model_hash.hpp"
@@ -10,6 +11,8 @@
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_file.hpp"
+#include "tools/sparcl/left_out_text.hpp"
+#include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -55,7 +58,9 @@ Json delta_json(const Delta& delta, const DeltaSummary& summary) {
           {"blocks", summary.block_count},
           {"chunks", summary.chunk_count},
           {"modes", modes},
-          {"lossy", summary.blocks[codec::kAddedMode.id].count > 0},
+          {"lossy", summary.blocks[codec::kAddedMode.id].count > 0 || summary.left_out.has_value()},
+          {"partial", summary.left_out.has_value()},
+          {"left_out", left_out_json(summary.left_out.value_or(codec::LeftOut()))},
           {"attachment_bytes", summary.attachment_bytes},
           {"layout_change", summary.attachment.layout ? layout_json(*summary.attachment.layout) : Json(nullptr)},
           {"side_files", side_files_json(summary.attachment.side_files)}};
@@ -64,7 +69,7 @@ Json delta_json(const Delta& delta, const DeltaSummary& summary) {
 std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
   const auto hash = [](const Hash128* value) { return value == nullptr ? std::string("not carried") : to_hex(*value); };
   std::string out =
-      fmt::format("{}: delta, wire version {}, {}\nbase   {} (version {})\ntarget {} (version {})\nschema {}\n", delta.path,
+      fmt::format("{}: delta, wire version {}, {}\nbase   {} (version {})\ntarget {} (version {})\nschema {}\n", shown(delta.path),
                   codec::kWireVersion, human_bytes(delta.bytes), hash(summary.whole_base_hash()), summary.base_version,
                   hash(summary.target_hash ? &*summary.target_hash : nullptr), summary.target_version, to_hex(summary.schema_hash));
   out += fmt::format("{} of {} elements in {} tensors changed, {:.2f} bits a change\n{} chunks, {} blocks that change:\n",
@@ -78,6 +83,7 @@ std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
   if (const std::uint64_t lossy = summary.blocks[codec::kAddedMode.id].count; lossy > 0) {
     out += fmt::format("{} of these blocks are lossy: values are codes of 8 bits (diff --values)\n", lossy);
   }
+  if (summary.left_out) out += left_out_text(*summary.left_out);
   if (summary.attachment.layout) {
     const char* what =
         summary.attachment.layout->base_hash ? "another list of tensors" : "other metadata, or another style of header";
@@ -108,19 +114,20 @@ Json checkpoint_json(const model::Checkpoint& checkpoint, const Hash128& hash, s
   for (std::size_t i = 0; i < checkpoint.schema().size(); ++i) {
     const model::TensorSchema& tensor = checkpoint.schema()[i];
     tensors.push_back({{"name", tensor.name},
-                       {"dtype", info(tensor.datatype).safetensors},
+                       {"dtype", file_type(tensor)},
                        {"shape", tensor.shape},
-                       {"bytes", checkpoint.bytes(i).size()},
+                       {"bytes", checkpoint.byte_count(i)},
                        {"file", checkpoint.file_of(i)}});
   }
   return {{"kind", "checkpoint"},       {"bytes", checkpoint.byte_count()},        {"elements", elements},
           {"state_hash", to_hex(hash)}, {"index", checkpoint.layout().index_name}, {"files", files},
-          {"tensors", tensors}};
+          {"tensors", tensors},
+          {"not_in_index", checkpoint.stray_shards()}};
 }
 
 std::string checkpoint_text(const model::Checkpoint& checkpoint, const Hash128& hash, std::uint64_t elements) {
   std::string out =
-      fmt::format("{}: {} tensors, {} elements, {} in {} file(s)\nstate {}\n", checkpoint.path(), checkpoint.schema().size(),
+      fmt::format("{}: {} tensors, {} elements, {} in {} file(s)\nstate {}\n", shown(checkpoint.path()), checkpoint.schema().size(),
                   elements, human_bytes(checkpoint.byte_count()), checkpoint.layout().files.size(), to_hex(hash));
   for (std::size_t file = 0; file < checkpoint.layout().files.size(); ++file) {
     for (const auto& [key, value] : checkpoint.metadata(file)) {
@@ -129,18 +136,19 @@ std::string checkpoint_text(const model::Checkpoint& checkpoint, const Hash128& 
   }
   for (std::size_t i = 0; i < checkpoint.schema().size(); ++i) {
     const model::TensorSchema& tensor = checkpoint.schema()[i];
-    out += fmt::format("  {:<7} {:>14} bytes  [{}]  {}\n", info(tensor.datatype).safetensors, checkpoint.bytes(i).size(),
+    out += fmt::format("  {:<7} {:>14} bytes  [{}]  {}\n", file_type(tensor), checkpoint.byte_count(i),
                        fmt::join(tensor.shape, ", "), model::in_quotes(tensor.name));
   }
   return out;
 }
 
 Status inspect_checkpoint(const std::string& path, bool as_json) {
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path);
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(path);
   if (!checkpoint.ok()) return checkpoint.status();
   const Result<Hash128> hash = model::state_hash(*checkpoint);
   if (!hash.ok()) return hash.status();
   const std::uint64_t elements = model::make_block_map(checkpoint->schema()).element_count();
+  warn_of_strays(stray_paths(*checkpoint));
   return print(as_json, checkpoint_json(*checkpoint, *hash, elements), checkpoint_text(*checkpoint, *hash, elements));
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 
+#include "src/base/shown_text.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_composer.hpp"
@@ -35,7 +36,7 @@ Status run_invert(const InvertOptions& options, bool as_json) {
                   {"target_hash", to_hex(report->target_hash)}};
   return print(as_json, json,
                fmt::format("{}: leads back from the target of {} to {}: {} of {} elements, {}\nbase   {}\ntarget {}\n",
-                           options.output, options.delta, options.base, report->changed, report->elements,
+                           shown(options.output), shown(options.delta), shown(options.base), report->changed, report->elements,
                            human_bytes(report->bytes), to_hex(report->base_hash), to_hex(report->target_hash)));
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "src/base/shown_text.hpp"
 #include "src/replication/signing_key.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -23,7 +24,7 @@ Status run_keygen(const std::string& path, bool as_json) {
                fmt::format("{1:<{0}}  the secret key, mode 0600: for the publisher alone\n"
                            "{2:<{0}}  the public key: its line belongs into the subscribers' file of trusted keys\n"
                            "{3:<{0}}  {4}\n",
-                           public_path.size(), path, public_path, "fingerprint", fingerprint));
+                           shown(public_path).size(), shown(path), shown(public_path), "fingerprint", fingerprint));
 }
 
 }  // namespace

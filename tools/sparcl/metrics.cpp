@@ -1,6 +1,12 @@
 #include "tools/sparcl/metrics.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "src/base/shown_text.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -17,6 +23,28 @@ std::string report_text_at(const Json& object, const char* key) {
 
 Metric one(std::string name, std::string help, double value) {
   return {std::move(name), std::move(help), Metric::Kind::kGauge, {{{}, value}}};
+}
+
+std::string escaped(std::string_view text, bool quotes) {
+  std::string out;
+  for (const char each : text) {
+    if (each == '\\' || (each == '"' && quotes)) out += '\\';
+    out += each == '\n' ? std::string("\\n") : std::string(1, each);
+  }
+  return out;
+}
+
+std::string labels_text(const Metric::Sample& sample) {
+  std::string text;
+  for (const auto& [name, value] : sample.labels)
+    text += fmt::format("{}{}=\"{}\"", text.empty() ? "{" : ",", name, escaped(shown(value), true));
+  return text.empty() ? text : text + "}";
+}
+
+std::string value_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  return fmt::format("{}", value);
 }
 
 }  // namespace
@@ -47,6 +75,18 @@ std::vector<Metric> publisher_metrics(const Json& report) {
   }
   metrics.push_back(std::move(state));
   return metrics;
+}
+
+std::string exposition(const std::vector<Metric>& metrics) {
+  std::string text;
+  for (const Metric& metric : metrics) {
+    const bool is_counter = metric.kind == Metric::Kind::kCounter;
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, escaped(metric.help, false),
+                        is_counter ? "counter" : "gauge");
+    for (const Metric::Sample& sample : metric.samples)
+      text += fmt::format("{}{} {}\n", metric.name, labels_text(sample), value_text(sample.value));
+  }
+  return text;
 }
 
 }  // namespace sparcl::tool

@@ -1,88 +1,125 @@
-// The page itself, by prometheus-cpp where it is there.
+#include "tools/sparcl/metrics_page.hpp"
+
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
 
-#include "src/transport/host_port.hpp"
-#include "tools/sparcl/metrics.hpp"
-
-#if SPARCL_WITH_PROMETHEUS
-#include <prometheus/client_metric.h>
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
-#include <prometheus/metric_family.h>
-
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <exception>
-#endif
+#include <string_view>
+
+#include "src/replication/listener.hpp"
+#include "src/transport/host_port.hpp"
 
 namespace sparcl::tool {
-
-#if SPARCL_WITH_PROMETHEUS
 namespace {
 
-constexpr std::size_t kThreads = 2;
+constexpr std::size_t kMaxReaders = 64;         // heuristic; beyond them the oldest has to go
+constexpr std::size_t kMaxRequestBytes = 8192;  // Prometheus asks in under 500
+constexpr double kNoDescriptorSeconds = 0.1;    // until the next try, heuristic
+constexpr double kReaderSeconds = 10;           // from its connection to its last byte, Prometheus' own patience
 
-class Collector final : public prometheus::Collectable {
- public:
-  explicit Collector(std::function<std::vector<Metric>()> collect) : collect_(std::move(collect)) {}
+std::string http(std::string_view status, std::string_view type, std::string_view body) {
+  return fmt::format("HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}", status, type,
+                     body.size(), body);
+}
 
-  std::vector<prometheus::MetricFamily> Collect() const override {
-    std::vector<prometheus::MetricFamily> families;
-    for (Metric& each : collect_()) {
-      prometheus::MetricFamily family;
-      const bool is_counter = each.kind == Metric::Kind::kCounter;
-      family.name = std::move(each.name);
-      family.help = std::move(each.help);
-      family.type = is_counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
-      for (const Metric::Sample& sample : each.samples) {
-        prometheus::ClientMetric metric;
-        for (const auto& [name, value] : sample.labels) metric.label.push_back({name, value});
-        (is_counter ? metric.counter.value : metric.gauge.value) = sample.value;
-        family.metric.push_back(std::move(metric));
-      }
-      families.push_back(std::move(family));
-    }
-    return families;
-  }
+std::string refusal(std::string_view status) { return http(status, "text/plain; charset=utf-8", fmt::format("{}\n", status)); }
 
- private:
-  std::function<std::vector<Metric>()> collect_;
-};
+bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
-class ServedPage final : public MetricsPage {
- public:
-  ServedPage(const HostPort& where, std::function<std::vector<Metric>()> collect)
-      : collector_(std::make_shared<Collector>(std::move(collect))),
-        exposer_(where.host.empty() ? fmt::format("{}", where.port) : fmt::format("{}:{}", where.host, where.port), kThreads) {
-    exposer_.RegisterCollectable(collector_);
-    const std::vector<int> ports = exposer_.GetListeningPorts();
-    const int port = ports.empty() ? where.port : ports.front();
-    address_ = fmt::format("http://{}:{}/metrics", where.host.empty() ? "localhost" : where.host, port);
-  }
-  const std::string& address() const override { return address_; }
-
- private:
-  std::shared_ptr<Collector> collector_;
-  prometheus::Exposer exposer_;  // it asks the collector: it ends first
-  std::string address_;
-};
+bool is_whole(const std::string& request) { return has(request, "\r\n\r\n") || has(request, "\n\n"); }
 
 }  // namespace
 
 Result<std::unique_ptr<MetricsPage>> MetricsPage::open(const std::string& where, std::function<std::vector<Metric>()> collect) {
   const Result<HostPort> parsed = parse_host_port(where);
   if (!parsed.ok()) return parsed.status();
-  try {
-    return std::unique_ptr<MetricsPage>(std::make_unique<ServedPage>(*parsed, std::move(collect)));
-  } catch (const std::exception&) {
-    return Status(Code::kSystemError,
-                  fmt::format("--metrics {}: the port cannot be had: another program may have it, or the host is not "
-                              "this one",
-                              where));
+  Result<replication::Listener> listener = replication::Listener::open(where);
+  if (!listener.ok()) {
+    return Status(Code::kSystemError, fmt::format("--metrics {}: the port cannot be had: another program may have it, or the host "
+                                                  "is not this one: give another port, or 0 for any: {}",
+                                                  where, listener.status().message()));
+  }
+  const std::string port = listener->address.substr(listener->address.rfind(':') + 1);
+  const bool is_ipv6 = has(parsed->host, ":");
+  const std::string host = parsed->host.empty() ? "localhost" : is_ipv6 ? fmt::format("[{}]", parsed->host) : parsed->host;
+  std::unique_ptr<MetricsPage> page(
+      new MetricsPage(std::move(listener->socket), fmt::format("http://{}:{}/metrics", host, port), std::move(collect)));
+  SPARCL_RETURN_IF_ERROR(page->thread_.start("--metrics", [each = page.get()](const auto& stop) { each->serve(stop); }));
+  return page;
+}
+
+void MetricsPage::serve(const ServiceThread::Stop& stop) {
+  std::vector<pollfd> entries;
+  while (!stop.is_asked()) {
+    entries = {{stop.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+    for (const Reader& reader : readers_)
+      entries.push_back({reader.socket.fd(), static_cast<short>(reader.answer.empty() ? POLLIN : POLLOUT), 0});
+    (void)poll_until(entries, readers_.empty() ? monotonic_seconds() + 3600 : readers_.front().deadline);
+    auto entry = entries.begin() + 2;
+    const double now = monotonic_seconds();
+    std::erase_if(readers_, [&](Reader& reader) {
+      const bool is_ready = (entry++)->revents != 0;
+      return (is_ready && is_through(reader)) || now >= reader.deadline;
+    });
+    if (entries[1].revents != 0 && !take_readers()) (void)poll_until(std::span(entries).first(1), now + kNoDescriptorSeconds);
   }
 }
-#else
-Result<std::unique_ptr<MetricsPage>> MetricsPage::open(const std::string&, std::function<std::vector<Metric>()>) {
-  return Status(Code::kUnsupported, "--metrics: this sparcl was built without prometheus-cpp (Debian: prometheus-cpp-dev)");
+
+// False: there are some, and none can be had.
+bool MetricsPage::take_readers() {
+  for (;;) {
+    Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.is_open()) return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
+    if (readers_.size() == kMaxReaders) readers_.pop_front();
+    readers_.push_back({std::move(socket), monotonic_seconds() + kReaderSeconds, {}, {}, 0});
+    if (is_through(readers_.back())) readers_.pop_back();  // a request mostly is there at once
+  }
 }
-#endif
+
+// True: it has got its answer, or has gone.
+bool MetricsPage::is_through(Reader& reader) {
+  if (reader.answer.empty()) read_request(reader);
+  while (reader.sent < reader.answer.size()) {
+    const Moved moved = write_some(reader.socket, std::as_bytes(std::span(reader.answer)).subspan(reader.sent));
+    if (moved.kind == Moved::Kind::kWouldBlock) return false;
+    if (moved.kind == Moved::Kind::kClosed) return true;
+    reader.sent += moved.bytes;
+  }
+  return !reader.answer.empty() || !reader.socket.is_open();
+}
+
+void MetricsPage::read_request(Reader& reader) {
+  std::array<char, 1024> bytes;
+  for (;;) {
+    const Moved moved = read_some(reader.socket, std::as_writable_bytes(std::span(bytes)));
+    if (moved.kind == Moved::Kind::kWouldBlock) return;
+    if (moved.kind == Moved::Kind::kClosed) return reader.socket.close();
+    reader.request.append(bytes.data(), moved.bytes);
+    if (is_whole(reader.request)) {
+      reader.answer = answer_to(reader.request);
+      return;
+    }
+    if (reader.request.size() > kMaxRequestBytes) {
+      reader.answer = refusal("431 Request Header Fields Too Large");
+      return;
+    }
+  }
+}
+
+std::string MetricsPage::answer_to(const std::string& request) const try {
+  const std::string_view line = std::string_view(request).substr(0, request.find_first_of("\r\n"));
+  const std::string_view method = line.substr(0, line.find(' '));
+  if (method == line || !has(line, " HTTP/1.")) return refusal("400 Bad Request");
+  if (method != "GET") return refusal("405 Method Not Allowed");
+  const std::string_view target = line.substr(method.size() + 1, line.rfind(' ') - method.size() - 1);
+  if (target.substr(0, target.find('?')) != "/metrics") return refusal("404 Not Found");
+  return http("200 OK", "text/plain; version=0.0.4; charset=utf-8", exposition(collect_()));
+} catch (const std::exception&) {  // no memory for it now
+  return refusal("503 Service Unavailable");
+}
 
 }  // namespace sparcl::tool

@@ -23,7 +23,7 @@ std::uint64_t byte_count_of(const model::TensorSchema& tensor) {
 std::uint64_t place_of_next(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 std::string kind_of(const model::TensorSchema& tensor) {
-  return fmt::format("{} [{}]", info(tensor.datatype).safetensors, fmt::join(tensor.shape, ", "));
+  return fmt::format("{} [{}]", file_type(tensor), fmt::join(tensor.shape, ", "));
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Result<std::vector<std::size_t>> find_tensors(const model::Schema& schema, const
   return places;
 }
 
-ModelMemory::ModelMemory(model::Schema schema, ZeroMemory memory)
+ModelMemory::ModelMemory(model::Schema schema, model::ZeroMemory memory)
     : schema_(std::move(schema)),
       schema_bytes_(model::serialise(schema_)),
       map_(model::make_block_map(schema_)),
@@ -79,7 +79,7 @@ Result<std::unique_ptr<ModelMemory>> ModelMemory::create(const model::Schema& sc
   if (!threads.ok()) return threads.status();
   std::uint64_t bytes = 1;  // an empty tensor has an address, too
   for (const model::TensorSchema& tensor : schema) bytes += place_of_next(byte_count_of(tensor));
-  Result<ZeroMemory> memory = ZeroMemory::allocate(bytes);
+  Result<model::ZeroMemory> memory = model::ZeroMemory::allocate(bytes);
   if (!memory.ok()) return memory.status();
   std::unique_ptr<ModelMemory> made(new ModelMemory(schema, std::move(*memory)));
   made->view_.kernels = *kernels;

@@ -29,12 +29,12 @@ class ModelMemory {
   const replication::ReplicatedState& view() const { return view_; }
 
  private:
-  ModelMemory(model::Schema schema, ZeroMemory memory);
+  ModelMemory(model::Schema schema, model::ZeroMemory memory);
 
   model::Schema schema_;
   std::vector<std::byte> schema_bytes_;
   codec::BlockMap map_;
-  ZeroMemory memory_;
+  model::ZeroMemory memory_;
   std::vector<std::byte*> tensors_;
   std::vector<const std::byte*> read_;  // the same
   std::unique_ptr<WorkerPool> workers_;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "src/base/standard_streams.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -17,7 +17,7 @@ Progress::Progress(std::string what)
     : what_(std::move(what)), on_terminal_(::isatty(STDERR_FILENO) == 1), next_(Clock::now() + kPatience) {}
 
 Progress::~Progress() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  if (shown_) (void)write_quietly(STDERR_FILENO, "\r\033[K");
 }
 
 void Progress::update(std::uint64_t done, std::uint64_t all) {
@@ -26,8 +26,8 @@ void Progress::update(std::uint64_t done, std::uint64_t all) {
   if (now < next_) return;
   next_ = now + kPause;
   shown_ = true;
-  fmt::print(stderr, "\r{}: {:3.0f} %", what_, 100.0 * static_cast<double>(done) / static_cast<double>(all));
-  std::fflush(stderr);
+  const double percent = 100.0 * static_cast<double>(done) / static_cast<double>(all);
+  (void)write_quietly(STDERR_FILENO, fmt::format("\r{}: {:3.0f} %", what_, percent));
 }
 
 }  // namespace sparcl::tool

@@ -11,7 +11,7 @@
 #include "src/transport/host_port.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/metrics.hpp"
+#include "tools/sparcl/metrics_page.hpp"
 #include "tools/sparcl/signals.hpp"
 #include "tools/sparcl/version_publisher.hpp"
 #include "tools/sparcl/watched_folder.hpp"
@@ -34,10 +34,10 @@ struct PublishOptions {
 
 // Before anything is published: a fault in the last file shall not be found after hours.
 Status check_files(const std::vector<std::string>& files) {
-  const Result<model::Checkpoint> first = model::Checkpoint::open_unmapped(files.front());
+  const Result<model::Checkpoint> first = model::Checkpoint::open_unread(files.front());
   if (!first.ok()) return first.status();
   for (const std::string& file : files) {
-    const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unmapped(file);
+    const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(file);
     if (!checkpoint.ok()) return checkpoint.status();
     const Status status = find_tensors(first->schema(), *checkpoint).status();
     if (!status.ok()) return Status(status.code(), fmt::format("{}, as in {}", status.message(), files.front()));
@@ -50,13 +50,13 @@ bool is_done(const VersionPublisher& publisher, const PublishOptions& options) {
 }
 
 // Says who is counted: nobody proves who he is.
-Status report_acknowledged(const VersionPublisher& publisher, const PublishOptions& options, bool as_json) {
-  if (!is_done(publisher, options)) return {};
+void report_acknowledged(const VersionPublisher& publisher, const PublishOptions& options, bool as_json) {
+  if (!is_done(publisher, options)) return;
   const int replicas = publisher.held_by();
-  return print(as_json,
-               {{"acknowledged", replicas}, {"acknowledged_version", publisher.version()}, {"acknowledgements", "advisory"}},
-               fmt::format("replicas that say they hold version {}: {} (advisory: replicas are not authenticated)\n",
-                           publisher.version(), replicas));
+  print_news(as_json,
+             {{"acknowledged", replicas}, {"acknowledged_version", publisher.version()}, {"acknowledgements", "advisory"}},
+             fmt::format("replicas that say they hold version {}: {} (advisory: replicas are not authenticated)\n",
+                         publisher.version(), replicas));
 }
 
 Status publish_files(VersionPublisher& publisher, const PublishOptions& options) {
@@ -163,9 +163,10 @@ Status run_publish(PublishOptions options, bool as_json) {
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
   }
-  SPARCL_RETURN_IF_ERROR(print(as_json, {{"address", publisher.address()}}, fmt::format("listening on {}\n", publisher.address())));
+  print_news(as_json, {{"address", publisher.address()}}, fmt::format("listening on {}\n", publisher.address()));
   SPARCL_RETURN_IF_ERROR(options.folder.empty() ? publish_files(publisher, options) : publish_folder(publisher, options));
-  return report_acknowledged(publisher, options, as_json);
+  report_acknowledged(publisher, options, as_json);
+  return {};
 }
 
 std::string listen_fault(const std::string& text) {

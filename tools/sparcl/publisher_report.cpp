@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "src/model/text.hpp"
+#include "src/base/shown_text.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -17,8 +17,7 @@ constexpr int kMostNested = 16;  // a report has 3
 std::string text_at(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   if (found == object.end() || !found->is_string()) return "?";
-  const std::string quoted = model::in_quotes(found->get_ref<const std::string&>());
-  return quoted.substr(1, quoted.size() - 2);
+  return shown(found->get_ref<const std::string&>());
 }
 
 std::uint64_t number_at(const Json& object, const char* key) {

@@ -12,18 +12,6 @@ namespace sparcl::tool {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-// What a link leads to is replaced, not the link; there may be nothing yet.
-fs::path where_links_lead(fs::path path) {
-  constexpr int kMostLinks = 40;  // as the kernel
-  std::error_code error;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(path, error); ++i) path = path.parent_path() / fs::read_symlink(path, error);
-  return path;
-}
-
-}  // namespace
-
 Status ReplicaFile::check(const std::string& path) {
   std::error_code error;
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
@@ -36,7 +24,7 @@ Status ReplicaFile::check(const std::string& path) {
   // A damaged checkpoint is replaced; somebody's notes are not.
   const bool is_somebodys =
       fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 && !path.ends_with(model::kShardSuffix);
-  if (!is_somebodys || model::Checkpoint::open_unmapped(path).ok()) return {};
+  if (!is_somebodys || model::Checkpoint::open_unread(path).ok()) return {};
   return Status(
       Code::kInvalidArgument,
       fmt::format("{}: the file that is there is no checkpoint, and would be replaced: remove it, or give another output", path));
@@ -51,16 +39,15 @@ Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layo
                               layout.is_folder ? "folder of shards" : "file", layout.is_folder ? "no folder" : "no file"));
   }
   const fs::path named = path.ends_with('/') ? fs::path(path).parent_path() : fs::path(path);
-  const fs::path whole = where_links_lead(named);
-  if (const int left = model::remove_leftovers(whole.string()); left > 0)
+  if (const int left = model::remove_leftovers(named.string()); left > 0)
     log_info("{}: {} that a killed process had begun beside it {} removed", path, left, left == 1 ? "was" : "were");
-  return ReplicaFile(whole.string(), layout);
+  return ReplicaFile(named.string(), layout);
 }
 
 Status ReplicaFile::read_into(ModelMemory& memory) {
   std::error_code error;
   if (!fs::exists(path_, error)) return {};
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unmapped(path_);
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(path_);
   if (!checkpoint.ok()) return checkpoint.status();
   replaced_ = checkpoint->layout();
   SPARCL_RETURN_IF_ERROR(memory.read(*checkpoint));

@@ -1,5 +1,5 @@
 #pragma once
-// The checkpoint that a subscriber keeps: replaced whole by each version.
+// The checkpoint that a subscriber keeps: replaced whole by each version. A symbolic link in its place is replaced itself.
 
 #include <optional>
 #include <string>

@@ -31,7 +31,7 @@ class Surroundings {
     sigset_t none, ignored;
     sigemptyset(&none);
     sigemptyset(&ignored);
-    sigaddset(&ignored, SIGXFSZ);
+    for (const int number : {SIGXFSZ, SIGPIPE}) sigaddset(&ignored, number);
     ::posix_spawnattr_setsigmask(&attributes, &none);
     ::posix_spawnattr_setsigdefault(&attributes, &ignored);
     ::posix_spawnattr_setflags(

@@ -1,6 +1,7 @@
 // The command line: a table of subcommands, and what a failure becomes.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,11 +9,13 @@
 #include <exception>
 #include <new>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/base/settings.hpp"
+#include "src/base/standard_streams.hpp"
 #include "src/model/text.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -70,6 +73,14 @@ Status check_settings() {
   return {};
 }
 
+// Or the version.
+int print_help(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out;
+  (void)app.exit(error, out, out);
+  const Status status = write_out(out.str());
+  return status.ok() ? kExitOk : print_error(status, false);
+}
+
 int run(int argc, char** argv, std::span<char* const> arguments) {
   CLI::App app(
       "sparcl: deltas of model checkpoints. Exit codes: 0 ok, 1 failure, 2 usage, 3 refused (integrity, base or signature).",
@@ -85,7 +96,7 @@ int run(int argc, char** argv, std::span<char* const> arguments) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) return print_help(app, error);
     return usage_error(app, error, arguments);
   }
   warn_of_unknown_settings();
@@ -100,17 +111,24 @@ int run(int argc, char** argv, std::span<char* const> arguments) {
   return kExitUsage;  // not reached: the parser requires a command
 }
 
+int fail(Code code, const char* what, bool as_json) noexcept try {
+  return print_error(Status(code, what), as_json);
+} catch (...) {  // no memory for the words
+  (void)write_quietly(STDERR_FILENO, "sparcl: error: out of memory\n");
+  return kExitFailure;
+}
+
 }  // namespace
 }  // namespace sparcl::tool
 
 int main(int argc, char** argv) {
+  sparcl::prepare_standard_streams();
   const std::span<char* const> arguments(argv + std::min(argc, 1), argv + argc);
   try {
     return sparcl::tool::run(argc, argv, arguments);
   } catch (const std::bad_alloc&) {
-    return sparcl::tool::print_error(sparcl::Status(sparcl::Code::kOutOfMemory, "out of memory"),
-                                     sparcl::tool::wants_json(arguments));
+    return sparcl::tool::fail(sparcl::Code::kOutOfMemory, "out of memory", sparcl::tool::wants_json(arguments));
   } catch (const std::exception& error) {  // of the standard library: the file system
-    return sparcl::tool::print_error(sparcl::Status(sparcl::Code::kSystemError, error.what()), sparcl::tool::wants_json(arguments));
+    return sparcl::tool::fail(sparcl::Code::kSystemError, error.what(), sparcl::tool::wants_json(arguments));
   }
 }

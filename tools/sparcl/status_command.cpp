@@ -74,24 +74,40 @@ Status remove_records(const std::vector<flight::Snapshot>& snapshots, const std:
   return {};
 }
 
+std::string left_empty_text(pid_t pid) {
+  return fmt::format("process {} is DEAD and left an empty record: it ended, or got no memory, before it wrote one\n", pid);
+}
+
+// Those without a record in them say no more than that.
+Status show_left_empty(const std::vector<flight::RecordPath>& records, bool is_removed, bool as_json) {
+  const pid_t pid = records.front().pid;
+  SPARCL_RETURN_IF_ERROR(print(as_json, {{"pid", pid}, {"process", "dead"}, {"empty", true}}, left_empty_text(pid)));
+  for (const flight::RecordPath& record : records) {
+    if (is_removed && !flight::remove_if_dead(record))
+      return Status(Code::kSystemError, fmt::format("{} could not be removed", record.path));
+  }
+  return {};
+}
+
 Status show_process(pid_t pid, const StatusOptions& options, bool as_json) {
   const std::vector<flight::RecordPath> records = flight::find_records_of(pid);
   if (records.empty()) return Status(Code::kInvalidArgument, why_none(pid));
   // More than one only where pids were used again in different folders; the last one made is meant. Others may have put files there
   // that are none.
-  std::vector<flight::RecordPath> sound;
+  std::vector<flight::RecordPath> sound, empty;
   std::vector<flight::Snapshot> snapshots;
   Status trouble;
   for (const flight::RecordPath& record : records) {
     Result<flight::Snapshot> snapshot = flight::read_record(record);
     if (!snapshot.ok()) {
       trouble = snapshot.status();
+      if (flight::is_left_empty(record)) empty.push_back(record);
       continue;
     }
     sound.push_back(record);
     snapshots.push_back(std::move(*snapshot));
   }
-  if (snapshots.empty()) return trouble;
+  if (snapshots.empty()) return empty.empty() ? trouble : show_left_empty(empty, options.remove, as_json);
   const auto newest =
       std::max_element(snapshots.begin(), snapshots.end(),
                        [](const flight::Snapshot& a, const flight::Snapshot& b) { return a.head.wall_ns < b.head.wall_ns; });
@@ -99,7 +115,10 @@ Status show_process(pid_t pid, const StatusOptions& options, bool as_json) {
   return options.remove ? remove_records(snapshots, sound) : Status();
 }
 
-flight::Life life_of(const flight::SeenRecord& seen) { return seen.snapshot.ok() ? seen.snapshot->life : flight::Life::kUnknown; }
+flight::Life life_of(const flight::SeenRecord& seen) {
+  if (seen.snapshot.ok()) return seen.snapshot->life;
+  return flight::is_left_empty(seen.path) ? flight::Life::kDead : flight::Life::kUnknown;
+}
 
 // The running first, the dead last.
 std::vector<flight::SeenRecord> look_at_all() {
@@ -120,6 +139,9 @@ Status list_processes(bool with_dead, bool as_json) {
     } else if (each.snapshot.ok()) {
       list.push_back(process_summary(*each.snapshot, monotonic_ns()));
       text += process_line(*each.snapshot, monotonic_ns());
+    } else if (life_of(each) == flight::Life::kDead) {
+      list.push_back({{"pid", each.path.pid}, {"process", "dead"}, {"empty", true}});
+      text += fmt::format("{:>8}  {:<8} {}\n", each.path.pid, flight::life_name(flight::Life::kDead), "empty record");
     } else {
       list.push_back({{"pid", each.path.pid}, {"error", each.snapshot.status().message()}});
       text += fmt::format("{:>8}  {}\n", each.path.pid, each.snapshot.status().message());

@@ -13,7 +13,7 @@
 #include "src/transport/host_port.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/metrics.hpp"
+#include "tools/sparcl/metrics_page.hpp"
 #include "tools/sparcl/model_wait.hpp"
 #include "tools/sparcl/progress.hpp"
 #include "tools/sparcl/replica_file.hpp"
@@ -120,7 +120,7 @@ std::string changes_text(const Arrived& arrived, std::uint64_t elements) {
   return fmt::format("{} changes to {} elements in {} updates", arrived.changed, elements, arrived.updates);
 }
 
-Status print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json) {
+void print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json) {
   const char* source = arrived.by_anchor ? "anchor" : arrived.by_repair ? "repair" : arrived.bytes > 0 ? "delta" : "label";
   const Json json{{"version", arrived.version},
                   {"hash", to_hex(arrived.hash)},
@@ -131,10 +131,10 @@ Status print_line(const Arrived& arrived, const ModelMemory& memory, bool as_jso
                   {"bytes_dense", memory.byte_count()},
                   {"pause_ms", std::round(arrived.pause_s * 1e6) / 1e3},
                   {"source", source}};
-  return print(as_json, json,
-               fmt::format("version {}: {}, {} of {} ({}), pause {:.3f} ms, {}\n", arrived.version,
-                           changes_text(arrived, memory.view().map->element_count()), human_bytes(arrived.bytes),
-                           human_bytes(memory.byte_count()), source, arrived.pause_s * 1e3, to_hex(arrived.hash)));
+  print_news(as_json, json,
+             fmt::format("version {}: {}, {} of {} ({}), pause {:.3f} ms, {}\n", arrived.version,
+                         changes_text(arrived, memory.view().map->element_count()), human_bytes(arrived.bytes),
+                         human_bytes(memory.byte_count()), source, arrived.pause_s * 1e3, to_hex(arrived.hash)));
 }
 
 // Keeps the file at what the subscriber has.
@@ -207,7 +207,7 @@ class Keeper {
     }
     retry_s_ = kFirstRetry;
     counts_.file_version = arrived_.version;
-    SPARCL_RETURN_IF_ERROR(print_line(arrived_, memory_, as_json_));
+    print_line(arrived_, memory_, as_json_);
     if (!options_.command.empty()) run_command();
     arrived_ = {};
     is_done_ = is_wanted;

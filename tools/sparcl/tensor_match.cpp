@@ -15,7 +15,8 @@ std::vector<std::size_t> match_tensors(const model::Schema& base, const model::S
   for (std::size_t i = 0; i < target.size(); ++i) {
     const auto found = std::lower_bound(by_name.begin(), by_name.end(), target[i].name,
                                         [&](std::size_t at, const std::string& name) { return base[at].name < name; });
-    if (found == by_name.end() || base[*found].name != target[i].name || base[*found].datatype != target[i].datatype) continue;
+    if (found == by_name.end() || base[*found].name != target[i].name) continue;
+    if (file_type(base[*found]) != file_type(target[i])) continue;
     const Result<std::uint64_t> before = model::element_count(base[*found]);
     const Result<std::uint64_t> after = model::element_count(target[i]);
     if (before.ok() && after.ok() && *before == *after) matches[i] = *found;

@@ -2,10 +2,12 @@
 
 #include <memory>
 
+#include "src/base/shown_text.hpp"
 #include "src/model/checkpoint.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_file.hpp"
+#include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -17,16 +19,18 @@ Status verify_delta(const std::string& path, bool as_json) {
   if (!summary.ok()) return summary.status();
   const Json json{{"kind", "delta"}, {"bytes", delta->bytes}, {"chunks", summary->chunk_count}, {"blocks", summary->block_count}};
   return print(as_json, json,
-               fmt::format("{}: ok: {}, {} blocks in {} chunks; every checksum and the structure are right\n", path,
+               fmt::format("{}: ok: {}, {} blocks in {} chunks; every checksum and the structure are right\n", shown(path),
                            human_bytes(delta->bytes), summary->block_count, summary->chunk_count));
 }
 
 Status verify_checkpoint(const std::string& path, bool as_json) {
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open(path);
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(path);
   if (!checkpoint.ok()) return checkpoint.status();
-  const Json json{{"kind", "checkpoint"}, {"bytes", checkpoint->byte_count()}, {"tensors", checkpoint->schema().size()}};
+  const Json json{{"kind", "checkpoint"}, {"bytes", checkpoint->byte_count()}, {"tensors", checkpoint->schema().size()},
+                  {"not_in_index", checkpoint->stray_shards()}};
+  warn_of_strays(stray_paths(*checkpoint));
   return print(as_json, json,
-               fmt::format("{}: ok: {} tensors, {}; the structure is right (safetensors files carry no checksum)\n", path,
+               fmt::format("{}: ok: {} tensors, {}; the structure is right (safetensors files carry no checksum)\n", shown(path),
                            checkpoint->schema().size(), human_bytes(checkpoint->byte_count())));
 }
 

@@ -4,8 +4,10 @@
 
 #include <chrono>
 
+#include "src/base/shown_text.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/published_model.hpp"
+#include "tools/sparcl/stray_shards.hpp"
 #include "tools/sparcl/watched_folder.hpp"
 
 namespace sparcl::tool {
@@ -41,8 +43,9 @@ Status VersionPublisher::begin() {
 Status VersionPublisher::read(const std::string& path) {
   const auto start = std::chrono::steady_clock::now();
   const std::optional<FileMark> before = mark_of(path);
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unmapped(path);
+  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(path);
   if (!checkpoint.ok()) return checkpoint.status();
+  warn_of_strays(stray_paths(*checkpoint));
   // A first one that cannot be read is no model for others.
   Result<std::unique_ptr<ModelMemory>> first = std::unique_ptr<ModelMemory>();
   if (memory_ == nullptr) first = ModelMemory::create(checkpoint->schema());
@@ -86,8 +89,9 @@ Status VersionPublisher::publish() {
   const std::string what = is_first ? fmt::format("the first, {} elements, {}", elements, human_bytes(dense_bytes))
                                     : fmt::format("{} of {} elements changed, {} instead of {}", report->changed, elements,
                                                   human_bytes(report->stream_bytes), human_bytes(dense_bytes));
-  return print(as_json_, json,
-               fmt::format("version {}: {}, {}, {:.3f} s, {}\n", version_, path_, what, seconds, to_hex(report->hash)));
+  print_news(as_json_, json,
+             fmt::format("version {}: {}, {}, {:.3f} s, {}\n", version_, shown(path_), what, seconds, to_hex(report->hash)));
+  return {};
 }
 
 Status VersionPublisher::start_serving() {

@@ -22,7 +22,7 @@ std::optional<FileMark> mark_of(const std::string& path) {
   struct stat about;
   if (::stat(path.c_str(), &about) != 0) return std::nullopt;
   return FileMark{about.st_dev, about.st_ino, static_cast<std::uint64_t>(about.st_size),
-                  about.st_mtim.tv_sec * std::int64_t{1'000'000'000} + about.st_mtim.tv_nsec};
+                  about.st_ctim.tv_sec * std::int64_t{1'000'000'000} + about.st_ctim.tv_nsec};
 }
 
 WatchedFolder::Entry WatchedFolder::met(const FileMark& mark, bool is_file, const Entry* known, double now) const {
@@ -61,7 +61,7 @@ Status WatchedFolder::trouble_with(const std::string& path, const Entry& entry, 
     return Status(Code::kInProgress,
                   fmt::format("{}: it goes on changing, {:.0f} s after it was first seen", path, now - entry.first_seen));
   }
-  return model::Checkpoint::open_unmapped(path).status();
+  return model::Checkpoint::open_unread(path).status();
 }
 
 Result<WatchedFolder::Look> WatchedFolder::look(double now) {

@@ -12,12 +12,12 @@
 
 namespace sparcl::tool {
 
-// Another file, or other content, has another mark.
+// Another file, or other content, has another mark: writing sets the time of the last change, which no program can set back.
 struct FileMark {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   std::uint64_t bytes = 0;
-  std::int64_t modified_ns = 0;
+  std::int64_t changed_ns = 0;
   friend bool operator==(const FileMark&, const FileMark&) = default;
 };
 std::optional<FileMark> mark_of(const std::string& path);

@@ -4,6 +4,9 @@
 
 #include <array>
 #include <charconv>
+#include <optional>
+
+#include "src/base/bytes.hpp"
 
 namespace sparcl::model {
 namespace {
@@ -11,6 +14,7 @@ namespace {
 constexpr std::array kFormats{&kCooFormat, &kCooZstdFormat, &kIndicesFormat, &kDeltasFormat, &kDeltasZstdFormat};
 constexpr std::string_view kAttachmentKey = "sparcl.attachment";  // hexadecimal
 constexpr std::string_view kVersionsKey = "sparcl.versions";      // "base target"
+constexpr std::string_view kStatesKey = "sparcl.states";          // the same of their hashes
 
 std::string to_hex_text(std::span<const std::byte> bytes) {
   std::string text;
@@ -38,6 +42,21 @@ bool read_versions(std::string_view text, SparseChange& change) {
   return second_error == std::errc() && last == end;
 }
 
+// As to_hex() writes it.
+std::optional<Hash128> read_hash(std::string_view text) {
+  std::vector<std::byte> bytes;
+  if (!from_hex_text(text, bytes) || bytes.size() != sizeof(Hash128)) return {};
+  return Hash128{load_le<std::uint64_t>(bytes.data()), load_le<std::uint64_t>(bytes.data() + 8)};
+}
+
+bool read_states(std::string_view text, SparseChange& change) {
+  const std::size_t space = text.find(' ');
+  if (space == text.npos) return false;
+  change.base_hash = read_hash(text.substr(0, space));
+  change.target_hash = read_hash(text.substr(space + 1));
+  return change.base_hash && change.target_hash;
+}
+
 }  // namespace
 
 std::span<const ExchangeFormat* const> exchange_formats() { return kFormats; }
@@ -60,12 +79,18 @@ void write_own_metadata(const SparseChange& change, Metadata& metadata) {
   if (change.base_version != 0 || change.target_version != 0) {
     metadata.emplace_back(kVersionsKey, fmt::format("{} {}", change.base_version, change.target_version));
   }
+  if (change.base_hash && change.target_hash) {
+    metadata.emplace_back(kStatesKey, fmt::format("{} {}", to_hex(*change.base_hash), to_hex(*change.target_hash)));
+  }
   if (!change.attachment.empty()) metadata.emplace_back(kAttachmentKey, to_hex_text(serialise(change.attachment)));
 }
 
 Status read_own_metadata(const TensorFile& file, SparseChange& change) {
   if (const std::string* versions = file.find_metadata(kVersionsKey); versions != nullptr && !read_versions(*versions, change)) {
     return Status(Code::kCorrupt, fmt::format("metadata {} are no two versions", kVersionsKey));
+  }
+  if (const std::string* states = file.find_metadata(kStatesKey); states != nullptr && !read_states(*states, change)) {
+    return Status(Code::kCorrupt, fmt::format("metadata {} are no two state hashes", kStatesKey));
   }
   const std::string* text = file.find_metadata(kAttachmentKey);
   if (text == nullptr) return {};

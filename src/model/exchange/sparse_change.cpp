@@ -27,6 +27,13 @@ std::map<std::string_view, std::size_t> places_by_name(const Schema& schema) {
 
 std::uint64_t elements_of(const TensorSchema& tensor) { return *element_count(tensor); }  // schemas are valid here
 
+Status check_type(const TensorSchema& tensor) {
+  if (!tensor.opaque) return {};
+  return Status(Code::kUnsupported, fmt::format("tensor {} is {}: layouts of other programs have no place for changes of this type: "
+                                                "exchange sparcl's own deltas",
+                                                in_quotes(tensor.name), describe_kind(tensor)));
+}
+
 }  // namespace
 
 std::uint64_t SparseChange::changed() const {
@@ -35,24 +42,28 @@ std::uint64_t SparseChange::changed() const {
   return count;
 }
 
-SparseChange compare_tensors(const Schema& schema, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
-                             const kernels::KernelSet& kernels) {
+Result<SparseChange> compare_tensors(const Schema& schema, const codec::ArrayInput& base, const codec::ArrayInput& target,
+                                     const kernels::KernelSet& kernels) {
   SparseChange change;
+  std::vector<std::byte> old_values, new_values;
   std::vector<std::uint16_t> positions(kPiece + kernels::kPositionSlack);
-  for (std::size_t i = 0; i < schema.size(); ++i) {
+  for (std::uint32_t i = 0; i < schema.size(); ++i) {
     const std::size_t width = element_bytes(schema[i].datatype);
     TensorChange tensor{schema[i].name, schema[i].datatype, schema[i].shape, {}, {}};
     const std::uint64_t elements = elements_of(schema[i]);
     for (std::uint64_t first = 0; first < elements; first += kPiece) {
-      const std::byte* from = target[i] + first * width;
-      const std::size_t found = kernels.of(schema[i].datatype)
-                                    .diff(base[i] + first * width, from, std::min(kPiece, elements - first), 0, positions.data());
+      const std::uint64_t count = std::min(kPiece, elements - first);
+      const std::byte* before = base.read(i, first, count, width, old_values);
+      const std::byte* from = target.read(i, first, count, width, new_values);
+      const std::size_t found = kernels.of(schema[i].datatype).diff(before, from, count, 0, positions.data());
       for (std::size_t j = 0; j < found; ++j) {
         tensor.indices.push_back(first + positions[j]);
         tensor.values.insert(tensor.values.end(), from + positions[j] * width, from + (positions[j] + std::size_t{1}) * width);
       }
     }
-    if (!tensor.indices.empty()) change.tensors.push_back(std::move(tensor));
+    if (tensor.indices.empty()) continue;
+    SPARCL_RETURN_IF_ERROR(check_type(schema[i]));
+    change.tensors.push_back(std::move(tensor));
   }
   return change;
 }
@@ -74,6 +85,7 @@ Status match_schema(const Schema& schema, SparseChange& change) {
       return Status(Code::kMismatch, fmt::format("the base has no tensor {}", in_quotes(tensor.name)));
     }
     const TensorSchema& held = schema[found->second];
+    SPARCL_RETURN_IF_ERROR(check_type(held));
     if (held.datatype != tensor.datatype || (tensor.shape && *tensor.shape != held.shape)) {
       return Status(Code::kMismatch,
                     fmt::format("tensor {} is {} [{}] in the base, {} [{}] in the change", in_quotes(tensor.name),
@@ -88,15 +100,20 @@ Status match_schema(const Schema& schema, SparseChange& change) {
   return {};
 }
 
-void apply_tensors(const SparseChange& change, const Schema& schema, std::span<std::byte* const> tensors) {
+std::uint64_t apply_tensors(const SparseChange& change, const Schema& schema, std::span<std::byte* const> tensors) {
   const std::map<std::string_view, std::size_t> places = places_by_name(schema);
+  std::uint64_t unchanged = 0;
   for (const TensorChange& tensor : change.tensors) {
     std::byte* array = tensors[places.at(tensor.name)];
     const std::size_t width = element_bytes(tensor.datatype);
     for (std::size_t i = 0; i < tensor.indices.size(); ++i) {
-      std::memcpy(array + tensor.indices[i] * width, tensor.values.data() + i * width, width);
+      std::byte* held = array + tensor.indices[i] * width;
+      const std::byte* value = tensor.values.data() + i * width;
+      if (std::memcmp(held, value, width) == 0) ++unchanged;
+      std::memcpy(held, value, width);
     }
   }
+  return unchanged;
 }
 
 Status check_ascending(const TensorChange& tensor) {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "src/base/bytes.hpp"
+#include "src/model/text.hpp"
 
 namespace sparcl::model {
 namespace {
@@ -54,6 +55,11 @@ Result<TensorFile> parse_plain(std::span<const std::byte> bytes) {
   const std::span<const std::byte> text = bytes.subspan(kHeaderLengthBytes, length);
   Result<Header> header = parse_header({reinterpret_cast<const char*>(text.data()), text.size()});
   if (!header.ok()) return header.status();
+  for (const TensorSchema& tensor : header->tensors) {
+    if (!tensor.opaque) continue;
+    return Status(Code::kUnsupported, fmt::format("tensor {} is {}: changes of such types are exchanged by sparcl's own deltas only",
+                                                  in_quotes(tensor.name), describe_kind(tensor)));
+  }
   const std::span<const std::byte> data = bytes.subspan(kHeaderLengthBytes + length);
   if (data.size() != header->data_bytes) {
     return corrupt(fmt::format("the tensors need {} bytes, but {} follow the header", header->data_bytes, data.size()));

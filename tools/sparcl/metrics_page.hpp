@@ -1,0 +1,48 @@
+#pragma once
+// A page of figures for Prometheus at http://HOST:PORT/metrics. One thread serves all readers; none of them can hold up another.
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/transport/service_thread.hpp"
+#include "tools/sparcl/metrics.hpp"
+
+namespace sparcl::tool {
+
+class MetricsPage {
+ public:
+  // where: HOST:PORT; without a host on all interfaces. collect: called by the page's own thread, until the page is gone.
+  // SystemError: the port cannot be had.
+  static Result<std::unique_ptr<MetricsPage>> open(const std::string& where, std::function<std::vector<Metric>()> collect);
+
+  const std::string& address() const { return address_; }  // "http://HOST:PORT/metrics"
+
+ private:
+  struct Reader {
+    Socket socket;
+    double deadline = 0;
+    std::string request;  // as much as has come
+    std::string answer;   // empty: the request is not whole
+    std::size_t sent = 0;
+  };
+
+  MetricsPage(Socket listener, std::string address, std::function<std::vector<Metric>()> collect)
+      : listener_(std::move(listener)), address_(std::move(address)), collect_(std::move(collect)) {}
+  void serve(const ServiceThread::Stop& stop);
+  bool take_readers();
+  bool is_through(Reader& reader);
+  void read_request(Reader& reader);
+  std::string answer_to(const std::string& request) const;
+
+  Socket listener_;
+  std::string address_;
+  std::function<std::vector<Metric>()> collect_;
+  std::list<Reader> readers_;  // the oldest first
+  ServiceThread thread_;       // uses all of the above: it ends first
+};
+
+}  // namespace sparcl::tool
