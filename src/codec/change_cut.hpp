@@ -24,8 +24,8 @@ struct EncodeInput {
 Result<ChangeCut> cut_to_count(const EncodeInput& input, std::uint64_t k);
 
 // The largest changes, as many as an update of at most `bytes` holds (all its headers included): the order is by size in steps of
-// 1/16 octave, inside a step by element. Tries encodings until one uses 98 % of the bytes, at most ten; the cost is that of one diff and
-// of these. InvalidArgument names the least that is possible if even an update without changes is larger.
+// 1/16 octave, inside a step by element. Tries encodings until one uses 98 % of the bytes, at most ten; the cost is that of one
+// diff and of these. InvalidArgument names the least that is possible if even an update without changes is larger.
 Result<ChangeCut> cut_to_bytes(const EncodeInput& input, std::uint64_t bytes);
 
 }  // namespace sparcl::codec

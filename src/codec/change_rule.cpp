@@ -1,4 +1,3 @@
-#include "src/base/float_environment.hpp"
 #include "src/codec/change_rule.hpp"
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "src/base/float_environment.hpp"
 #include "src/base/number.hpp"
 
 namespace sparcl::codec {

@@ -1,7 +1,7 @@
 #pragma once
-// Which of the changes between base and target are sent. What a rule leaves out stays as the receivers hold it, and is a change again
-// in the next update: nothing is lost, it comes later. Sizes of changes are |new - old| as doubles; a change that involves a NaN is
-// larger than all others, one between +0 and -0 has size 0.
+// Which of the changes between base and target are sent. What a rule leaves out stays as the receivers hold it, and is a change
+// again in the next update: nothing is lost, it comes later. Sizes of changes are |new - old| as doubles; a change that involves a
+// NaN is larger than all others, one between +0 and -0 has size 0.
 
 #include <cstdint>
 #include <span>
@@ -51,8 +51,8 @@ class SubsetRule : public ChangeRule {
   std::vector<bool> arrays_;
 };
 
-// Those that show on a coarser grid: old and new value round to different values of the type `grid`, or, if grid is an integer type,
-// to different multiples of the array's step. The values that are sent are the new ones, not rounded.
+// Those that show on a coarser grid: old and new value round to different values of the type `grid`, or, if grid is an integer
+// type, to different multiples of the array's step. The values that are sent are the new ones, not rounded.
 class GridRule : public ChangeRule {
  public:
   explicit GridRule(DataType grid, std::vector<double> steps = {}) : grid_(grid), steps_(std::move(steps)) {}

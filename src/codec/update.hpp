@@ -90,10 +90,11 @@ struct LossyError {
   }
 };
 
-// Changes that a rule has left out of an update, so that receivers will not hold the target. Sizes are |new - old|; one that is no number counts as infinite.
+// Changes that a rule has left out of an update, so that receivers will not hold the target. Sizes are |new - old|; one that is no
+// number counts as infinite.
 struct LeftOut {
   std::uint64_t count = 0;
-  double squares = 0;         // their sum
+  double squares = 0;  // their sum
   double largest = 0;
   double change_squares = 0;  // of all changes, those that are sent, too; not part of the stream
 

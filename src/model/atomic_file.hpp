@@ -14,8 +14,8 @@ namespace sparcl::model {
 // Not committed: the file is removed, and what stood at `path` before stays. A killed process leaves ".NAME.sparcl-PID-N" behind.
 class AtomicFile {
  public:
-  // Refuses to replace anything but a regular file, or a symbolic link to one or to nothing: the link itself is replaced, and the file
-  // behind it stays as it is. Keeps the permissions of that file. Removes what killed processes have left of the same output.
+  // Refuses to replace anything but a regular file, or a symbolic link to one or to nothing: the link itself is replaced, and the
+  // file behind it stays as it is. Keeps the permissions of that file. Removes what killed processes have left of the same output.
   static Result<AtomicFile> create(const std::string& path);
 
   AtomicFile(AtomicFile&& other) noexcept;

@@ -20,8 +20,8 @@ class Checkpoint {
  public:
   // PATH is a .safetensors file or a folder. A folder's shards are those that its *.safetensors.index.json names (all of whose
   // tensors must be where it says), else all *.safetensors in it, in the order of their names. Files are hostile: a shard outside
-  // of the folder (by its name or through a symbolic link) is refused before it is opened. All tensors are read into private memory.
-  // No file is ever mapped: one that another program cuts would end this process.
+  // of the folder (by its name or through a symbolic link) is refused before it is opened. All tensors are read into private
+  // memory. No file is ever mapped: one that another program cuts would end this process.
   static Result<Checkpoint> open(const std::string& path);
   // The same without the tensors' bytes: they are had by read() and by CheckpointSource.
   static Result<Checkpoint> open_unread(const std::string& path);
@@ -57,8 +57,8 @@ class Checkpoint {
   std::string path_;
   Layout layout_;
   Schema schema_;
-  std::vector<FileReader> readers_;     // of each file
-  std::optional<ZeroMemory> memory_;    // of all tensors
+  std::vector<FileReader> readers_;   // of each file
+  std::optional<ZeroMemory> memory_;  // of all tensors
   std::vector<std::string> stray_shards_;
   std::vector<Metadata> metadata_;
   std::vector<std::byte*> pointers_;   // never nullptr, not even for an empty tensor

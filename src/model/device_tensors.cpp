@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMostNoted = 8;  // of the elements one: more are written with all others, which takes no more bytes and no
                                          // memory on the device. Heuristic
-constexpr std::size_t kKernelAlignment = 16;   // of what kernels read
+constexpr std::size_t kKernelAlignment = 16;  // of what kernels read
 constexpr const char* kAsTheyWere = "the new version did not reach the tensors, which hold what they held: ";
 constexpr const char* kHalfDone =
     "the new version reached some of the tensors in device memory, which are no version until a call has brought all of it: ";

@@ -37,7 +37,10 @@ Result<FileReader> FileReader::open(const std::string& path) {
 }
 
 FileReader::FileReader(FileReader&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), byte_count_(other.byte_count_), written_ns_(other.written_ns_) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      byte_count_(other.byte_count_),
+      written_ns_(other.written_ns_) {}
 
 FileReader::~FileReader() {
   if (fd_ >= 0) ::close(fd_);

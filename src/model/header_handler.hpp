@@ -3,11 +3,10 @@
 // and grows with whatever nonsense a hostile header holds. Any depth but the format's is refused at the event that opens it.
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "src/model/safetensors_header.hpp"
 

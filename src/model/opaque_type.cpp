@@ -16,9 +16,7 @@ constexpr std::array kOpaqueTypes{OpaqueTypeInfo{"F4", "float4_e2m1fn_x2", 4},
                                   OpaqueTypeInfo{"F8_E5M2FNUZ", "float8_e5m2fnuz", 8},
                                   OpaqueTypeInfo{"C64", "complex64", 64}};
 
-bool is_word_character(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
-}
+bool is_word_character(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; }
 
 }  // namespace
 

@@ -34,8 +34,8 @@ class OutputFolder {
 
   std::string path_;
   TemporaryPath temporary_;  // after the exchange: what was there before
-  bool is_link_;    // that is at the place
-  bool is_folder_;  // the same
+  bool is_link_;             // that is at the place
+  bool is_folder_;           // the same
 };
 
 }  // namespace sparcl::model

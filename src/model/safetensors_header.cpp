@@ -35,14 +35,15 @@ Status refuse_duplicate_metadata(const Metadata& metadata) {
 // That the shape needs; of a type that nothing is known of, those that there are.
 Result<std::uint64_t> bytes_of(const TensorSchema& tensor) {
   const OpaqueTypeInfo* known = tensor.opaque ? find_opaque_type(tensor.opaque->name) : nullptr;
-  const Result<std::uint64_t> count = known == nullptr ? element_count(tensor) : element_count({tensor.name, DataType::kUint64, tensor.shape});
+  const Result<std::uint64_t> count =
+      known == nullptr ? element_count(tensor) : element_count({tensor.name, DataType::kUint64, tensor.shape});
   if (!count.ok()) return count.status();
   if (known == nullptr) return *count * element_bytes(tensor.datatype);
   // Fewer than 2^60 elements: eight bytes each are less than 2^63.
   const std::uint64_t bits = *count % 8 * known->bits;
   if (bits % 8 == 0) return *count / 8 * known->bits + bits / 8;
-  return corrupt(fmt::format("tensor {}: {} elements of {} have {} bits each and fill no whole number of bytes", in_quotes(tensor.name),
-                             *count, known->name, known->bits));
+  return corrupt(fmt::format("tensor {}: {} elements of {} have {} bits each and fill no whole number of bytes",
+                             in_quotes(tensor.name), *count, known->name, known->bits));
 }
 
 // `end` is where the tensor before ends.
@@ -56,8 +57,8 @@ Status check_place(RawTensor& tensor, std::uint64_t end) {
   const Result<std::uint64_t> bytes = bytes_of(tensor.schema);
   if (!bytes.ok()) return corrupt(bytes.status().message());
   if (tensor.end - tensor.begin != *bytes) {
-    return refuse(fmt::format("hold {} bytes, but the shape and {} need {}", tensor.end - tensor.begin, file_type(tensor.schema),
-                              *bytes));
+    return refuse(
+        fmt::format("hold {} bytes, but the shape and {} need {}", tensor.end - tensor.begin, file_type(tensor.schema), *bytes));
   }
   if (tensor.begin < end) return refuse(fmt::format("overlap the tensor before, which ends at {}", end));
   if (tensor.begin > end) return refuse(fmt::format("leave a gap: the tensor before ends at {}", end));

@@ -34,8 +34,7 @@ Status read_opaque(ByteReader& reader, TensorSchema& tensor) {
   std::span<const std::byte> name;
   if (!reader.read_varint(length) || !reader.read_bytes(length, name)) return damaged("the name of a data type ends early");
   opaque.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-  const bool is_whole =
-      reader.read_varint(opaque.bytes) && reader.read_varint(rank) && read_dimensions(reader, rank, tensor.shape);
+  const bool is_whole = reader.read_varint(opaque.bytes) && reader.read_varint(rank) && read_dimensions(reader, rank, tensor.shape);
   return is_whole ? Status() : damaged("a shape ends early");
 }
 
@@ -157,7 +156,8 @@ Status check_beside(const TensorSchema& tensor, const TensorSchema& other) {
 }
 
 std::string describe_kind(const TensorSchema& tensor) {
-  const std::string held = fmt::format("{} [{}]", tensor.opaque ? file_type(tensor) : info(tensor.datatype).name, fmt::join(tensor.held_shape(), ", "));
+  const std::string held =
+      fmt::format("{} [{}]", tensor.opaque ? file_type(tensor) : info(tensor.datatype).name, fmt::join(tensor.held_shape(), ", "));
   if (!tensor.slice) return held;
   return fmt::format("{} at [{}] of [{}]", held, fmt::join(tensor.slice->begin, ", "), fmt::join(tensor.shape, ", "));
 }

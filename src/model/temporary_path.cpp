@@ -142,7 +142,7 @@ bool may_be_alive(const fs::path& path, std::string_view digits) {
 
 // Also by a process of another machine, where they share the file system.
 bool is_locked(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);  // somebody's named pipe must not hang us
   if (fd < 0) return true;
   const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
   ::close(fd);

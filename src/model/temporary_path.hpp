@@ -16,8 +16,8 @@ class TemporaryPath {
  public:
   // A name in the folder of `path` that no other TemporaryPath of this process has; nothing is created.
   static TemporaryPath beside(const std::string& path);
-  // The same, and it is created, after remove_leftovers(path): an empty file, open for writing, whose descriptor is the caller's; or a folder. Nothing: errno or
-  // `error` says why.
+  // The same, and it is created, after remove_leftovers(path): an empty file, open for writing, whose descriptor is the caller's;
+  // or a folder. Nothing: errno or `error` says why.
   struct File;
   static std::optional<File> create_file(const std::string& path, mode_t mode);
   static std::optional<TemporaryPath> create_folder(const std::string& path, std::error_code& error);
@@ -47,8 +47,8 @@ struct TemporaryPath::File {
 // from a thread that waits for signals.
 [[nodiscard]] std::unique_lock<std::mutex> remove_temporary_paths();
 
-// Removes what processes that were killed have left in the folder of `path`, where it was to become `path`: of an id that no process
-// has, or one that is younger than what was left; and without a lock. Returns how many.
+// Removes what processes that were killed have left in the folder of `path`, where it was to become `path`: of an id that no
+// process has, or one that is younger than what was left; and without a lock. Returns how many.
 int remove_leftovers(const std::string& path);
 
 }  // namespace sparcl::model

@@ -25,9 +25,22 @@ std::string by_printf(const std::string& text) {
 }
 
 const std::vector<std::string>& hostile_names() {
-  static const std::vector<std::string> names{
-      "new\nline", "\x1b[2J", "bell\a", "\xe2\x80\xaetxt.exe", "\xff\xfe", "half\xe2\x82", "back\\slash", "lit\\xffreal\xff",
-      "\xc2\x9b" "1m", "\xef\xbf\xbd" "41", "\xe2\x80\xa8", "\x7f", "\xf3\xa0\x81\x81", std::string("nul\0x", 5)};
+  static const std::vector<std::string> names{"new\nline",
+                                              "\x1b[2J",
+                                              "bell\a",
+                                              "\xe2\x80\xaetxt.exe",
+                                              "\xff\xfe",
+                                              "half\xe2\x82",
+                                              "back\\slash",
+                                              "lit\\xffreal\xff",
+                                              "\xc2\x9b"
+                                              "1m",
+                                              "\xef\xbf\xbd"
+                                              "41",
+                                              "\xe2\x80\xa8",
+                                              "\x7f",
+                                              "\xf3\xa0\x81\x81",
+                                              std::string("nul\0x", 5)};
   return names;
 }
 
@@ -49,7 +62,9 @@ TEST(ShownText, UsualNamesStayAsTheyAre) {
 }
 
 TEST(ShownText, LinesKeepTheirEndsAndMessagesDoNot) {
-  EXPECT_EQ(shown_lines("a\n\x1b" "b\\x\n"), "a\n\\x1bb\\x\n");
+  EXPECT_EQ(shown_lines("a\n\x1b"
+                        "b\\x\n"),
+            "a\n\\x1bb\\x\n");
   EXPECT_EQ(shown_line("a\nb\\x0a"), "a\\x0ab\\x0a");
 }
 
@@ -65,8 +80,14 @@ TEST(ShownText, AnyNameIsUtf8AndNoTwoAreAlike) {
     for (const std::string& other : made) EXPECT_NE(other, text);
     made.push_back(text);
   }
-  EXPECT_EQ(as_utf8("q\xff"), "q\xef\xbf\xbd" "ff");
-  EXPECT_EQ(as_utf8("\xef\xbf\xbd"), "\xef\xbf\xbd" "ef\xef\xbf\xbd" "bf\xef\xbf\xbd" "bd");
+  EXPECT_EQ(as_utf8("q\xff"),
+            "q\xef\xbf\xbd"
+            "ff");
+  EXPECT_EQ(as_utf8("\xef\xbf\xbd"),
+            "\xef\xbf\xbd"
+            "ef\xef\xbf\xbd"
+            "bf\xef\xbf\xbd"
+            "bd");
   EXPECT_EQ(as_utf8("new\nline\xe2\x80\xae"), "new\nline\xe2\x80\xae");
 }
 

@@ -12,7 +12,6 @@
 
 #include "src/base/flight/process_info.hpp"
 #include "src/model/atomic_file.hpp"
-
 #include "tests/model/model_support.hpp"
 
 namespace sparcl::test {
@@ -114,6 +113,10 @@ TEST(TemporaryPath, OthersFilesAreNoLeftovers) {
     std::ofstream(folder / name) << "mine";
   EXPECT_EQ(model::remove_leftovers(folder / "model"), 0);
   EXPECT_EQ(folder.count(), 5U);
+  fs::create_symlink(".model.2147483646", folder.path() / ".model.sparcl-2147483646-1");
+  EXPECT_EQ(model::remove_leftovers(folder / "model"), 0) << "a link";
+  ASSERT_EQ(::mkfifo((folder / ".model.sparcl-2147483646-2").c_str(), 0600), 0);
+  EXPECT_EQ(model::remove_leftovers(folder / "model"), 1) << "a pipe, at which nobody waits";
   EXPECT_EQ(model::remove_leftovers(folder / "no/such/folder"), 0);
 }
 

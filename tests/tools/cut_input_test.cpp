@@ -32,7 +32,8 @@ class CutInput : public ::testing::Test {
     BackgroundProgram program(arguments);
     const auto has_it_open = [&] {
       std::error_code error;
-      for (fs::directory_iterator each(fmt::format("/proc/{}/fd", program.pid()), error), end; !error && each != end; each.increment(error)) {
+      for (fs::directory_iterator each(fmt::format("/proc/{}/fd", program.pid()), error), end; !error && each != end;
+           each.increment(error)) {
         std::error_code gone;
         if (fs::read_symlink(each->path(), gone) == file) return true;
       }

@@ -1,12 +1,11 @@
 // `--metrics`: what Prometheus reads of a publisher and of a replica.
-#include "tools/sparcl/metrics_page.hpp"
-
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include "tests/tools/background_program.hpp"
+#include "tools/sparcl/metrics_page.hpp"
 
 namespace sparcl::tool {
 namespace {

@@ -78,14 +78,14 @@ TEST_F(OpaqueTypes, WhatNeedsNumbersIsRefusedByName) {
     EXPECT_EQ(run_program(command).exit_code, 0) << option[0];
   }
   ASSERT_EQ(run_program({"diff", at("1.safetensors"), at("2.safetensors"), "-o", at("delta")}).exit_code, 0);
-  const ProgramRun convert =
-      run_program({"convert", at("delta"), "--to", "coo", "--base", at("1.safetensors"), "-o", at("coo")});
+  const ProgramRun convert = run_program({"convert", at("delta"), "--to", "coo", "--base", at("1.safetensors"), "-o", at("coo")});
   EXPECT_EQ(convert.exit_code, 1);
   EXPECT_THAT(convert.err, HasSubstr("layouts of other programs have no place"));
 }
 
 TEST_F(OpaqueTypes, ArePublished) {
-  BackgroundProgram publisher({"publish", "--listen", "127.0.0.1:0", "--interval", "0.2", at("1.safetensors"), at("2.safetensors")});
+  BackgroundProgram publisher(
+      {"publish", "--listen", "127.0.0.1:0", "--interval", "0.2", at("1.safetensors"), at("2.safetensors")});
   const std::string address = publisher.address();
   BackgroundProgram subscriber({"subscribe", address, "--out", at("out"), "--until", "2"});
   EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();

@@ -126,7 +126,8 @@ TEST_F(OutputName, AShardThatIsNotInTheIndexIsTold) {
 // No output of any command may hold the bytes that drive a terminal, or a line that the program did not mean.
 void expect_harmless(const ProgramRun& run, const std::string& what) {
   for (const std::string* text : {&run.out, &run.err}) {
-    for (const char* bad : {"\x1b", "\nforged", "\xe2\x80\xae", "\xff", "\a"}) EXPECT_EQ(text->find(bad), text->npos) << what << *text;
+    for (const char* bad : {"\x1b", "\nforged", "\xe2\x80\xae", "\xff", "\a"})
+      EXPECT_EQ(text->find(bad), text->npos) << what << *text;
   }
 }
 
@@ -136,9 +137,17 @@ TEST_F(OutputName, HostileNamesOfFilesReachNoTerminal) {
     const std::string out = at(name);
     for (const bool as_json : {false, true}) {
       std::vector<std::vector<std::string>> commands = writers(out);
-      commands.insert(commands.end(), {{"hash", out}, {"verify", out}, {"inspect", out}, {"apply", out, out, "-o", out}, {"info", out},
-                                       {"diff", out, at("target"), "-o", at("d")}, {"subscribe", "127.0.0.1:1", "-o", out, "--timeout", "0"},
-                                       {"publish", out, at("delta")}, {"keygen", "-o", out}, {"status", out}, {name}});
+      commands.insert(commands.end(), {{"hash", out},
+                                       {"verify", out},
+                                       {"inspect", out},
+                                       {"apply", out, out, "-o", out},
+                                       {"info", out},
+                                       {"diff", out, at("target"), "-o", at("d")},
+                                       {"subscribe", "127.0.0.1:1", "-o", out, "--timeout", "0"},
+                                       {"publish", out, at("delta")},
+                                       {"keygen", "-o", out},
+                                       {"status", out},
+                                       {name}});
       for (std::vector<std::string>& command : commands) {
         if (as_json) command.push_back("--json");
         const ProgramRun run = run_program(command);
@@ -153,7 +162,8 @@ TEST_F(OutputName, HostileNamesOfFilesReachNoTerminal) {
     }
   }
   const ProgramRun run = run_program({"apply", at("base"), at("delta"), "-o", at("u\xff"), "--json"});
-  EXPECT_EQ(run.json()["output"], at("u\xef\xbf\xbd" "ff"));
+  EXPECT_EQ(run.json()["output"], at("u\xef\xbf\xbd"
+                                     "ff"));
   EXPECT_THAT(run_program({"apply", at("base"), at("delta"), "-o", at("n\n\\")}).out, HasSubstr(at("n\\x0a\\\\")));
 }
 

@@ -61,7 +61,8 @@ TEST_F(PartialDelta, SaysWhatItLacks) {
     EXPECT_DOUBLE_EQ(json["relative_error"].get<double>(), std::sqrt(each.squares / 2870.25)) << what;
     const nlohmann::json seen = run_program({"inspect", at("delta"), "--json"}).json();
     for (const char* key : {"left_out", "partial", "lossy"}) EXPECT_EQ(seen[key], json[key]) << what << ": " << key;
-    EXPECT_THAT(run_program({"inspect", at("delta")}).out, HasSubstr(fmt::format("partial: {} changes are left out", each.changes)));
+    EXPECT_THAT(run_program({"inspect", at("delta")}).out,
+                HasSubstr(fmt::format("partial: {} changes are left out", each.changes)));
     EXPECT_EQ(run_program({"verify", at("delta")}).exit_code, 0) << what;
     EXPECT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("out")}).exit_code, 0) << what;
   }

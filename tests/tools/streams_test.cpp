@@ -26,7 +26,8 @@ class Streams : public ::testing::Test {
   // By the shell, with its redirections; "a" and so on are files here. The exit code, or 128 and the signal.
   int run(const std::string& line) const {
     const int status = std::system(
-        fmt::format("cd '{}'; unset SPARCL_TRACE SPARCL_TEST_LONG; '" SPARCL_PROGRAM "' {}", folder_.path().string(), line).c_str());
+        fmt::format("cd '{}'; unset SPARCL_TRACE SPARCL_TEST_LONG; '" SPARCL_PROGRAM "' {}", folder_.path().string(), line)
+            .c_str());
     return WEXITSTATUS(status);
   }
 

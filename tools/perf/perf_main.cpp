@@ -199,19 +199,20 @@ void print_head(const Options& options, int ranks) {
       "# {}, {} ranks, {}, {} iterations after {}; times in us until the last rank is through; dense: MPI's call as it comes, and "
       "its best form\n",
       options.op, ranks, describe(options), options.iterations, options.warmup));
-  write_out(fmt::format("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10} {:>10} {:>10} {:>11} {:>11} {:>8} {:>8} {:>7}\n", "count", "bytes",
-             "algorithm", "wire", "bound", "min", "median", "p99", "dense", "dense best", "faster", "of best", "#wrong"));
+  write_out(fmt::format("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10} {:>10} {:>10} {:>11} {:>11} {:>8} {:>8} {:>7}\n", "count",
+                        "bytes", "algorithm", "wire", "bound", "min", "median", "p99", "dense", "dense best", "faster", "of best",
+                        "#wrong"));
 }
 
 void print(const Row& row) {
   const auto if_dense = [&](double number, int digits) {
     return row.has_dense() ? fmt::format("{:.{}f}", number, digits) : std::string("-");
   };
-  write_out(fmt::format("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10.1f} {:>10.1f} {:>10.1f} {:>11} {:>11} {:>8} {:>8} {:>7}\n", row.count,
-             row.bytes_dense, row.report.algorithm, row.bytes_wire, row.report.bytes_bound, row.ours.at(0) * 1e6,
-             row.ours.median() * 1e6, row.ours.at(0.99) * 1e6, if_dense(row.dense.median() * 1e6, 1),
-             if_dense(row.dense_best() * 1e6, 1), if_dense(row.dense.median() / row.ours.median(), 2),
-             if_dense(row.dense_best() / row.ours.median(), 2), row.wrong));
+  write_out(fmt::format(
+      "{:>12} {:>12} {:>14} {:>12} {:>12} {:>10.1f} {:>10.1f} {:>10.1f} {:>11} {:>11} {:>8} {:>8} {:>7}\n", row.count,
+      row.bytes_dense, row.report.algorithm, row.bytes_wire, row.report.bytes_bound, row.ours.at(0) * 1e6, row.ours.median() * 1e6,
+      row.ours.at(0.99) * 1e6, if_dense(row.dense.median() * 1e6, 1), if_dense(row.dense_best() * 1e6, 1),
+      if_dense(row.dense.median() / row.ours.median(), 2), if_dense(row.dense_best() / row.ours.median(), 2), row.wrong));
 }
 
 // Whether all results were right.

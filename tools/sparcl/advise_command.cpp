@@ -63,8 +63,8 @@ std::string advice_text(const Advice& advice, const AdviseOptions& options) {
   }
   text += fmt::format(
       "broadcast to {} ranks at {:.3g} Gbit/s: sparse {} {:.3g} s ({}), dense {} {:.3g} s ({}): {} is {:.3g} times faster\n",
-      options.ranks, options.link_gbit, human_bytes(advice.broadcast.bytes), advice.sparse_seconds, advice.sparse_algorithm, human_bytes(advice.shape.dense_bytes),
-      advice.dense_seconds, advice.dense_algorithm, advice.sparse_wins ? "sparse" : "dense",
+      options.ranks, options.link_gbit, human_bytes(advice.broadcast.bytes), advice.sparse_seconds, advice.sparse_algorithm,
+      human_bytes(advice.shape.dense_bytes), advice.dense_seconds, advice.dense_algorithm, advice.sparse_wins ? "sparse" : "dense",
       advice.sparse_wins ? ratio(advice.dense_seconds, advice.sparse_seconds) : ratio(advice.sparse_seconds, advice.dense_seconds));
   return text + (advice.dense_wins_above
                      ? fmt::format("dense wins where more than {:.2g} % of the elements change\n", 100 * *advice.dense_wins_above)

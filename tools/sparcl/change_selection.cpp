@@ -52,10 +52,11 @@ Status check_types(const ChangeSelection& selection, const std::vector<bool>& ch
   if (!selection.threshold && !selection.largest && !selection.budget_bytes && selection.grid.empty()) return {};
   for (std::size_t i = 0; i < schema.size(); ++i) {
     if (!schema[i].opaque || !chosen[i] || schema[i].opaque->bytes == 0) continue;
-    return Status(Code::kInvalidArgument,
-                  fmt::format("tensor {} is {}, whose changes have no sizes: choose other tensors by --only, or leave out --threshold, "
-                              "--largest, --budget and --grid",
-                              model::in_quotes(schema[i].name), describe_kind(schema[i])));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("tensor {} is {}, whose changes have no sizes: choose other tensors by --only, or leave out --threshold, "
+                    "--largest, --budget and --grid",
+                    model::in_quotes(schema[i].name), describe_kind(schema[i])));
   }
   return {};
 }

@@ -46,10 +46,10 @@ Status run_compose(const ComposeOptions& options, bool as_json) {
                   {"base_hash", to_hex(report->base_hash)},
                   {"target_hash", to_hex(report->target_hash)}};
   return print(as_json, json,
-               fmt::format("{}: {} deltas of {} as one of {}: {}{} of {} elements changed\nbase   {}\ntarget {}\n", shown(options.output),
-                           options.deltas.size(), human_bytes(report->input_bytes), human_bytes(report->bytes),
-                           options.base.empty() ? "at most " : "", report->changed, report->elements, to_hex(report->base_hash),
-                           to_hex(report->target_hash)));
+               fmt::format("{}: {} deltas of {} as one of {}: {}{} of {} elements changed\nbase   {}\ntarget {}\n",
+                           shown(options.output), options.deltas.size(), human_bytes(report->input_bytes),
+                           human_bytes(report->bytes), options.base.empty() ? "at most " : "", report->changed, report->elements,
+                           to_hex(report->base_hash), to_hex(report->target_hash)));
 }
 
 }  // namespace

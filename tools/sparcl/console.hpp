@@ -22,8 +22,8 @@ int exit_code(Code code);
 // Bytes for standard output, all of them. A reader that has gone (`sparcl inspect FILE | head`) has what it wanted: no error.
 Status write_out(const std::string& text);
 
-// The result of a command: `text`, or where as_json {"ok":true, ...} with what `json` holds, as one line. An error if standard output
-// cannot take it. Names in `text` are those of shown(); in `json` they are as they are.
+// The result of a command: `text`, or where as_json {"ok":true, ...} with what `json` holds, as one line. An error if standard
+// output cannot take it. Names in `text` are those of shown(); in `json` they are as they are.
 Status print(bool as_json, const Json& json, const std::string& text);
 
 // The same for a program that goes on: if standard output cannot take it, it is warned of once.

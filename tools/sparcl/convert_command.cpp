@@ -40,11 +40,13 @@ Status run_convert(const ConvertOptions& options, bool as_json) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Json json{{"output", options.output},   {"from", report->from},       {"to", options.to},
                   {"tensors", report->tensors}, {"changed", report->changed}, {"input_bytes", report->input_bytes},
-                  {"bytes", report->bytes},     {"files", report->files},     {"unchanged", report->unchanged}, {"seconds", seconds}};
+                  {"bytes", report->bytes},     {"files", report->files},     {"unchanged", report->unchanged},
+                  {"seconds", seconds}};
   if (report->unchanged > 0) {
-    print_warning(fmt::format("{} of {} values in {} are those of {} already: is it the checkpoint that the change was made of? The "
-                              "layout does not say",
-                              report->unchanged, report->changed, options.input, options.base));
+    print_warning(
+        fmt::format("{} of {} values in {} are those of {} already: is it the checkpoint that the change was made of? The "
+                    "layout does not say",
+                    report->unchanged, report->changed, options.input, options.base));
   }
   return print(as_json, json,
                fmt::format("{}: {} changes of {} tensors, from {} ({}) to {} ({}{})\n", shown(options.output), report->changed,

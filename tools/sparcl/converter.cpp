@@ -9,8 +9,8 @@
 
 #include "src/model/atomic_file.hpp"
 #include "src/model/exchange/exchange_format.hpp"
-#include "src/model/model_hash.hpp"
 #include "src/model/file_reader.hpp"
+#include "src/model/model_hash.hpp"
 #include "tools/sparcl/delta_maker.hpp"
 
 namespace sparcl::tool {
@@ -114,17 +114,19 @@ Result<Input> read_foreign(const ConvertOptions& options) {
 // A file that was made of one of our deltas says which states it is for; others do not.
 Status check_base(const ConvertOptions& options, const model::SparseChange& change, const Hash128& hash) {
   if (!change.base_hash || *change.base_hash == hash) return {};
-  return Status(Code::kWrongBase,
-                fmt::format("{}: it is not the base of {}: that is for state {}, this is {}: give the checkpoint that the change was "
-                            "made of",
-                            options.base, options.input, to_hex(*change.base_hash), to_hex(hash)));
+  return Status(
+      Code::kWrongBase,
+      fmt::format("{}: it is not the base of {}: that is for state {}, this is {}: give the checkpoint that the change was "
+                  "made of",
+                  options.base, options.input, to_hex(*change.base_hash), to_hex(hash)));
 }
 
 Status check_target(const ConvertOptions& options, const model::SparseChange& change, const Hash128& hash) {
   if (!change.target_hash || *change.target_hash == hash) return {};
-  return Status(Code::kCorrupt, fmt::format("{}: its changes lead to state {}, and it says {}: another program has altered it: convert "
-                                            "the delta again",
-                                            options.input, to_hex(hash), to_hex(*change.target_hash)));
+  return Status(Code::kCorrupt,
+                fmt::format("{}: its changes lead to state {}, and it says {}: another program has altered it: convert "
+                            "the delta again",
+                            options.input, to_hex(hash), to_hex(*change.target_hash)));
 }
 
 Status write_own(const ConvertOptions& options, Input& input, ConvertReport& report) {
@@ -221,8 +223,7 @@ Result<ConvertReport> convert(const ConvertOptions& options) {
   report.tensors = input->change.tensors.size();
   report.changed = input->change.changed();
   report.input_bytes = input->bytes;
-  SPARCL_RETURN_IF_ERROR(options.to == kOwnFormat ? write_own(options, *input, report)
-                                                  : write_foreign(options, *input, report));
+  SPARCL_RETURN_IF_ERROR(options.to == kOwnFormat ? write_own(options, *input, report) : write_foreign(options, *input, report));
   return report;
 }
 

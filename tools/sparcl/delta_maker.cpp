@@ -25,7 +25,8 @@ constexpr std::uint64_t kDeltaStepElements = std::uint64_t{4} << 20;
 // Those of a base's tensors that the target's are coded against, as arrays of the target's map.
 class MatchedSource final : public codec::ArraySource {
  public:
-  MatchedSource(const codec::ArraySource* source, std::vector<std::size_t> matches) : source_(source), matches_(std::move(matches)) {}
+  MatchedSource(const codec::ArraySource* source, std::vector<std::size_t> matches)
+      : source_(source), matches_(std::move(matches)) {}
 
   bool has(std::uint32_t array) const override { return source_ != nullptr && matches_[array] != kNoBase; }
   void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override {

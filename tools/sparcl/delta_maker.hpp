@@ -32,10 +32,10 @@ struct DiffReport {
   Hash128 base_hash;
   Hash128 target_hash;
   TensorChanges tensors;
-  std::vector<std::string> side_files;  // that travel
-  std::vector<std::string> skipped;     // side files that are too large to travel
-  codec::LossyError lossy;              // of --values
-  codec::LeftOut left_out;              // by the selection
+  std::vector<std::string> side_files;    // that travel
+  std::vector<std::string> skipped;       // side files that are too large to travel
+  codec::LossyError lossy;                // of --values
+  codec::LeftOut left_out;                // by the selection
   std::vector<std::string> stray_shards;  // paths of files beside the shards that are no part of either checkpoint
 
   bool is_partial() const { return left_out.count > 0; }

@@ -43,8 +43,8 @@ class HeldState {
   const std::string& path() const { return base_.path(); }
   std::uint64_t byte_count() const;
 
-  const Hash128& hash() const { return hash_; }       // of the state held
-  std::uint64_t changed() const { return changed_; }  // by the last apply()
+  const Hash128& hash() const { return hash_; }           // of the state held
+  std::uint64_t changed() const { return changed_; }      // by the last apply()
   std::uint64_t unchanged() const { return unchanged_; }  // of another program's file: values that are the base's already
   // False: the tensors are the target's, but another program wrote the base's header anew since the diff.
   bool exact() const { return exact_; }

@@ -119,10 +119,9 @@ Json checkpoint_json(const model::Checkpoint& checkpoint, const Hash128& hash, s
                        {"bytes", checkpoint.byte_count(i)},
                        {"file", checkpoint.file_of(i)}});
   }
-  return {{"kind", "checkpoint"},       {"bytes", checkpoint.byte_count()},        {"elements", elements},
-          {"state_hash", to_hex(hash)}, {"index", checkpoint.layout().index_name}, {"files", files},
-          {"tensors", tensors},
-          {"not_in_index", checkpoint.stray_shards()}};
+  return {{"kind", "checkpoint"},       {"bytes", checkpoint.byte_count()},         {"elements", elements},
+          {"state_hash", to_hex(hash)}, {"index", checkpoint.layout().index_name},  {"files", files},
+          {"tensors", tensors},         {"not_in_index", checkpoint.stray_shards()}};
 }
 
 std::string checkpoint_text(const model::Checkpoint& checkpoint, const Hash128& hash, std::uint64_t elements) {

@@ -81,8 +81,8 @@ std::string exposition(const std::vector<Metric>& metrics) {
   std::string text;
   for (const Metric& metric : metrics) {
     const bool is_counter = metric.kind == Metric::Kind::kCounter;
-    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, escaped(metric.help, false),
-                        is_counter ? "counter" : "gauge");
+    text +=
+        fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, escaped(metric.help, false), is_counter ? "counter" : "gauge");
     for (const Metric::Sample& sample : metric.samples)
       text += fmt::format("{}{} {}\n", metric.name, labels_text(sample), value_text(sample.value));
   }

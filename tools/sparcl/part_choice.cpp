@@ -65,8 +65,9 @@ Status cut_tensor(model::TensorSchema& tensor, const Cut& cut, const std::string
   const std::string who = fmt::format("--slice {}: tensor {}", text, model::in_quotes(tensor.name));
   if (tensor.slice) return Status(Code::kInvalidArgument, fmt::format("{} is a slice already", who));
   if (tensor.opaque && cut.parts > 1) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{} is {}: tensors of this type are kept whole: leave it out of the expression", who, describe_kind(tensor)));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{} is {}: tensors of this type are kept whole: leave it out of the expression", who, describe_kind(tensor)));
   }
   if (cut.dimension >= tensor.shape.size()) {
     return Status(Code::kInvalidArgument,

@@ -19,9 +19,10 @@ void warn_of_strays(const std::vector<std::string>& paths) {
   std::string names;
   for (std::size_t i = 0; i < paths.size() && i < kMaxNamed; ++i) names += (i == 0 ? "" : ", ") + shown(paths[i]);
   if (paths.size() > kMaxNamed) names += fmt::format(" and {} more", paths.size() - kMaxNamed);
-  print_warning(fmt::format("{}: not in the folder's index, and so no part of the checkpoint: remove what is stale, or make the index "
-                            "anew",
-                            names));
+  print_warning(
+      fmt::format("{}: not in the folder's index, and so no part of the checkpoint: remove what is stale, or make the index "
+                  "anew",
+                  names));
 }
 
 }  // namespace sparcl::tool

@@ -26,7 +26,9 @@ Status verify_delta(const std::string& path, bool as_json) {
 Status verify_checkpoint(const std::string& path, bool as_json) {
   const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(path);
   if (!checkpoint.ok()) return checkpoint.status();
-  const Json json{{"kind", "checkpoint"}, {"bytes", checkpoint->byte_count()}, {"tensors", checkpoint->schema().size()},
+  const Json json{{"kind", "checkpoint"},
+                  {"bytes", checkpoint->byte_count()},
+                  {"tensors", checkpoint->schema().size()},
                   {"not_in_index", checkpoint->stray_shards()}};
   warn_of_strays(stray_paths(*checkpoint));
   return print(as_json, json,

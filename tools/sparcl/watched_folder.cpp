@@ -47,7 +47,7 @@ Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) co
     std::optional<FileMark> mark = mark_of(path);
     const bool is_dead_link = !mark && at->is_symlink(ignored);
     if (is_dead_link) mark = FileMark{};  // as no file has
-    if (!mark) continue;  // gone again
+    if (!mark) continue;                  // gone again
     const auto known = entries_.find(path);
     entries.emplace(path, met(*mark, at->is_regular_file(ignored), known == entries_.end() ? nullptr : &known->second, now));
   }

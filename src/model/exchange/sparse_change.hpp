@@ -32,7 +32,7 @@ struct SparseChange {
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
   std::optional<Hash128> base_hash, target_hash;  // the states before and after, where the file says them
-  Attachment attachment;  // what a delta of ours held besides: other programs pass it over
+  Attachment attachment;                          // what a delta of ours held besides: other programs pass it over
 
   std::uint64_t changed() const;
 };
@@ -44,7 +44,8 @@ Result<SparseChange> compare_tensors(const Schema& schema, const codec::ArrayInp
 // No tensor comes twice (out of two files of a folder).
 Status check_names(const SparseChange& change);
 
-// That, and every tensor is one of the schema's, of its type (and shape, where known), and no index is past its end. Fills the shapes.
+// That, and every tensor is one of the schema's, of its type (and shape, where known), and no index is past its end. Fills the
+// shapes.
 Status match_schema(const Schema& schema, SparseChange& change);
 
 // After match_schema(): writes the values to their places. Returns how many were there already.

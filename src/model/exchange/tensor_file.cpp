@@ -57,8 +57,9 @@ Result<TensorFile> parse_plain(std::span<const std::byte> bytes) {
   if (!header.ok()) return header.status();
   for (const TensorSchema& tensor : header->tensors) {
     if (!tensor.opaque) continue;
-    return Status(Code::kUnsupported, fmt::format("tensor {} is {}: changes of such types are exchanged by sparcl's own deltas only",
-                                                  in_quotes(tensor.name), describe_kind(tensor)));
+    return Status(Code::kUnsupported,
+                  fmt::format("tensor {} is {}: changes of such types are exchanged by sparcl's own deltas only",
+                              in_quotes(tensor.name), describe_kind(tensor)));
   }
   const std::span<const std::byte> data = bytes.subspan(kHeaderLengthBytes + length);
   if (data.size() != header->data_bytes) {
