@@ -499,7 +499,14 @@ TEST(Replication, BadArgumentsAreNamed) {
   EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), nullptr, nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "host:port", nullptr), sparclInvalidArgument);
 
-  ASSERT_EQ(sparclPublisherCreate(&publisher, source.state(), nullptr), sparclSuccess) << sparclGetLastError(nullptr);
+  trusting.trust_path = nullptr;
+  trusting.record_path = "/nowhere/record";
+  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting), sparclInvalidArgument);
+  EXPECT_TRUE(says("without trusted keys")) << sparclGetLastError(nullptr);
+
+  options.reserved = 0;
+  options.state_path = "/nowhere/state";  // a warning
+  ASSERT_EQ(sparclPublisherCreate(&publisher, source.state(), &options), sparclSuccess) << sparclGetLastError(nullptr);
   EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", nullptr), sparclInvalidUsage);
   EXPECT_EQ(sparclStateDestroy(source.state()), sparclInvalidUsage);
   char address[4];
