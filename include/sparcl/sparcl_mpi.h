@@ -3,6 +3,7 @@
 #define SPARCL_SPARCL_MPI_H_
 
 #include <mpi.h>
+#include <stddef.h>
 
 #include "sparcl/sparcl.h"
 
@@ -10,9 +11,42 @@
 extern "C" {
 #endif
 
-/* A communicator over the ranks of `mpi`; collective over it. `mpi` is duplicated and stays the caller's. MPI must be initialised,
- * with MPI_THREAD_FUNNELED or more, and must not be finalised before sparclCommDestroy. config: may be NULL. */
+/* The MPI that this program is compiled with. Programs run with the MPI that libsparcl_mpi was built for (`sparcl info` names it). */
+#if defined(OPEN_MPI)
+#define SPARCL_MPI_FAMILY "Open MPI"
+#elif defined(MPICH_VERSION) || defined(MPICH_NAME) || defined(I_MPI_VERSION) || defined(MVAPICH2_VERSION)
+#define SPARCL_MPI_FAMILY "MPICH"
+#else
+#define SPARCL_MPI_FAMILY ""
+#endif
+
+/* Makes a communicator over the ranks of `mpi`. Collective over `mpi`; blocks until all its ranks have called.
+ *
+ * comm    written on success; ended by sparclCommDestroy, before MPI_Finalize or MPI_Session_finalize
+ * mpi     duplicated; stays the caller's, with its error handler. It may come of a session of MPI 4
+ * config  may be NULL
+ *
+ * MPI must be initialised; MPI_Init suffices. Threads: with MPI_THREAD_SINGLE or MPI_THREAD_FUNNELED (MPI_Init gives one of them)
+ * only the thread that initialised MPI calls this and the communicator's functions. With MPI_THREAD_SERIALIZED any thread does, and
+ * the program sees to it that one thread at a time is in MPI or in these calls. With MPI_THREAD_MULTIPLE one thread at a time a
+ * communicator. Threads of the library's own never call MPI.
+ *
+ * After MPI_Finalize calls of the communicator are sparclInvalidUsage, and sparclCommDestroy frees what is sparcl's.
+ *
+ * Errors, on all ranks where one rank refuses: sparclInvalidUsage (MPI is not initialised, or finalised; a thread that may not call
+ * MPI; another MPI than the library's), sparclInvalidArgument (comm, mpi, config), sparclMismatch (ranks that differ in transport or
+ * heartbeats), sparclSystemError (an error of MPI's, as that there is no room for more communicators). */
+#ifdef SPARCL_BUILDS_MPI_LIBRARY
 SPARCL_API sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config);
+#endif
+/* What the call below is made of: family and handle_bytes say which MPI the program is compiled with. Not for direct use. */
+SPARCL_API sparclResult_t sparclInternalCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config, const char* family,
+                                                    size_t handle_bytes);
+#ifndef SPARCL_BUILDS_MPI_LIBRARY
+static inline sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
+  return sparclInternalCommInitMpi(comm, mpi, config, SPARCL_MPI_FAMILY, sizeof(MPI_Comm));
+}
+#endif
 
 #ifdef __cplusplus
 }

@@ -468,7 +468,7 @@ sparclResult_t sparclCommDestroy(sparclComm_t comm) {
     if (!own.status().ok()) return own.status().with_prefix("sparclCommDestroy: ");
     // In a child of fork() its connections, and what lies in shared memory, are the parent's: they are left alone.
     if (own->pid != ::getpid()) return Status();
-    Entry entry(own.get());
+    Entry entry(own.get(), Entry::Purpose::kDestroy);
     SPARCL_RETURN_IF_ERROR(entry.refusal().with_prefix("sparclCommDestroy: "));
     SPARCL_RETURN_IF_ERROR(own.destroy("comm").with_prefix("sparclCommDestroy: "));
     entry.forget();
@@ -477,10 +477,11 @@ sparclResult_t sparclCommDestroy(sparclComm_t comm) {
 }
 
 sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t* report) {
-  return guarded_in(__func__, comm, [&](const sparclComm& own) -> Status {
+  const auto write = [&](const sparclComm& own) -> Status {
     if (report == nullptr) return Status(Code::kInvalidArgument, "report is NULL");
     return sparcl::api::write_report(own.last_report, report);
-  });
+  };
+  return guarded_in(__func__, comm, write, Entry::Purpose::kLook);
 }
 
 }  // extern "C"

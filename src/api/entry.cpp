@@ -17,13 +17,21 @@ constexpr int kMostNaps = 2000;           // milliseconds
 
 Entry::Entry(sparclComm* comm, Purpose purpose) noexcept : comm_(comm) {
   if (comm == nullptr) return;
-  kind_ = comm->pid != ::getpid() ? Kind::kForeign : enter(purpose);
+  kind_ = find(purpose);
   // Another thread ends the communicator by sparclCommAbort: that is soon over, and then what this call is told.
-  for (int i = 0; i < kMostNaps && purpose == Purpose::kCall && is_taken() && comm->engine.is_asked_to_end(); ++i) {
+  for (int i = 0; i < kMostNaps && purpose == Purpose::kCall && kind_ == Kind::kTaken && comm->engine.is_asked_to_end(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     kind_ = enter(purpose);
   }
   if (is_open() && purpose == Purpose::kCall) comm->caller.store(&this_thread, std::memory_order_relaxed);
+}
+
+Entry::Kind Entry::find(Purpose purpose) const {
+  if (comm_->pid != ::getpid()) return Kind::kForeign;
+  const bool uses_transport = purpose != Purpose::kEnd && purpose != Purpose::kLook;
+  if (uses_transport && !comm_->transport->is_for_this_thread()) return Kind::kNotItsThread;
+  if (purpose == Purpose::kCall && comm_->transport->why_over() != nullptr) return Kind::kOver;
+  return enter(purpose);
 }
 
 Entry::Kind Entry::enter(Purpose purpose) const {
@@ -45,6 +53,12 @@ Status Entry::refusal() const {
                   "another thread is in a call of this communicator: one at a time, but for sparclCommAbort, "
                   "sparclCommGetAsyncError and sparclCommGetFailedRank");
   }
+  if (kind_ == Kind::kNotItsThread) {
+    return Status(Code::kInvalidUsage,
+                  "this communicator goes through MPI, which was initialised by MPI_Init, or with a level below "
+                  "MPI_THREAD_SERIALIZED: call from the thread that initialised MPI, or ask MPI_Init_thread for more");
+  }
+  if (kind_ == Kind::kOver) return Status(Code::kInvalidUsage, comm_->transport->why_over());
   if (kind_ == Kind::kForeign) {
     return Status(Code::kInvalidUsage,
                   "this communicator is another process's, of which this one is a child by fork(): make one here");

@@ -82,12 +82,13 @@ sparclResult_t destroy_own(const char* name, Object* handle, const char* paramet
 
 // A call of a communicator, by one thread at a time (Entry): function(comm) returns a Status or a sparclResult_t.
 template <class Function>
-sparclResult_t guarded_in(const char* name, sparclComm_t handle, Function&& function) noexcept {
+sparclResult_t guarded_in(const char* name, sparclComm_t handle, Function&& function,
+                          Entry::Purpose purpose = Entry::Purpose::kCall) noexcept {
   return without_exceptions(nullptr, [&]() -> sparclResult_t {
     const std::string prefix = std::string(name) + ": ";
     const Held<sparclComm> comm(handle, "comm");
     if (!comm.status().ok()) return report_error(nullptr, comm.status().with_prefix(prefix));
-    const Entry entry(comm.get());
+    const Entry entry(comm.get(), purpose);
     if (!entry.is_open()) return report_error(nullptr, entry.refusal().with_prefix(prefix));
     return without_exceptions(comm.get(), [&] {
       if constexpr (std::is_same_v<decltype(function(*comm)), Status>) {

@@ -133,6 +133,11 @@ class Transport {
   // rank leaves.
   virtual void go_on_without(int /*peer*/) {}
 
+  // Whether the thread that asks may make calls of this transport at all.
+  virtual bool is_for_this_thread() const noexcept { return true; }
+  // Why no call but its end is possible any more, as what it rests on has ended; nullptr: calls are possible.
+  virtual const char* why_over() const noexcept { return nullptr; }
+
   // Where has_successors: a new transport of this kind and with these options, for the ranks that meet in `gather`.
   virtual Result<std::unique_ptr<Transport>> make_successor(int /*rank*/, const OutOfBandGather& /*gather*/) {
     return Status(Code::kUnsupported, "this transport has no successors");

@@ -248,6 +248,78 @@ TEST(MpiApi, BadArgumentsOfInitAreRefused) {
   EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
 }
 
+// What the caller does with errors of MPI is the caller's: not with ours.
+int handler_calls = 0;
+void count_errors(MPI_Comm*, int*, ...) { ++handler_calls; }
+int refuse_to_be_copied(MPI_Comm, int, void*, void*, void*, int*) { return MPI_ERR_OTHER; }
+
+TEST(MpiApi, AnErrorOfMpiIsOursAndTheCallersHandlerStays) {
+  for (const bool is_fatal : {true, false}) {
+    MPI_Comm own = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &own);
+    MPI_Errhandler handler = MPI_ERRORS_ARE_FATAL, now = MPI_ERRHANDLER_NULL;
+    if (!is_fatal) MPI_Comm_create_errhandler(count_errors, &handler);
+    MPI_Comm_set_errhandler(own, handler);
+    int key = MPI_KEYVAL_INVALID;
+    MPI_Comm_create_keyval(refuse_to_be_copied, MPI_COMM_NULL_DELETE_FN, &key, nullptr);
+    MPI_Comm_set_attr(own, key, nullptr);
+    handler_calls = 0;
+    sparclComm_t comm = nullptr;
+    const sparclResult_t refused = sparclCommInitMpi(&comm, own, nullptr);
+    const char* const transport = std::getenv("SPARCL_TRANSPORT");
+    const bool duplicates = transport == nullptr || std::string(transport) != "ucx";
+    if (duplicates) {
+      EXPECT_EQ(refused, sparclSystemError);
+      EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("MPI_Comm_dup"), std::string::npos) << sparclGetLastError(nullptr);
+    } else {
+      EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
+    }
+    EXPECT_EQ(handler_calls, 0);
+    MPI_Comm_get_errhandler(own, &now);
+    EXPECT_TRUE(now == handler) << "the caller's handler is not back";
+    if (!is_fatal) {
+      MPI_Comm_call_errhandler(own, MPI_ERR_OTHER);
+      EXPECT_EQ(handler_calls, 1);
+    }
+    MPI_Comm_delete_attr(own, key);
+    MPI_Comm_free_keyval(&key);
+    EXPECT_EQ(sparclCommInitMpi(&comm, own, nullptr), sparclSuccess) << sparclGetLastError(nullptr);
+    EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
+    MPI_Comm_free(&own);
+  }
+}
+
+// What sparclCommInitMpi passes on where the program was compiled with another mpi.h.
+TEST(MpiApi, AProgramOfAnotherMpiIsRefused) {
+  const std::string other = std::string(SPARCL_MPI_FAMILY) == "Open MPI" ? "MPICH" : "Open MPI";
+  sparclComm_t comm = nullptr;
+  EXPECT_EQ(sparclInternalCommInitMpi(&comm, MPI_COMM_WORLD, nullptr, other.c_str(), sizeof(MPI_Comm)), sparclInvalidUsage);
+  const std::string text = sparclGetLastError(nullptr);
+  EXPECT_NE(text.find("compiled with the mpi.h of " + other), std::string::npos) << text;
+  EXPECT_NE(text.find("was built for " + std::string(SPARCL_MPI_FAMILY)), std::string::npos) << text;
+  EXPECT_EQ(sparclInternalCommInitMpi(&comm, MPI_COMM_WORLD, nullptr, "", sizeof(MPI_Comm) + 4), sparclInvalidUsage);
+}
+
+TEST(MpiApi, AnotherMpisLauncherIsNamed) {
+  if (world_size() != 1) GTEST_SKIP() << "each process is a job of one rank then";
+  const bool is_open_mpi = std::string(SPARCL_MPI_FAMILY) == "Open MPI";
+  const char* const own = is_open_mpi ? "OMPI_COMM_WORLD_SIZE" : "PMI_SIZE";
+  const char* const others = is_open_mpi ? "PMI_SIZE" : "OMPI_COMM_WORLD_SIZE";
+  const char* const before = std::getenv(own);
+  const std::string kept = before == nullptr ? "" : before;
+  setenv(others, "4", 1);
+  sparclComm_t comm = nullptr;
+  if (before != nullptr) {
+    EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr), sparclSuccess) << "a job within a job";
+    EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
+  }
+  unsetenv(own);
+  EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr), sparclInvalidUsage);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("started 4 processes"), std::string::npos) << sparclGetLastError(nullptr);
+  unsetenv(others);
+  if (before != nullptr) setenv(own, kept.c_str(), 1);
+}
+
 TEST(MpiApi, RanksWithAndWithoutHeartbeatsAreAMismatch) {
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -72,7 +72,7 @@ std::vector<Part> transports(const DeviceList& gpus) {
   constexpr bool kWithMpi = SPARCL_WITH_MPI != 0;
   return {{"loopback", true, "ranks are threads of one process (sparclCommInitLocal)"},
           {"mpi", kWithMpi,
-           kWithMpi ? "built: programs that link libsparcl_mpi use it (sparclCommInitMpi); this program needs none"
+           kWithMpi ? "built for " SPARCL_MPI_NAME ": programs that link libsparcl_mpi use it (sparclCommInitMpi); this program needs none"
                     : "left out of this build: SPARCL_MPI=OFF, or no MPI was found"},
           ucx_transport(),
           nccl_engine(gpus)};

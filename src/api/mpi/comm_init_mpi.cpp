@@ -3,10 +3,14 @@
 #include <new>
 #include <string>
 
+#define SPARCL_BUILDS_MPI_LIBRARY
 #include "sparcl/sparcl_mpi.h"
 #include "src/api/comm.hpp"
+#include "src/api/mpi/mpi_library.hpp"
 #include "src/transport/mpi/mpi_gather.hpp"
+#include "src/transport/mpi/mpi_state.hpp"
 #include "src/transport/mpi/mpi_transport.hpp"
+#include "src/transport/mpi/returned_errors.hpp"
 
 namespace {
 
@@ -45,22 +49,29 @@ sparclResult_t init_over_ucx(sparclComm_t* comm, MPI_Comm mpi, const sparclConfi
   return made == sparclSuccess ? sparclInternalCommInitTransport(comm, transport, config) : made;
 }
 
+sparclResult_t report(const sparcl::Status& status) {
+  return status.ok() ? sparclSuccess
+                     : sparclInternalReportError(static_cast<sparclResult_t>(status.code()), status.message().c_str());
+}
+
 // What no call of MPI could be made with.
-sparclResult_t check_mpi(MPI_Comm mpi) {
-  const auto refuse = [](sparclResult_t result, const char* what) { return sparclInternalReportError(result, what); };
-  int is_initialised = 0, is_finalised = 0, joins_two_groups = 0;
-  MPI_Initialized(&is_initialised);
-  if (is_initialised == 0) return refuse(sparclInvalidUsage, "sparclCommInitMpi: call MPI_Init first");
-  MPI_Finalized(&is_finalised);
-  if (is_finalised != 0) return refuse(sparclInvalidUsage, "sparclCommInitMpi: MPI_Finalize has been called");
-  if (mpi == MPI_COMM_NULL) return refuse(sparclInvalidArgument, "sparclCommInitMpi: mpi is MPI_COMM_NULL");
+sparclResult_t check_mpi(MPI_Comm mpi, const char* family, std::size_t handle_bytes) {
+  sparcl::Status status = sparcl::api::check_mpi_facts(sparcl::api::find_mpi_facts(family, handle_bytes));
+  if (status.ok()) status = sparcl::check_mpi_is_there(mpi);
+  return report(status.with_prefix("sparclCommInitMpi: "));
+}
+
+sparclResult_t check_groups(MPI_Comm mpi) {
+  int joins_two_groups = 0;
   if (MPI_Comm_test_inter(mpi, &joins_two_groups) == MPI_SUCCESS && joins_two_groups == 0) return sparclSuccess;
-  return refuse(sparclInvalidArgument, "sparclCommInitMpi: mpi joins two groups: merge it (MPI_Intercomm_merge) first");
+  return sparclInternalReportError(sparclInvalidArgument,
+                                   "sparclCommInitMpi: mpi joins two groups: merge it (MPI_Intercomm_merge) first");
 }
 
 sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
   // A rank that cannot go on says so before anybody waits for it in what follows.
   sparclResult_t mine = sparclInternalCheckConfig(config);
+  if (mine == sparclSuccess) mine = report(sparcl::MpiThreads().check_this());
   if (comm == nullptr) mine = sparclInternalReportError(sparclInvalidArgument, "comm is NULL");
   int uses_ucx = 0;
   if (mine == sparclSuccess) mine = sparclInternalChooseForMpi(config, &uses_ucx);
@@ -107,13 +118,22 @@ sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* 
 
 }  // namespace
 
-extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
+extern "C" sparclResult_t sparclInternalCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config,
+                                                    const char* family, std::size_t handle_bytes) {
   try {
-    const sparclResult_t usable = check_mpi(mpi);
-    return usable == sparclSuccess ? init_mpi(comm, mpi, config) : usable;
+    const sparclResult_t usable = check_mpi(mpi, family, handle_bytes);
+    if (usable != sparclSuccess) return usable;
+    const sparcl::ReturnedErrors guard(mpi);
+    const sparclResult_t joins_one_group = check_groups(mpi);
+    return joins_one_group == sparclSuccess ? init_mpi(comm, mpi, config) : joins_one_group;
   } catch (const std::bad_alloc&) {
     return sparclInternalReportError(sparclOutOfMemory, "sparclCommInitMpi: out of memory");
   } catch (const std::exception& error) {
     return sparclInternalReportError(sparclInternalError, error.what());
   }
+}
+
+// Of programs that do not compile sparcl_mpi.h: what they are compiled with is not known.
+extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
+  return sparclInternalCommInitMpi(comm, mpi, config, SPARCL_MPI_FAMILY, sizeof(MPI_Comm));
 }

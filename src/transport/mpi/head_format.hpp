@@ -4,9 +4,9 @@
 //    head, on the channel's tag:  its first eager_bytes | total length (8 bytes) | tag of the body (8 bytes)
 //    body, on a tag of its own:   the rest, in pieces that MPI's int counts can hold
 //
-// The receiver takes a head into at least largest_head() bytes, and asks for a body only once it knows that there is room: so MPI never
-// meets a message that is larger than its receive. That matters: Open MPI 4.1 writes beyond the end of the receive buffer where
-// a large message is too long (its get protocol), and cuts a small one to the own rank without an error.
+// The receiver takes a head into at least largest_head() bytes, and asks for a body only once it knows that there is room: so MPI
+// never meets a message that is larger than its receive. That matters: Open MPI 4.1 writes beyond the end of the receive buffer
+// where a large message is too long (its get protocol), and cuts a small one to the own rank without an error.
 
 #include <cstring>
 #include <optional>

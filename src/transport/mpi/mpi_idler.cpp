@@ -36,8 +36,8 @@ bool node_is_crowded(MPI_Comm comm) {
 
 MpiIdler::MpiIdler(MPI_Comm comm) : simulated_(runs_under_smpi()), crowded_(!simulated_ && node_is_crowded(comm)) {}
 
-// All figures are heuristics. The kernel adds some 50 us to each nap, so naps come late: after about 20 us of yielding in a crowd, and
-// otherwise only when the wait is so long (some 10 ms) that the nap is lost in it.
+// All figures are heuristics. The kernel adds some 50 us to each nap, so naps come late: after about 20 us of yielding in a crowd,
+// and otherwise only when the wait is so long (some 10 ms) that the nap is lost in it.
 void MpiIdler::idle(std::uint64_t turns, double seconds_left) const {
   const std::uint64_t spins = crowded_ ? 4 : 2'000;
   const std::uint64_t yields = crowded_ ? 40 : 30'000;

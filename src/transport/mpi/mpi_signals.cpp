@@ -31,7 +31,8 @@ void MpiSignals::send(int peer, const Signal& signal) {
   none_ever_ = false;
   forget_sent();
   Sent sent{MPI_REQUEST_NULL, std::make_unique<Signal>(signal)};
-  if (MPI_Isend(sent.signal.get(), sizeof(Signal), MPI_BYTE, peer, kTag, comm_, &sent.request) != MPI_SUCCESS) return;  // best effort
+  if (MPI_Isend(sent.signal.get(), sizeof(Signal), MPI_BYTE, peer, kTag, comm_, &sent.request) != MPI_SUCCESS)
+    return;  // best effort
   sent_.push_back(std::move(sent));
 }
 

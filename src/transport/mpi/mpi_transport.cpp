@@ -14,7 +14,9 @@
 #include "src/transport/broken_pipe.hpp"
 #include "src/transport/mpi/mpi_error.hpp"
 #include "src/transport/mpi/mpi_gather.hpp"
+#include "src/transport/mpi/returned_errors.hpp"
 #include "src/transport/posting.hpp"
+#include "src/transport/socket.hpp"
 
 namespace sparcl {
 namespace {
@@ -53,7 +55,8 @@ Result<Peers> exchange_names(MPI_Comm comm, int size) {
 
 Result<MPI_Comm> duplicate(MPI_Comm comm) {
   MPI_Comm copy = MPI_COMM_NULL;
-  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup"));
+  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_dup(comm, &copy),
+                                    "a communicator needs two of MPI's: destroy those that are no longer needed; MPI_Comm_dup"));
   SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
   return copy;
 }
@@ -76,33 +79,48 @@ int find_largest_tag(MPI_Comm comm) {
   return std::max(*value, kPromisedByMpi);
 }
 
-bool mpi_is_finalized() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  return finalized != 0;
+// Collective over comm: what failed on one rank is an error on all, with the rank's own text there.
+Status agree(MPI_Comm comm, const Status& mine, const char* what) {
+  int rank = 0, failed = INT_MAX;
+  MPI_Comm_rank(comm, &rank);
+  const int own = mine.ok() ? INT_MAX : rank;
+  const Status told = mpi_status(MPI_Allreduce(&own, &failed, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  SPARCL_RETURN_IF_ERROR(mine);
+  SPARCL_RETURN_IF_ERROR(told);
+  if (failed == INT_MAX) return {};
+  return Status(Code::kRemoteError, fmt::format("rank {}: {}, as its own error says", failed, what));
+}
+
+// One on each rank, or none on any.
+Result<MPI_Comm> duplicate_on_all(MPI_Comm comm) {
+  Result<MPI_Comm> copy = duplicate(comm);
+  const Status agreed = agree(comm, copy.status(), "MPI could not duplicate its communicator");
+  if (agreed.ok()) return copy;
+  if (copy.ok()) MPI_Comm_free(&*copy);
+  return agreed;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<MpiTransport>> MpiTransport::create(MPI_Comm comm, const MpiOptions& options) {
-  int initialized = 0;
-  MPI_Initialized(&initialized);
-  if (!initialized || mpi_is_finalized()) {
-    return Status(Code::kInvalidUsage, "MPI must be initialised, and not finalised, before a communicator is made from it");
-  }
-  if (comm == MPI_COMM_NULL) return Status(Code::kInvalidArgument, "the MPI communicator is MPI_COMM_NULL");
+  SPARCL_RETURN_IF_ERROR(check_mpi_is_there(comm));
+  const ReturnedErrors guard(comm);
   int is_inter = 0;
   SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter"));
-  if (is_inter) return Status(Code::kInvalidArgument, "the MPI communicator joins two groups: merge it (MPI_Intercomm_merge) first");
+  if (is_inter)
+    return Status(Code::kInvalidArgument, "the MPI communicator joins two groups: merge it (MPI_Intercomm_merge) first");
   if (options.piece_bytes < 1 || options.piece_bytes > INT_MAX || options.eager_bytes > INT_MAX - HeadFormat::kTrailerBytes) {
     return Status(Code::kInvalidArgument,
                   fmt::format("messages cannot be cut after {} bytes into pieces of {}: MPI counts up to {}", options.eager_bytes,
                               options.piece_bytes, INT_MAX));
   }
-  Result<MPI_Comm> data = duplicate(comm);
+  Result<MPI_Comm> data = duplicate_on_all(comm);
   if (!data.ok()) return data.status();
-  Result<MPI_Comm> side = duplicate(comm);
-  if (!side.ok()) return side.status();
+  Result<MPI_Comm> side = duplicate_on_all(comm);
+  if (!side.ok()) {
+    MPI_Comm_free(&*data);
+    return side.status();
+  }
   int size = 0;
   MPI_Comm_size(*data, &size);
   Result<Peers> peers = exchange_names(*data, size);
@@ -140,15 +158,8 @@ Status MpiTransport::start_heartbeat(const HeartbeatOptions& options) {
   const Result<std::vector<Bytes>> cards = mpi_gather(data_, card);
   if (mine.ok()) mine = cards.status();
   if (mine.ok()) mine = without_exceptions([&] { return heartbeat->start(rank_, *cards); });
-  // Who cannot go on says so, so that nobody waits for it in the first call.
-  const int own = mine.ok() ? INT_MAX : rank_;
-  int failed = INT_MAX;
-  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Allreduce(&own, &failed, 1, MPI_INT, MPI_MIN, data_), "MPI_Allreduce"));
-  SPARCL_RETURN_IF_ERROR(mine);
-  if (failed != INT_MAX) {
-    return Status(Code::kRemoteError, fmt::format("rank {} ({}): its heartbeats could not be started, as its own error says",
-                                                  failed, describe_peer(failed)));
-  }
+  // A rank that cannot go on says so, so that no other waits for it in the first call.
+  SPARCL_RETURN_IF_ERROR(agree(data_, mine, "its heartbeats could not be started"));
   take_broken_pipes();
   heartbeat_ = std::move(heartbeat);
   capabilities_.knows_peer_death = true;
@@ -179,7 +190,19 @@ std::string MpiTransport::describe_peer(int peer) const {
   return peer >= 0 && peer < size() ? peers_[static_cast<std::size_t>(peer)] : fmt::format("no rank {}", peer);
 }
 
-bool MpiTransport::refuse(Operation& operation) const {
+// MPI_Finalize ends the transport: nothing of MPI may be called after it.
+bool MpiTransport::is_over() {
+  if (health_.ok() && mpi_is_finalized()) health_ = Status(Code::kInvalidUsage, kMpiIsFinalized);
+  return !health_.ok();
+}
+
+const char* MpiTransport::why_over() const noexcept { return mpi_is_finalized() ? kMpiIsFinalized : nullptr; }
+
+// Simulated time is MPI's. Else the clock is there after MPI_Finalize, too.
+double MpiTransport::now() { return idler_.is_simulated() ? MPI_Wtime() : monotonic_seconds(); }
+
+bool MpiTransport::refuse(Operation& operation) {
+  (void)is_over();
   return refused(operation, health_.ok() ? check_posted(operation, *this) : health_);
 }
 
@@ -299,7 +322,7 @@ void MpiTransport::give_scratch(MpiOperation& operation) {
 // --- moving on ---
 
 Status MpiTransport::progress(std::vector<OperationRef>& completed) {
-  if (!health_.ok()) return health_;
+  if (is_over()) return health_;
   const BrokenPipeGuard guard;
   if (Status status = requests_.test(finished_); !status.ok()) health_ = std::move(status);
   for (const Finished& each : finished_) handle(each, completed);
@@ -384,7 +407,7 @@ void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
 // arrives; a message that never comes then ends in the simulator's own deadlock report.
 void MpiTransport::wait_in_simulation(std::uint64_t turns, double seconds_left) {
   constexpr double kFarSeconds = 30, kShortestNap = 1e-6, kLongestNap = 1e-4;
-  if (!health_.ok() || !signals_.empty()) return;
+  if (is_over() || !signals_.empty()) return;
   if (requests_.size() == 0 || seconds_left < kFarSeconds) {
     const double nap = std::min(kShortestNap * static_cast<double>(turns), kLongestNap);
     idler_.nap(std::min(nap, seconds_left));
@@ -413,7 +436,7 @@ void MpiTransport::look_for_deaths() {
 // After a death, too: who waits for another rank than the dead one learns from those that waited for it. Such a message is small,
 // and goes out at once where the two have talked before.
 void MpiTransport::signal(int peer, const Signal& signal) {
-  if (peer < 0 || peer >= size() || !(health_.ok() || culprit_ >= 0)) return;
+  if (peer < 0 || peer >= size() || (is_over() && culprit_ < 0) || mpi_is_finalized()) return;
   if (culprit_ >= 0 && heartbeat_->dead(peer)) return;
   const BrokenPipeGuard guard;
   Signal sent = signal;
@@ -428,7 +451,7 @@ void MpiTransport::close(Channel channel) {
 
 void MpiTransport::look_around() {
   turns_since_look_ = 0;
-  if (!health_.ok()) return;
+  if (is_over()) return;
   const BrokenPipeGuard guard;
   signals_.probe();
   if (closed_.empty()) return;

@@ -1,5 +1,6 @@
 #pragma once
-// The MPI body. MPI_THREAD_FUNNELED suffices; nothing is used that SMPI lacks. How messages travel: head_format.hpp.
+// The MPI body. MPI_THREAD_SINGLE suffices: no thread of ours calls MPI; nothing is used that SMPI lacks. How messages travel:
+// head_format.hpp.
 
 #include <mpi.h>
 
@@ -15,6 +16,7 @@
 #include "src/transport/mpi/head_format.hpp"
 #include "src/transport/mpi/mpi_idler.hpp"
 #include "src/transport/mpi/mpi_signals.hpp"
+#include "src/transport/mpi/mpi_state.hpp"
 #include "src/transport/mpi/request_table.hpp"
 #include "src/transport/transport.hpp"
 
@@ -52,10 +54,12 @@ class MpiTransport final : public Transport {
   void leave_waiting() override {
     if (heartbeat_ != nullptr) watch_waited_for();
   }
-  double now() override { return MPI_Wtime(); }
+  double now() override;
   void signal(int peer, const Signal& signal) override;
   bool poll_signal(Signal& signal) override { return signals_.poll(signal); }
   void close(Channel channel) override;
+  bool is_for_this_thread() const noexcept override { return threads_.includes_this(); }
+  const char* why_over() const noexcept override;
 
  private:
   using Finished = RequestTable::Finished;
@@ -63,7 +67,8 @@ class MpiTransport final : public Transport {
 
   MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int largest_tag, const MpiOptions& options);
 
-  bool refuse(Operation& operation) const;
+  bool is_over();
+  bool refuse(Operation& operation);
   void send_large(const MpiOperationRef& operation);
   void receive_head(const MpiOperationRef& operation, int tag);
   void receive_body(const MpiOperationRef& operation, const HeadFormat::Body& body);
@@ -95,6 +100,7 @@ class MpiTransport final : public Transport {
   ChannelTags tags_;
   HeadFormat format_;
   std::size_t piece_bytes_;
+  MpiThreads threads_;
   int rank_ = -1;
   Capabilities capabilities_;
   std::vector<std::string> peers_;  // how each is described
