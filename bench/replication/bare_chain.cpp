@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -26,7 +27,9 @@ sockaddr_in address_of(const std::string& text) {
   const std::size_t colon = text.find(':');
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(std::atoi(text.c_str() + colon + 1)));
+  std::uint16_t port = 0;
+  if (colon != std::string::npos) (void)std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
+  address.sin_port = htons(port);
   if (colon == std::string::npos || inet_pton(AF_INET, text.substr(0, colon).c_str(), &address.sin_addr) != 1) fail(text.c_str());
   return address;
 }

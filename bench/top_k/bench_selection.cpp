@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -115,7 +116,9 @@ void add(const Case& what, int rounds) {
 
 int main(int argc, char** argv) {
   const char* asked = std::getenv("SPARCL_BENCH_ROUNDS");
-  const int rounds = asked != nullptr ? std::max(1, std::atoi(asked)) : 21;
+  int rounds = 21;
+  if (asked != nullptr) (void)std::from_chars(asked, asked + std::strlen(asked), rounds);
+  rounds = std::max(1, rounds);
   for (const std::uint64_t count : {std::uint64_t{1} << 16, std::uint64_t{1} << 22, std::uint64_t{1} << 26}) {
     for (const double density : {0.001, 0.01, 0.1}) {
       add({DataType::kFloat32, count, density, true, false}, rounds);

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <limits>
 
 #include "collectives/engine/lending.hpp"
 #include "collectives/start/small_gather.hpp"
+#include "src/base/error_text.hpp"
 #include "src/base/float_environment.hpp"
 
 namespace sparcl::collectives {
@@ -227,16 +228,17 @@ Result<LinkCost> read_link_cost(const std::string& path) {
   if (!file) {
     return Status(Code::kInvalidArgument, fmt::format("SPARCL_LINK_COST={}: expected measure, guess, or a file of such figures, "
                                                       "which cannot be read: {}",
-                                                      path, std::strerror(errno)));
+                                                      path, error_text(errno)));
   }
   LinkCost cost;
   std::array<bool, kFigures.size()> has{};
   std::string name, number;
   while (file >> name >> number) {
     const auto known = std::find(kNames.begin(), kNames.end(), name);
-    char* end = nullptr;
-    const double value = std::strtod(number.c_str(), &end);
-    if (known == kNames.end() || *end != '\0' || !std::isfinite(value) || value <= 0 || value > 1) {
+    double value = 0;  // from_chars: the same in every locale
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    const bool parses = error == std::errc() && end == number.data() + number.size();
+    if (known == kNames.end() || !parses || !std::isfinite(value) || value <= 0 || value > 1) {
       return Status(Code::kInvalidArgument,
                     fmt::format("SPARCL_LINK_COST={}: '{} {}' is no figure of it: expected lines of {}, each "
                                 "with seconds above 0",

@@ -1,6 +1,5 @@
 #include "policy_gradient.hpp"
 
-#include <cctype>
 #include <cmath>
 #include <language_model/text_sampler.hpp>
 
@@ -33,8 +32,8 @@ std::vector<double> upper_case_rewards(const CharText& text, std::span<const Tok
   const auto sequences = static_cast<std::size_t>(batch);
   std::vector<double> rewards(sequences);
   for (std::size_t i = static_cast<std::size_t>(context - kNewTokens) * sequences; i < tokens.size(); ++i) {
-    const auto character = static_cast<unsigned char>(text.character(tokens[i]));
-    if (std::isupper(character) != 0) rewards[i % sequences] += 1.0 / kNewTokens;
+    const char character = text.character(tokens[i]);
+    if (character >= 'A' && character <= 'Z') rewards[i % sequences] += 1.0 / kNewTokens;
   }
   return rewards;
 }

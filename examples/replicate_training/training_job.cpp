@@ -148,7 +148,7 @@ std::string TrainingJob::write_sample() {
 void TrainingJob::write_weights(int finetune_step) {
   if (!is_trainer() || options_.checkpoint_dir.empty()) return;
   write_checkpoint(options_.checkpoint_dir / fmt::format("weights_{:02}.safetensors", finetune_step), layout_, weights_.values(),
-                   {{"step", std::to_string(finetune_step)}, {"rate", std::to_string(options_.finetune_rate)}});
+                   {{"step", std::to_string(finetune_step)}, {"rate", fmt::format("{:f}", options_.finetune_rate)}});
 }
 
 void TrainingJob::write_gradients(int step) {

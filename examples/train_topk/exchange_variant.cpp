@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <sstream>
 #include <stdexcept>
 
@@ -25,14 +26,10 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 double parse_density(const std::string& text) {
-  std::size_t end = 0;
   double density = 0;
-  try {
-    density = std::stod(text, &end);
-  } catch (const std::exception&) {
-    end = 0;
-  }
-  if (end == 0 || end != text.size() || !(density > 0 && density <= 1)) throw std::invalid_argument("density");
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), density);
+  if (error != std::errc() || end != text.data() + text.size() || !(density > 0 && density <= 1))
+    throw std::invalid_argument("density");
   return density;
 }
 

@@ -126,7 +126,9 @@ Result<collectives::Determinism> determinism_of(const sparclConfig_t& config) {
 Result<std::uint32_t> fragment_bytes_setting() {
   const Result<std::string> choice = setting_choice("FRAGMENT_BYTES");
   if (!choice.ok()) return choice.status();
-  return *choice == "auto" ? std::uint32_t{0} : static_cast<std::uint32_t>(std::stoul(*choice));
+  if (*choice == "auto") return std::uint32_t{0};
+  const Result<double> bytes = setting_number("FRAGMENT_BYTES");
+  return bytes.ok() ? Result<std::uint32_t>(static_cast<std::uint32_t>(*bytes)) : bytes.status();
 }
 
 Result<unsigned> threads_of(const sparclConfig_t& config) {

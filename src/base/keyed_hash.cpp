@@ -9,6 +9,8 @@
 #include <climits>
 #include <cstring>
 
+#include "src/base/error_text.hpp"
+
 namespace sparcl {
 
 Result<KeyedHash> keyed_hash(std::span<const std::byte> key, std::span<const std::byte> bytes) {
@@ -36,7 +38,7 @@ bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::b
 Status fill_random(std::span<std::byte> out) {
   while (!out.empty()) {
     const ssize_t got = getrandom(out.data(), out.size(), 0);
-    if (got < 0 && errno != EINTR) return Status(Code::kSystemError, fmt::format("getrandom(): {}", std::strerror(errno)));
+    if (got < 0 && errno != EINTR) return Status(Code::kSystemError, fmt::format("getrandom(): {}", error_text(errno)));
     if (got > 0) out = out.subspan(static_cast<std::size_t>(got));
   }
   return {};

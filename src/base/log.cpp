@@ -20,7 +20,7 @@ spdlog::level::level_enum level_from_environment() {
   const char* text = std::getenv("SPARCL_DEBUG");
   if (text == nullptr || *text == '\0') return spdlog::level::warn;
   std::string name(text);
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);  // in every locale
   const spdlog::level::level_enum level = spdlog::level::from_str(name);
   return level == spdlog::level::off && name != "off" ? spdlog::level::info : level;
 }

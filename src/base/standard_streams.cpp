@@ -9,10 +9,13 @@
 
 #include <cerrno>
 
+#include "src/base/file_size_signal.hpp"
+
 namespace sparcl {
 namespace {
 
 bool write_all(int descriptor, std::string_view text, int patience_ms) noexcept {
+  const FileSizeSignalBlock no_signal;  // the descriptor may be a file
   while (!text.empty()) {
     const ssize_t count = ::write(descriptor, text.data(), text.size());
     if (count >= 0) {

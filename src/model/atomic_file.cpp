@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "src/base/file_size_signal.hpp"
 #include "src/model/file_reader.hpp"
 
 namespace sparcl::model {
@@ -58,10 +59,15 @@ AtomicFile::~AtomicFile() {
 
 Status AtomicFile::write(std::span<const std::byte> bytes) {
   constexpr std::size_t kPiece = std::size_t{1} << 30;  // Linux writes at most 2^31 - 4096 bytes at once
+  const FileSizeSignalBlock no_signal;
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kPiece));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return system_error(path_, fmt::format("writing {} bytes at byte {} failed", bytes.size(), written_bytes_));
+    if (count < 0) {
+      const bool is_limited = errno == EFBIG;
+      const Status failed = system_error(path_, fmt::format("writing {} bytes at byte {} failed", bytes.size(), written_bytes_));
+      return is_limited ? Status(failed.code(), failed.message() + file_size_limit_text()) : failed;
+    }
     written_bytes_ += static_cast<std::uint64_t>(count);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }

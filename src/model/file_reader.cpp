@@ -10,10 +10,12 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/error_text.hpp"
+
 namespace sparcl::model {
 
 Status system_error(const std::string& path, const std::string& what) {
-  return Status(Code::kSystemError, fmt::format("{}: {}: {}", path, what, std::generic_category().message(errno)));
+  return Status(Code::kSystemError, fmt::format("{}: {}: {}", path, what, error_text(errno)));
 }
 
 namespace {

@@ -7,12 +7,14 @@
 
 #include <cerrno>
 
+#include "src/base/file_size_signal.hpp"
 #include "src/model/file_reader.hpp"
 
 namespace sparcl::replication {
 namespace {
 
 bool write_all(int fd, std::string_view text) {
+  const FileSizeSignalBlock no_signal;
   while (!text.empty()) {
     const ssize_t count = ::write(fd, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;

@@ -10,8 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <system_error>
 
+#include "src/base/error_text.hpp"
 #include "src/base/settings.hpp"
 
 namespace sparcl {
@@ -71,11 +75,25 @@ Status nothing_left(std::string_view wanted, std::span<const InterfaceAddress> p
                             own_host_name(), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
+Result<std::vector<InterfaceAddress>> choose_interfaces(std::string_view wanted, std::span<const InterfaceAddress> present) {
+  std::vector<InterfaceAddress> chosen;
+  if (wanted == "auto") {
+    chosen = all_but({}, present);
+    if (chosen.empty()) std::copy_if(present.begin(), present.end(), std::back_inserter(chosen), usable);
+  } else if (wanted.starts_with('^')) {
+    chosen = all_but(split(wanted.substr(1)), present);
+  } else {
+    chosen = named(split(wanted), present);
+  }
+  if (chosen.empty()) return nothing_left(wanted, present);
+  return chosen;
+}
+
 }  // namespace
 
 Result<std::vector<InterfaceAddress>> list_interfaces() {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return Status(Code::kSystemError, fmt::format("getifaddrs(): {}", std::strerror(errno)));
+  if (getifaddrs(&list) != 0) return Status(Code::kSystemError, fmt::format("getifaddrs(): {}", error_text(errno)));
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
   std::vector<InterfaceAddress> found;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
@@ -89,18 +107,10 @@ Result<std::vector<InterfaceAddress>> list_interfaces() {
 }
 
 Result<std::vector<NetAddress>> choose_addresses(std::string_view wanted, std::span<const InterfaceAddress> present) {
-  std::vector<InterfaceAddress> chosen;
-  if (wanted == "auto") {
-    chosen = all_but({}, present);
-    if (chosen.empty()) std::copy_if(present.begin(), present.end(), std::back_inserter(chosen), usable);
-  } else if (wanted.starts_with('^')) {
-    chosen = all_but(split(wanted.substr(1)), present);
-  } else {
-    chosen = named(split(wanted), present);
-  }
-  if (chosen.empty()) return nothing_left(wanted, present);
+  const Result<std::vector<InterfaceAddress>> chosen = choose_interfaces(wanted, present);
+  if (!chosen.ok()) return chosen.status();
   std::vector<NetAddress> addresses;
-  for (const InterfaceAddress& entry : chosen) addresses.push_back(entry.address);
+  for (const InterfaceAddress& entry : *chosen) addresses.push_back(entry.address);
   return addresses;
 }
 
@@ -108,6 +118,32 @@ Result<std::vector<NetAddress>> own_addresses() {
   Result<std::vector<InterfaceAddress>> present = list_interfaces();
   if (!present.ok()) return present.status();
   return choose_addresses(setting("INTERFACE").text, *present);
+}
+
+Result<std::vector<std::string>> chosen_interfaces() {
+  const std::string wanted = setting("INTERFACE").text;
+  std::vector<std::string> names;
+  if (wanted == "auto") return names;
+  const Result<std::vector<InterfaceAddress>> present = list_interfaces();
+  if (!present.ok()) return present.status();
+  const Result<std::vector<InterfaceAddress>> chosen = choose_interfaces(wanted, *present);
+  if (!chosen.ok()) return chosen.status();
+  for (const InterfaceAddress& entry : *chosen) {
+    if (std::find(names.begin(), names.end(), entry.name) == names.end()) names.push_back(entry.name);
+  }
+  return names;
+}
+
+std::vector<std::string> rdma_devices_of(const std::string& interface) {
+  const std::string folder = "/sys/class/net/" + interface;
+  unsigned port = 0;  // from 0 here, from 1 in UCX
+  std::ifstream(folder + "/dev_port") >> port;
+  std::vector<std::string> devices;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/device/infiniband", error)) {
+    devices.push_back(fmt::format("{}:{}", entry.path().filename().string(), port + 1));
+  }
+  return devices;
 }
 
 std::string own_host_name() {

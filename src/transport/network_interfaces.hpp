@@ -31,6 +31,12 @@ Result<std::vector<NetAddress>> choose_addresses(std::string_view wanted, std::s
 // Both, with the setting in force.
 Result<std::vector<NetAddress>> own_addresses();
 
+// The names of the interfaces that the setting in force allows, the best first; empty: it is "auto", which allows all.
+Result<std::vector<std::string>> chosen_interfaces();
+
+// The RDMA devices behind an interface, with their port: "mlx5_0:1". From /sys/class/net.
+std::vector<std::string> rdma_devices_of(const std::string& interface);
+
 std::string own_host_name();
 
 }  // namespace sparcl

@@ -12,6 +12,7 @@
 #include <map>
 #include <random>
 
+#include "src/base/error_text.hpp"
 #include "src/base/memory_file.hpp"
 #include "src/base/process_own.hpp"
 
@@ -105,7 +106,7 @@ void NodeMemory::forget(const std::shared_ptr<NodeMemory>& memory) { unshare_by_
 
 Result<std::shared_ptr<NodeMemory>> NodeMemory::create(std::size_t max_bytes) {
   const auto failed = [](const char* what) {
-    return Status(Code::kUnsupported, fmt::format("no shared window: {}: {}", what, std::strerror(errno)));
+    return Status(Code::kUnsupported, fmt::format("no shared window: {}: {}", what, error_text(errno)));
   };
   const std::uint64_t all = kFrontBytes + max_bytes;
   if (!may_make_file_of(all)) return Status(Code::kUnsupported, "no shared window: files may not be so large (ulimit -f)");

@@ -149,6 +149,4 @@ std::size_t unacknowledged_bytes(const Socket& socket) {
   return ::ioctl(socket.fd(), TIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
-std::string error_text(int error) { return std::generic_category().message(error); }
-
 }  // namespace sparcl

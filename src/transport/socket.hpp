@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "src/base/error_text.hpp"
 #include "src/base/status.hpp"
 #include "src/transport/net_address.hpp"
 
@@ -70,7 +71,5 @@ int connect_error(const Socket& socket);                  // errno of what start
 void send_at_once(const Socket& socket);                  // TCP_NODELAY
 
 std::size_t unacknowledged_bytes(const Socket& socket);  // sent, and not at the other machine yet; 0 where that is not known
-
-std::string error_text(int error);  // strerror, safe in threads
 
 }  // namespace sparcl

@@ -14,6 +14,15 @@ SOURCES = (".c", ".cc", ".cpp", ".cu")
 HEADERS = (".h", ".hpp", ".cuh")
 PARTS = (".inl",)  # parts of one source, compiled several times: named as the contract they implement, and without a guard
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
+# What reads or writes by the process's locale, or by another's language. std::from_chars, fmt and error_text() do not.
+LOCALE_CALL = re.compile(
+    r"\b(?:strto(?:d|f|ld|l|ul|ll|ull)|sto(?:d|f|ld|i|l|ul|ll|ull)|ato[fil]|is(?:space|digit|x?digit|alpha|alnum|upper|lower|punct|print)"
+    r"|to(?:lower|upper)|sscanf|setlocale|strcoll|strerror)\s*\("
+)
+LOCALE_FOLDERS = ["src", "collectives", "kernels", "include", "tools", "bench", "examples"]
+# The programs' own main(), which sets the locale back; an example's "48x4", and the system's words in examples and benches.
+MAY_USE_LOCALE = ["tools/sparcl/sparcl_main.cpp", "tools/perf/perf_main.cpp", "examples/language_model/model_size.cpp",
+                  "examples/rl_weight_sync/rollout_channel.cpp", "examples/rl_weight_sync/worker_fleet.cpp", "bench/replication/bare_chain.cpp"]  # fmt: skip
 LAYER_CALL = re.compile(r"sparcl_layer\(([^)]*)\)")
 
 
@@ -76,6 +85,8 @@ def check_source(root, path):
         if match:
             for rule, text in check_include(root, path, match[1] or match[2], match[1] is not None):
                 yield number, rule, text
+        if LOCALE_CALL.search(line.split("//")[0]) and path not in MAY_USE_LOCALE and any(inside(path, top) for top in LOCALE_FOLDERS):
+            yield number, "locale", "this depends on the locale: use std::from_chars, fmt or error_text()"
     if path.endswith(HEADERS):
         text = "\n".join(lines)
         if not re.search(r"^#pragma once", text, re.M) and not re.search(r"^#ifndef (\w+)\n#define \1\b", text, re.M):

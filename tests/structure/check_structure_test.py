@@ -50,6 +50,11 @@ class Structure(unittest.TestCase):
             files = {f"{high}/high.hpp": "#pragma once\n", f"{low}/low.cpp": f'#include "{high}/high.hpp"\n'}
             self.assertEqual(self.offences(files), ["upward-include"], f"{low} -> {high}")
 
+    def test_refuses_what_depends_on_the_locale(self):
+        for call in ["std::strtod(text, &end)", "std::stod(text)", "std::tolower(c)", "std::strerror(errno)", "isspace (c)"]:
+            self.assertEqual(self.offences({"src/base/x.cpp": f"double y = {call};\n"}), ["locale"], call)
+        self.assertEqual(self.offences({"src/base/x.cpp": "std::from_chars(a, b, x);  // not strtod()\n", "tests/y.cpp": "std::stod(text);\n"}), [])
+
     def test_keeps_kernels_and_transport_apart(self):
         for one, other in [("kernels", "src/transport"), ("src/transport", "kernels")]:
             files = {f"{other}/x.hpp": "#pragma once\n", f"{one}/y.cpp": f'#include "{other}/x.hpp"\n'}

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <clocale>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -317,6 +318,7 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
 
 int main(int argc, char** argv) {
   sparcl::prepare_standard_streams();
+  std::setlocale(LC_ALL, "C");  // whatever a library that was loaded has set: the parser reads numbers by it
   MPI_Init(&argc, &argv);
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

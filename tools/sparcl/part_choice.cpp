@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <locale>
 #include <regex>
 
 #include "src/model/text.hpp"
@@ -20,7 +21,10 @@ struct Cut {
 
 Result<std::regex> to_regex(const std::string& text) {
   try {
-    return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
+    std::regex names;
+    names.imbue(std::locale::classic());
+    names.assign(text, std::regex::ECMAScript | std::regex::optimize);
+    return names;
   } catch (const std::regex_error& error) {
     return Status(Code::kInvalidArgument, fmt::format("'{}' is no regular expression: {}", text, error.what()));
   }

@@ -14,6 +14,7 @@
 #include <optional>
 #include <thread>
 
+#include "src/base/error_text.hpp"
 #include "tools/sparcl/signals.hpp"
 
 namespace sparcl::tool {
@@ -99,7 +100,7 @@ Status run_shell(const std::string& command, const std::vector<std::pair<std::st
   const Surroundings surroundings;
   pid_t child = 0;
   const int error = ::posix_spawn(&child, "/bin/sh", &surroundings.files, &surroundings.attributes, arguments, environment.data());
-  if (error != 0) return Status(Code::kSystemError, fmt::format("/bin/sh cannot be started: {}", std::strerror(error)));
+  if (error != 0) return Status(Code::kSystemError, fmt::format("/bin/sh cannot be started: {}", error_text(error)));
   const int status = wait_for_end(child);
   if (status == 0) return {};
   if (WIFSIGNALED(status)) return Status(Code::kSystemError, fmt::format("it was ended by signal {}", WTERMSIG(status)));

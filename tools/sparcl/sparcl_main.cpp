@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <clocale>
 #include <exception>
 #include <new>
 #include <span>
@@ -123,6 +124,7 @@ int fail(Code code, const char* what, bool as_json) noexcept try {
 
 int main(int argc, char** argv) {
   sparcl::prepare_standard_streams();
+  std::setlocale(LC_ALL, "C");  // whatever a library that was loaded has set: the parser reads numbers by it
   const std::span<char* const> arguments(argv + std::min(argc, 1), argv + argc);
   try {
     return sparcl::tool::run(argc, argv, arguments);

@@ -177,7 +177,10 @@ void add_status(CLI::App& app, Invocation& invocation) {
   });
   invocation.run = [options, &invocation] {
     if (is_address(options->process)) return show_publisher(options->process, invocation.json);
-    if (!options->process.empty()) return show_process(static_cast<pid_t>(std::stol(options->process)), *options, invocation.json);
+    pid_t pid = 0;
+    const std::string& place = options->process;
+    (void)std::from_chars(place.data(), place.data() + place.size(), pid);  // place_fault has looked at it
+    if (!place.empty()) return show_process(pid, *options, invocation.json);
     return options->remove ? remove_all_dead(invocation.json) : list_processes(options->all, invocation.json);
   };
 }

@@ -15,7 +15,10 @@
 #include <optional>
 #include <string_view>
 
+#include "src/base/error_text.hpp"
+#include "src/base/file_size_signal.hpp"
 #include "src/base/flight/process_info.hpp"
+#include "src/base/memory_file.hpp"
 
 namespace sparcl::flight {
 namespace {
@@ -43,6 +46,7 @@ std::optional<RecordPath> parse_name(const std::string& folder, std::string_view
 }
 
 void mark_dead(int descriptor, std::int64_t now_wall_ns) {
+  const FileSizeSignalBlock no_signal;
   const ssize_t written = ::pwrite(descriptor, &now_wall_ns, sizeof now_wall_ns, offsetof(FileHead, found_dead_ns));
   (void)written;  // a record that cannot be marked stays
 }
@@ -94,7 +98,7 @@ int create_in(const RecordPath& record) {
   int file = open_new();
   if (file < 0 && errno == EEXIST && remove_if_dead(record)) file = open_new();
   if (file < 0) return -1;
-  int error = ::ftruncate(file, kImageBytes) == 0 ? 0 : errno;
+  int error = !may_make_file_of(kImageBytes) ? EFBIG : ::ftruncate(file, kImageBytes) == 0 ? 0 : errno;
   if (error == 0) error = ::posix_fallocate(file, 0, kPageBytes);
   if (error == 0) return file;
   ::unlink(record.path.c_str());
@@ -139,7 +143,9 @@ Result<NewFile> create_record(const std::vector<std::string>& folders) {
     const std::string path = fmt::format("{}/{}{}-{}", folder, kPrefix, ::geteuid(), ::getpid());
     const int file = create_in({path, ::geteuid(), ::getpid()});
     if (file >= 0) return NewFile{path, file};
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", path, std::strerror(errno));
+    const int error = errno;
+    reasons += fmt::format("{}{}: {}{}", reasons.empty() ? "" : "; ", path, error_text(error),
+                           error == EFBIG ? file_size_limit_text() : "");
   }
   return Status(Code::kSystemError, "no file for the flight record: " + reasons);
 }
@@ -147,7 +153,7 @@ Result<NewFile> create_record(const std::vector<std::string>& folders) {
 Result<int> open_record(const RecordPath& record) {
   // Not blocking: it might be a pipe that somebody put there.
   const int file = ::open(record.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) return Status(Code::kSystemError, fmt::format("{}: {}", record.path, std::strerror(errno)));
+  if (file < 0) return Status(Code::kSystemError, fmt::format("{}: {}", record.path, error_text(errno)));
   struct stat found;
   if (::fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == record.user && (found.st_mode & 022) == 0)
     return file;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/error_text.hpp"
 #include "src/base/flight/process_info.hpp"
 
 namespace sparcl::flight {
@@ -22,7 +23,7 @@ Status read_all(int descriptor, const std::string& name, Bytes& bytes) {
   while (done < bytes.size()) {
     const ssize_t count = ::pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return Status(Code::kSystemError, fmt::format("{}: {}", name, std::strerror(errno)));
+    if (count < 0) return Status(Code::kSystemError, fmt::format("{}: {}", name, error_text(errno)));
     if (count == 0)
       return Status(Code::kCorrupt, fmt::format("{}: is cut off at byte {}, {} are needed", name, done, bytes.size()));
     done += static_cast<std::size_t>(count);

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "src/base/error_text.hpp"
+#include "src/base/file_size_signal.hpp"
 #include "src/base/flight/flight_file.hpp"
 #include "src/base/flight/flight_signal.hpp"
 #include "src/base/flight/process_info.hpp"
@@ -101,7 +103,8 @@ void set_up_process() {
 std::byte* map_file(Recorder& one) {
   const Result<NewFile> file = create_record();
   if (!file.ok()) {
-    log_debug("{}: it is kept in memory, where `sparcl status` cannot look", file.status().message());
+    log_warn("{}: it is kept in memory, where `sparcl status` cannot look (SPARCL_FLIGHT=off: there is none)",
+             file.status().message());
     return nullptr;
   }
   std::byte* image = map_shared(file->descriptor);
@@ -129,9 +132,13 @@ std::byte* make_image(Recorder& one) {
 bool back_by_memory(const Recorder& one, std::byte* image, std::size_t index) {
   if (one.file < 0) return true;
   const auto at = static_cast<off_t>(kPageBytes + index * kTrailBytes);
+  const FileSizeSignalBlock no_signal;  // the limit may have been lowered since
   if (const int error = ::posix_fallocate(one.file, at, kTrailBytes); error != 0) {
-    log_debug("{}: {}: a communicator's flight record is kept in memory, where `sparcl status` cannot look", one.path,
-              std::strerror(error));
+    static std::once_flag once;
+    std::call_once(once, [&] {
+      log_warn("{}: {}: this process's further flight records are kept in memory, where `sparcl status` cannot look", one.path,
+               error_text(error));
+    });
     return map_private(image + at, kTrailBytes) != nullptr;
   }
   return true;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/error_text.hpp"
 #include "src/base/flight/flight_dump.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
@@ -61,7 +62,7 @@ void install_dump_handler() {
   ours.sa_sigaction = on_signal;
   handled = number;
   if (::sigaction(number, &ours, nullptr) != 0) {
-    log_warn("SPARCL_FLIGHT_SIGNAL: the handler could not be set: {}", std::strerror(errno));
+    log_warn("SPARCL_FLIGHT_SIGNAL: the handler could not be set: {}", error_text(errno));
     handled = 0;
   }
 }
