@@ -3,6 +3,9 @@ include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/sparcl)
 
 install(TARGETS sparcl EXPORT sparclTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(SPARCL_WITH_UCX)  # nobody links it: it is in no export set
+  install(TARGETS sparcl_ucx_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(FILES include/sparcl/sparcl.h include/sparcl/sparcl.hpp include/sparcl/sparcl_kokkos.hpp
               kernels/kokkos/include/sparcl/kokkos_kernels.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sparcl)

@@ -1,14 +1,18 @@
-# The two libraries that users link: libsparcl (no MPI in it) and libsparcl_mpi, made of the layers.
+# The two libraries that users link, made of the layers: libsparcl (no MPI and no UCX in it) and libsparcl_mpi; and the plug-in for UCX.
 set(SPARCL_LAYERS sparcl_base sparcl_kernels sparcl_transport sparcl_codec sparcl_model sparcl_collectives sparcl_replication)
 
-function(sparcl_shared_library target)
-  set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-                                             LINKER_LANGUAGE CXX LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+function(sparcl_show_interface target)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
   # As needed: what only the programs use stays out.
   target_link_options(${target} PRIVATE LINKER:--as-needed LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
   if(NOT SPARCL_SANITIZE)
     target_link_options(${target} PRIVATE LINKER:--no-undefined)
   endif()
+endfunction()
+
+function(sparcl_shared_library target)
+  set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  sparcl_show_interface(${target})
 endfunction()
 
 add_library(sparcl SHARED $<TARGET_OBJECTS:sparcl_api>)
@@ -18,13 +22,20 @@ target_include_directories(sparcl PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}
 # For sparcl.hpp. CMake overlooks a feature of a language that a project has not enabled: projects of C alone stay as they are.
 target_compile_features(sparcl INTERFACE cxx_std_20)
 target_link_libraries(sparcl PRIVATE ${SPARCL_LAYERS} fmt::fmt spdlog::spdlog hwy::hwy Threads::Threads)
-if(SPARCL_WITH_UCX)
-  target_link_libraries(sparcl PRIVATE sparcl_transport_ucx)
-endif()
 if(SPARCL_WITH_CUDA)
   target_link_libraries(sparcl PRIVATE sparcl_kernels_cuda CUDA::cudart_static)
 endif()
 sparcl_shared_library(sparcl)
+
+# UCX installs signal handlers when it is loaded: libsparcl loads it by this plug-in, when that transport is chosen.
+if(SPARCL_WITH_UCX)
+  add_library(sparcl_ucx_plugin MODULE $<TARGET_OBJECTS:sparcl_transport_ucx>)
+  target_link_libraries(sparcl_ucx_plugin PRIVATE sparcl_transport sparcl_base fmt::fmt sparcl_ucx)
+  sparcl_show_interface(sparcl_ucx_plugin)
+  set_target_properties(sparcl_ucx_plugin PROPERTIES OUTPUT_NAME sparcl_ucx LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  add_dependencies(sparcl sparcl_ucx_plugin)
+  add_dependencies(sparcl_api sparcl_ucx_plugin)  # for programs that link the layers
+endif()
 
 if(SPARCL_KOKKOS)
   include(SparclKokkos)

@@ -105,8 +105,8 @@ struct TransportChoice {
   TransportKind kind;
   const char* why;
 };
-// By the config, else by the environment.
-Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config);
+// By the config, else by the environment. Where UCX is chosen it is loaded, and what it needs for so many ranks is checked.
+Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config, int ranks = 1);
 // Collective over the ranks that meet in `gather`. Unsupported where UCX is not in this build.
 Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, const OutOfBandGather& gather, const sparclConfig_t* config);
 // By the config, else by the environment; nothing where it is off.

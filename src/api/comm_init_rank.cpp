@@ -32,7 +32,7 @@ Status check_arguments(int nranks, int rank, const sparclConfig_t* config) {
   }
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_config(config));
   SPARCL_RETURN_IF_ERROR(sparcl::api::heartbeat_of(config).status());
-  return sparcl::api::choose_transport(sparcl::api::StartedBy::kUniqueId, config).status();
+  return sparcl::api::choose_transport(sparcl::api::StartedBy::kUniqueId, config, nranks).status();
 }
 
 Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& bytes, int rank, const sparclConfig_t* config) {

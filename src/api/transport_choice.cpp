@@ -11,9 +11,8 @@
 #include "src/api/error.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
-#if SPARCL_WITH_UCX
-#include "src/transport/ucx/ucx_transport.hpp"
-#endif
+#include "src/transport/ucx_needs.hpp"
+#include "src/transport/ucx_plugin.hpp"
 
 namespace sparcl::api {
 namespace {
@@ -37,26 +36,31 @@ Status refuse(const std::string& name, const char* started, const char* instead)
       fmt::format("transport {} cannot carry ranks that {}: use {} (SPARCL_TRANSPORT, config.transport)", name, started, instead));
 }
 
-Result<TransportChoice> ucx(const char* why) {
-  if constexpr (kHasUcx) return TransportChoice{TransportKind::kUcx, why};
-  return Status(Code::kUnsupported,
-                "transport ucx is not in this build: SPARCL_UCX=OFF, or no UCX was found (Debian: apt-get install libucx-dev)");
+// It is checked and loaded here, before the ranks meet: a rank that lacks something can still refuse.
+Result<TransportChoice> ucx(const char* why, int ranks) {
+  if constexpr (!kHasUcx) {
+    return Status(Code::kUnsupported,
+                  "transport ucx is not in this build: SPARCL_UCX=OFF, or no UCX was found (Debian: apt-get install libucx-dev)");
+  }
+  SPARCL_RETURN_IF_ERROR(status_of(check_ucx_needs(ranks)).with_prefix("transport ucx cannot start: "));
+  SPARCL_RETURN_IF_ERROR(load_ucx_plugin().status());
+  return TransportChoice{TransportKind::kUcx, why};
 }
 
-Result<TransportChoice> choose(StartedBy by, const std::string& name) {
+Result<TransportChoice> choose(StartedBy by, const std::string& name, int ranks) {
   const bool is_auto = name == "auto";
   switch (by) {
     case StartedBy::kThreads:
       if (is_auto || name == "loopback") return TransportChoice{TransportKind::kLoopback, "the ranks are threads of one process"};
       return refuse(name, "are threads of one process", "loopback");
     case StartedBy::kUniqueId:
-      if (is_auto) return ucx("the ranks met by a unique id");
-      if (name == "ucx") return ucx("it is asked for");
+      if (is_auto) return ucx("the ranks met by a unique id", ranks);
+      if (name == "ucx") return ucx("it is asked for", ranks);
       return refuse(name, "met by a unique id", "ucx");
     case StartedBy::kMpi:
       if (is_auto) return TransportChoice{TransportKind::kMpi, "MPI started the ranks"};
       if (name == "mpi") return TransportChoice{TransportKind::kMpi, "it is asked for"};
-      if (name == "ucx") return ucx("it is asked for");
+      if (name == "ucx") return ucx("it is asked for", ranks);
       return refuse(name, "MPI started", "mpi or ucx");
   }
   return Status(Code::kInternalError, "ranks were started in an unknown way");
@@ -68,10 +72,10 @@ const char* name_of(TransportKind kind) {
 
 }  // namespace
 
-Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config) {
+Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config, int ranks) {
   const Result<std::string> name = wanted(config);
   if (!name.ok()) return name.status();
-  Result<TransportChoice> choice = choose(by, *name);
+  Result<TransportChoice> choice = choose(by, *name, ranks);
   if (choice.ok()) log_info("SPARCL_TRANSPORT={}: {}, as {}", *name, name_of(choice->kind), choice->why);
   return choice;
 }
@@ -99,22 +103,16 @@ Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given
   return options;
 }
 
-Result<std::unique_ptr<Transport>> make_ucx_transport([[maybe_unused]] int rank, [[maybe_unused]] const OutOfBandGather& gather,
-                                                      [[maybe_unused]] const sparclConfig_t* config) {
-#if SPARCL_WITH_UCX
+Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, const OutOfBandGather& gather, const sparclConfig_t* config) {
   UcxOptions options;
   const Result<std::optional<HeartbeatOptions>> heartbeat = heartbeat_of(config);
   if (!heartbeat.ok()) return heartbeat.status();
   options.heartbeat = *heartbeat;
-  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, gather, options);
-  if (!made.ok()) return made.status();
   const Result<double> timeout = timeout_of(config);
   if (!timeout.ok()) return timeout.status();
-  SPARCL_RETURN_IF_ERROR((*made)->connect(*timeout));
-  return std::unique_ptr<Transport>(std::move(*made));
-#else
-  return ucx("").status();
-#endif
+  const Result<const UcxPlugin*> plugin = load_ucx_plugin();
+  if (!plugin.ok()) return plugin.status();
+  return (*plugin)->make(rank, gather, options, *timeout);
 }
 
 }  // namespace sparcl::api

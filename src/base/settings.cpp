@@ -96,7 +96,8 @@ constexpr std::array kRows{
     SettingRow{
         "INTERFACE", SettingType::kText, "", "auto",
         "network interfaces at which ranks without MPI may reach this process: names or how they begin, as in eth,ib0; ^docker: "
-        "all but these; auto: all but loopback, which is taken where there is nothing else"},
+        "all but these; auto: all but loopback, which is taken where there is nothing else. UCX's data takes them, too "
+        "(TCP, and their RDMA devices), unless UCX_NET_DEVICES is set"},
     SettingRow{"HEARTBEAT", SettingType::kChoice, "on|off", "on",
                "whether ranks ping those that they wait for, by one thread and one UDP port a process: off, only deadlines tell "
                "of deaths"},

@@ -20,6 +20,7 @@ struct PeerCard {
   Bytes address;                     // of the transport's body
   std::string lanes;                 // that it may use: UCX_TLS
   Bytes liveness;                    // where its heart can be heard; empty where it has none
+  Status refusal;                    // why it cannot take part; ok: it can
 
   // Of this process, without its addresses.
   static PeerCard own();

@@ -33,7 +33,7 @@ MAY_NAME_BODIES = ["api"]
 # Headers of a backend: (pattern, folders or files where it may appear). Tests, benches, tools and examples may use MPI for baselines.
 BACKEND_HEADERS = [
     (r"mpi\.h", ["src/transport/mpi", "src/api/mpi", "include/sparcl/sparcl_mpi.h", "examples", *TOP_FOLDERS]),
-    (r"ucp/.*", ["src/transport/ucx", "src/api/ucx", *TOP_FOLDERS]),
+    (r"uc[ps]/.*", ["src/transport/ucx", "src/api/ucx", *TOP_FOLDERS]),
     (r"nccl\.h", ["src/transport/nccl", "src/api/nccl", *TOP_FOLDERS]),
     (r"(cuda|cub/|thrust/).*", ["kernels/cuda", "src/transport/nccl", "src/api/cuda", *TOP_FOLDERS]),
     (r"nvtx3/.*", ["src/base/stage_range.cpp", *TOP_FOLDERS]),

@@ -1,19 +1,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "collectives/start/link_measurement.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/device_list.hpp"
+#include "src/base/finding.hpp"
 #include "src/base/settings.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/work_memory.hpp"
 #include "src/transport/liveness/heartbeat.hpp"
 #include "src/transport/nccl/nccl_library.hpp"
 #include "src/transport/network_interfaces.hpp"
-#include "src/transport/ucx/ucx_check.hpp"
+#include "src/transport/ucx_needs.hpp"
+#include "src/transport/ucx_plugin.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_file.hpp"
@@ -27,17 +30,17 @@ struct Part {  // a body behind a contract
   std::string reason;
 };
 
+// The checks come first: what UCX lacks may end this process.
 Part ucx_transport() {
-#if SPARCL_WITH_UCX
-  const UcxCheck check = check_ucx();
-#else
-  const UcxCheck check = {false, "left out of this build: SPARCL_UCX=OFF, or no UCX was found"};
-#endif
-  if (!check.usable) return {"ucx", false, check.reason};
+  if constexpr (SPARCL_WITH_UCX == 0) return {"ucx", false, "left out of this build: SPARCL_UCX=OFF, or no UCX was found"};
+  if (const Status bad = status_of(check_ucx_needs(1)); !bad.ok()) return {"ucx", false, bad.message()};
+  const Result<const UcxPlugin*> plugin = load_ucx_plugin();
+  if (!plugin.ok()) return {"ucx", false, plugin.status().message()};
+  if (const Status bad = (*plugin)->try_out(); !bad.ok()) return {"ucx", false, bad.message()};
   return {"ucx", true,
-          "built: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by SPARCL_TRANSPORT=ucx; "
-          "UCX_TLS says over what it may, the log of SPARCL_DEBUG=debug over what it does" +
-              (check.reason.empty() ? "" : "; " + check.reason)};
+          fmt::format("UCX {}: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by "
+                      "SPARCL_TRANSPORT=ucx; UCX_TLS says over what it may, the log of SPARCL_DEBUG=debug over what it does",
+                      (*plugin)->version())};
 }
 
 constexpr bool kWithCuda = SPARCL_WITH_CUDA != 0;
@@ -108,6 +111,19 @@ Json parts_json(const std::vector<Part>& parts) {
 std::string parts_text(std::string_view title, const std::vector<Part>& parts) {
   std::string out = fmt::format("\n{}\n", title);
   for (const Part& part : parts) out += fmt::format("  {:<14} {:<4} {}\n", part.name, part.usable ? "yes" : "no", part.reason);
+  return out;
+}
+
+Json checks_json(std::span<const Finding> checks) {
+  Json out = Json::array();
+  for (const Finding& each : checks)
+    out.push_back({{"name", each.name}, {"ok", each.ok}, {"found", each.found}, {"need", each.need}, {"cure", each.cure}});
+  return out;
+}
+
+std::string checks_text(std::span<const Finding> checks) {
+  std::string out = "\nlimits of this machine\n";
+  for (const Finding& each : checks) out += fmt::format("  {:<14} {:<4} {}\n", each.name, each.ok ? "ok" : "NO", text_of(each));
   return out;
 }
 
@@ -216,20 +232,23 @@ Status run_info(Invocation& invocation) {
   const bool as_json = invocation.json;
   const Status settings = check_all_settings();
   const DeviceList gpus = list_devices();
+  const std::vector<Finding> checks = check_ucx_needs(1);
   const std::vector<Part> all_transports = transports(gpus);
   const std::vector<Part> all_kernels = kernel_bodies(gpus);
   Json json{{"version", SPARCL_VERSION},          {"transports", parts_json(all_transports)},
             {"kernels", parts_json(all_kernels)}, {"gpus", gpus_json(gpus)},
-            {"threads", threads_json()},          {"settings", settings_json()}};
+            {"threads", threads_json()},          {"settings", settings_json()},
+            {"checks", checks_json(checks)}};
   if (!settings.ok()) {
     json.update({{"ok", false},
                  {"error", code_name(settings.code())},
                  {"message", settings.message()},
                  {"exit_code", exit_code(settings.code())}});
   }
-  SPARCL_RETURN_IF_ERROR(print(as_json, json,
-                               fmt::format("sparcl {}\n{}{}{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports),
-                                           parts_text("kernels", all_kernels), gpus_text(gpus), threads_text(), settings_text())));
+  SPARCL_RETURN_IF_ERROR(print(
+      as_json, json,
+      fmt::format("sparcl {}\n{}{}{}{}{}{}", SPARCL_VERSION, parts_text("transports", all_transports),
+                  parts_text("kernels", all_kernels), gpus_text(gpus), checks_text(checks), threads_text(), settings_text())));
   invocation.json = false;  // its one line holds the error, too
   return settings;
 }

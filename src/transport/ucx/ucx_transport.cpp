@@ -20,6 +20,7 @@
 #include "src/transport/ucx/ucx_error.hpp"
 #include "src/transport/ucx/ucx_lanes.hpp"
 #include "src/transport/ucx/ucx_operation.hpp"
+#include "src/transport/ucx_needs.hpp"
 
 namespace sparcl {
 namespace {
@@ -74,7 +75,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
     if (opened.ok()) heartbeat = std::move(*opened);
     if (heartbeat != nullptr) own.liveness = heartbeat->card();
   }
-  if (!trouble.ok()) own.address.clear();  // what tells the others
+  own.refusal = trouble;  // which tells the others
   const Result<std::vector<Bytes>> all = gather(own.serialise());
   SPARCL_RETURN_IF_ERROR(trouble);
   if (!all.ok()) return all.status();
@@ -85,9 +86,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
     if ((*all)[i].empty()) return Status(Code::kRemoteError, fmt::format("rank {} could not take part: its own error says why", i));
     Result<PeerCard> card = PeerCard::parse((*all)[i]);
     if (!card.ok()) return card.status().with_prefix(fmt::format("rank {}: ", i));
-    if (card->address.empty()) {
-      return Status(Code::kRemoteError, fmt::format("rank {} ({}) has no UCX address: its own error says why", i, describe(*card)));
-    }
+    if (!card->refusal.ok()) return card->refusal.with_prefix(fmt::format("rank {} ({}) cannot take part: ", i, describe(*card)));
     cards.push_back(std::move(*card));
     // UCX ends a process that is connected to by one with other lanes ("asymmetric endpoint configuration is not supported").
     if (cards[0].lanes != cards[i].lanes) {
@@ -178,8 +177,11 @@ Result<ucp_ep_h> UcxTransport::endpoint(Peer& peer) {
   params.address = reinterpret_cast<const ucp_address_t*>(peer.card.address.data());
   params.err_mode = is_handled_by_ucx(peer) ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
   params.err_handler = {on_lost, &peer};
-  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_ep_create(worker_->handle(), &params, &peer.endpoint),
-                                    fmt::format("rank {} ({}): connecting to it", peer.rank, describe(peer.card))));
+  const ucs_status_t created = ucp_ep_create(worker_->handle(), &params, &peer.endpoint);
+  const char* const cure =
+      created == UCS_ERR_UNREACHABLE ? " (SPARCL_INTERFACE, UCX_NET_DEVICES and UCX_TLS choose the devices that UCX uses)" : "";
+  SPARCL_RETURN_IF_ERROR(
+      ucx_status(created, fmt::format("rank {} ({}): connecting to it{}", peer.rank, describe(peer.card), cure)));
   if (log_enabled(LogLevel::kDebug)) log_lanes(peer);
   return peer.endpoint;
 }

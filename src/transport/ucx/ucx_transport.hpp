@@ -19,13 +19,9 @@
 #include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
 #include "src/transport/ucx/ucx_worker.hpp"
+#include "src/transport/ucx_plugin.hpp"
 
 namespace sparcl {
-
-struct UcxOptions {
-  std::optional<HeartbeatOptions> heartbeat = {};  // without it a death on shared memory is not found
-  double farewell_s = 1;                           // at the end: for what peers may still be about to read
-};
 
 class UcxTransport final : public Transport {
  public:

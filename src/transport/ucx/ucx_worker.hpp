@@ -3,17 +3,12 @@
 
 #include <ucp/api/ucp.h>
 
-#include <initializer_list>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "src/base/status.hpp"
 
 namespace sparcl {
-
-// Whether UCX_TLS leaves any of these lanes in ("all" stands for itself).
-bool ucx_may_use(std::initializer_list<std::string_view> names);
 
 class UcxWorker {
  public:

@@ -1,0 +1,9 @@
+#pragma once
+// Which build this is. Libraries that pass C++ objects to each other must come from one build.
+
+namespace sparcl {
+
+// "0.1.0-" and a checksum of the compiler, its flags, and the sources of src/base and src/transport (cmake/SparclBuildId.cmake).
+const char* build_id();
+
+}  // namespace sparcl

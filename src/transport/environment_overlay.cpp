@@ -1,0 +1,47 @@
+#include "src/transport/environment_overlay.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace sparcl {
+namespace {
+
+std::string name_in(const char* addition) { return std::string(addition, std::strcspn(addition, "=")); }
+
+bool holds(char* const* variables, const char* entry) {
+  for (; *variables != nullptr; ++variables) {
+    if (*variables == entry) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// setenv() would move the array under readers in other threads. A second array does not: it stays allocated, as a reader may still
+// be in it later. 1 KB a load.
+EnvironmentOverlay::EnvironmentOverlay(std::span<const char* const> additions) : additions_(additions), before_(environ) {
+  auto* const entries = new std::vector<char*>;
+  for (const char* const addition : additions) {
+    if (std::getenv(name_in(addition).c_str()) == nullptr) entries->push_back(const_cast<char*>(addition));
+  }
+  for (char** entry = before_; entry != nullptr && *entry != nullptr; ++entry) entries->push_back(*entry);
+  entries->push_back(nullptr);
+  during_ = entries->data();
+  std::atomic_ref(environ).store(during_, std::memory_order_release);
+}
+
+EnvironmentOverlay::~EnvironmentOverlay() {
+  char** expected = during_;
+  if (std::atomic_ref(environ).compare_exchange_strong(expected, before_)) return;
+  // Another thread has called setenv() meanwhile: its array is a copy of ours, with its own variable.
+  for (const char* const addition : additions_) {
+    if (environ != nullptr && holds(environ, addition)) ::unsetenv(name_in(addition).c_str());
+  }
+}
+
+}  // namespace sparcl

@@ -1,0 +1,56 @@
+// What libsparcl_ucx.so exports (src/transport/ucx_plugin.hpp).
+
+#include <fmt/format.h>
+#include <ucp/api/ucp.h>
+#include <ucs/debug/log_def.h>
+
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+
+#include "src/base/build_id.hpp"
+#include "src/transport/ucx/ucx_transport.hpp"
+#include "src/transport/ucx/ucx_worker.hpp"
+#include "src/transport/ucx_plugin.hpp"
+
+namespace sparcl {
+namespace {
+
+Result<std::unique_ptr<Transport>> make_connected(int rank, const OutOfBandGather& gather, const UcxOptions& options,
+                                                  double timeout_s) {
+  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, gather, options);
+  if (!made.ok()) return made.status();
+  SPARCL_RETURN_IF_ERROR((*made)->connect(timeout_s));
+  return std::unique_ptr<Transport>(std::move(*made));
+}
+
+Status try_out_ucx() { return UcxWorker::open().status(); }
+
+std::string version_of_ucx() {
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+ucs_log_func_rc_t print_on_stderr(const char*, unsigned, const char*, ucs_log_level_t level, const ucs_log_component_config_t*,
+                                  const char* format, va_list arguments) {
+  std::array<char, 1024> text{};
+  (void)std::vsnprintf(text.data(), text.size(), format, arguments);
+  (void)std::fprintf(stderr, "UCX %s: %s\n", ucs_log_level_names[level], text.data());
+  return UCS_LOG_FUNC_RC_STOP;
+}
+
+void log_ucx_to_stderr() { ucs_log_push_handler(print_on_stderr); }
+
+}  // namespace
+}  // namespace sparcl
+
+#define SPARCL_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))
+
+SPARCL_PLUGIN_EXPORT const char* sparclUcxPluginBuild() { return sparcl::build_id(); }
+
+SPARCL_PLUGIN_EXPORT const sparcl::UcxPlugin* sparclUcxPluginTable() {
+  static constexpr sparcl::UcxPlugin table{sparcl::make_connected, sparcl::try_out_ucx, sparcl::version_of_ucx,
+                                           sparcl::log_ucx_to_stderr};
+  return &table;
+}

@@ -1,0 +1,39 @@
+#pragma once
+// The UCX transport as a plug-in: libsparcl_ucx.so. Loading it loads UCX, so it is loaded only when this transport is chosen.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/base/status.hpp"
+#include "src/transport/liveness/heartbeat.hpp"
+#include "src/transport/transport.hpp"
+
+namespace sparcl {
+
+struct UcxOptions {
+  std::optional<HeartbeatOptions> heartbeat = {};  // without it a death on shared memory is not found
+  double farewell_s = 1;                           // at the end: for what peers may still be about to read
+};
+
+// What the plug-in offers.
+struct UcxPlugin {
+  // Collective: all ranks meet in `gather`, each with its PeerCard. Then each rank connects to its peers, for timeout_s at most.
+  Result<std::unique_ptr<Transport>> (*make)(int rank, const OutOfBandGather& gather, const UcxOptions& options, double timeout_s);
+  // Opens UCX as `make` does, and closes it.
+  Status (*try_out)();
+  std::string (*version)();  // of UCX: "1.13.1"
+  void (*log_to_stderr)();   // for a UCX that another library has loaded, and that may log to standard output
+};
+
+// Loads the plug-in once; thread-safe. It lies beside the library or program that this code is in, or where the dynamic linker
+// finds it. UCX's signal handlers stay off and its messages go to standard error, unless UCX_HANDLE_ERRORS, UCX_DEBUG_SIGNO or
+// UCX_LOG_FILE is set. Unsupported, with the reason and what to do: it is not there, lacks a library, or comes from another build.
+Result<const UcxPlugin*> load_ucx_plugin();
+Result<const UcxPlugin*> load_ucx_plugin_from(const std::string& path);  // never cached
+
+// What the plug-in exports. The first is plain C, so that a plug-in of any build can be asked.
+inline constexpr const char* kUcxBuildSymbol = "sparclUcxPluginBuild";
+inline constexpr const char* kUcxTableSymbol = "sparclUcxPluginTable";
+
+}  // namespace sparcl
