@@ -17,11 +17,14 @@ typedef struct {
   int failed;
 } Rank;
 
+static pthread_barrier_t both_are_there; /* a rank without threads left must not take them from the other */
+
 static void* run_rank(void* argument) {
   Rank* rank = argument;
   float weights[kCount] = {0}, base[kCount] = {0};
   if (rank->rank == 0) weights[7] = 1;
   rank->failed = 1;
+  (void)pthread_barrier_wait(&both_are_there);
   if (rank->uses_ucx && sparclCommInitRank(&rank->comm, kRanks, rank->id, rank->rank, NULL) != sparclSuccess) {
     fprintf(stderr, "%s\n", sparclGetLastError(NULL));
     return NULL;
@@ -41,6 +44,7 @@ static int run_communicator(int uses_ucx) {
   memset(&id, 0, sizeof id);
   if (uses_ucx ? sparclGetUniqueId(&id) : sparclCommInitLocal(comms, kRanks))
     return fprintf(stderr, "%s\n", sparclGetLastError(NULL));
+  if (pthread_barrier_init(&both_are_there, NULL, kRanks) != 0) return 1;
   for (i = 0; i < kRanks; ++i) {
     ranks[i] = (Rank){i, uses_ucx, id, comms[i], 0};
     if (pthread_create(&threads[i], NULL, run_rank, &ranks[i]) != 0) return 1;
