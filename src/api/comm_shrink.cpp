@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "src/api/call.hpp"
 #include "src/api/comm.hpp"
 #include "src/api/error.hpp"
+#include "src/base/caught_error.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/transport/survivors/survivor_agreement.hpp"
@@ -60,10 +60,8 @@ template <class Stage>
 Status without_exceptions(Stage&& stage) {
   try {
     return stage();
-  } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, "out of memory while the survivors meet");
-  } catch (const std::exception& error) {
-    return Status(Code::kInternalError, fmt::format("unexpected exception while the survivors meet: {}", error.what()));
+  } catch (const std::exception&) {
+    return sparcl::caught_error("the survivors could not meet");
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "src/api/comm.hpp"
 #include "src/base/caught_error.hpp"
+#include "src/base/thread_own.hpp"
 
 namespace sparcl::api {
 namespace {
@@ -26,18 +27,22 @@ struct ThreadError {
   std::string shown;       // what sparclGetLastError(comm) gave
 };
 
-ThreadError& thread_error() {
-  thread_local ThreadError error;
-  return error;
+// nullptr: this thread has none, and there is no memory for one.
+ThreadError* thread_error() {
+  static const ThreadOwn<ThreadError> error;
+  return error.get();
 }
 
 void keep(sparclComm* comm, std::string text) {
-  ThreadError& own = thread_error();
-  own.comm = comm != nullptr ? comm->id : 0;
-  own.error = {next_error(), std::move(text)};
-  if (comm == nullptr) return;
-  const std::lock_guard lock(comm->reporting);
-  comm->last_error = own.error;
+  const std::uint64_t number = next_error();
+  if (comm != nullptr) {
+    const std::lock_guard lock(comm->reporting);
+    comm->last_error = {number, text};
+  }
+  ThreadError* const own = thread_error();
+  if (own == nullptr) return;
+  own->comm = comm != nullptr ? comm->id : 0;
+  own->error = {number, std::move(text)};
 }
 
 // What may follow the error that ended a communicator.
@@ -115,17 +120,19 @@ sparclResult_t sparclGetVersion(int* version) {
 const char* sparclGetErrorString(sparclResult_t result) { return sparcl::code_text(static_cast<sparcl::Code>(result)); }
 
 const char* sparclGetLastError(sparclComm_t handle) {
-  sparcl::api::ThreadError& own = sparcl::api::thread_error();
-  const char* const text = own.error.text.c_str();
+  constexpr const char* kNoMemory = "no memory left";
+  sparcl::api::ThreadError* const own = sparcl::api::thread_error();
+  if (own == nullptr) return kNoMemory;
+  const char* const text = own->error.text.c_str();
   const auto comm = sparcl::api::hold_if_given(handle, "comm");
-  if (comm.get() == nullptr || own.comm == comm->id) return text;
+  if (comm.get() == nullptr || own->comm == comm->id) return text;
   try {
     const std::lock_guard lock(comm->reporting);
-    if (comm->last_error.number < own.error.number) return text;
-    own.shown = comm->last_error.text;
-    return own.shown.c_str();
+    if (comm->last_error.number < own->error.number) return text;
+    own->shown = comm->last_error.text;
+    return own->shown.c_str();
   } catch (const std::exception&) {
-    return "out of memory";
+    return kNoMemory;
   }
 }
 

@@ -40,6 +40,12 @@ sparclResult_t without_exceptions(sparclComm* comm, Function&& function) noexcep
   }
 }
 
+// An error with the C function's name before it. A success needs no memory: a call of a process that has none left still takes part,
+// and still ends what it is to end.
+inline Status in_call(const char* name, Status status) {
+  return status.ok() ? status : status.with_prefix(std::string(name) + ": ");
+}
+
 // A call without a communicator.
 template <class Function>
 sparclResult_t guarded(Function&& function) noexcept {
@@ -51,7 +57,7 @@ template <class Object, class Function>
 sparclResult_t guarded_with(const char* name, Object* handle, const char* parameter, Function&& function) noexcept {
   return guarded([&]() -> Status {
     const Held<Object> held(handle, parameter);
-    return (held.status().ok() ? Status(function(*held)) : held.status()).with_prefix(std::string(name) + ": ");
+    return in_call(name, held.status().ok() ? Status(function(*held)) : held.status());
   });
 }
 
@@ -64,7 +70,7 @@ sparclResult_t destroy_handle(const char* name, Object* handle, const char* para
     Status status = held.status();
     if (status.ok()) status = check(*held);
     if (status.ok()) status = held.destroy(parameter);
-    return status.with_prefix(std::string(name) + ": ");
+    return in_call(name, std::move(status));
   });
 }
 
@@ -76,7 +82,7 @@ sparclResult_t destroy_own(const char* name, Object* handle, const char* paramet
     Held<Object> held(handle, parameter);
     Status status = held.status();
     if (status.ok() && is_own(*held)) status = held.destroy(parameter);
-    return status.with_prefix(std::string(name) + ": ");
+    return in_call(name, std::move(status));
   });
 }
 
@@ -85,14 +91,13 @@ template <class Function>
 sparclResult_t guarded_in(const char* name, sparclComm_t handle, Function&& function,
                           Entry::Purpose purpose = Entry::Purpose::kCall) noexcept {
   return without_exceptions(nullptr, [&]() -> sparclResult_t {
-    const std::string prefix = std::string(name) + ": ";
     const Held<sparclComm> comm(handle, "comm");
-    if (!comm.status().ok()) return report_error(nullptr, comm.status().with_prefix(prefix));
+    if (!comm.status().ok()) return report_error(nullptr, in_call(name, comm.status()));
     const Entry entry(comm.get(), purpose);
-    if (!entry.is_open()) return report_error(nullptr, entry.refusal().with_prefix(prefix));
+    if (!entry.is_open()) return report_error(nullptr, in_call(name, entry.refusal()));
     return without_exceptions(comm.get(), [&] {
       if constexpr (std::is_same_v<decltype(function(*comm)), Status>) {
-        return function(*comm).with_prefix(prefix);
+        return in_call(name, function(*comm));
       } else {
         return function(*comm);
       }
@@ -105,11 +110,10 @@ sparclResult_t guarded_in(const char* name, sparclComm_t handle, Function&& func
 template <class Function>
 sparclResult_t guarded_about(const char* name, sparclComm_t handle, Function&& function) noexcept {
   return without_exceptions(nullptr, [&]() -> sparclResult_t {
-    const std::string prefix = std::string(name) + ": ";
     const Held<sparclComm> comm(handle, "comm");
-    if (!comm.status().ok()) return report_error(nullptr, comm.status().with_prefix(prefix));
+    if (!comm.status().ok()) return report_error(nullptr, in_call(name, comm.status()));
     const Entry entry(comm.get(), Entry::Purpose::kQuestion);
-    return report_error(entry.is_open() ? comm.get() : nullptr, function(*comm, entry).with_prefix(prefix));
+    return report_error(entry.is_open() ? comm.get() : nullptr, in_call(name, function(*comm, entry)));
   });
 }
 

@@ -53,8 +53,15 @@ Status settle(sparclRequest& request) {
   return status;
 }
 
-void keep_outcome(sparclRequest& request, const Status& status, std::string text) {
-  request.outcome = {static_cast<sparclResult_t>(status.code()), std::move(text), request.report};
+// error_text(): makes the text of an error.
+template <class ErrorText>
+void keep_outcome(sparclRequest& request, const Status& status, ErrorText&& error_text) noexcept {
+  request.outcome = {static_cast<sparclResult_t>(status.code()), {}, request.report};
+  try {
+    if (!status.ok()) request.outcome.text = error_text();
+  } catch (const std::exception&) {
+    request.outcome.text = no_memory().message();
+  }
   request.comm = nullptr;
   request.is_settled.store(true, std::memory_order_release);
 }
@@ -107,7 +114,7 @@ sparclResult_t with_request(const char* name, sparclRequest_t* request, const St
       if (!arguments.ok()) return answer(comm.get(), arguments);
       if (!use(*comm, *held)) return sparclSuccess;
       const Status status = settle(*held);
-      keep_outcome(*held, status, status.ok() ? std::string() : error_text(comm.get(), status));
+      keep_outcome(*held, status, [&] { return error_text(comm.get(), status); });
       return hand_over(std::move(held), comm.get(), request, report);
     });
   });
@@ -155,11 +162,7 @@ void settle_without_comm(sparclRequest& request) {
     delete &request;
     return;
   }
-  try {
-    keep_outcome(request, status, status.ok() ? std::string() : fmt::format("rank {}: {}", rank, status.message()));
-  } catch (const std::exception&) {
-    keep_outcome(request, status, "out of memory");
-  }
+  keep_outcome(request, status, [&] { return fmt::format("rank {}: {}", rank, status.message()); });
 }
 
 }  // namespace sparcl::api

@@ -177,7 +177,7 @@ Status UpdateEncoder::Impl::encode_shares(std::size_t count) {
       try {
         encode_share(i);
       } catch (const std::bad_alloc&) {  // not out of a thread
-        statuses[i] = Status(Code::kOutOfMemory, "no memory to encode an update with");
+        statuses[i] = no_memory();
       }
     });
   }

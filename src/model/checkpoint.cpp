@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "src/base/bytes.hpp"
+#include "src/base/folder_list.hpp"
 #include "src/model/shard_index.hpp"
 #include "src/model/text.hpp"
 
@@ -60,14 +61,8 @@ Result<std::string> shard_path(const std::string& folder, const std::string& nam
 
 // The names in `folder` that end in `suffix`, sorted.
 Result<std::vector<std::string>> names_with_suffix(const std::string& folder, std::string_view suffix) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::string name = at->path().filename().string();
-    if (name.ends_with(suffix)) names.push_back(std::move(name));
-  }
-  if (error) return Status(Code::kSystemError, fmt::format("{}: cannot be listed: {}", folder, error.message()));
-  std::sort(names.begin(), names.end());
+  Result<std::vector<std::string>> names = names_in_folder(folder);
+  if (names.ok()) std::erase_if(*names, [&](const std::string& name) { return !name.ends_with(suffix); });
   return names;
 }
 

@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
+#include "src/base/folder_list.hpp"
 #include "src/model/atomic_file.hpp"
 #include "src/model/file_reader.hpp"
 #include "src/model/text.hpp"
@@ -36,12 +38,17 @@ std::string without_trailing_slash(std::string path) {
   return path;
 }
 
+bool is_real_folder(const fs::path& path) {  // no link to one
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
+}
+
 // A shard that would be lost; or a folder that would be in the way, as folders are kept.
 Status refuse_what_would_be_lost(const std::string& path, const Layout& written, const Layout* replaced) {
-  std::error_code error;
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (at->symlink_status(error).type() == fs::file_type::directory) {
+  const Result<std::vector<std::string>> found = names_in_folder(path);
+  if (!found.ok()) return found.status();
+  for (const std::string& name : *found) {
+    if (is_real_folder(fs::path(path) / name)) {
       if (!names(written, name)) continue;
       return Status(
           Code::kInvalidArgument,
@@ -52,7 +59,7 @@ Status refuse_what_would_be_lost(const std::string& path, const Layout& written,
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it holds {}, which would be lost: give another output", path, in_quotes(name)));
   }
-  return error ? failed(path, "cannot be listed", error) : Status();
+  return {};
 }
 
 }  // namespace
@@ -82,16 +89,17 @@ Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout&
 }
 
 Status OutputFolder::link_kept_files() const {
-  std::error_code error;
-  for (fs::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (is_shard(name) || at->symlink_status().type() == fs::file_type::directory) continue;
-    if (std::error_code ignored; fs::exists(inside(name), ignored)) continue;
-    if (::linkat(AT_FDCWD, at->path().c_str(), AT_FDCWD, inside(name).c_str(), 0) == 0) continue;
-    fs::copy(at->path(), inside(name), fs::copy_options::copy_symlinks, error);  // a file system without hard links
-    if (error) return failed(at->path().string(), "cannot be kept beside the new shards", error);
+  const Result<std::vector<std::string>> names = names_in_folder(path_);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    const fs::path kept = fs::path(path_) / name;
+    std::error_code error;
+    if (is_shard(name) || is_real_folder(kept) || fs::exists(inside(name), error)) continue;
+    if (::linkat(AT_FDCWD, kept.c_str(), AT_FDCWD, inside(name).c_str(), 0) == 0) continue;
+    fs::copy(kept, inside(name), fs::copy_options::copy_symlinks, error);  // a file system without hard links
+    if (error) return failed(kept.string(), "cannot be kept beside the new shards", error);
   }
-  return error ? failed(path_, "cannot be listed", error) : Status();
+  return {};
 }
 
 Status OutputFolder::make_room_for(const std::string& name) const {
@@ -122,15 +130,17 @@ Status OutputFolder::exchange() {
 }
 
 Status OutputFolder::move_kept_folders() const {
-  std::error_code error;
-  for (fs::directory_iterator at(temporary_.path(), error), end; !error && at != end; at.increment(error)) {
-    if (at->symlink_status().type() != fs::file_type::directory) continue;
-    fs::rename(at->path(), fs::path(path_) / at->path().filename(), error);
-    if (error) break;  // increment() would clear it, and the folder would be removed with the rest
+  const std::string what = fmt::format("written, but not all of its folders could be kept; they are in {}", temporary_.path());
+  const Result<std::vector<std::string>> names = names_in_folder(temporary_.path());
+  if (!names.ok()) return names.status().with_prefix(fmt::format("{}: {}: ", path_, what));
+  for (const std::string& name : *names) {
+    const fs::path kept = fs::path(temporary_.path()) / name;
+    if (!is_real_folder(kept)) continue;
+    std::error_code error;
+    fs::rename(kept, fs::path(path_) / name, error);
+    if (error) return failed(path_, what, error);  // the folder must not be removed with the rest
   }
-  return error ? failed(path_, fmt::format("written, but not all of its folders could be kept; they are in {}", temporary_.path()),
-                        error)
-               : Status();
+  return {};
 }
 
 Status OutputFolder::commit() {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <string_view>
 
+#include "src/base/folder_list.hpp"
 #include "src/model/file_layout.hpp"
 #include "src/model/file_reader.hpp"
 #include "src/model/text.hpp"
@@ -44,32 +46,33 @@ bool is_side_file(const std::string& name) {
 
 Result<std::vector<SideFile>> read_side_files(const std::string& folder, std::vector<std::string>* skipped) {
   std::vector<SideFile> files;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
+  const Result<std::vector<std::string>> names = names_in_folder(folder);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    const fs::path path = fs::path(folder) / name;
     std::error_code ignored;
-    if (!is_side_file(name) || !at->is_regular_file(ignored)) continue;
-    const std::uintmax_t bytes = at->file_size(ignored);
+    if (!is_side_file(name) || !fs::is_regular_file(path, ignored)) continue;
+    const std::uintmax_t bytes = fs::file_size(path, ignored);
     if (bytes > kMaxSideFileBytes || files.size() == kMaxSideFiles) {
       if (skipped != nullptr) skipped->push_back(name);
       continue;
     }
-    Result<std::vector<std::byte>> content = read_file(at->path().string());
+    Result<std::vector<std::byte>> content = read_file(path.string());
     if (!content.ok()) return content.status();
     files.push_back({name, std::move(*content)});
   }
-  if (error) return Status(Code::kSystemError, fmt::format("{}: cannot be listed: {}", folder, error.message()));
-  std::ranges::sort(files, {}, &SideFile::name);
   return files;
 }
 
 Result<PackedFile> pack(const SideFile& file) {
   const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  if (context == nullptr) return no_memory();
   PackedFile packed{file.name, file.content.size(), std::vector<std::byte>(ZSTD_compressBound(file.content.size()))};
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, kLevel);
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
   const std::size_t bytes =
       ZSTD_compress2(context.get(), packed.packed.data(), packed.packed.size(), file.content.data(), file.content.size());
+  if (ZSTD_getErrorCode(bytes) == ZSTD_error_memory_allocation) return no_memory();
   if (ZSTD_isError(bytes) != 0) {
     return Status(Code::kInternalError,
                   fmt::format("{}: cannot be compressed: {}", in_quotes(file.name), ZSTD_getErrorName(bytes)));
@@ -85,6 +88,7 @@ Result<SideFile> unpack(const PackedFile& file) {
     out.content.resize(file.bytes);
     const std::size_t bytes = ZSTD_decompress(out.content.data(), out.content.size(), file.packed.data(), file.packed.size());
     if (ZSTD_isError(bytes) == 0 && bytes == file.bytes) return out;
+    if (ZSTD_getErrorCode(bytes) == ZSTD_error_memory_allocation) return no_memory();  // the file is not to blame
   }
   return Status(Code::kCorrupt, fmt::format("the file {} that travels with the delta is damaged", in_quotes(file.name)));
 }

@@ -14,9 +14,13 @@
 #include <set>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "src/base/checksum.hpp"
 #include "src/base/flight/process_info.hpp"
+#include "src/base/folder_list.hpp"
+#include "src/base/forever.hpp"
+#include "src/base/remove_tree.hpp"
 
 namespace sparcl::model {
 namespace {
@@ -38,8 +42,13 @@ std::string prefix_of(const fs::path& path) {
 }
 
 Registry& registry() {
-  static auto* one = new Registry;  // never destroyed: a thread may still use it while the process ends
+  static Forever<Registry> one;
   return *one;
+}
+
+// The caller holds the mutex.
+void remove_all_paths() noexcept {
+  for (const std::string& path : registry().paths) (void)remove_tree(path.c_str());
 }
 
 void forget(const std::string& path) {
@@ -102,11 +111,11 @@ TemporaryPath& TemporaryPath::operator=(TemporaryPath&& other) noexcept {
 }
 
 TemporaryPath::~TemporaryPath() {
+  if (!path_.empty()) {
+    (void)remove_tree(path_.c_str(), lock_);
+    forget(path_);
+  }
   if (lock_ >= 0) ::close(lock_);
-  if (path_.empty()) return;
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-  forget(path_);
 }
 
 void TemporaryPath::release() { forget(std::exchange(path_, {})); }
@@ -121,11 +130,14 @@ void TemporaryPath::take(std::string path) {
 std::unique_lock<std::mutex> remove_temporary_paths() {
   std::unique_lock creating(registry().creating);
   const std::lock_guard lock(registry().mutex);
-  for (const std::string& path : registry().paths) {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
+  remove_all_paths();
   return creating;
+}
+
+void remove_temporary_paths_at_once() noexcept {
+  const std::unique_lock creating(registry().creating, std::try_to_lock);
+  const std::unique_lock lock(registry().mutex, std::try_to_lock);
+  if (lock.owns_lock()) remove_all_paths();
 }
 
 namespace {
@@ -156,13 +168,12 @@ int remove_leftovers(const std::string& path) {
   const std::string prefix = prefix_of(whole);
   const fs::path folder = whole.parent_path().empty() ? fs::path(".") : whole.parent_path();
   int count = 0;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (!name.starts_with(prefix) || may_be_alive(at->path(), std::string_view(name).substr(prefix.size()))) continue;
-    if (is_locked(at->path())) continue;
-    std::error_code ignored;
-    count += fs::remove_all(at->path(), ignored) != static_cast<std::uintmax_t>(-1) ? 1 : 0;
+  const Result<std::vector<std::string>> names = names_in_folder(folder.string());
+  if (!names.ok()) return 0;
+  for (const std::string& name : *names) {
+    const fs::path found = folder / name;
+    if (!name.starts_with(prefix) || may_be_alive(found, std::string_view(name).substr(prefix.size())) || is_locked(found)) continue;
+    count += remove_tree(found.c_str()) ? 1 : 0;
   }
   return count;
 }

@@ -47,8 +47,12 @@ struct TemporaryPath::File {
 // from a thread that waits for signals.
 [[nodiscard]] std::unique_lock<std::mutex> remove_temporary_paths();
 
-// Removes what processes that were killed have left in the folder of `path`, where it was to become `path`: of an id that no
-// process has, or one that is younger than what was left; and without a lock. Returns how many.
+// For a process that ends because an exception cannot be thrown: waits for no lock and takes no memory. What another thread is making
+// at this moment may stay.
+void remove_temporary_paths_at_once() noexcept;
+
+// Removes what processes that were killed have left in the folder of `path`, where it was to become `path`: of an id that no process
+// has, or one that is younger than what was left; and without a lock. Returns how many.
 int remove_leftovers(const std::string& path);
 
 }  // namespace sparcl::model

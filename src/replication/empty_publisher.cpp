@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "src/replication/process_name.hpp"
+#include "src/replication/report_text.hpp"
 
 namespace sparcl::replication {
 
@@ -23,13 +23,12 @@ Result<std::unique_ptr<EmptyPublisher>> EmptyPublisher::create(const Listener& l
 }
 
 EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s) {
-  const nlohmann::ordered_json report{{"publisher", process_name()},
-                                      {"model_id", model_id},
-                                      {"address", listener.address},
-                                      {"version", 0},
-                                      {"hash", ""},
-                                      {"replicas", nlohmann::ordered_json::array()}};
-  status_ = report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const ReportFields report{{"publisher", process_name()},
+                            {"model_id", model_id},
+                            {"address", listener.address},
+                            {"version", 0},
+                            {"hash", ""}};
+  status_ = ReportText(report, "replicas").text();
   context_.model_id = model_id;
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = silence_s;

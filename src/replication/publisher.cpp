@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
@@ -399,7 +398,7 @@ std::string Publisher::status() const {
 }
 
 std::string Publisher::status_locked() const {
-  nlohmann::ordered_json report;
+  ReportFields report;
   report["publisher"] = context_.name;
   report["model_id"] = options_.model_id;
   report["address"] = address_;

@@ -1,7 +1,6 @@
 #include "src/replication/relay.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "src/base/log.hpp"
@@ -122,7 +121,7 @@ int Relay::children() const {
 }
 
 std::string Relay::report() const {
-  nlohmann::ordered_json report;
+  ReportFields report;
   report["replica"] = context_.name;
   report["model_id"] = context_.model_id;
   report["version"] = store_.newest() ? store_.newest()->version : 0;

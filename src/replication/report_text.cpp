@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 namespace sparcl::replication {
 namespace {
 
@@ -11,8 +9,6 @@ constexpr std::size_t kMostNameBytes = 200;  // heuristic, as is the next
 constexpr std::size_t kNameEndBytes = 60;    // an address of IPv6 with its port, in brackets
 
 bool is_inside_character(std::string_view text, std::size_t at) { return (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80; }
-
-std::string dump(const nlohmann::ordered_json& json) { return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -25,14 +21,14 @@ std::string shown_name(std::string_view name) {
   return fmt::format("{}{}{}", name.substr(0, front), kGap, name.substr(back));
 }
 
-ReportText::ReportText(const nlohmann::ordered_json& head, std::string_view list, std::size_t most_bytes)
-    : text_(dump(head)), most_bytes_(most_bytes) {
+ReportText::ReportText(const ReportFields& head, std::string_view list, std::size_t most_bytes)
+    : text_(head.text()), most_bytes_(most_bytes) {
   text_.pop_back();
   text_ += fmt::format(",\"{}\":[", list);
 }
 
-bool ReportText::add(const nlohmann::ordered_json& entry) {
-  const std::string added = dump(entry);
+bool ReportText::add(const ReportFields& entry) {
+  const std::string added = entry.text();
   if (text_.size() + 1 + added.size() + std::string_view(kEnd).size() > most_bytes_) return false;
   if (!is_first_) text_ += ',';
   is_first_ = false;

@@ -2,11 +2,11 @@
 // What a publisher, or a replica that passes updates on, says of those who are connected. Their names are what they say themselves:
 // whatever that is, a report is one message.
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
 #include "src/replication/message.hpp"
+#include "src/replication/report_fields.hpp"
 
 namespace sparcl::replication {
 
@@ -17,10 +17,10 @@ class ReportText {
  public:
   // head: an object with something in it. list: its last member, an array of what is added. most_bytes: of the text, and more than
   // the head has.
-  ReportText(const nlohmann::ordered_json& head, std::string_view list, std::size_t most_bytes = kMaxReportBytes);
+  ReportText(const ReportFields& head, std::string_view list, std::size_t most_bytes = kMaxReportBytes);
 
   // False: there is no room for it, and the list stays as it is.
-  bool add(const nlohmann::ordered_json& entry);
+  bool add(const ReportFields& entry);
 
   std::string text() const { return text_ + kEnd; }
 

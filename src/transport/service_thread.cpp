@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <exception>
+#include <new>
 #include <system_error>
 
 #include "src/base/log.hpp"
@@ -56,7 +58,8 @@ bool ServiceThread::is_own_process() const { return pid_ == 0 || pid_ == getpid(
 bool ServiceThread::stop() {
   if (!thread_.joinable()) return is_own_process();
   if (!is_own_process()) {
-    static_cast<void>(new std::thread(std::move(thread_)));  // it is not here: joining waits for ever, detaching throws
+    alignas(std::thread) std::byte left[sizeof(std::thread)];
+    new (left) std::thread(std::move(thread_));  // never destroyed: it is not here, so that joining waits for ever and detaching throws
     return false;
   }
   asked_.store(true, std::memory_order_release);

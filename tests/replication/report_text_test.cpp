@@ -30,11 +30,11 @@ TEST(ReportText, ShownNamesAreShortAndEndWhereTheReplicaComesFrom) {
 }
 
 TEST(ReportText, IsNeverLongerThanAMessage) {
-  const ordered_json head{{"publisher", "a \"name\""}, {"replicas_connected", 100'000}};
+  const ReportFields head{{"publisher", "a \"name\""}, {"replicas_connected", 100'000}};
   for (const char* name : {"\"", "x", "\x01", "\xff"}) {
     ReportText text(head, "replicas");
     std::size_t added = 0;
-    const ordered_json entry{{"name", std::string(200, *name)}, {"version", 7}};
+    const ReportFields entry{{"name", std::string(200, *name)}, {"version", 7}};
     while (text.add(entry)) ++added;
     EXPECT_LE(text.text().size(), kMaxReportBytes);
     EXPECT_GT(text.text().size(), kMaxReportBytes - 2000) << "there is room";
@@ -44,6 +44,19 @@ TEST(ReportText, IsNeverLongerThanAMessage) {
     EXPECT_EQ(read["replicas"][added - 1]["version"], 7);
     EXPECT_EQ(read["publisher"], "a \"name\"");
   }
+}
+
+TEST(ReportText, WritesWhatOthersRead) {
+  const std::string name = "a \"quoted\\\" name,\n\x1b[31m \xc3\xa4 \xff";
+  const ReportFields fields{{"name", name}, {"none", ReportFields::Value()}, {"count", std::uint64_t{1} << 63},
+                            {"less", -5},   {"ratio", 0.25},                 {"yes", true}};
+  const ordered_json read = ordered_json::parse(fields.text());
+  EXPECT_EQ(read["name"], "a \"quoted\\\" name,\n\x1b[31m \xc3\xa4 \xef\xbf\xbd");
+  EXPECT_TRUE(read["none"].is_null());
+  EXPECT_EQ(read["count"], std::uint64_t{1} << 63);
+  EXPECT_EQ(read["less"], -5);
+  EXPECT_EQ(read["ratio"], 0.25);
+  EXPECT_EQ(read["yes"], true);
 }
 
 TEST(ReportText, OfNobodyIsAnEmptyList) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/base/folder_list.hpp"
 #include "src/model/atomic_file.hpp"
 #include "src/model/exchange/exchange_format.hpp"
 #include "src/model/file_reader.hpp"
@@ -70,14 +71,14 @@ Result<Input> read_own(const ConvertOptions& options) {
 Result<std::vector<std::string>> input_files(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
+  const Result<std::vector<std::string>> names = names_in_folder(path);
+  if (!names.ok()) return names.status();
   std::vector<std::string> files;
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (!name.starts_with('.') && (name.ends_with(".safetensors") || name.ends_with(".zst"))) files.push_back(at->path().string());
+  for (const std::string& name : *names) {
+    if (!name.starts_with('.') && (name.ends_with(".safetensors") || name.ends_with(".zst")))
+      files.push_back((fs::path(path) / name).string());
   }
-  if (error) return Status(Code::kSystemError, fmt::format("{}: cannot be listed: {}", path, error.message()));
   if (files.empty()) return Status(Code::kInvalidArgument, fmt::format("{}: no .safetensors or .zst file in this folder", path));
-  std::ranges::sort(files);
   return files;
 }
 

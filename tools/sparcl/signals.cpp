@@ -1,15 +1,19 @@
 #include "tools/sparcl/signals.hpp"
 
+#include <fmt/format.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <exception>
 #include <mutex>
 #include <thread>
 
+#include "src/base/forever.hpp"
 #include "src/model/temporary_path.hpp"
+#include "tools/sparcl/console.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -22,7 +26,7 @@ struct StopRequest {
 };
 
 StopRequest& stop_request() {
-  static auto* one = new StopRequest;  // never destroyed: the thread below may still use it while the process ends
+  static Forever<StopRequest> one;
   return *one;
 }
 
@@ -65,7 +69,13 @@ void clean_up_on_signals() {
     if (!is_ignored(number)) sigaddset(&signals, number);  // nohup stays what it is
   }
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::thread(wait_for_signal, signals).detach();
+  try {
+    std::thread(wait_for_signal, signals).detach();
+  } catch (const std::exception& error) {  // signals then end the process as they end any other
+    ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    print_warning(fmt::format("no thread to wait for signals: {}: a signal will leave unfinished output, which the next run removes",
+                              error.what()));
+  }
 }
 
 void stop_on_signals() {

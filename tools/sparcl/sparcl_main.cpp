@@ -20,6 +20,7 @@
 #include "src/model/text.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/last_resort.hpp"
 #include "tools/sparcl/signals.hpp"
 
 namespace sparcl::tool {
@@ -129,7 +130,7 @@ int main(int argc, char** argv) {
   try {
     return sparcl::tool::run(argc, argv, arguments);
   } catch (const std::bad_alloc&) {
-    return sparcl::tool::fail(sparcl::Code::kOutOfMemory, "out of memory", sparcl::tool::wants_json(arguments));
+    return sparcl::tool::print_out_of_memory();
   } catch (const std::exception& error) {  // of the standard library: the file system
     return sparcl::tool::fail(sparcl::Code::kSystemError, error.what(), sparcl::tool::wants_json(arguments));
   }

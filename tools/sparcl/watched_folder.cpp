@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <utility>
+#include <vector>
 
+#include "src/base/folder_list.hpp"
 #include "src/model/checkpoint.hpp"
 
 namespace sparcl::tool {
@@ -38,21 +40,20 @@ WatchedFolder::Entry WatchedFolder::met(const FileMark& mark, bool is_file, cons
 
 // What is there now, with what is known of it.
 Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) const {
-  std::error_code error;
-  for (fs::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    std::error_code ignored;
+  const Result<std::vector<std::string>> names = names_in_folder(path_);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
     if (name.starts_with('.') || !name.ends_with(model::kShardSuffix)) continue;
-    const std::string path = at->path().string();
+    const std::string path = (fs::path(path_) / name).string();
+    std::error_code ignored;
     std::optional<FileMark> mark = mark_of(path);
-    const bool is_dead_link = !mark && at->is_symlink(ignored);
+    const bool is_dead_link = !mark && fs::is_symlink(path, ignored);
     if (is_dead_link) mark = FileMark{};  // as no file has
     if (!mark) continue;                  // gone again
     const auto known = entries_.find(path);
-    entries.emplace(path, met(*mark, at->is_regular_file(ignored), known == entries_.end() ? nullptr : &known->second, now));
+    entries.emplace(path, met(*mark, fs::is_regular_file(path, ignored), known == entries_.end() ? nullptr : &known->second, now));
   }
-  if (!error) return {};
-  return Status(Code::kSystemError, fmt::format("{}: the folder cannot be listed: {}", path_, error.message()));
+  return {};
 }
 
 // Why it does not count yet; ok: it does.

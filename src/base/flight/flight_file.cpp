@@ -1,6 +1,5 @@
 #include "src/base/flight/flight_file.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 #include "src/base/error_text.hpp"
 #include "src/base/file_size_signal.hpp"
 #include "src/base/flight/process_info.hpp"
+#include "src/base/folder_list.hpp"
 #include "src/base/memory_file.hpp"
 
 namespace sparcl::flight {
@@ -119,13 +119,12 @@ std::vector<std::string> record_folders() {
 std::vector<RecordPath> find_records(const std::vector<std::string>& folders) {
   std::vector<RecordPath> records;
   for (const std::string& folder : folders) {
-    DIR* entries = ::opendir(folder.c_str());
-    if (entries == nullptr) continue;
-    while (const dirent* entry = ::readdir(entries)) {
-      std::optional<RecordPath> record = parse_name(folder, entry->d_name);
+    const Result<std::vector<std::string>> names = names_in_folder(folder);
+    if (!names.ok()) continue;
+    for (const std::string& name : *names) {
+      std::optional<RecordPath> record = parse_name(folder, name);
       if (record && (record->user == ::geteuid() || ::geteuid() == 0)) records.push_back(std::move(*record));
     }
-    ::closedir(entries);
   }
   std::sort(records.begin(), records.end(), [](const RecordPath& a, const RecordPath& b) { return a.pid < b.pid; });
   return records;

@@ -16,6 +16,7 @@
 #include "src/base/flight/flight_file.hpp"
 #include "src/base/flight/flight_signal.hpp"
 #include "src/base/flight/process_info.hpp"
+#include "src/base/forever.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 
@@ -32,7 +33,7 @@ struct Recorder {
 };
 
 Recorder& recorder() {
-  static auto* one = new Recorder;  // never destroyed: communicators may outlive every static object
+  static Forever<Recorder> one;  // communicators may outlive every static object
   return *one;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
@@ -18,9 +19,12 @@ constexpr std::uint64_t kMaxRatio = 1024;                          // lists of g
 constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{16} << 20;  // whatever the ratio: small files may be all zeros
 constexpr std::size_t kStepBytes = std::size_t{1} << 20;
 
+bool is_out_of_memory(std::size_t zstd_result) { return ZSTD_getErrorCode(zstd_result) == ZSTD_error_memory_allocation; }
+
 Result<std::vector<std::byte>> unwrap(std::span<const std::byte> bytes) {
   const std::uint64_t limit = std::max(kAlwaysAllowed, bytes.size() * kMaxRatio);
   const std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (context == nullptr) return no_memory();
   std::vector<std::byte> out;
   ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
   std::size_t left = 1;
@@ -31,6 +35,7 @@ Result<std::vector<std::byte>> unwrap(std::span<const std::byte> bytes) {
     const std::size_t read = in.pos;
     left = ZSTD_decompressStream(context.get(), &room, &in);
     out.resize(before + room.pos);
+    if (is_out_of_memory(left)) return no_memory();
     if (ZSTD_isError(left) != 0) return corrupt(fmt::format("its zstd frame is damaged: {}", ZSTD_getErrorName(left)));
     if (out.size() > limit) return corrupt(fmt::format("it unpacks to more than {} bytes", limit));
     if (left > 0 && room.pos == 0 && in.pos == read) return corrupt("its zstd frame is cut off");
@@ -41,6 +46,7 @@ Result<std::vector<std::byte>> unwrap(std::span<const std::byte> bytes) {
 Result<std::vector<std::byte>> wrap(std::span<const std::byte> bytes, int level) {
   std::vector<std::byte> out(ZSTD_compressBound(bytes.size()));
   const std::size_t size = ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), level);
+  if (is_out_of_memory(size)) return no_memory();
   if (ZSTD_isError(size) != 0) return Status(Code::kInternalError, fmt::format("zstd: {}", ZSTD_getErrorName(size)));
   out.resize(size);
   return out;

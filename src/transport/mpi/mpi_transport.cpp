@@ -7,9 +7,11 @@
 #include <array>
 #include <climits>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <optional>
 
+#include "src/base/caught_error.hpp"
 #include "src/base/log.hpp"
 #include "src/transport/broken_pipe.hpp"
 #include "src/transport/mpi/mpi_error.hpp"
@@ -66,8 +68,8 @@ template <class Stage>
 Status without_exceptions(Stage&& stage) {
   try {
     return stage();
-  } catch (const std::exception& error) {
-    return Status(Code::kSystemError, fmt::format("heartbeats could not be started: {}", error.what()));
+  } catch (const std::exception&) {
+    return caught_error("heartbeats could not be started");
   }
 }
 
@@ -274,6 +276,7 @@ void MpiTransport::discard_next(const MpiOperationRef& operation) {
 }
 
 bool MpiTransport::post_send(const MpiOperationRef& operation, const void* data, std::size_t bytes, MPI_Comm comm, int tag) {
+  requests_.make_place();
   MPI_Request request = MPI_REQUEST_NULL;
   const int error = MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, operation->peer, tag, comm, &request);
   if (error != MPI_SUCCESS) return fail(error, "MPI_Isend", *operation);
@@ -283,6 +286,7 @@ bool MpiTransport::post_send(const MpiOperationRef& operation, const void* data,
 
 bool MpiTransport::post_receive(const MpiOperationRef& operation, void* data, std::size_t bytes, MPI_Comm comm, int tag,
                                 Role role) {
+  requests_.make_place();
   MPI_Request request = MPI_REQUEST_NULL;
   const int error = MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, operation->peer, tag, comm, &request);
   if (error != MPI_SUCCESS) return fail(error, "MPI_Irecv", *operation);

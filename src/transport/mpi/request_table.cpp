@@ -11,7 +11,15 @@ namespace sparcl {
 
 RequestTable::~RequestTable() { abandon(); }
 
-void RequestTable::add(MPI_Request request, MpiOperationRef operation, Role role) {
+void RequestTable::make_place() {
+  const auto grow = [](auto& list) {
+    if (list.size() == list.capacity()) list.reserve(2 * list.size() + 16);
+  };
+  grow(requests_);
+  grow(entries_);
+}
+
+void RequestTable::add(MPI_Request request, MpiOperationRef operation, Role role) noexcept {
   ++operation->open_requests;
   requests_.push_back(request);
   entries_.push_back({std::move(operation), role, false});
@@ -22,6 +30,7 @@ Status RequestTable::test(std::vector<Finished>& finished) {
   const std::size_t first = next_ < requests_.size() ? next_ : 0;
   const std::size_t asked = std::min(kWindow, requests_.size() - first);
   make_room(asked);
+  finished.reserve(finished.size() + asked);  // what MPI has given once it does not give again
   int count = 0;
   const int error = MPI_Testsome(static_cast<int>(asked), requests_.data() + first, &count, indices_.data(), statuses_.data());
   if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return mpi_status(error, "MPI_Testsome");
@@ -37,6 +46,7 @@ Status RequestTable::wait(std::vector<Finished>& finished, MPI_Request& other) {
   const std::size_t own = requests_.size();
   requests_.push_back(other);
   make_room(requests_.size());
+  finished.reserve(finished.size() + requests_.size());
   int count = 0;
   const int error = MPI_Waitsome(static_cast<int>(requests_.size()), requests_.data(), &count, indices_.data(), statuses_.data());
   other = requests_.back();

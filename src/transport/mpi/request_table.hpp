@@ -23,7 +23,10 @@ class RequestTable {
 
   ~RequestTable();
 
-  void add(MPI_Request request, MpiOperationRef operation, Role role);
+  // Takes the memory for one request more. First this, then MPI's call, then add(): a request that is not in the table would write to
+  // memory that is gone.
+  void make_place();
+  void add(MPI_Request request, MpiOperationRef operation, Role role) noexcept;
   std::size_t size() const { return requests_.size(); }
 
   // Asks MPI for the next kWindow requests in turn, and appends those that have finished. MPI moves all of them on whichever it is
