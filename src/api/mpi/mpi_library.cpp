@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdlib>
 
 #define SPARCL_BUILDS_MPI_LIBRARY
@@ -47,10 +48,11 @@ Status refuse(const std::string& what) {
 MpiFacts find_mpi_facts(const char* program_family, std::size_t program_handle_bytes) {
   MpiFacts facts{
       SPARCL_MPI_FAMILY, sizeof(MPI_Comm), program_family == nullptr ? "" : program_family, program_handle_bytes, "", false};
-  char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
+  std::array<char, 16384> text{};  // it may be another MPI's: Open MPI's texts have up to 256 bytes, MPICH's 8,192
+  static_assert(MPI_MAX_LIBRARY_VERSION_STRING < text.size());
   int length = 0;
-  MPI_Get_library_version(text, &length);
-  facts.running = text;
+  MPI_Get_library_version(text.data(), &length);
+  facts.running = text.data();
   const bool is_open_mpi = facts.built_family == kOpenMpi;
   if (is_open_mpi || facts.built_family == kMpich) {
     facts.has_other_loaded = ::dlsym(RTLD_DEFAULT, is_open_mpi ? "MPIR_Dup_fn" : "ompi_mpi_comm_world") != nullptr;
