@@ -112,6 +112,9 @@ constexpr std::array kRows{
         "SWEEP_S", SettingType::kCount, "", "300",
         "seconds between two looks of a replica at all that it holds: damaged memory is found, and the blocks that are damaged are "
         "asked for; 0: it never looks"},
+    SettingRow{"REPLICA_NAME", SettingType::kText, "", "",
+               "what the publisher's status and metrics call the replicas of this process; together with the host it should stay "
+               "the same when the process is started anew"},
     SettingRow{
         "RELAY", SettingType::kChoice, "on|updates|off", "on",
         "whether a replica passes updates on to others, at a port of its own; on: where nothing is signed it also gives what it "

@@ -22,7 +22,8 @@ Result<std::unique_ptr<EmptyPublisher>> EmptyPublisher::create(const Listener& l
   return made;
 }
 
-EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s) {
+EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s)
+    : clock_(clock_slack_s(silence_s)) {
   const ReportFields report{{"publisher", process_name()},
                             {"model_id", model_id},
                             {"address", listener.address},
@@ -39,11 +40,11 @@ EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& mode
 void EmptyPublisher::serve(const ServiceThread::Stop& stop) {
   std::vector<pollfd> entries;
   while (!stop.is_asked()) {
-    const double now = monotonic_seconds();
+    const double now = clock_.look();
     entries.assign({{stop.fd(), POLLIN, 0}});
     server_->add_entries(entries, now);
-    poll_until(entries, server_->next_tick(now));
-    server_->step(std::span(entries).subspan(1), monotonic_seconds());
+    clock_.poll(entries, server_->next_tick(now));
+    server_->step(std::span(entries).subspan(1), clock_.look());
   }
   server_->leave();
 }

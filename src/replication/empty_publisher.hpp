@@ -6,6 +6,7 @@
 
 #include "src/replication/listener.hpp"
 #include "src/replication/server.hpp"
+#include "src/transport/run_clock.hpp"
 #include "src/transport/service_thread.hpp"
 
 namespace sparcl::replication {
@@ -25,6 +26,7 @@ class EmptyPublisher {
   EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s);
   void serve(const ServiceThread::Stop& stop);
 
+  RunClock clock_;
   std::string status_;
   SessionContext context_;
   std::unique_ptr<Server> server_;

@@ -333,6 +333,17 @@ Result<Alive> parse_alive(std::span<const std::byte> bytes) {
   return parse<Alive>(bytes, "a sign of life", [](ByteReader& in, Alive& alive) { return in.read(alive.version); });
 }
 
+std::vector<std::byte> serialise(const Bye& bye) {
+  ByteWriter out;
+  write_flag(out, bye.begins_anew);
+  return out.take();
+}
+
+Result<Bye> parse_bye(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return Bye();
+  return parse<Bye>(bytes, "a goodbye", [](ByteReader& in, Bye& bye) { return read_flag(in, bye.begins_anew); });
+}
+
 std::vector<std::byte> serialise(const Pin& pin) {
   ByteWriter out;
   out.write(pin.version);

@@ -182,6 +182,10 @@ struct Alive {
   std::uint64_t version = 0;  // publisher: the newest; subscriber: the held one
 };
 
+struct Bye {
+  bool begins_anew = false;  // what it has said of what it holds counts no more: it comes back, if it comes, with a hello
+};
+
 struct Pin {
   std::uint64_t version = 0;  // it applies none beyond this one; 0: all
 };
@@ -233,6 +237,7 @@ std::vector<std::byte> serialise(const CommitNote& note);
 std::vector<std::byte> serialise(const Ack& ack);
 std::vector<std::byte> serialise(const Nack& nack);
 std::vector<std::byte> serialise(const Alive& alive);
+std::vector<std::byte> serialise(const Bye& bye);
 std::vector<std::byte> serialise(const Pin& pin);
 std::vector<std::byte> serialise(const ModelReply& model);
 std::vector<std::byte> signed_text(const ModelReply& model);  // what a publisher's key signs: all but the signature
@@ -254,6 +259,7 @@ Result<CommitNote> parse_commit_note(std::span<const std::byte> bytes);
 Result<Ack> parse_ack(std::span<const std::byte> bytes);
 Result<Nack> parse_nack(std::span<const std::byte> bytes);
 Result<Alive> parse_alive(std::span<const std::byte> bytes);
+Result<Bye> parse_bye(std::span<const std::byte> bytes);
 Result<Pin> parse_pin(std::span<const std::byte> bytes);
 Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes);
 Result<LatestHeld> parse_model_query(std::span<const std::byte> bytes);

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "src/base/settings.hpp"
 #include "src/transport/network_interfaces.hpp"
 
 namespace sparcl::replication {
@@ -15,7 +16,7 @@ namespace sparcl::replication {
 inline std::string process_name() { return fmt::format("host {}, pid {}", own_host_name(), ::getpid()); }
 
 // One of its replicas, as long as it is there: "host h1, pid 4711", and beside that one "host h1, pid 4711, replica 2". One that
-// comes when another has gone takes its name: it has come back.
+// comes when another has gone takes its name: it has come back. A name of the user's (SPARCL_REPLICA_NAME) comes last.
 class ReplicaName {
  public:
   ReplicaName() {
@@ -29,7 +30,11 @@ class ReplicaName {
   }
   ReplicaName(const ReplicaName&) = delete;
   ReplicaName& operator=(const ReplicaName&) = delete;
-  std::string text() const { return number_ == 1 ? process_name() : fmt::format("{}, replica {}", process_name(), number_); }
+  std::string text() const {
+    const std::string name = setting("REPLICA_NAME").text;
+    return process_name() + (number_ == 1 ? "" : fmt::format(", replica {}", number_)) +
+           (name.empty() ? "" : fmt::format(", name {}", name));
+  }
 
  private:
   static inline std::mutex mutex_;

@@ -59,7 +59,10 @@ Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& stat
 }
 
 Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options)
-    : state_(state), options_(options), epoch_(options.state_path, options.clock) {
+    : state_(state),
+      options_(options),
+      epoch_(options.state_path, options.clock),
+      clock_(clock_slack_s(options.silence_s)) {
   issuer_.model_id = options.model_id;
   issuer_.epoch = epoch_.value();
   whole_ = std::make_shared<Feed>(issuer_, state_, Feed::Options{options.queue, options.fan_out});
@@ -153,15 +156,15 @@ void Publisher::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entri
   double until = 0;
   {
     const std::lock_guard lock(mutex_);
-    const double now = monotonic_seconds();
+    const double now = clock_.look();
     entries.assign({{stop.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}});
     server_->add_entries(entries, now);
     until = at_work_ != nullptr ? now : server_->next_tick(now);
   }
-  poll_until(entries, until);
+  clock_.poll(entries, until);
   epoch_.save();  // this thread alone changes it
   const std::lock_guard lock(mutex_);
-  const double now = monotonic_seconds();
+  const double now = clock_.look();
   if (entries[1].revents != 0) {
     wake_.drain();
     server_->publish(now);
@@ -180,7 +183,7 @@ void Publisher::recover(const std::exception& error) {
   at_work_ = nullptr;
   changed_.notify_all();
   try {
-    const std::uint64_t times = context_.warnings->count("a turn failed", monotonic_seconds());
+    const std::uint64_t times = failed_turns_.count("a turn failed", clock_.look());
     if (times > 0) log_error("replication: serving replicas: {}{}", error.what(), times_text(times));
   } catch (const std::bad_alloc&) {
     // Not even to say so.
@@ -200,7 +203,7 @@ void Publisher::work_on() {
   }
   if (at_work_->work()) return;
   at_work_ = nullptr;
-  server_->publish(monotonic_seconds());
+  server_->publish(clock_.now());
 }
 
 std::vector<Publisher::FeedRef> Publisher::feeds() const {
@@ -231,7 +234,7 @@ Result<UpdateSourceRef> Publisher::add_source(std::span<const std::byte> schema)
   Result<FeedRef> feed = Feed::of_parts(issuer_, state_, held_, schema, {options_.queue, options_.fan_out});
   if (!feed.ok()) return feed.status().with_prefix("its tensors are not the publisher's: ");
   if (UpdateSourceRef known = find_source((*feed)->source().schema_hash); known != nullptr) return known;
-  parts_.push_back({*feed, monotonic_seconds()});
+  parts_.push_back({*feed, clock_.now()});
   log_info("replication: parts of {} of the model's {} bytes are served", (*feed)->tensor_bytes(), whole_->tensor_bytes());
   return UpdateSourceRef(*feed, &(*feed)->source());
 }
@@ -413,6 +416,10 @@ std::string Publisher::status_locked() const {
   for (const FeedRef& feed : feeds()) kept_bytes += feed->store().bytes();
   report["kept_bytes"] = kept_bytes;
   report["replicas_connected"] = count_locked(0).connected;
+  report["replicas_lost"] = context_.counts->lost;
+  report["parents_blamed"] = context_.counts->blamed;
+  report["connections_refused"] = context_.counts->refused;
+  report["connections_evicted"] = context_.counts->evicted;
   ReportText text(report, "replicas");
   std::size_t reported = 0;
   for (const auto& session : server_->sessions()) {
@@ -420,6 +427,9 @@ std::string Publisher::status_locked() const {
     const std::uint64_t held = session->held() ? session->held()->version : 0;
     const Session* from = server_->find(session->source()->fan_out->parent(session->id()));
     const bool has_room = text.add({{"name", shown_name(session->replica())},
+                                    {"replica", shown_name(session->label().name)},
+                                    {"host", shown_name(session->label().host)},
+                                    {"slot", session->label().slot},
                                     {"version", held},
                                     {"lag", newest > held ? newest - held : 0},
                                     {"staged", session->staged_version()},

@@ -12,10 +12,12 @@
 #include "src/model/schema.hpp"
 #include "src/model/snapshot.hpp"
 #include "src/replication/feed.hpp"
+#include "src/base/repeated_messages.hpp"
 #include "src/replication/listener.hpp"
 #include "src/replication/publisher_epoch.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
+#include "src/transport/run_clock.hpp"
 #include "src/transport/service_thread.hpp"
 
 namespace sparcl::replication {
@@ -123,6 +125,8 @@ class Publisher {
   std::string address_;
   SessionContext context_;
   WakeEvent wake_;
+  RunClock clock_;                   // all times of the service
+  RepeatedMessages failed_turns_;    // the thread's
 
   std::mutex publishing_;  // one publish() at a time; taken before mutex_
 

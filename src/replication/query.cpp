@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include "src/replication/connect_text.hpp"
 #include "src/replication/message_link.hpp"
 #include "src/transport/name_lookup.hpp"
 
@@ -14,9 +15,7 @@ Result<MessageLink> connect_to(const NetAddress& address, double deadline) {
   if (!socket.ok()) return socket.status();
   pollfd entry{socket->fd(), POLLOUT, 0};
   if (poll_until(std::span(&entry, 1), deadline) == 0) return Status(Code::kTimeout, "no answer to the connection in time");
-  if (const int error = connect_error(*socket); error != 0) {
-    return Status(Code::kRemoteError, fmt::format("no connection: {}", error_text(error)));
-  }
+  if (const int error = connect_error(*socket); error != 0) return no_connection(error, "publisher");
   return MessageLink(std::move(*socket));
 }
 

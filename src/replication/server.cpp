@@ -1,5 +1,6 @@
 #include "src/replication/server.hpp"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -45,6 +46,7 @@ void Server::step(std::span<const pollfd> entries, double now) {
     if (session->is_over()) session->give_up_place();
   }
   memory_.forget_old(now);
+  context_.warnings->tick(now);
   std::erase_if(sessions_, [](const auto& session) { return session->is_over(); });
 }
 
@@ -94,8 +96,8 @@ void Server::accept_all(double now) {
       const int error = errno;
       if (error == EAGAIN || error == EWOULDBLOCK) return;
       if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
-        const std::uint64_t times = context_.warnings->count("accept", now);
-        if (times > 0) log_warn("replication: no connection can be taken: {}{}", error_text(error), times_text(times));
+        const std::string kind = fmt::format("no connection can be taken: {}", error_text(error));
+        context_.warnings->say(kind, "", kind, now);
         accept_from_ = now + 0.25;
         return;
       }
@@ -127,6 +129,7 @@ bool Server::make_room(double now) {
     return false;
   }
   (*oldest)->drop(Status(Code::kTimeout, "too many others are waiting"));
+  ++context_.counts->evicted;
   --counts_.waiting;
   return true;
 }

@@ -145,7 +145,7 @@ void Session::withdraw(const UpdateRef& update) {
 
 void Session::leave() {
   if (phase_ != Phase::kReplica) return drop(Status());
-  link_.queue(MessageType::kBye, std::span<const std::byte>());
+  link_.queue(MessageType::kBye, Bye());
   (void)link_.flush();
   phase_ = Phase::kOver;
 }
@@ -163,25 +163,30 @@ void Session::tell_of_loss(const Status& why) {
   const bool is_gone = why.code() == Code::kRemoteError;
   const std::string text =
       fmt::format("replica {} {}: {}", replica_, is_gone ? "has gone without a goodbye" : "is given up", why.message());
-  if (!is_gone) return log_warn("replication: {}", text);
-  if (fan_out() != nullptr) return warn(text, "gone");
-  log_info("replication: {}", text);  // of one that takes updates from a replica: its publisher says so
+  if (fan_out() == nullptr && is_gone) return log_info("replication: {}", text);  // its publisher says so
+  ++context_.counts->lost;
+  warn(text, is_gone ? "replicas have gone without a goodbye" : "replicas are given up");
 }
 
 void Session::give_up_place() {
   if (source_ != nullptr && fan_out() != nullptr) fan_out()->leave(id_);
+  if (!label_.name.empty()) context_.slots->give_back(label_, id_);
 }
 
-// Those who come again each second are not worth a line each time, whatever port they come from.
-void Session::warn(const std::string& text, std::string_view kind) {
+// Whatever port it comes from; before its hello, all of one address are one.
+std::string Session::identity() const {
   NetAddress from = from_.value_or(NetAddress());
   from.port = 0;
-  const std::uint64_t times = context_.warnings->count(fmt::format("{} {}", to_text(from), kind), monotonic_seconds());
-  if (times > 0) log_warn("replication: {}{}", text, times_text(times));
+  return process_.empty() ? to_text(from) : fmt::format("{} ({})", process_, to_text(from));
+}
+
+void Session::warn(const std::string& text, const std::string& kind) {
+  context_.warnings->say(kind, identity(), text, monotonic_seconds());
 }
 
 void Session::refuse(Status why) {
-  warn(fmt::format("{} is refused: {}", replica_, why.message()), code_name(why.code()));
+  ++context_.counts->refused;
+  warn(fmt::format("{} is refused: {}", replica_, why.message()), fmt::format("peers are refused ({})", code_name(why.code())));
   link_.queue(MessageType::kRefusal, Refusal{why.code(), why.message()});
   update_ = nullptr;
   phase_ = Phase::kLeaving;

@@ -18,12 +18,14 @@
 #include <string>
 #include <string_view>
 
-#include "src/base/repeated_messages.hpp"
 #include "src/replication/fan_out.hpp"
 #include "src/replication/memory_pieces.hpp"
 #include "src/replication/message_link.hpp"
+#include "src/replication/peer_counts.hpp"
+#include "src/replication/peer_warnings.hpp"
 #include "src/replication/receipt_book.hpp"
 #include "src/replication/repair.hpp"
+#include "src/replication/replica_slots.hpp"
 #include "src/replication/update_store.hpp"
 
 namespace sparcl::replication {
@@ -67,10 +69,12 @@ struct SessionContext {
   std::function<std::string()> status_report;                    // JSON, for who asks
   std::function<const Session*(std::uint64_t id)> find_session;  // a publisher's
   std::function<void(const Session& session)> on_arrival;        // of a replica; may be empty
-  std::function<void(const Session& session)> on_farewell;       // which it says by itself; may be empty
+  std::function<void(const Session& session)> on_farewell;       // a goodbye, after which what it held counts; may be empty
   std::string closed;                                            // why there is nothing for replicas here; empty: there is
   std::shared_ptr<ReceiptBook> receipts = std::make_shared<ReceiptBook>();
-  std::shared_ptr<RepeatedMessages> warnings = std::make_shared<RepeatedMessages>();
+  std::shared_ptr<PeerWarnings> warnings = std::make_shared<PeerWarnings>();
+  std::shared_ptr<PeerCounts> counts = std::make_shared<PeerCounts>();
+  std::shared_ptr<ReplicaSlots> slots = std::make_shared<ReplicaSlots>();
 };
 
 // Of a server's sessions, never too few.
@@ -112,6 +116,7 @@ class Session {
   // For the publisher's counts and the status report.
   const std::string& replica() const { return replica_; }  // its name, and where it comes from
   const std::string& process() const { return process_; }  // its name alone
+  const ReplicaLabel& label() const { return label_; }
   const std::optional<HeldVersion>& held() const { return held_; }
   bool has_confirmed() const { return has_confirmed_; }  // that it holds a version of this publisher's
   std::uint64_t staged_version() const { return staged_version_; }
@@ -160,7 +165,9 @@ class Session {
   std::size_t next_piece() const;
   bool pass(std::size_t count, double now);
   void refuse(Status why);
-  void warn(const std::string& text, std::string_view kind);  // of one kind and place not each time
+  void warn(const std::string& text, const std::string& kind);  // of one kind and peer not each time
+  Status take_bye();
+  std::string identity() const;
   void end_without_way();
   void tell_of_loss(const Status& why);
   bool owes() const;
@@ -178,6 +185,7 @@ class Session {
   std::uint64_t id_;
   std::string replica_;
   std::string process_;
+  ReplicaLabel label_;  // once it is a replica
   double born_;
   double heard_;
   double spoke_;

@@ -9,6 +9,8 @@
 #include "src/base/keyed_hash.hpp"
 #include "src/base/log.hpp"
 #include "src/codec/wire.hpp"
+#include "src/model/text.hpp"
+#include "src/replication/report_text.hpp"
 #include "src/replication/session.hpp"
 
 namespace sparcl::replication {
@@ -23,6 +25,12 @@ FanOut::Blame blame_of(Code why) {
 
 bool must_follow_damage(MessageType type) {
   return type != MessageType::kDamage && type != MessageType::kBye && type != MessageType::kRefusal;
+}
+
+// It goes to logs and terminals.
+std::string printable(const std::string& name) {
+  const std::string quoted = model::in_quotes(name);
+  return quoted.substr(1, quoted.size() - 2);
 }
 
 std::string quoted(const std::string& text) { return text.empty() ? "(none)" : "'" + text + "'"; }
@@ -84,15 +92,13 @@ Status Session::handle(double now) {
     case MessageType::kRefusal: {
       const Result<Refusal> refusal = parse_refusal(link_.content());
       if (!refusal.ok()) return refusal.status();
-      warn(fmt::format("{} refuses what it is sent: {}", replica_, refusal->text), code_name(refusal->code));
+      warn(fmt::format("{} refuses what it is sent: {}", replica_, refusal->text),
+           fmt::format("replicas refuse what they are sent ({})", code_name(refusal->code)));
       drop(Status());
       return {};
     }
     case MessageType::kBye:
-      if (is_replica && context_.on_farewell) context_.on_farewell(*this);
-      if (is_replica) log_info("replication: replica {} has left", replica_);
-      drop(Status());
-      return {};
+      return take_bye();
     default:
       break;
   }
@@ -113,7 +119,7 @@ Status Session::take_model_query() {
 Status Session::take_hello() {
   const Result<Hello> hello = parse_hello(link_.content());
   if (!hello.ok()) return hello.status();
-  process_ = hello->name;
+  process_ = shown_name(printable(hello->name));
   replica_ = fmt::format("{} ({})", process_, replica_);
   if (hello->protocol != kProtocolVersion || hello->wire_version != codec::kWireVersion) {
     return Status(Code::kUnsupported,
@@ -137,6 +143,17 @@ Status Session::take_hello() {
   return {};
 }
 
+// A replica that begins anew is not lost, and does not hold what it said.
+Status Session::take_bye() {
+  const Result<Bye> bye = parse_bye(link_.content());
+  if (!bye.ok()) return bye.status();
+  const bool is_replica = phase_ == Phase::kReplica;
+  if (is_replica && !bye->begins_anew && context_.on_farewell) context_.on_farewell(*this);
+  if (is_replica) log_info("replication: replica {} {}", replica_, bye->begins_anew ? "begins anew" : "has left");
+  drop(Status());
+  return {};
+}
+
 Status Session::take_schema() {
   Result<UpdateSourceRef> source = context_.add_source(link_.content());
   if (!source.ok()) return source.status();
@@ -154,6 +171,7 @@ Status Session::enter(const Hello& hello) {
                   fmt::format("it serves {} replicas already, as many as {}", context_.most_replicas, context_.most_replicas_why));
   }
   ++counts_.replicas;
+  label_ = context_.slots->take(process_, id_);
   alive_period_s_ = std::min(alive_period_s(context_.silence_s, hello.silence_ms), context_.alive_s);
   tip_ = hello.tip;
   held_ = hello.held;
@@ -253,13 +271,15 @@ Status Session::take_orphan(double now) {
   const Result<Orphan> orphan = parse_orphan(link_.content());
   if (!orphan.ok()) return orphan.status();
   if (!is_placed_ || orphan->number != placements_) return {};  // it has been placed anew meanwhile
+  const FanOut::Blame blame = blame_of(orphan->code);
+  if (blame == FanOut::Blame::kParent) ++context_.counts->blamed;
   if (orphan->code != Code::kSuccess) log_info("replication: replica {} comes back: {}", replica_, orphan->text);
   note_given_by_parent();
   is_placed_ = false;
   tip_ = orphan->tip;
   tip_is_ours_ = store().knows(tip_);
   ahead_ = orphan->ahead;
-  fan_out()->come_back(id_, blame_of(orphan->code), now);
+  fan_out()->come_back(id_, blame, now);
   return {};
 }
 
@@ -275,7 +295,7 @@ Status Session::take_damage() {
   }
   const auto sum = std::accumulate(damage->block_hashes.begin(), damage->block_hashes.end(), source_->schema_hash);
   warn(fmt::format("replica {} finds its memory damaged: it does not hold version {} any more", replica_, damage->version.version),
-       "damage");
+       "replicas find their memory damaged");
   if (sum != tip_.hash) return {};  // they are not of what it holds: it gets all bytes
   repair_ = std::make_shared<Repair>();
   repair_->wanted = damage->version;
@@ -288,7 +308,8 @@ Status Session::take_damage() {
 Status Session::take_nack() {
   const Result<Nack> nack = parse_nack(link_.content());
   if (!nack.ok()) return nack.status();
-  warn(fmt::format("replica {} refuses version {}: {}", replica_, nack->update.version, nack->text), code_name(nack->code));
+  warn(fmt::format("replica {} refuses version {}: {}", replica_, nack->update.version, nack->text),
+       fmt::format("replicas refuse updates ({})", code_name(nack->code)));
   ++refused_;
   if (++refused_in_a_row_ > kMostRefusals) {
     return Status(nack->code,

@@ -23,7 +23,7 @@ class StagedUpdate {
   std::uint64_t received_bytes() const { return update_->ready_bytes(); }
   bool has_all_bytes() const { return update_->missing_bytes == 0; }
 
-  // Nobody but a parent says so yet, and no trusted key: since when, on monotonic_seconds().
+  // Nobody but a parent says so yet, and no trusted key: since when, on the subscriber's clock.
   std::optional<double> doubted_since;
 
   // Where the next bytes go: within one multiple of kMaxChunkBytes, and within the update.

@@ -89,6 +89,7 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
 Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options)
     : state_(state),
       options_(options),
+      clock_(clock_slack_s(options.silence_s)),
       way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1) : 0),
       sweep_(options.sweep_s, options.double_buffer),
       publisher_(*this, "publisher", options.silence_s),
@@ -207,7 +208,7 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
     }
   }
   const std::lock_guard lock(mutex_);
-  if (is_elsewhere_) begin_anew(monotonic_seconds());  // a goodbye would say that it holds what it does not
+  if (is_elsewhere_) begin_anew(clock_.now());  // a goodbye would say that it holds what it does not
   acknowledge();
   publisher_.leave();
   parent_.leave();
@@ -220,7 +221,7 @@ void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entr
   {
     const std::lock_guard lock(mutex_);
     applied = std::move(applied_);
-    const double now = monotonic_seconds();
+    const double now = clock_.look();
     if (publisher_.is_apart() && now >= retry_at_ && !lookup_.is_under_way()) look_publisher_up(now);
     entries.assign({{stop.fd(), POLLIN, 0},
                     {wake_.fd(), POLLIN, 0},
@@ -235,10 +236,10 @@ void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entr
     if (may_give()) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
   }
   applied = nullptr;  // its memory, without the lock
-  const bool is_quiet = poll_until(entries, until) == 0;
+  const bool is_quiet = clock_.poll(entries, until) == 0;
   const std::lock_guard lock(mutex_);
   if (entries[1].revents != 0) wake_.drain();
-  const double now = monotonic_seconds();
+  const double now = clock_.look();
   if (is_elsewhere_) begin_anew(now);
   // Bytes first, as others may wait for them; but not for ever.
   if (is_quiet || now - checked_at_ > kLongestUnchecked) {
@@ -254,7 +255,7 @@ void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entr
 // For want of memory, as likely as not: what was coming is given up, and asked for again a little later.
 void Subscriber::recover(const std::exception& error) {
   const std::lock_guard lock(mutex_);
-  const double now = monotonic_seconds();
+  const double now = clock_.look();
   incoming_ = nullptr;
   is_elsewhere_ = true;
   begin_anew(now);
@@ -275,7 +276,7 @@ void Subscriber::begin_anew(double now) {
   relay_.start_over();
   relay_.close();
   parent_.leave();
-  publisher_.close();  // no goodbye, which would count as one of a replica that holds what it said
+  publisher_.leave(true);
   has_parent_ = is_requested_ = false;
   retry_at_ = now;
   retry_s_ = kFirstRetry;
@@ -425,7 +426,7 @@ void Subscriber::leave_parent(const Status& why, double now) {
 
 // What it takes comes from the publisher again, which is told.
 void Subscriber::come_back(const Status& why, double now) {
-  parent_.close();
+  parent_.leave();
   has_parent_ = false;
   is_requested_ = false;
   if (!publisher_.is_ready()) return;
@@ -451,7 +452,7 @@ Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
     return {};
   }
   // The publisher knows nothing of a parent that it may have given before.
-  parent_.close();
+  parent_.leave();
   has_parent_ = is_requested_ = false;
   placements_ = 0;
   announced_.clear();
@@ -547,7 +548,7 @@ Status Subscriber::take_parent(double now) {
     come_back(Status(), now);  // even if it has left its parent just now: the publisher waits for the answer to this message
     return {};
   }
-  parent_.close();
+  parent_.leave();
   has_parent_ = true;
   is_requested_ = false;
   parent_since_ = now;
@@ -576,9 +577,9 @@ void Subscriber::refuse(const UpdateName& update, Status why, bool wants_anchor)
   incoming_ = nullptr;
   is_requested_ = false;
   const Status told = why.with_prefix(fmt::format("version {} is refused: ", update.version));
-  const std::uint64_t times = warnings_.count(told.message(), monotonic_seconds());
+  const std::uint64_t times = warnings_.count(told.message(), clock_.now());
   if (times > 0) log_error("replication: {}{}", told.message(), times_text(times));
-  if (has_parent_) return leave_parent(told, monotonic_seconds());  // its fault: the publisher will know another way
+  if (has_parent_) return leave_parent(told, clock_.now());  // its fault: the publisher will know another way
   trouble_ = told;
   if (publisher_.is_ready()) publisher_.link().queue(MessageType::kNack, Nack{update, why.code(), wants_anchor, why.message()});
 } catch (const std::bad_alloc&) {

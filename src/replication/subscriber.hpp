@@ -27,6 +27,7 @@
 #include "src/replication/way_back.hpp"
 #include "src/transport/host_port.hpp"
 #include "src/transport/name_lookup.hpp"
+#include "src/transport/run_clock.hpp"
 #include "src/transport/service_thread.hpp"
 
 namespace sparcl::replication {
@@ -193,6 +194,7 @@ class Subscriber final : private UpstreamOwner {
   // without it; while is_going_back_ is, the arrays and what way_back_ has kept.
   mutable std::mutex mutex_;
   std::condition_variable came_;
+  RunClock clock_;  // all times of the service
   HeldVersion held_;
   bool holds_published_ = false;
   std::uint64_t epoch_ = 0;            // of what is held

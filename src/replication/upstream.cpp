@@ -7,6 +7,7 @@
 
 #include "src/base/log.hpp"
 #include "src/base/segment_pool.hpp"
+#include "src/replication/connect_text.hpp"
 #include "src/transport/sealed_memory.hpp"
 
 namespace sparcl::replication {
@@ -35,9 +36,10 @@ void Upstream::close() {
   phase_ = Phase::kApart;
 }
 
-void Upstream::leave() {
-  if (is_ready()) {
-    link_.queue(MessageType::kBye, std::span<const std::byte>());
+// In whatever phase: one that has said hello would be missed.
+void Upstream::leave(bool begins_anew) {
+  if (phase_ == Phase::kGreeting || phase_ == Phase::kReady) {
+    link_.queue(MessageType::kBye, Bye{begins_anew});
     (void)link_.flush();
   }
   close();
@@ -47,6 +49,7 @@ std::string Upstream::who() const { return fmt::format("{} {}", what_, name_.emp
 
 void Upstream::part(Status why, double now) {
   if (phase_ == Phase::kReady) log_info("replication: {}: {}", who(), why.message());
+  if (link_.is_open()) leave(true);  // the other side may be alive: then this replica is not lost
   close();
   owner_.parted(*this, why.with_prefix(fmt::format("{}: ", who())), now);
 }
@@ -54,9 +57,7 @@ void Upstream::part(Status why, double now) {
 void Upstream::step(short events, double now) {
   if (phase_ == Phase::kApart) return;
   if (phase_ == Phase::kConnecting && events != 0) {
-    if (const int error = link_.connect_failure(); error != 0) {
-      return part(Status(Code::kRemoteError, fmt::format("no connection: {}", error_text(error))), now);
-    }
+    if (const int error = link_.connect_failure(); error != 0) return part(no_connection(error, what_), now);
     phase_ = Phase::kGreeting;
     link_.queue(MessageType::kHello, owner_.hello(*this));
     heard_ = now;

@@ -37,8 +37,8 @@ class Upstream {
   // address: as users know it.
   void connect(Socket socket, std::string address, double now);
   void part(Status why, double now);
-  void close();  // without a word to anybody
-  void leave();  // says goodbye
+  void close();                         // without a word to anybody
+  void leave(bool begins_anew = false);  // says goodbye
 
   bool is_apart() const { return phase_ == Phase::kApart; }
   bool is_ready() const { return phase_ == Phase::kReady; }

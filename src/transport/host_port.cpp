@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <optional>
 
 namespace sparcl {
 
@@ -29,18 +30,40 @@ Result<HostPort> parse_host_port(std::string_view text) {
   return where;
 }
 
-Result<std::vector<NetAddress>> resolve(const HostPort& where) {
-  if (where.host.empty()) return std::vector<NetAddress>{loopback_address(where.port)};
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+// error: of getaddrinfo().
+AddressList find_addresses(const std::string& host, int flags, int& error) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
   addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(where.host.c_str(), nullptr, &hints, &found);
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, ::freeaddrinfo);
+  error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  return AddressList(error == 0 ? found : nullptr, ::freeaddrinfo);
+}
+
+}  // namespace
+
+std::optional<NetAddress> numeric_address(const HostPort& where) {
+  if (where.host.empty()) return loopback_address(where.port);
+  int error = 0;
+  const AddressList list = find_addresses(where.host, AI_NUMERICHOST, error);
+  std::optional<NetAddress> address = list != nullptr ? from_socket_address(list->ai_addr) : std::nullopt;
+  if (address) address->port = where.port;
+  return address;
+}
+
+Result<std::vector<NetAddress>> resolve(const HostPort& where) {
+  if (const std::optional<NetAddress> numeric = numeric_address(where)) return std::vector<NetAddress>{*numeric};
+  int error = 0;
+  const AddressList list = find_addresses(where.host, 0, error);
   if (error != 0) {
     return Status(Code::kSystemError, fmt::format("no address for the host '{}': {}", where.host, ::gai_strerror(error)));
   }
   std::vector<NetAddress> addresses;
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+  for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
     std::optional<NetAddress> address = from_socket_address(each->ai_addr);
     if (!address) continue;
     address->port = where.port;

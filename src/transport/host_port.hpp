@@ -2,6 +2,7 @@
 // "HOST:PORT" as users write it, and the addresses that it stands for.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,11 @@ struct HostPort {
 // "node7:4711", "10.0.0.7:4711", "[fd00::7]:4711", ":4711". InvalidArgument says what is wrong with others.
 Result<HostPort> parse_host_port(std::string_view text);
 
-// By the system's resolver, which may take seconds. An empty host is this machine's loopback.
+// The address, if the host is a numeric one ("10.0.0.7", "::1", "fe80::7%eth0") or empty, which is this machine's loopback. Never
+// asks the system's resolver. Nothing: the host is a name.
+std::optional<NetAddress> numeric_address(const HostPort& where);
+
+// Numeric addresses at once; names by the system's resolver, which may take seconds.
 Result<std::vector<NetAddress>> resolve(const HostPort& where);
 
 }  // namespace sparcl

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -35,6 +36,12 @@ Status NameLookup::start(const HostPort& where) {
   Result<WakeEvent> event = WakeEvent::create();
   if (!event.ok()) return event.status();
   auto under_way = std::make_shared<UnderWay>(std::move(*event));
+  if (const std::optional<NetAddress> numeric = numeric_address(where)) {
+    under_way->answer.emplace(std::vector<NetAddress>{*numeric});
+    under_way->done.wake();
+    under_way_ = std::move(under_way);
+    return {};
+  }
   try {
     std::thread([under_way, where, resolver = resolver_] {
       sigset_t all;  // signals are for the program's own threads
@@ -68,13 +75,15 @@ bool NameLookup::take(Addresses& answer) {
 }
 
 Addresses resolve_until(const HostPort& where, double deadline, NameLookup::Resolver resolver) {
+  if (const std::optional<NetAddress> numeric = numeric_address(where)) return std::vector<NetAddress>{*numeric};
+  const double begin = monotonic_seconds();
   NameLookup lookup(resolver);
   if (const Status status = lookup.start(where); !status.ok()) return status;
   pollfd entry{lookup.fd(), POLLIN, 0};
   poll_until(std::span(&entry, 1), deadline);
-  Addresses answer = Status(Code::kTimeout, fmt::format("the system's resolver has no answer for the host '{}' in time: give an "
-                                                        "address instead, or mend its DNS",
-                                                        where.host));
+  Addresses answer = Status(Code::kTimeout, fmt::format("the system's resolver has no answer for the host '{}' after {:.2g} s: "
+                                                        "give an address instead, or check its DNS",
+                                                        where.host, std::max(deadline - begin, 0.0)));
   (void)lookup.take(answer);
   return answer;
 }

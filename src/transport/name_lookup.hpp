@@ -1,5 +1,6 @@
 #pragma once
-// Looks a name up on a thread of its own: the system's resolver may take many seconds, and cannot be called back.
+// Looks a name up on a thread of its own: the system's resolver may take many seconds, and cannot be called back. A numeric address
+// needs no resolver: its answer is there at once.
 
 #include <memory>
 #include <vector>

@@ -2,11 +2,22 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <net/if.h>
 #include <netinet/in.h>
 
+#include <array>
 #include <cstring>
 
 namespace sparcl {
+namespace {
+
+std::string scope_text(std::uint32_t scope) {
+  if (scope == 0) return "";
+  std::array<char, IF_NAMESIZE> name{};
+  return if_indextoname(scope, name.data()) != nullptr ? fmt::format("%{}", name.data()) : fmt::format("%{}", scope);
+}
+
+}  // namespace
 
 SocketAddress to_socket_address(const NetAddress& address) {
   SocketAddress out;
@@ -21,6 +32,7 @@ SocketAddress to_socket_address(const NetAddress& address) {
     sockaddr_in6 in{};
     in.sin6_family = AF_INET6;
     in.sin6_port = htons(address.port);
+    in.sin6_scope_id = address.scope;
     std::memcpy(&in.sin6_addr, address.ip.data(), sizeof in.sin6_addr);
     out.bytes = sizeof in;
     std::memcpy(&out.storage, &in, sizeof in);
@@ -44,6 +56,7 @@ std::optional<NetAddress> from_socket_address(const sockaddr* address) {
     out.family = NetAddress::Family::kIpv6;
     out.port = ntohs(in.sin6_port);
     std::memcpy(out.ip.data(), &in.sin6_addr, sizeof in.sin6_addr);
+    if (is_link_local(out)) out.scope = in.sin6_scope_id;
     return out;
   }
   return std::nullopt;
@@ -66,8 +79,9 @@ std::string to_text(const NetAddress& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const bool v4 = address.family == NetAddress::Family::kIpv4;
   inet_ntop(v4 ? AF_INET : AF_INET6, address.ip.data(), text.data(), text.size());
-  if (address.port == 0) return text.data();
-  return v4 ? fmt::format("{}:{}", text.data(), address.port) : fmt::format("[{}]:{}", text.data(), address.port);
+  const std::string ip = std::string(text.data()) + scope_text(address.scope);
+  if (address.port == 0) return ip;
+  return v4 ? fmt::format("{}:{}", ip, address.port) : fmt::format("[{}]:{}", ip, address.port);
 }
 
 void write_ip(const NetAddress& address, ByteWriter& out) {

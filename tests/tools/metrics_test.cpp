@@ -22,9 +22,9 @@ const Metric* find(const std::vector<Metric>& metrics, const std::string& name) 
 }
 
 TEST(Metrics, APublishersReportBecomesFiguresOfEachReplica) {
-  const Json report = Json::parse(R"({"version": 7, "kept_updates": 3, "kept_bytes": 1000, "replicas": [
-      {"name": "host a", "version": 7, "lag": 0, "bytes_sent": 10, "bytes_shared": 5, "refused": 0, "state": "current"},
-      {"name": "host b", "version": 4, "lag": 3, "bytes_sent": 20, "bytes_shared": 0, "refused": 2, "state": "behind"}]})");
+  const Json report = Json::parse(R"({"version": 7, "kept_updates": 3, "kept_bytes": 1000, "replicas_lost": 5, "replicas": [
+      {"name": "host a, pid 1", "replica": "actor", "host": "a", "slot": 0, "version": 7, "lag": 0, "bytes_sent": 10, "bytes_shared": 5, "refused": 0, "state": "current"},
+      {"name": "host b, pid 2", "replica": "actor", "host": "b", "slot": 1, "version": 4, "lag": 3, "bytes_sent": 20, "bytes_shared": 0, "refused": 2, "state": "behind"}]})");
   const std::vector<Metric> metrics = publisher_metrics(report);
   ASSERT_NE(find(metrics, "sparcl_publisher_version"), nullptr);
   EXPECT_EQ(find(metrics, "sparcl_publisher_version")->samples[0].value, 7);
@@ -32,9 +32,11 @@ TEST(Metrics, APublishersReportBecomesFiguresOfEachReplica) {
   const Metric* lag = find(metrics, "sparcl_replica_lag_versions");
   ASSERT_TRUE(lag != nullptr && lag->samples.size() == 2);
   EXPECT_EQ(lag->samples[1].value, 3);
-  EXPECT_EQ(lag->samples[1].labels[0].second, "host b");
+  const std::vector<std::pair<std::string, std::string>> labels{{"replica", "actor"}, {"host", "b"}, {"slot", "1"}};
+  EXPECT_EQ(lag->samples[1].labels, labels);
+  EXPECT_EQ(find(metrics, "sparcl_publisher_lost_replicas_total")->samples[0].value, 5);
   EXPECT_EQ(find(metrics, "sparcl_replica_refused_updates_total")->kind, Metric::Kind::kCounter);
-  EXPECT_EQ(find(metrics, "sparcl_replica_state")->samples[1].labels[1].second, "behind");
+  EXPECT_EQ(find(metrics, "sparcl_replica_state")->samples[1].labels.back().second, "behind");
 }
 
 // Before the first version there is no report.
@@ -135,7 +137,7 @@ TEST(Metrics, AreServedByPublishAndSubscribe) {
     usleep(20'000);
   }
   EXPECT_THAT(page, AllOf(HasSubstr("\nsparcl_publisher_version 1\n"), HasSubstr("\nsparcl_publisher_replicas 1\n"),
-                          HasSubstr("sparcl_replica_lag_versions{replica=\"host "), HasSubstr("state=\"current\"} 1\n")));
+                          HasSubstr("sparcl_replica_lag_versions{replica=\"replica\",host=\""), HasSubstr("state=\"current\"} 1\n")));
   EXPECT_EQ(subscriber.end_by(SIGTERM), 0);
   EXPECT_EQ(publisher.end_by(SIGTERM), 0);
 }

@@ -65,5 +65,26 @@ TEST(NameLookup, GivesTheSystemsAnswer) {
   EXPECT_EQ(answer->front(), loopback_address(99));
 }
 
+Addresses no_answer(const HostPort& where) {
+  ADD_FAILURE() << "the resolver is asked for " << where.host;
+  return Status(Code::kSystemError, "no answer");
+}
+
+// Not even where no time is left.
+TEST(NameLookup, NeverAsksTheResolverForNumericAddresses) {
+  for (const char* text : {"127.0.0.1:99", "[::1]:99", "[fd00::7]:99", "[fe80::1%lo]:99", ":99"}) {
+    const HostPort where = *parse_host_port(text);
+    const Addresses answer = resolve_until(where, monotonic_seconds() - 1, no_answer);
+    ASSERT_TRUE(answer.ok()) << text << ": " << answer.status().message();
+    EXPECT_EQ(to_text(answer->front()), text == std::string(":99") ? "127.0.0.1:99" : text);
+    NameLookup lookup(no_answer);
+    ASSERT_TRUE(lookup.start(where).ok());
+    Addresses taken = Status(Code::kInternalError, "none");
+    ASSERT_TRUE(lookup.take(taken)) << text << " at once";
+    EXPECT_EQ(taken->front(), answer->front());
+  }
+  EXPECT_FALSE(numeric_address(kSomeHost).has_value());
+}
+
 }  // namespace
 }  // namespace sparcl

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string_view>
 
 #include "src/base/shown_text.hpp"
@@ -21,8 +22,16 @@ std::string report_text_at(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-Metric one(std::string name, std::string help, double value) {
-  return {std::move(name), std::move(help), Metric::Kind::kGauge, {{{}, value}}};
+Metric one(std::string name, std::string help, double value, Metric::Kind kind = Metric::Kind::kGauge) {
+  return {std::move(name), std::move(help), kind, {{{}, value}}};
+}
+
+// The same for a replica that is started anew: neither pid nor port is part of them.
+using Labels = std::vector<std::pair<std::string, std::string>>;
+Labels labels_of(const Json& replica) {
+  return {{"replica", report_text_at(replica, "replica")},
+          {"host", report_text_at(replica, "host")},
+          {"slot", std::to_string(static_cast<std::uint64_t>(figure_at(replica, "slot")))}};
 }
 
 std::string escaped(std::string_view text, bool quotes) {
@@ -57,10 +66,18 @@ std::vector<Metric> publisher_metrics(const Json& report) {
       one("sparcl_publisher_kept_updates", "Updates kept for replicas that are behind.", figure_at(report, "kept_updates")),
       one("sparcl_publisher_kept_bytes", "Bytes of these updates.", figure_at(report, "kept_bytes")),
       one("sparcl_publisher_replicas", "Replicas that are connected.",
-          std::max(figure_at(report, "replicas_connected"), static_cast<double>(replicas.size())))};
+          std::max(figure_at(report, "replicas_connected"), static_cast<double>(replicas.size()))),
+      one("sparcl_publisher_lost_replicas_total", "Connections of replicas that ended without a goodbye.",
+          figure_at(report, "replicas_lost"), Metric::Kind::kCounter),
+      one("sparcl_publisher_blamed_parents_total", "Times that a replica left a parent that failed it.",
+          figure_at(report, "parents_blamed"), Metric::Kind::kCounter),
+      one("sparcl_publisher_refused_connections_total", "Connections that were refused.",
+          figure_at(report, "connections_refused"), Metric::Kind::kCounter),
+      one("sparcl_publisher_evicted_connections_total", "Connections that ended to make room for others.",
+          figure_at(report, "connections_evicted"), Metric::Kind::kCounter)};
   const auto add_each = [&](const char* name, const char* help, Metric::Kind kind, const char* key) {
     Metric metric{name, help, kind, {}};
-    for (const Json& each : replicas) metric.samples.push_back({{{"replica", report_text_at(each, "name")}}, figure_at(each, key)});
+    for (const Json& each : replicas) metric.samples.push_back({labels_of(each), figure_at(each, key)});
     metrics.push_back(std::move(metric));
   };
   constexpr Metric::Kind kGauge = Metric::Kind::kGauge, kCounter = Metric::Kind::kCounter;
@@ -71,7 +88,9 @@ std::vector<Metric> publisher_metrics(const Json& report) {
   add_each("sparcl_replica_refused_updates_total", "Updates that it has refused.", kCounter, "refused");
   Metric state{"sparcl_replica_state", "1 for the state that the replica is in.", kGauge, {}};
   for (const Json& each : replicas) {
-    state.samples.push_back({{{"replica", report_text_at(each, "name")}, {"state", report_text_at(each, "state")}}, 1});
+    Labels labels = labels_of(each);
+    labels.emplace_back("state", report_text_at(each, "state"));
+    state.samples.push_back({std::move(labels), 1});
   }
   metrics.push_back(std::move(state));
   return metrics;

@@ -45,6 +45,20 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
+// Since the publisher began; nothing where all is well.
+std::string troubles_text(const Json& report) {
+  std::string text;
+  const auto add = [&](const char* key, const char* what) {
+    if (const std::uint64_t count = number_at(report, key); count > 0)
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, count);
+  };
+  add("replicas_lost", "replicas lost");
+  add("parents_blamed", "parents blamed");
+  add("connections_refused", "connections refused");
+  add("connections_evicted", "connections evicted");
+  return text.empty() ? text : text + "\n";
+}
+
 }  // namespace
 
 Result<Json> parse_publisher_report(const std::string& text) {
@@ -75,7 +89,8 @@ std::string publisher_text(const Json& report) {
                         text_at(report, "hash"), number_at(report, "kept_updates"), human_bytes(number_at(report, "kept_bytes")));
   const std::string text =
       fmt::format("publisher {} on {}: {}{}\n", text_at(report, "publisher"), text_at(report, "address"), model, newest);
-  if (report["replicas"].empty()) return text + "no replica is connected\n";
+  const std::string troubles = troubles_text(report);
+  if (report["replicas"].empty()) return text + troubles + "no replica is connected\n";
   std::vector<Row> rows{{"replica", "version", "lag", "sent", "shared", "refused", "state", "from"}};
   for (const Json& replica : report["replicas"]) {
     rows.push_back({text_at(replica, "name"), std::to_string(number_at(replica, "version")),
@@ -85,7 +100,7 @@ std::string publisher_text(const Json& report) {
   }
   const std::uint64_t connected = number_at(report, "replicas_connected"), shown = report["replicas"].size();
   const std::string more = connected > shown ? fmt::format("and {} more\n", connected - shown) : "";
-  return text + table(rows) + more + "versions are the replicas' own word (advisory: replicas are not authenticated)\n";
+  return text + troubles + table(rows) + more + "versions are the replicas' own word (advisory: replicas are not authenticated)\n";
 }
 
 }  // namespace sparcl::tool
