@@ -115,10 +115,8 @@ constexpr std::array kRows{
     SettingRow{"REPLICA_NAME", SettingType::kText, "", "",
                "what the publisher's status and metrics call the replicas of this process; together with the host it should stay "
                "the same when the process is started anew"},
-    SettingRow{
-        "RELAY", SettingType::kChoice, "on|updates|off", "on",
-        "whether a replica passes updates on to others, at a port of its own; on: where nothing is signed it also gives what it "
-        "holds to those that have none of it, or were damaged"},
+    SettingRow{"RELAY", SettingType::kChoice, "on|updates|off", "on",
+               "whether a replica passes the publisher's updates on to others, at a port of its own; updates means the same as on"},
     SettingRow{"SHARED_MEMORY", SettingType::kChoice, "on|off", "on",
                "whether a publisher and replicas of one machine, or those of another, share the bytes of updates as memory"},
     SettingRow{

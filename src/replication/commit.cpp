@@ -9,7 +9,7 @@ namespace sparcl::replication {
 namespace {
 
 // So that a signature of a commit is none of anything else.
-constexpr std::string_view kContext = "sparcl commit 1\n";
+constexpr std::string_view kContext = "sparcl commit 2\n";
 static_assert(kContext.size() == 16);
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// A published version: what an update leads to, and from where. These bytes are what a publisher's key signs, so that whoever
-// passes an update on cannot change a bit of it, nor give an old one for new.
+// A published version: what an update leads to, and from where. The publisher announces these bytes on its own connections, and its
+// key signs them if it has one. A replica that passes an update on can therefore change no bit of it, nor give an old one for new.
 
 #include <array>
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Commit {
   std::uint64_t elements = 0;
   std::uint64_t changed = 0;
   std::uint64_t stream_bytes = 0;             // of the update (docs/wire-format.md)
-  std::array<std::byte, 32> stream_digest{};  // SHA-256 of these bytes; zeros in a commit that is not signed
+  std::array<std::byte, 32> stream_digest{};  // root of the tree over these bytes (StreamDigest)
 
   // Some blocks, whole, for one whose memory was damaged: it holds base_hash, which is no version.
   bool is_repair() const { return !is_anchor && base_version == 0 && stream_bytes > 0; }

@@ -10,7 +10,11 @@ constexpr double kSlow = 1;         // behind what it takes from
 constexpr double kLeafFor = 30;     // after it was slow, or left its children alone
 constexpr double kFirstDirect = 1;  // after a parent failed; twice as long each time
 constexpr double kLastDirect = 64;
-constexpr double kSlowPart = 0.25;                               // of the rate in the middle
+constexpr double kSlowPart = 0.25;  // of the rate in the middle
+constexpr double kForever = 1e18;
+constexpr double kAwaitedPart = 0.25;  // of the rate at which the publisher itself gave something: as fast is expected of a parent
+constexpr double kAssumedRate = 1 << 20;  // bytes a second, where that is not known
+constexpr std::size_t kMostExpelled = 1024;
 constexpr std::size_t kTellingRates = 3;                         // fewer have no middle
 constexpr std::uint64_t kTellingBytes = std::uint64_t{1} << 20;  // fewer do not tell how fast a link is
 
@@ -21,16 +25,19 @@ FanOut::Replica* FanOut::find(Id id) {
   return found == replicas_.end() ? nullptr : &found->second;
 }
 
-void FanOut::join(Id id, bool passes_on, const std::optional<NetAddress>& machine, bool gives_bytes) {
+void FanOut::join(Id id, bool passes_on, const std::optional<NetAddress>& machine, const std::optional<NetAddress>& from) {
   leave(id);
   Replica& replica = replicas_[id];
   replica.id = replica.root = id;
   replica.passes_on = passes_on;
-  replica.gives_bytes = gives_bytes;
+  replica.from = from;
   replica.key = machine ? GroupKey{machine->family, machine->ip, 0} : GroupKey{NetAddress::Family::kIpv4, {}, id};
   replica.group = &groups_[replica.key];
   replica.group->is_machine = machine.has_value();
   replica.group->members[id] = &replica;
+  if (const auto known = from ? expelled_.find(from->ip) : expelled_.end(); known != expelled_.end()) {
+    ban(replica, &Replica::leaf_until, known->second);
+  }
   list_anew(replica);
 }
 
@@ -45,17 +52,38 @@ void FanOut::leave(Id id) {
   replicas_.erase(id);
 }
 
-void FanOut::come_back(Id id, Blame blame, double now) {
+// It is served by the publisher itself for a while: each time after a parent failed it twice as long.
+void FanOut::pause(Replica& replica, double now) {
+  if (now < replica.direct_until) return;
+  const double seconds = std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
+  ban(replica, &Replica::direct_until, now + seconds);
+  ++replica.failures;
+}
+
+void FanOut::expel(Replica& parent, double now) {
+  ban(parent, &Replica::leaf_until, kForever);
+  if (!parent.from) return;
+  std::erase_if(expelled_, [&](const auto& each) { return each.second <= now; });
+  if (expelled_.size() < kMostExpelled) expelled_[parent.from->ip] = now + kLeafFor;
+}
+
+std::optional<FanOut::Id> FanOut::come_back(Id id, Blame blame, double now) {
   Replica* const replica = find(id);
-  if (replica == nullptr) return;
+  if (replica == nullptr) return {};
   Replica* const parent = find(replica->parent);
-  replica->is_given = false;
   move(*replica, kPublisher);
-  if (blame == Blame::kNobody) return;
-  const double pause = std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica->failures, 10)));
-  ban(*replica, &Replica::direct_until, now + pause);
-  ++replica->failures;
-  if (blame == Blame::kParent && parent != nullptr) ban(*parent, &Replica::leaf_until, now + kLeafFor);
+  if (blame == Blame::kNobody) return {};
+  pause(*replica, now);
+  if (parent == nullptr || blame == Blame::kReplica) return {};
+  // One that has nothing itself is no worse than its own parent.
+  const bool has_it = parent->staged > replica->staged;
+  if (blame == Blame::kFalseParent || (blame == Blame::kIdleParent && has_it)) {
+    if (is_expelled(parent->id)) return {};
+    expel(*parent, now);
+    return parent->id;
+  }
+  ban(*parent, &Replica::leaf_until, std::max(parent->leaf_until, now + kLeafFor));
+  return {};
 }
 
 // Those that have none for themselves count as if they had.
@@ -64,9 +92,9 @@ int FanOut::degree() const {
   return static_cast<int>((groups_.size() + kChainLength - 1) / kChainLength);
 }
 
-bool FanOut::is_given(Id id) const {
+bool FanOut::is_expelled(Id id) const {
   const auto found = replicas_.find(id);
-  return found != replicas_.end() && found->second.is_given;
+  return found != replicas_.end() && found->second.leaf_until >= kForever;
 }
 
 FanOut::Id FanOut::parent(Id id) const {
@@ -82,17 +110,10 @@ bool FanOut::is_needed_here(const Replica& own) {
 }
 
 // One of its machine, else the one nearest to the publisher.
-std::optional<FanOut::Id> FanOut::find_parent(const Replica& own, std::uint64_t anchor, const Given& given) {
+std::optional<FanOut::Id> FanOut::find_parent(const Replica& own, std::uint64_t anchor) {
   using Answer = ParentIndex::Answer;
   using Kind = ParentIndex::Stock::Kind;
-  const auto search = [&](const ParentIndex& parents, auto&& ask) {
-    const auto first = [&](Kind kind, std::uint64_t least, std::uint64_t most, std::optional<ParentIndex::Place> best) {
-      return parents.first({kind, least}, {kind, most}, best, ask);
-    };
-    if (anchor == 0) return first(Kind::kNext, 0, 0, {});
-    const auto best = given.is_repair ? std::nullopt : first(Kind::kAnchor, anchor, anchor, {});
-    return given.least_version == 0 ? best : first(Kind::kBytes, given.least_version, UINT64_MAX, best);
-  };
+  const ParentIndex::Stock wanted{anchor == 0 ? Kind::kNext : Kind::kAnchor, anchor};
   const auto of_its_machine = [&](const ParentIndex::Place& place) {
     ++looked_at_;
     if (place.depth == 1 && place.id > own.id && own.passes_on) return Answer::kSkipDepth;  // that one will be placed
@@ -103,21 +124,31 @@ std::optional<FanOut::Id> FanOut::find_parent(const Replica& own, std::uint64_t 
     const Replica& other = replicas_.at(place.id);
     return other.root == own.id || other.group == own.group ? Answer::kSkip : Answer::kTake;
   };
-  std::optional<ParentIndex::Place> best = search(own.group->parents, of_its_machine);
-  if (!best && !is_needed_here(own)) best = search(parents_, of_another);
+  std::optional<ParentIndex::Place> best = own.group->parents.first(wanted, of_its_machine);
+  if (!best && !is_needed_here(own)) best = parents_.first(wanted, of_another);
   return best ? std::optional(best->id) : std::nullopt;
 }
 
-std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now, const Given& given) {
+std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now) {
   advance(now);
   Replica* const own = find(id);
   if (own == nullptr || own->parent != kPublisher || stays_direct(*own)) return {};
-  const std::optional<Id> best = find_parent(*own, anchor, own->failures == 0 ? given : Given{0, given.is_repair});
+  const std::optional<Id> best = find_parent(*own, anchor);
   if (!best) return {};
-  own->is_given = anchor != 0 && replicas_.at(*best).anchor == 0;
-  own->anchor = given.is_repair ? 0 : anchor;
+  own->anchor = anchor;
   move(*own, *best);
   return best;
+}
+
+// Of a chain each one passes a leaf on once it is whole.
+void FanOut::awaits(Id id, std::uint64_t version, std::uint64_t bytes, double now) {
+  Replica* const replica = find(id);
+  if (replica == nullptr || replica->staged < replica->awaited) return;  // it awaits an earlier one
+  const double known = replica->rate > 0 ? replica->rate : middle_rate_ > 0 ? middle_rate_ : kAssumedRate;
+  const std::uint64_t leaf = std::min<std::uint64_t>(bytes, kTellingBytes);
+  const double on_the_way = static_cast<double>(bytes + leaf * static_cast<std::uint64_t>(replica->depth));
+  replica->awaited = version;
+  replica->awaited_until = now + kSlow + on_the_way / (kAwaitedPart * known);
 }
 
 void FanOut::make_due(Replica& replica, std::uint64_t version, double since) {
@@ -164,22 +195,14 @@ void FanOut::staged(Id id, std::uint64_t version, double now) {
   if (replica == nullptr) return;
   replica->staged = std::max(replica->staged, version);
   if (replica->parent == kPublisher && version == replica->sending) measure(*replica, now);
-  if (version != 0) replica->is_given = false;
   has_staged_ = has_staged_ || version != 0;
   if (replica->staged >= replica->anchor) replica->anchor = 0;
   if (replica->parent != kPublisher && replica->parent != kNobody) replica->failures = 0;
   list_anew(*replica);
   for (const auto& [other, child] : replica->children) {
     ++looked_at_;
-    if (child->staged < version && !child->is_given) make_due(*child, version, now);
+    if (child->staged < version) make_due(*child, version, now);
   }
-}
-
-void FanOut::holds(Id id, std::uint64_t version) {
-  Replica* const replica = find(id);
-  if (replica == nullptr) return;
-  replica->held = version;
-  list_anew(*replica);
 }
 
 void FanOut::set_full(Id id, bool is_full) {
@@ -202,7 +225,7 @@ void FanOut::leave_alone(Replica& replica, double now, std::vector<Id>& moved) {
     }
     const std::size_t before = moved.size();
     leave_alone(*child, now, moved);
-    if (moved.size() > before) ban(*child, &Replica::leaf_until, now + kLeafFor);
+    if (moved.size() > before) ban(*child, &Replica::leaf_until, std::max(child->leaf_until, now + kLeafFor));
   }
   if (moved.size() == at_first) replica.full_below_at = passes_;
 }
@@ -211,15 +234,20 @@ std::vector<FanOut::Id> FanOut::relieve(double now) {
   std::vector<Id> moved;
   ++passes_;
   for (auto& [id, replica] : replicas_) {
-    const bool is_late = replica.staged < replica.due && now - replica.due_since >= kSlow;
+    const bool is_behind = replica.staged < replica.due && now - replica.due_since >= kSlow;
+    const bool is_starved = replica.parent != kPublisher && replica.staged < replica.awaited && now >= replica.awaited_until;
+    const bool is_late = is_behind || is_starved;
     if ((!is_late && !is_slow(replica)) || now - replica.relieved_at < kSlow) continue;
     const std::size_t before = moved.size();
     leave_alone(replica, now, moved);
-    // It may be its parent's fault: that one has it, or says so.
-    if (is_late && !replica.is_full && replicas_.contains(replica.parent)) moved.push_back(id);
+    // It may be its parent's fault: that one has it, or says so. What it lacks comes from the publisher itself.
+    if (is_late && !replica.is_full && replicas_.contains(replica.parent)) {
+      moved.push_back(id);
+      pause(replica, now);
+    }
     if (moved.size() == before) continue;
     replica.relieved_at = now;
-    ban(replica, &Replica::leaf_until, now + kLeafFor);
+    ban(replica, &Replica::leaf_until, std::max(replica.leaf_until, now + kLeafFor));
   }
   return moved;
 }

@@ -6,6 +6,9 @@
 // replica whose parent dies, falls silent or is behind is served by the publisher at once, from the byte at which it stands, and is
 // placed anew when it is current. One that holds those below it up becomes a leaf.
 //
+// Each placement has a deadline: for the bytes of what was announced, whatever the parent says meanwhile. A parent that has them,
+// by its own word, and does not give them is no parent any more as long as it is connected, and so is one that gives other bytes.
+//
 // Replicas of one machine share memory: one of them gets updates over the network, the others from that one.
 //
 // Each event costs the logarithm of the number of replicas, and what it really changes: there may be thousands, and all of this is
@@ -39,42 +42,40 @@ class FanOut {
   FanOut& operator=(const FanOut&) = delete;
 
   // Served by the publisher. passes_on: whether others can take updates from it. machine: its address, whatever the port, if it
-  // shares memory with others there. gives_bytes: others can also take from it what it holds.
-  void join(Id id, bool passes_on, const std::optional<NetAddress>& machine = {}, bool gives_bytes = false);
+  // shares memory with others there. from: its address, where it is known.
+  void join(Id id, bool passes_on, const std::optional<NetAddress>& machine = {}, const std::optional<NetAddress>& from = {});
   void leave(Id id);
-  // It takes updates from the publisher again.
-  enum class Blame : std::uint8_t { kNobody, kReplica, kParent };  // it was called back; it was too far behind; the parent failed
-  void come_back(Id id, Blame blame, double now);
-
-  // What a replica may be given by one that holds it: all bytes, or a repair. Heeded once: where that failed the publisher gives
-  // it.
-  struct Given {
-    std::uint64_t least_version = 0;  // that the other one holds; 0: it may not
-    bool is_repair = false;
+  enum class Blame : std::uint8_t {
+    kNobody,       // it was called back
+    kReplica,      // it was too far behind
+    kParent,       // the parent failed
+    kIdleParent,   // the parent gives nothing, or slowly
+    kFalseParent,  // the parent gave what the publisher has not announced
   };
+  // It takes updates from the publisher again. Answers with the parent where nobody is to take from that any more.
+  std::optional<Id> come_back(Id id, Blame blame, double now);
   // Where a replica that the publisher serves is to take updates from: nothing where it stays. anchor: the version of the anchor
-  // that it needs, or 0: then those come into question that are being sent the same one, or hold what they can give. now: never
-  // before that of an earlier call.
-  std::optional<Id> place(Id id, std::uint64_t anchor, double now, const Given& given);
-  std::optional<Id> place(Id id, std::uint64_t anchor, double now) { return place(id, anchor, now, Given()); }
+  // that it needs, or 0: then those come into question that are being sent the same one. now: never before that of an earlier call.
+  std::optional<Id> place(Id id, std::uint64_t anchor, double now);
+  // It was told of an update that it is to take from its parent.
+  void awaits(Id id, std::uint64_t version, std::uint64_t bytes, double now);
 
   // The publisher begins to send `bytes` to it, has sent them, and hears that they are all there.
   void begin(Id id, std::uint64_t version, std::uint64_t bytes, bool is_anchor, double now);
   void sent(Id id, double now);
   void staged(Id id, std::uint64_t version, double now);
-  // By its own word, of this publisher's versions.
-  void holds(Id id, std::uint64_t version);
   // Whether it takes no more until it has applied what it has.
   void set_full(Id id, bool is_full);
   // The publisher has had `version` for it since then, and it does not take it.
   void held_up(Id id, std::uint64_t version, double now);
 
-  // Those who are behind what they take from, and those that take from them: they are to come back.
+  // Those that are behind what they take from, or have not had in time what they await, and those that take from them: they are to
+  // come back.
   std::vector<Id> relieve(double now);
 
   bool has_staged() const { return has_staged_; }  // any of them, ever
 
-  bool is_given(Id id) const;  // what its parent holds
+  bool is_expelled(Id id) const;  // as a parent
 
   Id parent(Id id) const;  // kPublisher: that one
   int degree() const;      // of the publisher, now
@@ -98,7 +99,7 @@ class FanOut {
     bool stays = false;  // among those that may stay with the publisher
     bool is_near = false, is_far = false;
     ParentIndex::Place place;
-    std::array<std::optional<ParentIndex::Stock>, 2> stocks;
+    std::optional<ParentIndex::Stock> stock;
     friend bool operator==(const Listing&, const Listing&) = default;
   };
 
@@ -111,15 +112,16 @@ class FanOut {
     bool passes_on = false;
     GroupKey key;
     Group* group = nullptr;
-    bool gives_bytes = false;
+    std::optional<NetAddress> from;
     bool is_full = false;
-    bool is_given = false;  // what its parent holds: it is late with nothing until it has that
-    std::uint64_t held = 0;
     std::uint64_t staged = 0;
     std::uint64_t anchor = 0;  // version of the one that it is being sent
     // What its source has whole, and since when it should have it, too.
     std::uint64_t due = 0;
     double due_since = 0;
+    // Of what it was told that its parent will give: the first that it has not, and until when it should have it.
+    std::uint64_t awaited = 0;
+    double awaited_until = 0;
     double leaf_until = 0;  // nobody takes from it
     double relieved_at = -1e9;
     double direct_until = 0;  // it is not placed
@@ -140,7 +142,9 @@ class FanOut {
   double slow_below() const;
   int most_uploads() const { return degree_ > 0 ? degree_ : 1; }
   bool is_needed_here(const Replica& own);
-  std::optional<Id> find_parent(const Replica& own, std::uint64_t anchor, const Given& given);
+  std::optional<Id> find_parent(const Replica& own, std::uint64_t anchor);
+  void pause(Replica& replica, double now);
+  void expel(Replica& parent, double now);
 
   void move(Replica& replica, Id to);
   void count_upload(Group& group, int change);
@@ -159,12 +163,13 @@ class FanOut {
   bool has_staged_ = false;
   std::map<Id, Replica> replicas_;
   std::map<GroupKey, Group> groups_;
-  ParentIndex parents_;                     // that can send to other machines
-  RankedSet<std::pair<bool, Id>> staying_;  // with the publisher, in their order: does not pass on, id
-  RankedSet<std::pair<double, Id>> rates_;  // known
-  double middle_rate_ = 0;                  // of those known; 0: of too few
-  double clock_ = 0;                        // what is listed is so then
-  using Wake = std::pair<double, Id>;       // a replica's ban ends
+  ParentIndex parents_;                                   // that can send to other machines
+  RankedSet<std::pair<bool, Id>> staying_;                // with the publisher, in their order: does not pass on, id
+  RankedSet<std::pair<double, Id>> rates_;                // known
+  double middle_rate_ = 0;                                // of those known; 0: of too few
+  double clock_ = 0;                                      // what is listed is so then
+  std::map<std::array<std::byte, 16>, double> expelled_;  // addresses that nobody takes from until then
+  using Wake = std::pair<double, Id>;                     // a replica's ban ends
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
   std::uint64_t passes_ = 0;  // of relieve()
   std::uint64_t looked_at_ = 0;

@@ -70,14 +70,13 @@ FanOut::Listing FanOut::listing_of(const Replica& replica) const {
   listing.stays = replica.parent == kPublisher && !stays_direct(replica) && !is_slow(replica);
   if (!replica.passes_on || is_slow(replica) || clock_ < replica.leaf_until || replica.depth == 0) return listing;
   if (replica.anchor != 0) {
-    listing.stocks[0] = Stock{Stock::Kind::kAnchor, replica.anchor};
-  } else {
-    if (replica.staged > 0) listing.stocks[0] = Stock{Stock::Kind::kNext, 0};
-    if (replica.gives_bytes && replica.held > 0) listing.stocks[1] = Stock{Stock::Kind::kBytes, replica.held};
+    listing.stock = Stock{Stock::Kind::kAnchor, replica.anchor};
+  } else if (replica.staged > 0) {
+    listing.stock = Stock{Stock::Kind::kNext, 0};
   }
   listing.is_near = replica.group->is_machine;
   listing.is_far = replica.group->uploads < most_uploads();
-  if ((!listing.stocks[0] && !listing.stocks[1]) || (!listing.is_near && !listing.is_far)) {
+  if (!listing.stock || (!listing.is_near && !listing.is_far)) {
     Listing none;
     none.stays = listing.stays;
     return none;
@@ -103,10 +102,9 @@ void FanOut::list(const Replica& replica, bool is_listed) {
   const auto add = [&](ParentIndex& parents, const ParentIndex::Stock& stock) {
     is_listed ? parents.add(stock, listing.place) : parents.remove(stock, listing.place);
   };
-  for (const auto& stock : listing.stocks) {
-    if (stock && listing.is_near) add(replica.group->parents, *stock);
-    if (stock && listing.is_far) add(parents_, *stock);
-  }
+  if (!listing.stock) return;
+  if (listing.is_near) add(replica.group->parents, *listing.stock);
+  if (listing.is_far) add(parents_, *listing.stock);
 }
 
 }  // namespace sparcl::replication

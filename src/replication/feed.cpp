@@ -23,7 +23,12 @@ constexpr std::uint64_t kRepairsPart =
     2;  // of all bytes, which repairs may have: then all bytes are sent, which all share; heuristic
 constexpr std::uint64_t kSlicesATensor = 64;  // of a part, at most; heuristic
 constexpr std::uint64_t kLeastSlices = 1024;
-constexpr std::uint64_t kMostReplaced = 4;  // of the elements one: what more replaces is not kept; heuristic
+constexpr std::uint64_t kComparedAtOnce = 64;    // blocks: some milliseconds; heuristic
+constexpr std::size_t kMostWanted = 16;          // digests, at once
+constexpr std::size_t kMostIdentities = 64;      // that are kept
+constexpr int kMostRests = 16;                   // of a digest, while versions are published; heuristic
+constexpr std::uint64_t kReplacedBytesPart = 4;  // of all bytes, which the ways back may have
+constexpr std::uint64_t kMostReplaced = 4;       // of the elements one: what more replaces is not kept; heuristic
 
 // What a stranger names costs no more to compare and to keep than the whole does.
 Status check_count(const model::Schema& parts, const model::Schema& held) {
@@ -41,12 +46,12 @@ Status check_bytes(const model::Schema& parts, const model::Schema& held) {
 }  // namespace
 
 Status Issuer::seal(Update& update, StreamDigest& digested) const {
-  if (!key) return {};
-  digested.advance(update.bytes, update.commit.stream_bytes);
-  Result<std::array<std::byte, 32>> digest = digested.finish();
-  if (!digest.ok()) return digest.status();
-  update.commit.stream_digest = *digest;
-  update.signature = CommitSignature{key->public_key(), key->sign(serialise(update.commit))};
+  SPARCL_RETURN_IF_ERROR(digested.finish(update.bytes, update.commit.stream_bytes));
+  update.leaves = digested.take_leaves();
+  const Result<Digest256> root = root_of(update.leaves);
+  if (!root.ok()) return root.status();
+  update.commit.stream_digest = *root;
+  if (key) update.signature = CommitSignature{key->public_key(), key->sign(serialise(update.commit))};
   return {};
 }
 
@@ -69,7 +74,7 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
       map_(own_map_ != nullptr ? own_map_.get() : whole.map),
       places_(std::move(places)),
       state_(whole),
-      store_({std::max<std::size_t>(options.queue, 1), map_->byte_count()}),
+      store_({std::max<std::size_t>(options.queue, 1), map_->byte_count(), whole_map_.byte_count() / kReplacedBytesPart}),
       fan_out_(options.fan_out) {
   state_.map = map_;
   state_.schema_hash = schema_hash;
@@ -87,6 +92,7 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   };
   source_.block_count = map_->block_count();
   source_.request_repair = [this](const RepairRef& repair) { repairs_.push_back(repair); };
+  source_.identify = [this](const Hash128& hash) { return identify(hash); };
 }
 
 Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
@@ -232,12 +238,13 @@ void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
     UpdateMaker::Arrays arrays = newest(tensors);
     hashing_ = Hashing{version, arrays.input(), arrays.source, 0, state_.schema_hash};
   } else if (anchor_is_wanted_ && !store_.has_newest_anchor()) {
-    maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), nullptr, commit_of({}, store_.newest()->version),
-                                           issuer_.key.has_value());
+    maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), nullptr, commit_of({}, store_.newest()->version));
   } else if (composed_is_wanted_) {
     begin_composed(tensors);
-  } else {
+  } else if (!repairs_.empty()) {
     begin_repair(tensors);
+  } else {
+    begin_comparing(tensors);
   }
 } catch (const std::exception& error) {
   fail(error.what());
@@ -249,7 +256,7 @@ void Feed::begin_composed(Tensors tensors) {
   std::vector<ChangeLogRef> logs = store_.way_back(base);
   if (logs.empty() || codec::distinct_part(logs, whole_map_.block_count()) > kMostDistinct) return give_up();
   maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), earlier(tensors, std::move(logs)),
-                                         commit_of(base, store_.newest()->version), issuer_.key.has_value());
+                                         commit_of(base, store_.newest()->version));
 }
 
 // Of the version that the replica held: what was published since then leads on from there. Else of the newest one.
@@ -260,19 +267,12 @@ void Feed::begin_repair(Tensors tensors) {
     repair->is_over = true;
     return repairs_.pop_front();
   }
-  HeldVersion target = *store_.newest();
-  std::vector<ChangeLogRef> logs;
-  if (repair->wanted.hash != target.hash) logs = store_.way_back(repair->wanted);
-  if (!logs.empty()) target = *store_.find(repair->wanted.hash);
-  UpdateMaker::Arrays arrays;
-  if (logs.empty()) {
-    arrays = newest(tensors);
-  } else {
-    arrays = {std::vector<const std::byte*>(map_->arrays().size(), nullptr), earlier(tensors, std::move(logs))};
-  }
-  Commit commit = commit_of({0, repair->held_hash}, target.version);
-  commit.target_hash = target.hash;
-  repairer_ = std::make_unique<RepairMaker>(state_, std::move(arrays), repair, std::move(commit), issuer_.key.has_value());
+  const HeldVersion target = store_.find(repair->wanted.hash).value_or(*store_.newest());
+  std::optional<UpdateMaker::Arrays> arrays = arrays_of(target, tensors);
+  Commit commit = commit_of({0, repair->held_hash}, arrays ? target.version : store_.newest()->version);
+  commit.target_hash = arrays ? target.hash : store_.newest()->hash;
+  if (!arrays) arrays = newest(tensors);
+  repairer_ = std::make_unique<RepairMaker>(state_, std::move(*arrays), repair, std::move(commit));
   repairs_.pop_front();  // now: memory may have run out before
 }
 
@@ -307,11 +307,84 @@ void Feed::put_repair_off() {
   repairer_ = nullptr;
 }
 
+// --- what a version's bytes are, for replicas that come with some ---
+
+// Where they lie, or can be had; nothing: the way back to them is not kept.
+std::optional<UpdateMaker::Arrays> Feed::arrays_of(const HeldVersion& version, Tensors tensors) const {
+  if (version.hash == store_.newest()->hash) return newest(tensors);
+  std::vector<ChangeLogRef> logs = store_.way_back(version);
+  if (logs.empty()) return {};
+  return UpdateMaker::Arrays{std::vector<const std::byte*>(map_->arrays().size(), nullptr), earlier(tensors, std::move(logs))};
+}
+
+IdentityAnswer Feed::identify(const Hash128& hash) {
+  const auto is_of = [&](const Identity& each) { return each.version.hash == hash; };
+  if (const auto made = std::ranges::find_if(identities_, is_of); made != identities_.end()) return {*made, false};
+  if (comparing_ != nullptr && comparing_->of.hash == hash) return {{}, true};
+  if (std::ranges::find(identities_wanted_, hash, &HeldVersion::hash) != identities_wanted_.end()) return {{}, true};
+  const std::optional<HeldVersion> version = store_.find(hash);
+  const bool is_at_hand = version && (hash == store_.newest()->hash || !store_.way_back(*version).empty());
+  if (!is_at_hand || identities_wanted_.size() >= kMostWanted || std::ranges::count(identities_given_up_, hash) > 0) return {};
+  identities_wanted_.push_back(*version);
+  return {{}, true};
+}
+
+void Feed::begin_comparing(Tensors tensors) {
+  if (comparing_ == nullptr) {
+    comparing_.reset(new Comparing{identities_wanted_.front(), StateDigest(state_.schema_hash), {}, 0});
+    identities_wanted_.pop_front();
+  }
+  comparing_->arrays = arrays_of(comparing_->of, tensors);
+  if (!comparing_->arrays) give_comparing_up();
+}
+
+void Feed::compare_on() {
+  const Result<bool> whole = comparing_->digest.step(*map_, comparing_->arrays->input(), kComparedAtOnce);
+  if (whole.ok() && !*whole) return;
+  const Status status = whole.ok() ? keep_identity(comparing_->of, comparing_->digest.finish()) : whole.status();
+  if (!status.ok()) {
+    log_error("replication: version {} has no digest: {}", comparing_->of.version, status.message());
+    return give_comparing_up();
+  }
+  comparing_ = nullptr;
+}
+
+Status Feed::keep_identity(const HeldVersion& of, const Result<Digest256>& digest) {
+  if (!digest.ok()) return digest.status();
+  Identity identity{issuer_.model_id, issuer_.epoch, of, state_.schema_hash, *digest, {}};
+  if (issuer_.key) identity.signature = CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_bytes(identity))};
+  identities_.push_back(std::move(identity));
+  if (identities_.size() > kMostIdentities) identities_.pop_front();
+  return {};
+}
+
+// The version that it is made of lies elsewhere now.
+void Feed::rest_comparing() {
+  if (comparing_ == nullptr || !comparing_->arrays) return;
+  comparing_->arrays.reset();
+  if (++comparing_->rests > kMostRests) give_comparing_up();
+}
+
+// Those that wait for it get all bytes.
+void Feed::give_comparing_up() {
+  identities_given_up_.push_back(comparing_->of.hash);
+  if (identities_given_up_.size() > kMostIdentities) identities_given_up_.pop_front();
+  comparing_ = nullptr;
+}
+
 bool Feed::work() try {
   if (hashing_) hash_on();
   if (repairer_ != nullptr) {
     repair_on();
     return repairer_ != nullptr;
+  }
+  if (maker_ == nullptr && comparing_ != nullptr && comparing_->arrays) {
+    if (wants_work() || !repairs_.empty()) {  // others wait for that
+      comparing_->arrays.reset();
+      return false;
+    }
+    compare_on();
+    return comparing_ != nullptr;
   }
   if (maker_ == nullptr) return hashing_.has_value();
   const Result<bool> whole = maker_->step();
@@ -334,6 +407,7 @@ void Feed::fail(const char* why) {
   log_error("replication: nothing can be made of the newest version: {}", why);
   const bool made_anchor = makes_anchor();
   maker_ = nullptr;
+  if (comparing_ != nullptr && comparing_->arrays) give_comparing_up();
   if (made_anchor) anchor_is_wanted_ = false;
   give_up();
 }
@@ -371,6 +445,7 @@ Status Feed::keep_made(std::shared_ptr<Update> made, StreamDigest& digest) {
 void Feed::give_up() {
   hashing_.reset();
   put_repair_off();
+  rest_comparing();
   if (!composed_is_wanted_) return;
   maker_ = nullptr;
   store_.keep_composed(*composed_is_wanted_, nullptr);

@@ -16,6 +16,7 @@
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/session.hpp"
 #include "src/replication/signing_key.hpp"
+#include "src/replication/state_digest.hpp"
 #include "src/replication/update_maker.hpp"
 #include "src/replication/update_store.hpp"
 
@@ -27,7 +28,7 @@ struct Issuer {
   std::atomic<std::uint64_t> epoch{0};  // it rises while versions are coded
   std::optional<SigningKey> key;
 
-  // digested: of as many bytes as the caller has had time for.
+  // The commit's digest, and its signature where there is a key. digested: of as many bytes as the caller has had time for.
   Status seal(Update& update, StreamDigest& digested) const;
   // The same update, of the epoch as it is now.
   UpdateRef reissue(const UpdateRef& update) const;
@@ -79,8 +80,8 @@ class Feed {
   // --- what is made of the newest version beside the serving of replicas ---
 
   bool wants_work() const;
-  // Of a damaged replica: after all that others wait for.
-  bool wants_repair() const { return store_.newest() && !repairs_.empty(); }
+  // Of a damaged replica, or of one that comes with bytes: after all that others wait for.
+  bool wants_rest() const { return store_.newest() && (!repairs_.empty() || !identities_wanted_.empty() || comparing_); }
   // The feed's first version may be `version`, the whole's.
   void begin_work(std::uint64_t version, Tensors newest);
   // Some milliseconds of it. False: it is done, as well as it can be.
@@ -96,6 +97,14 @@ class Feed {
     std::shared_ptr<const codec::ArraySource> source;
     std::uint64_t next_block = 0;
     Hash128 sum;
+  };
+
+  // The digest of one version, on its way. It goes on where it was whenever the version lies somewhere else.
+  struct Comparing {
+    HeldVersion of;
+    StateDigest digest;
+    std::optional<UpdateMaker::Arrays> arrays;  // nothing: it rests
+    int rests = 0;
   };
 
   Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map, const Hash128& schema_hash,
@@ -114,6 +123,13 @@ class Feed {
   void repair_on();
   std::uint64_t repair_bytes();
   void put_repair_off();
+  IdentityAnswer identify(const Hash128& hash);
+  std::optional<UpdateMaker::Arrays> arrays_of(const HeldVersion& version, Tensors newest) const;
+  void begin_comparing(Tensors newest);
+  void compare_on();
+  Status keep_identity(const HeldVersion& of, const Result<Digest256>& digest);
+  void rest_comparing();
+  void give_comparing_up();
   void hash_on();
   void fail(const char* why);
   Status keep_made(std::shared_ptr<Update> made, StreamDigest& digest);
@@ -135,6 +151,10 @@ class Feed {
   std::deque<std::weak_ptr<Repair>> repairs_;  // that are wanted: their sessions'
   std::unique_ptr<RepairMaker> repairer_;
   std::vector<std::weak_ptr<const Update>> made_repairs_;
+  std::deque<Identity> identities_;  // made
+  std::deque<HeldVersion> identities_wanted_;
+  std::deque<Hash128> identities_given_up_;
+  std::unique_ptr<Comparing> comparing_;
 };
 
 }  // namespace sparcl::replication

@@ -90,6 +90,10 @@ void write_model(ByteWriter& out, const ModelReply& model) {
   out.write(model.epoch);
 }
 
+// So that a signature of an identity is none of anything else.
+constexpr std::string_view kIdentityContext = "sparcl digest 1\n";
+static_assert(kIdentityContext.size() == 16);
+
 bool read_code(ByteReader& bytes, Code& code) {
   std::uint32_t number = 0;
   if (!bytes.read(number) || !is_code(static_cast<int>(number)) || number == 0) return false;
@@ -139,7 +143,7 @@ Result<MessageHead> parse_head(std::span<const std::byte> bytes) {
     return Status(Code::kCorrupt, "the head of a message is damaged (CRC32C)");
   }
   const auto type = load_le<std::uint32_t>(bytes.data() + 4);
-  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(MessageType::kDamage)) {
+  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(kLastMessageType)) {
     return Status(Code::kCorrupt,
                   fmt::format("a message of type {}, which protocol version {} does not have", type, kProtocolVersion));
   }
@@ -167,8 +171,8 @@ std::vector<std::byte> serialise(const Hello& hello) {
   write_text(out, hello.name);
   out.write(hello.pin);
   write_flag(out, hello.damaged);
-  write_flag(out, hello.gives_bytes);
-  write_flag(out, hello.wants_bytes);
+  write_flag(out, hello.held_is_vouched);
+  write_flag(out, hello.tip_is_vouched);
   write_latest(out, hello.latest);
   out.write_bytes(hello.receipt);
   return out.take();
@@ -180,8 +184,8 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
     return in.read(hello.protocol) && read_text(in, hello.model_id) && read_hash(in, hello.schema_hash) &&
            in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
            in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) && read_text(in, hello.name) &&
-           in.read(hello.pin) && read_flag(in, hello.damaged) && read_flag(in, hello.gives_bytes) &&
-           read_flag(in, hello.wants_bytes) && read_latest(in, hello.latest) && read_array(in, hello.receipt);
+           in.read(hello.pin) && read_flag(in, hello.damaged) && read_flag(in, hello.held_is_vouched) &&
+           read_flag(in, hello.tip_is_vouched) && read_latest(in, hello.latest) && read_array(in, hello.receipt);
   });
 }
 
@@ -245,12 +249,13 @@ std::vector<std::byte> serialise(const Request& request) {
   ByteWriter out;
   write_name(out, request.update);
   out.write(request.first_byte);
+  write_flag(out, request.has_leaves);
   return out.take();
 }
 
 Result<Request> parse_request(std::span<const std::byte> bytes) {
   return parse<Request>(bytes, "a request", [](ByteReader& in, Request& request) {
-    return read_name(in, request.update) && in.read(request.first_byte);
+    return read_name(in, request.update) && in.read(request.first_byte) && read_flag(in, request.has_leaves);
   });
 }
 
@@ -296,6 +301,7 @@ std::vector<std::byte> serialise(const Ack& ack) {
   ByteWriter out;
   out.write(static_cast<std::uint8_t>(ack.stage));
   write_held(out, ack.held);
+  write_flag(out, ack.is_vouched);
   return out.take();
 }
 
@@ -304,7 +310,7 @@ Result<Ack> parse_ack(std::span<const std::byte> bytes) {
     std::uint8_t stage = 0;
     if (!in.read(stage) || stage < 1 || stage > 2) return false;
     ack.stage = static_cast<AckStage>(stage);
-    return read_held(in, ack.held);
+    return read_held(in, ack.held) && read_flag(in, ack.is_vouched);
   });
 }
 
@@ -395,7 +401,6 @@ std::vector<std::byte> serialise(const Parent& parent) {
     out.write(parent.address->port);
   }
   write_text(out, parent.name);
-  write_flag(out, parent.gives);
   return out.take();
 }
 
@@ -407,19 +412,53 @@ Result<Parent> parse_parent(std::span<const std::byte> bytes) {
       NetAddress& address = parent.address.emplace();
       if (!read_ip(in, address) || !in.read(address.port) || address.port == 0) return false;
     }
-    return read_text(in, parent.name) && read_flag(in, parent.gives);
+    return read_text(in, parent.name);
   });
 }
 
-std::vector<std::byte> serialise(const Announce& announce) {
+std::vector<std::byte> serialise(const Leaves& leaves) {
   ByteWriter out;
-  write_held(out, announce.version);
+  write_name(out, leaves.update);
+  out.write(leaves.first);
+  for (const Digest256& each : leaves.digests) out.write_bytes(each);
   return out.take();
 }
 
-Result<Announce> parse_announce(std::span<const std::byte> bytes) {
-  return parse<Announce>(bytes, "an announcement",
-                         [](ByteReader& in, Announce& announce) { return read_held(in, announce.version); });
+// All the rest are digests.
+Result<Leaves> parse_leaves(std::span<const std::byte> bytes) {
+  return parse<Leaves>(bytes, "a list of leaves", [](ByteReader& in, Leaves& leaves) {
+    if (!read_name(in, leaves.update) || !in.read(leaves.first)) return false;
+    leaves.digests.resize(in.remaining() / sizeof(Digest256));
+    return std::ranges::all_of(leaves.digests, [&](Digest256& each) { return read_array(in, each); });
+  });
+}
+
+std::vector<std::byte> signed_bytes(const Identity& identity) {
+  ByteWriter out;
+  out.write_bytes(std::as_bytes(std::span(kIdentityContext)));
+  write_text(out, identity.model_id);
+  out.write(identity.epoch);
+  write_held(out, identity.version);
+  write_hash(out, identity.schema_hash);
+  out.write_bytes(identity.digest);
+  return out.take();
+}
+
+std::vector<std::byte> serialise(const Identity& identity) {
+  ByteWriter out;
+  out.write_bytes(signed_bytes(identity));
+  write_signature(out, identity.signature);
+  return out.take();
+}
+
+Result<Identity> parse_identity(std::span<const std::byte> bytes) {
+  return parse<Identity>(bytes, "an identity", [](ByteReader& in, Identity& identity) {
+    std::span<const std::byte> context;
+    if (!in.read_bytes(kIdentityContext.size(), context)) return false;
+    if (!std::ranges::equal(context, std::as_bytes(std::span(kIdentityContext)))) return false;
+    return read_text(in, identity.model_id) && in.read(identity.epoch) && read_held(in, identity.version) &&
+           read_hash(in, identity.schema_hash) && read_array(in, identity.digest) && read_signature(in, identity.signature);
+  });
 }
 
 std::vector<std::byte> serialise(const Damage& damage) {
@@ -445,6 +484,7 @@ std::vector<std::byte> serialise(const Orphan& orphan) {
   out.write(orphan.ahead);
   out.write(static_cast<std::uint32_t>(orphan.code));
   write_text(out, orphan.text);
+  write_flag(out, orphan.tip_is_vouched);
   return out.take();
 }
 
@@ -454,7 +494,7 @@ Result<Orphan> parse_orphan(std::span<const std::byte> bytes) {
     if (!in.read(orphan.number) || !read_held(in, orphan.tip) || !in.read(orphan.ahead) || !in.read(code)) return false;
     if (!is_code(static_cast<int>(code))) return false;
     orphan.code = static_cast<Code>(code);
-    return read_text(in, orphan.text);
+    return read_text(in, orphan.text) && read_flag(in, orphan.tip_is_vouched);
   });
 }
 

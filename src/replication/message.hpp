@@ -12,19 +12,21 @@
 #include "src/base/staging.hpp"
 #include "src/base/status.hpp"
 #include "src/replication/commit.hpp"
+#include "src/replication/stream_digest.hpp"
 #include "src/transport/net_address.hpp"
 
 namespace sparcl::replication {
 
 constexpr std::uint16_t kProtocolVersion = 5;
 constexpr std::size_t kHeadBytes = 20;
-constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 20;     // of an update, in one message
+constexpr std::size_t kMaxChunkBytes = kLeafBytes;               // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;    // of a description of a model
 constexpr std::size_t kMaxSchemaBytes = std::size_t{8} << 20;    // of what a replica holds
 constexpr std::size_t kMaxDamageBytes = std::size_t{32} << 20;   // of what a damaged replica holds: 2 Mi blocks
 constexpr std::size_t kMaxReportBytes = std::size_t{1} << 20;    // of a status
 constexpr std::size_t kMaxMessageBytes = std::size_t{64} << 10;  // of any other message's content
 constexpr std::size_t kChunkHeadBytes = 16;
+constexpr std::size_t kMaxLeavesAtOnce = 2000;  // in one LEAVES: 64,000 bytes
 
 enum class MessageType : std::uint8_t {
   kHello = 1,    // subscriber: who it is, and what it holds
@@ -44,7 +46,7 @@ enum class MessageType : std::uint8_t {
   kModelReply = 15,
   kParent = 16,        // publisher: take updates from another replica from now on, or from here again
   kOrphan = 17,        // subscriber: it takes them from the publisher again, and why
-  kAnnounce = 18,      // publisher: there is this version, for one that takes it from another replica
+  kAnnounce = 18,      // publisher: it has made this update, for a replica that takes it from another one
   kShares = 19,        // subscriber: it can reach the other side's memory
   kPiece = 20,         // publisher: some of its bytes, as memory that it has made
   kTaken = 21,         // subscriber: it has taken a piece
@@ -52,7 +54,10 @@ enum class MessageType : std::uint8_t {
   kSchemaWanted = 23,  // publisher: it does not know these tensors
   kSchema = 24,        // subscriber: what they are
   kDamage = 25,        // subscriber: what it holds, block by block
+  kLeaves = 26,        // publisher: digests of each MiB of the update that is asked for, before its bytes
+  kIdentity = 27,      // publisher: SHA-256 of a version that the subscriber may hold
 };
+constexpr MessageType kLastMessageType = MessageType::kIdentity;
 
 std::size_t most_content_bytes(MessageType type);
 
@@ -106,8 +111,8 @@ struct Hello {
   std::string name;                // "host h1, pid 4711"
   std::uint64_t pin = 0;           // as of a PIN
   bool damaged = false;            // what it holds is nearly a version: a DAMAGE comes next
-  bool gives_bytes = false;        // others can take from it not only updates, but what it holds: anchors and repairs
-  bool wants_bytes = false;        // to a parent: it gives them to this one, as a PARENT has said
+  bool held_is_vouched = false;    // by the publisher: its own updates or SHA-256 led to what is held
+  bool tip_is_vouched = false;
   LatestHeld latest{};
   Receipt receipt{};  // of the last welcome
 };
@@ -146,6 +151,24 @@ struct UpdateName {
 struct Request {
   UpdateName update;
   std::uint64_t first_byte = 0;  // those before it are there already
+  bool has_leaves = false;       // and so are the update's LEAVES
+};
+
+// The digests of the leaves from `first` on (StreamDigest). Of all leaves, in their order, before the first chunk.
+struct Leaves {
+  UpdateName update;
+  std::uint64_t first = 0;
+  std::vector<Digest256> digests;
+};
+
+// A version by its bytes: what the linear state hash cannot say where somebody chose them.
+struct Identity {
+  std::string model_id;
+  std::uint64_t epoch = 0;
+  HeldVersion version;
+  Hash128 schema_hash;
+  Digest256 digest{};                        // StateDigest
+  std::optional<CommitSignature> signature;  // of signed_bytes()
 };
 
 struct ChunkHead {  // the bytes follow
@@ -169,6 +192,7 @@ enum class AckStage : std::uint8_t { kStaged = 1, kHeld = 2 };
 struct Ack {
   AckStage stage = AckStage::kStaged;
   HeldVersion held;
+  bool is_vouched = false;
 };
 
 struct Nack {
@@ -194,7 +218,6 @@ struct Parent {
   std::uint32_t number = 0;           // of these messages, to this replica
   std::optional<NetAddress> address;  // nothing: the publisher
   std::string name;
-  bool gives = false;  // all bytes, or a repair, of what it holds: it is to be asked for them
 };
 
 struct Orphan {
@@ -203,10 +226,7 @@ struct Orphan {
   std::uint8_t ahead = 0;
   Code code = Code::kSuccess;  // why; success: it was called back
   std::string text;
-};
-
-struct Announce {
-  HeldVersion version;
+  bool tip_is_vouched = false;
 };
 
 // What a replica holds whose memory was damaged: blocks that are not those of a version can be sent alone.
@@ -244,10 +264,13 @@ std::vector<std::byte> signed_text(const ModelReply& model);  // what a publishe
 std::vector<std::byte> serialise(const LatestHeld& latest);   // the content of a MODEL_QUERY
 std::vector<std::byte> serialise(const Parent& parent);
 std::vector<std::byte> serialise(const Orphan& orphan);
-std::vector<std::byte> serialise(const Announce& announce);
+std::vector<std::byte> serialise(const Leaves& leaves);
+std::vector<std::byte> signed_bytes(const Identity& identity);  // they begin with what they are for
+std::vector<std::byte> serialise(const Identity& identity);
 std::vector<std::byte> serialise(const Damage& damage);
 
-// Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else.
+// Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else. Of a hello or a welcome of another
+// protocol version only `protocol` is read.
 Result<Hello> parse_hello(std::span<const std::byte> bytes);
 Result<Welcome> parse_welcome(std::span<const std::byte> bytes);
 Result<Refusal> parse_refusal(std::span<const std::byte> bytes);
@@ -265,7 +288,8 @@ Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes);
 Result<LatestHeld> parse_model_query(std::span<const std::byte> bytes);
 Result<Parent> parse_parent(std::span<const std::byte> bytes);
 Result<Orphan> parse_orphan(std::span<const std::byte> bytes);
-Result<Announce> parse_announce(std::span<const std::byte> bytes);
+Result<Leaves> parse_leaves(std::span<const std::byte> bytes);
+Result<Identity> parse_identity(std::span<const std::byte> bytes);
 Result<Damage> parse_damage(std::span<const std::byte> bytes);
 
 }  // namespace sparcl::replication

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,9 +13,9 @@ namespace sparcl::replication {
 class ParentIndex {
  public:
   struct Stock {
-    enum class Kind : std::uint8_t { kNext, kAnchor, kBytes };  // the next update; an anchor that is on its way; what it holds
+    enum class Kind : std::uint8_t { kNext, kAnchor };  // the next update; an anchor that is on its way
     Kind kind = Kind::kNext;
-    std::uint64_t version = 0;  // of an anchor, or of what it holds
+    std::uint64_t version = 0;  // of an anchor
     friend auto operator<=>(const Stock&, const Stock&) = default;
   };
   struct Place {
@@ -31,23 +32,18 @@ class ParentIndex {
     if (found->second.empty()) places_.erase(found);
   }
 
-  // The first one that has something from `least` to `most`, is before `best`, and that `ask` takes; else `best`.
+  // The first one that has this and that `ask` takes.
   template <class Ask>
-  std::optional<Place> first(const Stock& least, const Stock& most, std::optional<Place> best, Ask&& ask) const {
-    for (auto stock = places_.lower_bound(least); stock != places_.end() && stock->first <= most; ++stock) {
-      const std::set<Place>& places = stock->second;
-      for (auto each = places.begin(); each != places.end() && (!best || *each < *best);) {
-        const Answer answer = ask(*each);
-        if (answer == Answer::kTake) {
-          best = *each;
-        } else if (answer == Answer::kSkip) {
-          ++each;
-        } else {
-          each = places.lower_bound({each->depth + 1, 0});
-        }
-      }
+  std::optional<Place> first(const Stock& stock, Ask&& ask) const {
+    const auto found = places_.find(stock);
+    if (found == places_.end()) return {};
+    const std::set<Place>& places = found->second;
+    for (auto each = places.begin(); each != places.end();) {
+      const Answer answer = ask(*each);
+      if (answer == Answer::kTake) return *each;
+      each = answer == Answer::kSkip ? std::next(each) : places.lower_bound({each->depth + 1, 0});
     }
-    return best;
+    return {};
   }
 
  private:

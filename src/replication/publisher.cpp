@@ -89,7 +89,6 @@ Status Publisher::open(Listener listener) {
     Result<SigningKey> key = SigningKey::load(options_.key_path);
     if (!key.ok()) return key.status();
     issuer_.key = std::move(*key);
-    context_.is_signed = true;
   }
   describe();
   if (context_.model_reply->content.size() > kMaxModelBytes) {
@@ -196,7 +195,7 @@ void Publisher::work_on() {
     if (is_encoding_ || !whole_->store().newest()) return;
     const std::vector<FeedRef> all = feeds();
     auto next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_work(); });
-    if (next == all.end()) next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_repair(); });
+    if (next == all.end()) next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_rest(); });
     if (next == all.end()) return;
     at_work_ = *next;
     at_work_->begin_work(whole_->store().newest()->version, snapshot_.arrays());
@@ -431,12 +430,14 @@ std::string Publisher::status_locked() const {
                                     {"host", shown_name(session->label().host)},
                                     {"slot", session->label().slot},
                                     {"version", held},
+                                    {"vouched", session->is_vouched()},
                                     {"lag", newest > held ? newest - held : 0},
                                     {"staged", session->staged_version()},
                                     {"tensor_bytes", session->source()->tensor_bytes},
                                     {"bytes_sent", session->bytes_sent()},
                                     {"bytes_shared", session->bytes_shared()},
                                     {"refused", session->refused()},
+                                    {"expelled", session->source()->fan_out->is_expelled(session->id())},
                                     {"from", from != nullptr ? shown_name(from->replica()) : "publisher"},
                                     {"state", session->state()}});
     if (!has_room || ++reported == kMostReported) break;

@@ -17,16 +17,11 @@ constexpr std::size_t kMostChildren = 256;  // descriptors are the host program'
 
 }  // namespace
 
-Relay::Relay(const ReplicatedState& state, const Options& options)
-    : store_({kKeptUpdates, options.keep_bytes}), giver_(options.model_id) {
+Relay::Relay(const ReplicatedState& state, const Options& options) : store_({kKeptUpdates, options.keep_bytes}) {
   context_.model_id = options.model_id;
   source_->schema_hash = state.schema_hash;
   source_->store = &store_;
   source_->block_count = state.map->block_count();
-  if (options.gives_bytes) {
-    source_->request_anchor = [this] { giver_.want_anchor(); };
-    source_->request_repair = [this](const RepairRef& repair) { giver_.want_repair(repair); };
-  }
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.alive_s = kAlivePeriod;
@@ -53,7 +48,6 @@ void Relay::close() {
   if (server_ != nullptr) server_->leave();
   server_ = nullptr;
   address_.port = 0;
-  giver_.drop();
 }
 
 void Relay::pass_on(UpdateRef update) { store_.pass_on(std::move(update)); }
@@ -69,37 +63,11 @@ void Relay::withdraw(const UpdateRef& update) {
 
 void Relay::start_over() {
   store_.clear();
-  giver_.drop();
   if (server_ != nullptr) server_->end_sessions();
 }
 
 void Relay::forget() {
   if (children() == 0) store_.keep_incoming_only();
-}
-
-Status Relay::give(const ReplicatedState& state, const HeldVersion& held, double now) {
-  switch (giver_.work(state, held, context_.epoch, store_)) {
-    case HeldGiver::Outcome::kMore:
-      return {};
-    case HeldGiver::Outcome::kMade:
-      publish(now);
-      return {};
-    case HeldGiver::Outcome::kGivenUp:
-      turn_away(now);
-      return {};
-    case HeldGiver::Outcome::kDamaged:
-      turn_away(now);
-      return Status(Code::kCorrupt, "what is held is not the version that it should be: nobody is given it");
-  }
-  return {};
-}
-
-// Those who wait for all bytes: the publisher will send them.
-void Relay::turn_away(double now) {
-  const auto request = std::exchange(source_->request_anchor, nullptr);
-  publish(now);
-  source_->request_anchor = request;
-  giver_.drop();
 }
 
 void Relay::add_entries(std::vector<pollfd>& entries, double now) const {
@@ -109,9 +77,6 @@ void Relay::add_entries(std::vector<pollfd>& entries, double now) const {
 void Relay::step(std::span<const pollfd> entries, double now) {
   if (server_ == nullptr || entries.empty()) return;
   server_->step(entries, now);
-  // All bytes once more are not kept for those who may come.
-  if (source_->request_anchor && store_.has_idle_anchor() && !giver_.wants_work()) store_.drop_anchor();
-  if (children() == 0) giver_.drop();
 }
 
 int Relay::children() const {

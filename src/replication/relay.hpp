@@ -3,7 +3,6 @@
 
 #include <memory>
 
-#include "src/replication/held_giver.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
 
@@ -15,7 +14,6 @@ class Relay {
     std::string model_id;
     double silence_s = 5;
     bool shares_memory = false;
-    bool gives_bytes = false;      // what is held, to those that have none of it or were damaged
     std::uint64_t keep_bytes = 0;  // of updates, for those that are behind. The last one is kept whatever it has
   };
   Relay(const ReplicatedState& state, const Options& options);
@@ -37,10 +35,6 @@ class Relay {
   // What is whole was applied here.
   void forget();
 
-  // Some of those that take from here have not what leads on from there.
-  bool wants_bytes() const { return giver_.wants_work() && children() > 0; }
-  // A piece of what they need, made of what is held. Corrupt: the arrays do not hold that.
-  Status give(const ReplicatedState& state, const HeldVersion& held, double now);
   // This replica holds it, whether or not an update has led there.
   void hold(const HeldVersion& held) { store_.hold(held); }
 
@@ -52,10 +46,8 @@ class Relay {
 
  private:
   std::string report() const;
-  void turn_away(double now);
 
   UpdateStore store_;
-  HeldGiver giver_;
   std::shared_ptr<UpdateSource> source_ = std::make_shared<UpdateSource>();
   SessionContext context_;
   NetAddress address_;

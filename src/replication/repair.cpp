@@ -13,12 +13,11 @@ constexpr std::uint64_t kMostDiffering = 2;     // of the blocks one: where more
 
 }  // namespace
 
-RepairMaker::RepairMaker(const ReplicatedState& state, UpdateMaker::Arrays target, RepairRef repair, Commit commit, bool is_signed)
+RepairMaker::RepairMaker(const ReplicatedState& state, UpdateMaker::Arrays target, RepairRef repair, Commit commit)
     : state_(state),
       target_(std::move(target)),
       repair_(std::move(repair)),
       commit_(std::move(commit)),
-      is_signed_(is_signed),
       differing_((state.map->block_count() + 63) / 64, 0) {}
 
 Result<bool> RepairMaker::step() {
@@ -32,7 +31,7 @@ Result<bool> RepairMaker::step() {
   }
   if (next_block_ < blocks) return false;
   log_info("replication: {} of {} blocks of a damaged replica are not version {}'s", differing_count_, blocks, commit_.version);
-  maker_ = std::make_unique<UpdateMaker>(state_, std::move(target_), std::move(differing_), std::move(commit_), is_signed_);
+  maker_ = std::make_unique<UpdateMaker>(state_, std::move(target_), std::move(differing_), std::move(commit_));
   return false;
 }
 

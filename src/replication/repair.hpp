@@ -24,11 +24,11 @@ inline constexpr int kMostRepairAttempts = 3;  // that new versions interrupt: t
 class RepairMaker {
  public:
   // target: holds the version that `commit` names until the end. commit: all of it but what the coding tells.
-  RepairMaker(const ReplicatedState& state, UpdateMaker::Arrays target, RepairRef repair, Commit commit, bool is_signed);
+  RepairMaker(const ReplicatedState& state, UpdateMaker::Arrays target, RepairRef repair, Commit commit);
 
   // Some milliseconds of work. True when it is over.
   Result<bool> step();
-  // Then once: the update, not signed yet; nullptr: too much differs.
+  // Then once: the update, not sealed yet; nullptr: too much differs.
   std::shared_ptr<Update> take() { return maker_ == nullptr ? nullptr : maker_->take(); }
   StreamDigest& digest() { return maker_->digest(); }
   const RepairRef& repair() const { return repair_; }
@@ -40,7 +40,6 @@ class RepairMaker {
   UpdateMaker::Arrays target_;
   RepairRef repair_;
   Commit commit_;
-  bool is_signed_;
   std::uint64_t next_block_ = 0;
   std::vector<std::uint64_t> differing_;  // bit i of word i/64: of block i
   std::uint64_t differing_count_ = 0;

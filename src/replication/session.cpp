@@ -35,6 +35,7 @@ const char* Session::state() const {
   if (phase_ != Phase::kReplica) return "leaving";
   if (update_ != nullptr) return is_requested_ ? "receiving" : "offered";
   if (awaits_damage() || repair_ != nullptr) return "waits for a repair";
+  if (identifying_ == Identifying::kAwaitsDigest || identifying_ == Identifying::kAwaitsWord) return "is compared";
   if (needs_anchor_) return "waits for an anchor";
   if (awaits_composed_) return "waits for a composed update";
   if (store().newest() && held_ && *held_ == *store().newest()) return "current";
@@ -108,18 +109,17 @@ void Session::drop_where_nothing_moves(double now) {
 void Session::publish(double now) {
   if (phase_ != Phase::kReplica) return;
   confirm(now);
-  announce();
+  announce(now);
   step(now);
 }
 
 // What it came with may be a version that was published later.
 void Session::confirm(double now) {
-  if (has_confirmed_ || !held_ || !store().knows(*held_)) return;
+  if (has_confirmed_ || !held_ || !held_is_vouched_ || !store().knows(*held_)) return;
   has_confirmed_ = true;
   staged_version_ = std::max(staged_version_, held_->version);
   if (fan_out() == nullptr) return;
   fan_out()->staged(id_, staged_version_, now);
-  fan_out()->holds(id_, held_->version);
 }
 
 void Session::note_given(std::uint64_t version) {
@@ -130,13 +130,13 @@ void Session::note_given(std::uint64_t version) {
 
 // What was announced to it counts once its parent was given it; if the parent is gone, because it was announced.
 void Session::note_given_by_parent() {
-  if (!is_placed_ || fan_out() == nullptr || announced_ <= given_version_) return;
+  if (!is_placed_ || fan_out() == nullptr || announced_version_ <= given_version_) return;
   const Session* parent = context_.find_session(fan_out()->parent(id_));
-  note_given(parent == nullptr ? announced_ : std::min(announced_, parent->given_version_));
+  note_given(parent == nullptr ? announced_version_ : std::min(announced_version_, parent->given_version_));
 }
 
 void Session::call_back() {
-  if (phase_ == Phase::kReplica && is_placed_) link_.queue(MessageType::kParent, Parent{++placements_, {}, context_.name, false});
+  if (phase_ == Phase::kReplica && is_placed_) link_.queue(MessageType::kParent, Parent{++placements_, {}, context_.name});
 }
 
 void Session::withdraw(const UpdateRef& update) {

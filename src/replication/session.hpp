@@ -6,7 +6,8 @@
 //                           │  idle ── offer ──► offered ── request ──► sending ── commit ──► idle
 //                           │   │                    └──── nack ─────► idle, by an anchor
 //                           │   ├── parent ──► takes from another replica ── orphan ──► idle
-//                           │   └── damage ──► waits for a repair, or an anchor ──► idle
+//                           │   ├── damage ──► waits for a repair, or an anchor ──► idle
+//                           │   └── not vouched for ──► identity ──► vouched for: idle; else idle, by an anchor
 //
 // At most kMostAhead updates are under way that the replica does not hold yet: one that does not come to apply them costs no more.
 
@@ -32,6 +33,12 @@ namespace sparcl::replication {
 
 class Session;
 
+// SHA-256 of a version that a replica may hold.
+struct IdentityAnswer {
+  std::optional<Identity> identity;
+  bool is_coming = false;  // it is being made: ask again
+};
+
 // What a replica is brought on by: updates of its list of tensors.
 struct UpdateSource {
   Hash128 schema_hash;
@@ -43,6 +50,8 @@ struct UpdateSource {
   std::function<void(const HeldVersion& base)> request_composed;
   // Blocks of a replica that are not those of a version: it is made known in the repair. Empty: it will not be made.
   std::function<void(const RepairRef& repair)> request_repair;
+  // Of the version with this state hash. Empty: nothing is vouched for here but what is sent.
+  std::function<IdentityAnswer(const Hash128& hash)> identify;
   std::uint64_t block_count = 0;  // of these tensors, where repairs are made
 };
 using UpdateSourceRef = std::shared_ptr<const UpdateSource>;
@@ -59,7 +68,6 @@ struct SessionContext {
   std::size_t most_replicas = SIZE_MAX;
   std::string most_replicas_why;  // "its descriptors allow: ulimit -n"
   bool shares_memory = false;     // with replicas of this machine
-  bool is_signed = false;         // what is published: then replicas cannot give what they hold to others
   // For replicas with these tensors; nullptr: there is none.
   std::function<UpdateSourceRef(const Hash128& schema_hash)> find_source;
   // For replicas with parts of them; an error says why they are none. Empty: there is none but those that are found.
@@ -118,7 +126,8 @@ class Session {
   const std::string& process() const { return process_; }  // its name alone
   const ReplicaLabel& label() const { return label_; }
   const std::optional<HeldVersion>& held() const { return held_; }
-  bool has_confirmed() const { return has_confirmed_; }  // that it holds a version of this publisher's
+  bool has_confirmed() const { return has_confirmed_; }  // that it holds a version of this publisher's, which is vouched for
+  bool is_vouched() const { return held_is_vouched_; }   // by its own word, too
   std::uint64_t staged_version() const { return staged_version_; }
   // The versions that count for those who wait for acknowledgements: its word, as far as it was given them. 0: none.
   std::uint64_t acknowledged_version() const { return has_confirmed_ && held_->version <= given_version_ ? held_->version : 0; }
@@ -134,6 +143,8 @@ class Session {
  private:
   enum class Phase : std::uint8_t { kStranger, kReplica, kLeaving, kOver };
   static constexpr int kMostAhead = 2;
+  // Whether what it came with is what the publisher has published.
+  enum class Identifying : std::uint8_t { kNot, kAwaitsDigest, kAwaitsWord, kIsAnother };
 
   void step_on(double now);
   void read(double now);
@@ -151,12 +162,12 @@ class Session {
   bool awaits_damage() const { return said_damaged_ && source_->request_repair; }
   void join(const Hello& hello, bool is_near);
   bool is_neighbour() const;
-  void announce();
+  void announce(double now, std::uint64_t after = 0);
+  bool identify();
   void confirm(double now);
   void note_given(std::uint64_t version);
   void note_given_by_parent();
   bool is_placed_elsewhere(const UpdateStore::Step& next, double now);
-  FanOut::Given given_by_others() const;
   UpdateStore::Step next_step() const;
   void offer_next(double now);
   void offer(UpdateRef update, double now);
@@ -164,6 +175,7 @@ class Session {
   void send_ready(double now);
   std::size_t next_piece() const;
   bool pass(std::size_t count, double now);
+  bool send_leaves();
   void refuse(Status why);
   void warn(const std::string& text, const std::string& kind);  // of one kind and peer not each time
   Status take_bye();
@@ -192,9 +204,12 @@ class Session {
   double alive_period_s_ = 1;
 
   std::optional<HeldVersion> held_;  // by its own word
+  bool held_is_vouched_ = false;
   bool has_confirmed_ = false;
   bool tip_is_ours_ = false;  // it came of this publisher since the replica came; what it came with may be another's
   HeldVersion tip_;           // what it will hold once it has applied all that it was sent
+  bool tip_is_vouched_ = false;
+  Identifying identifying_ = Identifying::kNot;
   std::uint64_t staged_version_ = 0;
   std::uint64_t given_version_ = 0;  // versions up to this one: from here, or from a parent that was given them
   std::uint64_t oldest_taken_ = 0;   // versions before this one it refuses
@@ -203,6 +218,7 @@ class Session {
   Receipt last_receipt_{};
   UpdateRef update_;  // offered, or being sent
   bool is_requested_ = false;
+  std::uint64_t next_leaf_ = 0;  // of its digests, that go before its bytes
   std::uint64_t next_byte_ = 0;
   double progress_at_ = 0;        // of update_
   std::uint64_t update_end_ = 0;  // among the bytes of the connection: of what was said of updates
@@ -211,7 +227,6 @@ class Session {
   int ahead_ = 0;                 // updates that it was sent whole and does not hold yet
   bool needs_anchor_ = false;
   bool awaits_composed_ = false;
-  bool wants_bytes_ = false;   // of a replica that gives them: by the publisher's word, which it was told
   bool said_damaged_ = false;  // a DAMAGE is to come, before anything else
   RepairRef repair_;           // that it waits for where it would need all bytes
   bool repair_is_asked_ = false;
@@ -229,7 +244,9 @@ class Session {
   std::optional<NetAddress> serves_at_;
   bool is_placed_ = false;        // with another replica, from which it takes updates
   std::uint32_t placements_ = 0;  // PARENT messages, so far
-  std::uint64_t announced_ = 0;   // while it is placed: versions up to this one
+  std::uint64_t announced_ = 0;   // while it is placed: of what the store has made, up to this number
+  std::uint64_t announced_version_ = 0;  // of these the newest
+  std::uint64_t said_newest_ = 0;
 };
 
 }  // namespace sparcl::replication

@@ -19,8 +19,19 @@ namespace {
 constexpr int kMostRefusals = 3;  // of updates, one after the other
 
 FanOut::Blame blame_of(Code why) {
-  if (why == Code::kSuccess) return FanOut::Blame::kNobody;
-  return why == Code::kWrongBase ? FanOut::Blame::kReplica : FanOut::Blame::kParent;  // too far behind for it
+  switch (why) {
+    case Code::kSuccess:
+      return FanOut::Blame::kNobody;
+    case Code::kWrongBase:  // it is too far behind for its parent
+      return FanOut::Blame::kReplica;
+    case Code::kTimeout:
+      return FanOut::Blame::kIdleParent;
+    case Code::kCorrupt:
+    case Code::kUnauthorized:
+      return FanOut::Blame::kFalseParent;
+    default:
+      return FanOut::Blame::kParent;
+  }
 }
 
 bool must_follow_damage(MessageType type) {
@@ -121,10 +132,18 @@ Status Session::take_hello() {
   if (!hello.ok()) return hello.status();
   process_ = shown_name(printable(hello->name));
   replica_ = fmt::format("{} ({})", process_, replica_);
-  if (hello->protocol != kProtocolVersion || hello->wire_version != codec::kWireVersion) {
+  if (hello->protocol != kProtocolVersion) {
+    return Status(
+        Code::kUnsupported,
+        fmt::format("it speaks version {} of the replication protocol, this process version {}: install the same sparcl on "
+                    "both sides",
+                    hello->protocol, kProtocolVersion));
+  }
+  if (hello->wire_version != codec::kWireVersion) {
     return Status(Code::kUnsupported,
-                  fmt::format("it speaks version {} of the protocol with updates of version {}, this publisher {} with {}",
-                              hello->protocol, hello->wire_version, kProtocolVersion, codec::kWireVersion));
+                  fmt::format("it reads updates of version {}, this process writes version {}: install the same "
+                              "sparcl on both sides",
+                              hello->wire_version, codec::kWireVersion));
   }
   if (hello->model_id != context_.model_id) {
     return Status(Code::kMismatch,
@@ -178,7 +197,8 @@ Status Session::enter(const Hello& hello) {
   ahead_ = hello.ahead;
   pin_ = hello.pin;
   said_damaged_ = hello.damaged;
-  wants_bytes_ = hello.wants_bytes;
+  held_is_vouched_ = hello.held_is_vouched;
+  tip_is_vouched_ = hello.tip_is_vouched;
   is_of_another_epoch_ = hello.latest.epoch != context_.epoch && ahead_ == 0;  // what waits there is dropped if it is
   if (hello.latest.epoch == context_.epoch) oldest_taken_ = hello.latest.version;
   SPARCL_RETURN_IF_ERROR(fill_random(receipt_));
@@ -189,7 +209,7 @@ Status Session::enter(const Hello& hello) {
     if (!source_->request_repair) link_.skip(MessageType::kDamage);
   }
   // The publisher knows these bytes by this number: it may have been this replica's acknowledgement that was lost.
-  has_confirmed_ = store().knows(*held_);
+  has_confirmed_ = held_is_vouched_ && store().knows(*held_);
   tip_is_ours_ = store().knows(tip_);
   phase_ = Phase::kReplica;
   if (context_.on_arrival) context_.on_arrival(*this);
@@ -217,8 +237,7 @@ void Session::join(const Hello& hello, bool is_near) {
     serves_at_->port = hello.port;
   }
   if (fan_out() == nullptr || is_near) return;
-  fan_out()->join(id_, serves_at_.has_value(), hello.shares_memory ? from_ : std::nullopt, hello.gives_bytes);
-  fan_out()->holds(id_, has_confirmed_ ? held_->version : 0);
+  fan_out()->join(id_, serves_at_.has_value(), hello.shares_memory ? from_ : std::nullopt, from_);
 }
 
 Status Session::take_request(double now) {
@@ -234,6 +253,8 @@ Status Session::take_request(double now) {
   is_requested_ = true;
   progress_at_ = moved_at_ = now;
   next_byte_ = request->first_byte;
+  const std::uint64_t leaves = leaf_count(update_->commit.stream_bytes);
+  next_leaf_ = request->has_leaves || leaves == 1 ? leaves : 0;
   if (fan_out() != nullptr) {
     const Commit& commit = update_->commit;
     fan_out()->begin(id_, commit.version, commit.stream_bytes - next_byte_, commit.is_anchor, now);
@@ -251,17 +272,20 @@ Status Session::take_ack(double now) {
   if (is_placed_ && !is_held) {  // else it was counted when it was sent
     tip_ = ack->held;
     tip_is_ours_ = is_ours;
+    tip_is_vouched_ = ack->is_vouched;
     ++ahead_;
   }
   if (is_held) {
     held_ = ack->held;
-    has_confirmed_ = is_ours;
+    held_is_vouched_ = ack->is_vouched;
+    if (*held_ == tip_) tip_is_vouched_ = held_is_vouched_;
+    if (held_is_vouched_) identifying_ = Identifying::kNot;
+    has_confirmed_ = is_ours && held_is_vouched_;
     refused_in_a_row_ = 0;
     ahead_ = *held_ == tip_ ? 0 : std::max(ahead_ - 1, 0);
   }
   if (fan_out() != nullptr) {
     fan_out()->staged(id_, staged_version_, now);
-    fan_out()->holds(id_, has_confirmed_ ? held_->version : 0);
     fan_out()->set_full(id_, ahead_ >= kMostAhead);
   }
   return {};
@@ -278,8 +302,13 @@ Status Session::take_orphan(double now) {
   is_placed_ = false;
   tip_ = orphan->tip;
   tip_is_ours_ = store().knows(tip_);
+  tip_is_vouched_ = orphan->tip_is_vouched;
   ahead_ = orphan->ahead;
-  fan_out()->come_back(id_, blame, now);
+  const std::optional<FanOut::Id> expelled = fan_out()->come_back(id_, blame, now);
+  const Session* const parent = expelled ? context_.find_session(*expelled) : nullptr;
+  if (parent == nullptr) return {};
+  log_warn("replication: replica {} passes nothing on any more, in this connection: by the word of replica {}, {}",
+           parent->replica(), replica_, orphan->text);
   return {};
 }
 
@@ -321,9 +350,11 @@ Status Session::take_nack() {
   is_requested_ = false;
   ahead_ = 0;
   needs_anchor_ = needs_anchor_ || nack->wants_anchor;
+  if (identifying_ == Identifying::kAwaitsWord) identifying_ = Identifying::kIsAnother;
   if (held_) {
     tip_ = *held_;
     tip_is_ours_ = has_confirmed_;
+    tip_is_vouched_ = held_is_vouched_;
   }
   return {};
 }

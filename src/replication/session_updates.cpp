@@ -20,22 +20,34 @@ constexpr std::size_t kMostPiecesOut = 4;                    // that a replica h
 
 }  // namespace
 
-// What it may believe of its parent.
-void Session::announce() {
+// What it may take from its parent, of versions after this one: commits, byte for byte.
+void Session::announce(double now, std::uint64_t after) {
   if (!is_placed_ || !store().newest() || link_.queued_bytes() >= kQueuedBytes) return;
-  for (const HeldVersion& each : store().versions_after(announced_)) link_.queue(MessageType::kAnnounce, Announce{each});
-  announced_ = store().newest()->version;
+  const std::deque<Offer>& made = store().made();
+  const std::uint64_t end = store().first_made() + made.size();
+  for (announced_ = std::max(announced_, store().first_made()); announced_ < end; ++announced_) {
+    const Offer& each = made[announced_ - store().first_made()];
+    if (each.commit.version <= after) continue;
+    link_.queue(MessageType::kAnnounce, each);
+    announced_version_ = std::max(announced_version_, each.commit.version);
+    fan_out()->awaits(id_, each.commit.version, each.commit.stream_bytes, now);
+  }
 }
 
-// Where nothing is signed: who holds a version that leads on here can give it to this one, if its number is less than the newest
-// (another publisher's may be anything).
-FanOut::Given Session::given_by_others() const {
-  const bool may_be = !context_.is_signed && tip_.version < store().newest()->version;
-  return {may_be ? store().oldest_version() : 0, repair_ != nullptr};
+// True: what it came with is being compared with the version of the same state hash.
+bool Session::identify() {
+  if (tip_is_vouched_ || !source_->identify || identifying_ == Identifying::kIsAnother) return false;
+  if (identifying_ == Identifying::kAwaitsWord) return true;
+  const IdentityAnswer answer = source_->identify(tip_.hash);
+  identifying_ = answer.is_coming ? Identifying::kAwaitsDigest : Identifying::kNot;
+  if (!answer.identity) return answer.is_coming;
+  link_.queue(MessageType::kIdentity, *answer.identity);
+  identifying_ = Identifying::kAwaitsWord;
+  return true;
 }
 
 // One that is at most a step behind may take that step, and those after it, from another replica. One that needs an anchor may take
-// it from a replica that is being sent it, or holds what it needs.
+// it from a replica that is being sent it.
 bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
   if (fan_out() == nullptr || !store().newest()) return false;
   const std::uint64_t newest = store().newest()->version;
@@ -46,7 +58,7 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
     if (commit.is_anchor) anchor = commit.version;
     if (!commit.is_anchor && commit.version != newest) return false;
   }
-  const std::optional<FanOut::Id> parent = fan_out()->place(id_, anchor, now, given_by_others());
+  const std::optional<FanOut::Id> parent = fan_out()->place(id_, anchor, now);
   if (!parent) return false;
   const Session* other = context_.find_session(*parent);
   if (other == nullptr || !other->serves_at()) {
@@ -55,16 +67,16 @@ bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
   }
   is_placed_ = true;
   needs_anchor_ = is_of_another_epoch_ = false;
-  link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica(), fan_out()->is_given(id_)});
-  announced_ = anchor != 0 ? anchor - 1 : newest - 1;
-  if (anchor != 0 && other->has_confirmed() && other->held()->version <= announced_) announced_ = other->held()->version - 1;
-  announce();
+  link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica()});
+  announced_ = 0;
+  announce(now, anchor != 0 ? anchor - 1 : tip_.version);
   log_debug("replication: replica {} takes updates from {}", replica_, other->replica());
   return true;
 }
 
 UpdateStore::Step Session::next_step() const {
   const std::uint64_t before_oldest = oldest_taken_ > 0 ? oldest_taken_ - 1 : 0;
+  if (!tip_is_vouched_) return store().step_by_anchor(before_oldest);
   if (!needs_anchor_ || !store().newest()) {
     if (is_of_another_epoch_ && store().newest() == tip_ && store().label() != nullptr) return {store().label()};
     const UpdateStore::Step step = store().step_from(tip_, pin_ == 0 ? UINT64_MAX : pin_);
@@ -81,16 +93,16 @@ void Session::offer_next(double now) {
   if (ahead_ >= kMostAhead) {
     if (fan_out() == nullptr || !store().newest()) return;
     fan_out()->held_up(id_, store().newest()->version, now);
-    if (store().newest()->version > std::max(announced_, tip_.version) && link_.queued_bytes() < kQueuedBytes) {
-      announced_ = store().newest()->version;
-      link_.queue(MessageType::kAnnounce, Announce{*store().newest()});
+    if (store().newest()->version > std::max(said_newest_, tip_.version) && link_.queued_bytes() < kQueuedBytes) {
+      said_newest_ = store().newest()->version;
+      link_.queue(MessageType::kAlive, Alive{said_newest_});
     }
     return;
   }
   if (link_.queued_bytes() >= kQueuedBytes) return;  // it does not read
+  if (identify()) return;
   const UpdateStore::Step next = next_step();
   if (repair_ != nullptr && next.brings_all()) {
-    if (!repair_is_asked_ && is_placed_elsewhere(next, now)) return;
     if (!std::exchange(repair_is_asked_, true)) source_->request_repair(repair_);
     if (!repair_->is_over) return;
     const UpdateRef made = std::exchange(repair_, nullptr)->update;
@@ -99,8 +111,7 @@ void Session::offer_next(double now) {
   if (is_placed_elsewhere(next, now)) return;
   if (next.needs_anchor) {
     needs_anchor_ = store().newest().has_value();
-    // The publisher may have a shorter way, where it has not said that it is to be given all bytes here.
-    if (!source_->request_anchor || (fan_out() == nullptr && !wants_bytes_)) return end_without_way();
+    if (!source_->request_anchor) return end_without_way();  // the publisher will know one
     if (needs_anchor_) source_->request_anchor();
     return;
   }
@@ -113,7 +124,6 @@ void Session::offer_next(double now) {
 void Session::offer(UpdateRef update, double now) {
   needs_anchor_ = false;
   update_ = std::move(update);
-  wants_bytes_ = wants_bytes_ && !update_->commit.has_no_base();  // once
   repair_ = nullptr;
   is_requested_ = false;
   progress_at_ = now;
@@ -147,7 +157,24 @@ bool Session::pass(std::size_t count, double now) {
   return true;
 }
 
+// The digests of all leaves, once they are known here. False: they are not, or their turn comes again.
+bool Session::send_leaves() {
+  const std::uint64_t count = leaf_count(update_->commit.stream_bytes);
+  if (next_leaf_ == count) return true;
+  if (!update_->has_leaves()) return false;
+  while (next_leaf_ < count && link_.queued_bytes() < kQueuedBytes) {
+    const std::uint64_t end = std::min<std::uint64_t>(count, next_leaf_ + kMaxLeavesAtOnce);
+    const auto first = update_->leaves.begin() + static_cast<std::ptrdiff_t>(next_leaf_);
+    link_.queue(MessageType::kLeaves,
+                Leaves{update_->name(), next_leaf_, {first, update_->leaves.begin() + static_cast<std::ptrdiff_t>(end)}});
+    next_leaf_ = end;
+  }
+  update_end_ = link_.bytes_sent() + link_.queued_bytes();
+  return next_leaf_ == count;
+}
+
 void Session::send_ready(double now) {
+  if (!send_leaves()) return;
   const std::uint64_t ready = update_->ready_bytes();
   const std::size_t chunk = update_->commit.stream_bytes < kLargeUpdate ? kSmallPiece : kLargePiece;
   while (next_byte_ < ready && link_.queued_bytes() < kQueuedBytes) {
@@ -174,6 +201,7 @@ void Session::send_on(double now) {
   tip_is_ours_ = true;
   is_of_another_epoch_ = false;
   note_given(tip_.version);
+  tip_is_vouched_ = true;  // of an update that led on from there, or brought all
   ++ahead_;
   update_ = nullptr;
   is_requested_ = false;

@@ -14,33 +14,81 @@ StagedUpdate::StagedUpdate(Commit commit, std::optional<CommitSignature> signatu
   update_->signature = signature;
   if (signature) proof_ = std::make_shared<const Offer>(Offer{update_->commit, signature});
   update_->missing_bytes = update_->commit.stream_bytes;
+  if (leaf_count(update_->commit.stream_bytes) == 1) update_->leaves = {update_->commit.stream_digest};  // the root is the leaf
+}
+
+void StagedUpdate::change_sender() {
+  arrived_ = received_bytes();
+  coming_leaves_.clear();
+}
+
+Status StagedUpdate::take_leaves(const Leaves& leaves) {
+  const std::uint64_t count = leaf_count(commit().stream_bytes);
+  const std::uint64_t known = coming_leaves_.size();
+  if (has_leaves() || leaves.update != update_->name() || leaves.first != known || leaves.digests.empty() ||
+      leaves.digests.size() > count - known) {
+    return Status(Code::kCorrupt,
+                  fmt::format("digests {} to {} of version {} are out of place: awaited is digest {} of {}", leaves.first,
+                              leaves.first + leaves.digests.size(), leaves.update.version, known, count));
+  }
+  coming_leaves_.insert(coming_leaves_.end(), leaves.digests.begin(), leaves.digests.end());
+  if (coming_leaves_.size() < count) return {};
+  std::vector<Digest256> all = std::exchange(coming_leaves_, {});
+  const Result<Digest256> root = root_of(all);
+  if (!root.ok()) return root.status();
+  if (*root != commit().stream_digest) {
+    return Status(Code::kCorrupt, fmt::format("the {} digests that were sent for version {} are not those that the publisher has "
+                                              "announced",
+                                              count, commit().version));
+  }
+  update_->leaves = std::move(all);
+  return {};
+}
+
+Status StagedUpdate::check_leaf(std::uint64_t leaf, std::span<const std::byte> bytes) const {
+  const Result<Digest256> digest = leaf_digest(bytes);
+  if (!digest.ok()) return digest.status();
+  if (*digest == update_->leaves[leaf]) return {};
+  return Status(Code::kCorrupt, fmt::format("bytes {} to {} of version {} are not those that the publisher has announced (SHA-256)",
+                                            leaf * kLeafBytes, leaf_end(leaf, commit().stream_bytes), commit().version));
 }
 
 Buffer StagedUpdate::place(std::size_t count) {
-  if (count > update_->missing_bytes) return {};
-  update_->bytes.reserve(received_bytes() + count);
-  return update_->bytes.slice(received_bytes(), count);
+  if (!has_leaves() || count > leaf_end(arrived_ / kLeafBytes, commit().stream_bytes) - arrived_) return {};
+  update_->bytes.reserve(arrived_ + count);
+  return update_->bytes.slice(arrived_, count);
 }
 
-void StagedUpdate::received(std::size_t count) {
-  update_->missing_bytes -= count;
-  if (update_->signature) digest_.advance(update_->bytes, received_bytes());
+Status StagedUpdate::received(std::size_t count) {
+  const std::uint64_t leaf = arrived_ / kLeafBytes;
+  const std::uint64_t begin = leaf * kLeafBytes, end = leaf_end(leaf, commit().stream_bytes);
+  arrived_ += count;
+  if (arrived_ < end) return {};
+  Status status = check_leaf(leaf, update_->bytes.slice(begin, static_cast<std::size_t>(end - begin)).bytes());
+  if (!status.ok()) {
+    arrived_ = begin;
+    return status;
+  }
+  update_->missing_bytes = commit().stream_bytes - end;
+  return {};
 }
 
-bool StagedUpdate::adopt(std::uint64_t first_byte, Buffer memory) {
+Status StagedUpdate::adopt(std::uint64_t first_byte, Buffer memory) {
   const std::size_t count = memory.size();
   const std::uint64_t wanted = std::min<std::uint64_t>(Staging::kSegmentBytes, update_->missing_bytes);
-  if (first_byte != received_bytes() || first_byte % Staging::kSegmentBytes != 0 || count == 0 || count != wanted) return false;
+  if (!has_leaves() || arrived_ != received_bytes() || first_byte != arrived_ || first_byte % Staging::kSegmentBytes != 0 ||
+      count == 0 || count != wanted) {
+    return Status(Code::kCorrupt, fmt::format("a piece of {} bytes at byte {} of version {} is out of place: awaited is byte {}",
+                                              count, first_byte, commit().version, arrived_));
+  }
+  for (std::size_t at = 0; at < count; at += kLeafBytes) {
+    const std::span<const std::byte> leaf = memory.bytes().subspan(at, std::min<std::size_t>(kLeafBytes, count - at));
+    SPARCL_RETURN_IF_ERROR(check_leaf((first_byte + at) / kLeafBytes, leaf));
+  }
   update_->bytes.adopt(first_byte, std::move(memory));
-  received(count);
-  return true;
-}
-
-Status StagedUpdate::check_digest() {
-  const Result<std::array<std::byte, 32>> digest = digest_.finish();
-  if (!digest.ok()) return digest.status();
-  if (*digest == commit().stream_digest) return {};
-  return Status(Code::kUnauthorized, "the bytes of the update are not those that were signed (SHA-256)");
+  arrived_ += count;
+  update_->missing_bytes -= count;
+  return {};
 }
 
 Status StagedUpdate::check(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more) try {

@@ -1,5 +1,6 @@
 #pragma once
-// An update on its way into a replica: its bytes as they come, and what is known of them.
+// An update on its way into a replica: its bytes as they come, and what is known of them. Bytes count once the leaf that they are
+// in is whole and has the digest that the commit stands for: nothing else is decoded, passed on, or kept when the sender changes.
 
 #include <memory>
 #include <optional>
@@ -20,19 +21,21 @@ class StagedUpdate {
   // The signed commit, made before it is needed; nullptr: it is not signed.
   const std::shared_ptr<const Offer>& proof() const { return proof_; }
   UpdateRef shared() const { return update_; }  // for those that it is passed on to, while its bytes come
-  std::uint64_t received_bytes() const { return update_->ready_bytes(); }
+  std::uint64_t received_bytes() const { return update_->ready_bytes(); }  // and checked
   bool has_all_bytes() const { return update_->missing_bytes == 0; }
 
-  // Nobody but a parent says so yet, and no trusted key: since when, on the subscriber's clock.
-  std::optional<double> doubted_since;
-
-  // Where the next bytes go: within one multiple of kMaxChunkBytes, and within the update.
+  // A sender begins after received_bytes(): what else came of the one before is forgotten.
+  void change_sender();
+  bool has_leaves() const { return update_->has_leaves(); }
+  // Those that come next. Corrupt: they are out of place, or not those of the commit. The sender is to blame.
+  Status take_leaves(const Leaves& leaves);
+  std::uint64_t next_byte() const { return arrived_; }
+  // Where the next bytes go: within one leaf. Empty: they are not wanted yet, or are too many.
   Buffer place(std::size_t count);
-  void received(std::size_t count);
-  // The next bytes as memory: a whole segment of Staging's, or those up to the end. False: they are not these.
-  bool adopt(std::uint64_t first_byte, Buffer memory);
-  // Once, when all bytes are there. Unauthorized: they are not those that were signed.
-  Status check_digest();
+  // They are there. Corrupt: the leaf that they end is another one; it is to come again. The sender is to blame.
+  Status received(std::size_t count);
+  // The next bytes as memory: a whole segment of Staging's, or those up to the end. Corrupt: they are not these.
+  Status adopt(std::uint64_t first_byte, Buffer memory);
 
   // Checks on what is there against the base, which `state` holds now, or against nothing for an anchor. `more`: there is more to
   // do. Corrupt, WrongBase, Mismatch: it is of no use. OutOfMemory: it can be checked anew.
@@ -49,13 +52,15 @@ class StagedUpdate {
   std::optional<codec::ChangeLog> take_replaced();
 
  private:
+  Status check_leaf(std::uint64_t leaf, std::span<const std::byte> bytes) const;
   void check_anew();  // what is half checked is forgotten
   Status check_some(const ReplicatedState& state, const HeldVersion& held, std::uint64_t budget_blocks, bool& more);
   Status finish();
 
   std::shared_ptr<Update> update_ = std::make_shared<Update>();
   std::shared_ptr<const Offer> proof_;
-  StreamDigest digest_;
+  std::vector<Digest256> coming_leaves_;  // the first ones, not checked yet
+  std::uint64_t arrived_ = 0;             // bytes: those that are checked, and the first ones of the leaf after them
   std::unique_ptr<codec::UpdateDecoder> decoder_;
   std::uint64_t most_replaced_bytes_;
   std::optional<codec::ChangeLog> replaced_;

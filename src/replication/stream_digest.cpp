@@ -1,24 +1,81 @@
 #include "src/replication/stream_digest.hpp"
 
 #include <algorithm>
+#include <cstring>
+
+#include "src/base/sha256.hpp"
 
 namespace sparcl::replication {
+namespace {
 
-void StreamDigest::advance(const Staging& bytes, std::uint64_t end) {
-  while (hashed_bytes_ < end) {
-    const std::uint64_t in_segment = Staging::kSegmentBytes - hashed_bytes_ % Staging::kSegmentBytes;
-    const std::uint64_t count = std::min(end - hashed_bytes_, in_segment);
-    sha_.update(bytes.slice(hashed_bytes_, static_cast<std::size_t>(count)).bytes());
-    hashed_bytes_ += count;
-  }
+// RFC 9162: no leaf is an inner node, and no inner node a leaf.
+constexpr std::byte kLeafMark{0}, kNodeMark{1};
+
+Result<Digest256> finish_sha(Sha256& sha) {
+  const Result<Sha256::Digest> digest = sha.finish();
+  if (!digest.ok()) return digest.status();
+  Digest256 bytes;
+  std::memcpy(bytes.data(), digest->data(), bytes.size());
+  return bytes;
 }
 
-Result<std::array<std::byte, 32>> StreamDigest::finish() {
-  const Result<Sha256::Digest> digest = sha_.finish();
+Result<Digest256> node_digest(const Digest256& left, const Digest256& right) {
+  Sha256 sha;
+  sha.update(std::span(&kNodeMark, 1));
+  sha.update(left);
+  sha.update(right);
+  return finish_sha(sha);
+}
+
+}  // namespace
+
+Result<Digest256> sha256_of(std::span<const std::byte> bytes) {
+  Sha256 sha;
+  sha.update(bytes);
+  return finish_sha(sha);
+}
+
+Result<Digest256> leaf_digest(std::span<const std::byte> leaf) {
+  Sha256 sha;
+  sha.update(std::span(&kLeafMark, 1));
+  sha.update(leaf);
+  return finish_sha(sha);
+}
+
+// Level by level; the last of an odd number goes up as it is. That is the tree of RFC 9162, whose left part is the largest full
+// one.
+Result<Digest256> root_of(std::span<const Digest256> leaves) {
+  if (leaves.empty()) return sha256_of({});
+  std::vector<Digest256> level(leaves.begin(), leaves.end());
+  while (level.size() > 1) {
+    std::size_t above = 0;
+    for (std::size_t i = 0; i + 1 < level.size(); i += 2) {
+      const Result<Digest256> node = node_digest(level[i], level[i + 1]);
+      if (!node.ok()) return node.status();
+      level[above++] = *node;
+    }
+    if (level.size() % 2 == 1) level[above++] = level.back();
+    level.resize(above);
+  }
+  return level.front();
+}
+
+Status StreamDigest::add_leaf(const Staging& bytes, std::uint64_t end) {
+  const std::uint64_t begin = leaves_.size() * kLeafBytes;
+  const Result<Digest256> digest = leaf_digest(bytes.slice(begin, static_cast<std::size_t>(end - begin)).bytes());
   if (!digest.ok()) return digest.status();
-  std::array<std::byte, 32> bytes{};
-  std::ranges::transform(*digest, bytes.begin(), [](std::uint8_t each) { return std::byte{each}; });
-  return bytes;
+  leaves_.push_back(*digest);
+  return {};
+}
+
+Status StreamDigest::advance(const Staging& bytes, std::uint64_t end) {
+  while ((leaves_.size() + 1) * kLeafBytes <= end) SPARCL_RETURN_IF_ERROR(add_leaf(bytes, (leaves_.size() + 1) * kLeafBytes));
+  return {};
+}
+
+Status StreamDigest::finish(const Staging& bytes, std::uint64_t end) {
+  SPARCL_RETURN_IF_ERROR(advance(bytes, end));
+  return leaves_.size() < leaf_count(end) ? add_leaf(bytes, end) : Status();
 }
 
 }  // namespace sparcl::replication

@@ -25,9 +25,8 @@ constexpr double kLastRetry = 1;          // seconds
 constexpr double kLastRefusedRetry = 16;  // the same, after what waiting alone does not cure; heuristic
 constexpr double kTickSeconds = 0.1;
 constexpr double kLookupPatience = 2;  // seconds, then users hear that the resolver is at it
-constexpr double kParentPatience =
-    0.5;  // seconds without a word of a parent that should be sending, which speaks each 0.1 s (Relay)
-constexpr std::size_t kMostAnnounced = 4096;
+constexpr std::size_t kMostAnnounced = 1024;
+constexpr std::size_t kMostAhead = 2;        // updates that a parent sends before it hears that they are applied (Session)
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
 constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic
 constexpr std::uint64_t kReplacedPart = 4;   // and what they have replaced; heuristic
@@ -52,7 +51,6 @@ Status SubscriberOptions::take_settings() {
   if (!sweep.ok()) return sweep.status();
   sweep_s = *sweep;
   passes_on = *relay != "off";
-  gives_bytes = *relay == "on";
   return {};
 }
 
@@ -94,8 +92,7 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
       sweep_(options.sweep_s, options.double_buffer),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
-      relay_(state, {options.model_id, options.silence_s, options.shares_memory, options.gives_bytes,
-                     state.map->byte_count() / kKeptPart}),
+      relay_(state, {options.model_id, options.silence_s, options.shares_memory, state.map->byte_count() / kKeptPart}),
       retry_s_(kFirstRetry) {}
 
 // Whom it believes, and what it has held in its life before.
@@ -233,7 +230,7 @@ void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entr
     if (publisher_.is_apart() && !lookup_.is_under_way()) until = std::min(until, retry_at_);
     if (has_checks()) until = std::min(until, std::max(checks_from_, is_requested_ ? now + kQuietSeconds : now));
     if (may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
-    if (may_give()) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
+    if (may_compare()) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
   }
   applied = nullptr;  // its memory, without the lock
   const bool is_quiet = clock_.poll(entries, until) == 0;
@@ -249,7 +246,7 @@ void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entr
   if (lookup_.is_under_way()) connect_publisher(now);
   move_on(std::span(entries).subspan(3), now);
   sweep_on(now);
-  give_on(now);
+  compare_on(now);
 }
 
 // For want of memory, as likely as not: what was coming is given up, and asked for again a little later.
@@ -297,7 +294,7 @@ void Subscriber::sweep_on(double now) {
   way_back_.lose("what the tensors held was found damaged");
   held_ = {0, sweep_.found()};
   holds_published_ = false;
-  is_damaged_ = true;
+  trust_ = Trust::kDamaged;
   back_ = Back::kNo;
   staged_.clear();
   incoming_ = nullptr;
@@ -309,18 +306,6 @@ void Subscriber::sweep_on(double now) {
 // What it holds is what the sweep has found, and no update is to come after it.
 bool Subscriber::can_be_repaired() const {
   return !holds_published_ && staged_.empty() && !sweep_.block_hashes().empty() && held_.hash == sweep_.found();
-}
-
-bool Subscriber::may_give() const { return may_sweep() && relay_.wants_bytes(); }
-
-// All bytes, or some blocks, for those that take updates from here.
-void Subscriber::give_on(double now) {
-  if (holds_published_) relay_.hold(held_);
-  if (!may_give()) return;
-  if (const Status status = relay_.give(state_, held_, now); !status.ok()) {
-    log_error("replication: {}", status.message());
-    sweep_.look_now();
-  }
 }
 
 void Subscriber::look_publisher_up(double now) {
@@ -351,6 +336,7 @@ void Subscriber::move_on(std::span<const pollfd> entries, double now) {
   parent_.step(entries[1].revents, now);
   acknowledge();
   say_pin();
+  if (holds_published_) relay_.hold(held_);
   relay_.step(entries.subspan(2), now);
   tick(now);
 }
@@ -358,20 +344,25 @@ void Subscriber::move_on(std::span<const pollfd> entries, double now) {
 void Subscriber::tick(double now) {
   publisher_.tick(held_.version, now);
   parent_.tick(held_.version, now);
-  leave_whose_versions_are_unknown();
+  leave_parent_whose_offer_is_unknown(now);
+  progress_.want(wants_from_parent(), now);
   if (!has_parent_ || tip().version == newest_) return;  // more than the newest: of an earlier publisher's
   const double since = parent_.is_ready() ? parent_.heard() : parent_since_;
-  if (now - since > kParentPatience) {
-    leave_parent(Status(Code::kTimeout,
-                        fmt::format("{}: nothing came for {:g} s, and there is a newer version", parent_.who(), kParentPatience)),
+  if (now - since > ParentProgress::kPatience) {
+    const Code code = parent_.is_ready() ? Code::kTimeout : Code::kRemoteError;  // it cannot be reached from here, maybe
+    leave_parent(Status(code, fmt::format("{}: nothing came for {:g} s, and there is a newer version", parent_.who(),
+                                          ParentProgress::kPatience)),
                  now);
   }
 }
 
+// Another parent might give it.
+bool Subscriber::wants_from_parent() const { return has_parent_ && newest_ > tip().version && staged_.size() < kMostAhead; }
+
 Hello Subscriber::hello(const Upstream& to) {
-  const bool is_damaged = can_be_repaired();
-  said_damage(to).clear();
-  if (is_damaged) said_damage(to) = serialise(Damage{sweep_.wanted(), sweep_.block_hashes()});
+  const bool is_damaged = &to == &publisher_ && can_be_repaired();
+  said_damage_.clear();
+  if (is_damaged) said_damage_ = serialise(Damage{sweep_.wanted(), sweep_.block_hashes()});
   if (const Result<NetAddress> own = publisher_.own_address(); options_.passes_on && own.ok()) relay_.open(*own);
   said_held_ = held_;
   said_pin_ = pin_;
@@ -388,8 +379,8 @@ Hello Subscriber::hello(const Upstream& to) {
           name_.text(),
           pin_,
           is_damaged,
-          options_.gives_bytes && relay_.port() != 0,
-          &to == &parent_ && parent_gives_,
+          is_vouched(),
+          tip_is_vouched(),
           latest_held(),
           &to == &publisher_ ? receipt_ : Receipt{}};
 }
@@ -407,7 +398,6 @@ void Subscriber::parted(Upstream& from, const Status& why, double now) {
     if (times > 0) log_warn("replication: {}{}", why.message(), times_text(times));
     retry_s_ = std::max(retry_s_, kLastRetry);
   }
-  forget_doubted();
   trouble_ = why;
   if (is_lasting(why.code())) {
     lasting_ = why;
@@ -429,8 +419,10 @@ void Subscriber::come_back(const Status& why, double now) {
   parent_.leave();
   has_parent_ = false;
   is_requested_ = false;
+  awaited_offer_.reset();
+  progress_.begin();
   if (!publisher_.is_ready()) return;
-  publisher_.link().queue(MessageType::kOrphan, Orphan{placements_, tip(), ahead(), why.code(), why.message()});
+  publisher_.link().queue(MessageType::kOrphan, Orphan{placements_, tip(), ahead(), why.code(), why.message(), tip_is_vouched()});
   publisher_.flush(now);
 }
 
@@ -440,15 +432,22 @@ void Subscriber::hear_of(const Upstream& from, std::uint64_t version) {
 }
 
 Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
-  if (welcome.protocol != kProtocolVersion || welcome.model_id != options_.model_id) {
-    return Status(Code::kMismatch,
-                  fmt::format("it has the model '{}' by version {} of the protocol", welcome.model_id, welcome.protocol));
+  if (welcome.protocol != kProtocolVersion) {
+    return Status(Code::kUnsupported,
+                  fmt::format("it speaks version {} of the replication protocol, this replica version {}: install "
+                              "the same sparcl on both sides",
+                              welcome.protocol, kProtocolVersion));
   }
-  if (!said_damage(from).empty()) {
-    from.link().queue(MessageType::kDamage, std::span<const std::byte>(std::exchange(said_damage(from), {})));
+  if (welcome.model_id != options_.model_id) {
+    return Status(Code::kMismatch,
+                  fmt::format("it has the model '{}', this replica wants '{}'", welcome.model_id, options_.model_id));
+  }
+  if (&from == &publisher_ && !said_damage_.empty()) {
+    from.link().queue(MessageType::kDamage, std::span<const std::byte>(std::exchange(said_damage_, {})));
   }
   if (&from == &parent_) {
-    if (held_ != said_held_) parent_.link().queue(MessageType::kAck, Ack{AckStage::kHeld, held_});  // applied since the hello
+    // Applied since the hello.
+    if (held_ != said_held_) parent_.link().queue(MessageType::kAck, Ack{AckStage::kHeld, held_, is_vouched()});
     return {};
   }
   // The publisher knows nothing of a parent that it may have given before.
@@ -456,6 +455,8 @@ Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
   has_parent_ = is_requested_ = false;
   placements_ = 0;
   announced_.clear();
+  awaited_offer_.reset();
+  comparison_ = nullptr;
   newest_ = welcome.newest;
   receipt_ = welcome.receipt;
   forget_other_epochs(welcome.epoch);
@@ -471,6 +472,9 @@ Status Subscriber::take(Upstream& from, double now) {
     case MessageType::kOffer:
       if (!is_source) break;
       return take_offer(now);
+    case MessageType::kLeaves:
+      if (!is_source) break;
+      return take_leaves(now);
     case MessageType::kChunk:
       if (!is_source) break;
       return take_chunk(now);
@@ -482,40 +486,14 @@ Status Subscriber::take(Upstream& from, double now) {
       return take_parent(now);
     case MessageType::kAnnounce:
       if (&from != &publisher_) break;
-      return take_announce();
+      return take_announce(now);
+    case MessageType::kIdentity:
+      if (&from != &publisher_) break;
+      return take_identity();
     default:
       break;
   }
   return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here", static_cast<int>(from.link().type())));
-}
-
-Status Subscriber::take_announce() {
-  const Result<Announce> announce = parse_announce(publisher_.link().content());
-  if (!announce.ok()) return announce.status();
-  hear_of(publisher_, announce->version.version);
-  announced_.push_back(announce->version);
-  if (announced_.size() > kMostAnnounced) announced_.pop_front();
-  return {};
-}
-
-// Of what a parent has sent, only what the publisher has announced is applied. That comes by itself, and soon; a publisher that is
-// not heard any more says nothing against it.
-void Subscriber::leave_whose_versions_are_unknown() {
-  const auto settle = [&](StagedUpdate& update) {
-    const bool is_announced = std::find(announced_.begin(), announced_.end(), update.update().target()) != announced_.end();
-    if (update.doubted_since && is_announced) {
-      update.doubted_since.reset();
-      came_.notify_all();
-    }
-    return update.doubted_since && publisher_.heard() - *update.doubted_since > kParentPatience;
-  };
-  const StagedUpdate* rogue = nullptr;
-  for (const auto& each : staged_) {
-    if (settle(*each) && rogue == nullptr) rogue = each.get();
-  }
-  if (incoming_ != nullptr && settle(*incoming_) && rogue == nullptr) rogue = incoming_.get();
-  if (rogue == nullptr) return;
-  refuse(rogue->update().name(), Status(Code::kUnauthorized, "the publisher has announced no such version"), true);
 }
 
 // What waits here is of an earlier publisher, and so is what others could take from here: the one that is listened to now may have
@@ -530,29 +508,22 @@ void Subscriber::forget_other_epochs(std::uint64_t epoch) {
   is_elsewhere_ = true;
 }
 
-// Without the publisher nobody will vouch for it. What has come of the next update stays: the publisher's offer will do so.
-void Subscriber::forget_doubted() {
-  const auto is_doubted = [](const auto& each) { return each->doubted_since.has_value(); };
-  const auto first = std::find_if(staged_.begin(), staged_.end(), is_doubted);
-  if (first == staged_.end()) return;
-  staged_.erase(first, staged_.end());
-  incoming_ = nullptr;
-  relay_.start_over();
-}
-
 Status Subscriber::take_parent(double now) {
   const Result<Parent> placed = parse_parent(publisher_.link().content());
   if (!placed.ok()) return placed.status();
   placements_ = placed->number;
   if (!placed->address) {
-    come_back(Status(), now);  // even if it has left its parent just now: the publisher waits for the answer to this message
+    // Even if it has left its parent just now: the publisher waits for the answer to this message.
+    const Status verdict = has_parent_ ? progress_.verdict(newest_, now).with_prefix(fmt::format("{}: ", parent_.who())) : Status();
+    come_back(verdict, now);
     return {};
   }
   parent_.leave();
   has_parent_ = true;
   is_requested_ = false;
+  awaited_offer_.reset();
+  progress_.begin();
   parent_since_ = now;
-  parent_gives_ = placed->gives;
   Result<Socket> socket = start_connect(*placed->address);
   parent_.connect(socket.ok() ? std::move(*socket) : Socket(), to_text(*placed->address), now);
   if (!socket.ok()) parent_.part(socket.status(), now);
@@ -563,6 +534,9 @@ Status Subscriber::take_parent(double now) {
 std::uint8_t Subscriber::ahead() const { return static_cast<std::uint8_t>(std::min<std::size_t>(staged_.size(), UINT8_MAX)); }
 
 HeldVersion Subscriber::tip() const { return staged_.empty() ? held_ : staged_.back()->update().target(); }
+
+// Each that waits leads on from the one before: only bytes of the publisher's own are accepted.
+bool Subscriber::tip_is_vouched() const { return is_vouched() || !staged_.empty(); }
 
 // To the publisher, which counts; to a parent, which need not wait before it sends more.
 void Subscriber::tell(const Ack& ack) {
@@ -617,7 +591,7 @@ void Subscriber::say_pin() {
 void Subscriber::forget_trouble() { trouble_ = lasting_ = {}; }
 
 void Subscriber::acknowledge() {
-  if (publisher_.is_ready() && std::exchange(has_news_, false)) tell(Ack{AckStage::kHeld, held_});
+  if (publisher_.is_ready() && std::exchange(has_news_, false)) tell(Ack{AckStage::kHeld, held_, is_vouched()});
 }
 
 }  // namespace sparcl::replication

@@ -17,10 +17,12 @@
 
 #include "src/base/repeated_messages.hpp"
 #include "src/replication/buffer_pair.hpp"
+#include "src/replication/parent_progress.hpp"
 #include "src/replication/process_name.hpp"
 #include "src/replication/relay.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/staged_update.hpp"
+#include "src/replication/state_digest.hpp"
 #include "src/replication/state_sweep.hpp"
 #include "src/replication/trusted_keys.hpp"
 #include "src/replication/upstream.hpp"
@@ -37,7 +39,6 @@ struct SubscriberOptions {
   std::string trust_path;      // of public keys; then only what one of them has signed is applied. "": anything that is sound
   double silence_s = 5;        // after which the publisher counts as stopped or cut off
   bool passes_on = true;       // to other replicas, at a port of its own
-  bool gives_bytes = true;     // and to those that need them, all that it holds
   bool shares_memory = true;   // with the publisher and replicas of its machine
   bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and as much again while updates wait
   std::string record_path;      // with trusted keys: what was applied last is kept there for the next life (replica_record.hpp); "": nowhere
@@ -53,7 +54,7 @@ struct SubscriberOptions {
 class Subscriber final : private UpstreamOwner {
  public:
   // The publisher need not be there yet: it is looked for until it comes, and again whenever it goes. What the arrays hold may be
-  // anything; where it is a version that the publisher knows, only what has changed since then travels.
+  // anything. If the publisher finds a version of its own there, byte for byte, only what has changed since then travels.
   static Result<std::unique_ptr<Subscriber>> create(const ReplicatedState& state, const std::string& address,
                                                     const SubscriberOptions& options);
   ~Subscriber();
@@ -131,12 +132,19 @@ class Subscriber final : private UpstreamOwner {
 
   Status take_offer(double now);
   Status check_offer(const Offer& offer) const;
+  Status accept_offer(Offer offer, double now);
+  Status check_base(const Commit& commit) const;
+  Status take_leaves(double now);
   Status take_chunk(double now);
   Status take_commit();
   Status take_parent(double now);
-  Status take_announce();
-  void leave_whose_versions_are_unknown();
-  void forget_doubted();
+  Status take_announce(double now);
+  bool is_announced(const Commit& commit) const;
+  void leave_parent_whose_offer_is_unknown(double now);
+  bool wants_from_parent() const;
+  Status take_identity();
+  bool may_compare() const;
+  void compare_on(double now);
   void forget_other_epochs(std::uint64_t epoch);
   void leave_parent(const Status& why, double now);
   void come_back(const Status& why, double now);
@@ -153,6 +161,8 @@ class Subscriber final : private UpstreamOwner {
   void forget_trouble();
   void say_pin();
   HeldVersion tip() const;
+  bool tip_is_vouched() const;
+  bool is_vouched() const { return trust_ == Trust::kVouched; }
   std::uint8_t ahead() const;
   bool may_swap() const;
   bool may_lead_on(const StagedUpdate& update) const;
@@ -174,9 +184,6 @@ class Subscriber final : private UpstreamOwner {
   bool may_sweep() const;
   void sweep_on(double now);
   bool can_be_repaired() const;
-  bool may_give() const;
-  void give_on(double now);
-  std::vector<std::byte>& said_damage(const Upstream& to) { return &to == &publisher_ ? said_damage_ : said_damage_to_parent_; }
 
   ReplicatedState
       state_;  // its arrays are those that hold held_: of two sets the front ones, but the back ones while a next() is at it
@@ -197,6 +204,18 @@ class Subscriber final : private UpstreamOwner {
   RunClock clock_;  // all times of the service
   HeldVersion held_;
   bool holds_published_ = false;
+  // Whose the bytes are that are held.
+  enum class Trust : std::uint8_t {
+    kUnknown,  // this replica came with them: whatever their state hash is, somebody may have chosen them
+    kVouched,  // the publisher's own updates, or its SHA-256, have led to them
+    kDamaged,  // they were vouched for, and some have changed by accident: what repairs them is vouched for again
+  };
+  Trust trust_ = Trust::kUnknown;
+  struct Comparison {
+    Identity with;
+    StateDigest digest;
+  };
+  std::unique_ptr<Comparison> comparison_;  // of what is held
   std::uint64_t epoch_ = 0;            // of what is held
   std::uint64_t publisher_epoch_ = 0;  // by its last welcome: what comes is of this one, whoever passes it on
   std::uint64_t latest_epoch_ = 0;     // that something was applied of: earlier ones are not listened to
@@ -210,15 +229,18 @@ class Subscriber final : private UpstreamOwner {
   Back back_ = Back::kNo;  // the pin is on the version before; it is held again
   WayBack way_back_;
   StateSweep sweep_;
-  bool is_damaged_ = false;             // what is held is no version for that reason
-  Status damage_;                       // that it has found, and next() has not said yet
-  std::vector<std::byte> said_damage_;  // a DAMAGE, which a hello to the publisher has promised
-  std::vector<std::byte> said_damage_to_parent_;
+  Status damage_;                                     // that it has found, and next() has not said yet
+  std::vector<std::byte> said_damage_;                // a DAMAGE, which a hello has promised
   std::deque<std::unique_ptr<StagedUpdate>> staged_;  // whole ones, each from the target of the one before
   std::unique_ptr<StagedUpdate> incoming_;            // from the last of these
   bool is_requested_ = false;
-  Swap unshown_;                     // of tensors in device memory: what their mirror holds already, and they do not
-  std::uint64_t shown_version_ = 0;  // that they hold
+  struct AwaitedOffer {
+    Offer offer;
+    double since;
+  };
+  std::optional<AwaitedOffer> awaited_offer_;  // a parent's: the publisher has not announced it yet
+  Swap unshown_;                               // of tensors in device memory: what their mirror holds already, and they do not
+  std::uint64_t shown_version_ = 0;            // that they hold
   bool is_applying_ = false;
   bool is_going_back_ = false;
   bool is_elsewhere_ = false;  // than what all others know: they are to be told by a new hello
@@ -229,13 +251,13 @@ class Subscriber final : private UpstreamOwner {
   RepeatedMessages warnings_;
   Upstream publisher_;
   Upstream parent_;
-  bool has_parent_ = false;            // updates come from it
-  std::deque<HeldVersion> announced_;  // by the publisher, since there is a parent
-  HeldVersion said_held_;              // by the last hello
+  bool has_parent_ = false;       // updates come from it
+  ParentProgress progress_;       // of it
+  std::deque<Commit> announced_;  // by the publisher, since there is a parent
+  HeldVersion said_held_;         // by the last hello
   double checked_at_ = 0;
   double checks_from_ = 0;                 // there was no memory to check with
   double parent_since_ = 0;                // it was to be connected to
-  bool parent_gives_ = false;              // what it holds, by the publisher's word
   std::uint32_t placements_ = 0;           // number of the last PARENT message
   std::unique_ptr<StagedUpdate> applied_;  // the last one, until the thread gives its memory back
   Relay relay_;

@@ -46,7 +46,7 @@ class Unlocked {
 // A pin that is reached is of these bytes, whatever another publisher calls its own.
 bool Subscriber::may_lead_on(const StagedUpdate& update) const {
   const bool is_reached = pin_ != 0 && holds_published_ && held_.version == pin_;
-  return back_ == Back::kNo && !update.doubted_since && !is_reached && (pin_ == 0 || update.commit().version <= pin_);
+  return back_ == Back::kNo && !is_reached && (pin_ == 0 || update.commit().version <= pin_);
 }
 
 bool Subscriber::may_swap() const { return !staged_.empty() && staged_.front()->is_checked() && may_lead_on(*staged_.front()); }
@@ -128,11 +128,11 @@ Status Subscriber::climb(std::unique_lock<std::mutex>& lock, Swap& swap, double 
 Status Subscriber::nothing_newer(double seconds) const {
   const bool is_past_pin = pin_ != 0 && !holds_published_ && !staged_.empty() && staged_.front()->commit().version > pin_;
   if (is_past_pin) {
-    return Status(
-        is_damaged_ ? Code::kCorrupt : Code::kTimeout,
-        fmt::format("{} this replica is pinned to version {}, which cannot be had any more: version {} is here, once "
-                    "the pin is moved or taken away",
-                    is_damaged_ ? "the tensors are damaged, and" : "no version is held:", pin_, staged_.front()->commit().version));
+    return Status(trust_ == Trust::kDamaged ? Code::kCorrupt : Code::kTimeout,
+                  fmt::format("{} this replica is pinned to version {}, which cannot be had any more: version {} is here, once "
+                              "the pin is moved or taken away",
+                              trust_ == Trust::kDamaged ? "the tensors are damaged, and" : "no version is held:", pin_,
+                              staged_.front()->commit().version));
   }
   return Status(Code::kTimeout, fmt::format("no newer version than {} has come within {:g} s{}", held_.version, seconds,
                                             pin_ != 0 ? fmt::format("; this replica is pinned to version {}", pin_) : ""));
@@ -205,7 +205,7 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   latest_version_ = held_.version;
   proof_ = front.proof();
   holds_published_ = has_news_ = true;
-  is_damaged_ = false;
+  trust_ = Trust::kVouched;
   newest_ = std::max(newest_, held_.version);
   if (buffers_ != nullptr) state_.arrays = buffers_->back();  // that is held, though the front is shown still
   swap.version = held_.version;

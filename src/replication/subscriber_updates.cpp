@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/replication/subscriber.hpp"
@@ -9,7 +11,8 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::size_t kMostStaged = 3;  // a publisher sends no more than two before it hears that they are applied
+constexpr std::uint64_t kBlocksCompared = 16;  // at once: a millisecond or so; heuristic
+constexpr std::size_t kMostStaged = 3;         // a publisher sends no more than two before it hears that they are applied
 
 // What an update of this state can be at most: all of it, with room for what frames it. More is a lie.
 std::uint64_t most_stream_bytes(const codec::BlockMap& map) {
@@ -58,56 +61,110 @@ Status Subscriber::check_offer(const Offer& offer) const {
   return {};
 }
 
+// Of a parent's: the publisher's own connection, or a trusted key, says whether there is such an update.
 Status Subscriber::take_offer(double now) {
-  MessageLink& link = source().link();
-  Result<Offer> offer = parse_offer(link.content());
+  Result<Offer> offer = parse_offer(source().link().content());
   if (!offer.ok()) return offer.status();
-  SPARCL_RETURN_IF_ERROR(check_offer(*offer).with_prefix("an update is refused: "));
-  if (offer->signature && !trusted_ && !std::exchange(has_told_of_signatures_, true)) {
+  is_requested_ = false;
+  if (has_parent_ && !trusted_ && !is_announced(offer->commit)) {
+    awaited_offer_ = {std::move(*offer), now};
+    return {};
+  }
+  return accept_offer(std::move(*offer), now);
+}
+
+bool Subscriber::is_announced(const Commit& commit) const {
+  return std::find(announced_.begin(), announced_.end(), commit) != announced_.end();
+}
+
+Status Subscriber::take_announce(double now) {
+  Result<Offer> announced = parse_offer(publisher_.link().content());
+  if (!announced.ok()) return announced.status();
+  hear_of(publisher_, announced->commit.version);
+  announced_.push_back(std::move(announced->commit));
+  if (announced_.size() > kMostAnnounced) announced_.pop_front();
+  if (!awaited_offer_ || !is_announced(awaited_offer_->offer.commit)) return {};
+  const Status status = accept_offer(std::exchange(awaited_offer_, std::nullopt)->offer, now);
+  if (!status.ok() && has_parent_) parent_.part(status, now);
+  return {};
+}
+
+// The announcement comes by itself, and soon; a publisher that is not heard any more says nothing against it.
+void Subscriber::leave_parent_whose_offer_is_unknown(double now) {
+  if (!awaited_offer_ || publisher_.heard() - awaited_offer_->since <= ParentProgress::kPatience) return;
+  leave_parent(Status(Code::kUnauthorized, fmt::format("{}: it offers version {} by an update that the publisher has not announced",
+                                                       parent_.who(), awaited_offer_->offer.commit.version)),
+               now);
+}
+
+Status Subscriber::accept_offer(Offer offer, double now) {
+  SPARCL_RETURN_IF_ERROR(check_offer(offer).with_prefix("an update is refused: "));
+  if (offer.signature && !trusted_ && !std::exchange(has_told_of_signatures_, true)) {
     log_info(
         "replication: what {} publishes is signed, and nobody's signature is asked for here: name its public key to trust it "
         "alone (options.trust_path, --trust)",
         publisher_.who());
   }
-  hear_of(source(), offer->commit.version);
-  is_requested_ = false;
-  const bool is_resumed = incoming_ != nullptr && incoming_->commit() == offer->commit;
+  hear_of(source(), offer.commit.version);
+  const bool is_resumed = incoming_ != nullptr && incoming_->commit() == offer.commit;
   if (!is_resumed) {
     if (incoming_ != nullptr) relay_.withdraw(incoming_->shared());
-    incoming_ = std::make_unique<StagedUpdate>(std::move(offer->commit), offer->signature, way_back_.most_bytes());
-    if (!incoming_->commit().is_anchor && incoming_->commit().base_hash != tip().hash) {
-      const std::string text =
-          fmt::format("it is for the state {}, held is {}", to_hex(incoming_->commit().base_hash), to_hex(tip().hash));
-      const UpdateName name = incoming_->update().name();
-      incoming_ = nullptr;
-      refuse(name, Status(Code::kWrongBase, text), true);
+    incoming_ = nullptr;
+    const UpdateName name{offer.commit.base_version, offer.commit.version};
+    if (const Status fits = check_base(offer.commit); !fits.ok()) {
+      refuse(name, fits, true);
       return {};
     }
-    if (has_parent_ && !trusted_) incoming_->doubted_since = now;
+    incoming_ = std::make_unique<StagedUpdate>(std::move(offer.commit), offer.signature, way_back_.most_bytes());
     relay_.pass_on(incoming_->shared());
   }
-  if (!has_parent_) incoming_->doubted_since.reset();  // the publisher says so
+  incoming_->change_sender();
   is_requested_ = true;
-  link.queue(MessageType::kRequest, Request{incoming_->update().name(), incoming_->received_bytes()});
+  source().link().queue(MessageType::kRequest,
+                        Request{incoming_->update().name(), incoming_->received_bytes(), incoming_->has_leaves()});
   relay_.publish(now);
+  return {};
+}
+
+// What an update leads on from is to be the publisher's, byte for byte: a state hash alone can be that of anything.
+Status Subscriber::check_base(const Commit& commit) const {
+  if (commit.is_anchor) return {};
+  if (commit.base_hash != tip().hash) {
+    return Status(Code::kWrongBase,
+                  fmt::format("it is for the state {}, held is {}", to_hex(commit.base_hash), to_hex(tip().hash)));
+  }
+  const bool is_known = commit.is_repair() ? trust_ == Trust::kDamaged && !has_parent_ : tip_is_vouched();
+  if (is_known) return {};
+  return Status(Code::kWrongBase,
+                fmt::format("{}, and this replica came with bytes that the publisher has not vouched for: all bytes "
+                            "are to be sent",
+                            commit.is_repair() ? "it repairs some blocks" : "it leads on from what is held"));
+}
+
+Status Subscriber::take_leaves(double now) {
+  const Result<Leaves> leaves = parse_leaves(source().link().content());
+  if (!leaves.ok()) return leaves.status();
+  if (!is_requested_ || incoming_ == nullptr) return {};  // of an update that was refused meanwhile
+  SPARCL_RETURN_IF_ERROR(incoming_->take_leaves(*leaves));
+  if (incoming_->has_leaves()) relay_.publish(now);
   return {};
 }
 
 Buffer Subscriber::place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) {
   const bool is_wanted = &from == &source() && is_requested_ && incoming_ != nullptr &&
-                         chunk.version == incoming_->commit().version && chunk.first_byte == incoming_->received_bytes();
+                         chunk.version == incoming_->commit().version && chunk.first_byte == incoming_->next_byte();
   return is_wanted ? incoming_->place(count) : Buffer();
 }
 
 Status Subscriber::take_memory(Upstream& from, const Piece& piece, Buffer memory, double now) {
   const bool is_wanted = &from == &source() && is_requested_ && incoming_ != nullptr;
   if (!is_wanted) return {};  // of an update that was refused meanwhile
-  const std::size_t count = memory.size();
-  if (piece.version != incoming_->commit().version || !incoming_->adopt(piece.first_byte, std::move(memory))) {
+  if (piece.version != incoming_->commit().version) {
     return Status(Code::kCorrupt,
-                  fmt::format("a piece of {} bytes at byte {} of version {} is out of place: awaited is byte {} of version {}",
-                              count, piece.first_byte, piece.version, incoming_->received_bytes(), incoming_->commit().version));
+                  fmt::format("a piece of version {} came, awaited is version {}", piece.version, incoming_->commit().version));
   }
+  progress_.received(memory.size(), now);
+  SPARCL_RETURN_IF_ERROR(incoming_->adopt(piece.first_byte, std::move(memory)));
   relay_.publish(now);
   SPARCL_FAILPOINT("subscriber.receiving");
   return {};
@@ -117,13 +174,15 @@ Status Subscriber::take_chunk(double now) {
   if (!is_requested_ || incoming_ == nullptr) return {};  // of an update that was refused meanwhile
   const ChunkHead& chunk = source().link().chunk();
   const std::size_t count = source().link().chunk_bytes();
-  if (chunk.version != incoming_->commit().version || chunk.first_byte != incoming_->received_bytes() ||
-      count > incoming_->commit().stream_bytes - incoming_->received_bytes()) {
-    return Status(Code::kCorrupt,
-                  fmt::format("bytes {} to {} of version {} are out of place: awaited is byte {} of version {}", chunk.first_byte,
-                              chunk.first_byte + count, chunk.version, incoming_->received_bytes(), incoming_->commit().version));
+  if (chunk.version != incoming_->commit().version || chunk.first_byte != incoming_->next_byte() || !incoming_->has_leaves() ||
+      count > incoming_->commit().stream_bytes - incoming_->next_byte()) {
+    return Status(Code::kCorrupt, fmt::format("bytes {} to {} of version {} are out of place: awaited is {} {} of version {}",
+                                              chunk.first_byte, chunk.first_byte + count, chunk.version,
+                                              incoming_->has_leaves() ? "byte" : "the list of digests before byte",
+                                              incoming_->next_byte(), incoming_->commit().version));
   }
-  incoming_->received(count);
+  progress_.received(count, now);
+  SPARCL_RETURN_IF_ERROR(incoming_->received(count));
   relay_.publish(now);
   SPARCL_FAILPOINT("subscriber.receiving");
   return {};
@@ -137,20 +196,62 @@ Status Subscriber::take_commit() {
     return Status(Code::kCorrupt, fmt::format("version {} is committed with {} of {} bytes", note->update.version,
                                               incoming_->received_bytes(), incoming_->commit().stream_bytes));
   }
-  if (trusted_) {
-    if (Status status = incoming_->check_digest(); !status.ok()) {
-      const UpdateName name = incoming_->update().name();
-      refuse(name, status, true);
-      return status;
-    }
-  }
   SPARCL_FAILPOINT("subscriber.staged");
   staged_.push_back(std::move(incoming_));
   came_.notify_all();  // it may have been checked before
   is_requested_ = false;
+  progress_.begin();
   retry_s_ = kFirstRetry;
-  tell(Ack{AckStage::kStaged, staged_.back()->update().target()});
+  tell(Ack{AckStage::kStaged, staged_.back()->update().target(), true});
   return {};
+}
+
+// --- what this replica came with ---
+
+Status Subscriber::take_identity() {
+  Result<Identity> identity = parse_identity(publisher_.link().content());
+  if (!identity.ok()) return identity.status();
+  if (identity->model_id != options_.model_id || identity->schema_hash != state_.schema_hash ||
+      identity->epoch != publisher_epoch_) {
+    return Status(Code::kMismatch, "the digest that came is of another model, or of another publisher");
+  }
+  if (trusted_) {
+    if (!identity->signature) {
+      return Status(Code::kUnauthorized, "the digest of a version is not signed, and this replica trusts signed ones only");
+    }
+    SPARCL_RETURN_IF_ERROR(trusted_->verify(signed_bytes(*identity), identity->signature->key, identity->signature->signature));
+  }
+  comparison_.reset(new Comparison{std::move(*identity), StateDigest(state_.schema_hash)});
+  return {};
+}
+
+bool Subscriber::may_compare() const { return comparison_ != nullptr && staged_.empty() && !is_applying_ && !is_going_back_; }
+
+void Subscriber::compare_on(double now) {
+  if (!may_compare()) return;
+  const HeldVersion version = comparison_->with.version;
+  const auto is_another = [&](const std::string& why) {
+    comparison_ = nullptr;
+    const Status told(Code::kWrongBase, why);
+    const std::uint64_t times = warnings_.count(why, now);
+    if (times > 0) log_warn("replication: {}{}: all bytes are asked for", why, times_text(times));
+    if (publisher_.is_ready()) publisher_.link().queue(MessageType::kNack, Nack{{0, version.version}, told.code(), true, why});
+  };
+  if (is_vouched() || held_.hash != version.hash) return is_another("what is held has changed since it was to be compared");
+  const Result<bool> whole = comparison_->digest.step(*state_.map, {state_.readable()}, kBlocksCompared);
+  if (whole.ok() && !*whole) return;
+  const Result<Digest256> digest = whole.ok() ? comparison_->digest.finish() : Result<Digest256>(whole.status());
+  if (!digest.ok()) return is_another(digest.status().message());
+  if (*digest != comparison_->with.digest) {
+    return is_another(
+        fmt::format("what this replica came with has the state hash of version {}, and other bytes (SHA-256): it is not "
+                    "that version",
+                    version.version));
+  }
+  log_info("replication: what this replica came with is version {}, byte for byte", version.version);
+  comparison_ = nullptr;
+  trust_ = Trust::kVouched;
+  if (publisher_.is_ready()) publisher_.link().queue(MessageType::kAck, Ack{AckStage::kHeld, held_, true});
 }
 
 }  // namespace sparcl::replication

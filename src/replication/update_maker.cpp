@@ -9,13 +9,8 @@ constexpr std::uint64_t kStepElements = std::uint64_t{4} << 20;  // some millise
 
 }  // namespace
 
-UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::shared_ptr<const codec::ArraySource> base, Commit commit,
-                         bool is_signed)
-    : sink_(update_->bytes),
-      is_signed_(is_signed),
-      target_(std::move(target)),
-      base_(std::move(base)),
-      none_(target_.pointers.size(), nullptr) {
+UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::shared_ptr<const codec::ArraySource> base, Commit commit)
+    : sink_(update_->bytes), target_(std::move(target)), base_(std::move(base)), none_(target_.pointers.size(), nullptr) {
   commit.is_anchor = base_ == nullptr;
   codec::EncodeOptions options;
   if (base_ != nullptr) options.base_hash = commit.base_hash;
@@ -24,13 +19,8 @@ UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::share
   begin(state, std::move(commit), options);
 }
 
-UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::vector<std::uint64_t> blocks, Commit commit,
-                         bool is_signed)
-    : sink_(update_->bytes),
-      is_signed_(is_signed),
-      target_(std::move(target)),
-      blocks_(std::move(blocks)),
-      none_(target_.pointers.size(), nullptr) {
+UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::vector<std::uint64_t> blocks, Commit commit)
+    : sink_(update_->bytes), target_(std::move(target)), blocks_(std::move(blocks)), none_(target_.pointers.size(), nullptr) {
   codec::EncodeOptions options;
   options.only_blocks = blocks_;
   options.base_hash = commit.base_hash;
@@ -51,7 +41,7 @@ void UpdateMaker::begin(const ReplicatedState& state, Commit commit, codec::Enco
 
 Result<bool> UpdateMaker::step() {
   SPARCL_RETURN_IF_ERROR(encoder_->step(kStepElements, sink_));
-  if (is_signed_) digest_.advance(update_->bytes, sink_.written_bytes());
+  SPARCL_RETURN_IF_ERROR(digest_.advance(update_->bytes, sink_.written_bytes()));
   return encoder_->finished();
 }
 

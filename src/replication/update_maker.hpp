@@ -21,14 +21,13 @@ class UpdateMaker {
   };
   // target: holds the version until the end. base: all arrays of the version that the commit names as such; nullptr: an anchor.
   // commit: all of it but what the coding tells.
-  UpdateMaker(const ReplicatedState& state, Arrays target, std::shared_ptr<const codec::ArraySource> base, Commit commit,
-              bool is_signed);
+  UpdateMaker(const ReplicatedState& state, Arrays target, std::shared_ptr<const codec::ArraySource> base, Commit commit);
   // Those blocks of the target alone (bit i of word i/64), for one that holds commit.base_hash: it then holds commit.target_hash.
-  UpdateMaker(const ReplicatedState& state, Arrays target, std::vector<std::uint64_t> blocks, Commit commit, bool is_signed);
+  UpdateMaker(const ReplicatedState& state, Arrays target, std::vector<std::uint64_t> blocks, Commit commit);
 
   // Some milliseconds of work. True when it is whole.
   Result<bool> step();
-  // Then once: the update, not signed yet.
+  // Then once: the update, not sealed yet (Issuer).
   std::shared_ptr<Update> take();
   StreamDigest& digest() { return digest_; }
   const Commit& commit() const { return update_->commit; }
@@ -39,7 +38,6 @@ class UpdateMaker {
   std::shared_ptr<Update> update_ = std::make_shared<Update>();
   codec::StagingSink sink_;
   StreamDigest digest_;
-  bool is_signed_;
   Arrays target_;
   std::shared_ptr<const codec::ArraySource> base_;
   std::vector<std::uint64_t> blocks_;  // empty: all

@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::size_t kLeastComposed = 3;  // updates; heuristic
 constexpr std::uint64_t kLeastPart = 64;   // of all bytes: less is sent sooner than composed; heuristic
-constexpr std::uint64_t kWayBackPart = 4;  // of all bytes, at most
 constexpr std::size_t kMostComposed = 8;
 constexpr std::uint64_t kComposedPart = 4;  // of all bytes, at most
 
@@ -26,7 +25,16 @@ void UpdateStore::note_published(const HeldVersion& version) {
   if (published_.size() > kMostPublished) published_.pop_front();
 }
 
+void UpdateStore::note_made(const Update& update) {
+  made_.push_back({update.commit, update.signature});
+  if (made_.size() <= kMostMade) return;
+  made_.pop_front();
+  ++first_made_;
+}
+
 void UpdateStore::add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced) {
+  note_made(*delta);
+  if (label->commit.target_hash == delta->commit.base_hash) note_made(*label);  // that leads there as well
   bytes_ += delta->commit.stream_bytes;
   newest_ = label->target();
   note_published(*newest_);
@@ -42,6 +50,11 @@ void UpdateStore::reissue(const std::function<UpdateRef(const UpdateRef&)>& anew
   for (Composed& each : composed_) each.update = anew(each.update);
   label_ = anew(label_);
   anchor_ = anew(anchor_);
+  for (const UpdateRef& each : chain_) note_made(*each);
+  for (const Composed& each : composed_) {
+    if (each.update != nullptr) note_made(*each.update);
+  }
+  if (anchor_ != nullptr) note_made(*anchor_);
 }
 
 void UpdateStore::pass_on(UpdateRef update) {
@@ -92,7 +105,7 @@ void UpdateStore::trim() {
   // The last one stays whatever it has: else what was just coded would be coded again, as an anchor.
   while (chain_.size() > 1 && (chain_.size() > limits_.updates || bytes_ > limits_.bytes)) drop_first();
   for (ChangeLogRef& each : way_back_) {  // the oldest first
-    if (way_back_bytes_ <= limits_.bytes / kWayBackPart) break;
+    if (way_back_bytes_ <= limits_.replaced_bytes) break;
     if (each != nullptr) way_back_bytes_ -= each->bytes();
     each = nullptr;
   }
@@ -138,6 +151,7 @@ std::optional<HeldVersion> UpdateStore::find(const Hash128& hash) const {
 
 void UpdateStore::keep_composed(const HeldVersion& held, UpdateRef composed) {
   std::erase_if(composed_, [&](const Composed& each) { return each.base == held.hash; });
+  if (composed != nullptr) note_made(*composed);
   composed_.push_back({held.hash, std::move(composed)});
   trim_composed();
 }
@@ -201,17 +215,6 @@ UpdateStore::Step UpdateStore::step_by_anchor(std::uint64_t after) const {
   if (!newest_) return {};
   if (anchor_ != nullptr && anchor_->commit.version > after) return {anchor_};
   return {nullptr, newest_->version > after};
-}
-
-std::vector<HeldVersion> UpdateStore::versions_after(std::uint64_t version) const {
-  std::vector<HeldVersion> found;
-  const auto add = [&](const HeldVersion& each) {
-    if (each.version > version && std::find(found.begin(), found.end(), each) == found.end()) found.push_back(each);
-  };
-  if (newest_) add(*newest_);
-  if (anchor_ != nullptr) add(anchor_->target());
-  for (std::size_t i = chain_.size(); i-- > 0 && chain_[i]->commit.version > version;) add(chain_[i]->target());
-  return found;
 }
 
 bool UpdateStore::knows(const HeldVersion& held) const {

@@ -16,12 +16,15 @@
 
 namespace sparcl::replication {
 
-// An update as it travels. Once it is shared only the end of its bytes may still come.
+// An update as it travels. Once it is shared only its leaves and the end of its bytes may still come.
 struct Update {
   Commit commit;
   std::optional<CommitSignature> signature;
+  std::vector<Digest256> leaves;  // of the tree whose root the commit names; empty: they are on their way
   Staging bytes;
-  std::uint64_t missing_bytes = 0;  // at the end: they are on their way
+  std::uint64_t missing_bytes = 0;  // at the end: they are on their way, or not checked yet
+
+  bool has_leaves() const { return leaves.size() == leaf_count(commit.stream_bytes); }
 
   std::uint64_t ready_bytes() const { return commit.stream_bytes - missing_bytes; }
 
@@ -37,15 +40,21 @@ class UpdateStore {
   struct Limits {
     std::size_t updates = 64;
     std::uint64_t bytes = UINT64_MAX;  // of all: a chain that is longer than an anchor is of no use
+    std::uint64_t replaced_bytes = 0;  // of what they have replaced, which all parts of a model share; 0: a quarter of `bytes`
   };
-  explicit UpdateStore(const Limits& limits) : limits_(limits) {}
+  explicit UpdateStore(const Limits& limits) : limits_(limits) {
+    if (limits_.replaced_bytes == 0) limits_.replaced_bytes = limits_.bytes / 4;
+  }
 
   // The first version: no update leads to it but an anchor. label: empty, of a replica that holds these bytes already.
   void begin(UpdateRef label);
   // `delta` leads from the newest version to that of `label`; replaced: the way back (codec::ChangedState), if it is known.
   void add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced = nullptr);
   // Of the newest version, when it was made. Dropped again when the chain since then is longer than a new one would be.
-  void keep_anchor(UpdateRef anchor) { anchor_ = std::move(anchor); }
+  void keep_anchor(UpdateRef anchor) {
+    note_made(*anchor);
+    anchor_ = std::move(anchor);
+  }
 
   // Each update is replaced by what `anew` makes of it; nullptr: of none.
   void reissue(const std::function<UpdateRef(const UpdateRef&)>& anew);
@@ -65,13 +74,6 @@ class UpdateStore {
   bool has_newest_anchor() const { return anchor_ != nullptr && newest_ && anchor_->target() == *newest_; }
 
   const std::optional<HeldVersion>& newest() const { return newest_; }
-  // The first version that the chain leads on from; 0: there is none.
-  std::uint64_t oldest_version() const {
-    return chain_.empty() ? (newest_ ? newest_->version : 0) : chain_.front()->commit.base_version;
-  }
-  // The anchor is whole, and no session sends it.
-  bool has_idle_anchor() const { return anchor_ != nullptr && anchor_.use_count() == 1 && anchor_->missing_bytes == 0; }
-  void drop_anchor() { anchor_ = nullptr; }
 
   // The next update on the way from `held` to the newest version: a delta, one composed of several, the label where only the number
   // differs, or an anchor. needs_anchor: none is kept, and only a new one leads there. may_be_composed: one update for the rest of
@@ -96,8 +98,10 @@ class UpdateStore {
 
   // By an anchor of a version after this one; needs_anchor: only if there can be one.
   Step step_by_anchor(std::uint64_t after) const;
-  // The versions after this one, as far as they are known here, in any order.
-  std::vector<HeldVersion> versions_after(std::uint64_t version) const;
+  // The last kMostMade updates that were made here, as they are announced; the first of them has the number first_made().
+  const std::deque<Offer>& made() const { return made_; }
+  std::uint64_t first_made() const { return first_made_; }
+  static constexpr std::size_t kMostMade = 256;
   // One of the versions that were published here (the last kMostPublished of them), or that updates here lead from or to.
   bool knows(const HeldVersion& held) const;
   static constexpr std::size_t kMostPublished = 4096;
@@ -112,6 +116,7 @@ class UpdateStore {
   };
 
   void note_published(const HeldVersion& version);
+  void note_made(const Update& update);
   std::size_t find_base(const Hash128& hash) const;
   std::uint64_t bytes_since(std::size_t first) const;
   bool anchor_is_less_than(std::size_t first, std::uint64_t bytes) const;  // than a way from there that has so many
@@ -129,6 +134,8 @@ class UpdateStore {
   std::uint64_t bytes_ = 0;
   std::optional<HeldVersion> newest_;
   std::deque<HeldVersion> published_;  // ascending
+  std::deque<Offer> made_;
+  std::uint64_t first_made_ = 0;
   UpdateRef label_;
   UpdateRef anchor_;
 };

@@ -7,11 +7,13 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "src/model/model_hash.hpp"
+#include "src/replication/query.hpp"
+#include "tests/replication/lying_parent.hpp"
 #include "tests/support/process_party.hpp"
 #include "tests/support/tier.hpp"
 #include "tests/support/virtual_hosts.hpp"
@@ -59,7 +61,7 @@ class Service {
                      {SPARCL_TEST_PUBLISHER, "--weights", path("publisher"), "--elements", fmt::to_string(scale_.elements),
                       "--first", fmt::to_string(first), "--versions", fmt::to_string(scale_.versions + 1 - first), "--interval-ms",
                       fmt::to_string(scale_.interval_ms), "--seed", fmt::to_string(seed_ + first), "--replicas",
-                      fmt::to_string(replica_.size())});
+                      fmt::to_string(replica_.size() + static_cast<std::size_t>(liars_))});
     if (!address_.empty()) arguments.insert(arguments.end(), {"--listen", address_});
     publisher_ = party_.start({arguments, {}});
     if (publisher_ < 0) return false;
@@ -71,11 +73,13 @@ class Service {
     });
   }
   int publisher() const { return publisher_; }
-
-  // What the replica will come with is no version.
-  void spoil(std::size_t which) const {
-    std::ofstream file(path(fmt::format("replica_{}", which)), std::ios::binary);
-    file << std::string(scale_.elements * 2, 'U');
+  // These say that they hold each version, too: the publisher waits for as many more.
+  void expect_liars(int count) { liars_ = count; }
+  std::unique_ptr<replication::LyingParent> start_liar(replication::Lie lie) const {
+    const Result<replication::ModelReply> model = replication::query_model(address_, 20);
+    if (!model.ok()) return nullptr;
+    const Result<model::Schema> schema = model::parse_schema(model->schema);
+    return std::make_unique<replication::LyingParent>(address_, model::schema_hash(*schema), lie, "a liar", model->model_id);
   }
 
   void start_replica(std::size_t which, const std::string& failpoint = "", int serve_ms = 0) {
@@ -165,6 +169,7 @@ class Service {
   std::uint64_t seed_;
   bool uses_hosts_ = false;
   bool shares_memory_ = true;
+  int liars_ = 0;
   std::filesystem::path folder_;
   ProcessParty party_;
   int publisher_ = -1;
@@ -249,27 +254,32 @@ TEST_P(ReplicasOfAMachine, DieAtAnyStageOfAnUpdate) {
   }
 }
 
-// One that comes later is given all bytes by the last one that came before, which is killed while it makes them.
-TEST(Replicas, DieWhileTheyGiveAllBytes) {
-  if (!SPARCL_TEST_HAS_FAILPOINTS) GTEST_SKIP() << "skipped: built without failpoints (SPARCL_FAILPOINTS is OFF)";
-  for (int round = 0; round < by_tier(1, 10); ++round) {
-    const std::uint64_t steps = 1 + static_cast<std::uint64_t>(round % 2);  // of 4 Mi elements
-    const Scale scale{steps == 1 ? std::uint64_t{1} << 20 : std::uint64_t{6} << 20, 60, 30};
-    Service service(4, scale, first_seed() + static_cast<std::uint64_t>(round));
+// Parents that say that they are alive and have it all; some replicas are killed meanwhile.
+TEST(Replicas, AreServedWhateverParentsSay) {
+  using replication::Lie;
+  for (const Lie lie : {Lie::kGivesNothing, Lie::kGivesSlowly, Lie::kGivesGarbage}) {
+    const int liars = by_tier(1, 4);
+    const Scale scale = long_tier() ? Scale{std::uint64_t{1} << 20, 150, 100} : Scale{std::uint64_t{1} << 18, 40, 50};
+    std::mt19937_64 random(first_seed());
+    Service service(3, scale, first_seed());
     service.share_no_memory();
+    service.expect_liars(liars);
     ASSERT_TRUE(service.start_publisher()) << service.describe();
-    for (std::size_t i = 0; i < 2; ++i) {
-      service.start_replica(i, i == 1 ? fmt::format("subscriber.giving:{}:kill", steps) : "");
-      ASSERT_TRUE(service.wait([&] { return service.newest_of(service.replica(i), "holds") > 0; })) << service.describe();
+    ASSERT_TRUE(service.wait([&] { return service.newest_of(service.publisher(), "version") > 0; })) << service.describe();
+    std::vector<std::unique_ptr<replication::LyingParent>> lying;
+    for (int i = 0; i < liars; ++i) {
+      lying.push_back(service.start_liar(lie));
+      ASSERT_NE(lying.back(), nullptr);
     }
-    service.pause(0.2);  // it is acknowledged, and the second takes updates from the first
-    for (std::size_t i = 2; i < 4; ++i) {
-      service.spoil(i);
-      service.start_replica(i);
-      ASSERT_TRUE(service.wait([&] { return service.newest_of(service.replica(i), "holds") > 0; })) << service.describe();
+    for (std::size_t i = 0; i < 3; ++i) service.start_replica(i);
+    for (int round = 0; round < by_tier(1, 6); ++round) {
+      service.pause(0.001 * static_cast<double>(200 + random() % 500));
+      const std::size_t which = random() % 3;
+      if (service.party().record(service.replica(which)).ended) continue;
+      service.party().signal(service.replica(which), SIGKILL);
+      ASSERT_TRUE(service.wait([&] { return service.party().record(service.replica(which)).ended; })) << service.describe();
+      service.start_replica(which);
     }
-    EXPECT_TRUE(service.wait([&] { return service.party().record(service.replica(1)).ended; }, 5)) << service.describe();
-    service.start_replica(1);
     service.expect_all_reach_the_end();
     service.expect_published_versions_only();
   }

@@ -47,8 +47,7 @@ class Twins {
         send(id, pick(3) == 0);
         break;
       case 8:
-        both([&](auto& plan) { plan.holds(id, held_); });
-        held_ = pick(2) == 0 ? 0 : version_ - pick(3);
+        await(id);
         break;
       case 9:
       case 10:
@@ -66,6 +65,7 @@ class Twins {
   }
 
   int placed() const { return placed_; }
+  int expelled() const { return expelled_; }
 
  private:
   std::uint64_t pick(std::uint64_t count) { return random_() % count; }
@@ -82,16 +82,25 @@ class Twins {
       machine = loopback_address(static_cast<std::uint16_t>(1000 + pick(1000)));
       machine->ip[3] = static_cast<std::byte>(pick(5));
     }
-    const bool passes_on = pick(6) != 0, gives = pick(2) == 0;
+    const bool passes_on = pick(6) != 0;
     ++last_;
-    both([&](auto& plan) { plan.join(last_, passes_on, machine, gives); });
+    const std::optional<NetAddress> from = loopback_address(static_cast<std::uint16_t>(last_));
+    both([&](auto& plan) { plan.join(last_, passes_on, machine, pick_from_ ? from : machine); });
+    pick_from_ = pick(40) == 0;
     there_.insert(last_);
     send(last_, pick(2) == 0);
   }
 
   void come_back(Id id) {
-    const auto blame = static_cast<FanOut::Blame>(pick(3));
-    both([&](auto& plan) { plan.come_back(id, blame, now_); });
+    const auto blame = static_cast<FanOut::Blame>(pick(5));
+    const auto should = rules_.come_back(id, blame, now_);
+    ASSERT_EQ(plan_.come_back(id, blame, now_), should);
+    expelled_ += should ? 1 : 0;
+  }
+
+  void await(Id id) {
+    const std::uint64_t version = version_ + pick(2), bytes = std::uint64_t{1} << (16 + pick(8));
+    both([&](auto& plan) { plan.awaits(id, version, bytes, now_); });
   }
 
   void send(Id id, bool is_anchor) {
@@ -107,9 +116,8 @@ class Twins {
 
   void place(Id id) {
     const std::uint64_t anchor = pick(2) == 0 ? 0 : version_ - pick(2);
-    const FanOut::Given given{pick(2) == 0 ? 0 : version_ - pick(4), pick(4) == 0};
-    const auto should = rules_.place(id, anchor, now_, given);
-    ASSERT_EQ(plan_.place(id, anchor, now_, given), should);
+    const auto should = rules_.place(id, anchor, now_);
+    ASSERT_EQ(plan_.place(id, anchor, now_), should);
     placed_ += should ? 1 : 0;
   }
 
@@ -125,13 +133,15 @@ class Twins {
   std::set<Id> there_;
   Id last_ = 0;
   double now_ = 0;
-  std::uint64_t version_ = 10, held_ = 0;
+  std::uint64_t version_ = 10;
+  bool pick_from_ = false;
   bool fill_ = false;
   int placed_ = 0;
+  int expelled_ = 0;
 };
 
 TEST(FanOutIndex, PlacesAsTheRulesSay) {
-  int placed = 0;
+  int placed = 0, expelled = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     Twins twins(seed, static_cast<int>(seed % 4));
     for (int step = 0; step < 500; ++step) {
@@ -140,8 +150,10 @@ TEST(FanOutIndex, PlacesAsTheRulesSay) {
       ASSERT_FALSE(::testing::Test::HasFatalFailure()) << "seed " << seed << ", step " << step;
     }
     placed += twins.placed();
+    expelled += twins.expelled();
   }
   EXPECT_GT(placed, 5000);
+  EXPECT_GT(expelled, 100);
 }
 
 // --- what it costs, in rows ---
@@ -170,7 +182,6 @@ Round round_of(FanOut& plan, std::uint64_t version, double now) {
       plan.sent(id, now);
     }
     plan.staged(id, version, now + 0.5);
-    plan.holds(id, version);
     round.placed += plan.place(id, 0, now + 0.5).has_value() ? 1 : 0;
   }
   round.rows = plan.looked_at() - before;

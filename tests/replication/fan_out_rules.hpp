@@ -14,7 +14,6 @@ class FanOutRules {
  public:
   using Id = FanOut::Id;
   using Blame = FanOut::Blame;
-  using Given = FanOut::Given;
   static constexpr Id kPublisher = FanOut::kPublisher;
 
   explicit FanOutRules(int degree) : degree_(degree) {}
@@ -24,6 +23,9 @@ class FanOutRules {
   static constexpr double kLeafFor = 30;     // after it was slow, or left its children alone
   static constexpr double kFirstDirect = 1;  // after a parent failed; twice as long each time
   static constexpr double kLastDirect = 64;
+  static constexpr double kForever = 1e18;
+  static constexpr double kAwaitedPart = 0.25;
+  static constexpr double kAssumedRate = 1 << 20;
   static constexpr double kSlowPart = 0.25;                               // of the rate in the middle
   static constexpr std::size_t kTellingRates = 3;                         // fewer have no middle
   static constexpr std::uint64_t kTellingBytes = std::uint64_t{1} << 20;  // fewer do not tell how fast a link is
@@ -33,15 +35,15 @@ class FanOutRules {
     Id parent = kPublisher;
     bool passes_on = false;
     std::optional<NetAddress> machine;
-    bool gives_bytes = false;
+    std::optional<NetAddress> from;
     bool is_full = false;
-    bool is_given = false;  // what its parent holds: it is late with nothing until it has that
-    std::uint64_t held = 0;
     std::uint64_t staged = 0;
     std::uint64_t anchor = 0;  // version of the one that it is being sent
     // What its source has whole, and since when it should have it, too.
     std::uint64_t due = 0;
     double due_since = 0;
+    std::uint64_t awaited = 0;  // from its parent, until then
+    double awaited_until = 0;
     double leaf_until = 0;  // nobody takes from it
     double relieved_at = -1e9;
     double direct_until = 0;  // it is not placed
@@ -60,12 +62,14 @@ class FanOutRules {
   int degree_;
   std::map<Id, Replica> replicas_;
   double middle_rate_ = 0;
+  std::map<std::array<std::byte, 16>, double> expelled_;
 
  public:
-  void join(Id id, bool passes_on, const std::optional<NetAddress>& machine, bool gives_bytes) {
+  void join(Id id, bool passes_on, const std::optional<NetAddress>& machine, const std::optional<NetAddress>& from) {
     Replica replica;
     replica.passes_on = passes_on;
-    replica.gives_bytes = gives_bytes;
+    replica.from = from;
+    if (from && expelled_.contains(from->ip)) replica.leaf_until = expelled_.at(from->ip);
     replica.machine = machine;
     if (machine) replica.machine->port = 0;
     replicas_[id] = replica;
@@ -78,17 +82,30 @@ class FanOutRules {
     }
   }
 
-  void come_back(Id id, Blame blame, double now) {
+  static void pause(Replica& replica, double now) {
+    if (now < replica.direct_until) return;
+    replica.direct_until = now + std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
+    ++replica.failures;
+  }
+
+  std::optional<Id> come_back(Id id, Blame blame, double now) {
     const auto found = replicas_.find(id);
-    if (found == replicas_.end()) return;
+    if (found == replicas_.end()) return {};
     Replica& replica = found->second;
     const auto parent = replicas_.find(replica.parent);
     replica.parent = kPublisher;
-    replica.is_given = false;
-    if (blame == Blame::kNobody) return;
-    replica.direct_until = now + std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
-    ++replica.failures;
-    if (blame == Blame::kParent && parent != replicas_.end()) parent->second.leaf_until = now + kLeafFor;
+    if (blame == Blame::kNobody) return {};
+    pause(replica, now);
+    if (parent == replicas_.end() || blame == Blame::kReplica) return {};
+    Replica& other = parent->second;
+    if (blame == Blame::kFalseParent || (blame == Blame::kIdleParent && other.staged > replica.staged)) {
+      if (other.leaf_until >= kForever) return {};
+      other.leaf_until = kForever;
+      if (other.from) expelled_[other.from->ip] = now + kLeafFor;
+      return parent->first;
+    }
+    other.leaf_until = std::max(other.leaf_until, now + kLeafFor);
+    return {};
   }
 
   // Those that have none for themselves count as if they had.
@@ -131,13 +148,11 @@ class FanOutRules {
   }
 
   // What one needs that is placed with it.
-  static bool has_for(const Replica& other, std::uint64_t anchor, const Given& given) {
-    if (anchor == 0) return other.anchor == 0 && other.staged > 0;
-    if (other.anchor != 0) return other.anchor == anchor && !given.is_repair;
-    return other.gives_bytes && given.least_version != 0 && other.held >= given.least_version;
+  static bool has_for(const Replica& other, std::uint64_t anchor) {
+    return anchor == 0 ? other.anchor == 0 && other.staged > 0 : other.anchor == anchor;
   }
 
-  std::optional<Id> place(Id id, std::uint64_t anchor, double now, const Given& given) {
+  std::optional<Id> place(Id id, std::uint64_t anchor, double now) {
     const auto own = replicas_.find(id);
     if (own == replicas_.end() || own->second.parent != kPublisher || stays_direct(own->second, now)) return {};
     // Those who pass on stay before those who do not, and who was here first.
@@ -148,11 +163,10 @@ class FanOutRules {
     };
     const bool is_needed_here = std::count_if(replicas_.begin(), replicas_.end(), stays_before) < degree();
 
-    const Given may_be_given = own->second.failures == 0 ? given : Given{0, given.is_repair};
     std::optional<Id> best;
     std::pair<bool, int> least;  // not of its machine, steps up
     for (const auto& [other, replica] : replicas_) {
-      if (other == id || !replica.passes_on || !has_for(replica, anchor, may_be_given)) continue;
+      if (other == id || !replica.passes_on || !has_for(replica, anchor)) continue;
       if (is_slow(replica) || now < replica.leaf_until) continue;
       const bool is_far = !are_neighbours(replica, own->second);
       if (is_far && (is_needed_here || uploads(other) >= most_uploads())) continue;
@@ -165,9 +179,19 @@ class FanOutRules {
     }
     if (!best) return {};
     own->second.parent = *best;
-    own->second.is_given = anchor != 0 && replicas_.at(*best).anchor == 0;
-    own->second.anchor = given.is_repair ? 0 : anchor;
+    own->second.anchor = anchor;
     return best;
+  }
+
+  void awaits(Id id, std::uint64_t version, std::uint64_t bytes, double now) {
+    const auto found = replicas_.find(id);
+    if (found == replicas_.end() || found->second.staged < found->second.awaited) return;
+    Replica& replica = found->second;
+    const double rate = replica.rate > 0 ? replica.rate : middle_rate_ > 0 ? middle_rate_ : kAssumedRate;
+    const std::uint64_t steps = static_cast<std::uint64_t>(depth(id, kNobody).value_or(0));
+    const std::uint64_t all = bytes + steps * std::min<std::uint64_t>(bytes, std::uint64_t{1} << 20);
+    replica.awaited = version;
+    replica.awaited_until = now + kSlow + static_cast<double>(all) / (kAwaitedPart * rate);
   }
 
   void make_due(Replica& replica, std::uint64_t version, double since) {
@@ -213,16 +237,11 @@ class FanOutRules {
     Replica& replica = found->second;
     replica.staged = std::max(replica.staged, version);
     if (replica.parent == kPublisher && version == replica.sending) measure(replica, now);
-    if (version != 0) replica.is_given = false;
     if (replica.staged >= replica.anchor) replica.anchor = 0;
     if (replica.parent != kPublisher && replica.parent != kNobody) replica.failures = 0;
     for (auto& [other, child] : replicas_) {
-      if (child.parent == id && child.staged < version && !child.is_given) make_due(child, version, now);
+      if (child.parent == id && child.staged < version) make_due(child, version, now);
     }
-  }
-
-  void holds(Id id, std::uint64_t version) {
-    if (const auto found = replicas_.find(id); found != replicas_.end()) found->second.held = version;
   }
 
   void set_full(Id id, bool is_full) {
@@ -243,22 +262,26 @@ class FanOutRules {
       }
       const std::size_t before = moved.size();
       leave_alone(other, now, moved);
-      if (moved.size() > before) child.leaf_until = now + kLeafFor;
+      if (moved.size() > before) child.leaf_until = std::max(child.leaf_until, now + kLeafFor);
     }
   }
 
   std::vector<Id> relieve(double now) {
     std::vector<Id> moved;
     for (auto& [id, replica] : replicas_) {
-      const bool is_late = replica.staged < replica.due && now - replica.due_since >= kSlow;
+      const bool is_starved = replica.parent != kPublisher && replica.staged < replica.awaited && now >= replica.awaited_until;
+      const bool is_late = (replica.staged < replica.due && now - replica.due_since >= kSlow) || is_starved;
       if ((!is_late && !is_slow(replica)) || now - replica.relieved_at < kSlow) continue;
       const std::size_t before = moved.size();
       leave_alone(id, now, moved);
-      // It may be its parent's fault: that one has it, or says so.
-      if (is_late && !replica.is_full && replicas_.contains(replica.parent)) moved.push_back(id);
+      // It may be its parent's fault.
+      if (is_late && !replica.is_full && replicas_.contains(replica.parent)) {
+        moved.push_back(id);
+        pause(replica, now);
+      }
       if (moved.size() == before) continue;
       replica.relieved_at = now;
-      replica.leaf_until = now + kLeafFor;
+      replica.leaf_until = std::max(replica.leaf_until, now + kLeafFor);
     }
     return moved;
   }

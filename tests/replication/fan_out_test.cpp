@@ -88,44 +88,6 @@ TEST(FanOut, OneThatWaitsForAnAnchorIsPlacedWithOneThatIsBeingSentIt) {
   EXPECT_EQ(plan.place(3, 7, 0), 2U);
 }
 
-TEST(FanOut, OneThatNeedsAllBytesIsPlacedWithOneThatGivesThem) {
-  FanOut plan(1);
-  plan.join(1, true, {}, true);
-  serve(plan, 1, 7, 0);
-  plan.join(2, true, {}, true);
-  EXPECT_FALSE(plan.place(2, 7, 0, {5}));  // 1 has it, but holds nothing yet
-  plan.holds(1, 4);
-  EXPECT_FALSE(plan.place(2, 7, 0, {5}));  // the publisher does not lead on from there
-  plan.holds(1, 6);
-  EXPECT_FALSE(plan.place(2, 7, 0));  // it is not to be given
-  EXPECT_EQ(plan.place(2, 7, 0, {5}), 1U);
-  // While it is on its way 1 goes on; 2 is not late with that.
-  plan.staged(1, 8, 10);
-  EXPECT_TRUE(plan.relieve(12).empty());
-  // It failed: the publisher gives it.
-  plan.come_back(2, FanOut::Blame::kReplica, 13);
-  EXPECT_FALSE(plan.place(2, 8, 20, {5}));
-  // From then on it is as late as others.
-  plan.begin(2, 8, 1000, true, 21);
-  plan.staged(2, 8, 22);
-  EXPECT_EQ(plan.place(2, 0, 40), 1U);
-  plan.staged(1, 9, 41);
-  EXPECT_EQ(plan.relieve(43), std::vector<Id>{2});
-}
-
-TEST(FanOut, OneThatIsToBeRepairedIsPlacedWithOneThatHoldsItAlone) {
-  FanOut plan(1);
-  plan.join(1, true, {}, true);
-  plan.begin(1, 7, 1000, true, 0);  // it is being sent all bytes itself
-  plan.join(2, true, {}, true);
-  EXPECT_FALSE(plan.place(2, 7, 0, {5, true}));
-  plan.staged(1, 7, 1);
-  plan.holds(1, 7);
-  EXPECT_EQ(plan.place(2, 7, 1, {5, true}), 1U);
-  plan.join(3, true, {}, true);
-  EXPECT_FALSE(plan.place(3, 7, 1));  // 2 is sent no anchor
-}
-
 TEST(FanOut, OneWhoseParentFailedIsServedAgainAndTheParentIsALeaf) {
   FanOut plan = chain(3);
   plan.come_back(3, FanOut::Blame::kParent, 0);
@@ -143,7 +105,56 @@ TEST(FanOut, OneThatFallsBehindLosesItsChildren) {
   EXPECT_TRUE(plan.relieve(11.6).empty());                 // it was told
   plan.come_back(3, FanOut::Blame::kNobody, 11.7);
   plan.come_back(2, FanOut::Blame::kNobody, 11.7);
+  EXPECT_FALSE(plan.place(2, 0, 11.8));  // what it lacks comes from the publisher
   EXPECT_EQ(plan.place(3, 0, 11.8), 1U);
+}
+
+// Signs of life are none of a parent that has the bytes, by its own word, and gives none.
+TEST(FanOut, AParentThatGivesNothingIsNoneAnyMore) {
+  FanOut plan = chain(3);
+  serve(plan, 1, 2, 10);
+  EXPECT_EQ(plan.relieve(11.5), (std::vector<Id>{3, 2}));
+  EXPECT_FALSE(plan.come_back(3, FanOut::Blame::kIdleParent, 11.6));  // 2 has nothing itself
+  EXPECT_FALSE(plan.is_expelled(2));
+  EXPECT_EQ(plan.come_back(2, FanOut::Blame::kIdleParent, 11.6), 1U);
+  EXPECT_TRUE(plan.is_expelled(1));
+  serve(plan, 2, 2, 11.7);
+  serve(plan, 3, 2, 11.7);
+  for (const double now : {100.0, 1e6}) {
+    for (const Id id : {2U, 3U}) EXPECT_NE(plan.place(id, 0, now), std::optional<Id>(1)) << now;
+  }
+}
+
+TEST(FanOut, AParentThatGivesOtherBytesIsNoneAnyMoreAndNeitherIsTheNextAtItsAddressForAWhile) {
+  FanOut plan(1);
+  const NetAddress address = loopback_address(1), other = loopback_address(2);
+  plan.join(1, true, {}, address);
+  serve(plan, 1, 1, 0);
+  plan.join(2, true);
+  serve(plan, 2, 1, 0);
+  ASSERT_EQ(plan.place(2, 0, 0), 1U);
+  EXPECT_EQ(plan.come_back(2, FanOut::Blame::kFalseParent, 1), 1U);
+  plan.leave(1);
+  plan.leave(2);
+  plan.join(3, true, {}, other);
+  serve(plan, 3, 1, 2);
+  EXPECT_FALSE(plan.is_expelled(3));
+  plan.join(4, true);
+  serve(plan, 4, 1, 2);
+  EXPECT_FALSE(plan.place(4, 0, 2));
+  EXPECT_EQ(plan.place(4, 0, 40), 3U);
+}
+
+// Its parent need not say that it has anything.
+TEST(FanOut, WhatIsAnnouncedComesInTimeOrFromThePublisher) {
+  FanOut plan = chain(2);
+  plan.awaits(2, 2, 1'000'000, 10);
+  plan.awaits(2, 3, 1'000'000, 14);  // the first counts
+  EXPECT_TRUE(plan.relieve(11.5).empty());
+  EXPECT_EQ(plan.relieve(23), std::vector<Id>{2});
+  EXPECT_FALSE(plan.come_back(2, FanOut::Blame::kIdleParent, 23));
+  EXPECT_FALSE(plan.is_expelled(1));  // it has not said that it has it
+  EXPECT_FALSE(plan.place(2, 0, 23.5));
 }
 
 TEST(FanOut, WhoTakesNoMoreIsNotMoved) {
@@ -200,7 +211,7 @@ TEST(FanOut, StaysATreeWhateverHappens) {
           }
           break;
         case 2:
-          if (!there.empty()) plan.come_back(any(), static_cast<FanOut::Blame>(random() % 3), now);
+          if (!there.empty()) plan.come_back(any(), static_cast<FanOut::Blame>(random() % 5), now);
           break;
         case 3:
           for (const Id id : plan.relieve(now)) plan.come_back(id, FanOut::Blame::kNobody, now);

@@ -39,17 +39,15 @@ Commit commit_of(const Hello& hello) {
   commit.model_id = kModelId;
   commit.epoch = 1;
   commit.version = 1;
+  commit.is_anchor = true;
   commit.schema_hash = hello.schema_hash;
-  commit.base_hash = hello.held.hash;
   commit.target_hash = {1, 1};
-  commit.stream_bytes = 1000;
-  return commit;
+  return sealed(commit, noise_of(1000).bytes());
 }
 
 TEST(HostilePublisher, AnOfferOfATerabyteIsRefusedBeforeAnyByte) {
   const Told told = play_publisher(replica_options(), [](RawPeer& peer, const Hello& hello) {
     Commit commit = commit_of(hello);
-    commit.is_anchor = true;
     commit.stream_bytes = std::uint64_t{1} << 40;
     peer.say(MessageType::kOffer, Offer{commit, {}});
     EXPECT_EQ(peer.hear(), MessageType::kRefusal);
@@ -63,9 +61,7 @@ TEST(HostilePublisher, BytesThatAreNoUpdateAreNotApplied) {
   const Told told = play_publisher(replica_options(), [](RawPeer& peer, const Hello& hello) {
     peer.say(MessageType::kOffer, Offer{commit_of(hello), {}});
     ASSERT_EQ(peer.hear(), MessageType::kRequest);
-    Buffer noise = Buffer::allocate(1000);
-    std::fill(noise.bytes().begin(), noise.bytes().end(), std::byte{0x5a});
-    peer.link().queue_chunk({1, 0}, noise);
+    peer.link().queue_chunk({1, 0}, noise_of(1000));
     peer.say(MessageType::kCommit, CommitNote{{0, 1}});
     EXPECT_TRUE(peer.hear() == MessageType::kNack || peer.hear() == MessageType::kNack);
   });
@@ -90,13 +86,14 @@ TEST(HostilePublisher, AChunkOutOfPlaceEndsTheConnection) {
 // The replica gives the update up while half of a chunk is there: the other half must not be written where nothing is any more.
 TEST(HostilePublisher, AnUpdateIsGivenUpInTheMiddleOfAChunk) {
   const Told told = play_publisher(replica_options(), [](RawPeer& peer, const Hello& hello) {
-    peer.say(MessageType::kOffer, Offer{commit_of(hello), {}});
+    const Buffer bytes = noise_of(kLeafBytes + 1000);
+    peer.say(MessageType::kOffer, Offer{sealed(commit_of(hello), bytes.bytes()), {}});
     ASSERT_EQ(peer.hear(), MessageType::kRequest);
-    Buffer noise = Buffer::allocate(500);
-    std::fill(noise.bytes().begin(), noise.bytes().end(), std::byte{0x5a});
-    peer.link().queue_chunk({1, 0}, noise);
-    ASSERT_TRUE(peer.link().flush());
-    const auto chunk_head = serialise(ChunkHead{1, 500});
+    peer.say(MessageType::kLeaves, Leaves{{0, 1}, 0, leaves_of(bytes.bytes())});
+    peer.link().queue_chunk({1, 0}, bytes.slice(0, kLeafBytes));
+    for (int i = 0; i < 2000 && peer.link().queued_bytes() > 0 && peer.link().flush(); ++i) usleep(1000);
+    const Buffer noise = noise_of(500);
+    const auto chunk_head = serialise(ChunkHead{1, kLeafBytes});
     const auto content_bytes = static_cast<std::uint32_t>(chunk_head.size() + noise.size());
     peer.send_bytes(serialise(MessageHead{MessageType::kChunk, content_bytes, crc32c(noise.bytes(), crc32c(chunk_head))}));
     peer.send_bytes(chunk_head);
@@ -127,6 +124,9 @@ TEST(HostilePublisher, ALabelForOtherBytesIsRefused) {
   const Told told = play_publisher(replica_options(), [](RawPeer& peer, const Hello& hello) {
     Commit commit = commit_of(hello);
     commit.stream_bytes = 0;  // and another target
+    commit.is_anchor = false;
+    commit.base_hash = hello.held.hash;
+    vouch(peer, SmallModel(1).view(), 1);
     peer.say(MessageType::kOffer, Offer{commit, {}});
     ASSERT_EQ(peer.hear(), MessageType::kRequest);
     peer.say(MessageType::kCommit, CommitNote{{0, 1}});
@@ -144,8 +144,11 @@ TEST(HostilePublisher, NoMoreVersionsWaitThanAreToBeSent) {
   {
     RawPeer peer = publisher.accept(&hello);
     peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", {}});
+    vouch(peer, copy.view(), 1);
     for (std::uint64_t version = 1; version <= 4; ++version) {
       Commit label = commit_of(hello);
+      label.is_anchor = false;
+      label.base_hash = hello.held.hash;
       label.version = version;
       label.base_version = version - 1;
       label.target_hash = label.base_hash;
@@ -303,6 +306,8 @@ TEST(BrokenConnection, TheRestOfAnUpdateIsAskedFor) {
     ASSERT_TRUE(request.ok());
     EXPECT_EQ(request->first_byte, there);
     const std::size_t piece = connection < 2 ? kMaxChunkBytes : update.bytes.size() - there;
+    EXPECT_EQ(request->has_leaves, connection > 0);
+    if (connection == 0) peer.say(MessageType::kLeaves, Leaves{{0, 1}, 0, leaves_of(update.bytes.bytes())});
     for (std::size_t sent = 0; sent < piece; sent += kMaxChunkBytes) {
       const std::size_t count = std::min(kMaxChunkBytes, update.bytes.size() - there);
       peer.link().queue_chunk({1, there}, update.bytes.slice(there, count));

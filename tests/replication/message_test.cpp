@@ -98,7 +98,8 @@ TEST(Message, PartsOfMessagesAreNone) {
   expect_exact(serialise(Parent{1, loopback_address(4711), "host"}), [](const auto& bytes) { return parse_parent(bytes); });
   expect_exact(serialise(Parent{1, {}, "host"}), [](const auto& bytes) { return parse_parent(bytes); });
   expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}), [](const auto& bytes) { return parse_orphan(bytes); });
-  expect_exact(serialise(Announce{{1, {2, 3}}}), [](const auto& bytes) { return parse_announce(bytes); });
+  expect_exact(serialise(Identity{"m", 1, {2, {3, 4}}, {5, 6}, {}, CommitSignature{}}),
+               [](const auto& bytes) { return parse_identity(bytes); });
   expect_exact(serialise(Alive{1}), [](const auto& bytes) { return parse_alive(bytes); });
   expect_exact(serialise(Damage{{1, {2, 3}}, {}}), [](const auto& bytes) { return parse_damage(bytes); });
   expect_exact(serialise(Pin{3}), [](const auto& bytes) { return parse_pin(bytes); });
@@ -125,6 +126,28 @@ TEST(Message, DamageHasWholeHashesOnly) {
   }
   EXPECT_EQ(24 + 16 * kMaxDamagedBlocks, kMaxDamageBytes - 8);
   EXPECT_LE(serialise(Damage{{}, std::vector<Hash128>(kMaxDamagedBlocks)}).size(), most_content_bytes(MessageType::kDamage));
+}
+
+TEST(Message, LeavesHaveWholeDigestsOnly) {
+  const Leaves leaves{{1, 2}, 3, std::vector<Digest256>(3)};
+  const std::vector<std::byte> bytes = serialise(leaves);
+  for (std::size_t count = 0; count <= bytes.size(); ++count) {
+    const Result<Leaves> read = parse_leaves(std::span(bytes).first(count));
+    ASSERT_EQ(read.ok(), count >= 24 && count % 32 == 24) << count;
+    if (read.ok()) {
+      EXPECT_EQ(read->digests.size(), (count - 24) / 32);
+    }
+  }
+  EXPECT_LE(serialise(Leaves{{}, 0, std::vector<Digest256>(kMaxLeavesAtOnce)}).size(), most_content_bytes(MessageType::kLeaves));
+}
+
+// Of one that nothing else can be read of, so that it can be told why it is refused.
+TEST(Message, AGreetingOfAnotherProtocolSaysWhichOne) {
+  const std::vector<std::byte> bytes{std::byte{4}, std::byte{0}, std::byte{9}};
+  ASSERT_TRUE(parse_hello(bytes).ok());
+  EXPECT_EQ(parse_hello(bytes)->protocol, 4);
+  ASSERT_TRUE(parse_welcome(bytes).ok());
+  EXPECT_EQ(parse_welcome(bytes)->protocol, 4);
 }
 
 TEST(Message, HellosComeBack) {
@@ -154,6 +177,8 @@ TEST(Message, NoiseIsNone) {
     (void)parse_parent(noise).ok();
     (void)parse_orphan(noise).ok();
     EXPECT_EQ(parse_damage(noise).ok(), noise.size() >= 24 && noise.size() % 16 == 8);
+    EXPECT_EQ(parse_leaves(noise).ok(), noise.size() >= 24 && noise.size() % 32 == 24);
+    EXPECT_FALSE(parse_identity(noise).ok());
   }
 }
 

@@ -333,10 +333,6 @@ TEST_F(Repairs, InAChainOfReplicas) {
     const Way way = heal(*replicas[damaged], version);
     EXPECT_EQ(way.repairs, 1);
     EXPECT_EQ(way.anchors, 0);
-    // By another replica.
-    const auto report = nlohmann::json::parse(publisher->status());
-    EXPECT_NE(report["replicas"].back()["from"], "publisher");
-    EXPECT_LT(report["replicas"].back()["bytes_sent"], 4000U);
     publish();
     all_follow();
     ASSERT_TRUE(settles()) << publisher->status();
@@ -543,8 +539,8 @@ TEST_F(HostileDamage, OneThatLeavesIsForgotten) {
   EXPECT_EQ(commit->base_hash, damaged_.hash());
 }
 
-// What it holds is no version yet: it has nothing to compare with.
-TEST(DamageAtAReplica, WaitsForAVersion) {
+// A replica that passes updates on repairs nothing: what is said to be damaged is read, and nothing is kept of it.
+TEST(DamageAtAReplica, IsTheBusinessOfThePublisher) {
   SmallModel copy(7, 1000);
   RawPublisher publisher;
   const auto replica = open_replica(copy.view(), publisher.address(), repaired());
@@ -553,21 +549,14 @@ TEST(DamageAtAReplica, WaitsForAVersion) {
   upstream.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "a test", {}});
   ASSERT_NE(said.port, 0);
   EXPECT_FALSE(said.damaged);
-  EXPECT_TRUE(said.gives_bytes);
   Hello child = said;
   child.damaged = true;
-  const std::string address = "127.0.0.1:" + std::to_string(said.port);
-  RawPeer peer = RawPeer::connect(address);
+  RawPeer peer = RawPeer::connect("127.0.0.1:" + std::to_string(said.port));
   peer.say(MessageType::kHello, child);
   EXPECT_EQ(peer.hear(), MessageType::kWelcome);
   peer.say(MessageType::kDamage, Damage{{1, {2, 3}}, {{4, 5}, {6, 7}}});
   EXPECT_FALSE(peer.hear(0.3));
   EXPECT_TRUE(peer.link().is_open());
-  RawPeer wrong = RawPeer::connect(address);
-  wrong.say(MessageType::kHello, child);
-  EXPECT_EQ(wrong.hear(), MessageType::kWelcome);
-  wrong.say(MessageType::kDamage, Damage{{1, {2, 3}}, {{4, 5}}});
-  EXPECT_EQ(wrong.hear(), MessageType::kRefusal);
 }
 
 }  // namespace

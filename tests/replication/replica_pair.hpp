@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <random>
@@ -44,6 +46,16 @@ class SmallModel {
     for (int i = 0; i < changes; ++i) ++weights_[random() % among];
     bias_[random() % bias_.size()] += 1.0F;
   }
+
+  // Byte for byte: a state hash can be that of others (forged_state.hpp).
+  bool is_same_as(const SmallModel& other) const {
+    return weights_ == other.weights_ && std::memcmp(bias_.data(), other.bias_.data(), bias_.size() * sizeof(float)) == 0;
+  }
+  void copy_from(const SmallModel& other) {
+    std::ranges::copy(other.weights_, weights_.begin());
+    std::ranges::copy(other.bias_, bias_.begin());
+  }
+  std::byte* first_block() { return data_[0]; }
 
   std::uint16_t at(std::size_t i) const { return weights_[i]; }
   void poke(std::size_t i, std::uint16_t bits) { weights_[i] = bits; }

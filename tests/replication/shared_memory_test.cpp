@@ -10,7 +10,7 @@
 
 #include "src/codec/wire.hpp"
 #include "src/transport/sealed_memory.hpp"
-#include "tests/replication/replica_pair.hpp"
+#include "tests/replication/rogue_support.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -111,8 +111,8 @@ class RogueMemory {
     Commit commit;
     commit.model_id = kModelId;
     commit.epoch = commit.version = 1;
+    commit.is_anchor = true;
     commit.schema_hash = hello_.schema_hash;
-    commit.base_hash = hello_.held.hash;
     commit.target_hash = {1, 1};
     commit.stream_bytes = kBytes;
     peer_->say(MessageType::kOffer, Offer{commit, {}});
@@ -173,6 +173,18 @@ TEST(SharedMemory, PiecesOutOfPlaceEndTheConnection) {
   }
 }
 
+// Nobody can change them any more; but they are not what was announced.
+TEST(SharedMemory, SealedBytesThatWereNotAnnouncedEndTheConnection) {
+  SmallModel copy(1);
+  const Hash128 before = copy.hash();
+  RogueMemory rogue(copy);
+  const Socket file = memory_of(kBytes, kSealed);
+  rogue.send({1, 0, kBytes, file.fd()});
+  EXPECT_TRUE(rogue.is_dropped());
+  EXPECT_EQ(rogue.replica().next(0.1).status().code(), Code::kCorrupt);
+  EXPECT_EQ(copy.hash(), before);
+}
+
 // Another process of that number, or none; or one whose memory holds something else.
 TEST(SharedMemory, WhoCannotReachItTakesBytesOverTheConnection) {
   MemoryToken token{};
@@ -191,6 +203,7 @@ TEST(SharedMemory, WhoCannotReachItTakesBytesOverTheConnection) {
     commit.epoch = commit.version = 1;
     commit.schema_hash = hello.schema_hash;
     commit.base_hash = commit.target_hash = hello.held.hash;  // a label
+    vouch(peer, copy.view(), 1);
     peer.say(MessageType::kOffer, Offer{commit, {}});
     ASSERT_EQ(peer.hear(), MessageType::kRequest);  // and not that it shares
     peer.say(MessageType::kCommit, CommitNote{{0, 1}});
@@ -229,6 +242,7 @@ class RawReplica {
     EXPECT_EQ(peer_.hear(), MessageType::kOffer);
     const Offer offer = *parse_offer(peer_.link().content());
     peer_.say(MessageType::kRequest, Request{{offer.commit.base_version, offer.commit.version}, 0});
+    EXPECT_EQ(peer_.hear(), MessageType::kLeaves);
     return offer.commit.stream_bytes;
   }
   Piece hear_piece() {

@@ -59,6 +59,14 @@ std::string troubles_text(const Json& report) {
   return text.empty() ? text : text + "\n";
 }
 
+// With what others should know of it: it holds bytes of its own, or gave nothing to those that were to take updates from it.
+std::string state_of(const Json& replica) {
+  std::string state = text_at(replica, "state");
+  if (replica.value("vouched", Json()) == Json(false)) state += ", not vouched for";
+  if (replica.value("expelled", Json()) == Json(true)) state += ", expelled as a parent";
+  return state;
+}
+
 }  // namespace
 
 Result<Json> parse_publisher_report(const std::string& text) {
@@ -96,7 +104,7 @@ std::string publisher_text(const Json& report) {
     rows.push_back({text_at(replica, "name"), std::to_string(number_at(replica, "version")),
                     std::to_string(number_at(replica, "lag")), human_bytes(number_at(replica, "bytes_sent")),
                     human_bytes(number_at(replica, "bytes_shared")), std::to_string(number_at(replica, "refused")),
-                    text_at(replica, "state"), text_at(replica, "from")});
+                    state_of(replica), text_at(replica, "from")});
   }
   const std::uint64_t connected = number_at(report, "replicas_connected"), shown = report["replicas"].size();
   const std::string more = connected > shown ? fmt::format("and {} more\n", connected - shown) : "";

@@ -1,0 +1,270 @@
+// A replica that comes with bytes: those of the publisher are taken for what they are, others never, whatever their state hash is.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/replication/forged_state.hpp"
+#include "tests/replication/key_support.hpp"
+#include "tests/replication/rogue_support.hpp"
+#include "tests/replication/sharded_model.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+struct Came {
+  std::uint64_t stream_bytes = 0;
+  int anchors = 0;
+};
+
+Came come_to(Subscriber& replica, std::uint64_t version) {
+  Came came;
+  while (replica.versions().held < version) {
+    const Result<Subscriber::Swap> swap = replica.next(20);
+    EXPECT_TRUE(swap.ok()) << swap.status().message();
+    if (!swap.ok()) break;
+    came.stream_bytes += swap->stream_bytes;
+    came.anchors += swap->by_anchor ? 1 : 0;
+  }
+  return came;
+}
+
+// Over the network or by memory, signed or not.
+struct Ways {
+  bool is_signed, is_near;
+};
+class VouchedStates : public ::testing::TestWithParam<Ways> {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(forgery().is_found());
+    PublisherOptions options = local_options();
+    options.shares_memory = GetParam().is_near;
+    if (GetParam().is_signed) {
+      const Result<SigningKey> key = SigningKey::generate();
+      ASSERT_TRUE(key.ok() && key->save(folder_ / "key").ok());
+      options.key_path = folder_ / "key";
+    }
+    source.step(99, 200'000);  // all bytes are no small thing
+    forgery().prepare(source.first_block());
+    publisher = open_publisher(source, options);
+    publish();
+  }
+  // Elsewhere than the forgery.
+  void publish() {
+    ++version;
+    for (std::size_t i = 0; i < 500; ++i)
+      source.poke(100'000 + (i * 77 + version) % 90'000, static_cast<std::uint16_t>(i + version));
+    ASSERT_TRUE(publisher->publish(version).ok());
+  }
+  std::unique_ptr<Subscriber> start(const SmallModel& copy) const {
+    SubscriberOptions options = replica_options();
+    options.shares_memory = GetParam().is_near;
+    if (GetParam().is_signed) options.trust_path = folder_ / "key.pub";
+    return open_replica(copy, publisher->address(), options);
+  }
+  // Other weights that the state hash does not tell from these.
+  void forge(SmallModel& copy) const {
+    copy.copy_from(source);
+    forgery().apply(copy.first_block());
+    ASSERT_EQ(copy.hash(), source.hash());
+    ASSERT_FALSE(copy.is_same_as(source));
+  }
+
+  SmallModel source, copy;
+  std::unique_ptr<Publisher> publisher;
+  std::uint64_t version = 0;
+
+ private:
+  TempFolder folder_;
+};
+INSTANTIATE_TEST_SUITE_P(Ways, VouchedStates, ::testing::Values(Ways{false, false}, Ways{false, true}, Ways{true, false}),
+                         [](const auto& each) {
+                           return std::string(each.param.is_signed ? "Signed" : "Unsigned") +
+                                  (each.param.is_near ? "ByMemory" : "");
+                         });
+
+TEST_P(VouchedStates, TheNewestVersionsBytesAreTakenForIt) {
+  copy.copy_from(source);
+  const auto replica = start(copy);
+  const Came came = come_to(*replica, version);
+  EXPECT_EQ(came.anchors, 0);
+  EXPECT_EQ(came.stream_bytes, 0U);
+  publish();
+  EXPECT_EQ(come_to(*replica, version).anchors, 0);
+  EXPECT_TRUE(copy.is_same_as(source));
+  ASSERT_TRUE(publisher->wait(version, 1, 20).ok());
+}
+
+TEST_P(VouchedStates, AnEarlierVersionsBytesAreLedOn) {
+  copy.copy_from(source);
+  for (int i = 0; i < 4; ++i) publish();
+  const auto replica = start(copy);
+  const Came came = come_to(*replica, version);
+  EXPECT_EQ(came.anchors, 0);
+  EXPECT_LT(came.stream_bytes, 50'000U);
+  EXPECT_TRUE(copy.is_same_as(source));
+}
+
+// By a label, by an update: neither is for these bytes.
+TEST_P(VouchedStates, ForgedBytesOfTheNewestVersionAreReplaced) {
+  forge(copy);
+  const auto replica = start(copy);
+  EXPECT_EQ(come_to(*replica, version).anchors, 1);
+  EXPECT_TRUE(copy.is_same_as(source));
+  publish();
+  EXPECT_EQ(come_to(*replica, version).anchors, 0);
+  EXPECT_TRUE(copy.is_same_as(source));
+}
+
+TEST_P(VouchedStates, ForgedBytesOfAnEarlierVersionAreReplaced) {
+  forge(copy);
+  for (int i = 0; i < 3; ++i) publish();
+  const auto replica = start(copy);
+  EXPECT_EQ(come_to(*replica, version).anchors, 1);
+  EXPECT_TRUE(copy.is_same_as(source));
+}
+
+TEST_P(VouchedStates, ForgedBytesDoNotCountAsHeld) {
+  forge(copy);
+  const auto replica = start(copy);
+  EXPECT_EQ(replica->versions().held, 0U);
+  EXPECT_EQ(publisher->count(version).holding, 0);
+  (void)come_to(*replica, version);
+  ASSERT_TRUE(publisher->wait(version, 1, 20).ok());
+}
+
+// The way back is of this replica's own memory.
+TEST_P(VouchedStates, OneThatGoesBackIsLedOnAgain) {
+  const auto replica = start(copy);
+  (void)come_to(*replica, version);
+  publish();
+  (void)come_to(*replica, version);
+  ASSERT_TRUE(replica->pin(version - 1).ok());
+  const Result<Subscriber::Swap> back = replica->next(20);
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_TRUE(back->went_back);
+  ASSERT_TRUE(replica->pin(0).ok());
+  publish();
+  EXPECT_EQ(come_to(*replica, version).anchors, 0);
+  EXPECT_TRUE(copy.is_same_as(source));
+}
+
+TEST_P(VouchedStates, AVersionWithTheSameBytesIsALabelForOneThatHoldsThem) {
+  const auto replica = start(copy);
+  (void)come_to(*replica, version);
+  ASSERT_TRUE(publisher->publish(++version).ok());
+  EXPECT_EQ(come_to(*replica, version).anchors, 0);
+  EXPECT_TRUE(copy.is_same_as(source));
+}
+
+// The digest is made in the background, and goes on when a version comes.
+TEST(VouchedState, IsComparedWhileVersionsArePublished) {
+  constexpr std::uint64_t kElements = 12'000'000;  // three steps of the publisher's
+  SmallModel source(0, kElements), copy(0, kElements);
+  const auto publisher = open_publisher(source);
+  source.step(1, 1'000'000);
+  ASSERT_TRUE(publisher->publish(1).ok());
+  copy.copy_from(source);
+  std::atomic<bool> ends = false;
+  std::uint64_t last = 1;
+  std::thread trainer([&] {
+    while (!ends) {
+      source.step(++last, 2000);
+      ASSERT_TRUE(publisher->publish(last).ok());
+      usleep(5'000);
+    }
+  });
+  const auto replica = open_replica(copy, publisher->address());
+  while (replica->versions().held == 0) ASSERT_TRUE(replica->next(20).ok());
+  ends = true;
+  trainer.join();
+  (void)come_to(*replica, last);
+  EXPECT_TRUE(copy.is_same_as(source));
+}
+
+TEST(VouchedState, OfASlice) {
+  for (const bool is_forged : {false, true}) {
+    HeldTensors source(whole_schema());
+    source.change(1, 2);
+    forgery().prepare(source.tensor(0).data());  // the first block of the slice, too
+    const auto publisher = open_publisher(source.view());
+    ASSERT_TRUE(publisher->publish(1).ok());
+    HeldTensors copy(shard_schema(0, 2)), expected(shard_schema(0, 2));
+    copy.copy_from(source);
+    expected.copy_from(source);
+    if (is_forged) forgery().apply(copy.tensor(0).data());
+    ASSERT_EQ(copy.hash(), expected.hash());
+    const auto replica = open_replica(copy.view(), publisher->address());
+    EXPECT_EQ(come_to(*replica, 1).anchors, is_forged ? 1 : 0);
+    for (std::size_t i = 0; i < copy.schema().size(); ++i) {
+      EXPECT_TRUE(std::ranges::equal(copy.tensor(i), expected.tensor(i))) << i;
+    }
+  }
+}
+
+// Whatever a publisher offers: nothing leads on from bytes that nobody has vouched for.
+TEST(VouchedState, AReplicaAppliesNoDeltaLabelOrRepairToOtherBytes) {
+  for (const char* kind : {"delta", "label", "repair"}) {
+    SmallModel copy(1), before(1);
+    RawPublisher publisher;
+    const auto replica = open_replica(copy, publisher.address());
+    Hello hello;
+    RawPeer peer = publisher.accept(&hello);
+    EXPECT_FALSE(hello.held_is_vouched || hello.tip_is_vouched);
+    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", {}});
+    Commit commit;
+    commit.model_id = kModelId;
+    commit.epoch = 1;
+    commit.version = 2;
+    commit.schema_hash = hello.schema_hash;
+    commit.base_version = kind == std::string("delta") ? 1 : 0;
+    commit.base_hash = commit.target_hash = hello.held.hash;
+    peer.say(MessageType::kOffer, Offer{sealed(commit, noise_of(kind == std::string("label") ? 0 : 1000).bytes()), {}});
+    ASSERT_EQ(peer.hear(), MessageType::kNack) << kind;
+    const Result<Nack> nack = parse_nack(peer.link().content());
+    EXPECT_EQ(nack->code, Code::kWrongBase);
+    EXPECT_TRUE(nack->wants_anchor);
+    EXPECT_TRUE(copy.is_same_as(before));
+  }
+}
+
+// The digest itself is to be the publisher's.
+TEST(VouchedState, AnUnsignedDigestIsNoneForOneThatTrustsKeys) {
+  const TempFolder folder;
+  const Result<SigningKey> key = SigningKey::generate();
+  ASSERT_TRUE(key.ok() && key->save(folder / "key").ok());
+  for (const bool is_signed : {false, true}) {
+    SmallModel copy(1);
+    SubscriberOptions options = replica_options();
+    options.trust_path = folder / "key.pub";
+    RawPublisher publisher;
+    const auto replica = open_replica(copy, publisher.address(), options);
+    RawPeer peer = publisher.accept();
+    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", {}});
+    Identity identity = identity_of(copy.view(), 1, 1);
+    if (is_signed) identity.signature = CommitSignature{key->public_key(), key->sign(signed_bytes(identity))};
+    peer.say(MessageType::kIdentity, identity);
+    EXPECT_EQ(peer.hear(), is_signed ? MessageType::kAck : MessageType::kRefusal);
+  }
+}
+
+TEST(VouchedState, ADigestOfOtherBytesIsSaidToBeOne) {
+  SmallModel copy(1), other(1);
+  ASSERT_TRUE(forgery().is_found());
+  forgery().prepare(copy.first_block());
+  other.copy_from(copy);
+  forgery().apply(other.first_block());
+  RawPublisher publisher;
+  const auto replica = open_replica(copy, publisher.address());
+  RawPeer peer = publisher.accept();
+  peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "a test", {}});
+  peer.say(MessageType::kIdentity, identity_of(other.view(), 7, 1));
+  ASSERT_EQ(peer.hear(), MessageType::kNack);
+  const Result<Nack> nack = parse_nack(peer.link().content());
+  EXPECT_TRUE(nack->wants_anchor);
+  EXPECT_NE(nack->text.find("version 7"), std::string::npos) << nack->text;
+}
+
+}  // namespace
+}  // namespace sparcl::replication
