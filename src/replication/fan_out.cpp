@@ -14,7 +14,7 @@ constexpr double kSlowPart = 0.25;  // of the rate in the middle
 constexpr double kForever = 1e18;
 constexpr double kAwaitedPart = 0.25;  // of the rate at which the publisher itself gave something: as fast is expected of a parent
 constexpr double kAssumedRate = 1 << 20;  // bytes a second, where that is not known
-constexpr std::size_t kMostExpelled = 1024;
+constexpr std::size_t kMaxExpelled = 1024;
 constexpr std::size_t kTellingRates = 3;                         // fewer have no middle
 constexpr std::uint64_t kTellingBytes = std::uint64_t{1} << 20;  // fewer do not tell how fast a link is
 
@@ -64,7 +64,7 @@ void FanOut::expel(Replica& parent, double now) {
   ban(parent, &Replica::leaf_until, kForever);
   if (!parent.from) return;
   std::erase_if(expelled_, [&](const auto& each) { return each.second <= now; });
-  if (expelled_.size() < kMostExpelled) expelled_[parent.from->ip] = now + kLeafFor;
+  if (expelled_.size() < kMaxExpelled) expelled_[parent.from->ip] = now + kLeafFor;
 }
 
 std::optional<FanOut::Id> FanOut::come_back(Id id, Blame blame, double now) {
@@ -140,7 +140,7 @@ std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now)
   return best;
 }
 
-// Of a chain each one passes a leaf on once it is whole.
+// Each replica of a chain passes a leaf on once the leaf is whole.
 void FanOut::awaits(Id id, std::uint64_t version, std::uint64_t bytes, double now) {
   Replica* const replica = find(id);
   if (replica == nullptr || replica->staged < replica->awaited) return;  // it awaits an earlier one
@@ -240,7 +240,7 @@ std::vector<FanOut::Id> FanOut::relieve(double now) {
     if ((!is_late && !is_slow(replica)) || now - replica.relieved_at < kSlow) continue;
     const std::size_t before = moved.size();
     leave_alone(replica, now, moved);
-    // It may be its parent's fault: that one has it, or says so. What it lacks comes from the publisher itself.
+    // It may be the fault of its parent, which has the version or says so. The publisher itself sends the rest.
     if (is_late && !replica.is_full && replicas_.contains(replica.parent)) {
       moved.push_back(id);
       pause(replica, now);

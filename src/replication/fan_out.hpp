@@ -119,7 +119,7 @@ class FanOut {
     // What its source has whole, and since when it should have it, too.
     std::uint64_t due = 0;
     double due_since = 0;
-    // Of what it was told that its parent will give: the first that it has not, and until when it should have it.
+    // The first announced version that its parent has not given it, and the deadline for that.
     std::uint64_t awaited = 0;
     double awaited_until = 0;
     double leaf_until = 0;  // nobody takes from it

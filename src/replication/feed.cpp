@@ -23,10 +23,6 @@ constexpr std::uint64_t kRepairsPart =
     2;  // of all bytes, which repairs may have: then all bytes are sent, which all share; heuristic
 constexpr std::uint64_t kSlicesATensor = 64;  // of a part, at most; heuristic
 constexpr std::uint64_t kLeastSlices = 1024;
-constexpr std::uint64_t kComparedAtOnce = 64;    // blocks: some milliseconds; heuristic
-constexpr std::size_t kMostWanted = 16;          // digests, at once
-constexpr std::size_t kMostIdentities = 64;      // that are kept
-constexpr int kMostRests = 16;                   // of a digest, while versions are published; heuristic
 constexpr std::uint64_t kReplacedBytesPart = 4;  // of all bytes, which the ways back may have
 constexpr std::uint64_t kMostReplaced = 4;       // of the elements one: what more replaces is not kept; heuristic
 
@@ -75,7 +71,8 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
       places_(std::move(places)),
       state_(whole),
       store_({std::max<std::size_t>(options.queue, 1), map_->byte_count(), whole_map_.byte_count() / kReplacedBytesPart}),
-      fan_out_(options.fan_out) {
+      fan_out_(options.fan_out),
+      identities_(schema_hash) {
   state_.map = map_;
   state_.schema_hash = schema_hash;
   state_.schema = {};
@@ -224,6 +221,8 @@ void Feed::reissue() {
   hashing_.reset();
   put_repair_off();
   maker_ = nullptr;
+  identities_.rest(Identities::Rest::kForOthers);
+  identities_.forget();
   store_.reissue([this](const UpdateRef& update) { return issuer_.reissue(update); });
 }
 
@@ -244,7 +243,7 @@ void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
   } else if (!repairs_.empty()) {
     begin_repair(tensors);
   } else {
-    begin_comparing(tensors);
+    identities_.begin(arrays_of(identities_.next(), tensors));
   }
 } catch (const std::exception& error) {
   fail(error.what());
@@ -318,58 +317,25 @@ std::optional<UpdateMaker::Arrays> Feed::arrays_of(const HeldVersion& version, T
 }
 
 IdentityAnswer Feed::identify(const Hash128& hash) {
-  const auto is_of = [&](const Identity& each) { return each.version.hash == hash; };
-  if (const auto made = std::ranges::find_if(identities_, is_of); made != identities_.end()) return {*made, false};
-  if (comparing_ != nullptr && comparing_->of.hash == hash) return {{}, true};
-  if (std::ranges::find(identities_wanted_, hash, &HeldVersion::hash) != identities_wanted_.end()) return {{}, true};
-  const std::optional<HeldVersion> version = store_.find(hash);
-  const bool is_at_hand = version && (hash == store_.newest()->hash || !store_.way_back(*version).empty());
-  if (!is_at_hand || identities_wanted_.size() >= kMostWanted || std::ranges::count(identities_given_up_, hash) > 0) return {};
-  identities_wanted_.push_back(*version);
-  return {{}, true};
+  std::optional<HeldVersion> at_hand = store_.find(hash);
+  if (at_hand && hash != store_.newest()->hash && store_.way_back(*at_hand).empty()) at_hand.reset();
+  return identities_.find(hash, at_hand);
 }
 
-void Feed::begin_comparing(Tensors tensors) {
-  if (comparing_ == nullptr) {
-    comparing_.reset(new Comparing{identities_wanted_.front(), StateDigest(state_.schema_hash), {}, 0});
-    identities_wanted_.pop_front();
+// False: it is made, or others wait for something.
+bool Feed::identify_on() {
+  if (wants_work() || !repairs_.empty()) {
+    identities_.rest(Identities::Rest::kForOthers);
+    return false;
   }
-  comparing_->arrays = arrays_of(comparing_->of, tensors);
-  if (!comparing_->arrays) give_comparing_up();
-}
-
-void Feed::compare_on() {
-  const Result<bool> whole = comparing_->digest.step(*map_, comparing_->arrays->input(), kComparedAtOnce);
-  if (whole.ok() && !*whole) return;
-  const Status status = whole.ok() ? keep_identity(comparing_->of, comparing_->digest.finish()) : whole.status();
-  if (!status.ok()) {
-    log_error("replication: version {} has no digest: {}", comparing_->of.version, status.message());
-    return give_comparing_up();
+  std::optional<Identity> made = identities_.work(*map_);
+  if (made) {
+    made->model_id = issuer_.model_id;
+    made->epoch = issuer_.epoch;
+    if (issuer_.key) made->signature = CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_bytes(*made))};
+    identities_.keep(std::move(*made));
   }
-  comparing_ = nullptr;
-}
-
-Status Feed::keep_identity(const HeldVersion& of, const Result<Digest256>& digest) {
-  if (!digest.ok()) return digest.status();
-  Identity identity{issuer_.model_id, issuer_.epoch, of, state_.schema_hash, *digest, {}};
-  if (issuer_.key) identity.signature = CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_bytes(identity))};
-  identities_.push_back(std::move(identity));
-  if (identities_.size() > kMostIdentities) identities_.pop_front();
-  return {};
-}
-
-// The version that it is made of lies elsewhere now.
-void Feed::rest_comparing() {
-  if (comparing_ == nullptr || !comparing_->arrays) return;
-  comparing_->arrays.reset();
-  if (++comparing_->rests > kMostRests) give_comparing_up();
-}
-
-// Those that wait for it get all bytes.
-void Feed::give_comparing_up() {
-  identities_given_up_.push_back(comparing_->of.hash);
-  if (identities_given_up_.size() > kMostIdentities) identities_given_up_.pop_front();
-  comparing_ = nullptr;
+  return identities_.is_at_work();
 }
 
 bool Feed::work() try {
@@ -378,14 +344,7 @@ bool Feed::work() try {
     repair_on();
     return repairer_ != nullptr;
   }
-  if (maker_ == nullptr && comparing_ != nullptr && comparing_->arrays) {
-    if (wants_work() || !repairs_.empty()) {  // others wait for that
-      comparing_->arrays.reset();
-      return false;
-    }
-    compare_on();
-    return comparing_ != nullptr;
-  }
+  if (maker_ == nullptr && identities_.is_at_work()) return identify_on();
   if (maker_ == nullptr) return hashing_.has_value();
   const Result<bool> whole = maker_->step();
   if (whole.ok() && !*whole) return true;
@@ -407,7 +366,7 @@ void Feed::fail(const char* why) {
   log_error("replication: nothing can be made of the newest version: {}", why);
   const bool made_anchor = makes_anchor();
   maker_ = nullptr;
-  if (comparing_ != nullptr && comparing_->arrays) give_comparing_up();
+  if (identities_.is_at_work()) identities_.give_up();
   if (made_anchor) anchor_is_wanted_ = false;
   give_up();
 }
@@ -445,7 +404,7 @@ Status Feed::keep_made(std::shared_ptr<Update> made, StreamDigest& digest) {
 void Feed::give_up() {
   hashing_.reset();
   put_repair_off();
-  rest_comparing();
+  identities_.rest(Identities::Rest::kForAVersion);
   if (!composed_is_wanted_) return;
   maker_ = nullptr;
   store_.keep_composed(*composed_is_wanted_, nullptr);

@@ -12,11 +12,11 @@
 
 #include "src/model/slice_place.hpp"
 #include "src/replication/fan_out.hpp"
+#include "src/replication/identities.hpp"
 #include "src/replication/repair.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/session.hpp"
 #include "src/replication/signing_key.hpp"
-#include "src/replication/state_digest.hpp"
 #include "src/replication/update_maker.hpp"
 #include "src/replication/update_store.hpp"
 
@@ -80,8 +80,8 @@ class Feed {
   // --- what is made of the newest version beside the serving of replicas ---
 
   bool wants_work() const;
-  // Of a damaged replica, or of one that comes with bytes: after all that others wait for.
-  bool wants_rest() const { return store_.newest() && (!repairs_.empty() || !identities_wanted_.empty() || comparing_); }
+  // For a damaged replica, or for one that comes with bytes: after everything that other replicas wait for.
+  bool wants_rest() const { return store_.newest() && (!repairs_.empty() || identities_.wants_work()); }
   // The feed's first version may be `version`, the whole's.
   void begin_work(std::uint64_t version, Tensors newest);
   // Some milliseconds of it. False: it is done, as well as it can be.
@@ -97,14 +97,6 @@ class Feed {
     std::shared_ptr<const codec::ArraySource> source;
     std::uint64_t next_block = 0;
     Hash128 sum;
-  };
-
-  // The digest of one version, on its way. It goes on where it was whenever the version lies somewhere else.
-  struct Comparing {
-    HeldVersion of;
-    StateDigest digest;
-    std::optional<UpdateMaker::Arrays> arrays;  // nothing: it rests
-    int rests = 0;
   };
 
   Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map, const Hash128& schema_hash,
@@ -125,11 +117,7 @@ class Feed {
   void put_repair_off();
   IdentityAnswer identify(const Hash128& hash);
   std::optional<UpdateMaker::Arrays> arrays_of(const HeldVersion& version, Tensors newest) const;
-  void begin_comparing(Tensors newest);
-  void compare_on();
-  Status keep_identity(const HeldVersion& of, const Result<Digest256>& digest);
-  void rest_comparing();
-  void give_comparing_up();
+  bool identify_on();
   void hash_on();
   void fail(const char* why);
   Status keep_made(std::shared_ptr<Update> made, StreamDigest& digest);
@@ -151,10 +139,7 @@ class Feed {
   std::deque<std::weak_ptr<Repair>> repairs_;  // that are wanted: their sessions'
   std::unique_ptr<RepairMaker> repairer_;
   std::vector<std::weak_ptr<const Update>> made_repairs_;
-  std::deque<Identity> identities_;  // made
-  std::deque<HeldVersion> identities_wanted_;
-  std::deque<Hash128> identities_given_up_;
-  std::unique_ptr<Comparing> comparing_;
+  Identities identities_;
 };
 
 }  // namespace sparcl::replication

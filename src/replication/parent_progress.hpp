@@ -1,5 +1,5 @@
 #pragma once
-// What a parent gives of what the publisher has announced: bytes count, signs of life do not.
+// How much of the announced updates a parent gives. Bytes count, signs of life do not.
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@ namespace sparcl::replication {
 
 class ParentProgress {
  public:
-  static constexpr double kPatience = 0.5;         // seconds without a byte; heuristic
-  static constexpr double kLeastRate = 256 << 10;  // bytes a second: slower links are no use to others. Heuristic
+  static constexpr double kPatience = 0.5;       // seconds without a byte; heuristic
+  static constexpr double kMinRate = 256 << 10;  // bytes a second: slower links are no use to others. Heuristic
 
   // Another parent, or none.
   void begin() { wanted_since_.reset(); }
@@ -38,7 +38,7 @@ class ParentProgress {
       return Status(Code::kTimeout, fmt::format("it gives nothing: {} bytes of version {} came, and none in the last {:.1f} s",
                                                 bytes_, version, quiet));
     }
-    if (waited < kPatience || static_cast<double>(bytes_) >= kLeastRate * (waited - kPatience)) return {};
+    if (waited < kPatience || static_cast<double>(bytes_) >= kMinRate * (waited - kPatience)) return {};
     return Status(Code::kTimeout, fmt::format("it gives slowly: {} bytes of version {} came in {:.1f} s", bytes_, version, waited));
   }
 

@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "src/replication/fan_out.hpp"
+#include "src/replication/identities.hpp"
 #include "src/replication/memory_pieces.hpp"
 #include "src/replication/message_link.hpp"
 #include "src/replication/peer_counts.hpp"
@@ -33,12 +34,6 @@ namespace sparcl::replication {
 
 class Session;
 
-// SHA-256 of a version that a replica may hold.
-struct IdentityAnswer {
-  std::optional<Identity> identity;
-  bool is_coming = false;  // it is being made: ask again
-};
-
 // What a replica is brought on by: updates of its list of tensors.
 struct UpdateSource {
   Hash128 schema_hash;
@@ -50,7 +45,7 @@ struct UpdateSource {
   std::function<void(const HeldVersion& base)> request_composed;
   // Blocks of a replica that are not those of a version: it is made known in the repair. Empty: it will not be made.
   std::function<void(const RepairRef& repair)> request_repair;
-  // Of the version with this state hash. Empty: nothing is vouched for here but what is sent.
+  // The digest of the version with this state hash. Empty: no digests are made here.
   std::function<IdentityAnswer(const Hash128& hash)> identify;
   std::uint64_t block_count = 0;  // of these tensors, where repairs are made
 };

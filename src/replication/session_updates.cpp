@@ -20,7 +20,7 @@ constexpr std::size_t kMostPiecesOut = 4;                    // that a replica h
 
 }  // namespace
 
-// What it may take from its parent, of versions after this one: commits, byte for byte.
+// The replica may take these updates from its parent, byte for byte. after: later versions only.
 void Session::announce(double now, std::uint64_t after) {
   if (!is_placed_ || !store().newest() || link_.queued_bytes() >= kQueuedBytes) return;
   const std::deque<Offer>& made = store().made();

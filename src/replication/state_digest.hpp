@@ -10,7 +10,7 @@
 
 namespace sparcl::replication {
 
-// Of one state, whose arrays may lie somewhere else at each step.
+// The digest of one state, whose arrays may lie elsewhere at each step.
 class StateDigest {
  public:
   explicit StateDigest(const Hash128& schema_hash);

@@ -204,7 +204,7 @@ class Subscriber final : private UpstreamOwner {
   RunClock clock_;  // all times of the service
   HeldVersion held_;
   bool holds_published_ = false;
-  // Whose the bytes are that are held.
+  // Where the bytes that are held come from.
   enum class Trust : std::uint8_t {
     kUnknown,  // this replica came with them: whatever their state hash is, somebody may have chosen them
     kVouched,  // the publisher's own updates, or its SHA-256, have led to them

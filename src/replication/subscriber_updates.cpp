@@ -61,7 +61,7 @@ Status Subscriber::check_offer(const Offer& offer) const {
   return {};
 }
 
-// Of a parent's: the publisher's own connection, or a trusted key, says whether there is such an update.
+// The publisher's own connection, or a trusted key, says whether the update that a parent offers exists.
 Status Subscriber::take_offer(double now) {
   Result<Offer> offer = parse_offer(source().link().content());
   if (!offer.ok()) return offer.status();
@@ -126,7 +126,7 @@ Status Subscriber::accept_offer(Offer offer, double now) {
   return {};
 }
 
-// What an update leads on from is to be the publisher's, byte for byte: a state hash alone can be that of anything.
+// The base of an update must be the publisher's bytes. A state hash alone does not tell: other bytes can have it.
 Status Subscriber::check_base(const Commit& commit) const {
   if (commit.is_anchor) return {};
   if (commit.base_hash != tip().hash) {

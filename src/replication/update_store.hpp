@@ -98,10 +98,10 @@ class UpdateStore {
 
   // By an anchor of a version after this one; needs_anchor: only if there can be one.
   Step step_by_anchor(std::uint64_t after) const;
-  // The last kMostMade updates that were made here, as they are announced; the first of them has the number first_made().
+  // The last kMaxMade updates that were made here, as they are announced; the first of them has the number first_made().
   const std::deque<Offer>& made() const { return made_; }
   std::uint64_t first_made() const { return first_made_; }
-  static constexpr std::size_t kMostMade = 256;
+  static constexpr std::size_t kMaxMade = 256;
   // One of the versions that were published here (the last kMostPublished of them), or that updates here lead from or to.
   bool knows(const HeldVersion& held) const;
   static constexpr std::size_t kMostPublished = 4096;

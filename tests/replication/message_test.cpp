@@ -141,7 +141,7 @@ TEST(Message, LeavesHaveWholeDigestsOnly) {
   EXPECT_LE(serialise(Leaves{{}, 0, std::vector<Digest256>(kMaxLeavesAtOnce)}).size(), most_content_bytes(MessageType::kLeaves));
 }
 
-// Of one that nothing else can be read of, so that it can be told why it is refused.
+// Nothing else of such a greeting can be read; the peer is still told why it is refused.
 TEST(Message, AGreetingOfAnotherProtocolSaysWhichOne) {
   const std::vector<std::byte> bytes{std::byte{4}, std::byte{0}, std::byte{9}};
   ASSERT_TRUE(parse_hello(bytes).ok());

@@ -236,7 +236,7 @@ TEST(Relay, AReplicaComesWhileVersionsComeOneAfterTheOther) {
   }
 }
 
-// What was damaged by accident goes no further: each update is checked against what is held, and the sweep finds the rest.
+// Accidental damage goes no further: a replica passes on the bytes that it was sent, and the sweep finds the damage.
 TEST(Relay, OneThatIsDamagedPassesOnWhatThePublisherSent) {
   Group group;
   group.sweep_s = 0.02;
@@ -248,7 +248,6 @@ TEST(Relay, OneThatIsDamagedPassesOnWhatThePublisherSent) {
   for (std::size_t r = 0; r < 3; ++r) {
     while (group.replica(r)->versions().held < group.version()) (void)group.replica(r)->next(20);
   }
-  // What it was that the damaged one held meanwhile is its own business.
   for (const std::size_t r : {1U, 2U}) EXPECT_TRUE(group.copy(r).is_same_as(group.source())) << r;
   const double until = monotonic_seconds() + 20;
   while (!group.copy(0).is_same_as(group.source()) && monotonic_seconds() < until) (void)group.replica(0)->next(0.1);

@@ -11,7 +11,7 @@
 
 namespace sparcl::replication {
 
-// Of one that holds `held`, by its own word.
+// The greeting of a replica that says that it holds `held`.
 inline Hello hello_with(const HeldVersion& held, const Hash128& schema_hash, std::uint16_t port = 0) {
   Hello hello;
   hello.model_id = kModelId;
@@ -48,7 +48,7 @@ inline Buffer noise_of(std::size_t bytes) {
   return noise;
 }
 
-// What a publisher says to a replica that holds `state` as version `version`.
+// A publisher's digest of `state` as version `version`.
 inline Identity identity_of(const ReplicatedState& state, std::uint64_t version, std::uint64_t epoch) {
   StateDigest digest(state.schema_hash);
   EXPECT_TRUE(*digest.step(*state.map, {state.readable()}, UINT64_MAX));
