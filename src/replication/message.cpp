@@ -241,9 +241,7 @@ std::vector<std::byte> serialise(const Offer& offer) {
   return out.take();
 }
 
-Result<Offer> parse_offer(std::span<const std::byte> bytes) {
-  return parse<Offer>(bytes, "an offer", read_offer);
-}
+Result<Offer> parse_offer(std::span<const std::byte> bytes) { return parse<Offer>(bytes, "an offer", read_offer); }
 
 std::vector<std::byte> serialise(const Request& request) {
   ByteWriter out;

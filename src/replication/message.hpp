@@ -240,9 +240,9 @@ constexpr std::size_t kMaxDamagedBlocks = (kMaxDamageBytes - 24) / sizeof(Hash12
 // What is published: for those who have no tensors of their own yet.
 struct ModelReply {
   std::string model_id;
-  std::vector<std::byte> schema;       // as model::serialise() writes it
-  std::vector<std::byte> description;  // the publisher's user's: how these tensors lie in files; may be empty
-  std::uint64_t epoch = 0;             // of the publisher that says so
+  std::vector<std::byte> schema;               // as model::serialise() writes it
+  std::vector<std::byte> description;          // the publisher's user's: how these tensors lie in files; may be empty
+  std::uint64_t epoch = 0;                     // of the publisher that says so
   std::optional<CommitSignature> signature{};  // of signed_text() of it
 };
 

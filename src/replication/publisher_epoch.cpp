@@ -38,8 +38,8 @@ std::string epoch_text(std::uint64_t epoch) {
   const auto seconds = static_cast<std::time_t>(epoch / 1'000'000'000);
   std::tm parts{};
   if (::gmtime_r(&seconds, &parts) == nullptr) return std::to_string(epoch);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
-                     parts.tm_min, parts.tm_sec);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 PublisherEpoch::PublisherEpoch(std::string path, WallClock clock) : path_(std::move(path)), clock_(std::move(clock)) {
@@ -53,8 +53,9 @@ void PublisherEpoch::load() {
   if (path_.empty()) return;
   const Result<std::optional<RecordFields>> fields = read_record(path_, kStateKind);
   if (!fields.ok()) {
-    return log_warn("replication: the publisher's last epoch is not known: {}; replicas will say theirs, and the file is written anew",
-                    fields.status().message());
+    return log_warn(
+        "replication: the publisher's last epoch is not known: {}; replicas will say theirs, and the file is written anew",
+        fields.status().message());
   }
   if (!*fields) return;
   const std::string text = field_of(**fields, "epoch");
@@ -75,10 +76,11 @@ void PublisherEpoch::save() {
 Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
   const std::uint64_t limit = std::max(clock_(), begun_at_) + kYear;
   if (epoch > limit) {
-    return Status(Code::kUnauthorized,
-                  fmt::format("it holds a version of a publisher that began on {}, this one began on {}; without a signature epochs "
-                              "count up to {}: compare the clocks of both hosts, or let the replica begin without that version",
-                              epoch_text(epoch), epoch_text(value_), epoch_text(limit)));
+    return Status(
+        Code::kUnauthorized,
+        fmt::format("it holds a version of a publisher that began on {}, this one began on {}; without a signature epochs "
+                    "count up to {}: compare the clocks of both hosts, or let the replica begin without that version",
+                    epoch_text(epoch), epoch_text(value_), epoch_text(limit)));
   }
   if (now - raised_at_ >= pause_s_) return {};
   return Status(Code::kRemoteError,

@@ -36,10 +36,11 @@ std::vector<std::byte> bytes_of_hex(const std::string& text) {
 }
 
 Status damaged_record(const std::string& path) {
-  return Status(Code::kCorrupt,
-                fmt::format("{}: the record of what was held last is damaged: versions that are older cannot be told from newer ones. "
-                            "Remove it to begin without it (then any version that a trusted key has signed is taken once)",
-                            path));
+  return Status(
+      Code::kCorrupt,
+      fmt::format("{}: the record of what was held last is damaged: versions that are older cannot be told from newer ones. "
+                  "Remove it to begin without it (then any version that a trusted key has signed is taken once)",
+                  path));
 }
 
 }  // namespace
@@ -69,9 +70,10 @@ Result<std::optional<Offer>> load_replica_record(const std::string& path, const 
   const Status signature = trusted.verify(serialise(latest->commit), latest->signature->key, latest->signature->signature);
   if (!signature.ok()) return damaged_record(path);
   if (latest->commit.model_id != model_id) {
-    return Status(Code::kMismatch, fmt::format("{}: the record is of the model '{}', asked for is '{}': give another output, or remove "
-                                               "it to replace what is there",
-                                               path, latest->commit.model_id, model_id));
+    return Status(Code::kMismatch,
+                  fmt::format("{}: the record is of the model '{}', asked for is '{}': give another output, or remove "
+                              "it to replace what is there",
+                              path, latest->commit.model_id, model_id));
   }
   return std::optional(std::move(*latest));
 }

@@ -206,8 +206,8 @@ class Session {
   bool tip_is_vouched_ = false;
   Identifying identifying_ = Identifying::kNot;
   std::uint64_t staged_version_ = 0;
-  std::uint64_t given_version_ = 0;  // versions up to this one: from here, or from a parent that was given them
-  std::uint64_t oldest_taken_ = 0;   // versions before this one it refuses
+  std::uint64_t given_version_ = 0;   // versions up to this one: from here, or from a parent that was given them
+  std::uint64_t oldest_taken_ = 0;    // versions before this one it refuses
   bool is_of_another_epoch_ = false;  // what it came with: a label makes it this publisher's
   Receipt receipt_{};
   Receipt last_receipt_{};
@@ -237,9 +237,9 @@ class Session {
   std::uint64_t bytes_shared_ = 0;
 
   std::optional<NetAddress> serves_at_;
-  bool is_placed_ = false;        // with another replica, from which it takes updates
-  std::uint32_t placements_ = 0;  // PARENT messages, so far
-  std::uint64_t announced_ = 0;   // while it is placed: of what the store has made, up to this number
+  bool is_placed_ = false;               // with another replica, from which it takes updates
+  std::uint32_t placements_ = 0;         // PARENT messages, so far
+  std::uint64_t announced_ = 0;          // while it is placed: of what the store has made, up to this number
   std::uint64_t announced_version_ = 0;  // of these the newest
   std::uint64_t said_newest_ = 0;
 };

@@ -43,7 +43,7 @@ struct SubscriberOptions {
   bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and as much again while updates wait
   std::string record_path;      // with trusted keys: what was applied last is kept there for the next life (replica_record.hpp); "": nowhere
   std::optional<Offer> latest;  // the signed commit that it applied last in its life before: older ones are refused
-  bool double_buffer = false;  // what was held stays as it is while next() works, and until it is called again
+  bool double_buffer = false;   // what was held stays as it is while next() works, and until it is called again
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
 
   double sweep_s = 300;  // between two looks at all that is held; 0: none
@@ -216,12 +216,12 @@ class Subscriber final : private UpstreamOwner {
     StateDigest digest;
   };
   std::unique_ptr<Comparison> comparison_;  // of what is held
-  std::uint64_t epoch_ = 0;            // of what is held
-  std::uint64_t publisher_epoch_ = 0;  // by its last welcome: what comes is of this one, whoever passes it on
-  std::uint64_t latest_epoch_ = 0;     // that something was applied of: earlier ones are not listened to
-  std::uint64_t latest_version_ = 0;   // of that epoch
-  std::shared_ptr<const Offer> proof_;  // a signed commit of that epoch
-  Receipt receipt_{};                  // of the publisher's last welcome
+  std::uint64_t epoch_ = 0;                 // of what is held
+  std::uint64_t publisher_epoch_ = 0;       // by its last welcome: what comes is of this one, whoever passes it on
+  std::uint64_t latest_epoch_ = 0;          // that something was applied of: earlier ones are not listened to
+  std::uint64_t latest_version_ = 0;        // of that epoch
+  std::shared_ptr<const Offer> proof_;      // a signed commit of that epoch
+  Receipt receipt_{};                       // of the publisher's last welcome
   std::uint64_t newest_ = 0;
   std::uint64_t pin_ = 0;
   std::uint64_t said_pin_ = 0;  // to this publisher

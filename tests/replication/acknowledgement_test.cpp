@@ -29,7 +29,7 @@ class Acknowledgements : public ::testing::Test {
     while (peer.hear() == MessageType::kChunk) {
     }
     EXPECT_EQ(peer.link().type(), MessageType::kCommit);
-    peer.say(MessageType::kAck, Ack{AckStage::kHeld, newest()});
+    peer.say(MessageType::kAck, Ack{AckStage::kHeld, newest(), true});
     EXPECT_TRUE(publisher_->wait(1, 1, 20).ok());
     return receipt;
   }
@@ -47,7 +47,7 @@ TEST_F(Acknowledgements, AClaimAloneDoesNotCount) {
   RawPeer peer = RawPeer::connect(publisher_->address());
   peer.say(MessageType::kHello, claims_newest());
   ASSERT_EQ(peer.hear(), MessageType::kWelcome);
-  for (const AckStage stage : {AckStage::kStaged, AckStage::kHeld}) peer.say(MessageType::kAck, Ack{stage, newest()});
+  for (const AckStage stage : {AckStage::kStaged, AckStage::kHeld}) peer.say(MessageType::kAck, Ack{stage, newest(), true});
   expect_nobody_counts();
   peer.say(MessageType::kBye, std::span<const std::byte>());
   EXPECT_TRUE(peer.is_dropped());
@@ -60,7 +60,7 @@ TEST_F(Acknowledgements, NoVersionThatWasNotSentCounts) {
   source_.step(2);
   ASSERT_TRUE(publisher_->publish(2).ok());
   ASSERT_EQ(peer.hear(), MessageType::kOffer);
-  peer.say(MessageType::kAck, Ack{AckStage::kHeld, {2, source_.hash()}});  // it was offered, and not asked for
+  peer.say(MessageType::kAck, Ack{AckStage::kHeld, {2, source_.hash()}, true});  // it was offered, and not asked for
   EXPECT_EQ(publisher_->wait(2, 1, 0.3).code(), Code::kTimeout);
 }
 

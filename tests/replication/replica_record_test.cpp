@@ -9,6 +9,7 @@
 
 #include "src/replication/model_description.hpp"
 #include "src/replication/query.hpp"
+#include "src/replication/record_file.hpp"
 #include "tests/replication/key_support.hpp"
 #include "tests/replication/rogue_support.hpp"
 
@@ -97,8 +98,8 @@ TEST_F(ReplicaRecord, AnOlderSignedVersionIsRefusedAfterARestart) {
   ASSERT_TRUE(publisher->publish(2).ok());
   source.step(2);
   ASSERT_TRUE(publisher->publish(3).ok());
-  const Recorded third = record_update(*publisher, {0, SmallModel(1).hash()}, source.view().schema_hash,
-                                       LatestHeld{first.offer.commit.epoch, 3, {}});
+  const Recorded third =
+      record_update(*publisher, {0, SmallModel(1).hash()}, source.view().schema_hash, LatestHeld{first.offer.commit.epoch, 3, {}});
   ASSERT_TRUE(first.offer.commit.version == 1 && third.offer.commit.version == 3);
   const Status refused = take(first, third.offer);
   EXPECT_EQ(refused.code(), Code::kUnauthorized);

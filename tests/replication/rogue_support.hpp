@@ -78,14 +78,14 @@ inline Recorded record_update(RawPeer& peer) {
   EXPECT_EQ(said, MessageType::kCommit);
   return got;
 }
-inline Recorded record_update(const std::string& publisher, const HeldVersion& held, const Hash128& schema_hash) {
-  RawPeer peer = RawPeer::connect(publisher);
-  peer.say(MessageType::kHello, hello_with(held, schema_hash));
+inline Recorded record_update(Publisher& publisher, const HeldVersion& held, const Hash128& schema_hash,
+                              const LatestHeld& latest = {}) {
+  RawPeer peer = RawPeer::connect(publisher.address());
+  Hello hello = hello_with(held, schema_hash);
+  hello.latest = latest;
+  peer.say(MessageType::kHello, hello);
   EXPECT_EQ(peer.hear(), MessageType::kWelcome);
   return record_update(peer);
-}
-inline Recorded record_update(Publisher& publisher, const HeldVersion& held, const Hash128& schema_hash) {
-  return record_update(publisher.address(), held, schema_hash);
 }
 
 // Leaves, where there are several, and the bytes from there on.
