@@ -111,7 +111,7 @@ class Runner:
             self.faults.append(f"{case.name}: exit code {code} where nothing fails: {err[-400:].decode(errors='replace')}")
             return
         for kind in KINDS:
-            self.try_kind(case, kind, most if kind == "allocation" else max(most // 4, 3), before, after)
+            self.try_kind(case, kind, most if kind == "allocation" else max(most // 4, 2), before, after)
 
     def try_kind(self, case, kind, most, before, after):
         self.start_anew(case)

@@ -117,7 +117,7 @@ def main(shim, sparcl, *wanted):
         runner = Runner(shim, records)
         for case in cases(sparcl, inputs):
             if not wanted or case.name in wanted:
-                runner.try_case(case, 6)
+                runner.try_case(case, 5)
         os.chdir("/")
         return runner.report()
 

@@ -10,6 +10,7 @@
 #include <new>
 #include <string_view>
 
+#include "src/base/standard_streams.hpp"
 #include "src/model/temporary_path.hpp"
 #include "tools/sparcl/console.hpp"
 
@@ -17,14 +18,6 @@ namespace sparcl::tool {
 namespace {
 
 constexpr const char* kNoMemory = "out of memory: an allocation failed: free memory on this host, or raise this process's limit (ulimit -v)";
-
-void write_all(int file, std::string_view text) noexcept {
-  while (!text.empty()) {
-    const ssize_t count = ::write(file, text.data(), text.size());
-    if (count <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-}
 
 // As static objects may fail before main() has its arguments, and all that is at hand later may be what failed.
 bool wants_json() noexcept {
@@ -38,14 +31,14 @@ bool wants_json() noexcept {
 
 // what: without characters that JSON escapes.
 int print_last_error(const char* error, const char* what) noexcept {
-  write_all(STDERR_FILENO, "sparcl: error: ");
-  write_all(STDERR_FILENO, what);
-  write_all(STDERR_FILENO, "\n");
+  (void)write_quietly(STDERR_FILENO, "sparcl: error: ");
+  (void)write_quietly(STDERR_FILENO, what);
+  (void)write_quietly(STDERR_FILENO, "\n");
   if (!wants_json()) return kExitFailure;
   std::array<char, 512> line;
   const int count = std::snprintf(line.data(), line.size(), "{\"ok\":false,\"error\":\"%s\",\"message\":\"%s\",\"exit_code\":%d}\n",
                                   error, what, kExitFailure);
-  write_all(STDOUT_FILENO, {line.data(), static_cast<std::size_t>(count)});
+  (void)write_quietly(STDOUT_FILENO, std::string_view(line.data(), static_cast<std::size_t>(count)));
   return kExitFailure;
 }
 

@@ -1,7 +1,6 @@
 // The command line: a table of subcommands, and what a failure becomes.
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -116,8 +115,7 @@ int run(int argc, char** argv, std::span<char* const> arguments) {
 int fail(Code code, const char* what, bool as_json) noexcept try {
   return print_error(Status(code, what), as_json);
 } catch (...) {  // no memory for the words
-  (void)write_quietly(STDERR_FILENO, "sparcl: error: out of memory\n");
-  return kExitFailure;
+  return print_out_of_memory();
 }
 
 }  // namespace

@@ -1,49 +1,72 @@
 // How the UCX body ends: without a word lost that a peer may still read, and without what UCX 1.13 aborts at.
 
 #include <algorithm>
+#include <exception>
+#include <list>
+#include <memory>
 #include <mutex>
 #include <utility>
 
 #include "src/base/failpoint.hpp"
+#include "src/base/forever.hpp"
 #include "src/base/log.hpp"
 #include "src/transport/ucx/ucx_operation.hpp"
 
 namespace sparcl {
 namespace {
 
-// What UCX may still write to or read from when a transport ends. Never destroyed, as other threads may be at it when the process
-// ends.
-void keep_for_good(std::unique_ptr<UcxWorker> worker, std::list<std::shared_ptr<Operation>> operations) {
+// What UCX may still write to or read from when a transport ends.
+void keep_for_good(std::unique_ptr<UcxWorker> worker, std::list<UcxOperationRef>& operations) noexcept {
   struct Kept {
     std::mutex mutex;
     std::list<std::unique_ptr<UcxWorker>> workers;
-    std::list<std::shared_ptr<Operation>> operations;
+    std::list<UcxOperationRef> operations;
   };
-  static auto* kept = new Kept;
-  const std::lock_guard lock(kept->mutex);
-  kept->workers.push_back(std::move(worker));
-  kept->operations.splice(kept->operations.end(), operations);
+  static Forever<Kept> kept;  // other threads may be at it when the process ends
+  std::list<std::unique_ptr<UcxWorker>> worker_alone;
+  try {
+    worker_alone.emplace_back() = std::move(worker);
+  } catch (const std::exception&) {
+    (void)worker.release();
+  }
+  const std::lock_guard lock((*kept).mutex);
+  (*kept).workers.splice((*kept).workers.end(), worker_alone);
+  (*kept).operations.splice((*kept).operations.end(), operations);
+}
+
+// A stage of the end, which the next one does not need. It fails only if there is no memory.
+template <class Stage>
+bool try_stage(Stage&& stage) noexcept {
+  try {
+    stage();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 }  // namespace
 
 UcxTransport::~UcxTransport() {
-  for (const UcxOperationRef& each : std::vector<UcxOperationRef>(open_.begin(), open_.end())) {
+  for (auto at = open_.begin(); at != open_.end();) {
+    const UcxOperationRef each = *at++;  // it may end here, and leave the list
     each->done = true;
     if (each->kind == Operation::Kind::kReceive) ucp_request_cancel(worker_->handle(), each->request);
   }
   SPARCL_FAILPOINT("destroy.begin");
   const double deadline = now() + options_.farewell_s;
-  say_farewell(deadline);
+  try_stage([&] { say_farewell(deadline); });
   SPARCL_FAILPOINT("destroy.farewell");
-  if (heartbeat_ != nullptr && heartbeat_.use_count() > 1) heartbeat_->retire();
+  try_stage([&] {
+    if (heartbeat_ != nullptr && heartbeat_.use_count() > 1) heartbeat_->retire();
+  });
   heartbeat_.reset();
-  drop_messages(0, 0);
-  close_endpoints(std::max(deadline, now() + kLongestSleep));
-  drop_messages(0, 0);  // of a dead peer, read from its socket meanwhile: UCX would warn of them
+  try_stage([&] { drop_messages(0, 0); });
+  if (!try_stage([&] { close_endpoints(std::max(deadline, now() + kLongestSleep)); })) keeps_worker_ = true;
+  try_stage([&] { drop_messages(0, 0); });  // of a dead peer, read from its socket meanwhile: UCX would warn of them
   if (open_.empty() && closing_.empty() && !keeps_worker_) return;
   log_debug("rank {}: {} operations are left with UCX; their memory stays allocated", rank_, open_.size());
-  keep_for_good(std::move(worker_), {open_.begin(), open_.end()});
+  keep_for_good(std::move(worker_), open_);
 }
 
 // A socket that is closed while bytes lie in it unread takes with it what its peer has not read yet. So peers that talked to each
@@ -68,6 +91,7 @@ void UcxTransport::say_farewell(double deadline) {
 }
 
 void UcxTransport::close_endpoints(double deadline) {
+  closing_.reserve(closing_.size() + peers_.size());  // what UCX is closing must be waited for
   for (Peer& peer : peers_) {
     if (peer.endpoint == nullptr) continue;
     // UCX 1.13 aborts when it closes an endpoint that its peer has closed under a send ("proto_reqs"): it is left open, and kept.
