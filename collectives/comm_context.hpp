@@ -13,6 +13,7 @@
 #include "collectives/node_map.hpp"
 #include "collectives/sparse_sum/sum_shape.hpp"
 #include "kernels/kernel_set.hpp"
+#include "src/base/data_type.hpp"
 #include "src/base/buffer_pool.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/update.hpp"
@@ -27,6 +28,7 @@ struct Traffic {
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
   double produce_seconds = 0;
+  bool has_widened = false;  // some values that 8 bits hold were sent, or lent, as float32
 };
 
 // How far the supports of different ranks lie apart, as the last call of a comm has found it: what its union has beyond the largest
@@ -65,7 +67,10 @@ struct CommContext {
   WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone
 
   EntryCoding entry_coding = EntryCoding::kAuto;
-  bool codes_entries() const { return entry_coding == EntryCoding::kAuto ? link().is_slow() : entry_coding == EntryCoding::kOn; }
+  // are_scaled: their values are to travel as 8 bits, which only coded entries do.
+  bool codes_entries(bool are_scaled) const {
+    return entry_coding == EntryCoding::kAuto ? are_scaled || link().is_slow() : entry_coding == EntryCoding::kOn;
+  }
 
   std::optional<LinkCost> measured_link;
   LinkCost link() const { return measured_link ? *measured_link : link_cost(engine->transport()); }
@@ -82,8 +87,9 @@ struct CallReport {
   std::uint64_t dense_bytes = 0;
   std::uint64_t bound_bytes = 0;  // 0: those of the stream
   double dropped_l2 = 0;          // root of a lossy update
+  std::optional<DataType> wire;   // of sums: what values travelled as; kInt8: with scales
   double seconds = 0;
-  double seconds_predicted = 0;
+  double seconds_predicted = 0;  // of the exchange alone, by the cost model: the same on all ranks
   double seconds_exchange = 0;
   bool applied = false;
 };

@@ -127,6 +127,7 @@ Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const Mask
   report.dense_bytes = call.mask->count() * element_bytes(call.datatype);
   report.bound_bytes = 2 * bytes / static_cast<std::uint64_t>(transport.size()) * static_cast<std::uint64_t>(transport.size() - 1);
   report.seconds_predicted = plan.seconds;
+  report.wire = call.datatype;
   report.seconds_exchange = exchange_end - exchange_begin;
   report.seconds = transport.now() - begin;
   report.applied = true;

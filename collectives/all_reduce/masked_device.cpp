@@ -76,6 +76,7 @@ Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number, 
   report.dense_bytes = call.mask->count() * element_bytes(call.datatype);
   report.bound_bytes = 2 * bytes / static_cast<std::uint64_t>(transport.size()) * static_cast<std::uint64_t>(transport.size() - 1);
   report.seconds = transport.now() - begin;
+  report.wire = call.datatype;
   report.applied = true;
   transport.close({number, 0});
   co_return Status();

@@ -67,6 +67,7 @@ struct UpdateCall {
   bool with_state_hash = false;                      // root: the update names its base and target by their state hashes
   std::optional<Hash128> known_hash;                 // root: of the base; others: of what is held, as far as it is known
   std::uint64_t held_version = 0;                    // others: what is held, if that is known and has a number
+  std::uint64_t updated_to = 0;                      // others: of the last update that was taken
   bool holds_no_version = false;                     // others: only an update that writes all is taken
   bool is_blocking = false;
   const UpdateOnDevice* device = nullptr;            // map has elements: they are there

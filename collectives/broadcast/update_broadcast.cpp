@@ -118,6 +118,12 @@ Status check_target(const UpdateCall& call, const CommContext& comm, const codec
                   fmt::format("rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0", rank,
                               call.version, call.root, decoder.target_version()));
   }
+  if (decoder.target_version() < call.updated_to) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("version {} of the root, rank {}, does not come after version {}, which the state of rank {} holds: give "
+                              "a larger one (to go back, make another state of the tensors)",
+                              decoder.target_version(), call.root, call.updated_to, rank));
+  }
   if (decoder.writes_all()) return Status();
   // An older one may have been brought up to date by the program, as in double buffering.
   if (call.held_version > decoder.base_version() && call.held_version != decoder.target_version()) {

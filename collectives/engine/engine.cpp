@@ -12,6 +12,7 @@
 #include "src/base/caught_error.hpp"
 #include "src/base/flight/flight_dump.hpp"
 #include "src/base/log.hpp"
+#include "src/base/wait_warning.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -59,14 +60,47 @@ bool Engine::look_again() {
   return idle_.size() < count;
 }
 
+// Warns of the longest wait while a thread is in it: what peers do while nobody waits is no news.
+class Engine::Watch {
+ public:
+  explicit Watch(const Engine& engine) : engine_(engine), begin_(engine.transport_.now()) {}
+
+  // When to look again.
+  double next() {
+    if (engine_.first_wait_ == nullptr) return std::numeric_limits<double>::infinity();
+    const double began = std::max(begin_, engine_.first_wait_->deadline_ - engine_.timeout_s_);
+    if (began != began_) warning_.begin_anew();
+    began_ = began;
+    return began_ + warning_.next_s();
+  }
+
+  void look() {
+    const double lasted = engine_.transport_.now() - began_;
+    if (engine_.first_wait_ == nullptr || !warning_.is_due(lasted)) return;
+    const Operation& operation = *engine_.first_wait_->operation_;
+    log_warn(
+        "rank {} has waited {:.3g} s for {} ({}): it has not made this call yet, is slow or stopped, or waits for another rank "
+        "itself (`sparcl status` on its machine shows it); the call ends after {:g} s (SPARCL_TIMEOUT_S)",
+        engine_.transport_.rank(), lasted, engine_.describe(operation.peer), engine_.first_wait_->purpose_, engine_.timeout_s_);
+  }
+
+ private:
+  const Engine& engine_;
+  double begin_, began_ = -1;
+  WaitWarning warning_;
+};
+
 void Engine::finish(Task& task) {
   std::uint64_t idle_turns = 0;
+  Watch watch(*this);
   while (!task.done()) {
     if (step()) {
       idle_turns = 0;
       continue;
     }
-    transport_.idle(++idle_turns, next_deadline());
+    const double warning_at = watch.next();
+    transport_.idle(++idle_turns, std::min(next_deadline(), warning_at));
+    if (transport_.now() >= warning_at) watch.look();
   }
 }
 

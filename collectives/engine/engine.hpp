@@ -83,6 +83,7 @@ class Engine {
 
  private:
   friend class Wait;
+  class Watch;
 
   bool pump();
   bool look_again();

@@ -21,7 +21,8 @@ class PartMessages {
         number_(number),
         traffic_(traffic),
         coder_(*comm.kernels),
-        codes_(comm.codes_entries()) {}
+        codes_(comm.codes_entries(false)),
+        codes_scaled_(comm.codes_entries(true)) {}
 
   // lane: another one for each kind of part; the rest of large ones takes lane + 1.
   void send(int peer, std::uint8_t lane, const Buffer& part, const PartShape& shape);
@@ -60,7 +61,7 @@ class PartMessages {
   std::vector<OperationRef> sent_;
   std::size_t sweep_at_ = 256;
   PartCoder coder_;
-  bool codes_;
+  bool codes_, codes_scaled_;
   Buffer part_, message_;  // the last that was sent, and as what
 };
 

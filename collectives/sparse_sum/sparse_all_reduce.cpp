@@ -168,6 +168,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   report.dense_bytes = call.count * element_bytes(call.kind.datatype);
   report.bound_bytes = exact_sum_bytes(shape, entries.indices().size(), call.out_nnz);
   report.seconds_predicted = plan.seconds;
+  report.wire = sum.in == PartValues::kAccumulators ? kernels::accumulator_type(call.kind.datatype) : call.kind.datatype;
   report.seconds_exchange = transport.now() - exchange_begin - report.traffic.produce_seconds;
   report.seconds = transport.now() - begin;
   report.applied = verdict.ok();

@@ -77,7 +77,7 @@ SparseSumPlan plan_sparse_sum(const CommContext& comm, const SumShape& shape, De
 }
 
 SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& extents, std::size_t value_bytes,
-                   std::size_t accumulator_bytes) {
+                   std::size_t accumulator_bytes, bool are_scaled) {
   SumShape shape;
   shape.ranks = comm.engine->transport().size();
   shape.count = count;
@@ -86,7 +86,7 @@ SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& 
   shape.accumulator_bytes = accumulator_bytes;
   shape.union_share = static_cast<double>(extents.union_share) / kWholeUnion;
   shape.most_scratch_bytes = std::uint64_t{extents.least_scratch_mib} << 20;
-  shape.is_coded = comm.codes_entries();
+  shape.is_coded = comm.codes_entries(are_scaled);
   shape.set_nodes(comm.node_map);
   return shape;
 }

@@ -39,7 +39,7 @@ struct SparseSumCall {
 
 // Of a call on this comm, after the ranks have agreed: value_bytes of what is sent, accumulator_bytes of what is summed.
 SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& extents, std::size_t value_bytes,
-                   std::size_t accumulator_bytes);
+                   std::size_t accumulator_bytes, bool are_scaled = false);
 
 struct SparseSumRow {
   const char* name;

@@ -149,7 +149,8 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
   sum.most_entries = call.k;
   sum.number = number;
   sum.result = &collected;
-  const SumShape shape = sum_shape(comm, call.count, plan.extents, element_bytes(plan.wire.sent), plan.accumulator_bytes());
+  const SumShape shape = sum_shape(comm, call.count, plan.extents, element_bytes(plan.wire.sent), plan.accumulator_bytes(),
+                                   plan.wire.is_scaled);
   const SparseSumPlan row = plan_sparse_sum(comm, shape, call.determinism, call.algorithm);
   Task exchange = row.row->run(comm, sum, report.traffic);
   const Status alive = co_await exchange;
@@ -176,6 +177,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
   if (!written.ok()) co_return end_comm(comm, written);
   report.algorithm = row.row->name;
   report.seconds_predicted = row.seconds;
+  report.wire = plan.wire.is_scaled && !report.traffic.has_widened ? DataType::kInt8 : plan.wire.sent;
   report.nnz_out = collected.support.size();
   co_return Status();
 }

@@ -103,6 +103,7 @@ Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number
   report.algorithm = comm.device->engine().name();
   report.dense_bytes = call.count * element_bytes(call.datatype);
   report.seconds = transport.now() - begin;
+  report.wire = wire_of(call).is_exact() ? call.datatype : wire_of(call).accumulator;  // what is rounded travels as float32
   report.applied = true;
   co_return Status();
 }

@@ -147,6 +147,7 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan&
   sent.let_go();
   report.algorithm = dense.row->name;
   report.seconds_predicted = dense.seconds;
+  report.wire = sent.type();
   report.nnz_out = support.size();
   co_return Status();
 }

@@ -260,14 +260,18 @@ typedef struct {
   uint64_t bytes_dense;     /* what a dense broadcast would have delivered to this rank */
   uint64_t bytes_bound;     /* the least that an exact broadcast delivers to each rank: the encoded update */
   double seconds;           /* of the whole call */
-  double seconds_predicted; /* the same, by the cost model */
+  double seconds_predicted; /* the same, as this rank expected it before the call: by its last calls of this kind and about this size on
+                               this communicator. Within a factor of 2 once there are some; before, by a model, which is rough */
   double seconds_select;    /* encoding */
   double seconds_exchange;  /* from the first fragment to the vote */
   double dropped_l2;        /* on the root of a lossy update: the norm of what the codes lack of the selected changes; else 0 */
   int applied;              /* 1: this rank holds the new state, 0: the old */
+  int wire_datatype;        /* of sums: the sparclDataType_t in which this rank's values travelled; with sparclInt8 for floats: 8 bits
+                               with scales. float32 where options.wire could not be used: mode union, GPUs over NCCL, and ranks that read
+                               each other's memory (SPARCL_NODE_WINDOW). -1: other calls */
 } sparclReport_t;
 #define SPARCL_REPORT_INITIALIZER \
-  { sizeof(sparclReport_t), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(sparclReport_t), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* report->size must be set: only the fields inside it are written. */
 SPARCL_API sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t* report);
@@ -343,7 +347,8 @@ SPARCL_API sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char*
 /* Sparse broadcast of a model; collective over comm. All ranks' states have the same names, types, shapes and order (else
  * sparclMismatch). The root keeps a snapshot of what the ranks of this comm confirmed (one copy of the model); the first call, and
  * the first with another root or comm, sends all. version: the new state's; on the others the same, or 0 for "whatever the root
- * says". stream: of the GPU that the state has tensors on; NULL where it has none, or several. Where all ranks hold the update and it
+ * says". Versions ascend, on every rank: a smaller one is sparclInvalidArgument, and so is the last one again. The last one may be
+ * repeated on a new communicator, or after an error. stream: of the GPU that the state has tensors on; NULL where it has none, or several. Where all ranks hold the update and it
  * cannot be copied from a mirror to this rank's tensors in device memory, the error is this rank's alone, and says so;
  * sparclCommLastReport's `applied` is then 0, and the tensors may hold anything until this rank's next update has succeeded. Where the
  * GPU fails while it writes an update itself, the communicator is over (sparclRemoteError), and the tensors are no version until an
@@ -527,7 +532,8 @@ SPARCL_API sparclResult_t sparclFeedbackDestroy(sparclFeedback_t feedback);
  * non-zeros) elements of acc with the largest magnitude (NaN > infinity > finite, ties to the lower index) and sends what the mode says;
  * what it did not send stays in the residual, so that results and residuals together are the inputs.
  *  sendbuff: count elements, only read. recvbuff: as many, all of them written: the sums, or with sparclAvg the sums over the number of
- *  ranks, and +0 elsewhere; it may be sendbuff. k: the same on all ranks. op: sparclSum or sparclAvg.
+ *  ranks, and +0 elsewhere; it may be sendbuff. k: the same on all ranks, at most count (more is sparclInvalidArgument). With k 0 nothing is
+ *  selected: the result is +0, and all of sendbuff goes to the feedback. op: sparclSum or sparclAvg.
  *  datatype: float64, float32, float16, bfloat16, float8, int32, uint32, int64, uint64.
  *  feedback: of this rank, of the same count and datatype; NULL: the rest is discarded. One call at a time may use it.
  * After an error that all ranks are told of (arguments, sparclMismatch) outputs and residuals are as before. After one that ends the
@@ -546,11 +552,13 @@ typedef enum { sparclResidualSent = 0, sparclResidualMean = 1 } sparclResidual_t
 typedef struct {
   size_t size;           /* of this struct: set by SPARCL_TOPK_OPTIONS_INITIALIZER */
   int mode;              /* a sparclTopKMode_t */
-  const char* algorithm; /* of selected and global: "auto", "gather", "doubling", "split" or "two_level"; NULL: the setting */
+  const char* algorithm; /* of selected and global: "auto", "gather", "doubling", "split" or "two_level"; NULL: the setting. Mode union
+                            takes SPARCL_ALGO_ALLREDUCE; the report says which was taken */
   int wire;              /* what values are rounded to before they are sent: 0 the datatype; of floats of up to 32 bits 1 bfloat16, or
                             2 int8 with scales: 128 values of a rank in turn share a power of two (as MXINT8, OCP Microscaling Formats),
                             and those among which one is no number are not rounded. What is rounded off stays in the residual. Mode
-                            union sends float32 with 1 and 2 */
+                            union sends float32 with 1 and 2; the report's wire_datatype says what was sent. Other types
+                            travel as they are */
   int determinism;       /* sparclDeterminism...; 0: the communicator's */
   int residual;          /* a sparclResidual_t */
   int reserved;          /* 0 */

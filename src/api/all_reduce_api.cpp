@@ -40,6 +40,12 @@ class MaskedCall final : public Call {
   flight::CallNote note() const override {
     return {.operation = "AllReduceMasked", .count = count_, .datatype = static_cast<int>(call_.datatype)};
   }
+  CallWork work() const override {
+    const bool is_named = mask_.get() != nullptr;
+    return {.operation = call_.feedback != nullptr ? "AllReduceMasked, feedback" : "AllReduceMasked",
+            .elements = call_.feedback != nullptr ? count_ : 0,
+            .entries = is_named ? call_.mask->size() : 0};
+  }
   void complete(const Status&) override { let_go(); }
 
  private:

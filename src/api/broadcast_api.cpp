@@ -20,7 +20,8 @@ class DeltaCall final : public Call {
  public:
   DeltaCall(Status refusal, void* weights, const void* base, std::uint64_t count, DataType datatype, int root,
             const sparclComm& comm, bool is_blocking)
-      : held_(static_cast<std::byte*>(weights)),
+      : is_root_(comm.transport->rank() == root),
+        held_(static_cast<std::byte*>(weights)),
         base_(static_cast<const std::byte*>(base)),
         array_{datatype, count},
         map_(std::span(&array_, refusal.ok() ? 1u : 0u)) {
@@ -48,9 +49,14 @@ class DeltaCall final : public Call {
     return {
         .operation = "BroadcastDelta", .count = array_.count, .root = update_.root, .datatype = static_cast<int>(array_.datatype)};
   }
+  CallWork work() const override {
+    const bool sends_all = is_root_ && base_ == nullptr;
+    return {.operation = sends_all ? "BroadcastDelta, all" : "BroadcastDelta", .elements = array_.bytes() / 4, .is_root = is_root_};
+  }
   void complete(const Status&) override {}
 
  private:
+  bool is_root_;
   std::byte* held_;
   const std::byte* base_;
   codec::ArraySpec array_;
@@ -111,6 +117,7 @@ class SparseCall final : public Call {
             .datatype = static_cast<int>(call_.datatype),
             .detail = is_root_ ? "entries" : "capacity"};
   }
+  CallWork work() const override { return {.operation = "BroadcastSparse", .entries = call_.nnz, .is_root = is_root_}; }
   void complete(const Status& status) override {
     if (!is_root_ && nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated)) *nnz_ = call_.nnz;
   }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "collectives/broadcast/broadcast.hpp"
+#include "src/api/call_predictor.hpp"
 #include "src/api/comm.hpp"
 #include "src/api/device_arrays.hpp"
 #include "src/base/stage_range.hpp"
@@ -17,6 +18,7 @@ class Call {
  public:
   virtual ~Call() = default;
   virtual flight::CallNote note() const = 0;  // for the flight record
+  virtual CallWork work() const = 0;          // before it begins
   virtual collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) = 0;
   // Once, when the call is over: writes outputs that only a success (or Truncated) may write.
   virtual void complete(const Status& status) = 0;
@@ -46,6 +48,8 @@ struct sparclRequest {
   std::unique_ptr<sparcl::api::Call> call;
   sparcl::api::DeviceArrays arrays;
   std::uint32_t number = 0;
+  sparcl::api::CallWork work;
+  std::optional<double> expected_s;  // before the call
   sparcl::collectives::CallReport report;
   sparcl::collectives::Task task;
   std::optional<sparcl::StageRange> range;  // from its start until it is settled

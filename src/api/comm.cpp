@@ -325,6 +325,7 @@ Status write_report(const collectives::CallReport& report, sparclReport_t* into)
   full.seconds_select = report.traffic.produce_seconds;
   full.seconds_exchange = report.seconds_exchange;
   full.applied = report.applied ? 1 : 0;
+  full.wire_datatype = report.wire ? static_cast<int>(*report.wire) : -1;
   const std::size_t known = into->size < sizeof full ? into->size : sizeof full;
   full.size = into->size;
   __builtin_memcpy(into, &full, known);

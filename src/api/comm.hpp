@@ -14,6 +14,7 @@
 #include "collectives/device/device_scratch.hpp"
 #include "collectives/engine/engine.hpp"
 #include "sparcl/sparcl.h"
+#include "src/api/call_predictor.hpp"
 #include "src/api/handles.hpp"
 #include "src/base/flight/comm_trail.hpp"
 #include "src/base/pinned_copies.hpp"
@@ -53,6 +54,7 @@ struct sparclComm {
   std::mutex reporting;                // guards last_error, which any thread may ask for
   sparcl::api::ErrorText last_error;  // of calls of this comm
   sparcl::collectives::CallReport last_report;
+  sparcl::api::CallPredictor predictor;
   std::vector<sparclRequest*> pending;
   bool early_blocking = true;  // how blocking and non-blocking calls write: SPARCL_COMMIT
   bool early_nonblocking = false;

@@ -7,6 +7,8 @@
 #include "src/api/comm.hpp"
 #include "src/api/error.hpp"
 #include "src/base/failpoint.hpp"
+#include "src/base/log.hpp"
+#include "src/base/wait_warning.hpp"
 #include "src/transport/bootstrap/bootstrap.hpp"
 #include "src/transport/bootstrap/bootstrap_root.hpp"
 
@@ -50,7 +52,15 @@ Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& 
   const sparcl::OutOfBandGather gather = [&](std::span<const std::byte> own) {
     SPARCL_FAILPOINT("init.before_meeting");
     sparcl::GatherOptions options;
-    options.on_note = [&](const sparcl::Note& note) { trail.meets(note.text()); };
+    sparcl::WaitWarning warning;
+    const double begin = sparcl::monotonic_seconds();
+    options.on_note = [&](const sparcl::Note& note) {
+      trail.meets(note.text());
+      if (const double lasted = sparcl::monotonic_seconds() - begin; warning.is_due(lasted)) {
+        sparcl::log_warn("rank {} has waited {:.3g} s in sparclCommInitRank: {}; the wait ends after {:g} s (SPARCL_TIMEOUT_S)", rank,
+                         lasted, note.text(), *timeout);
+      }
+    };
     return sparcl::all_gather(*id, nranks, rank, own, *timeout, options);
   };
   Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::api::make_ucx_transport(rank, gather, config);

@@ -7,6 +7,7 @@
 
 #include "src/api/comm.hpp"
 #include "src/api/error.hpp"
+#include "src/api/long_wait.hpp"
 #include "src/api/replication_handles.hpp"
 
 using sparcl::Code;
@@ -99,7 +100,8 @@ Status report_last(sparclPublisher& publisher, sparclReport_t* report) {
 Status wait(const sparclPublisher& publisher, std::uint64_t version, int acks, double seconds) {
   if (acks < 0) return Status(Code::kInvalidArgument, fmt::format("acks is {}", acks));
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
-  return publisher.publisher->wait(version, acks, seconds);
+  return sparcl::api::wait_long("sparclPublisherWait", seconds,
+                                [&](double piece) { return publisher.publisher->wait(version, acks, piece); });
 }
 
 // As much as fits, and how much there is.

@@ -28,6 +28,9 @@ Status complete(sparclRequest& request) {
   request.call->complete(status);
   comm.trail.end(request.number, status.code(), request.report.traffic.bytes_sent, request.report.traffic.bytes_received);
   if (!request.call->loss().ok()) request.report.applied = false;
+  // That of the exchange was made before it, too.
+  request.report.seconds_predicted = request.expected_s.value_or(first_guess(request.work, request.report.seconds_predicted));
+  if (status.ok()) comm.predictor.learn(request.work, request.report.seconds);
   comm.last_report = request.report;
   if (status.ok()) {
     status = request.call->loss();
@@ -127,6 +130,9 @@ sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclReques
   if (request != nullptr) made->handle.emplace(made.get());
   made->comm = comm;
   made->comm_handle = comm->handle.get();
+  made->work = call->work();
+  made->work.is_blocking = request == nullptr;
+  made->expected_s = comm->predictor.expect(made->work);
   made->call = std::move(call);
   made->arrays = std::move(arrays);
   made->number = comm->next_call;

@@ -27,6 +27,7 @@ class SparseSumCall final : public Call {
             .datatype = static_cast<int>(call_.kind.datatype),
             .detail = "entries"};
   }
+  CallWork work() const override { return {.operation = "AllReduceSparse", .entries = call_.indices.size()}; }
   void complete(const Status& status) override {
     if (out_nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated)) *out_nnz_ = call_.out_nnz;
   }

@@ -54,6 +54,8 @@ struct sparclState {
   sparcl::collectives::PartList parts;
 
   std::uint64_t version = 0;
+  std::uint64_t received_from = 0;  // the communicator of the last update that this rank received (sparclComm::id)
+  std::uint64_t updated_to = 0;  // the version of the last update that this rank sent or received
   // Of the state that the last update led to, from one update to the next in O(changed). A root's next update is named by it, and
   // the others check that the update leads where it says. What the caller writes by himself is not in it: it proves nothing of the
   // bytes, as sparclStateHash does, and where it does not fit an update's base it is left out.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/api/error.hpp"
+#include "src/api/long_wait.hpp"
 #include "src/api/replication_handles.hpp"
 
 using sparcl::Code;
@@ -71,7 +72,8 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
 
 Status next(sparclSubscriber& subscriber, double seconds, std::uint64_t* version) {
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
-  const Result<Subscriber::Swap> swap = subscriber.subscriber->next(seconds);
+  const Result<Subscriber::Swap> swap = sparcl::api::wait_long(
+      "sparclSubscriberNext", seconds, [&](double piece) { return subscriber.subscriber->next(piece); });
   sparclState& state = subscriber.attached->state();
   const sparcl::model::DeviceTensors* const mirrored = subscriber.attached->mirrored();
   if (!swap.ok()) {

@@ -1,7 +1,9 @@
 // The top-k all-reduce behind the C interface. Bad arguments do not return early: the rank takes part with its refusal.
 #include <fmt/format.h>
 
+#include <array>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,10 @@ class TopKRequest final : public Call {
   }
   flight::CallNote note() const override {
     return {.operation = "AllReduceTopK", .count = call_.count, .datatype = static_cast<int>(call_.datatype)};
+  }
+  CallWork work() const override {
+    constexpr std::array kModes{"AllReduceTopK, union", "AllReduceTopK, selected", "AllReduceTopK, global"};
+    return {.operation = kModes[static_cast<std::size_t>(call_.mode)], .elements = call_.count * element_bytes(call_.datatype) / 4, .entries = call_.k};
   }
   void complete(const Status&) override { let_go(); }
 
@@ -134,6 +140,11 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
                   fmt::format("top-k of {} is not there: floats, and integers of 32 and 64 bits", info(type).name));
   }
   SPARCL_RETURN_IF_ERROR(check_array("count", given.count, element_bytes(type)));
+  if (given.k > given.count) {
+    return Status(Code::kInvalidArgument, fmt::format("k is {}, but the array has {} elements: give at most as many (0: none is "
+                                                      "selected, and all stays in the feedback)",
+                                                      given.k, given.count));
+  }
   if (given.count > 0 && given.send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
   if (given.count > 0 && given.receive == nullptr) return Status(Code::kInvalidArgument, "recvbuff is NULL");
   return given.feedback.get() == nullptr ? given.feedback.status() : check_feedback(*given.feedback, given.count, type);
@@ -171,7 +182,7 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
   DeviceArrays arrays(comm, stream);
   if (call.refusal.ok()) {
     call.count = given.count;
-    call.k = std::min(given.k, given.count);
+    call.k = given.k;
     call.datatype = static_cast<DataType>(given.datatype);
     call.tensors = parts_of(options, given.count, call.k);
     call.is_mean = given.op == sparclAvg;

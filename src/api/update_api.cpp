@@ -63,6 +63,12 @@ class StateCall final : public Call {
             .detail = "tensors"};
   }
 
+  CallWork work() const override {
+    return {.operation = has_base_ ? "BroadcastUpdate" : "BroadcastUpdate, all",
+            .elements = state_ != nullptr ? state_->map->byte_count() / 4 : 0,
+            .is_root = is_root_};
+  }
+
   void complete(const Status& status) override {
     if (state_ == nullptr) return;
     is_over_ = true;
@@ -80,12 +86,13 @@ class StateCall final : public Call {
 
   void end(const Status& status) {
     if (!status.ok()) return note_failure(status);
-    state_->version = update_.new_version;
+    state_->version = state_->updated_to = update_.new_version;
     state_->tracked_hash = update_.new_hash;
     if (is_root_) {
       confirm();
     } else {
       state_->confirmed.clear();  // another rank's changes are in: what this rank's own broadcasts confirmed is past
+      state_->received_from = comm_id_;
       state_->is_torn = false;
     }
     if (!has_mirror()) {
@@ -99,6 +106,7 @@ class StateCall final : public Call {
     update_.map = &*state_->map;
     update_.schema_hash = state_->schema_hash;
     update_.parts = &state_->parts;
+    has_base_ = is_root_ ? has_base() : state_->received_from == comm_id_;
     update_.array_name = [this](std::uint32_t array) { return model::in_quotes(state_->schema[array].name); };
     if (is_root_) {
       SPARCL_RETURN_IF_ERROR(state_->check_complete());
@@ -108,6 +116,7 @@ class StateCall final : public Call {
     update_.held = arrays();
     update_.known_hash = state_->tracked_hash;
     update_.holds_no_version = state_->is_torn;
+    update_.updated_to = state_->updated_to;
     if (!is_root_ && !state_->is_torn) update_.held_version = state_->version;
     return is_root_ ? prepare_base(comm) : Status();
   }
@@ -209,7 +218,7 @@ class StateCall final : public Call {
     if (update_.written_until != nullptr) state_->written_until = update_.written_until;
     if (update_.has_written_snapshot) state_->confirmed.clear();
     if (is_root_ || !update_.is_committed || has_mirror()) return;  // of a mirror the tensors are as they were
-    state_->version = update_.new_version;
+    state_->version = state_->updated_to = update_.new_version;
     state_->tracked_hash = update_.new_hash;
     state_->is_torn = false;
     state_->confirmed.clear();
@@ -239,6 +248,7 @@ class StateCall final : public Call {
   sparclUpdateOptions_t options_;
   sparclStream_t stream_;
   bool is_root_ = false;
+  bool has_base_ = false;  // of a receiver: it has an update of the same communicator
   bool is_adopted_ = false;
   Status loss_;
   bool is_over_ = false;
@@ -266,11 +276,26 @@ Status check_gpu_of(sparclStream_t stream, const sparclState& state) {
   return {};
 }
 
-Status check_update(const sparclComm& comm, const Held<sparclState>& state, int root, sparclStream_t stream) {
+// Versions ascend. The last one may be sent again until this communicator has confirmed it: so ranks are brought together after a
+// failure. On other ranks than the root 0 is any.
+Status check_version(const sparclComm& comm, const sparclState& state, std::uint64_t version, bool is_root) {
+  if (version == 0) {
+    return is_root ? Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1") : Status();
+  }
+  const bool is_repeat = version == state.updated_to && !(is_root && state.confirmed.is_by(comm.id));
+  if (version > state.updated_to || is_repeat) return Status();
+  return Status(Code::kInvalidArgument,
+                fmt::format("version {} does not come after version {}, which this rank's state holds: give a larger one (to go back, "
+                            "make another state of the tensors)",
+                            version, state.updated_to));
+}
+
+Status check_update(const sparclComm& comm, const Held<sparclState>& state, std::uint64_t version, int root, sparclStream_t stream) {
   SPARCL_RETURN_IF_ERROR(check_root(comm, root));
   if (state.get() == nullptr || !state->has_device_memory()) SPARCL_RETURN_IF_ERROR(check_stream(stream));
   SPARCL_RETURN_IF_ERROR(state.status());
   if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
+  SPARCL_RETURN_IF_ERROR(check_version(comm, *state, version, comm.transport->rank() == root));
   SPARCL_RETURN_IF_ERROR(state->check_still());
   // On the host its next look at the tensors would find it out.
   if (state->is_subscribed && state->has_device_memory() && comm.transport->rank() != root) {
@@ -285,7 +310,7 @@ sparclResult_t start_update(sparclState_t given_state, std::uint64_t version, in
                             const sparclUpdateOptions_t* given, sparclRequest_t* request) {
   const Held<sparclState> state(given_state, "state");
   const Result<sparclUpdateOptions_t> options = read_options(given);
-  Status refusal = first_error({check_update(*comm, state, root, stream), options.status()})
+  Status refusal = first_error({check_update(*comm, state, version, root, stream), options.status()})
                        .with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
   const sparclUpdateOptions_t none = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   return launch(comm,

@@ -27,6 +27,9 @@ constexpr std::array kRows{
         "what moves the bytes between ranks; auto: mpi where MPI starts them, ucx where a unique id does, loopback between the "
         "threads of one process"},
     SettingRow{"TIMEOUT_S", SettingType::kSeconds, "", "600", "seconds that a call waits for a peer that lives but is late"},
+    SettingRow{"WAIT_WARNING_S", SettingType::kCount, "", "30",
+               "seconds that a wait for other ranks, a publisher or replicas lasts before a warning says who is missing; then a "
+               "warning each time the wait has lasted twice as long; 0: none"},
     SettingRow{"VERIFY", SettingType::kChoice, "off|touched|full", "touched",
                "what a replica checks of its base: nothing, the old values at the changed positions, or the whole state "
                "before and after"},

@@ -197,25 +197,25 @@ TEST(StatePriority, BringsTensorsForwardAndMustBeTheSameEverywhere) {
   ThreadRanks party(2);
   SelectedModel first(5), second(5), third;
   first.head[0] = 9;
-  const auto run = [&](SelectedModel& replica) {
+  const auto run = [&](SelectedModel& replica, std::uint64_t version) {
     return party.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdate(rank == 0 ? first.state : replica.state, 1, 0, comm, nullptr);
+      return sparclBroadcastUpdate(rank == 0 ? first.state : replica.state, version, 0, comm, nullptr);
     });
   };
-  EXPECT_THAT(run(second), Each(sparclSuccess));
+  EXPECT_THAT(run(second, 1), Each(sparclSuccess));
   EXPECT_EQ(second.head[0], 9.0f);
-  EXPECT_THAT(run(third), Each(sparclMismatch));
+  EXPECT_THAT(run(third, 2), Each(sparclMismatch));
   EXPECT_EQ(sparclStateSetPriority(first.state, "body", 9), sparclInvalidUsage);
   EXPECT_EQ(sparclStateSetPriority(first.state, "tail", 9), sparclInvalidArgument);
   // What was named before the tensors were put in order still belongs to its tensor.
   SelectedModel root(1), replica(1);
   const std::uint64_t named[] = {3};
   EXPECT_EQ(sparclStateMarkIndices(root.state, "head", named, 1), sparclSuccess);
-  for (int version = 1; version < 3; ++version) {
+  for (std::uint64_t version = 1; version < 3; ++version) {
     root.head[3] += 1;
     root.body[3] += 1;
     EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdate(rank == 0 ? root.state : replica.state, 1, 0, comm, nullptr);
+      return sparclBroadcastUpdate(rank == 0 ? root.state : replica.state, version, 0, comm, nullptr);
     }),
                 Each(sparclSuccess));
     EXPECT_EQ(replica.head, root.head);

@@ -97,8 +97,8 @@ std::vector<MismatchRow> top_k_argument_rows() {
                 {"differ in their options", "float32, sum, k 10)", "float32, sum, k 9)"}),
       top_k_row("k 0", [](Arguments& a, Extras&, int) { a.k = 0; }, kNo,
                 {"differ in their options", "float32, sum, k 0)", "float32, sum, k 9)"}),
-      top_k_row("a k beyond the count", [](Arguments& a, Extras&, int) { a.k = SIZE_MAX; }, kNo,
-                {"differ in their options", "float32, sum, k 700)", "float32, sum, k 9)"}),
+      top_k_row("a k beyond the count", [](Arguments& a, Extras&, int) { a.k = SIZE_MAX; }, kBad,
+                {"k is 18446744073709551615, but the array has 700 elements"}),
       top_k_row("a type as wide",
                 [](Arguments& a, Extras&, int) {
                   a.datatype = sparclInt32;

@@ -268,9 +268,11 @@ TEST_F(DeviceStateFailure, ASnapshotThatDoesNotComeBackToTheGpu) {
       ASSERT_EQ(sparclStateAdd(states[i], "a", arrays[i], sparclFloat32, 1, &kCount), sparclSuccess);
     }
     ThreadRanks ranks(2);
+    std::uint64_t version = 0;
     const auto call = [&](const sparclUpdateOptions_t* options) {
+      ++version;
       return ranks.run([&](int rank, sparclComm_t comm) {
-        return sparclBroadcastUpdateEx(states[rank], 0, 0, comm, rank == 0 ? stream_of(0) : nullptr, options);
+        return sparclBroadcastUpdateEx(states[rank], version, 0, comm, rank == 0 ? stream_of(0) : nullptr, options);
       });
     };
     for (int i = 0; i < 2; ++i) ASSERT_THAT(call(&top_k), Each(sparclSuccess));

@@ -67,13 +67,13 @@ TEST_F(DeviceStateUpdates, TheSnapshotGoesWhereTheNextCallIs) {
   }
   const auto without_waiting = [&](int rank, sparclComm_t comm) {
     sparclRequest_t request = nullptr;
-    EXPECT_EQ(sparclIBroadcastUpdate(device.state(rank), 0, 0, comm, &request), sparclSuccess);
+    EXPECT_EQ(sparclIBroadcastUpdate(device.state(rank), version, 0, comm, &request), sparclSuccess);
     return sparclWait(&request, nullptr);
   };
   for (const bool waits : {false, true, false}) {
     device.models[0]->step(++version, 0.01);
     const Bytes trained = device.models[0]->read();
-    ASSERT_THAT(waits ? device.update(0, 0) : device.party().run(without_waiting), Each(sparclSuccess)) << device.error(0);
+    ASSERT_THAT(waits ? device.update(version, 0) : device.party().run(without_waiting), Each(sparclSuccess)) << device.error(0);
     EXPECT_THAT(device.read(), Each(trained));
     EXPECT_LT(bytes_received(device, 1), 60'000u);
   }

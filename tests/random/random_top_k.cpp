@@ -29,7 +29,7 @@ TopKArguments draw_arguments(const Scene& scene, const HeldFeedback& held, Seede
   given.count = held.count;
   given.datatype = held.datatype;
   const auto share = static_cast<std::size_t>(static_cast<double>(held.count) * pick(kShares, random));
-  given.k = random.chance(0.1) ? held.count + random.below(2) : random.chance(0.2) ? random.below(3) : share;
+  given.k = random.chance(0.1) ? held.count : random.chance(0.2) ? std::min<std::size_t>(random.below(3), held.count) : share;
   given.op = random.chance(0.3) ? sparclAvg : sparclSum;
   given.options.mode = static_cast<int>(random.below(3));
   given.options.reuse_threshold = random.chance(0.3) ? 1 : 0;
@@ -122,7 +122,7 @@ class TopKFlight final : public RandomFlight {
     if ((needs_elements && given_.count == 0) || is_ignored) roles_.slip = Slip::kNone;
     // An odd rank's feedback is not of the odd call's array: then that is what it is refused for.
     const bool refuses =
-        roles_.slip == Slip::kNull || roles_.slip == Slip::kFeedback ||
+        roles_.slip == Slip::kNull || roles_.slip == Slip::kFeedback || (roles_.slip == Slip::kCount && given_.k == given_.count) ||
         (has_feedback_[static_cast<std::size_t>(roles_.odd)] && (roles_.slip == Slip::kCount || roles_.slip == Slip::kType));
     expected_ = roles_.slip == Slip::kNone ? sparclSuccess : refuses ? sparclInvalidArgument : sparclMismatch;
     if (!is_odd()) return;

@@ -8,6 +8,8 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/failpoint.hpp"
+#include "src/base/log.hpp"
+#include "src/base/wait_warning.hpp"
 
 namespace sparcl {
 namespace {
@@ -34,6 +36,7 @@ Result<Verdict> SurvivorAgreement::agree(bool yes, double timeout_s) {
   const double deadline = transport_.now() + timeout_s;
   begin(yes);
   std::uint64_t turns = 0;
+  WaitWarning warning;
   for (; !ended(); ++turns) {
     if (transport_.now() >= deadline) {
       return Status(
@@ -44,7 +47,11 @@ Result<Verdict> SurvivorAgreement::agree(bool yes, double timeout_s) {
     // Early enough for those who began before this rank, and give up before it.
     if (transport_.now() >= deadline - timeout_s / 2) tell_whom_it_awaits();
     step();
-    transport_.idle(turns, deadline);
+    if (const double lasted = transport_.now() - (deadline - timeout_s); !ended() && warning.is_due(lasted)) {
+      log_warn("rank {} has waited {:.3g} s in sparclCommShrink for {}: it has not called it, or is stopped; the wait ends after {:g} s",
+               rank_, lasted, awaited(), timeout_s);
+    }
+    transport_.idle(turns, std::min(deadline, deadline - timeout_s + warning.next_s()));
   }
   const double flushed = std::min(deadline, transport_.now() + kFlushSeconds);
   for (turns = 0; !sends_.empty() && transport_.now() < flushed; ++turns) {

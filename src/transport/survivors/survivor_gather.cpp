@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "src/base/log.hpp"
+#include "src/base/wait_warning.hpp"
+
 namespace sparcl {
 namespace {
 
@@ -11,7 +14,13 @@ constexpr std::size_t kMostBytes = 65536;  // of one rank
 
 Status wait_for(Transport& transport, const OperationRef& operation, double deadline) {
   std::vector<OperationRef> completed;
+  WaitWarning warning;
+  const double begin = transport.now();
   for (std::uint64_t turns = 0; !operation->done; ++turns) {
+    if (const double lasted = transport.now() - begin; warning.is_due(lasted)) {
+      log_warn("rank {} has waited {:.3g} s in sparclCommShrink for rank {} ({}) to tell how it is reached", transport.rank(), lasted,
+               operation->peer, transport.describe_peer(operation->peer));
+    }
     if (transport.now() >= deadline) {
       transport.cancel(operation);
       return Status(Code::kTimeout, fmt::format("rank {} ({}) did not tell how it is reached", operation->peer,
@@ -19,7 +28,7 @@ Status wait_for(Transport& transport, const OperationRef& operation, double dead
     }
     SPARCL_RETURN_IF_ERROR(transport.progress(completed));
     completed.clear();
-    if (!operation->done) transport.idle(turns, deadline);
+    if (!operation->done) transport.idle(turns, std::min(deadline, begin + warning.next_s()));
   }
   return operation->status;
 }

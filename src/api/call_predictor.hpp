@@ -1,0 +1,51 @@
+#pragma once
+// How long a call will take, by how long calls like it took on this communicator. Each rank has its own: nothing that ranks must
+// choose alike may hang on it.
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+
+namespace sparcl::api {
+
+// What is known of a call before it begins, and says how long it takes.
+struct CallWork {
+  std::string_view operation;  // of a literal
+  std::uint64_t elements = 0;
+  std::uint64_t entries = 0;  // of those, what travels, if that is known; else 0
+  bool is_root = false;
+  bool is_blocking = true;
+};
+
+class CallPredictor {
+ public:
+  // The whole call, in seconds; nothing before the first call of its kind.
+  std::optional<double> expect(const CallWork& work) const;
+  void learn(const CallWork& work, double seconds);
+
+ private:
+  // Sizes within a factor of the square root of two are one class.
+  struct Kind {
+    std::string_view operation;
+    bool is_root, is_blocking;
+    int elements_class, entries_class;
+    auto operator<=>(const Kind&) const = default;
+  };
+  struct Seen {
+    std::array<float, 5> seconds{};  // of the last calls
+    std::uint32_t calls = 0;
+    double median() const;
+  };
+  static Kind kind_of(const CallWork& work);
+  std::optional<double> scaled_from_nearest(const Kind& kind) const;
+
+  std::map<Kind, Seen> seen_;
+};
+
+// What a first call may take. exchange_s: what the cost model says of the exchange.
+double first_guess(const CallWork& work, double exchange_s);
+
+}  // namespace sparcl::api
