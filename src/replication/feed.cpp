@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "src/base/bytes.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/codec/changed_state.hpp"
@@ -26,12 +27,15 @@ constexpr std::uint64_t kLeastSlices = 1024;
 constexpr std::uint64_t kReplacedBytesPart = 4;  // of all bytes, which the ways back may have
 constexpr std::uint64_t kMostReplaced = 4;       // of the elements one: what more replaces is not kept; heuristic
 
-// What a stranger names costs no more to compare and to keep than the whole does.
-Status check_count(const model::Schema& parts, const model::Schema& held) {
-  const std::uint64_t most_slices = kSlicesATensor * held.size() + kLeastSlices;
-  if (parts.size() <= most_slices) return {};
+std::uint64_t max_slices(const model::Schema& held) { return kSlicesATensor * held.size() + kLeastSlices; }
+
+// What a stranger names costs no more to compare and to keep than the whole does. Before the list is parsed: its first number is how
+// many it names.
+Status check_count(std::span<const std::byte> schema, const model::Schema& held) {
+  std::uint64_t count = 0;
+  if (!ByteReader(schema).read_varint(count) || count <= max_slices(held)) return {};
   return Status(Code::kMismatch,
-                fmt::format("they are {} tensors and slices: at most {} of this model are served", parts.size(), most_slices));
+                fmt::format("they are {} tensors and slices: at most {} of this model are served", count, max_slices(held)));
 }
 Status check_bytes(const model::Schema& parts, const model::Schema& held) {
   const std::uint64_t bytes = model::make_block_map(parts).byte_count(), all = model::make_block_map(held).byte_count();
@@ -81,6 +85,7 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   state_.finder = nullptr;
   source_.schema_hash = schema_hash;
   source_.tensor_bytes = map_->byte_count();
+  source_.is_of_parts = !is_whole();
   source_.store = &store_;
   source_.fan_out = &fan_out_;
   source_.request_anchor = [this] { anchor_is_wanted_ = true; };
@@ -92,11 +97,19 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   source_.identify = [this](const Hash128& hash) { return identify(hash); };
 }
 
+std::uint64_t Feed::max_schema_bytes(const model::Schema& held) {
+  constexpr std::uint64_t kVarintBytes = 10;
+  std::uint64_t longest = 0;
+  for (const model::TensorSchema& each : held)
+    longest = std::max<std::uint64_t>(longest, each.name.size() + (3 + 3 * each.shape.size()) * kVarintBytes);
+  return kVarintBytes + max_slices(held) * longest;
+}
+
 Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
                                              std::span<const std::byte> schema, const Options& options) {
+  if (Status status = check_count(schema, held); !status.ok()) return status;
   const Result<model::Schema> parts = model::parse_schema(schema);
   if (!parts.ok()) return parts.status();
-  if (Status status = check_count(*parts, held); !status.ok()) return status;
   Result<std::vector<model::PlacedSlice>> places = model::place_slices(*parts, held);
   if (!places.ok()) return places.status();
   if (Status status = check_bytes(*parts, held); !status.ok()) return status;
@@ -283,6 +296,15 @@ std::uint64_t Feed::repair_bytes() {
   return bytes;
 }
 
+std::uint64_t Feed::kept_bytes() {
+  std::erase_if(made_anchors_, [](const auto& each) { return each.expired(); });
+  std::uint64_t bytes = store_.bytes() + repair_bytes();
+  for (const auto& each : made_anchors_) {
+    if (const UpdateRef update = each.lock()) bytes += update->commit.stream_bytes;
+  }
+  return bytes + (maker_ != nullptr ? tensor_bytes() : 0);
+}
+
 void Feed::repair_on() {
   if (repairer_->repair().use_count() == 1) return repairer_.reset();  // its session is over
   const RepairRef repair = repairer_->repair();
@@ -390,6 +412,7 @@ Status Feed::keep_made(std::shared_ptr<Update> made, StreamDigest& digest) {
                               store_.newest()->version, to_hex(store_.newest()->hash)));
   }
   SPARCL_RETURN_IF_ERROR(issuer_.seal(*made, digest));
+  made_anchors_.push_back(made);
   if (made->commit.is_anchor) {
     store_.keep_anchor(std::move(made));
     return {};

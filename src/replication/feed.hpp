@@ -54,6 +54,8 @@ class Feed {
   // Of the tensors and slices of `schema`. Mismatch names the first that is not inside of `held`, the whole's.
   static Result<std::shared_ptr<Feed>> of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
                                                 std::span<const std::byte> schema, const Options& options);
+  // At most, of a schema of_parts() takes.
+  static std::uint64_t max_schema_bytes(const model::Schema& held);
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
 
@@ -86,6 +88,12 @@ class Feed {
   void begin_work(std::uint64_t version, Tensors newest);
   // Some milliseconds of it. False: it is done, as well as it can be.
   bool work();
+  // That replicas of parts cause: updates kept, and what was made for them and is still being sent.
+  std::uint64_t kept_bytes();
+  bool drop_oldest() { return store_.drop_oldest(); }
+  void drop_idle_anchor() {
+    if (store_.has_idle_anchor()) store_.drop_anchor();
+  }
   bool makes_anchor() const { return maker_ != nullptr && maker_->commit().is_anchor; }
   // The snapshot is about to change: what is being made of it, but an anchor, is made no more.
   void give_up();
@@ -140,6 +148,7 @@ class Feed {
   std::unique_ptr<RepairMaker> repairer_;
   std::vector<std::weak_ptr<const Update>> made_repairs_;
   Identities identities_;
+  std::vector<std::weak_ptr<const Update>> made_anchors_;  // and composed updates
 };
 
 }  // namespace sparcl::replication

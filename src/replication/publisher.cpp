@@ -24,6 +24,10 @@ constexpr std::size_t kMostFeeds = 256;      // different parts of the model
 constexpr double kIdleFeedSeconds = 300;     // without a replica
 constexpr double kUnprovenFeedSeconds = 10;  // the same, of one that no replica has held a version of
 constexpr double kRecoverSeconds = 0.1;
+constexpr std::uint64_t kMinPeerBytes = std::uint64_t{64} << 20;  // heuristic, as is the next
+constexpr double kStarvedSeconds = 1;
+constexpr std::uint64_t kProvenEncoded = 4;  // times the model's bytes, of parts in one publish(); heuristic
+constexpr double kReportPause = 20;          // times what a report took, until another one is made; heuristic
 constexpr std::size_t kMostFarewells = 4096;
 constexpr std::size_t kMostReported = 1000;  // replicas, so that an answer takes a bounded time; of long names fewer have room
 
@@ -77,7 +81,9 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.find_source = [this](const Hash128& schema_hash) { return find_source(schema_hash); };
   context_.add_source = [this](std::span<const std::byte> schema) { return add_source(schema); };
   context_.learn_epoch = [this](const LatestHeld& latest) { return learn_epoch(latest); };
-  context_.status_report = [this] { return status_locked(); };
+  context_.status_report = [this] { return report_for_strangers(); };
+  context_.evict = [this] { return server_->evict_unproven(clock_.now()); };
+  context_.max_schema_bytes = [this] { return max_schema_bytes(); };
   context_.on_farewell = [this](const Session& session) { note_farewell(session); };
   context_.on_arrival = [this](const Session& session) {
     std::erase_if(farewells_, [&](const Farewell& each) { return is_again(each, session); });
@@ -166,12 +172,13 @@ void Publisher::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entri
   const double now = clock_.look();
   if (entries[1].revents != 0) {
     wake_.drain();
-    server_->publish(now);
+    server_->spread_news();
   }
   server_->step(std::span(entries).subspan(2), now);
   for (const FeedRef& feed : feeds()) server_->call_back(feed->fan_out().relieve(now));
   work_on();
   drop_idle_feeds(now);
+  bound_parts();
   changed_.notify_all();
 }
 
@@ -192,9 +199,9 @@ void Publisher::recover(const std::exception& error) {
 // A piece of what a replica waits for, then all have their turn.
 void Publisher::work_on() {
   if (at_work_ == nullptr) {
-    if (is_encoding_ || !whole_->store().newest()) return;
+    if (is_encoding_ || is_awaited_ || !whole_->store().newest()) return;
     const std::vector<FeedRef> all = feeds();
-    auto next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_work(); });
+    auto next = std::ranges::find_if(all, [&](const FeedRef& feed) { return feed->wants_work() && has_room_for(*feed); });
     if (next == all.end()) next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_rest(); });
     if (next == all.end()) return;
     at_work_ = *next;
@@ -202,7 +209,46 @@ void Publisher::work_on() {
   }
   if (at_work_->work()) return;
   at_work_ = nullptr;
-  server_->publish(clock_.now());
+  server_->spread_news();
+}
+
+std::uint64_t Publisher::max_peer_bytes() const {
+  if (options_.peer_bytes != 0) return options_.peer_bytes;
+  return std::max(whole_->tensor_bytes(), kMinPeerBytes);
+}
+
+std::uint64_t Publisher::peer_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Part& part : parts_) bytes += part.feed->kept_bytes();
+  return bytes;
+}
+
+// One part at a time is always served, however large it is. If no room comes, an unproven replica that keeps what it is sent goes.
+bool Publisher::has_room_for(Feed& part) {
+  if (&part == whole_.get() || !part.store().newest()) return true;  // its first version takes no memory
+  for (const Part& each : parts_) each.feed->drop_idle_anchor();
+  const std::uint64_t used = peer_bytes();
+  if (used == part.kept_bytes() || used + part.tensor_bytes() <= max_peer_bytes()) {
+    starved_since_ = -1;
+    return true;
+  }
+  const double now = clock_.now();
+  if (starved_since_ < 0) starved_since_ = now;
+  if (now - starved_since_ > kStarvedSeconds && server_->evict_taker()) starved_since_ = now;
+  return false;
+}
+
+// The oldest updates of parts go until what is kept is within the budget: first those of parts without a proven replica.
+void Publisher::bound_parts() {
+  if (is_encoding_ || at_work_ != nullptr || peer_bytes() <= max_peer_bytes()) return;
+  for (const Part& each : parts_) each.feed->drop_idle_anchor();
+  for (const bool proven : {false, true}) {
+    for (const Part& part : parts_) {
+      if (peer_bytes() <= max_peer_bytes()) return;
+      while (part.is_proven == proven && peer_bytes() > max_peer_bytes() && part.feed->drop_oldest()) {
+      }
+    }
+  }
 }
 
 std::vector<Publisher::FeedRef> Publisher::feeds() const {
@@ -218,12 +264,20 @@ UpdateSourceRef Publisher::find_source(const Hash128& schema_hash) const {
   return nullptr;
 }
 
+Status Publisher::parse_held() {
+  if (!held_.empty()) return {};
+  Result<model::Schema> held = model::parse_schema(state_.schema);
+  if (held.ok()) held_ = std::move(*held);
+  return held.status();
+}
+
+// That a list of parts of this model can have: more is not read.
+std::size_t Publisher::max_schema_bytes() {
+  return parse_held().ok() ? static_cast<std::size_t>(std::min<std::uint64_t>(Feed::max_schema_bytes(held_), kMaxSchemaBytes)) : 0;
+}
+
 Result<UpdateSourceRef> Publisher::add_source(std::span<const std::byte> schema) {
-  if (held_.empty()) {
-    Result<model::Schema> held = model::parse_schema(state_.schema);
-    if (!held.ok()) return held.status();
-    held_ = std::move(*held);
-  }
+  SPARCL_RETURN_IF_ERROR(parse_held());
   if (parts_.size() >= kMostFeeds) {
     std::erase_if(parts_, [](const Part& part) { return part.feed.use_count() == 1; });  // nobody's
   }
@@ -295,6 +349,26 @@ void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogR
   wake_.wake();
 }
 
+// Parts of proven replicas first, and of all no more bytes than a few times the model's: peers must not make publish() take longer
+// and longer. The others start over, and get their next version as an anchor, which the thread makes.
+std::vector<Publisher::FeedRef> Publisher::parts_to_encode() {
+  std::vector<FeedRef> chosen;
+  for (const bool proven : {true, false}) {
+    std::uint64_t left = whole_->tensor_bytes() * (proven ? kProvenEncoded : 1);
+    for (const Part& part : parts_) {
+      if (part.is_proven != proven) continue;
+      const std::uint64_t bytes = part.feed->tensor_bytes();
+      if (bytes > left) {
+        part.feed->start_over();
+        continue;
+      }
+      left -= bytes;
+      chosen.push_back(part.feed);
+    }
+  }
+  return chosen;
+}
+
 Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
   const std::lock_guard one(publishing_);
   const StageRange range("publish a version");
@@ -302,7 +376,9 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   {
     // The snapshot is what an anchor is made of. Nothing else is a reason to wait.
     std::unique_lock lock(mutex_);
+    is_awaited_ = true;
     changed_.wait(lock, [&] { return at_work_ == nullptr || !at_work_->makes_anchor(); });
+    is_awaited_ = false;
     const std::optional<HeldVersion>& newest = whole_->store().newest();
     if (version == UINT64_MAX) {
       return Status(Code::kInvalidArgument,
@@ -330,12 +406,10 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   {
     const std::lock_guard lock(mutex_);
     whole_->add(std::move(*edition));
-    all = feeds();
+    all = parts_to_encode();
   }
   wake_.wake();
-  for (const FeedRef& feed : all) {
-    if (feed != whole_) publish_part(*feed, version, replaced);
-  }
+  for (const FeedRef& feed : all) publish_part(*feed, version, replaced);
   report.seconds = monotonic_seconds() - begin;
   return report;
 }
@@ -399,6 +473,16 @@ std::string Publisher::status() const {
   return status_locked();
 }
 
+// A report of a thousand replicas takes milliseconds: those who ask again and again take a small part of the thread's time.
+const std::string& Publisher::report_for_strangers() {
+  const double begin = monotonic_seconds();
+  if (begin - report_.made_at < kReportPause * report_.took_s) return report_.text;
+  report_.text = status_locked();
+  report_.made_at = monotonic_seconds();
+  report_.took_s = report_.made_at - begin;
+  return report_.text;
+}
+
 std::string Publisher::status_locked() const {
   ReportFields report;
   report["publisher"] = context_.name;
@@ -414,6 +498,8 @@ std::string Publisher::status_locked() const {
   std::uint64_t kept_bytes = 0;
   for (const FeedRef& feed : feeds()) kept_bytes += feed->store().bytes();
   report["kept_bytes"] = kept_bytes;
+  report["peer_bytes"] = peer_bytes();
+  report["peer_bytes_limit"] = max_peer_bytes();
   report["replicas_connected"] = count_locked(0).connected;
   report["replicas_lost"] = context_.counts->lost;
   report["parents_blamed"] = context_.counts->blamed;

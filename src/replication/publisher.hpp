@@ -12,6 +12,7 @@
 #include "src/model/schema.hpp"
 #include "src/model/snapshot.hpp"
 #include "src/replication/feed.hpp"
+#include "src/base/fair_mutex.hpp"
 #include "src/base/repeated_messages.hpp"
 #include "src/replication/listener.hpp"
 #include "src/replication/publisher_epoch.hpp"
@@ -33,6 +34,7 @@ struct PublisherOptions {
   int fan_out = 0;                     // replicas that each one, and the publisher, sends to; 0: chains (FanOut)
   double silence_s = 5;                // after which a replica counts as stopped or cut off
   bool shares_memory = true;           // with replicas of this machine
+  std::uint64_t peer_bytes = 0;        // that replicas of parts may cause; 0: as many as the model has, 64 MiB at least
 
   Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_FAN_OUT, SPARCL_SHARED_MEMORY
 };
@@ -87,6 +89,7 @@ class Publisher {
   std::string status() const;
 
  private:
+  using FeedRef = std::shared_ptr<Feed>;
   Publisher(const ReplicatedState& state, const PublisherOptions& options);
   Status open(Listener listener);
   void describe();
@@ -107,12 +110,20 @@ class Publisher {
   };
 
   void work_on();
+  std::uint64_t max_peer_bytes() const;
+  std::uint64_t peer_bytes() const;
+  bool has_room_for(Feed& part);
+  void bound_parts();
   void drop_idle_feeds(double now);
   UpdateSourceRef find_source(const Hash128& schema_hash) const;
   Result<UpdateSourceRef> add_source(std::span<const std::byte> schema);
   Result<Edition> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
   Result<Edition> encode_next(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
   void publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced);
+  std::vector<FeedRef> parts_to_encode();
+  const std::string& report_for_strangers();
+  std::size_t max_schema_bytes();
+  Status parse_held();
   Status wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what);
   Count count_locked(std::uint64_t version) const;
   void note_farewell(const Session& session);
@@ -130,10 +141,10 @@ class Publisher {
 
   std::mutex publishing_;  // one publish() at a time; taken before mutex_
 
-  // Guards all below. The thread holds it but while it waits for the network.
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // what replicas hold, or an update is made
-  using FeedRef = std::shared_ptr<Feed>;
+  // Guards all below. The thread holds it but while it waits for the network: for a bounded time in each turn (Server), after which
+  // others have theirs.
+  mutable FairMutex mutex_;
+  std::condition_variable_any changed_;  // what replicas hold, or an update is made
   struct Part {
     FeedRef feed;
     double used_at;
@@ -146,6 +157,13 @@ class Publisher {
   model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when nothing is being made of it
   FeedRef at_work_;           // of which something is being made of the snapshot
   bool is_encoding_ = false;  // publish() is at the snapshot
+  bool is_awaited_ = false;   // publish() waits for the snapshot: nothing new is begun
+  struct Report {
+    std::string text;
+    double made_at = -1e9, took_s = 0;
+  };
+  double starved_since_ = -1;  // a part's update cannot be made: the budget is used up; -1: none waits
+  Report report_;  // for those who ask over the network
   std::unique_ptr<Server> server_;
   struct Farewell {
     Receipt receipt;

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
+#include <string>
+#include <tuple>
 
 #include "src/base/log.hpp"
 
@@ -13,6 +16,8 @@ namespace sparcl::replication {
 namespace {
 
 constexpr double kServerTickSeconds = 0.1;
+constexpr double kProvingSeconds = 1;   // a replica's time before it may be ended to make room; heuristic
+constexpr double kTurnSeconds = 0.005;  // of all sessions, then the users' threads have theirs; heuristic
 constexpr double kEvictSeconds = 0.25;  // a stranger's time where there are too many: a replica speaks at once; heuristic
 
 }  // namespace
@@ -36,10 +41,7 @@ void Server::add_entries(std::vector<pollfd>& entries, double now) const {
 
 void Server::step(std::span<const pollfd> entries, double now) {
   count();
-  const std::size_t known = std::min(sessions_.size(), entries.size() - 1);  // accept_all appends
-  for (std::size_t i = 0; i < known; ++i) {
-    if (entries[1 + i].revents != 0) sessions_[i]->step(now);
-  }
+  take_turns(entries.subspan(1), now);
   if (entries[0].revents != 0) accept_all(now);
   for (const auto& session : sessions_) session->tick(now);
   for (const auto& session : sessions_) {
@@ -48,6 +50,64 @@ void Server::step(std::span<const pollfd> entries, double now) {
   memory_.forget_old(now);
   context_.warnings->tick(now);
   std::erase_if(sessions_, [](const auto& session) { return session->is_over(); });
+}
+
+// For a bounded time: those whose turn does not come are first next time.
+void Server::take_turns(std::span<const pollfd> entries, double now) {
+  const std::size_t known = std::min(sessions_.size(), entries.size());  // accept_all appends
+  const double end = monotonic_seconds() + kTurnSeconds;
+  for (std::size_t k = 0, i = first_; k < known; ++k, ++i) {
+    Session& session = *sessions_[i % known];
+    if (entries[i % known].revents == 0 && !session.has_news()) continue;
+    if (session.has_news()) session.publish(now);
+    if (entries[i % known].revents != 0) session.step(now);
+    first_ = (i + 1) % known;
+    if (monotonic_seconds() > end) return;
+  }
+}
+
+std::string Server::host_of(const Session& session) {
+  NetAddress from = session.from().value_or(NetAddress());
+  from.port = 0;
+  return to_text(from);
+}
+
+bool Server::evict_unproven(double now) {
+  const auto is_candidate = [&](const Session& each) {
+    return each.is_replica() && !each.is_proven() && now - each.born() >= kProvingSeconds;
+  };
+  std::map<std::string, std::size_t> of_host;
+  for (const auto& each : sessions_) of_host[host_of(*each)] += is_candidate(*each) ? 1 : 0;
+  Session* chosen = nullptr;
+  const auto rank = [&](const Session& each) { return std::tuple(of_host[host_of(each)], !each.has_answered(), -each.born()); };
+  for (const auto& each : sessions_) {
+    if (is_candidate(*each) && (chosen == nullptr || rank(*each) > rank(*chosen))) chosen = each.get();
+  }
+  if (chosen == nullptr) return false;
+  end_for_others(*chosen);
+  --counts_.replicas;
+  return true;
+}
+
+bool Server::evict_taker() {
+  for (const auto& each : sessions_) {
+    if (!each->is_replica() || each->is_proven() || !each->is_sent_update() || !each->source()->is_of_parts) continue;
+    end_for_others(*each);
+    return true;
+  }
+  return false;
+}
+
+void Server::end_for_others(Session& session) {
+  ++context_.counts->evicted;
+  const std::string kind = "connections that have proven nothing end to make room for others";
+  context_.warnings->say(kind, host_of(session), fmt::format("{} is told to come again: there are too many others", session.replica()),
+                         monotonic_seconds());
+  session.drop(Status());
+}
+
+void Server::spread_news() {
+  for (const auto& session : sessions_) session->have_news();
 }
 
 void Server::call_back(std::vector<std::uint64_t> ids) {
@@ -71,7 +131,10 @@ const Session* Server::find(std::uint64_t id) const {
   return found == sessions_.end() || (*found)->id() != id || (*found)->is_over() ? nullptr : found->get();
 }
 
-double Server::next_tick(double now) const { return now + kServerTickSeconds; }
+double Server::next_tick(double now) const {
+  const bool has_news = std::ranges::any_of(sessions_, [](const auto& session) { return session->has_news(); });
+  return has_news ? now : now + kServerTickSeconds;
+}
 
 void Server::end_sessions() {
   for (const auto& session : sessions_) session->leave();

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/replication/memory_pieces.hpp"
@@ -25,8 +26,9 @@ class Server {
   // For poll(), in this order; then step() with the same entries.
   void add_entries(std::vector<pollfd>& entries, double now) const;
   void step(std::span<const pollfd> entries, double now);
-  // The store has something new, or more of what is on its way.
+  // The store has something new, or more of what is on its way. spread_news(): each session's next turn sends it.
   void publish(double now);
+  void spread_news();
   // Of no use after all.
   void withdraw(const UpdateRef& update);
   const Session* find(std::uint64_t id) const;  // nullptr: it is over
@@ -34,6 +36,11 @@ class Server {
   void call_back(std::vector<std::uint64_t> ids);
   // When step() is due, whatever comes.
   double next_tick(double now) const;
+  // Ends the session of a replica that has not held what it was sent here, to make room: of the address that has most of them, one
+  // that has asked for nothing, the oldest. False: there is none that has had its time.
+  bool evict_unproven(double now);
+  // The same of one that is being sent an update of parts, which takes memory.
+  bool evict_taker();
   void end_sessions();
   void end_replicas();
   void leave();  // and takes no others
@@ -43,6 +50,9 @@ class Server {
  private:
   void accept_all(double now);
   bool make_room(double now);
+  static std::string host_of(const Session& session);
+  void end_for_others(Session& session);
+  void take_turns(std::span<const pollfd> entries, double now);
   void count();
 
   Socket listener_;
@@ -51,6 +61,7 @@ class Server {
   SessionCounts counts_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by their ids, as they came
   std::uint64_t last_id_ = 0;
+  std::size_t first_ = 0;  // whose turn is next
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before
 };
 

@@ -107,6 +107,7 @@ void Session::drop_where_nothing_moves(double now) {
 }
 
 void Session::publish(double now) {
+  has_news_ = false;
   if (phase_ != Phase::kReplica) return;
   confirm(now);
   announce(now);

@@ -38,6 +38,7 @@ class Session;
 struct UpdateSource {
   Hash128 schema_hash;
   std::uint64_t tensor_bytes = 0;
+  bool is_of_parts = false;  // not all that is published
   const UpdateStore* store = nullptr;
   FanOut* fan_out = nullptr;             // a publisher's
   std::function<void()> request_anchor;  // one is needed that the store does not have: it will be made. Empty: it will not
@@ -61,6 +62,7 @@ struct SessionContext {
   double silence_s = 5;                     // after which a peer counts as stopped or cut off
   double alive_s = 1e9;                     // between two signs of life, at most
   std::size_t most_replicas = SIZE_MAX;
+  std::function<bool()> evict;  // ends the session of a replica that has not proven itself; false: there is none. May be empty
   std::string most_replicas_why;  // "its descriptors allow: ulimit -n"
   bool shares_memory = false;     // with replicas of this machine
   // For replicas with these tensors; nullptr: there is none.
@@ -69,6 +71,7 @@ struct SessionContext {
   std::function<Result<UpdateSourceRef>(std::span<const std::byte> schema)> add_source;
   // What one that comes has applied last: an error says why it cannot be served. Empty: it is no matter.
   std::function<Status(const LatestHeld& latest)> learn_epoch;
+  std::function<std::size_t()> max_schema_bytes;  // of what add_source takes; where that is not empty
   std::function<std::string()> status_report;                    // JSON, for who asks
   std::function<const Session*(std::uint64_t id)> find_session;  // a publisher's
   std::function<void(const Session& session)> on_arrival;        // of a replica; may be empty
@@ -110,6 +113,9 @@ class Session {
   void give_up_place();  // in the plan of who takes from whom
   // The store has something new, or more of what is on its way.
   void publish(double now);
+  // The same, in its next turn.
+  void have_news() { has_news_ = true; }
+  bool has_news() const { return has_news_; }
   // It is to take its updates from here again.
   void call_back();
   // Of no use after all; sessions that send it end.
@@ -120,6 +126,12 @@ class Session {
   const std::string& replica() const { return replica_; }  // its name, and where it comes from
   const std::string& process() const { return process_; }  // its name alone
   const ReplicaLabel& label() const { return label_; }
+  const std::optional<NetAddress>& from() const { return from_; }
+  bool is_replica() const { return phase_ == Phase::kReplica; }
+  bool is_proven() const { return is_proven_; }  // it has held a version that it was sent here
+  bool has_answered() const { return has_answered_; }
+  double born() const { return born_; }
+  bool is_sent_update() const { return update_ != nullptr; }
   const std::optional<HeldVersion>& held() const { return held_; }
   bool has_confirmed() const { return has_confirmed_; }  // that it holds a version of this publisher's, which is vouched for
   bool is_vouched() const { return held_is_vouched_; }   // by its own word, too
@@ -231,6 +243,9 @@ class Session {
 
   MemoryPieces& memory_;
   SessionCounts& counts_;
+  bool has_news_ = false;
+  bool is_proven_ = false;
+  bool has_answered_ = false;  // to what it was sent since its welcome
   bool was_invited_ = false;
   bool shares_memory_ = false;              // pieces can be sent
   std::deque<SealedMemoryRef> pieces_out_;  // that it has not taken: they must stay reachable

@@ -157,7 +157,7 @@ Status Session::take_hello() {
     return Status(Code::kMismatch, "its list of tensors (names, types, shapes, order) is not this replica's");
   }
   hello_ = *hello;
-  link_.allow(MessageType::kSchema);
+  link_.allow(MessageType::kSchema, context_.max_schema_bytes ? context_.max_schema_bytes() : kMaxSchemaBytes);
   link_.queue(MessageType::kSchemaWanted, std::span<const std::byte>());
   return {};
 }
@@ -185,7 +185,7 @@ Status Session::take_schema() {
 }
 
 Status Session::enter(const Hello& hello) {
-  if (counts_.replicas >= context_.most_replicas) {
+  if (counts_.replicas >= context_.most_replicas && !(context_.evict && context_.evict())) {
     return Status(Code::kRemoteError,
                   fmt::format("it serves {} replicas already, as many as {}", context_.most_replicas, context_.most_replicas_why));
   }
@@ -250,7 +250,7 @@ Status Session::take_request(double now) {
     return Status(Code::kCorrupt, fmt::format("it asks for byte {} of version {}, which was not offered", request->first_byte,
                                               request->update.version));
   }
-  is_requested_ = true;
+  is_requested_ = has_answered_ = true;
   progress_at_ = moved_at_ = now;
   next_byte_ = request->first_byte;
   const std::uint64_t leaves = leaf_count(update_->commit.stream_bytes);
@@ -268,6 +268,7 @@ Status Session::take_ack(double now) {
   note_given_by_parent();
   const bool is_held = ack->stage == AckStage::kHeld;
   const bool is_ours = store().knows(ack->held);
+  is_proven_ = is_proven_ || (is_held && is_ours && ack->held.version <= given_version_);
   if (is_ours) staged_version_ = std::max(staged_version_, ack->held.version);
   if (is_placed_ && !is_held) {  // else it was counted when it was sent
     tip_ = ack->held;

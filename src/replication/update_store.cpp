@@ -94,6 +94,13 @@ void UpdateStore::keep_incoming_only() {
   if (anchor_ != nullptr && anchor_->missing_bytes == 0) anchor_ = nullptr;
 }
 
+bool UpdateStore::drop_oldest() {
+  if (chain_.size() < 2) return false;
+  drop_first();
+  trim_composed();
+  return true;
+}
+
 void UpdateStore::drop_first() {
   bytes_ -= chain_.front()->commit.stream_bytes;
   if (way_back_.front() != nullptr) way_back_bytes_ -= way_back_.front()->bytes();

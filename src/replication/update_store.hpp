@@ -67,6 +67,8 @@ class UpdateStore {
     if (!newest_) newest_ = held;
   }
   void clear();
+  // The oldest update is kept no more; the newest stays. False: there is no other.
+  bool drop_oldest();
   // Nobody takes from it: what it has whole need not be kept.
   void keep_incoming_only();
 

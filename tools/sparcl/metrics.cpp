@@ -67,6 +67,8 @@ std::vector<Metric> publisher_metrics(const Json& report) {
       one("sparcl_publisher_kept_bytes", "Bytes of these updates.", figure_at(report, "kept_bytes")),
       one("sparcl_publisher_replicas", "Replicas that are connected.",
           std::max(figure_at(report, "replicas_connected"), static_cast<double>(replicas.size()))),
+      one("sparcl_publisher_peer_bytes", "Bytes kept for replicas of parts.", figure_at(report, "peer_bytes")),
+      one("sparcl_publisher_peer_bytes_limit", "Bytes that these may have.", figure_at(report, "peer_bytes_limit")),
       one("sparcl_publisher_lost_replicas_total", "Connections of replicas that ended without a goodbye.",
           figure_at(report, "replicas_lost"), Metric::Kind::kCounter),
       one("sparcl_publisher_blamed_parents_total", "Times that a replica left a parent that failed it.",

@@ -17,6 +17,7 @@ namespace {
 
 constexpr double kAskSeconds = 1;        // between two questions
 constexpr double kLastAskSeconds = 16;   // the same, where an answer was refused: twice as long each time; heuristic
+constexpr double kMinPatience = 0.1;
 constexpr double kMostPatience = 8;      // for an answer, which a slow link takes time for; twice as long each time
 
 // Says why there is no model yet, each time that it is something else.
@@ -66,14 +67,15 @@ Result<std::optional<PublishedModel>> wait_for_model(const ModelQuestion& questi
   Waiting waiting;
   double pause_s = kAskSeconds;
   for (double patience_s = kAskSeconds;; patience_s = std::min(2 * patience_s, kMostPatience)) {
-    const double left = deadline - monotonic_seconds();
+    const double left = std::max(deadline - monotonic_seconds(), kMinPatience);
     bool is_final = false;
-    Result<PublishedModel> model = ask_for_model(question, std::min(patience_s, std::max(left, 0.0)), is_final);
+    Result<PublishedModel> model = ask_for_model(question, std::min(patience_s, left), is_final);
     if (model.ok()) return std::optional(std::move(*model));
     if (is_final) return model.status();
     waiting.tell(model.status());
-    if (monotonic_seconds() >= deadline) return given_up(waiting.why(), question.timeout_s);
-    if (wait_for_stop(std::min(pause_s, std::max(deadline - monotonic_seconds(), 0.0)))) return std::optional<PublishedModel>();
+    const double pause = std::min(pause_s, deadline - monotonic_seconds());
+    if (pause < kMinPatience) return given_up(waiting.why(), question.timeout_s);  // an answer would have no time
+    if (wait_for_stop(pause)) return std::optional<PublishedModel>();
     pause_s = is_refusal(model.status().code()) ? std::min(2 * pause_s, kLastAskSeconds) : kAskSeconds;
   }
 }
