@@ -139,7 +139,6 @@ class Session {
   // The versions that count for those who wait for acknowledgements: its word, as far as it was given them. 0: none.
   std::uint64_t acknowledged_version() const { return has_confirmed_ && held_->version <= given_version_ ? held_->version : 0; }
   std::uint64_t received_version() const { return staged_version_ <= given_version_ ? staged_version_ : 0; }
-  const std::optional<NetAddress>& from() const { return from_; }
   const Receipt& last_receipt() const { return last_receipt_; }  // of its session before, in this life; zeros: none
   const Receipt& receipt() const { return receipt_; }
   std::uint64_t bytes_sent() const { return link_.bytes_sent(); }

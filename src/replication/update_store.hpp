@@ -74,6 +74,9 @@ class UpdateStore {
 
   const UpdateRef& label() const { return label_; }  // of the newest version, in a publisher
   bool has_newest_anchor() const { return anchor_ != nullptr && newest_ && anchor_->target() == *newest_; }
+  // The anchor is whole, and no session sends it.
+  bool has_idle_anchor() const { return anchor_ != nullptr && anchor_.use_count() == 1 && anchor_->missing_bytes == 0; }
+  void drop_anchor() { anchor_ = nullptr; }
 
   const std::optional<HeldVersion>& newest() const { return newest_; }
 

@@ -16,11 +16,12 @@ namespace sparcl {
 namespace {
 
 // What UCX may still write to or read from when a transport ends.
-void keep_for_good(std::unique_ptr<UcxWorker> worker, std::list<UcxOperationRef>& operations) noexcept {
+template <class Operations>
+void keep_for_good(std::unique_ptr<UcxWorker> worker, Operations& operations) noexcept {
   struct Kept {
     std::mutex mutex;
     std::list<std::unique_ptr<UcxWorker>> workers;
-    std::list<UcxOperationRef> operations;
+    Operations operations;
   };
   static Forever<Kept> kept;  // other threads may be at it when the process ends
   std::list<std::unique_ptr<UcxWorker>> worker_alone;
