@@ -230,7 +230,7 @@ TEST(Heartbeat, CommunicatorsOfAProcessShareOnePortOneThreadAndItsDescriptors) {
 }
 
 TEST(Heartbeat, TheLastCommunicatorEndsTheThread) {
-  const std::size_t descriptors = entries_of("/proc/self/fd");
+  const std::size_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
   for (int i = 0; i < 3; ++i) {
     Ranks ranks(2, patient(), *HeartbeatService::of_process());
     ranks.start();
@@ -238,7 +238,7 @@ TEST(Heartbeat, TheLastCommunicatorEndsTheThread) {
     EXPECT_GT(entries_of("/proc/self/fd"), descriptors);
   }
   EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
-  EXPECT_EQ(entries_of("/proc/self/task"), 1U);
+  EXPECT_EQ(entries_of("/proc/self/task"), threads);
 }
 
 TEST(Heartbeat, AKilledProcessIsNamedInEachOfItsCommunicators) {
@@ -272,12 +272,13 @@ TEST(Heartbeat, RanksOfOneProcessHearEachOther) {
   EXPECT_THAT(first_death(*ranks.heartbeats[0], {2}), HasSubstr("has left the communicator"));
 }
 
-// A goodbye may be lost; the process, and so its port, are still there.
+// A goodbye may be lost, as here one that comes before rank 0 has begun; the process, and so its port, are still there.
 TEST(Heartbeat, ARankThatLeftSaysSoAgainWhenItIsAsked) {
   TwoProcesses all(2);
-  all.start();
-  EXPECT_TRUE(hear(all.of(0, 0), {1}));
-  all.comms[0]->heartbeats[1].reset();  // says nothing
+  EXPECT_TRUE(all.of(0, 1).start(1, all.comms[0]->cards).ok());
+  all.of(0, 1).leave();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(all.of(0, 0).start(0, all.comms[0]->cards).ok());
   EXPECT_THAT(first_death(all.of(0, 0), {1}), HasSubstr("has left the communicator"));
 }
 
@@ -517,6 +518,9 @@ std::string watch_rank_2(Heartbeat& heartbeat, int rank, int out) {
 }
 
 TEST(HeartbeatProcesses, AChildOfForkHasItsOwnPort) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer allows no new thread in a child of a process that has several";
+#endif
   const auto parents = Heartbeat::open(patient());
   ASSERT_TRUE(parents.ok());
   const std::uint16_t port = port_of((*parents)->card());

@@ -43,7 +43,7 @@ class Heartbeat {
   static Result<std::unique_ptr<Heartbeat>> open(const HeartbeatOptions& options = {},
                                                  std::shared_ptr<HeartbeatService> service = {});
 
-  // Says nothing to the peers, unless they ask. No effect on them in a child of fork().
+  // Says nothing to the peers. No effect on them in a child of fork().
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;

@@ -73,15 +73,15 @@ void Heartbeat::Peers::watch_ends() {
   }
 }
 
-bool Heartbeat::Peers::stop() {
+bool Heartbeat::Peers::stop(HeartbeatService::End end) {
   if (!service_->is_own_process()) return false;
   const std::unique_lock held = service_->lock();
-  service_->remove(*this);
+  service_->remove(*this, end);
   return true;
 }
 
 void Heartbeat::Peers::leave() {
-  if (stop()) say_goodbye();
+  if (stop(HeartbeatService::End::kLeft)) say_goodbye();
 }
 
 void Heartbeat::Peers::watch(int peer) {

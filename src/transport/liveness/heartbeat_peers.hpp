@@ -26,7 +26,7 @@ class Heartbeat::Peers {
   // --- by the callers of Heartbeat ---
   Status make_card();
   Status start(int rank, std::span<const std::vector<std::byte>> cards);
-  bool stop();  // false in a child of fork()
+  bool stop(HeartbeatService::End end = HeartbeatService::End::kSilent);  // false in a child of fork()
   void leave();
   void give_up(int peer);
   void go_on_without(int peer);

@@ -40,9 +40,9 @@ void HeartbeatService::add(Peers& peers) {
   wake();
 }
 
-void HeartbeatService::remove(Peers& peers) {
+void HeartbeatService::remove(Peers& peers, End end) {
   const Key key{peers.token(), static_cast<std::uint32_t>(peers.rank())};
-  if (members_.erase(key) == 0 || !peers.has_given_nobody_up()) return;
+  if (members_.erase(key) == 0 || end == End::kSilent || !peers.has_given_nobody_up()) return;
   left_.push_back(key);
   if (left_.size() > kLeftRemembered) left_.pop_front();
 }

@@ -51,7 +51,8 @@ class HeartbeatService {
 
   // Under the lock. From add() to remove() the thread serves it.
   void add(Peers& peers);
-  void remove(Peers& peers);
+  enum class End { kSilent, kLeft };
+  void remove(Peers& peers, End end);
   // Under the lock: nullptr where the kernel cannot say, or watches enough processes.
   std::shared_ptr<ProcessEnd> watch_end(const ProcessIdentity& process);
   // Under the lock: tells all whether this process did not run for long.
@@ -76,7 +77,7 @@ class HeartbeatService {
 
   std::mutex mutex_;  // of all below
   std::map<Key, Peers*> members_;
-  std::deque<Key> left_;  // members of before: a goodbye may be lost, and is then repeated to whoever asks
+  std::deque<Key> left_;  // members that left: a goodbye may be lost, and is then repeated to whoever asks
   std::vector<std::weak_ptr<ProcessEnd>> process_ends_;
   double awake_ = 0;      // when the thread last looked at the clock
   ServiceThread thread_;  // last: ends first
