@@ -1,5 +1,5 @@
 #pragma once
-// The digests of versions that replicas may have come with (docs/decisions/0025-vouched-states.md): made on demand, one at a time,
+// The digests of versions that replicas may have come with (docs/decisions/0027-vouched-states.md): made on demand, one at a time,
 // beside all else, and kept for those that come later.
 
 #include <deque>
