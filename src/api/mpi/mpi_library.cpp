@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 #define SPARCL_BUILDS_MPI_LIBRARY
 #include "sparcl/sparcl_mpi.h"
@@ -32,7 +34,9 @@ std::string first_line(const std::string& text) {
 
 int number_in(const char* variable) {
   const char* const text = std::getenv(variable);
-  return text == nullptr ? 0 : std::atoi(text);
+  int number = 0;
+  if (text != nullptr) (void)std::from_chars(text, text + std::strlen(text), number);
+  return number;
 }
 
 bool is_another(const std::string& family, const std::string& than) { return !family.empty() && !than.empty() && family != than; }
