@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,7 @@ namespace {
 // The clock is read, and the deadlines looked at, once in so many turns; idle turns always look. Heuristic: a turn is about 0.2 us.
 constexpr std::uint32_t kTurnsPerClockRead = 256;
 constexpr std::uint32_t kTurnsPerLook = 16;  // of tasks that have work, some milliseconds of it; heuristic
+constexpr std::uint64_t kTurnsBeforeWatch = 64;  // some 10 us; heuristic
 constexpr double kSignalSeconds = 0.2;       // for signals to leave: peers that live take them in milliseconds
 
 // Between two looks of an idle task, once it has spun for a while. Heuristic: what it waits for takes as long on a GPU.
@@ -63,7 +65,7 @@ bool Engine::look_again() {
 // Warns of the longest wait while a thread is in it: what peers do while nobody waits is no news.
 class Engine::Watch {
  public:
-  explicit Watch(const Engine& engine) : engine_(engine), begin_(engine.transport_.now()) {}
+  explicit Watch(const Engine& engine) noexcept : engine_(engine), begin_(engine.transport_.now()) {}
 
   // When to look again.
   double next() {
@@ -74,7 +76,7 @@ class Engine::Watch {
     return began_ + warning_.next_s();
   }
 
-  void look() {
+  void look() noexcept try {
     const double lasted = engine_.transport_.now() - began_;
     if (engine_.first_wait_ == nullptr || !warning_.is_due(lasted)) return;
     const Operation& operation = *engine_.first_wait_->operation_;
@@ -82,6 +84,7 @@ class Engine::Watch {
         "rank {} has waited {:.3g} s for {} ({}): it has not made this call yet, is slow or stopped, or waits for another rank "
         "itself (`sparcl status` on its machine shows it); the call ends after {:g} s (SPARCL_TIMEOUT_S)",
         engine_.transport_.rank(), lasted, engine_.describe(operation.peer), engine_.first_wait_->purpose_, engine_.timeout_s_);
+  } catch (const std::exception&) {  // no memory for a warning
   }
 
  private:
@@ -92,15 +95,16 @@ class Engine::Watch {
 
 void Engine::finish(Task& task) {
   std::uint64_t idle_turns = 0;
-  Watch watch(*this);
+  std::optional<Watch> watch;  // of a wait that is no short one
   while (!task.done()) {
     if (step()) {
       idle_turns = 0;
       continue;
     }
-    const double warning_at = watch.next();
-    transport_.idle(++idle_turns, std::min(next_deadline(), warning_at));
-    if (transport_.now() >= warning_at) watch.look();
+    if (++idle_turns >= kTurnsBeforeWatch && !watch) watch.emplace(*this);
+    const double warning_at = watch ? watch->next() : std::numeric_limits<double>::infinity();
+    transport_.idle(idle_turns, std::min(next_deadline(), warning_at));
+    if (watch && transport_.now() >= warning_at) watch->look();
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <exception>
 #include <limits>
 
 namespace sparcl::api {
@@ -67,11 +68,12 @@ std::optional<double> CallPredictor::scaled_from_nearest(const Kind& kind) const
   return nearest->median() * cost(kind) / cost(found);
 }
 
-void CallPredictor::learn(const CallWork& work, double seconds) {
+void CallPredictor::learn(const CallWork& work, double seconds) noexcept try {
   if (seen_.size() >= kMostKinds) seen_.clear();
   Seen& seen = seen_[kind_of(work)];
   seen.seconds[seen.calls % seen.seconds.size()] = static_cast<float>(seconds);
   ++seen.calls;
+} catch (const std::exception&) {  // no memory: the next call is a first one, too
 }
 
 }  // namespace sparcl::api

@@ -24,7 +24,7 @@ class CallPredictor {
  public:
   // The whole call, in seconds; nothing before the first call of its kind.
   std::optional<double> expect(const CallWork& work) const;
-  void learn(const CallWork& work, double seconds);
+  void learn(const CallWork& work, double seconds) noexcept;
 
  private:
   // Sizes within a factor of the square root of two are one class.

@@ -6,7 +6,7 @@ namespace sparcl {
 
 class WaitWarning {
  public:
-  WaitWarning();
+  WaitWarning() noexcept;
 
   // Since the wait began; infinity: never.
   double next_s() const { return next_s_; }
