@@ -13,8 +13,8 @@ LONG = os.environ.get("SPARCL_TEST_LONG") == "1"
 SEED = int(os.environ.get("SPARCL_TEST_SEED", "1"))
 SECONDS = 60  # for one run; the slowest takes one
 
-# Libraries that end the process, or crash, where their own allocations fail: UCX, hwloc, libnuma and OpenSSL's algorithm table do.
-SPARED = "libuc,libhwloc,libnuma,libcrypto,libcuda,libudev"
+# Libraries that end the process, or crash, where their own allocations fail: UCX, NCCL, hwloc, libnuma and OpenSSL do.
+SPARED = "libuc,libnccl,libhwloc,libnuma,libcrypto,libcuda,libudev"
 
 KINDS = ("allocation", "map", "write", "read", "sync", "rename", "open", "truncate", "close", "thread", "socket", "send", "receive",
          "folder")
