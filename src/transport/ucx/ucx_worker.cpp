@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -77,8 +78,10 @@ Status UcxWorker::init() {
   params.name = "sparcl";
   const ucs_status_t initialised = ucp_init(&params, config, &context_);
   ucp_config_release(config);
-  SPARCL_RETURN_IF_ERROR(
-      ucx_status(initialised, "ucp_init (UCX_TLS and UCX_NET_DEVICES say what it may use; `ucx_info -d` what there is)"));
+  const char* const lanes = std::getenv("UCX_TLS");
+  SPARCL_RETURN_IF_ERROR(ucx_status(
+      initialised, fmt::format("ucp_init ({}; UCX_TLS and UCX_NET_DEVICES say what it may use; `ucx_info -d` what there is)",
+                               lanes != nullptr ? fmt::format("UCX_TLS={}", lanes) : "UCX_TLS is not set")));
 
   ucp_worker_params_t worker_params = {};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
