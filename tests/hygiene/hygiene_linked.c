@@ -1,5 +1,5 @@
 /* Links libsparcl. What its loading did shows in main(): hygiene_linked (load | loopback | ucx | own-handler | hang-up |
-   leave-record). Exits with 0 if nothing was disturbed; else standard error says what was. hang-up: SIGHUP ends it. leave-record:
+   leave-record | comma-locale). Exits with 0 if nothing was disturbed; else standard error says what was. hang-up: SIGHUP ends it. leave-record:
    it ends with a communicator, and leaves its flight record. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -93,6 +93,12 @@ int main(int argc, char** argv) {
     signal(SIGSEGV, own_handler);
     signal(SIGHUP, SIG_IGN);
     before = take_state();
+  }
+  if (strcmp(mode, "comma-locale") == 0) {
+    setlocale(LC_ALL, "");
+    if (strcmp(localeconv()->decimal_point, ",") != 0) return fprintf(stderr, "this locale has no decimal comma\n");
+    before = take_state();
+    mode = "loopback";
   }
   if (sparclGetVersion(&version) != sparclSuccess) return 1; /* so that the library is linked indeed */
   if (strcmp(mode, "leave-record") == 0) {
