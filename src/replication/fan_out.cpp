@@ -191,11 +191,11 @@ void FanOut::measure(Replica& replica, double now) {
 }
 
 void FanOut::staged(Id id, std::uint64_t version, double now) {
+  has_staged_ = has_staged_ || version != 0;  // also by one that is in no plan, as it shares memory with the publisher
   Replica* const replica = find(id);
   if (replica == nullptr) return;
   replica->staged = std::max(replica->staged, version);
   if (replica->parent == kPublisher && version == replica->sending) measure(*replica, now);
-  has_staged_ = has_staged_ || version != 0;
   if (replica->staged >= replica->anchor) replica->anchor = 0;
   if (replica->parent != kPublisher && replica->parent != kNobody) replica->failures = 0;
   list_anew(*replica);

@@ -274,7 +274,8 @@ TEST_F(ShardedReplicas, SlicesThatOverlapAreRefused) {
     peer.say(MessageType::kHello, hello_of(model::schema_hash(part)));
     ASSERT_EQ(peer.hear(), MessageType::kSchemaWanted);
     say_schema(peer, model::serialise(part));
-    EXPECT_EQ(peer.hear(), MessageType::kRefusal);
+    // The longer list is not even read.
+    EXPECT_TRUE(peer.hear() == MessageType::kRefusal || !peer.link().is_open());
   }
 }
 
