@@ -434,7 +434,7 @@ Publisher::Count Publisher::count_locked(std::uint64_t version) const {
   Count count;
   count.left = static_cast<int>(std::ranges::count_if(farewells_, [&](const Farewell& each) { return each.version >= version; }));
   for (const auto& session : server_->sessions()) {
-    if (session->is_stranger() || session->is_over()) continue;
+    if (session->source() == nullptr || session->is_over()) continue;  // no replica
     ++count.connected;
     // A number alone says nothing: the bytes must be of this life's versions, and it must have been given them.
     const bool is_held = session->acknowledged_version() >= std::max<std::uint64_t>(version, 1);
@@ -508,7 +508,7 @@ std::string Publisher::status_locked() const {
   ReportText text(report, "replicas");
   std::size_t reported = 0;
   for (const auto& session : server_->sessions()) {
-    if (session->is_stranger() || session->is_over()) continue;
+    if (session->source() == nullptr || session->is_over()) continue;  // no replica
     const std::uint64_t held = session->held() ? session->held()->version : 0;
     const Session* from = server_->find(session->source()->fan_out->parent(session->id()));
     const bool has_room = text.add({{"name", shown_name(session->replica())},
