@@ -27,6 +27,9 @@ class ReplicaFile {
 
   const std::string& path() const { return path_; }
 
+  // The hash of the state in it, once it was read or written; nothing: it was not, or its layout is another.
+  const std::optional<Hash128>& holds() const { return holds_; }
+
  private:
   ReplicaFile(std::string path, const model::Layout& layout) : path_(std::move(path)), layout_(layout) {}
 

@@ -260,6 +260,15 @@ replication::LatestHeld latest_of(const KeptRecord& record) {
   return {record.latest->commit.epoch, record.latest->commit.version, record.latest};
 }
 
+// By the record, which only replicas with trusted keys have.
+void tell_of_damage(const std::string& path, const ReplicaFile& file, const KeptRecord& record) {
+  if (!record.latest || !file.holds() || *file.holds() == record.latest->commit.target_hash) return;
+  print_warning(fmt::format(
+      "{} does not hold version {}, which was written there last: its hash is {} instead of {}. It is damaged, was changed, or its "
+      "last write was interrupted. What it lacks is fetched",
+      path, record.latest->commit.version, to_hex(*file.holds()), to_hex(record.latest->commit.target_hash)));
+}
+
 // Faults of ours, before anything is waited for.
 Status check_own(SubscribeOptions& options) {
   SPARCL_RETURN_IF_ERROR(options.subscriber.take_settings());
@@ -291,6 +300,7 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
     }
     print_note(fmt::format("all bytes have to travel, and then replace what is there: {}", status.message()));
   }
+  tell_of_damage(options.output, *file, *record);
   const Result<std::unique_ptr<replication::Subscriber>> subscriber =
       replication::Subscriber::create((*memory)->view(), options.address, options.subscriber);
   if (!subscriber.ok()) return subscriber.status();
