@@ -26,7 +26,9 @@ constexpr double kUnprovenFeedSeconds = 10;  // the same, of one that no replica
 constexpr double kRecoverSeconds = 0.1;
 constexpr std::uint64_t kMinPeerBytes = std::uint64_t{64} << 20;  // heuristic, as is the next
 constexpr double kStarvedSeconds = 1;
+constexpr std::uint64_t kUnprovenEncoded = 2;  // shards of one model have what is not split each: more than the model together
 constexpr std::uint64_t kProvenEncoded = 4;  // times the model's bytes, of parts in one publish(); heuristic
+constexpr std::size_t kRefusedSchemaBytes = std::size_t{1} << 20;  // of a list that is too long: its sender is told so; heuristic
 constexpr double kReportPause = 20;          // times what a report took, until another one is made; heuristic
 constexpr std::size_t kMostFarewells = 4096;
 constexpr std::size_t kMostReported = 1000;  // replicas, so that an answer takes a bounded time; of long names fewer have room
@@ -273,7 +275,7 @@ Status Publisher::parse_held() {
 
 // That a list of parts of this model can have: more is not read.
 std::size_t Publisher::max_schema_bytes() {
-  return parse_held().ok() ? static_cast<std::size_t>(std::min<std::uint64_t>(Feed::max_schema_bytes(held_), kMaxSchemaBytes)) : 0;
+  return parse_held().ok() ? static_cast<std::size_t>(std::clamp<std::uint64_t>(Feed::max_schema_bytes(held_), kRefusedSchemaBytes, kMaxSchemaBytes)) : 0;
 }
 
 Result<UpdateSourceRef> Publisher::add_source(std::span<const std::byte> schema) {
@@ -354,7 +356,7 @@ void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogR
 std::vector<Publisher::FeedRef> Publisher::parts_to_encode() {
   std::vector<FeedRef> chosen;
   for (const bool proven : {true, false}) {
-    std::uint64_t left = whole_->tensor_bytes() * (proven ? kProvenEncoded : 1);
+    std::uint64_t left = whole_->tensor_bytes() * (proven ? kProvenEncoded : kUnprovenEncoded);
     for (const Part& part : parts_) {
       if (part.is_proven != proven) continue;
       const std::uint64_t bytes = part.feed->tensor_bytes();
