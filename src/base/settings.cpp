@@ -115,7 +115,7 @@ constexpr std::array kRows{
         "SWEEP_S", SettingType::kCount, "", "300",
         "seconds between two looks of a replica at all that it holds: damaged memory is found, and the blocks that are damaged are "
         "asked for; 0: it never looks"},
-    SettingRow{"REPLICA_NAME", SettingType::kText, "", "",
+    SettingRow{"REPLICA_NAME", SettingType::kText, "", "replica",
                "what the publisher's status and metrics call the replicas of this process; together with the host it should stay "
                "the same when the process is started anew"},
     SettingRow{"RELAY", SettingType::kChoice, "on|updates|off", "on",

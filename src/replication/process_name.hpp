@@ -33,10 +33,12 @@ class ReplicaName {
   std::string text() const {
     const std::string name = setting("REPLICA_NAME").text;
     return process_name() + (number_ == 1 ? "" : fmt::format(", replica {}", number_)) +
-           (name.empty() ? "" : fmt::format(", name {}", name));
+           (name == kUnnamed ? "" : fmt::format(", name {}", name));
   }
 
  private:
+  static constexpr const char* kUnnamed = "replica";  // the setting's default: what publishers call one without a name
+
   static inline std::mutex mutex_;
   static inline std::set<int> taken_;
   int number_ = 1;
