@@ -90,11 +90,11 @@ TEST_F(DeviceTopK, OfEachTypeAndSpecialNumbers) {
 
 TEST_F(DeviceTopK, OfAnyRankCountAndK) {
   for (const int ranks : {1, 4, 5}) {
-    for (const std::size_t k : {std::size_t{0}, std::size_t{1}, std::size_t{1000}})
+    for (const std::size_t k : {std::size_t{0}, std::size_t{1}, std::size_t{300}})
       compare<float>(ranks, {sparclFloat32, sparclSum, sparclTopKSelected}, 300, k, 2);
   }
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{2}})
-    compare<float>(2, {sparclFloat32, sparclAvg, sparclTopKUnion}, count, 1, 2);
+    compare<float>(2, {sparclFloat32, sparclAvg, sparclTopKUnion}, count, count == 0 ? 0 : 1, 2);
 }
 
 // Several blocks of a support, tiles of the kernels, and tensors with shares of their own.

@@ -9,6 +9,13 @@ constexpr bool kHasSessions = true;
 constexpr bool kHasSessions = false;
 #endif
 
+// In SimGrid's simulation each rank is a thread of one process, and MPI_Is_thread_main is true of one of them.
+#ifdef SMPI_H
+constexpr bool kRanksAreThreads = true;
+#else
+constexpr bool kRanksAreThreads = false;
+#endif
+
 bool mpi_is_initialized() noexcept {
   int initialized = 0;
   MPI_Initialized(&initialized);
@@ -35,7 +42,7 @@ Status check_mpi_is_there(MPI_Comm comm) {
 MpiThreads::MpiThreads() {
   int level = MPI_THREAD_MULTIPLE;
   if (mpi_is_initialized() && !mpi_is_finalized()) MPI_Query_thread(&level);
-  is_main_only_ = level < MPI_THREAD_SERIALIZED;
+  is_main_only_ = !kRanksAreThreads && level < MPI_THREAD_SERIALIZED;
 }
 
 bool MpiThreads::includes_this() const noexcept {
