@@ -1,5 +1,7 @@
 // Top-k between GPUs gives what it gives by way of the host, bit for bit, and runs in the stream's order.
 
+#include <algorithm>
+
 #include "tests/nccl/top_k_ways.hpp"
 
 namespace sparcl::test {

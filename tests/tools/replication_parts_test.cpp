@@ -172,7 +172,7 @@ TEST(ModelMemory, ReadingAFileThatIsCutMeanwhileFails) {
 TEST(WatchedFolder, SaysThatThereIsNone) {
   const TempFolder folder;
   WatchedFolder absent(folder / "absent", {});
-  EXPECT_THAT(absent.look(0).status().message(), HasSubstr("the folder cannot be listed"));
+  EXPECT_THAT(absent.look(0).status().message(), HasSubstr("absent: cannot be listed"));
 }
 
 replication::ModelReply reply_of(const model::Schema& schema, std::vector<std::byte> description) {

@@ -62,6 +62,7 @@ std::string troubles_text(const Json& report) {
 // With what others should know of it: it holds bytes of its own, or gave nothing to those that were to take updates from it.
 std::string state_of(const Json& replica) {
   std::string state = text_at(replica, "state");
+  if (!replica.is_object()) return state;  // whoever answers may send anything
   if (replica.value("vouched", Json()) == Json(false)) state += ", not vouched for";
   if (replica.value("expelled", Json()) == Json(true)) state += ", expelled as a parent";
   return state;
