@@ -121,10 +121,16 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
   return {};
 }
 
-// In the watched folder; else the user's, for all publishers alike: epochs need only rise. "": there is none.
+// Beside the watched folder, which stays the trainer's alone: DIR/.NAME.sparcl-publisher. Without one, the user's file for all
+// publishers: epochs need only rise. "": there is none.
 std::string default_state_path(const std::string& folder) {
   namespace fs = std::filesystem;
-  if (!folder.empty()) return (fs::path(folder) / ".sparcl-publisher").string();
+  if (!folder.empty()) {
+    std::error_code error;
+    fs::path watched = fs::absolute(folder, error).lexically_normal();
+    if (!watched.has_filename()) watched = watched.parent_path();  // it ended with a slash
+    return (watched.parent_path() / fmt::format(".{}.sparcl-publisher", watched.filename().string())).string();
+  }
   const char* state_home = std::getenv("XDG_STATE_HOME");
   const char* home = std::getenv("HOME");
   fs::path path;
@@ -207,7 +213,7 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--state", options->publisher.state_path,
-                 "where the publisher's epoch is kept for its next life (default: .sparcl-publisher in the watched folder, else "
+                 "where the publisher's epoch is kept for its next life (default: .NAME.sparcl-publisher beside the watched folder NAME, else "
                  "sparcl/publisher in $XDG_STATE_HOME or ~/.local/state)")
       ->type_name("FILE")
       ->check([](const std::string& name) { return std::string(name.empty() ? "the name is empty: give a file" : ""); });
