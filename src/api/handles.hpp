@@ -11,42 +11,19 @@
 
 namespace sparcl::api {
 
-template <class Object>
-struct HandleKindOf;
-template <>
-struct HandleKindOf<sparclComm> {
-  static constexpr HandleKind kind = HandleKind::kComm;
-};
-template <>
-struct HandleKindOf<sparclRequest> {
-  static constexpr HandleKind kind = HandleKind::kRequest;
-};
-template <>
-struct HandleKindOf<sparclState> {
-  static constexpr HandleKind kind = HandleKind::kState;
-};
-template <>
-struct HandleKindOf<sparclMask> {
-  static constexpr HandleKind kind = HandleKind::kMask;
-};
-template <>
-struct HandleKindOf<sparclFeedback> {
-  static constexpr HandleKind kind = HandleKind::kFeedback;
-};
-template <>
-struct HandleKindOf<sparclPublisher> {
-  static constexpr HandleKind kind = HandleKind::kPublisher;
-};
-template <>
-struct HandleKindOf<sparclSubscriber> {
-  static constexpr HandleKind kind = HandleKind::kSubscriber;
-};
+constexpr HandleKind kind_of(const sparclComm*) { return HandleKind::kComm; }
+constexpr HandleKind kind_of(const sparclRequest*) { return HandleKind::kRequest; }
+constexpr HandleKind kind_of(const sparclState*) { return HandleKind::kState; }
+constexpr HandleKind kind_of(const sparclMask*) { return HandleKind::kMask; }
+constexpr HandleKind kind_of(const sparclFeedback*) { return HandleKind::kFeedback; }
+constexpr HandleKind kind_of(const sparclPublisher*) { return HandleKind::kPublisher; }
+constexpr HandleKind kind_of(const sparclSubscriber*) { return HandleKind::kSubscriber; }
 
 // The first member of an object that has handles: it has one while it lives, its destructor included.
 template <class Object>
 class OwnHandle {
  public:
-  explicit OwnHandle(Object* object) : number_(open_handle(HandleKindOf<Object>::kind, object)) {}
+  explicit OwnHandle(Object* object) : number_(open_handle(kind_of(object), object)) {}
   ~OwnHandle() { bury_handle(number_); }
   OwnHandle(const OwnHandle&) = delete;
   OwnHandle& operator=(const OwnHandle&) = delete;
@@ -65,7 +42,7 @@ class Held {
   // parameter: the handle's name in the call.
   Held(Object* handle, const char* parameter) {
     const auto number = reinterpret_cast<HandleNumber>(handle);
-    const Result<void*> found = hold_handle(number, HandleKindOf<Object>::kind, parameter);
+    const Result<void*> found = hold_handle(number, kind_of(handle), parameter);
     status_ = found.status();
     if (!found.ok()) return;
     number_ = number;
