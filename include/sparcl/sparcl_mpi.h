@@ -33,13 +33,15 @@ extern "C" {
  *
  * After MPI_Finalize calls of the communicator are sparclInvalidUsage, and sparclCommDestroy frees what is sparcl's.
  *
- * Errors, on all ranks where one rank refuses: sparclInvalidUsage (MPI is not initialised, or finalised; a thread that may not call
- * MPI; another MPI than the library's), sparclInvalidArgument (comm, mpi, config), sparclMismatch (ranks that differ in transport or
- * heartbeats), sparclSystemError (an error of MPI's, as that there is no room for more communicators). */
+ * Errors. If one rank refuses, all ranks return its error:
+ *  sparclInvalidUsage    MPI is not initialised, or finalised; this thread may not call MPI; another MPI than the library's
+ *  sparclInvalidArgument comm, mpi or config
+ *  sparclMismatch        ranks differ in transport or heartbeats
+ *  sparclSystemError     MPI returned an error, for example no room for another communicator */
 #ifdef SPARCL_BUILDS_MPI_LIBRARY
 SPARCL_API sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config);
 #endif
-/* What the call below is made of: family and handle_bytes say which MPI the program is compiled with. Not for direct use. */
+/* The function behind sparclCommInitMpi. family and handle_bytes say which MPI the program is compiled with. Not for direct use. */
 SPARCL_API sparclResult_t sparclInternalCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config, const char* family,
                                                     size_t handle_bytes);
 #ifndef SPARCL_BUILDS_MPI_LIBRARY
