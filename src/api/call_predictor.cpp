@@ -9,7 +9,7 @@
 namespace sparcl::api {
 namespace {
 
-constexpr std::size_t kMostKinds = 512;  // some 50 KB a communicator
+constexpr std::size_t kMaxKinds = 512;  // some 50 KB a communicator
 constexpr double kClassesPerOctave = 2;
 
 // Before any call of a kind. Heuristic, of one core of 2020 or later: two arrays are compared, or one is selected from, at 4 bytes an
@@ -69,7 +69,7 @@ std::optional<double> CallPredictor::scaled_from_nearest(const Kind& kind) const
 }
 
 void CallPredictor::learn(const CallWork& work, double seconds) noexcept try {
-  if (seen_.size() >= kMostKinds) seen_.clear();
+  if (seen_.size() >= kMaxKinds) seen_.clear();
   Seen& seen = seen_[kind_of(work)];
   seen.seconds[seen.calls % seen.seconds.size()] = static_cast<float>(seconds);
   ++seen.calls;

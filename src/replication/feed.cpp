@@ -29,8 +29,8 @@ constexpr std::uint64_t kMostReplaced = 4;       // of the elements one: what mo
 
 std::uint64_t max_slices(const model::Schema& held) { return kSlicesATensor * held.size() + kLeastSlices; }
 
-// What a stranger names costs no more to compare and to keep than the whole does. Before the list is parsed: its first number is how
-// many it names.
+// The list begins with its count, which is checked before the list is parsed: a list of an unauthenticated peer must cost no more to
+// compare and to keep than the whole model.
 Status check_count(std::span<const std::byte> schema, const model::Schema& held) {
   std::uint64_t count = 0;
   if (!ByteReader(schema).read_varint(count) || count <= max_slices(held)) return {};

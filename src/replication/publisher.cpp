@@ -83,7 +83,7 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.find_source = [this](const Hash128& schema_hash) { return find_source(schema_hash); };
   context_.add_source = [this](std::span<const std::byte> schema) { return add_source(schema); };
   context_.learn_epoch = [this](const LatestHeld& latest) { return learn_epoch(latest); };
-  context_.status_report = [this] { return report_for_strangers(); };
+  context_.status_report = [this] { return cached_report(); };
   context_.evict = [this] { return server_->evict_unproven(clock_.now()); };
   context_.max_schema_bytes = [this] { return max_schema_bytes(); };
   context_.on_farewell = [this](const Session& session) { note_farewell(session); };
@@ -476,7 +476,7 @@ std::string Publisher::status() const {
 }
 
 // A report of a thousand replicas takes milliseconds: those who ask again and again take a small part of the thread's time.
-const std::string& Publisher::report_for_strangers() {
+const std::string& Publisher::cached_report() {
   const double begin = monotonic_seconds();
   if (begin - report_.made_at < kReportPause * report_.took_s) return report_.text;
   report_.text = status_locked();

@@ -121,7 +121,7 @@ class Publisher {
   Result<Edition> encode_next(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
   void publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced);
   std::vector<FeedRef> parts_to_encode();
-  const std::string& report_for_strangers();
+  const std::string& cached_report();
   std::size_t max_schema_bytes();
   Status parse_held();
   Status wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what);

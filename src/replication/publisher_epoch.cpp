@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kStateKind = "sparcl publisher state 1";
 constexpr std::uint64_t kYear = std::uint64_t{365} * 24 * 3600 * 1'000'000'000;
 constexpr std::uint64_t kLastEpoch = INT64_MAX;  // the year 2262
-constexpr double kFirstPause = 1;                // seconds between two words of strangers that count; twice as long each time
+constexpr double kFirstPause = 1;                // seconds between two unsigned epochs that count; twice as long each time
 constexpr double kLastPause = 3600;              // both heuristic
 
 bool is_signed_by(const PublicKey& key, const LatestHeld& latest, const std::string& model_id) {

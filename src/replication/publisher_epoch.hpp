@@ -25,7 +25,7 @@ class PublisherEpoch {
 
   // What a replica has applied last. True: it is of a later life than this one, and this one's epoch is later now. An error:
   // replicas that hold it cannot be served, and why. key: of a signing publisher, which believes commits with its own signature
-  // alone; the epochs of others count up to a year after the clock, each time after a longer pause, so that no stranger keeps
+  // alone; the epochs of others count up to a year after the clock, each time after a longer pause, so that no unauthenticated peer keeps
   // replicas from their updates.
   Result<bool> learn(const LatestHeld& latest, const std::string& model_id, const std::optional<PublicKey>& key, double now);
 
@@ -39,7 +39,7 @@ class PublisherEpoch {
   std::string path_;
   WallClock clock_;
   std::uint64_t value_ = 0;
-  std::uint64_t begun_at_ = 0;  // the first value: what strangers say is measured by it
+  std::uint64_t begun_at_ = 0;  // the first value: unsigned epochs are measured by it
   std::uint64_t saved_ = 0;
   double raised_at_ = 0;  // by a word that nobody signed
   double pause_s_ = 0;    // until the next such word counts

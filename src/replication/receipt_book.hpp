@@ -12,14 +12,14 @@ namespace sparcl::replication {
 
 class ReceiptBook {
  public:
-  static constexpr std::size_t kMostReceipts = 4096;  // the oldest ones are forgotten
+  static constexpr std::size_t kMaxReceipts = 4096;  // the oldest ones are forgotten
 
   // Up to this version.
   void note(const Receipt& receipt, std::uint64_t version) {
     const auto [entry, is_new] = given_.try_emplace(receipt, version);
     entry->second = version;
     if (is_new) order_.push_back(receipt);
-    if (order_.size() <= kMostReceipts) return;
+    if (order_.size() <= kMaxReceipts) return;
     given_.erase(order_.front());
     order_.pop_front();
   }

@@ -20,7 +20,7 @@ namespace {
 constexpr double kClimbPatience = 0.05;  // seconds without an update, then what is held is shown; and of all together, where
 constexpr double kLongestClimb = 1;      // versions come as fast as they are applied; both heuristic
 // Of an epoch that nobody signed, after the clock: what publishers without keys believe is a little more (PublisherEpoch).
-constexpr std::uint64_t kMostAheadNanoseconds = std::uint64_t{364} * 24 * 3600 * 1'000'000'000;
+constexpr std::uint64_t kMaxAheadNanoseconds = std::uint64_t{364} * 24 * 3600 * 1'000'000'000;
 
 // The lock is let go of, and the flag says so, as long as this lives.
 class Unlocked {
@@ -201,7 +201,7 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   held_ = applied->target();
   epoch_ = applied->commit.epoch;
   // Without keys an epoch far ahead is anybody's word: it must not keep this replica from its true publisher.
-  latest_epoch_ = trusted_ ? epoch_ : std::max(latest_epoch_, std::min(epoch_, system_nanoseconds() + kMostAheadNanoseconds));
+  latest_epoch_ = trusted_ ? epoch_ : std::max(latest_epoch_, std::min(epoch_, system_nanoseconds() + kMaxAheadNanoseconds));
   latest_version_ = held_.version;
   proof_ = front.proof();
   holds_published_ = has_news_ = true;

@@ -11,13 +11,13 @@
 
 extern char** environ;
 
-enum { kMostVariables = 1000, kSignals = 65 };
+enum { kMaxVariables = 1000, kSignals = 65 };
 
 typedef struct {
   struct sigaction actions[kSignals];
   sigset_t mask;
   stack_t stack;
-  char* variables[kMostVariables];
+  char* variables[kMaxVariables];
   int variable_count;
   int threads;
   int descriptors;
@@ -43,7 +43,7 @@ static ProcessState take_state(void) {
   for (i = 1; i < kSignals; ++i) (void)sigaction(i, NULL, &state.actions[i]);
   (void)sigprocmask(SIG_BLOCK, NULL, &state.mask);
   (void)sigaltstack(NULL, &state.stack);
-  for (variable = environ; *variable != NULL && state.variable_count < kMostVariables; ++variable)
+  for (variable = environ; *variable != NULL && state.variable_count < kMaxVariables; ++variable)
     state.variables[state.variable_count++] = strdup(*variable);
   state.threads = count_entries("/proc/self/task");
   state.descriptors = count_entries("/proc/self/fd");
