@@ -1,9 +1,12 @@
 #pragma once
 // A replica that says that it has all that there is, and that it passes it on; and does neither. It runs in a thread of its own.
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
 
 #include "src/replication/query.hpp"
@@ -42,12 +45,16 @@ class LyingParent {
   std::uint64_t acknowledged() const { return acknowledged_; }
 
  private:
-  // Which everybody is told.
+  // Which everybody is told, once there is a version.
   static HeldVersion newest_of(const std::string& publisher) {
-    const Result<std::string> status = query_status(publisher, 20);
-    EXPECT_TRUE(status.ok()) << status.status().message();
-    const nlohmann::json report = nlohmann::json::parse(*status);
-    const std::string hex = report["hash"];
+    nlohmann::json report;
+    std::string hex;
+    for (const double begin = monotonic_seconds(); hex.empty() && monotonic_seconds() - begin < 20; usleep(20'000)) {
+      const Result<std::string> status = query_status(publisher, 20);
+      EXPECT_TRUE(status.ok()) << status.status().message();
+      report = nlohmann::json::parse(*status);
+      hex = report["hash"];
+    }
     std::vector<std::byte> bytes;
     for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
       bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
