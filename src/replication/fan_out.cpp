@@ -7,6 +7,7 @@ namespace {
 
 // Heuristics; in seconds.
 constexpr double kSlow = 1;         // behind what it takes from
+constexpr double kHadIt = 0.5;      // a parent that has had a version for less may not have passed it on yet
 constexpr double kLeafFor = 30;     // after it was slow, or left its children alone
 constexpr double kFirstDirect = 1;  // after a parent failed; twice as long each time
 constexpr double kLastDirect = 64;
@@ -75,8 +76,8 @@ std::optional<FanOut::Id> FanOut::come_back(Id id, Blame blame, double now) {
   if (blame == Blame::kNobody) return {};
   pause(*replica, now);
   if (parent == nullptr || blame == Blame::kReplica) return {};
-  // One that has nothing itself is no worse than its own parent.
-  const bool has_it = parent->staged > replica->staged;
+  // One that has nothing itself, or has got it only now, is no worse than its own parent.
+  const bool has_it = parent->staged > replica->staged && replica->staged < replica->due && now - replica->due_since >= kHadIt;
   if (blame == Blame::kFalseParent || (blame == Blame::kIdleParent && has_it)) {
     if (is_expelled(parent->id)) return {};
     expel(*parent, now);
@@ -137,6 +138,7 @@ std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now)
   if (!best) return {};
   own->anchor = anchor;
   move(*own, *best);
+  if (const std::uint64_t has = replicas_.at(*best).staged; anchor == 0 && has > own->staged) make_due(*own, has, now);
   return best;
 }
 

@@ -20,6 +20,7 @@ class FanOutRules {
 
  private:
   static constexpr double kSlow = 1;         // behind what it takes from
+  static constexpr double kHadIt = 0.5;      // less is no time to pass it on
   static constexpr double kLeafFor = 30;     // after it was slow, or left its children alone
   static constexpr double kFirstDirect = 1;  // after a parent failed; twice as long each time
   static constexpr double kLastDirect = 64;
@@ -98,7 +99,8 @@ class FanOutRules {
     pause(replica, now);
     if (parent == replicas_.end() || blame == Blame::kReplica) return {};
     Replica& other = parent->second;
-    if (blame == Blame::kFalseParent || (blame == Blame::kIdleParent && other.staged > replica.staged)) {
+    const bool has_it = other.staged > replica.staged && replica.staged < replica.due && now - replica.due_since >= kHadIt;
+    if (blame == Blame::kFalseParent || (blame == Blame::kIdleParent && has_it)) {
       if (other.leaf_until >= kForever) return {};
       other.leaf_until = kForever;
       if (other.from) expelled_[other.from->ip] = now + kLeafFor;
@@ -180,6 +182,7 @@ class FanOutRules {
     if (!best) return {};
     own->second.parent = *best;
     own->second.anchor = anchor;
+    if (const std::uint64_t has = replicas_.at(*best).staged; anchor == 0 && has > own->second.staged) make_due(own->second, has, now);
     return best;
   }
 

@@ -125,6 +125,29 @@ TEST(FanOut, AParentThatGivesNothingIsNoneAnyMore) {
   }
 }
 
+// Its own parent gave it nothing, and the publisher has just made up for that.
+TEST(FanOut, AParentThatHasGotItOnlyNowMayPassOnAgain) {
+  FanOut plan = chain(3);
+  serve(plan, 1, 2, 10);
+  EXPECT_EQ(plan.relieve(11.5), (std::vector<Id>{3, 2}));
+  plan.come_back(2, FanOut::Blame::kIdleParent, 11.5);
+  serve(plan, 2, 2, 11.55);
+  EXPECT_FALSE(plan.come_back(3, FanOut::Blame::kIdleParent, 11.6));
+  EXPECT_FALSE(plan.is_expelled(2));
+}
+
+// It had the version before the replica was placed with it.
+TEST(FanOut, AParentThatHadItAllAlongIsNoneAnyMore) {
+  FanOut plan = chain(1);
+  plan.join(2, true);
+  serve(plan, 2, 1, 0);
+  serve(plan, 1, 2, 10);
+  ASSERT_EQ(plan.place(2, 0, 10.5), 1U);
+  EXPECT_TRUE(plan.relieve(11).empty());
+  EXPECT_EQ(plan.relieve(11.6), std::vector<Id>{2});
+  EXPECT_EQ(plan.come_back(2, FanOut::Blame::kIdleParent, 11.7), 1U);
+}
+
 TEST(FanOut, AParentThatGivesOtherBytesIsNoneAnyMoreAndNeitherIsTheNextAtItsAddressForAWhile) {
   FanOut plan(1);
   const NetAddress address = loopback_address(1), other = loopback_address(2);
