@@ -10,6 +10,7 @@
 
 #include "src/api/comm.hpp"
 #include "src/base/caught_error.hpp"
+#include "src/base/shown_text.hpp"
 #include "src/base/thread_own.hpp"
 
 namespace sparcl::api {
@@ -66,7 +67,7 @@ sparclResult_t report_error(sparclComm* comm, const Status& status) {
 }
 
 sparclResult_t report_text(sparclComm* comm, sparclResult_t result, std::string text) {
-  if (result != sparclSuccess) keep(comm, std::move(text));
+  if (result != sparclSuccess) keep(comm, shown_line(text));
   return result;
 }
 

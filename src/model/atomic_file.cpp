@@ -35,6 +35,7 @@ Status make_name_last(const std::string& path) {
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
+  if (path.empty()) return Status(Code::kInvalidArgument, "the name of the output is empty: give one");
   struct stat about;
   const bool exists = ::stat(path.c_str(), &about) == 0;
   if (exists && !S_ISREG(about.st_mode)) {

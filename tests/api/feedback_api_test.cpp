@@ -80,6 +80,10 @@ TEST(FeedbackApi, RefusesWhatItCannotHold) {
   EXPECT_EQ(sparclFeedbackSave(nullptr, "x"), sparclInvalidArgument);
   EXPECT_EQ(sparclFeedbackReset(nullptr), sparclInvalidArgument);
   EXPECT_EQ(feedback, nullptr);
+  ASSERT_EQ(sparclFeedbackCreate(&feedback, 10, sparclFloat32), sparclSuccess);
+  EXPECT_EQ(sparclFeedbackSave(feedback, ""), sparclInvalidArgument);
+  EXPECT_THAT(last_error(), HasSubstr("the name of the output is empty"));
+  EXPECT_EQ(sparclFeedbackDestroy(feedback), sparclSuccess);
   EXPECT_EQ(sparclFeedbackDestroy(nullptr), sparclSuccess);
 }
 

@@ -63,6 +63,12 @@ TEST(LastError, IsThatOfTheCallThatFailedLastWithAnyComm) {
   EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
 }
 
+TEST(LastError, DrivesNoTerminal) {
+  sparclFeedback_t feedback = nullptr;
+  EXPECT_NE(sparclFeedbackLoad(&feedback, "/nonexistent/\x1b[2J\n\xe2\x80\xae"), sparclSuccess);
+  EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("/nonexistent/\\x1b[2J\\x0a\\xe2\\x80\\xae"));
+}
+
 TEST(LastError, ARefusedSecondThreadIsToldWhy) {
   ThreadRanks party(2);
   std::atomic<bool> is_refused{false};

@@ -118,6 +118,17 @@ TEST_F(OutputName, AShardThatIsNotInTheIndexIsTold) {
     const std::string told = run.json()["not_in_index"][0];
     EXPECT_EQ(told, command[0] == "diff" ? stray : "model-00009.safetensors");
   }
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"advise", at("shards"), at("next")},
+                                                  {"apply", at("shards"), at("d"), "-o", at("applied")},
+                                                  {"invert", at("shards"), at("d"), "-o", at("inverse")},
+                                                  {"compose", at("d"), "--base", at("shards"), "-o", at("composed")},
+                                                  {"convert", at("d"), "--base", at("shards"), "--to", "coo", "-o", at("coo")},
+                                                  {"convert", at("coo"), "--base", at("shards"), "--to", "coo_zstd", "-o", at("zstd")}}) {
+    const ProgramRun run = run_program(command);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("warning: " + stray)) << command[0];
+    EXPECT_EQ(run.err.find("warning", run.err.find("warning") + 1), std::string::npos) << run.err;
+  }
   const ProgramRun quiet = run_program({"hash", at("next"), "--json"});
   EXPECT_EQ(quiet.err, "");
   EXPECT_TRUE(quiet.json()["not_in_index"].empty());

@@ -13,6 +13,7 @@
 #include "tools/sparcl/change_shape.hpp"
 #include "tools/sparcl/delta_file.hpp"
 #include "tools/sparcl/delta_maker.hpp"
+#include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -153,6 +154,7 @@ Result<Advice> advise(const AdviseOptions& options) {
   if (!base.ok()) return base.status();
   const Result<OpenCheckpoint> target = open_checkpoint(options.second);
   if (!target.ok()) return target.status();
+  for (const OpenCheckpoint* each : {&*base, &*target}) warn_of_strays(stray_paths(*each->checkpoint));
   const StateView before = base->view(), after = target->view();
   if (before.schema != after.schema) {
     return Status(Code::kMismatch,

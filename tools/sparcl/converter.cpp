@@ -13,6 +13,7 @@
 #include "src/model/file_reader.hpp"
 #include "src/model/model_hash.hpp"
 #include "tools/sparcl/delta_maker.hpp"
+#include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -189,6 +190,7 @@ Status write_foreign(const ConvertOptions& options, Input& input, ConvertReport&
   if (!options.base.empty()) {
     const Result<model::Checkpoint> base = model::Checkpoint::open_unread(options.base);
     if (!base.ok()) return base.status();
+    if (input.format != kOwnFormat) warn_of_strays(stray_paths(*base));  // reading our own has told of them
     SPARCL_RETURN_IF_ERROR(model::match_schema(base->schema(), input.change).with_prefix(options.input + ": "));
     if (input.change.base_hash && input.format != kOwnFormat) {  // ours was checked when it was read
       const Result<Hash128> hash = model::state_hash(*base);

@@ -6,14 +6,12 @@
 #include "src/model/checkpoint_writer.hpp"
 #include "src/model/model_hash.hpp"
 #include "tools/sparcl/held_state.hpp"
-#include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
 
 Result<ApplyReport> apply_delta(const std::string& base_path, const Delta& delta, const std::string& out_path) {
   Result<HeldState> state = HeldState::open(base_path);
   if (!state.ok()) return state.status();
-  warn_of_strays(stray_paths(state->base()));
   ApplyReport report;
   report.base_hash = state->hash();
   SPARCL_RETURN_IF_ERROR(state->apply(delta));

@@ -9,6 +9,7 @@
 #include "src/model/model_hash.hpp"
 #include "src/model/text.hpp"
 #include "tools/sparcl/progress.hpp"
+#include "tools/sparcl/stray_shards.hpp"
 #include "tools/sparcl/tensor_match.hpp"
 
 namespace sparcl::tool {
@@ -41,6 +42,7 @@ Status decode(codec::UpdateDecoder& decoder, const Delta& delta, std::uint64_t b
 Result<HeldState> HeldState::open(const std::string& path) {
   Result<model::Checkpoint> base = model::Checkpoint::open(path);
   if (!base.ok()) return base.status();
+  warn_of_strays(stray_paths(*base));
   HeldState state(std::move(*base));
   state.layout_ = state.base_.layout();
   state.schema_ = state.base_.schema();
