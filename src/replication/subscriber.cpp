@@ -25,7 +25,6 @@ constexpr double kLastRetry = 1;          // seconds
 constexpr double kLastRefusedRetry = 16;  // the same, after what waiting alone does not cure; heuristic
 constexpr double kTickSeconds = 0.1;
 constexpr double kLookupPatience = 2;  // seconds, then users hear that the resolver is at it
-constexpr std::size_t kMostAnnounced = 1024;
 constexpr std::size_t kMostAhead = 2;        // updates that a parent sends before it hears that they are applied (Session)
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
 constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic

@@ -12,6 +12,7 @@ namespace sparcl::replication {
 namespace {
 
 constexpr std::uint64_t kBlocksCompared = 16;  // at once: a millisecond or so; heuristic
+constexpr std::size_t kMostAnnounced = 1024;
 constexpr std::size_t kMostStaged = 3;         // a publisher sends no more than two before it hears that they are applied
 
 // What an update of this state can be at most: all of it, with room for what frames it. More is a lie.
