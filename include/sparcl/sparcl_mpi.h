@@ -37,6 +37,7 @@ extern "C" {
  *  sparclInvalidUsage    MPI is not initialised, or finalised; this thread may not call MPI; another MPI than the library's
  *  sparclInvalidArgument comm, mpi or config
  *  sparclMismatch        ranks differ in transport or heartbeats
+ *  sparclTimeout         a rank did not call within config's timeout_s: no collective call over mpi is possible any more
  *  sparclSystemError     MPI returned an error, for example no room for another communicator */
 #ifdef SPARCL_BUILDS_MPI_LIBRARY
 SPARCL_API sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config);

@@ -361,6 +361,15 @@ sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config) {
   return guarded([&]() -> Status { return sparcl::api::check_config(config); });
 }
 
+double sparclInternalTimeout(const sparclConfig_t* config) {
+  double seconds = 600;
+  guarded([&]() -> Status {
+    if (const Result<double> timeout = sparcl::api::timeout_of(config); timeout.ok()) seconds = *timeout;
+    return Status();
+  });
+  return seconds;
+}
+
 sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport, const sparclConfig_t* config) {
   return guarded([&]() -> Status {
     std::unique_ptr<sparcl::Transport> body(static_cast<sparcl::Transport*>(transport));

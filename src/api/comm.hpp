@@ -128,4 +128,6 @@ extern "C" SPARCL_API sparclResult_t sparclInternalMakeUcx(void** transport, int
 extern "C" SPARCL_API sparclResult_t sparclInternalHeartbeat(const sparclConfig_t* config, void* options);
 // Whether a comm could be configured by this config and the environment.
 extern "C" SPARCL_API sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config);
+// Seconds, by this config and the environment; where they are wrong: the default.
+extern "C" SPARCL_API double sparclInternalTimeout(const sparclConfig_t* config);
 extern "C" SPARCL_API sparclResult_t sparclInternalReportError(sparclResult_t result, const char* text);

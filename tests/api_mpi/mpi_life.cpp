@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -118,6 +119,45 @@ int calls_of_threads(int level) {
   return sparcl::test::end_mpi(wrong);
 }
 
+// --- a rank that does not come ---
+
+// What the process says on standard error meanwhile.
+template <class Call>
+std::string said_in(Call&& call) {
+  std::FILE* const file = std::tmpfile();
+  const int own = dup(STDERR_FILENO);
+  dup2(fileno(file), STDERR_FILENO);
+  call();
+  dup2(own, STDERR_FILENO);
+  std::string text(4096, '\0');
+  std::rewind(file);
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
+}
+
+int call_that_one_rank_does_not_make() {
+  setenv("SPARCL_TIMEOUT_S", "1", 1);
+  setenv("SPARCL_WAIT_WARNING_S", "0.2", 1);
+  init(MPI_THREAD_FUNNELED);
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size == 1) return kSkipped;
+  MPI_Comm deserted = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &deserted);
+  if (rank != size - 1) {
+    sparclComm_t comm = nullptr;
+    sparclResult_t made = sparclSuccess;
+    const std::string said = said_in([&] { made = sparclCommInitMpi(&comm, deserted, nullptr); });
+    expect(made == sparclTimeout && comm == nullptr, "sparclCommInitMpi without the last rank");
+    expect(std::strstr(sparclGetLastError(nullptr), "has not made this call within 1 s") != nullptr, "its text");
+    expect(said.find("s in sparclCommInitMpi: of the " + std::to_string(size) + " ranks") != std::string::npos, "a warning before");
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  return sparcl::test::end_mpi(wrong);
+}
+
 // --- sessions ---
 
 int calls_in_a_session() {
@@ -156,6 +196,7 @@ int main(int argc, char** argv) {
   if (way == "single") failures = calls_of_threads(MPI_THREAD_SINGLE);
   if (way == "funneled") failures = calls_of_threads(MPI_THREAD_FUNNELED);
   if (way == "multiple") failures = calls_of_threads(MPI_THREAD_MULTIPLE);
+  if (way == "deserted") failures = call_that_one_rank_does_not_make();
   if (way == "session") failures = calls_in_a_session();
   return failures == kSkipped ? kSkipped : failures != 0;
 }

@@ -2,11 +2,13 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #define SPARCL_BUILDS_MPI_LIBRARY
 #include "sparcl/sparcl_mpi.h"
 #include "src/api/comm.hpp"
 #include "src/api/mpi/mpi_library.hpp"
+#include "src/transport/mpi/first_meeting.hpp"
 #include "src/transport/mpi/mpi_gather.hpp"
 #include "src/transport/mpi/mpi_state.hpp"
 #include "src/transport/mpi/mpi_transport.hpp"
@@ -82,24 +84,23 @@ sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* 
   MPI_Comm_rank(mpi, &rank);
   MPI_Comm_size(mpi, &size);
   // Of each group of ranks the first: the larger, the earlier; 0: there is none.
+  enum Group : std::size_t { kRefused, kUcx, kNotUcx, kHeart, kNoHeart };
   const auto place = [&](bool is_in_it) { return is_in_it ? size - rank : 0; };
-  struct {
-    int refused, ucx, not_ucx, heart, no_heart;
-  } own = {place(mine != sparclSuccess), place(uses_ucx != 0), place(uses_ucx == 0), place(has_heart), place(!has_heart)},
-    first = {};
-  if (MPI_Allreduce(&own, &first, 5, MPI_INT, MPI_MAX, mpi) != MPI_SUCCESS) {
-    return failed(sparclSystemError, mpi, "MPI_Allreduce failed");
-  }
-  if (first.refused != 0) return refused(mine, mpi, size - first.refused);
-  if (first.ucx != 0 && first.not_ucx != 0) {
+  const sparcl::Result<std::vector<int>> places = sparcl::meet_by_mpi(
+      mpi, {place(mine != sparclSuccess), place(uses_ucx != 0), place(uses_ucx == 0), place(has_heart), place(!has_heart)},
+      "sparclCommInitMpi", sparclInternalTimeout(config));
+  if (!places.ok()) return failed(static_cast<sparclResult_t>(places.status().code()), mpi, places.status().message());
+  const auto has = [&](Group group) { return (*places)[group] != 0; };
+  const auto first = [&](Group group) { return size - (*places)[group]; };
+  if (has(kRefused)) return refused(mine, mpi, first(kRefused));
+  if (has(kUcx) && has(kNotUcx)) {
     return failed(sparclMismatch, mpi,
-                  "rank " + std::to_string(size - first.ucx) + " asks for transport ucx, rank " +
-                      std::to_string(size - first.not_ucx) +
+                  "rank " + std::to_string(first(kUcx)) + " asks for transport ucx, rank " + std::to_string(first(kNotUcx)) +
                       " for mpi: give all ranks the same SPARCL_TRANSPORT and config.transport");
   }
-  if (first.heart != 0 && first.no_heart != 0) {
+  if (has(kHeart) && has(kNoHeart)) {
     return failed(sparclMismatch, mpi,
-                  "rank " + std::to_string(size - first.heart) + " has heartbeats, rank " + std::to_string(size - first.no_heart) +
+                  "rank " + std::to_string(first(kHeart)) + " has heartbeats, rank " + std::to_string(first(kNoHeart)) +
                       " has none: set SPARCL_HEARTBEAT (config.heartbeat) alike on all ranks");
   }
   if (uses_ucx != 0) {
