@@ -10,7 +10,9 @@ function(sparcl_show_interface target)
   endif()
 endfunction()
 
+# It stays when it is closed by dlclose(): threads that called it have something of it to end.
 function(sparcl_shared_library target)
+  target_link_options(${target} PRIVATE LINKER:-z,nodelete)
   set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   sparcl_show_interface(${target})
 endfunction()

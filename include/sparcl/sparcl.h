@@ -681,9 +681,11 @@ SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint
 
 /* What the last sparclPublish did: nnz_in, the changed elements; bytes_sent, of the update as it is sent to each replica that holds the
  * version before (0 for the first version: who lacks it gets all bytes); bytes_dense, of the state; seconds, of the call. Zeros before
- * the first, and in the other fields. report->size must be set. From any thread. */
+ * the first, and in the other fields, but for wire_datatype, which is -1. report->size must be set. From any thread. */
 SPARCL_API sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher, sparclReport_t* report);
 
+/* Ends it; replicas go on with what they hold. While another thread is in a call of it: waits for that up to 2 s, and is then
+ * sparclInvalidUsage, with the publisher as it was: its tensors must stay. */
 SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);
 
 typedef struct {
@@ -734,6 +736,7 @@ SPARCL_API sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber,
  * says why. From any thread. */
 SPARCL_API sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version);
 
+/* Ends it; the tensors keep what they hold. While another thread is in a call of it: as sparclPublisherDestroy. */
 SPARCL_API sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber);
 
 #ifdef __cplusplus

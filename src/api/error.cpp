@@ -125,9 +125,9 @@ const char* sparclGetLastError(sparclComm_t handle) {
   sparcl::api::ThreadError* const own = sparcl::api::thread_error();
   if (own == nullptr) return kNoMemory;
   const char* const text = own->error.text.c_str();
-  const auto comm = sparcl::api::hold_if_given(handle, "comm");
-  if (comm.get() == nullptr || own->comm == comm->id) return text;
   try {
+    const auto comm = sparcl::api::hold_if_given(handle, "comm");
+    if (comm.get() == nullptr || own->comm == comm->id) return text;
     const std::lock_guard lock(comm->reporting);
     if (comm->last_error.number < own->error.number) return text;
     own->shown = comm->last_error.text;

@@ -7,13 +7,14 @@
 #include <cerrno>
 #include <memory>
 #include <string_view>
-#include <system_error>
+
+#include "src/base/error_text.hpp"
 
 namespace sparcl {
 
 Result<std::vector<std::string>> names_in_folder(const std::string& folder) {
   const auto failed = [&] {
-    return Status(Code::kSystemError, fmt::format("{}: cannot be listed: {}", folder, std::generic_category().message(errno)));
+    return Status(Code::kSystemError, fmt::format("{}: cannot be listed: {}", folder, error_text(errno)));
   };
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), ::closedir);
   if (entries == nullptr) return failed();

@@ -19,9 +19,9 @@ namespace sparcl::model {
 class Checkpoint {
  public:
   // PATH is a .safetensors file or a folder. A folder's shards are those that its *.safetensors.index.json names (all of whose
-  // tensors must be where it says), else all *.safetensors in it, in the order of their names. Files are hostile: a shard outside
-  // of the folder (by its name or through a symbolic link) is refused before it is opened. All tensors are read into private
-  // memory. No file is ever mapped: one that another program cuts would end this process.
+  // tensors must be where it says), else all *.safetensors in it, in the order of their names. Files are hostile: a shard whose
+  // name leads out of the folder is refused before it is opened; a symbolic link is its owner's wish, and followed. All tensors are
+  // read into private memory. No file is ever mapped: one that another program cuts would end this process.
   static Result<Checkpoint> open(const std::string& path);
   // The same without the tensors' bytes: they are had by read() and by CheckpointSource.
   static Result<Checkpoint> open_unread(const std::string& path);

@@ -115,7 +115,7 @@ Status OutputFolder::exchange() {
   if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) return {};
   if (errno != EINVAL && errno != ENOSYS) return system_error(path_, "the finished folder cannot be exchanged with this");
   // A file system that cannot exchange: two renames, with a moment in which the folder is not there.
-  TemporaryPath old = TemporaryPath::beside(path_);
+  TemporaryPath old = TemporaryPath::beside(path_, "old-");
   const std::string aside = old.path();
   old.release();
   if (::rename(path_.c_str(), aside.c_str()) != 0) return system_error(path_, "cannot be moved aside");

@@ -116,7 +116,8 @@ Status check_opaque(const TensorSchema& tensor) {
   if (known == nullptr) return {};
   const Result<std::uint64_t> elements = product(tensor, tensor.shape);
   if (!elements.ok()) return elements.status();
-  if (*elements > kLimit / known->bits || *elements * known->bits != 8 * type.bytes)
+  const std::uint64_t bits = *elements <= kLimit / known->bits ? *elements * known->bits : kLimit;
+  if (bits == kLimit || bits % 8 != 0 || bits / 8 != type.bytes)
     return refuse(fmt::format("{} bytes are not what {} elements of {} bits take", type.bytes, *elements, known->bits));
   return {};
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -63,10 +64,10 @@ TemporaryPath::TemporaryPath(std::string path) : path_(std::move(path)) {
   registry().paths.insert(path_);
 }
 
-TemporaryPath TemporaryPath::beside(const std::string& path) {
+TemporaryPath TemporaryPath::beside(const std::string& path, std::string_view mark) {
   static std::atomic<unsigned> serial{0};
   const fs::path whole(path);
-  return TemporaryPath(whole.parent_path() / fmt::format("{}{}-{}", prefix_of(whole), ::getpid(), serial++));
+  return TemporaryPath(whole.parent_path() / fmt::format("{}{}{}-{}", prefix_of(whole), mark, ::getpid(), serial++));
 }
 
 std::optional<TemporaryPath::File> TemporaryPath::create_file(const std::string& path, mode_t mode) {
@@ -161,6 +162,15 @@ bool is_locked(const fs::path& path) {
   return !taken;
 }
 
+// The old folder, after an exchange that a kill has cut short.
+bool has_folders(const fs::path& path) {
+  const Result<std::vector<std::string>> names = names_in_folder(path.string());
+  std::error_code error;
+  return names.ok() && std::ranges::any_of(*names, [&](const std::string& name) {
+           return fs::is_directory(fs::symlink_status(path / name, error));
+         });
+}
+
 }  // namespace
 
 int remove_leftovers(const std::string& path) {
@@ -172,7 +182,8 @@ int remove_leftovers(const std::string& path) {
   if (!names.ok()) return 0;
   for (const std::string& name : *names) {
     const fs::path found = folder / name;
-    if (!name.starts_with(prefix) || may_be_alive(found, std::string_view(name).substr(prefix.size())) || is_locked(found)) continue;
+    if (!name.starts_with(prefix) || may_be_alive(found, std::string_view(name).substr(prefix.size()))) continue;
+    if (is_locked(found) || has_folders(found)) continue;
     count += remove_tree(found.c_str()) ? 1 : 0;
   }
   return count;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 namespace sparcl::model {
@@ -15,7 +16,8 @@ namespace sparcl::model {
 class TemporaryPath {
  public:
   // A name in the folder of `path` that no other TemporaryPath of this process has; nothing is created.
-  static TemporaryPath beside(const std::string& path);
+  // With a mark, a word, remove_leftovers() takes it for no leftover.
+  static TemporaryPath beside(const std::string& path, std::string_view mark = {});
   // The same, and it is created, after remove_leftovers(path): an empty file, open for writing, whose descriptor is the caller's;
   // or a folder. Nothing: errno or `error` says why.
   struct File;
@@ -47,12 +49,13 @@ struct TemporaryPath::File {
 // from a thread that waits for signals.
 [[nodiscard]] std::unique_lock<std::mutex> remove_temporary_paths();
 
-// For a process that ends because an exception cannot be thrown: waits for no lock and takes no memory. What another thread is making
-// at this moment may stay.
+// For a process that ends because an exception cannot be thrown: waits for no lock and takes no memory. What another thread is
+// making at this moment may stay.
 void remove_temporary_paths_at_once() noexcept;
 
-// Removes what processes that were killed have left in the folder of `path`, where it was to become `path`: of an id that no process
-// has, or one that is younger than what was left; and without a lock. Returns how many.
+// Removes what processes that were killed have left in the folder of `path`, where it was to become `path`: of an id that no
+// process has, or one that is younger than what was left; without a lock; and no folder with folders in it, which are a user's
+// (OutputFolder). Returns how many.
 int remove_leftovers(const std::string& path);
 
 }  // namespace sparcl::model

@@ -53,6 +53,7 @@ class MessageLink {
   std::span<const std::byte> content() const { return content_; }
   const ChunkHead& chunk() const { return chunk_; }
   std::size_t chunk_bytes() const { return head_.content_bytes - kChunkHeadBytes; }
+  bool chunk_is_placed() const { return !chunk_place_.bytes().empty(); }  // else nobody wanted it when it began
 
   // Queues; nothing is copied of a chunk.
   void queue(MessageType type, std::span<const std::byte> content);

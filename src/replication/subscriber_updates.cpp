@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kBlocksCompared = 16;  // at once: a millisecond or so; heuristic
 constexpr std::size_t kMostAnnounced = 1024;
-constexpr std::size_t kMostStaged = 3;         // a publisher sends no more than two before it hears that they are applied
+constexpr std::size_t kMostStaged = 3;  // a publisher sends no more than two before it hears that they are applied
 
 // What an update of this state can be at most: all of it, with room for what frames it. More is a lie.
 std::uint64_t most_stream_bytes(const codec::BlockMap& map) {
@@ -55,7 +55,8 @@ Status Subscriber::check_offer(const Offer& offer) const {
                                                    commit.version, latest_version_));
   }
   const bool has_last = holds_published_ || !staged_.empty();
-  if (has_last && commit.epoch == epoch && commit.version <= last.version) {
+  const bool is_last = commit.stream_bytes == 0 && HeldVersion{commit.version, commit.target_hash} == last;  // a label of it again
+  if (has_last && !is_last && commit.epoch == epoch && commit.version <= last.version) {
     return Status(Code::kUnauthorized, fmt::format("the commit of version {} is an old one: version {} has been here already",
                                                    commit.version, last.version));
   }
@@ -175,7 +176,8 @@ Status Subscriber::take_chunk(double now) {
   if (!is_requested_ || incoming_ == nullptr) return {};  // of an update that was refused meanwhile
   const ChunkHead& chunk = source().link().chunk();
   const std::size_t count = source().link().chunk_bytes();
-  if (chunk.version != incoming_->commit().version || chunk.first_byte != incoming_->next_byte() || !incoming_->has_leaves() ||
+  if (!source().link().chunk_is_placed() || chunk.version != incoming_->commit().version ||
+      chunk.first_byte != incoming_->next_byte() || !incoming_->has_leaves() ||
       count > incoming_->commit().stream_bytes - incoming_->next_byte()) {
     return Status(Code::kCorrupt, fmt::format("bytes {} to {} of version {} are out of place: awaited is {} {} of version {}",
                                               chunk.first_byte, chunk.first_byte + count, chunk.version,

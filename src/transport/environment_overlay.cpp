@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <vector>
 
 namespace sparcl {
 namespace {
@@ -32,13 +32,16 @@ EnvironmentOverlay::EnvironmentOverlay(std::span<const char* const> additions) :
   for (char** entry = before_; entry != nullptr && *entry != nullptr; ++entry) entries->push_back(*entry);
   entries->push_back(nullptr);
   during_ = entries->data();
+  put_ = *entries;
   std::atomic_ref(environ).store(during_, std::memory_order_release);
 }
 
 EnvironmentOverlay::~EnvironmentOverlay() {
+  // Another thread may have changed the environment meanwhile: setenv() of a new name makes a copy of our array, that of a name
+  // that is there, and unsetenv(), change ours.
   char** expected = during_;
-  if (std::atomic_ref(environ).compare_exchange_strong(expected, before_)) return;
-  // Another thread has called setenv() meanwhile: its array is a copy of ours, with its own variable.
+  const bool is_as_put = std::equal(put_.begin(), put_.end(), during_);
+  if (is_as_put && std::atomic_ref(environ).compare_exchange_strong(expected, before_)) return;
   for (const char* const addition : additions_) {
     if (environ != nullptr && holds(environ, addition)) ::unsetenv(name_in(addition).c_str());
   }

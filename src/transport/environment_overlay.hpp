@@ -2,7 +2,7 @@
 // Environment variables for a library that reads them while it is loaded. The process's own environment stays as it is.
 
 #include <span>
-#include <string_view>
+#include <vector>
 
 namespace sparcl {
 
@@ -21,6 +21,7 @@ class EnvironmentOverlay {
   std::span<const char* const> additions_;
   char** before_ = nullptr;
   char** during_ = nullptr;
+  std::vector<char*> put_;  // what was in it at first
 };
 
 }  // namespace sparcl

@@ -10,12 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <system_error>
 
 #include "src/base/error_text.hpp"
+#include "src/base/folder_list.hpp"
 #include "src/base/settings.hpp"
 
 namespace sparcl {
@@ -139,9 +139,8 @@ std::vector<std::string> rdma_devices_of(const std::string& interface) {
   unsigned port = 0;  // from 0 here, from 1 in UCX
   std::ifstream(folder + "/dev_port") >> port;
   std::vector<std::string> devices;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder + "/device/infiniband", error)) {
-    devices.push_back(fmt::format("{}:{}", entry.path().filename().string(), port + 1));
+  if (const Result<std::vector<std::string>> names = names_in_folder(folder + "/device/infiniband"); names.ok()) {
+    for (const std::string& name : *names) devices.push_back(fmt::format("{}:{}", name, port + 1));
   }
   return devices;
 }

@@ -1,7 +1,6 @@
 #include "src/transport/service_thread.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -10,25 +9,9 @@
 #include <system_error>
 
 #include "src/base/log.hpp"
+#include "src/transport/signals_blocked.hpp"
 
 namespace sparcl {
-namespace {
-
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
-
 Status ServiceThread::start(const char* what, std::function<void(const Stop&)> body) {
   Result<WakeEvent> event = WakeEvent::create();
   if (!event.ok()) return event.status();
@@ -59,7 +42,8 @@ bool ServiceThread::stop() {
   if (!thread_.joinable()) return is_own_process();
   if (!is_own_process()) {
     alignas(std::thread) std::byte left[sizeof(std::thread)];
-    new (left) std::thread(std::move(thread_));  // never destroyed: it is not here, so that joining waits for ever and detaching throws
+    new (left)
+        std::thread(std::move(thread_));  // never destroyed: it is not here, so that joining waits for ever and detaching throws
     return false;
   }
   asked_.store(true, std::memory_order_release);

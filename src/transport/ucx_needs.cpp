@@ -19,6 +19,7 @@
 
 #include "src/base/memory_file.hpp"
 #include "src/transport/network_interfaces.hpp"
+#include "src/transport/signals_blocked.hpp"
 #include "src/transport/socket.hpp"
 
 namespace sparcl {
@@ -64,6 +65,7 @@ struct ThreadProbe {
   }
 
   void run() {
+    const SignalsBlocked blocked;
     ::pthread_mutex_lock(&mutex);
     while (started < kThreads && error == 0) {
       error = ::pthread_create(&threads[static_cast<std::size_t>(started)], nullptr, wait, this);

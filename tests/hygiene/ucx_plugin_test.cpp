@@ -76,5 +76,19 @@ TEST(EnvironmentOverlay, KeepsWhatIsSetMeanwhile) {
   ::unsetenv("SPARCL_TEST_OVERLAY_MEANWHILE");
 }
 
+TEST(EnvironmentOverlay, KeepsWhatIsChangedMeanwhile) {
+  ::setenv("SPARCL_TEST_OVERLAY_OLD", "before", 1);
+  ::setenv("SPARCL_TEST_OVERLAY_GONE", "before", 1);
+  {
+    const EnvironmentOverlay overlay(kAdditions);
+    ::setenv("SPARCL_TEST_OVERLAY_OLD", "after", 1);
+    ::unsetenv("SPARCL_TEST_OVERLAY_GONE");
+  }
+  EXPECT_STREQ(std::getenv("SPARCL_TEST_OVERLAY_OLD"), "after");
+  EXPECT_EQ(std::getenv("SPARCL_TEST_OVERLAY_GONE"), nullptr);
+  EXPECT_EQ(std::getenv("SPARCL_TEST_OVERLAY_NEW"), nullptr);
+  ::unsetenv("SPARCL_TEST_OVERLAY_OLD");
+}
+
 }  // namespace
 }  // namespace sparcl

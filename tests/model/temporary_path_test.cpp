@@ -106,6 +106,20 @@ TEST(TemporaryPath, WhatIsStillWrittenStays) {
   EXPECT_EQ(folder.count(), 0U);
 }
 
+// A folder that took the place of the new one, when a kill came between the exchange and the moving back of what users keep in it.
+TEST(TemporaryPath, AFolderWithAUsersFoldersIsNoLeftover) {
+  const TempFolder folder;
+  const std::string out = folder / "model";
+  die_after([&] {
+    begin_folder(out);
+    for (const auto& each : fs::directory_iterator(folder.path())) fs::create_directory(each.path() / "runs");
+  });
+  EXPECT_EQ(model::remove_leftovers(out), 0);
+  die_after([&] { fs::create_directory((new TemporaryPath(TemporaryPath::beside(out, "old-")))->path()); });
+  EXPECT_EQ(model::remove_leftovers(out), 0) << "all that was there, where a file system cannot exchange";
+  EXPECT_EQ(folder.count(), 2U);
+}
+
 TEST(TemporaryPath, OthersFilesAreNoLeftovers) {
   const TempFolder folder;
   for (const char* name :

@@ -92,6 +92,27 @@ TEST_F(FalseParents, ABadLeafInTheMiddleCostsItselfAlone) {
   expect_the_rest_from(kLeafBytes);
 }
 
+// Nobody wanted it when it began, and so its bytes have no place.
+TEST_F(FalseParents, AChunkThatBeginsBeforeTheAnnouncementEndsTheConnection) {
+  open();
+  Offer offer = update.offer;
+  const Buffer bytes = noise_of(1000);
+  offer.commit = sealed(offer.commit, bytes.bytes());
+  RawPeer child = place(1, false);
+  child.say(MessageType::kOffer, offer);
+  const auto head = serialise(ChunkHead{7, 0});
+  const auto content_bytes = static_cast<std::uint32_t>(head.size() + bytes.size());
+  child.send_bytes(serialise(MessageHead{MessageType::kChunk, content_bytes, crc32c(bytes.bytes(), crc32c(head))}));
+  child.send_bytes(head);
+  child.send_bytes(bytes.bytes().first(500));
+  usleep(50'000);  // the replica has read these
+  word->say(MessageType::kAnnounce, offer);
+  ASSERT_TRUE(hear_request(child));
+  child.send_bytes(bytes.bytes().last(500));
+  EXPECT_EQ(hear_orphan().code, Code::kCorrupt);
+  EXPECT_TRUE(child.is_dropped());
+}
+
 TEST_F(FalseParents, AnotherParentSendsTheRest) {
   open();
   {

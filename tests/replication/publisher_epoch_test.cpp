@@ -195,6 +195,37 @@ TEST(PublisherEpoch, AForgedEpochLocksNoReplicaOut) {
   }
 }
 
+// A publisher that does not hear its own epoch, as it is years ahead of the replica's clock, says the newest version again.
+TEST(PublisherEpoch, ACurrentReplicaTakesItsVersionAgain) {
+  SmallModel source, copy(7);
+  Recorded update;
+  {
+    const auto publisher = open_publisher(source);
+    ASSERT_TRUE(publisher->publish(1).ok());
+    update = record_update(*publisher, {0, copy.hash()}, copy.view().schema_hash);
+  }
+  RawPublisher ahead;
+  const auto replica = open_replica(copy, ahead.address());
+  const Welcome welcome{kProtocolVersion, kModelId, update.offer.commit.epoch, 1, 5000, "a test", {}};
+  {
+    RawPeer peer = ahead.accept();
+    peer.say(MessageType::kWelcome, welcome);
+    replay(peer, update);
+    ASSERT_TRUE(replica->next(20).ok());
+  }
+  RawPeer peer = ahead.accept();
+  peer.say(MessageType::kWelcome, welcome);
+  Commit label = update.offer.commit;
+  label.is_anchor = false;
+  label.base_hash = label.target_hash;
+  label = sealed(label, {});
+  peer.say(MessageType::kOffer, Offer{label, {}});
+  ASSERT_TRUE(hear_request(peer));
+  peer.say(MessageType::kCommit, CommitNote{{0, 1}});
+  EXPECT_TRUE(replica->next(20).ok()) << replica->trouble().message();
+  EXPECT_EQ(replica->versions().held, 1U);
+}
+
 TEST(PublisherEpoch, AStrangersEpochHarmsNobody) {
   SmallModel source, copy(7);
   const auto publisher = open_publisher(source, with_clock(kToday));

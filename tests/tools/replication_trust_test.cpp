@@ -4,6 +4,7 @@
 
 #include "src/replication/query.hpp"
 #include "src/replication/record_file.hpp"
+#include "tests/replication/forged_state.hpp"
 #include "tests/replication/replica_pair.hpp"
 #include "tests/tools/training_program.hpp"
 
@@ -44,6 +45,24 @@ TEST(ReplicationProgram, RefusesWhatIsNotSignedByATrustedKey) {
   expect_same(training / "out", files[0]);
 }
 
+// By its hash it is the version that is published.
+TEST(ReplicationProgram, ReplacesAForgedFile) {
+  Training training;
+  Tensors tensors = small_model();
+  std::byte* const block = tensors.bytes.front().data();
+  ASSERT_TRUE(replication::forgery().is_found());
+  replication::forgery().prepare(block);
+  write_model(training / "right", tensors);
+  replication::forgery().apply(block);
+  write_model(training / "out", tensors);
+  ASSERT_EQ(run_program({"hash", training / "out"}).out.substr(0, 32), run_program({"hash", training / "right"}).out.substr(0, 32));
+  ASSERT_NE(read_text(training / "out"), read_text(training / "right"));
+  BackgroundProgram publisher(publish({training / "right"}));
+  BackgroundProgram replica(subscribe(publisher.address(), training / "out", {"--until", "1"}));
+  EXPECT_EQ(replica.exit_code(), 0) << replica.err();
+  EXPECT_EQ(read_text(training / "out"), read_text(training / "right"));
+}
+
 TEST(ReplicationProgram, RefusesAnotherModel) {
   Training training;
   BackgroundProgram publisher(publish({"--model-id", "large", training.write_up_to(1)[0]}));
@@ -61,7 +80,8 @@ TEST(ReplicationProgram, ARefusalEndsNoSubscriber) {
   const std::vector<std::string> files = training.write_up_to(2);
   auto publisher = std::make_unique<BackgroundProgram>(publish({files[0]}));
   const std::string address = publisher->address();
-  BackgroundProgram subscriber(subscribe(address, training / "out")), one_shot(subscribe(address, training / "shot", {"--until", "9", "--timeout", "2"}));
+  BackgroundProgram subscriber(subscribe(address, training / "out")),
+      one_shot(subscribe(address, training / "shot", {"--until", "9", "--timeout", "2"}));
   ASSERT_FALSE(subscriber.version(1).is_null() || one_shot.version(1).is_null()) << subscriber.err();
   publisher->end_by(SIGKILL);
   Tensors other = small_model();
@@ -145,8 +165,7 @@ TEST(ReplicationProgram, ADescriptionThatWasChangedIsNotTakenByThoseThatTrustAKe
   ASSERT_FALSE(found.empty()) << "the header travels as text";
   std::ranges::copy(std::as_bytes(std::span(evil)), found.begin());
   replication::RawPublisher middle;
-  BackgroundProgram subscriber(
-      subscribe(middle.address(), training / "out", trusting(training / "key.pub", {"--timeout", "20"})));
+  BackgroundProgram subscriber(subscribe(middle.address(), training / "out", trusting(training / "key.pub", {"--timeout", "20"})));
   replication::RawPeer peer = middle.accept_any();
   ASSERT_EQ(peer.hear(), replication::MessageType::kModelQuery);
   peer.say(replication::MessageType::kModelReply, changed);

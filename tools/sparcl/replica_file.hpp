@@ -22,8 +22,9 @@ class ReplicaFile {
   Status read_into(ModelMemory& memory);
 
   // SystemError names path and bytes, and what was there is still there, or says that it is not (write_checkpoint). Nothing is
-  // written where it holds this state already.
-  Status write(const ModelMemory& memory, const Hash128& hash);
+  // written where it holds this state already: this process has written it, or read it and it `was_confirmed`, as another file may
+  // have the same hash.
+  Status write(const ModelMemory& memory, const Hash128& hash, bool was_confirmed);
 
   const std::string& path() const { return path_; }
 
@@ -37,6 +38,7 @@ class ReplicaFile {
   model::Layout layout_;
   std::optional<model::Layout> replaced_;  // of the checkpoint that was there at first
   std::optional<Hash128> holds_;           // of the state in it, in this layout
+  bool has_written_ = false;
 };
 
 }  // namespace sparcl::tool

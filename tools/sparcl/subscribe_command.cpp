@@ -190,7 +190,7 @@ class Keeper {
       if (is_new) SPARCL_RETURN_IF_ERROR(replication::save_replica_record(record_.path, *latest.proof));
       record_.latest = latest.proof;
     }
-    return file_.write(memory_, arrived_.hash);
+    return file_.write(memory_, arrived_.hash, !arrived_.by_anchor && !arrived_.by_repair);
   }
 
   Status keep(double now) {
@@ -370,9 +370,10 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
   app.add_option("--metrics", options->metrics, "figures for Prometheus at http://HOST:PORT/metrics, once the model is known")
       ->type_name("HOST:PORT")
       ->check(address_fault, "", "");
-  app.add_option("--timeout", options->timeout_s,
-                 "give up if for so long no publisher has answered, or every answer was refused: before the first version, and with "
-                 "--until at any time (default: never)")
+  app.add_option(
+         "--timeout", options->timeout_s,
+         "give up if for so long no publisher has answered, or every answer was refused: before the first version, and with "
+         "--until at any time (default: never)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, kMostSeconds));
   app.parse_complete_callback([options] {

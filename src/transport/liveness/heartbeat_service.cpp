@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <new>
+#include <thread>
 #include <utility>
 
 #include "src/base/log.hpp"
@@ -13,7 +16,6 @@ namespace {
 
 constexpr int kDatagramsAtOnce = 4096;      // then the clock has its turn, whoever floods us
 constexpr std::size_t kMaxProcesses = 512;  // watched through the kernel: a descriptor each
-constexpr std::size_t kLeftRemembered = 1024;
 
 }  // namespace
 
@@ -43,8 +45,7 @@ void HeartbeatService::add(Peers& peers) {
 void HeartbeatService::remove(Peers& peers, End end) {
   const Key key{peers.token(), static_cast<std::uint32_t>(peers.rank())};
   if (members_.erase(key) == 0 || end == End::kSilent || !peers.has_given_nobody_up()) return;
-  left_.push_back(key);
-  if (left_.size() > kLeftRemembered) left_.pop_front();
+  left_[next_left_++ % left_.size()] = key;
 }
 
 std::shared_ptr<ProcessEnd> HeartbeatService::watch_end(const ProcessIdentity& process) {
@@ -67,26 +68,36 @@ void HeartbeatService::look_for_absence(double now) {
   for (const auto& [key, peers] : members_) peers->note_absence(seconds);
 }
 
+// All communicators of the process live by this thread: a turn without memory is made up for by the next.
 void HeartbeatService::run(const ServiceThread::Stop& stop) {
   double next = 0;
   Ends watched;
   while (!stop.is_asked()) {
-    const Ends ended = sleep(stop, watched, next);
-    wake_.drain();
-    const std::lock_guard held(mutex_);
-    const double now = monotonic_seconds();
-    look_for_absence(now);
-    receive_all(now);
-    take_refusals(now);
-    // After the datagrams: a rank that said goodbye before its end was not killed.
-    for (const std::shared_ptr<ProcessEnd>& end : ended) {
-      end->has_ended = true;
-      end->descriptor.close();
-      for (const auto& [key, peers] : members_) peers->take_end(*end);
+    try {
+      const Ends ended = sleep(stop, watched, next);
+      wake_.drain();
+      const std::lock_guard held(mutex_);
+      next = turn(ended);
+      watched = open_ends();
+    } catch (const std::bad_alloc&) {
+      log_error("heartbeats: {}", no_memory().message());
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    next = take_turns(now);
-    watched = open_ends();
   }
+}
+
+double HeartbeatService::turn(const Ends& ended) {
+  const double now = monotonic_seconds();
+  look_for_absence(now);
+  receive_all(now);
+  take_refusals(now);
+  // After the datagrams: a rank that said goodbye before its end was not killed.
+  for (const std::shared_ptr<ProcessEnd>& end : ended) {
+    end->has_ended = true;
+    for (const auto& [key, peers] : members_) peers->take_end(*end);
+    end->descriptor.close();
+  }
+  return take_turns(now);
 }
 
 HeartbeatService::Ends HeartbeatService::open_ends() {

@@ -4,9 +4,9 @@
 //
 // A communicator's part is a Heartbeat::Peers. The thread works on it under the service's lock, and not while it sleeps.
 
+#include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -69,7 +69,8 @@ class HeartbeatService {
   void receive_all(double now);
   void take(const Beat& beat, const NetAddress& from, double now);
   void take_refusals(double now);
-  double take_turns(double now);  // when the next one is due
+  double turn(const Ends& ended);  // when the next one is due
+  double take_turns(double now);
 
   DatagramSockets sockets_;
   WakeEvent wake_;
@@ -77,7 +78,8 @@ class HeartbeatService {
 
   std::mutex mutex_;  // of all below
   std::map<Key, Peers*> members_;
-  std::deque<Key> left_;  // members that left: a goodbye may be lost, and is then repeated to whoever asks
+  std::array<Key, 1024> left_{};  // members that left last: a goodbye may be lost, and is then repeated to whoever asks
+  std::size_t next_left_ = 0;
   std::vector<std::weak_ptr<ProcessEnd>> process_ends_;
   double awake_ = 0;      // when the thread last looked at the clock
   ServiceThread thread_;  // last: ends first

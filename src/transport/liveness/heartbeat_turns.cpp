@@ -66,8 +66,8 @@ bool Heartbeat::Peers::take_refusal(const NetAddress& by, bool may_ask, double n
 void Heartbeat::Peers::take_end(const ProcessEnd& end) {
   for (std::size_t i = 0; i < count_; ++i) {
     if (peers_[i].process_end.get() != &end) continue;
-    peers_[i].process_end.reset();
     if (peers_[i].left_at < 0) bury(i, kHasEnded, End::kSeen);
+    peers_[i].process_end.reset();
   }
 }
 
@@ -158,8 +158,6 @@ void Heartbeat::Peers::bury(std::size_t rank, const std::string& how, End end) {
   Peer& peer = peers_[rank];
   if (peer.is_dead) return;
   bury_those_told_before(rank);
-  peer.is_dead = true;
-  peer.process_end.reset();
   service_->look_for_absence(monotonic_seconds());  // it may have been stopped since the end was seen
   // Others look for themselves; but of what came while this process was stopped they know more.
   const bool is_news = end == End::kSeen && !peer.last_before && obituaries_.empty();
@@ -167,6 +165,8 @@ void Heartbeat::Peers::bury(std::size_t rank, const std::string& how, End end) {
   if (!doubt.empty()) end = End::kGuessed;
   peer.may_have_gone_on = end == End::kGuessed;
   const std::string text = fmt::format("{} {}{}", who(rank), how, doubt);
+  peer.is_dead = true;  // where memory is short before this, the next turn finds it again
+  peer.process_end.reset();
   log_debug("heartbeat: {}", text);
   // Before anyone here knows of it, and may end because of it: then all have this word when they learn of that end.
   if (is_news) tell_all(BeatKind::kFirst, rank);

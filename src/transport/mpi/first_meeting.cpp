@@ -22,25 +22,28 @@ Result<std::vector<int>> meet_by_mpi(MPI_Comm comm, std::vector<int> own, const 
   MPI_Comm_size(comm, &size);
   std::vector<int> all(own.size());
   MPI_Request request = MPI_REQUEST_NULL;
-  SPARCL_RETURN_IF_ERROR(
-      mpi_status(MPI_Iallreduce(own.data(), all.data(), static_cast<int>(own.size()), MPI_INT, MPI_MAX, comm, &request),
-                 "MPI_Iallreduce"));
+  SPARCL_RETURN_IF_ERROR(mpi_status(
+      MPI_Iallreduce(own.data(), all.data(), static_cast<int>(own.size()), MPI_INT, MPI_MAX, comm, &request), "MPI_Iallreduce"));
   WaitWarning warning;
   const double begin = MPI_Wtime();
+  Status tested;
   while (true) {
-    SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test"));
-    if (is_done != 0) return all;
+    tested = mpi_status(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (tested.ok() && is_done != 0) return all;
     const double lasted = MPI_Wtime() - begin;
-    if (lasted >= timeout_s) break;
+    if (!tested.ok() || lasted >= timeout_s) break;
     if (warning.is_due(lasted)) {
-      log_warn("rank {} has waited {:.3g} s in {}: of the {} ranks of the MPI communicator at least one has not made this call, is slow, "
-               "or stopped; the wait ends after {:g} s (SPARCL_TIMEOUT_S)",
-               rank, lasted, call, size, timeout_s);
+      log_warn(
+          "rank {} has waited {:.3g} s in {}: of the {} ranks of the MPI communicator at least one has not made this call, is "
+          "slow, "
+          "or stopped; the wait ends after {:g} s (SPARCL_TIMEOUT_S)",
+          rank, lasted, call, size, timeout_s);
     }
     if (lasted > kEager) MpiIdler::nap(kNap);
   }
   keep_for_good(std::move(own));
   keep_for_good(std::move(all));
+  SPARCL_RETURN_IF_ERROR(tested);
   return Status(Code::kTimeout,
                 fmt::format("at least one of the {} ranks of the MPI communicator has not made this call within {:g} s "
                             "(SPARCL_TIMEOUT_S): no collective call in that communicator is possible any more: end the job, and "

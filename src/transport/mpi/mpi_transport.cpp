@@ -174,9 +174,12 @@ MpiTransport::~MpiTransport() {
   const BrokenPipeGuard guard;
   // Sends of small messages and cancelled receives end within a few turns; the others are kept for good, with their communicators.
   requests_.cancel_heads();
-  for (std::size_t turn = 0, turns = 100 * requests_.windows(); turn < turns && requests_.size() > 0; ++turn) {
-    if (!requests_.test(finished_).ok()) break;
-    finished_.clear();
+  try {
+    for (std::size_t turn = 0, turns = 100 * requests_.windows(); turn < turns && requests_.size() > 0; ++turn) {
+      if (!requests_.test(finished_).ok()) break;
+      finished_.clear();
+    }
+  } catch (const std::bad_alloc&) {  // they are kept, too
   }
   // After an error messages may still be on their way. Open MPI keeps those of a communicator that is gone for the next one with
   // the same number, so these numbers must not be used again.
