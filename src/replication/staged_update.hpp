@@ -1,6 +1,7 @@
 #pragma once
 // An update on its way into a replica: its bytes as they come, and what is known of them. Bytes count once the leaf that they are
-// in is whole and has the digest that the commit stands for: nothing else is decoded, passed on, or kept when the sender changes.
+// in is whole, and has the digest that the commit stands for where others than the publisher send it: nothing else is decoded, passed
+// on, or kept when the sender changes.
 
 #include <memory>
 #include <optional>
@@ -24,8 +25,10 @@ class StagedUpdate {
   std::uint64_t received_bytes() const { return update_->ready_bytes(); }  // and checked
   bool has_all_bytes() const { return update_->missing_bytes == 0; }
 
-  // A sender begins after received_bytes(): what else came of the one before is forgotten.
-  void change_sender();
+  // A sender begins after received_bytes(): what else came of the one before is forgotten. Leaves of the publisher itself need no
+  // digest: it has announced them over the same connection.
+  enum class Leaf : std::uint8_t { kChecked, kBelieved };
+  void change_sender(Leaf leaf);
   bool has_leaves() const { return update_->has_leaves(); }
   // Those that come next. Corrupt: they are out of place, or not those of the commit. The sender is to blame.
   Status take_leaves(const Leaves& leaves);
@@ -60,6 +63,7 @@ class StagedUpdate {
   std::shared_ptr<Update> update_ = std::make_shared<Update>();
   std::shared_ptr<const Offer> proof_;
   std::vector<Digest256> coming_leaves_;  // the first ones, not checked yet
+  Leaf leaf_ = Leaf::kChecked;
   std::uint64_t arrived_ = 0;             // bytes: those that are checked, and the first ones of the leaf after them
   std::unique_ptr<codec::UpdateDecoder> decoder_;
   std::uint64_t most_replaced_bytes_;

@@ -120,7 +120,7 @@ Status Subscriber::accept_offer(Offer offer, double now) {
     incoming_ = std::make_unique<StagedUpdate>(std::move(offer.commit), offer.signature, way_back_.most_bytes());
     relay_.pass_on(incoming_->shared());
   }
-  incoming_->change_sender();
+  incoming_->change_sender(trusted_ || has_parent_ ? StagedUpdate::Leaf::kChecked : StagedUpdate::Leaf::kBelieved);
   is_requested_ = true;
   source().link().queue(MessageType::kRequest,
                         Request{incoming_->update().name(), incoming_->received_bytes(), incoming_->has_leaves()});

@@ -69,6 +69,23 @@ TEST(HostilePublisher, BytesThatAreNoUpdateAreNotApplied) {
   EXPECT_EQ(told.before, told.after);
 }
 
+// The leaves of the publisher itself are not checked by SHA-256: what an accident has changed is found before it is applied.
+TEST(HostilePublisher, AChangedByteOfAnUpdateIsFound) {
+  SmallModel source;
+  const auto publisher = open_publisher(source);
+  ASSERT_TRUE(publisher->publish(1).ok());
+  Recorded update = record_update(*publisher, {0, SmallModel(1).hash()}, source.view().schema_hash);
+  update.offer.commit.epoch = 1;
+  for (const std::size_t at : {update.bytes.size() / 3, update.bytes.size() - 5}) {
+    const Recorded changed{update.offer, Buffer::allocate(update.bytes.size())};
+    std::ranges::copy(update.bytes.bytes(), changed.bytes.data());
+    changed.bytes.data()[at] ^= std::byte{1};
+    const Told told = play_publisher(replica_options(), [&](RawPeer& peer, const Hello&) { replay(peer, changed); });
+    EXPECT_EQ(told.status.code(), Code::kCorrupt) << told.status.message();
+    EXPECT_EQ(told.before, told.after);
+  }
+}
+
 TEST(HostilePublisher, AChunkOutOfPlaceEndsTheConnection) {
   for (const std::uint64_t first : {std::uint64_t{1}, std::uint64_t{1} << 50}) {
     const Told told = play_publisher(replica_options(), [&](RawPeer& peer, const Hello& hello) {

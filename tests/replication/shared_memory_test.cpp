@@ -120,6 +120,13 @@ class RogueMemory {
   }
   Subscriber& replica() { return *replica_; }
   void send(const Piece& piece) { peer_->say(MessageType::kPiece, piece); }
+  void commit() { peer_->say(MessageType::kCommit, CommitNote{{0, 1}}); }
+  bool is_refused() {
+    for (int i = 0; i < 5; ++i) {
+      if (peer_->hear() == MessageType::kNack) return true;
+    }
+    return false;
+  }
   bool is_dropped() { return peer_->is_dropped(); }
   // It comes again.
   Hello next_hello() {
@@ -173,14 +180,15 @@ TEST(SharedMemory, PiecesOutOfPlaceEndTheConnection) {
   }
 }
 
-// Nobody can change them any more; but they are not what was announced.
-TEST(SharedMemory, SealedBytesThatWereNotAnnouncedEndTheConnection) {
+// Nobody can change them any more; but they lead to no version.
+TEST(SharedMemory, SealedBytesThatAreNoUpdateAreRefused) {
   SmallModel copy(1);
   const Hash128 before = copy.hash();
   RogueMemory rogue(copy);
   const Socket file = memory_of(kBytes, kSealed);
   rogue.send({1, 0, kBytes, file.fd()});
-  EXPECT_TRUE(rogue.is_dropped());
+  rogue.commit();
+  EXPECT_TRUE(rogue.is_refused());
   EXPECT_EQ(rogue.replica().next(0.1).status().code(), Code::kCorrupt);
   EXPECT_EQ(copy.hash(), before);
 }

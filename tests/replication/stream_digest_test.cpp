@@ -86,7 +86,7 @@ TEST_F(Incoming, ALeafCountsOnceItIsWholeAndRight) {
   EXPECT_EQ(update.next_byte(), kLeafBytes);
   // Nor is a part of one, when another sends the rest.
   ASSERT_TRUE(give(kLeafBytes, 500, true).ok());
-  update.change_sender();
+  update.change_sender(StagedUpdate::Leaf::kChecked);
   EXPECT_EQ(update.next_byte(), kLeafBytes);
   for (std::size_t at = kLeafBytes; at < kSize; at += kLeafBytes) {
     ASSERT_TRUE(give(at, std::min<std::size_t>(kLeafBytes, kSize - at)).ok());
@@ -106,7 +106,7 @@ TEST_F(Incoming, LeavesThatAreNotTheCommitsAreNotTaken) {
   }
   ASSERT_TRUE(update.take_leaves({{0, 0}, 0, first}).ok());
   EXPECT_FALSE(update.has_leaves());
-  update.change_sender();  // another one begins anew
+  update.change_sender(StagedUpdate::Leaf::kChecked);  // another one begins anew
   ASSERT_TRUE(update.take_leaves({{0, 0}, 0, first}).ok());
   ASSERT_TRUE(update.take_leaves({{0, 0}, 2, rest}).ok());
   EXPECT_TRUE(update.has_leaves());
@@ -121,6 +121,17 @@ TEST_F(Incoming, MemoryIsCheckedToo) {
   EXPECT_EQ(update.received_bytes(), 0U);
   EXPECT_TRUE(update.adopt(0, bytes).ok());
   EXPECT_TRUE(update.has_all_bytes());
+}
+
+// It has announced them over the same connection. What another sends after them is checked.
+TEST_F(Incoming, LeavesOfThePublisherItselfNeedNoDigest) {
+  update.change_sender(StagedUpdate::Leaf::kBelieved);
+  ASSERT_TRUE(update.take_leaves({{0, 0}, 0, leaves}).ok());
+  ASSERT_TRUE(give(0, kLeafBytes, true).ok());
+  EXPECT_EQ(update.received_bytes(), kLeafBytes);
+  update.change_sender(StagedUpdate::Leaf::kChecked);
+  EXPECT_EQ(give(kLeafBytes, kLeafBytes, true).code(), Code::kCorrupt);
+  EXPECT_EQ(update.received_bytes(), kLeafBytes);
 }
 
 }  // namespace
