@@ -94,7 +94,7 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   };
   source_.block_count = map_->block_count();
   source_.request_repair = [this](const RepairRef& repair) { repairs_.push_back(repair); };
-  source_.identify = [this](const Hash128& hash) { return identify(hash); };
+  source_.identify = [this](const Hash128& hash, const std::optional<std::uint64_t>& nearly) { return identify(hash, nearly); };
 }
 
 std::uint64_t Feed::max_schema_bytes(const model::Schema& held) {
@@ -338,10 +338,17 @@ std::optional<UpdateMaker::Arrays> Feed::arrays_of(const HeldVersion& version, T
   return UpdateMaker::Arrays{std::vector<const std::byte*>(map_->arrays().size(), nullptr), earlier(tensors, std::move(logs))};
 }
 
-IdentityAnswer Feed::identify(const Hash128& hash) {
-  std::optional<HeldVersion> at_hand = store_.find(hash);
-  if (at_hand && hash != store_.newest()->hash && store_.way_back(*at_hand).empty()) at_hand.reset();
-  return identities_.find(hash, at_hand);
+// If its bytes can be had.
+std::optional<HeldVersion> Feed::at_hand(std::optional<HeldVersion> version) const {
+  if (version && version->hash != store_.newest()->hash && store_.way_back(*version).empty()) version.reset();
+  return version;
+}
+
+IdentityAnswer Feed::identify(const Hash128& hash, const std::optional<std::uint64_t>& nearly) {
+  std::optional<HeldVersion> of = at_hand(store_.find(hash));
+  if (!of && nearly) of = at_hand(store_.find_version(*nearly));
+  if (!of && nearly) of = store_.newest();
+  return identities_.find(of ? of->hash : hash, of);
 }
 
 // False: it is made, or others wait for something.

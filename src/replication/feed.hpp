@@ -123,7 +123,8 @@ class Feed {
   void repair_on();
   std::uint64_t repair_bytes();
   void put_repair_off();
-  IdentityAnswer identify(const Hash128& hash);
+  std::optional<HeldVersion> at_hand(std::optional<HeldVersion> version) const;
+  IdentityAnswer identify(const Hash128& hash, const std::optional<std::uint64_t>& nearly);
   std::optional<UpdateMaker::Arrays> arrays_of(const HeldVersion& version, Tensors newest) const;
   bool identify_on();
   void hash_on();

@@ -17,12 +17,12 @@ constexpr int kMaxInterruptions = 16;  // of one digest: then all bytes are sent
 
 IdentityAnswer Identities::find(const Hash128& hash, const std::optional<HeldVersion>& at_hand) {
   const auto is_of = [&](const Identity& each) { return each.version.hash == hash; };
-  if (const auto made = std::ranges::find_if(made_, is_of); made != made_.end()) return {*made, false};
-  if (making_ != nullptr && making_->of.hash == hash) return {{}, true};
-  if (std::ranges::find(wanted_, hash, &HeldVersion::hash) != wanted_.end()) return {{}, true};
+  if (const auto made = std::ranges::find_if(made_, is_of); made != made_.end()) return {hash, *made, false};
+  if (making_ != nullptr && making_->of.hash == hash) return {hash, {}, true};
+  if (std::ranges::find(wanted_, hash, &HeldVersion::hash) != wanted_.end()) return {hash, {}, true};
   if (!at_hand || wanted_.size() >= kMaxWanted || std::ranges::count(given_up_, hash) > 0) return {};
   wanted_.push_back(*at_hand);
-  return {{}, true};
+  return {hash, {}, true};
 }
 
 void Identities::begin(std::optional<UpdateMaker::Arrays> arrays) {

@@ -13,6 +13,7 @@ namespace sparcl::replication {
 
 // What is known of the version with some state hash.
 struct IdentityAnswer {
+  Hash128 of;  // this state hash: that to ask for again
   std::optional<Identity> identity;
   bool is_coming = false;  // it is being made: ask again
 };

@@ -117,6 +117,7 @@ std::size_t most_content_bytes(MessageType type) {
     case MessageType::kSchema:
       return kMaxSchemaBytes;
     case MessageType::kDamage:
+    case MessageType::kBlocks:
       return kMaxDamageBytes;
     case MessageType::kStatusReply:
       return kMaxReportBytes;
@@ -173,6 +174,7 @@ std::vector<std::byte> serialise(const Hello& hello) {
   write_flag(out, hello.damaged);
   write_flag(out, hello.held_is_vouched);
   write_flag(out, hello.tip_is_vouched);
+  write_flag(out, hello.holds_copy);
   write_latest(out, hello.latest);
   out.write_bytes(hello.receipt);
   return out.take();
@@ -185,7 +187,8 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
            in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
            in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) && read_text(in, hello.name) &&
            in.read(hello.pin) && read_flag(in, hello.damaged) && read_flag(in, hello.held_is_vouched) &&
-           read_flag(in, hello.tip_is_vouched) && read_latest(in, hello.latest) && read_array(in, hello.receipt);
+           read_flag(in, hello.tip_is_vouched) && read_flag(in, hello.holds_copy) && read_latest(in, hello.latest) &&
+           read_array(in, hello.receipt);
   });
 }
 
@@ -472,6 +475,21 @@ Result<Damage> parse_damage(std::span<const std::byte> bytes) {
     if (!read_held(in, damage.version)) return false;
     damage.block_hashes.resize(in.remaining() / sizeof(Hash128));
     return std::ranges::all_of(damage.block_hashes, [&](Hash128& each) { return read_hash(in, each); });
+  });
+}
+
+std::vector<std::byte> serialise(const BlockDigests& blocks) {
+  ByteWriter out;
+  write_held(out, blocks.version);
+  for (const Digest256& each : blocks.of_blocks) out.write_bytes(each);
+  return out.take();
+}
+
+Result<BlockDigests> parse_block_digests(std::span<const std::byte> bytes) {
+  return parse<BlockDigests>(bytes, "a list of blocks", [](ByteReader& in, BlockDigests& blocks) {
+    if (!read_held(in, blocks.version)) return false;
+    blocks.of_blocks.resize(in.remaining() / sizeof(Digest256));
+    return std::ranges::all_of(blocks.of_blocks, [&](Digest256& each) { return read_array(in, each); });
   });
 }
 

@@ -56,8 +56,9 @@ enum class MessageType : std::uint8_t {
   kDamage = 25,        // subscriber: what it holds, block by block
   kLeaves = 26,        // publisher: digests of each MiB of the update that is asked for, before its bytes
   kIdentity = 27,      // publisher: SHA-256 of a version that the subscriber may hold
+  kBlocks = 28,        // subscriber: SHA-256 of each block of what it holds instead
 };
-constexpr MessageType kLastMessageType = MessageType::kIdentity;
+constexpr MessageType kLastMessageType = MessageType::kBlocks;
 
 std::size_t most_content_bytes(MessageType type);
 
@@ -113,6 +114,7 @@ struct Hello {
   bool damaged = false;            // what it holds is nearly a version: a DAMAGE comes next
   bool held_is_vouched = false;    // by the publisher: its own updates or SHA-256 led to what is held
   bool tip_is_vouched = false;
+  bool holds_copy = false;  // of some version, but for damage: to be compared though no version has its state hash
   LatestHeld latest{};
   Receipt receipt{};  // of the last welcome
 };
@@ -170,6 +172,14 @@ struct Identity {
   Digest256 digest{};                        // StateDigest
   std::optional<CommitSignature> signature;  // of signed_bytes()
 };
+
+// What a replica holds instead of the version of an IDENTITY: the blocks that differ can be sent alone.
+struct BlockDigests {
+  HeldVersion version;               // of the IDENTITY
+  std::vector<Digest256> of_blocks;  // of each block of what it holds (StateDigest)
+};
+constexpr std::size_t block_digests_bytes(std::uint64_t blocks) { return 24 + blocks * sizeof(Digest256); }
+constexpr std::size_t kMaxDigestedBlocks = (kMaxDamageBytes - 24) / sizeof(Digest256);
 
 struct ChunkHead {  // the bytes follow
   std::uint64_t version = 0;
@@ -268,6 +278,7 @@ std::vector<std::byte> serialise(const Leaves& leaves);
 std::vector<std::byte> signed_bytes(const Identity& identity);  // they begin with what they are for
 std::vector<std::byte> serialise(const Identity& identity);
 std::vector<std::byte> serialise(const Damage& damage);
+std::vector<std::byte> serialise(const BlockDigests& blocks);
 
 // Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else. Of a hello or a welcome of another
 // protocol version only `protocol` is read.
@@ -291,5 +302,6 @@ Result<Orphan> parse_orphan(std::span<const std::byte> bytes);
 Result<Leaves> parse_leaves(std::span<const std::byte> bytes);
 Result<Identity> parse_identity(std::span<const std::byte> bytes);
 Result<Damage> parse_damage(std::span<const std::byte> bytes);
+Result<BlockDigests> parse_block_digests(std::span<const std::byte> bytes);
 
 }  // namespace sparcl::replication

@@ -9,6 +9,7 @@ namespace sparcl::replication {
 namespace {
 
 constexpr std::uint64_t kComparedBlocks = 256;  // some milliseconds; heuristic
+constexpr std::uint64_t kDigestedBlocks = 64;   // the same, by SHA-256
 constexpr std::uint64_t kMostDiffering = 2;     // of the blocks one: where more differ, an anchor is made. Heuristic
 
 }  // namespace
@@ -18,12 +19,13 @@ RepairMaker::RepairMaker(const ReplicatedState& state, UpdateMaker::Arrays targe
       target_(std::move(target)),
       repair_(std::move(repair)),
       commit_(std::move(commit)),
+      target_digest_(state.schema_hash),
       differing_((state.map->block_count() + 63) / 64, 0) {}
 
 Result<bool> RepairMaker::step() {
   if (maker_ != nullptr) return maker_->step();
   const std::uint64_t blocks = state_.map->block_count();
-  compare_on();
+  SPARCL_RETURN_IF_ERROR(compare_on());
   if (differing_count_ > blocks / kMostDiffering) {
     log_info("replication: more than {} of {} blocks of a damaged replica are not version {}'s: all are sent", differing_count_ - 1,
              blocks, commit_.version);
@@ -35,17 +37,26 @@ Result<bool> RepairMaker::step() {
   return false;
 }
 
-void RepairMaker::compare_on() {
+Status RepairMaker::compare_on() {
+  if (!repair_->digests.empty()) {
+    SPARCL_RETURN_IF_ERROR(target_digest_.step(*state_.map, target_.input(), kDigestedBlocks).status());
+    const std::vector<Digest256>& target = target_digest_.of_blocks();
+    while (next_block_ < target.size()) note(target[next_block_] != repair_->digests[next_block_]);
+    return {};
+  }
   const std::uint64_t end = std::min(next_block_ + kComparedBlocks, state_.map->block_count());
   std::vector<Hash128> hashes;
   codec::add_block_hashes(*state_.map, target_.input(), next_block_, end, *state_.kernels, hashes);
-  for (const Hash128& each : hashes) {
-    if (each != repair_->block_hashes[next_block_]) {
-      differing_[next_block_ / 64] |= std::uint64_t{1} << (next_block_ % 64);
-      ++differing_count_;
-    }
-    ++next_block_;
+  for (const Hash128& each : hashes) note(each != repair_->block_hashes[next_block_]);
+  return {};
+}
+
+void RepairMaker::note(bool differs) {
+  if (differs) {
+    differing_[next_block_ / 64] |= std::uint64_t{1} << (next_block_ % 64);
+    ++differing_count_;
   }
+  ++next_block_;
 }
 
 }  // namespace sparcl::replication

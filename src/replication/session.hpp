@@ -46,8 +46,8 @@ struct UpdateSource {
   std::function<void(const HeldVersion& base)> request_composed;
   // Blocks of a replica that are not those of a version: it is made known in the repair. Empty: it will not be made.
   std::function<void(const RepairRef& repair)> request_repair;
-  // The digest of the version with this state hash. Empty: no digests are made here.
-  std::function<IdentityAnswer(const Hash128& hash)> identify;
+  // The digest of the version with this state hash; if there is none, of version `nearly` or the newest. Empty: none are made here.
+  std::function<IdentityAnswer(const Hash128& hash, const std::optional<std::uint64_t>& nearly)> identify;
   std::uint64_t block_count = 0;  // of these tensors, where repairs are made
 };
 using UpdateSourceRef = std::shared_ptr<const UpdateSource>;
@@ -165,6 +165,7 @@ class Session {
   Status take_pin(double now);
   Status take_orphan(double now);
   Status take_damage();
+  Status take_blocks();
   bool awaits_damage() const { return said_damaged_ && source_->request_repair; }
   void join(const Hello& hello, bool is_near);
   bool is_neighbour() const;
@@ -216,6 +217,8 @@ class Session {
   HeldVersion tip_;           // what it will hold once it has applied all that it was sent
   bool tip_is_vouched_ = false;
   Identifying identifying_ = Identifying::kNot;
+  Hash128 identity_of_;                  // the state hash whose digest it is compared with, or may be
+  std::optional<std::uint64_t> nearly_;  // it says that what it came with is nearly this version, or some other
   std::uint64_t staged_version_ = 0;
   std::uint64_t given_version_ = 0;   // versions up to this one: from here, or from a parent that was given them
   std::uint64_t oldest_taken_ = 0;    // versions before this one it refuses

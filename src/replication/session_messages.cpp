@@ -97,6 +97,9 @@ Status Session::handle(double now) {
     case MessageType::kDamage:
       if (!is_replica || !said_damaged_) break;
       return take_damage();
+    case MessageType::kBlocks:
+      if (!is_replica || identifying_ != Identifying::kAwaitsWord || !source_->request_repair) break;
+      return take_blocks();
     case MessageType::kAlive:
       if (!is_replica) break;
       return parse_alive(link_.content()).status();
@@ -199,6 +202,8 @@ Status Session::enter(const Hello& hello) {
   said_damaged_ = hello.damaged;
   held_is_vouched_ = hello.held_is_vouched;
   tip_is_vouched_ = hello.tip_is_vouched;
+  identity_of_ = tip_.hash;
+  if (hello.holds_copy) nearly_ = hello.latest.epoch == context_.epoch ? hello.latest.version : 0;
   is_of_another_epoch_ = hello.latest.epoch != context_.epoch && ahead_ == 0;  // what waits there is dropped if it is
   if (hello.latest.epoch == context_.epoch) oldest_taken_ = hello.latest.version;
   SPARCL_RETURN_IF_ERROR(fill_random(receipt_));
@@ -331,6 +336,26 @@ Status Session::take_damage() {
   repair_->wanted = damage->version;
   repair_->held_hash = sum;
   repair_->block_hashes = std::move(damage->block_hashes);
+  repair_is_asked_ = false;
+  return {};
+}
+
+// What it came with is not the version that it was compared with: it may need but some blocks.
+Status Session::take_blocks() {
+  Result<BlockDigests> blocks = parse_block_digests(link_.content());
+  if (!blocks.ok()) return blocks.status();
+  if (blocks->of_blocks.size() != source_->block_count || blocks->version.hash != identity_of_) {
+    return Status(Code::kCorrupt, fmt::format("it has digests of {} blocks, its tensors have {}; or it was not to be compared with "
+                                              "version {}",
+                                              blocks->of_blocks.size(), source_->block_count, blocks->version.version));
+  }
+  warn(fmt::format("replica {} came with bytes that are not version {}, byte for byte", replica_, blocks->version.version),
+       "replicas come with bytes that are no version");
+  identifying_ = Identifying::kIsAnother;
+  repair_ = std::make_shared<Repair>();
+  repair_->wanted = blocks->version;
+  repair_->held_hash = tip_.hash;
+  repair_->digests = std::move(blocks->of_blocks);
   repair_is_asked_ = false;
   return {};
 }

@@ -38,10 +38,12 @@ void Session::announce(double now, std::uint64_t after) {
 bool Session::identify() {
   if (tip_is_vouched_ || !source_->identify || identifying_ == Identifying::kIsAnother) return false;
   if (identifying_ == Identifying::kAwaitsWord) return true;
-  const IdentityAnswer answer = source_->identify(tip_.hash);
+  const IdentityAnswer answer = source_->identify(identity_of_, nearly_);
   identifying_ = answer.is_coming ? Identifying::kAwaitsDigest : Identifying::kNot;
+  if (answer.is_coming || answer.identity) identity_of_ = answer.of;
   if (!answer.identity) return answer.is_coming;
   link_.queue(MessageType::kIdentity, *answer.identity);
+  if (source_->request_repair) link_.allow(MessageType::kBlocks, block_digests_bytes(source_->block_count));
   identifying_ = Identifying::kAwaitsWord;
   return true;
 }

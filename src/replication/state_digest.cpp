@@ -1,7 +1,6 @@
 #include "src/replication/state_digest.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "src/base/bytes.hpp"
@@ -15,34 +14,27 @@ constexpr std::string_view kStateContext = "sparcl state 1\n";
 
 }  // namespace
 
-StateDigest::StateDigest(const Hash128& schema_hash) {
-  ByteWriter begin;
-  begin.write_bytes(std::as_bytes(std::span(kStateContext)));
-  write_hash(begin, schema_hash);
-  sha_.update(begin.take());
-}
-
-Result<bool> StateDigest::step(const codec::BlockMap& map, const codec::ArrayInput& arrays, std::uint64_t most_blocks) {
+Result<bool> StateDigest::step(const codec::BlockMap& map, const codec::ArrayInput& arrays, std::uint64_t max_blocks) {
   codec::BlockInput input;
   std::vector<codec::Piece> pieces;
   std::vector<std::byte> scratch;
-  const std::uint64_t end = std::min(map.block_count(), next_block_ + most_blocks);
-  for (; next_block_ < end; ++next_block_) {
-    const DataType datatype = map.block(next_block_, pieces);
+  const std::uint64_t first = of_blocks_.size(), end = first + std::min(map.block_count() - first, max_blocks);
+  for (std::uint64_t i = first; i < end; ++i) {
+    const DataType datatype = map.block(i, pieces);
     const codec::BlockView view = input.read(arrays, codec::shape_of(datatype, pieces), pieces);
     const Result<Digest256> block = sha256_of(codec::whole_block(view, scratch));
     if (!block.ok()) return block.status();
-    sha_.update(*block);
+    of_blocks_.push_back(*block);
   }
   return end == map.block_count();
 }
 
-Result<Digest256> StateDigest::finish() {
-  const Result<Sha256::Digest> digest = sha_.finish();
-  if (!digest.ok()) return digest.status();
-  Digest256 bytes;
-  std::memcpy(bytes.data(), digest->data(), bytes.size());
-  return bytes;
+Result<Digest256> StateDigest::finish() const {
+  ByteWriter all;
+  all.write_bytes(std::as_bytes(std::span(kStateContext)));
+  write_hash(all, schema_hash_);
+  all.write_bytes(std::as_bytes(std::span(of_blocks_)));
+  return sha256_of(all.take());
 }
 
 }  // namespace sparcl::replication

@@ -2,8 +2,9 @@
 // SHA-256 of all that a replica holds, block by block. The linear state hash finds accidents; bytes that somebody chose can have
 // any state hash that he likes, and these digests not (docs/decisions/0027-vouched-states.md).
 
+#include <vector>
+
 #include "src/base/checksum.hpp"
-#include "src/base/sha256.hpp"
 #include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/replication/stream_digest.hpp"
@@ -13,16 +14,18 @@ namespace sparcl::replication {
 // The digest of one state, whose arrays may lie elsewhere at each step.
 class StateDigest {
  public:
-  explicit StateDigest(const Hash128& schema_hash);
+  explicit StateDigest(const Hash128& schema_hash) : schema_hash_(schema_hash) {}
 
   // Some more blocks of it. True: these were the last.
-  Result<bool> step(const codec::BlockMap& map, const codec::ArrayInput& arrays, std::uint64_t most_blocks);
-  // Then, once.
-  Result<Digest256> finish();
+  Result<bool> step(const codec::BlockMap& map, const codec::ArrayInput& arrays, std::uint64_t max_blocks);
+  // Of each block that was read.
+  const std::vector<Digest256>& of_blocks() const { return of_blocks_; }
+  // Once all were: of them all.
+  Result<Digest256> finish() const;
 
  private:
-  Sha256 sha_;  // of the blocks' digests
-  std::uint64_t next_block_ = 0;
+  Hash128 schema_hash_;
+  std::vector<Digest256> of_blocks_;
 };
 
 }  // namespace sparcl::replication

@@ -380,6 +380,7 @@ Hello Subscriber::hello(const Upstream& to) {
           is_damaged,
           is_vouched(),
           tip_is_vouched(),
+          options_.holds_copy && may_ask_for_blocks_ && trust_ == Trust::kUnknown && staged_.empty(),
           latest_held(),
           &to == &publisher_ ? receipt_ : Receipt{}};
 }

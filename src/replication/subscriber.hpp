@@ -42,6 +42,7 @@ struct SubscriberOptions {
   bool shares_memory = true;   // with the publisher and replicas of its machine
   bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and as much again while updates wait
   std::string record_path;      // with trusted keys: what was applied last is kept there for the next life (replica_record.hpp); "": nowhere
+  bool holds_copy = false;      // what the arrays hold was a version once, and some of it may be damaged: a file
   std::optional<Offer> latest;  // the signed commit that it applied last in its life before: older ones are refused
   bool double_buffer = false;   // what was held stays as it is while next() works, and until it is called again
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
@@ -54,7 +55,8 @@ struct SubscriberOptions {
 class Subscriber final : private UpstreamOwner {
  public:
   // The publisher need not be there yet: it is looked for until it comes, and again whenever it goes. What the arrays hold may be
-  // anything. If the publisher finds a version of its own there, byte for byte, only what has changed since then travels.
+  // anything. If the publisher finds a version of its own there, byte for byte, only what has changed since then travels; if it
+  // finds one but for some blocks, these travel, too.
   static Result<std::unique_ptr<Subscriber>> create(const ReplicatedState& state, const std::string& address,
                                                     const SubscriberOptions& options);
   ~Subscriber();
@@ -69,7 +71,8 @@ class Subscriber final : private UpstreamOwner {
     int updates = 0;
     bool by_anchor = false;
     bool by_repair = false;  // of blocks that were damaged: `changed` counts their elements
-    bool went_back = false;  // to the version before
+    std::uint64_t damaged_blocks = 0;  // the same, of bytes that this replica came with
+    bool went_back = false;            // to the version before
     bool is_news() const { return updates > 0 || went_back; }
     double pause_s = 0;  // in which the arrays were neither the old nor the new version; 0 with two sets of them
   };
@@ -144,6 +147,9 @@ class Subscriber final : private UpstreamOwner {
   bool wants_from_parent() const;
   Status take_identity();
   bool may_compare() const;
+  bool may_repair_unknown(const Commit& commit) const;
+  Status check_repaired(const ReplicatedState& written, Swap& swap) const;
+  void tell_why_all_bytes(const Commit& commit);
   void compare_on(double now);
   void forget_other_epochs(std::uint64_t epoch);
   void leave_parent(const Status& why, double now);
@@ -170,7 +176,8 @@ class Subscriber final : private UpstreamOwner {
   Status climb_as_far_as_it_goes(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
   Status climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
-  Status apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap);
+  Status apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap, bool is_unknown);
+  void give_up_repair(const Commit& commit);
   ReplicatedState begin_writing(bool is_first);
   void show_written();
   Status show_on_device(std::unique_lock<std::mutex>& lock, const Swap& swap);
@@ -216,6 +223,9 @@ class Subscriber final : private UpstreamOwner {
     StateDigest digest;
   };
   std::unique_ptr<Comparison> comparison_;  // of what is held
+  // What is held is not that version, and the blocks that differ were asked for. next()'s alone while is_applying_ is set.
+  std::unique_ptr<Comparison> unlike_;
+  bool may_ask_for_blocks_ = true;          // they have not led to the version
   std::uint64_t epoch_ = 0;                 // of what is held
   std::uint64_t publisher_epoch_ = 0;       // by its last welcome: what comes is of this one, whoever passes it on
   std::uint64_t latest_epoch_ = 0;          // that something was applied of: earlier ones are not listened to

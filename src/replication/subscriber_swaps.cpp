@@ -78,7 +78,10 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     lock.unlock();
     keep_record(proof.get());
     if (options_.on_swap) options_.on_swap(swap.version);
-    if (swap.by_repair) {
+    if (swap.damaged_blocks > 0) {
+      log_warn("replication: what this replica came with was damaged: {} of {} blocks were not version {}'s, and are now",
+               swap.damaged_blocks, state_.map->block_count(), swap.version);
+    } else if (swap.by_repair) {
       log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew", swap.version, swap.changed,
                state_.map->element_count());
     }
@@ -179,19 +182,22 @@ std::uint64_t Subscriber::shown_version() const { return state_.device != nullpt
 Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   StagedUpdate& front = *staged_.front();
   const UpdateName name = front.update().name();
+  const bool is_unknown = front.commit().is_repair() && trust_ == Trust::kUnknown;
   Status status;
   {
     const HeldVersion held = held_;
     const Unlocked outside(lock, is_applying_);
-    status = apply_front(front, held, swap);
+    status = apply_front(front, held, swap, is_unknown);
   }
   if (status.code() == Code::kOutOfMemory) return status;
   if (!status.ok()) {
     if (buffers_ != nullptr) buffers_->doubt();
+    if (is_unknown) give_up_repair(front.commit());
     refuse(name, status, true);
     return status;
   }
   // The arrays hold it: nothing here fails.
+  unlike_ = nullptr;
   const UpdateRef applied = front.shared();
   if (swap.updates == 0 && holds_published_) way_back_.begin(held_, epoch_);
   std::optional<codec::ChangeLog> replaced = front.take_replaced();
@@ -222,8 +228,16 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
   return {};
 }
 
+// The arrays hold neither what this replica came with nor a version: no blocks are asked for again.
+void Subscriber::give_up_repair(const Commit& commit) {
+  may_ask_for_blocks_ = false;
+  unlike_ = nullptr;
+  if (buffers_ == nullptr) held_ = {0, commit.target_hash};
+  is_elsewhere_ = true;
+}
+
 // Without the lock. OutOfMemory: nothing was written, and it can be tried again.
-Status Subscriber::apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap) try {
+Status Subscriber::apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap, bool is_unknown) try {
   const ReplicatedState written = begin_writing(swap.updates == 0);
   for (bool more = true; more;) SPARCL_RETURN_IF_ERROR(front.check(written, held, UINT64_MAX, more));
   if (buffers_ != nullptr && swap.updates == 0 && front.is_held_already()) {  // in the front: the program has written it there
@@ -233,7 +247,8 @@ Status Subscriber::apply_front(StagedUpdate& front, const HeldVersion& held, Swa
   const double begin = monotonic_seconds();
   const StageRange range("apply a version");
   SPARCL_FAILPOINT("subscriber.applying");
-  const Status status = front.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
+  Status status = front.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
+  if (status.ok() && is_unknown) status = check_repaired(written, swap);
   if (buffers_ == nullptr) swap.pause_s += monotonic_seconds() - begin;
   return status;
 } catch (const std::bad_alloc&) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
@@ -117,6 +118,7 @@ Status Subscriber::accept_offer(Offer offer, double now) {
       refuse(name, fits, true);
       return {};
     }
+    tell_why_all_bytes(offer.commit);
     incoming_ = std::make_unique<StagedUpdate>(std::move(offer.commit), offer.signature, way_back_.most_bytes());
     relay_.pass_on(incoming_->shared());
   }
@@ -135,12 +137,19 @@ Status Subscriber::check_base(const Commit& commit) const {
     return Status(Code::kWrongBase,
                   fmt::format("it is for the state {}, held is {}", to_hex(commit.base_hash), to_hex(tip().hash)));
   }
-  const bool is_known = commit.is_repair() ? trust_ == Trust::kDamaged && !has_parent_ : tip_is_vouched();
+  const bool is_known =
+      commit.is_repair() ? (trust_ == Trust::kDamaged && !has_parent_) || may_repair_unknown(commit) : tip_is_vouched();
   if (is_known) return {};
   return Status(Code::kWrongBase,
                 fmt::format("{}, and this replica came with bytes that the publisher has not vouched for: all bytes "
                             "are to be sent",
                             commit.is_repair() ? "it repairs some blocks" : "it leads on from what is held"));
+}
+
+// It is checked by SHA-256 once it is applied: the state hash says nothing of the blocks that it leaves alone.
+bool Subscriber::may_repair_unknown(const Commit& commit) const {
+  return trust_ == Trust::kUnknown && unlike_ != nullptr && staged_.empty() && !has_parent_ &&
+         commit.version == unlike_->with.version.version && commit.target_hash == unlike_->with.version.hash;
 }
 
 Status Subscriber::take_leaves(double now) {
@@ -240,21 +249,56 @@ void Subscriber::compare_on(double now) {
     if (times > 0) log_warn("replication: {}{}: all bytes are asked for", why, times_text(times));
     if (publisher_.is_ready()) publisher_.link().queue(MessageType::kNack, Nack{{0, version.version}, told.code(), true, why});
   };
-  if (is_vouched() || held_.hash != version.hash) return is_another("what is held has changed since it was to be compared");
+  const bool is_like = held_.hash == version.hash;
+  if (is_vouched() || (!is_like && !options_.holds_copy)) return is_another("what is held has changed since it was to be compared");
   const Result<bool> whole = comparison_->digest.step(*state_.map, {state_.readable()}, kBlocksCompared);
   if (whole.ok() && !*whole) return;
   const Result<Digest256> digest = whole.ok() ? comparison_->digest.finish() : Result<Digest256>(whole.status());
   if (!digest.ok()) return is_another(digest.status().message());
-  if (*digest != comparison_->with.digest) {
-    return is_another(
-        fmt::format("what this replica came with has the state hash of version {}, and other bytes (SHA-256): it is not "
-                    "that version",
-                    version.version));
+  if (!is_like || *digest != comparison_->with.digest) {
+    const std::string why =
+        fmt::format("what this replica came with {} version {}, and other bytes (SHA-256): it is not that version",
+                    is_like ? "has the state hash of" : "is nearly", version.version);
+    const bool can_ask =
+        may_ask_for_blocks_ && comparison_->digest.of_blocks().size() <= kMaxDigestedBlocks && publisher_.is_ready();
+    if (!can_ask) return is_another(why);
+    log_warn("replication: {}: the blocks that differ are asked for", why);
+    publisher_.link().queue(MessageType::kBlocks, BlockDigests{version, comparison_->digest.of_blocks()});
+    unlike_ = std::move(comparison_);
+    return;
   }
+  unlike_ = nullptr;
   log_info("replication: what this replica came with is version {}, byte for byte", version.version);
   comparison_ = nullptr;
   trust_ = Trust::kVouched;
   if (publisher_.is_ready()) publisher_.link().queue(MessageType::kAck, Ack{AckStage::kHeld, held_, true});
+}
+
+// Of the state that a repair has made of what this replica came with: all of it is the version that the publisher vouches for.
+Status Subscriber::check_repaired(const ReplicatedState& written, Swap& swap) const try {
+  StateDigest now(state_.schema_hash);
+  const Result<bool> whole = now.step(*written.map, {written.readable()}, UINT64_MAX);
+  const Result<Digest256> digest = whole.ok() ? now.finish() : Result<Digest256>(whole.status());
+  if (!digest.ok()) return digest.status();
+  if (*digest != unlike_->with.digest) {
+    return Status(Code::kCorrupt, fmt::format("the blocks that were sent anew have not led to version {} (SHA-256)",
+                                              unlike_->with.version.version));
+  }
+  for (std::size_t i = 0; i < now.of_blocks().size(); ++i) {
+    if (now.of_blocks()[i] != unlike_->digest.of_blocks()[i]) ++swap.damaged_blocks;
+  }
+  return {};
+} catch (const std::bad_alloc&) {  // the update is applied: it cannot be tried again
+  return Status(Code::kSystemError, "there is no memory to compare what was repaired by SHA-256");
+}
+
+// Though this replica came with a version that may have been nearly the publisher's.
+void Subscriber::tell_why_all_bytes(const Commit& commit) {
+  if (!commit.is_anchor || !options_.holds_copy || trust_ != Trust::kUnknown || !staged_.empty()) return;
+  const char* why = "the publisher keeps no version that what this replica came with can be compared with";
+  if (!may_ask_for_blocks_) why = "the blocks that differ could not be sent alone";
+  if (unlike_ != nullptr) why = "more than half of the blocks that this replica came with differ, or new versions came too fast";
+  log_warn("replication: version {} comes with all its bytes: {}", commit.version, why);
 }
 
 }  // namespace sparcl::replication

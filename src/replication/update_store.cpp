@@ -156,6 +156,12 @@ std::optional<HeldVersion> UpdateStore::find(const Hash128& hash) const {
   return first < chain_.size() ? std::optional(chain_[first]->base()) : std::nullopt;
 }
 
+std::optional<HeldVersion> UpdateStore::find_version(std::uint64_t version) const {
+  if (newest_ && newest_->version == version) return newest_;
+  const auto found = std::ranges::find(chain_, version, [](const UpdateRef& each) { return each->base().version; });
+  return found != chain_.end() ? std::optional((*found)->base()) : std::nullopt;
+}
+
 void UpdateStore::keep_composed(const HeldVersion& held, UpdateRef composed) {
   std::erase_if(composed_, [&](const Composed& each) { return each.base == held.hash; });
   if (composed != nullptr) note_made(*composed);

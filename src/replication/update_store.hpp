@@ -98,6 +98,8 @@ class UpdateStore {
   std::vector<ChangeLogRef> way_back(const HeldVersion& held) const;
   // The newest version, or one that the chain leads on from, with these bytes.
   std::optional<HeldVersion> find(const Hash128& hash) const;
+  // The same by its number.
+  std::optional<HeldVersion> find_version(std::uint64_t version) const;
   // Of all updates since `held`. nullptr: it is none that would be worth it.
   void keep_composed(const HeldVersion& held, UpdateRef composed);
 

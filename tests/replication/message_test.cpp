@@ -102,6 +102,7 @@ TEST(Message, PartsOfMessagesAreNone) {
                [](const auto& bytes) { return parse_identity(bytes); });
   expect_exact(serialise(Alive{1}), [](const auto& bytes) { return parse_alive(bytes); });
   expect_exact(serialise(Damage{{1, {2, 3}}, {}}), [](const auto& bytes) { return parse_damage(bytes); });
+  expect_exact(serialise(BlockDigests{{1, {2, 3}}, {}}), [](const auto& bytes) { return parse_block_digests(bytes); });
   expect_exact(serialise(Pin{3}), [](const auto& bytes) { return parse_pin(bytes); });
 }
 
@@ -110,6 +111,19 @@ TEST(Message, APieceIsNeitherEmptyNorLargerThanASegment) {
   EXPECT_TRUE(parse_piece(serialise(Piece{1, 2, kMaxPieceBytes, 3})).ok());
   EXPECT_FALSE(parse_piece(serialise(Piece{1, 2, kMaxPieceBytes + 1, 3})).ok());
   EXPECT_FALSE(parse_piece(serialise(Piece{1, 2, 3, -1})).ok());
+}
+
+TEST(Message, BlocksHaveWholeDigestsOnly) {
+  const std::vector<std::byte> bytes = serialise(BlockDigests{{1, {2, 3}}, {{std::byte{4}}, {std::byte{5}}}});
+  EXPECT_EQ(bytes.size(), block_digests_bytes(2));
+  for (std::size_t count = 0; count <= bytes.size(); ++count) {
+    const Result<BlockDigests> read = parse_block_digests(std::span(bytes).first(count));
+    ASSERT_EQ(read.ok(), count >= 24 && count % 32 == 24) << count;
+    if (read.ok()) {
+      EXPECT_EQ(read->of_blocks.size(), (count - 24) / 32);
+    }
+  }
+  EXPECT_LE(block_digests_bytes(kMaxDigestedBlocks), most_content_bytes(MessageType::kBlocks));
 }
 
 TEST(Message, DamageHasWholeHashesOnly) {

@@ -16,6 +16,7 @@ namespace {
 struct Came {
   std::uint64_t stream_bytes = 0;
   int anchors = 0;
+  std::uint64_t damaged_blocks = 0;
 };
 
 Came come_to(Subscriber& replica, std::uint64_t version) {
@@ -26,6 +27,7 @@ Came come_to(Subscriber& replica, std::uint64_t version) {
     if (!swap.ok()) break;
     came.stream_bytes += swap->stream_bytes;
     came.anchors += swap->by_anchor ? 1 : 0;
+    came.damaged_blocks += swap->damaged_blocks;
   }
   return came;
 }
@@ -110,7 +112,9 @@ TEST_P(VouchedStates, AnEarlierVersionsBytesAreLedOn) {
 TEST_P(VouchedStates, ForgedBytesOfTheNewestVersionAreReplaced) {
   forge(copy);
   const auto replica = start(copy);
-  EXPECT_EQ(come_to(*replica, version).anchors, 1);
+  const Came came = come_to(*replica, version);
+  EXPECT_EQ(came.anchors, 0);
+  EXPECT_EQ(came.damaged_blocks, 1U);
   EXPECT_TRUE(copy.is_same_as(source));
   publish();
   EXPECT_EQ(come_to(*replica, version).anchors, 0);
@@ -121,7 +125,9 @@ TEST_P(VouchedStates, ForgedBytesOfAnEarlierVersionAreReplaced) {
   forge(copy);
   for (int i = 0; i < 3; ++i) publish();
   const auto replica = start(copy);
-  EXPECT_EQ(come_to(*replica, version).anchors, 1);
+  const Came came = come_to(*replica, version);
+  EXPECT_EQ(came.anchors, 0);
+  EXPECT_EQ(came.damaged_blocks, 1U);
   EXPECT_TRUE(copy.is_same_as(source));
 }
 
@@ -196,7 +202,9 @@ TEST(VouchedState, OfASlice) {
     if (is_forged) forgery().apply(copy.tensor(0).data());
     ASSERT_EQ(copy.hash(), expected.hash());
     const auto replica = open_replica(copy.view(), publisher->address());
-    EXPECT_EQ(come_to(*replica, 1).anchors, is_forged ? 1 : 0);
+    const Came came = come_to(*replica, 1);
+    EXPECT_EQ(came.anchors, 0);
+    EXPECT_EQ(came.damaged_blocks, is_forged ? 1U : 0U);
     for (std::size_t i = 0; i < copy.schema().size(); ++i) {
       EXPECT_TRUE(std::ranges::equal(copy.tensor(i), expected.tensor(i))) << i;
     }
@@ -249,6 +257,123 @@ TEST(VouchedState, AnUnsignedDigestIsNoneForOneThatTrustsKeys) {
   }
 }
 
+// Damage that no version has the state hash of, where the replica says that it came with a copy.
+struct Copies : ::testing::Test {
+  static constexpr std::uint64_t kElements = 2'000'000;  // 31 blocks, and one of the bias
+  SmallModel source{0, kElements}, copy{0, kElements};
+  std::unique_ptr<Publisher> publisher;
+  SubscriberOptions options = replica_options();
+  void SetUp() override {
+    source.step(99, kElements);
+    publisher = open_publisher(source);
+    ASSERT_TRUE(publisher->publish(1).ok());
+    copy.copy_from(source);
+    options.holds_copy = true;
+  }
+};
+
+TEST_F(Copies, AreMendedBlockByBlock) {
+  for (const std::size_t at : {3UL, 400'000UL, 400'001UL, 1'999'999UL}) copy.poke(at, copy.at(at) ^ 7U);
+  const auto replica = open_replica(copy, publisher->address(), options);
+  const Came came = come_to(*replica, 1);
+  EXPECT_EQ(came.anchors, 0);
+  EXPECT_EQ(came.damaged_blocks, 3U);
+  EXPECT_LT(came.stream_bytes, 4 * 131'072U);
+  EXPECT_TRUE(copy.is_same_as(source));
+  source.step(5);
+  ASSERT_TRUE(publisher->publish(2).ok());
+  EXPECT_EQ(come_to(*replica, 2).anchors, 0);
+  EXPECT_TRUE(copy.is_same_as(source));
+  ASSERT_TRUE(publisher->wait(2, 1, 20).ok());
+}
+
+TEST_F(Copies, WithTwoSetsOfArraysAreMendedToo) {
+  copy.poke(400'000, copy.at(400'000) ^ 7U);
+  options.double_buffer = true;
+  const auto replica = open_replica(copy, publisher->address(), options);
+  EXPECT_EQ(come_to(*replica, 1).damaged_blocks, 1U);
+  EXPECT_EQ(std::memcmp(replica->array(0), source.view().arrays[0], kElements * 2), 0);
+}
+
+TEST_F(Copies, OfWhichTooMuchIsDamagedAreReplaced) {
+  copy.step(7, 10'000);
+  const auto replica = open_replica(copy, publisher->address(), options);
+  const Came came = come_to(*replica, 1);
+  EXPECT_EQ(came.anchors, 1);
+  EXPECT_EQ(came.damaged_blocks, 0U);
+  EXPECT_TRUE(copy.is_same_as(source));
+}
+
+// It repairs another block than the forged one: the state hash is right before and after.
+TEST(VouchedState, ARepairThatLeavesForgedBytesIsFound) {
+  ASSERT_TRUE(forgery().is_found());
+  SmallModel copy(1), source(1);
+  forgery().prepare(source.first_block());
+  copy.copy_from(source);
+  forgery().apply(copy.first_block());
+  ASSERT_EQ(copy.hash(), source.hash());
+  RawPublisher publisher;
+  const auto replica = open_replica(copy, publisher.address());
+  Hello hello;
+  RawPeer peer = publisher.accept(&hello);
+  peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "a test", {}});
+  peer.say(MessageType::kIdentity, identity_of(source.view(), 7, 1));
+  ASSERT_EQ(peer.hear(), MessageType::kBlocks);
+  const Result<BlockDigests> blocks = parse_block_digests(peer.link().content());
+  ASSERT_TRUE(blocks.ok());
+  EXPECT_EQ(blocks->of_blocks.size(), source.view().map->block_count());
+  Commit commit;
+  commit.model_id = kModelId;
+  commit.epoch = 1;
+  commit.version = 7;
+  commit.schema_hash = hello.schema_hash;
+  commit.base_hash = commit.target_hash = source.hash();
+  UpdateMaker maker(source.view(), {source.view().readable(), nullptr}, {std::uint64_t{1} << 1}, commit);
+  for (Result<bool> is_whole = false; !*is_whole;) {
+    is_whole = maker.step();
+    ASSERT_TRUE(is_whole.ok());
+  }
+  const std::shared_ptr<Update> made = maker.take();
+  Recorded repair{{made->commit, {}}, Buffer::allocate(made->commit.stream_bytes)};
+  std::ranges::copy(made->bytes.slice(0, repair.bytes.size()).bytes(), repair.bytes.data());
+  repair.offer.commit = sealed(made->commit, repair.bytes.bytes());
+  replay(peer, repair);
+  Result<Subscriber::Swap> swap = replica->next(20);
+  ASSERT_FALSE(swap.ok());
+  EXPECT_NE(swap.status().message().find("have not led to version 7"), std::string::npos) << swap.status().message();
+  EXPECT_EQ(replica->versions().held, 0U);
+  // It comes again, and asks for all bytes.
+  RawPeer again = publisher.accept(&hello);
+  EXPECT_FALSE(hello.held_is_vouched || hello.tip_is_vouched);
+  again.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "a test", {}});
+  again.say(MessageType::kIdentity, identity_of(source.view(), 7, 1));
+  ASSERT_EQ(again.hear(), MessageType::kNack);
+  EXPECT_TRUE(parse_nack(again.link().content())->wants_anchor);
+}
+
+// And without the list of blocks, nobody's repair is taken.
+TEST(VouchedState, ListsOfBlocksAreTakenOnlyOfThoseThatWereAskedAndWhole) {
+  ASSERT_TRUE(forgery().is_found());
+  SmallModel source;
+  const auto publisher = open_publisher(source);
+  ASSERT_TRUE(publisher->publish(1).ok());
+  const std::uint64_t blocks = source.view().map->block_count();
+  for (const std::uint64_t count : {blocks - 1, blocks + 1, std::uint64_t{0}}) {
+    for (const bool is_asked : {false, true}) {
+      RawPeer peer = RawPeer::connect(publisher->address());
+      Hello hello = hello_of(source);
+      hello.held_is_vouched = hello.tip_is_vouched = !is_asked;
+      peer.say(MessageType::kHello, hello);
+      ASSERT_EQ(peer.hear(), MessageType::kWelcome);
+      if (is_asked) {
+        ASSERT_EQ(peer.hear(), MessageType::kIdentity);
+      }
+      peer.say(MessageType::kBlocks, BlockDigests{{1, source.hash()}, std::vector<Digest256>(is_asked ? count : blocks)});
+      EXPECT_TRUE(peer.is_dropped()) << count << is_asked;
+    }
+  }
+}
+
 TEST(VouchedState, ADigestOfOtherBytesIsSaidToBeOne) {
   SmallModel copy(1), other(1);
   ASSERT_TRUE(forgery().is_found());
@@ -260,10 +385,10 @@ TEST(VouchedState, ADigestOfOtherBytesIsSaidToBeOne) {
   RawPeer peer = publisher.accept();
   peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "a test", {}});
   peer.say(MessageType::kIdentity, identity_of(other.view(), 7, 1));
-  ASSERT_EQ(peer.hear(), MessageType::kNack);
-  const Result<Nack> nack = parse_nack(peer.link().content());
-  EXPECT_TRUE(nack->wants_anchor);
-  EXPECT_NE(nack->text.find("version 7"), std::string::npos) << nack->text;
+  ASSERT_EQ(peer.hear(), MessageType::kBlocks);
+  const Result<BlockDigests> blocks = parse_block_digests(peer.link().content());
+  ASSERT_TRUE(blocks.ok());
+  EXPECT_EQ(blocks->version.version, 7U);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST(ReplicationProgram, MakesTheLastFileOfThreeByteForByte) {
   ASSERT_EQ(subscriber.lines().size(), 1u) << subscriber.out();
   const json held = subscriber.lines()[0];
   EXPECT_THAT(keys_of(held), ::testing::UnorderedElementsAre("ok", "version", "hash", "changed", "updates", "elements", "bytes",
-                                                             "bytes_dense", "pause_ms", "source"));
+                                                             "bytes_dense", "pause_ms", "source", "damaged_blocks"));
   EXPECT_EQ(held["hash"], last["hash"]);
   EXPECT_EQ(held["source"], "anchor");
   EXPECT_EQ(publisher.end_by(SIGTERM), 0) << publisher.err();

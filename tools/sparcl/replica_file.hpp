@@ -21,6 +21,9 @@ class ReplicaFile {
   // where it is none; ok where there is nothing yet.
   Status read_into(ModelMemory& memory);
 
+  // Its bytes are not those of a version with that hash: the next write is none of what is there already.
+  void doubt() { holds_.reset(); }
+
   // SystemError names path and bytes, and what was there is still there, or says that it is not (write_checkpoint). Nothing is
   // written where it holds this state already: this process has written it, or read it and it `was_confirmed`, as another file may
   // have the same hash.

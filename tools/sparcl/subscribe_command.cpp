@@ -101,6 +101,7 @@ struct Arrived {
   double pause_s = 0;
   bool by_anchor = false;
   bool by_repair = false;
+  std::uint64_t damaged_blocks = 0;
 
   void add(const replication::Subscriber::Swap& swap) {
     version = swap.version;
@@ -111,6 +112,7 @@ struct Arrived {
     pause_s += swap.pause_s;
     by_anchor = by_anchor || swap.by_anchor;
     by_repair = by_repair || swap.by_repair;
+    damaged_blocks += swap.damaged_blocks;
   }
 };
 
@@ -129,6 +131,7 @@ void print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json)
                   {"elements", memory.view().map->element_count()},
                   {"bytes", arrived.bytes},
                   {"bytes_dense", memory.byte_count()},
+                  {"damaged_blocks", arrived.damaged_blocks},
                   {"pause_ms", std::round(arrived.pause_s * 1e6) / 1e3},
                   {"source", source}};
   print_news(as_json, json,
@@ -156,6 +159,7 @@ class Keeper {
       const Result<replication::Subscriber::Swap> swap = subscriber_.next(kStopLookSeconds);
       const double now = monotonic_seconds();
       show_progress();
+      if (swap.ok()) tell_of_blocks(*swap);
       if (swap.ok()) arrived_.add(*swap);
       if (swap.ok()) counts_.add(*swap);
       teller_.note(subscriber_.trouble(), now);
@@ -170,6 +174,15 @@ class Keeper {
   }
 
  private:
+  // What the file held has another hash, or the same by somebody's choice: it is written anew.
+  void tell_of_blocks(const replication::Subscriber::Swap& swap) {
+    if (swap.by_anchor || swap.damaged_blocks > 0) file_.doubt();
+    if (swap.damaged_blocks == 0) return;
+    print_warning(fmt::format("{} was damaged, or changed: {} of {} blocks were not version {}'s (SHA-256), and {} were fetched for them",
+                              file_.path(), swap.damaged_blocks, memory_.view().map->block_count(), swap.version,
+                              human_bytes(swap.stream_bytes)));
+  }
+
   void show_progress() {
     const replication::Subscriber::Incoming incoming = subscriber_.incoming();
     if (incoming.bytes == 0 || !subscriber_.trouble().ok()) return progress_.reset();
@@ -301,6 +314,7 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
     print_note(fmt::format("all bytes have to travel, and then replace what is there: {}", status.message()));
   }
   tell_of_damage(options.output, *file, *record);
+  options.subscriber.holds_copy = file->holds().has_value();
   const Result<std::unique_ptr<replication::Subscriber>> subscriber =
       replication::Subscriber::create((*memory)->view(), options.address, options.subscriber);
   if (!subscriber.ok()) return subscriber.status();
