@@ -41,6 +41,7 @@ bool Session::identify() {
   const IdentityAnswer answer = source_->identify(identity_of_, nearly_);
   identifying_ = answer.is_coming ? Identifying::kAwaitsDigest : Identifying::kNot;
   if (answer.is_coming || answer.identity) identity_of_ = answer.of;
+  nearly_.reset();  // no other one, if that cannot be made: all bytes are sent instead
   if (!answer.identity) return answer.is_coming;
   link_.queue(MessageType::kIdentity, *answer.identity);
   if (source_->request_repair) link_.allow(MessageType::kBlocks, block_digests_bytes(source_->block_count));
