@@ -7,7 +7,7 @@
 //                           │   │                    └──── nack ─────► idle, by an anchor
 //                           │   ├── parent ──► takes from another replica ── orphan ──► idle
 //                           │   ├── damage ──► waits for a repair, or an anchor ──► idle
-//                           │   └── not vouched for ──► identity ──► vouched for: idle; else idle, by an anchor
+//                           │   └── not vouched for ──► identity ──► vouched for: idle; else idle, by a repair or an anchor
 //
 // At most kMostAhead updates are under way that the replica does not hold yet: one that does not come to apply them costs no more.
 
