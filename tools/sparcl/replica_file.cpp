@@ -55,11 +55,10 @@ Status ReplicaFile::read_into(ModelMemory& memory) {
   return {};
 }
 
-Status ReplicaFile::write(const ModelMemory& memory, const Hash128& hash, bool was_confirmed) {
-  if (holds_ == hash && (has_written_ || was_confirmed)) return {};
+Status ReplicaFile::write(const ModelMemory& memory, const Hash128& hash) {
+  if (holds_ == hash) return {};
   SPARCL_RETURN_IF_ERROR(model::write_checkpoint(path_, layout_, memory.tensors(), replaced_ ? &*replaced_ : nullptr));
   holds_ = hash;
-  has_written_ = true;
   return {};
 }
 

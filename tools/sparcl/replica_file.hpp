@@ -25,9 +25,8 @@ class ReplicaFile {
   void doubt() { holds_.reset(); }
 
   // SystemError names path and bytes, and what was there is still there, or says that it is not (write_checkpoint). Nothing is
-  // written where it holds this state already: this process has written it, or read it and it `was_confirmed`, as another file may
-  // have the same hash.
-  Status write(const ModelMemory& memory, const Hash128& hash, bool was_confirmed);
+  // written where it holds this state already.
+  Status write(const ModelMemory& memory, const Hash128& hash);
 
   const std::string& path() const { return path_; }
 
@@ -41,7 +40,6 @@ class ReplicaFile {
   model::Layout layout_;
   std::optional<model::Layout> replaced_;  // of the checkpoint that was there at first
   std::optional<Hash128> holds_;           // of the state in it, in this layout
-  bool has_written_ = false;
 };
 
 }  // namespace sparcl::tool

@@ -178,9 +178,9 @@ class Keeper {
   void tell_of_blocks(const replication::Subscriber::Swap& swap) {
     if (swap.by_anchor || swap.damaged_blocks > 0) file_.doubt();
     if (swap.damaged_blocks == 0) return;
-    print_warning(fmt::format("{} was damaged, or changed: {} of {} blocks were not version {}'s (SHA-256), and {} were fetched for them",
-                              file_.path(), swap.damaged_blocks, memory_.view().map->block_count(), swap.version,
-                              human_bytes(swap.stream_bytes)));
+    print_warning(fmt::format(
+        "{} was damaged, or changed: {} of {} blocks were not version {}'s (SHA-256), and {} were fetched for them", file_.path(),
+        swap.damaged_blocks, memory_.view().map->block_count(), swap.version, human_bytes(swap.stream_bytes)));
   }
 
   void show_progress() {
@@ -203,7 +203,7 @@ class Keeper {
       if (is_new) SPARCL_RETURN_IF_ERROR(replication::save_replica_record(record_.path, *latest.proof));
       record_.latest = latest.proof;
     }
-    return file_.write(memory_, arrived_.hash, !arrived_.by_anchor && !arrived_.by_repair);
+    return file_.write(memory_, arrived_.hash);
   }
 
   Status keep(double now) {
