@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sparcl {
 
@@ -31,6 +32,16 @@ void Staging::write(std::uint64_t first, std::span<const std::byte> bytes) {
     std::memcpy(segments_[at / kSegmentBytes].data() + at % kSegmentBytes, bytes.data() + done, piece);
     done += piece;
   }
+}
+
+void Staging::fit(std::uint64_t end) {
+  constexpr std::size_t kWorthIt = kSegmentBytes / 4;  // heuristic
+  const std::size_t last = end % kSegmentBytes;
+  segments_.resize((end + kSegmentBytes - 1) / kSegmentBytes);
+  if (last == 0 || kSegmentBytes - last < kWorthIt) return;
+  Buffer fitted = Buffer::allocate(last);
+  std::memcpy(fitted.data(), segments_.back().data(), last);
+  segments_.back() = std::move(fitted);
 }
 
 }  // namespace sparcl

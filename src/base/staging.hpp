@@ -39,6 +39,9 @@ class Staging {
     segments_[segment] = std::move(memory);
   }
 
+  // Nothing is written from `end` on any more: the last segment takes about as much memory as it has bytes.
+  void fit(std::uint64_t end);
+
   // Lets go of the segments that lie wholly before `end`: they must not be asked for again.
   void release(std::uint64_t end) {
     for (; released_ < end / kSegmentBytes; ++released_) segments_[released_] = Buffer();

@@ -91,6 +91,25 @@ TEST(SegmentPool, GivesNobodyWhatAnotherHolds) {
   for (std::size_t i = 0; i < slices.size(); ++i) EXPECT_EQ(slices[i].data()[0], static_cast<std::byte>(3 * i));
 }
 
+TEST(Staging, FitGivesBackWhatItsEndDoesNotNeed) {
+  for (const std::uint64_t end : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{Staging::kSegmentBytes},
+                                  std::uint64_t{Staging::kSegmentBytes} + 1000, 2 * std::uint64_t{Staging::kSegmentBytes} - 1}) {
+    std::vector<std::byte> bytes(end);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 1000);
+    Staging staging;
+    staging.reserve(end + 2 * Staging::kSegmentBytes);
+    staging.write(0, bytes);
+    const Buffer sent = end > 0 ? staging.slice(end - 1, 1) : Buffer();
+    staging.fit(end);
+    std::vector<std::byte> read(end);
+    staging.copy(0, end, read.data());
+    EXPECT_EQ(read, bytes) << end;
+    EXPECT_LE(staging.capacity_bytes(), end + Staging::kSegmentBytes);
+    if (end == 0) continue;
+    EXPECT_EQ(sent.data()[0], bytes.back()) << "what is being sent stays";
+  }
+}
+
 TEST(SegmentPool, ServesManyThreads) {
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
