@@ -111,6 +111,9 @@ constexpr std::array kRows{
     SettingRow{"FAN_OUT", SettingType::kCount, "", "0",
                "replicas that a publisher, and each replica, sends updates to; 0: the publisher to one of each 32, and these in "
                "chains"},
+    SettingRow{"PEER_BYTES", SettingType::kCount, "", "0",
+               "bytes of a publisher's memory that its peers may cause, beside what it keeps for all; 0: twice as many as the model "
+               "has, 64 MiB at least"},
     SettingRow{
         "SWEEP_S", SettingType::kCount, "", "300",
         "seconds between two looks of a replica at all that it holds: damaged memory is found, and the blocks that are damaged are "

@@ -228,6 +228,8 @@ std::vector<std::uint64_t> tensor_hashes(const Schema& schema) {
   return hashes;
 }
 
-Hash128 schema_hash(const Schema& schema) { return xxh3_128(serialise(schema), kSchemaSeed); }
+Hash128 schema_hash(std::span<const std::byte> serialised) { return xxh3_128(serialised, kSchemaSeed); }
+
+Hash128 schema_hash(const Schema& schema) { return schema_hash(serialise(schema)); }
 
 }  // namespace sparcl::model

@@ -69,6 +69,7 @@ Status validate(const Schema& schema);
 
 // Of names, types, shapes and their order: two schemas are equal if and only if (to 2^-128) their hashes are.
 Hash128 schema_hash(const Schema& schema);
+Hash128 schema_hash(std::span<const std::byte> serialised);
 
 // The same of each tensor by itself.
 std::vector<std::uint64_t> tensor_hashes(const Schema& schema);

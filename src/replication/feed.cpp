@@ -24,19 +24,13 @@ constexpr std::uint64_t kRepairsPart =
     2;  // of all bytes, which repairs may have: then all bytes are sent, which all share; heuristic
 constexpr std::uint64_t kSlicesATensor = 64;  // of a part, at most; heuristic
 constexpr std::uint64_t kLeastSlices = 1024;
+constexpr std::uint64_t kPlaceBytes = 512;  // of memory, for where a slice lies; heuristic
 constexpr std::uint64_t kReplacedBytesPart = 4;  // of all bytes, which the ways back may have
 constexpr std::uint64_t kMostReplaced = 4;       // of the elements one: what more replaces is not kept; heuristic
 
 std::uint64_t max_slices(const model::Schema& held) { return kSlicesATensor * held.size() + kLeastSlices; }
 
-// The list begins with its count, which is checked before the list is parsed: a list of an unauthenticated peer must cost no more to
-// compare and to keep than the whole model.
-Status check_count(std::span<const std::byte> schema, const model::Schema& held) {
-  std::uint64_t count = 0;
-  if (!ByteReader(schema).read_varint(count) || count <= max_slices(held)) return {};
-  return Status(Code::kMismatch,
-                fmt::format("they are {} tensors and slices: at most {} of this model are served", count, max_slices(held)));
-}
+// A list of an unauthenticated peer must cost no more to compare and to keep than the whole model.
 Status check_bytes(const model::Schema& parts, const model::Schema& held) {
   const std::uint64_t bytes = model::make_block_map(parts).byte_count(), all = model::make_block_map(held).byte_count();
   if (bytes <= all) return {};
@@ -48,6 +42,7 @@ Status check_bytes(const model::Schema& parts, const model::Schema& held) {
 Status Issuer::seal(Update& update, StreamDigest& digested) const {
   SPARCL_RETURN_IF_ERROR(digested.finish(update.bytes, update.commit.stream_bytes));
   update.leaves = digested.take_leaves();
+  update.bytes.fit(update.commit.stream_bytes);
   const Result<Digest256> root = root_of(update.leaves);
   if (!root.ok()) return root.status();
   update.commit.stream_digest = *root;
@@ -74,9 +69,12 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
       map_(own_map_ != nullptr ? own_map_.get() : whole.map),
       places_(std::move(places)),
       state_(whole),
-      store_({std::max<std::size_t>(options.queue, 1), map_->byte_count(), whole_map_.byte_count() / kReplacedBytesPart}),
+      account_(PeerBudget::within(options.budget)),
+      list_charge_(PeerBudget::Charge::unproven(account_)),
+      store_({std::max<std::size_t>(options.queue, 1), map_->byte_count(), whole_map_.byte_count() / kReplacedBytesPart}, account_),
       fan_out_(options.fan_out),
       identities_(schema_hash) {
+  list_charge_.set(places_.size() * kPlaceBytes);
   state_.map = map_;
   state_.schema_hash = schema_hash;
   state_.schema = {};
@@ -85,7 +83,6 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   state_.finder = nullptr;
   source_.schema_hash = schema_hash;
   source_.tensor_bytes = map_->byte_count();
-  source_.is_of_parts = !is_whole();
   source_.store = &store_;
   source_.fan_out = &fan_out_;
   source_.request_anchor = [this] { anchor_is_wanted_ = true; };
@@ -95,6 +92,18 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   source_.block_count = map_->block_count();
   source_.request_repair = [this](const RepairRef& repair) { repairs_.push_back(repair); };
   source_.identify = [this](const Hash128& hash, const std::optional<std::uint64_t>& nearly) { return identify(hash, nearly); };
+}
+
+Status Feed::check_count(std::span<const std::byte> schema, const model::Schema& held) {
+  std::uint64_t count = 0;
+  if (!ByteReader(schema).read_varint(count) || count <= max_slices(held)) return {};
+  return Status(Code::kMismatch,
+                fmt::format("they are {} tensors and slices: at most {} of this model are served", count, max_slices(held)));
+}
+
+std::uint64_t Feed::list_bytes(std::span<const std::byte> schema) {
+  std::uint64_t count = 0;
+  return ByteReader(schema).read_varint(count) ? std::min(count, std::uint64_t{kMaxSchemaBytes}) * kPlaceBytes : 0;
 }
 
 std::uint64_t Feed::max_schema_bytes(const model::Schema& held) {
@@ -107,7 +116,6 @@ std::uint64_t Feed::max_schema_bytes(const model::Schema& held) {
 
 Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
                                              std::span<const std::byte> schema, const Options& options) {
-  if (Status status = check_count(schema, held); !status.ok()) return status;
   const Result<model::Schema> parts = model::parse_schema(schema);
   if (!parts.ok()) return parts.status();
   Result<std::vector<model::PlacedSlice>> places = model::place_slices(*parts, held);
@@ -225,6 +233,7 @@ Result<Edition> Feed::next_edition(std::uint64_t version, Tensors tensors, const
 void Feed::add(Edition edition) {
   UpdateRef label = issuer_.reissue(edition.label);
   if (edition.delta == nullptr) return store_.begin(std::move(label));
+  if (!is_whole()) edition.delta->charge_to(account_);
   store_.add(issuer_.reissue(edition.delta), std::move(label), std::move(edition.replaced));
 }
 
@@ -251,6 +260,7 @@ void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
     hashing_ = Hashing{version, arrays.input(), arrays.source, 0, state_.schema_hash};
   } else if (anchor_is_wanted_ && !store_.has_newest_anchor()) {
     maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), nullptr, commit_of({}, store_.newest()->version));
+    if (!is_whole()) maker_->charge_to(account_, tensor_bytes());
   } else if (composed_is_wanted_) {
     begin_composed(tensors);
   } else if (!repairs_.empty()) {
@@ -269,13 +279,15 @@ void Feed::begin_composed(Tensors tensors) {
   if (logs.empty() || codec::distinct_part(logs, whole_map_.block_count()) > kMostDistinct) return give_up();
   maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), earlier(tensors, std::move(logs)),
                                          commit_of(base, store_.newest()->version));
+  if (!is_whole()) maker_->charge_to(account_, tensor_bytes());
 }
 
 // Of the version that the replica held: what was published since then leads on from there. Else of the newest one.
 void Feed::begin_repair(Tensors tensors) {
   const RepairRef repair = repairs_.front().lock();
   if (repair == nullptr) return repairs_.pop_front();
-  if (++repair->attempts > kMostRepairAttempts || repair_bytes() > map_->byte_count() / kRepairsPart) {
+  const std::uint64_t most_bytes = map_->byte_count() / kRepairsPart;
+  if (++repair->attempts > kMostRepairAttempts || repair_bytes() > most_bytes || !account_->has_room(most_bytes)) {
     repair->is_over = true;
     return repairs_.pop_front();
   }
@@ -296,15 +308,6 @@ std::uint64_t Feed::repair_bytes() {
   return bytes;
 }
 
-std::uint64_t Feed::kept_bytes() {
-  std::erase_if(made_anchors_, [](const auto& each) { return each.expired(); });
-  std::uint64_t bytes = store_.bytes() + repair_bytes();
-  for (const auto& each : made_anchors_) {
-    if (const UpdateRef update = each.lock()) bytes += update->commit.stream_bytes;
-  }
-  return bytes + (maker_ != nullptr ? tensor_bytes() : 0);
-}
-
 void Feed::repair_on() {
   if (repairer_->repair().use_count() == 1) return repairer_.reset();  // its session is over
   const RepairRef repair = repairer_->repair();
@@ -315,6 +318,7 @@ void Feed::repair_on() {
   if (made != nullptr) status = issuer_.seal(*made, repairer_->digest());
   if (!status.ok()) log_error("replication: a damaged replica is sent all bytes: {}", status.message());
   if (status.ok() && made != nullptr) {
+    made->charge_to(account_);
     made_repairs_.push_back(made);
     repair->update = std::move(made);
   }
@@ -419,7 +423,6 @@ Status Feed::keep_made(std::shared_ptr<Update> made, StreamDigest& digest) {
                               store_.newest()->version, to_hex(store_.newest()->hash)));
   }
   SPARCL_RETURN_IF_ERROR(issuer_.seal(*made, digest));
-  made_anchors_.push_back(made);
   if (made->commit.is_anchor) {
     store_.keep_anchor(std::move(made));
     return {};

@@ -46,14 +46,19 @@ class Feed {
   struct Options {
     std::size_t queue = 64;  // updates kept
     int fan_out = 0;
+    PeerBudgetRef budget = std::make_shared<PeerBudget>();  // of the publisher
   };
   using Tensors = std::span<std::byte* const>;  // of the snapshot: all tensors of the newest version
 
   // Of all tensors. issuer and what `whole` points to outlive the feed.
   Feed(const Issuer& issuer, const ReplicatedState& whole, const Options& options);
-  // Of the tensors and slices of `schema`. Mismatch names the first that is not inside of `held`, the whole's.
+  // Of the tensors and slices of `schema`, of a number that check_count() takes. Mismatch names the first that is not inside of `held`, the whole's.
   static Result<std::shared_ptr<Feed>> of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
                                                 std::span<const std::byte> schema, const Options& options);
+  // Before it is parsed: it begins with its count.
+  static Status check_count(std::span<const std::byte> schema, const model::Schema& held);
+  // That are kept of such a schema; 0: it is none.
+  static std::uint64_t list_bytes(std::span<const std::byte> schema);
   // At most, of a schema of_parts() takes.
   static std::uint64_t max_schema_bytes(const model::Schema& held);
   Feed(const Feed&) = delete;
@@ -63,6 +68,8 @@ class Feed {
   const UpdateStore& store() const { return store_; }
   FanOut& fan_out() { return fan_out_; }
   std::uint64_t tensor_bytes() const { return map_->byte_count(); }
+  // What publish() has to do for it: a slice costs as much as some bytes.
+  std::uint64_t encoded_bytes() const { return tensor_bytes() + places_.size() * kSliceBytes; }
 
   // --- what publish() does, beside the serving of replicas; add() is not ---
 
@@ -88,9 +95,11 @@ class Feed {
   void begin_work(std::uint64_t version, Tensors newest);
   // Some milliseconds of it. False: it is done, as well as it can be.
   bool work();
-  // That replicas of parts cause: updates kept, and what was made for them and is still being sent.
-  std::uint64_t kept_bytes();
-  bool drop_oldest() { return store_.drop_oldest(); }
+  // Of the budget of peers. Of the whole they are what some replicas alone still need: repairs, and updates that are kept no more. Of parts
+  // they are all.
+  std::uint64_t update_bytes() const { return account_->used() - list_charge_.bytes(); }
+  void prove() { list_charge_.prove(); }  // a replica has held a version of it
+  bool drop_idle() { return store_.drop_idle(); }
   void drop_idle_anchor() {
     if (store_.has_idle_anchor()) store_.drop_anchor();
   }
@@ -106,6 +115,8 @@ class Feed {
     std::uint64_t next_block = 0;
     Hash128 sum;
   };
+
+  static constexpr std::uint64_t kSliceBytes = 4096;  // heuristic
 
   Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map, const Hash128& schema_hash,
        std::vector<model::PlacedSlice> places, const Options& options);
@@ -137,6 +148,8 @@ class Feed {
   const codec::BlockMap* map_;
   std::vector<model::PlacedSlice> places_;  // of parts
   ReplicatedState state_;                   // its arrays are elsewhere
+  PeerBudgetRef account_;
+  PeerBudget::Charge list_charge_;  // of parts: how they lie
   UpdateStore store_;
   FanOut fan_out_;
   UpdateSource source_;
@@ -149,7 +162,6 @@ class Feed {
   std::unique_ptr<RepairMaker> repairer_;
   std::vector<std::weak_ptr<const Update>> made_repairs_;
   Identities identities_;
-  std::vector<std::weak_ptr<const Update>> made_anchors_;  // and composed updates
 };
 
 }  // namespace sparcl::replication

@@ -16,6 +16,12 @@ constexpr std::size_t kKeptPieces = 16;   // of an update; heuristic: 64 MiB
 constexpr double kKeptSeconds = 0.5;      // after the last replica fetched one
 constexpr std::uint64_t kMostCopies = 2;  // of an update: what was made stays in memory while any replica holds it
 
+struct ChargedMemory {
+  ChargedMemory(SealedMemory sealed, PeerBudget::Charge counted) : memory(std::move(sealed)), charge(std::move(counted)) {}
+  SealedMemory memory;
+  PeerBudget::Charge charge;
+};
+
 }  // namespace
 
 void MemoryPieces::open() {
@@ -43,11 +49,13 @@ Result<SealedMemoryRef> MemoryPieces::piece(const UpdateRef& update, std::uint64
   }
   if (made->bytes + count > kMostCopies * update->commit.stream_bytes)
     return Status(Code::kSystemError, fmt::format("version {} was copied {} times", update->commit.version, kMostCopies));
+  if (!budget_->has_room(count)) return Status(Code::kSystemError, "peers have as much memory of this process as they may");
   Result<SealedMemory> memory = SealedMemory::copy_of(update->bytes.slice(first_byte, count).bytes());
   if (!memory.ok()) return memory.status();
   if (made->pieces.size() >= kKeptPieces) made->pieces.pop_front();
   made->bytes += count;
-  made->pieces.push_back({first_byte, std::make_shared<const SealedMemory>(std::move(*memory)), now});
+  const auto charged = std::make_shared<const ChargedMemory>(std::move(*memory), PeerBudget::Charge(budget_, count));
+  made->pieces.push_back({first_byte, SealedMemoryRef(charged, &charged->memory), now});
   return made->pieces.back().memory;
 }
 

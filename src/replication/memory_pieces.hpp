@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "src/replication/message.hpp"
 #include "src/replication/update_store.hpp"
@@ -17,13 +18,15 @@ using SealedMemoryRef = std::shared_ptr<const SealedMemory>;
 
 class MemoryPieces {
  public:
+  explicit MemoryPieces(PeerBudgetRef budget) : budget_(std::move(budget)) {}
   // Where that fails (log_debug says why), or is not done, nobody is invited.
   void open();
   // Nothing where it is not open.
   const std::optional<MemoryInvitation>& invitation() const { return invitation_; }
 
   // Bytes of an update, which are all there and lie in one segment of its staging. Others can reach them while the piece is kept.
-  // SystemError: there is no memory, or so much was made of this update that who held it before must still hold it.
+  // SystemError: there is no memory, or so much was made of this update that who held it before must still hold it, or the budget of
+  // peers has no room.
   Result<SealedMemoryRef> piece(const UpdateRef& update, std::uint64_t first_byte, std::size_t count, double now);
   void forget_old(double now);
 
@@ -39,6 +42,7 @@ class MemoryPieces {
     std::deque<Piece> pieces;  // the last ones: others will fetch them soon
   };
 
+  PeerBudgetRef budget_;
   std::optional<MemoryInvitation> invitation_;
   SealedMemoryRef proof_;  // that a replica can reach what this process makes
   std::deque<Made> made_;

@@ -13,7 +13,8 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::size_t kAhead = std::size_t{64} << 10;  // memory for bytes that have not come, at most
+constexpr std::size_t kAhead = std::size_t{64} << 10;       // memory for bytes that have not come, at most
+constexpr std::size_t kKeptContent = std::size_t{4} << 10;  // of a message that is read, for the next one; heuristic
 
 }  // namespace
 
@@ -84,7 +85,7 @@ Status MessageLink::check_size() const {
 }
 
 void MessageLink::read_into_content(std::size_t bytes) {
-  content_ = std::vector<std::byte>(std::min(bytes, kAhead));  // what a large one before had is given back
+  content_ = std::vector<std::byte>(std::min(bytes, kAhead));
   place_ = content_;
   placed_ = 0;
   content_to_come_ = bytes - content_.size();
@@ -92,9 +93,7 @@ void MessageLink::read_into_content(std::size_t bytes) {
 }
 
 // Memory comes with the bytes: what a head claims costs nothing.
-bool MessageLink::go_on_in_content() {
-  if (content_to_come_ == 0) return false;
-  const std::size_t more = std::min(content_to_come_, kAhead);
+void MessageLink::go_on_in_content(std::size_t more) {
   content_to_come_ -= more;
   if (head_.type == skipped_) {
     skipped_crc_ = crc32c(content_, skipped_crc_);
@@ -104,7 +103,6 @@ bool MessageLink::go_on_in_content() {
     content_.resize(content_.size() + more);
   }
   place_ = content_;
-  return true;
 }
 
 bool MessageLink::content_is_whole() const {
@@ -118,6 +116,7 @@ MessageLink::Progress MessageLink::receive(const ChunkPlace& place) {
     fixed_bytes_ = placed_ = 0;
     place_ = {};
     chunk_place_ = Buffer();
+    if (content_.capacity() > kKeptContent) content_ = std::vector<std::byte>();
   }
   while (true) {
     const std::size_t fixed = has_head_ && head_.type == MessageType::kChunk ? fixed_.size() : kHeadBytes;
@@ -134,7 +133,11 @@ MessageLink::Progress MessageLink::receive(const ChunkPlace& place) {
         if (const Progress begun = begin_content(place); begun != Progress::kMore) return begun;
       }
     }
-    if (has_head_ && has_chunk_ && placed_ == place_.size() && !go_on_in_content()) break;
+    if (!has_head_ || !has_chunk_ || placed_ < place_.size()) continue;
+    const std::size_t more = std::min(content_to_come_, kAhead);
+    if (more == 0) break;
+    if (head_.type != skipped_ && room_ && !room_(more)) return Progress::kNoRoom;
+    go_on_in_content(more);
   }
   if (!content_is_whole()) return corrupt(Status(Code::kCorrupt, "a message is damaged (CRC32C)"));
   is_read_ = true;
@@ -147,14 +150,14 @@ void MessageLink::queue(MessageType type, std::span<const std::byte> content) {
   Outgoing& next = out_.emplace_back();
   next.head.assign(head.begin(), head.end());
   next.head.insert(next.head.end(), content.begin(), content.end());
-  queued_bytes_ += next.head.size();
+  note_queued(next);
 }
 
 void MessageLink::queue(const WholeMessage& message) {
   Outgoing& next = out_.emplace_back();
   next.head.assign(message.head.begin(), message.head.end());
   next.bytes = message.content;
-  queued_bytes_ += next.head.size() + next.bytes.size();
+  note_queued(next);
 }
 
 void MessageLink::queue_chunk(const ChunkHead& chunk, Buffer bytes) {
@@ -165,7 +168,21 @@ void MessageLink::queue_chunk(const ChunkHead& chunk, Buffer bytes) {
   next.head.assign(head.begin(), head.end());
   next.head.insert(next.head.end(), chunk_head.begin(), chunk_head.end());
   next.bytes = std::move(bytes);
+  note_queued(next);
+}
+
+void MessageLink::note_queued(const Outgoing& next) {
   queued_bytes_ += next.head.size() + next.bytes.size();
+  own_queued_bytes_ += next.head.size();
+}
+
+void MessageLink::close_and_forget() {
+  socket_.close();
+  content_ = std::vector<std::byte>();
+  place_ = {};
+  chunk_place_ = Buffer();
+  out_.clear();
+  queued_bytes_ = own_queued_bytes_ = 0;
 }
 
 bool MessageLink::flush() {
@@ -198,6 +215,7 @@ bool MessageLink::flush() {
     sent_ += static_cast<std::size_t>(sent);
     while (!out_.empty() && sent_ >= out_.front().head.size() + out_.front().bytes.size()) {
       sent_ -= out_.front().head.size() + out_.front().bytes.size();
+      own_queued_bytes_ -= out_.front().head.size();
       out_.pop_front();
     }
   }

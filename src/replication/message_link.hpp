@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/buffer.hpp"
@@ -24,8 +25,9 @@ struct WholeMessage {
 
 class MessageLink {
  public:
-  // kClosed: the other side is gone; kCorrupt: what came is no message, and nothing after it can be read. Both for good.
-  enum class Progress : std::uint8_t { kMessage, kMore, kClosed, kCorrupt };
+  // kClosed: the other side is gone; kCorrupt: what came is no message, and nothing after it can be read. Both for good. kNoRoom: the
+  // message that is coming is larger than there is room for, and nothing after it can be read.
+  enum class Progress : std::uint8_t { kMessage, kMore, kClosed, kCorrupt, kNoRoom };
   // Where the bytes of a chunk go: `count` bytes, which are kept until the chunk is there; empty: nobody wants them.
   using ChunkPlace = std::function<Buffer(const ChunkHead& chunk, std::size_t count)>;
 
@@ -47,10 +49,13 @@ class MessageLink {
   }
   // Those of this type are read, and nothing of them is kept.
   void skip(MessageType type) { skipped_ = type; }
+  // Asked before a message takes so many bytes more, from the second piece of it on; false: it does not come. Empty: any may.
+  void set_room(std::function<bool(std::size_t more)> room) { room_ = std::move(room); }
   // Reads on, as far as one message. After kMessage: type() and content(), or chunk() with its bytes at their place.
   Progress receive(const ChunkPlace& place);
   MessageType type() const { return head_.type; }
   std::span<const std::byte> content() const { return content_; }
+  std::vector<std::byte> take_content() { return std::exchange(content_, {}); }
   const ChunkHead& chunk() const { return chunk_; }
   std::size_t chunk_bytes() const { return head_.content_bytes - kChunkHeadBytes; }
   bool chunk_is_placed() const { return !chunk_place_.bytes().empty(); }  // else nobody wanted it when it began
@@ -64,8 +69,12 @@ class MessageLink {
   void queue(const WholeMessage& message);
   void queue_chunk(const ChunkHead& chunk, Buffer bytes);
   std::size_t queued_bytes() const { return queued_bytes_; }
+  // Memory of this connection alone: what came, and what is queued but for bytes that are shared.
+  std::size_t own_bytes() const { return content_.capacity() + own_queued_bytes_; }
   // False: the other side is gone.
   bool flush();
+  // Closed, and nothing of what came or was queued is kept.
+  void close_and_forget();
 
   const Status& why() const { return why_; }  // kClosed, kCorrupt, or a flush() that failed
   std::uint64_t bytes_sent() const { return bytes_sent_; }
@@ -82,7 +91,8 @@ class MessageLink {
   Progress begin_content(const ChunkPlace& place);
   Status check_size() const;
   void read_into_content(std::size_t bytes);
-  bool go_on_in_content();
+  void go_on_in_content(std::size_t more);
+  void note_queued(const Outgoing& next);
   bool content_is_whole() const;
 
   Socket socket_;
@@ -92,6 +102,7 @@ class MessageLink {
   MessageType allowed_ = MessageType::kAlive;
   std::size_t allowed_bytes_ = SIZE_MAX;
   std::optional<MessageType> skipped_;
+  std::function<bool(std::size_t more)> room_;
   std::array<std::byte, kHeadBytes + kChunkHeadBytes> fixed_{};
   std::size_t fixed_bytes_ = 0;  // of these that are there
   bool has_head_ = false;
@@ -109,6 +120,7 @@ class MessageLink {
   std::deque<Outgoing> out_;
   std::size_t sent_ = 0;  // of the first in out_
   std::size_t queued_bytes_ = 0;
+  std::size_t own_queued_bytes_ = 0;  // heads
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_received_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 #include "src/base/stage_range.hpp"
@@ -24,8 +25,8 @@ constexpr std::size_t kMostFeeds = 256;      // different parts of the model
 constexpr double kIdleFeedSeconds = 300;     // without a replica
 constexpr double kUnprovenFeedSeconds = 10;  // the same, of one that no replica has held a version of
 constexpr double kRecoverSeconds = 0.1;
-constexpr std::uint64_t kMinPeerBytes = std::uint64_t{64} << 20;  // heuristic, as is the next
-constexpr double kStarvedSeconds = 1;
+constexpr const char* kNotPublished = "its tensors are not the publisher's: ";
+constexpr double kStarvedSeconds = 1;         // heuristic
 constexpr std::uint64_t kUnprovenEncoded = 2;  // shards of one model have what is not split each: more than the model together
 constexpr std::uint64_t kProvenEncoded = 4;  // times the model's bytes, of parts in one publish(); heuristic
 constexpr std::size_t kRefusedSchemaBytes = std::size_t{1} << 20;  // of a list that is too long: its sender is told so; heuristic
@@ -42,6 +43,9 @@ Status PublisherOptions::take_settings() {
   if (!degree.ok()) return degree.status();
   const Result<std::string> memory = setting_choice("SHARED_MEMORY");
   if (!memory.ok()) return memory.status();
+  const Result<double> peers = setting_number("PEER_BYTES");
+  if (!peers.ok()) return peers.status();
+  if (peer_bytes == 0) peer_bytes = static_cast<std::uint64_t>(*peers);
   silence_s = *silence;
   shares_memory = *memory == "on";
   fan_out = static_cast<int>(std::min(*degree, kMostFanOut));
@@ -71,7 +75,8 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
       clock_(clock_slack_s(options.silence_s)) {
   issuer_.model_id = options.model_id;
   issuer_.epoch = epoch_.value();
-  whole_ = std::make_shared<Feed>(issuer_, state_, Feed::Options{options.queue, options.fan_out});
+  context_.budget->set_limit(PeerBudget::limit_for(options.peer_bytes, state_.map->byte_count()));
+  whole_ = std::make_shared<Feed>(issuer_, state_, Feed::Options{options.queue, options.fan_out, context_.budget});
   context_.model_id = options.model_id;
   context_.epoch = issuer_.epoch;
   context_.most_replicas = Server::most_replicas();
@@ -81,11 +86,11 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.shares_memory = options.shares_memory;
   context_.find_session = [this](std::uint64_t id) { return server_->find(id); };
   context_.find_source = [this](const Hash128& schema_hash) { return find_source(schema_hash); };
-  context_.add_source = [this](std::span<const std::byte> schema) { return add_source(schema); };
   context_.learn_epoch = [this](const LatestHeld& latest) { return learn_epoch(latest); };
   context_.status_report = [this] { return cached_report(); };
   context_.evict = [this] { return server_->evict_unproven(clock_.now()); };
   context_.max_schema_bytes = [this] { return max_schema_bytes(); };
+  context_.make_room = [this](const Session& asker) { return server_->make_room(&asker, clock_.now()); };
   context_.on_farewell = [this](const Session& session) { note_farewell(session); };
   context_.on_arrival = [this](const Session& session) {
     std::erase_if(farewells_, [&](const Farewell& each) { return is_again(each, session); });
@@ -170,6 +175,7 @@ void Publisher::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entri
   }
   clock_.poll(entries, until);
   epoch_.save();  // this thread alone changes it
+  look_at_list();
   const std::lock_guard lock(mutex_);
   const double now = clock_.look();
   if (entries[1].revents != 0) {
@@ -181,6 +187,7 @@ void Publisher::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entri
   work_on();
   drop_idle_feeds(now);
   bound_parts();
+  server_->keep_within_budget(now);
   changed_.notify_all();
 }
 
@@ -214,23 +221,12 @@ void Publisher::work_on() {
   server_->spread_news();
 }
 
-std::uint64_t Publisher::max_peer_bytes() const {
-  if (options_.peer_bytes != 0) return options_.peer_bytes;
-  return std::max(whole_->tensor_bytes(), kMinPeerBytes);
-}
-
-std::uint64_t Publisher::peer_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const Part& part : parts_) bytes += part.feed->kept_bytes();
-  return bytes;
-}
-
-// One part at a time is always served, however large it is. If no room comes, an unproven replica that keeps what it is sent goes.
-bool Publisher::has_room_for(Feed& part) {
-  if (&part == whole_.get() || !part.store().newest()) return true;  // its first version takes no memory
+// What all replicas need, and one part at a time, is always made. If no room comes, an unproven replica that keeps what it is sent goes.
+bool Publisher::has_room_for(Feed& feed) {
+  if (&feed == whole_.get() || !feed.store().newest()) return true;  // its first version takes no memory
   for (const Part& each : parts_) each.feed->drop_idle_anchor();
-  const std::uint64_t used = peer_bytes();
-  if (used == part.kept_bytes() || used + part.tensor_bytes() <= max_peer_bytes()) {
+  const auto is_idle = [&](const Part& each) { return each.feed.get() == &feed || each.feed->update_bytes() == 0; };
+  if (std::ranges::all_of(parts_, is_idle) || context_.budget->has_room(feed.tensor_bytes())) {
     starved_since_ = -1;
     return true;
   }
@@ -240,14 +236,14 @@ bool Publisher::has_room_for(Feed& part) {
   return false;
 }
 
-// The oldest updates of parts go until what is kept is within the budget: first those of parts without a proven replica.
+// The oldest updates of parts that nobody is being sent go until peers are within the budget: first those of parts without a proven
+// replica.
 void Publisher::bound_parts() {
-  if (is_encoding_ || at_work_ != nullptr || peer_bytes() <= max_peer_bytes()) return;
+  if (at_work_ != nullptr || !context_.budget->is_over()) return;
   for (const Part& each : parts_) each.feed->drop_idle_anchor();
   for (const bool proven : {false, true}) {
     for (const Part& part : parts_) {
-      if (peer_bytes() <= max_peer_bytes()) return;
-      while (part.is_proven == proven && peer_bytes() > max_peer_bytes() && part.feed->drop_oldest()) {
+      while (part.is_proven == proven && context_.budget->is_over() && part.feed->drop_idle()) {
       }
     }
   }
@@ -278,30 +274,84 @@ std::size_t Publisher::max_schema_bytes() {
   return parse_held().ok() ? static_cast<std::size_t>(std::clamp<std::uint64_t>(Feed::max_schema_bytes(held_), kRefusedSchemaBytes, kMaxSchemaBytes)) : 0;
 }
 
-Result<UpdateSourceRef> Publisher::add_source(std::span<const std::byte> schema) {
+// A list of tensors is parsed and placed without the mutex: it may be long, and whoever likes may send one. publish() does not wait
+// for that. One a turn, so that those who are served already have theirs.
+void Publisher::look_at_list() {
+  std::uint64_t id = 0;
+  const std::vector<std::byte>* list = nullptr;
+  Status status;
+  {
+    const std::lock_guard lock(mutex_);
+    Session* const asker = server_->first_with_list();
+    if (asker == nullptr) return;
+    if (UpdateSourceRef known = find_source(asker->list_hash()); known != nullptr) {
+      return asker->take_source(std::move(known), clock_.now());
+    }
+    id = asker->id();
+    list = asker->list();  // this thread alone ends sessions
+    status = check_list(*asker);
+  }
+  Result<UpdateSourceRef> source = Status(Code::kOutOfMemory, "no memory for its list of tensors");
+  FeedRef feed;
+  try {
+    SPARCL_FAILPOINT("publisher.list");
+    if (status.ok()) status = make_part(*list, feed);
+    if (!status.ok()) source = status;
+  } catch (const std::bad_alloc&) {
+  }
+  const std::lock_guard lock(mutex_);
+  Session* const asker = server_->find(id);
+  if (asker == nullptr) return;
+  if (feed != nullptr) source = add_part(std::move(feed));
+  asker->take_source(std::move(source), clock_.now());
+}
+
+Status Publisher::make_part(std::span<const std::byte> list, FeedRef& feed) const {
+  Result<FeedRef> made = Feed::of_parts(issuer_, state_, held_, list, {options_.queue, options_.fan_out, context_.budget});
+  if (!made.ok()) return made.status().with_prefix(kNotPublished);
+  feed = std::move(*made);
+  return {};
+}
+
+// Before the work: it has too many entries, or nobody goes for it.
+Status Publisher::check_list(const Session& asker) {
   SPARCL_RETURN_IF_ERROR(parse_held());
+  SPARCL_RETURN_IF_ERROR(Feed::check_count(*asker.list(), held_).with_prefix(kNotPublished));
+  const std::uint64_t bytes = Feed::list_bytes(*asker.list());
+  const PeerBudget& budget = *context_.budget;
+  if (!budget.has_unproven_room(bytes)) {
+    std::erase_if(parts_, [](const Part& part) { return !part.is_proven && part.feed.use_count() == 1; });
+  }
+  if (!server_->make_room(&asker, clock_.now(), bytes)) return no_room(budget);
   if (parts_.size() >= kMostFeeds) {
     std::erase_if(parts_, [](const Part& part) { return part.feed.use_count() == 1; });  // nobody's
   }
   if (parts_.size() >= kMostFeeds) {
     return Status(Code::kUnsupported, fmt::format("replicas hold {} different parts of the model already", kMostFeeds));
   }
-  Result<FeedRef> feed = Feed::of_parts(issuer_, state_, held_, schema, {options_.queue, options_.fan_out});
-  if (!feed.ok()) return feed.status().with_prefix("its tensors are not the publisher's: ");
-  if (UpdateSourceRef known = find_source((*feed)->source().schema_hash); known != nullptr) return known;
-  parts_.push_back({*feed, clock_.now()});
-  log_info("replication: parts of {} of the model's {} bytes are served", (*feed)->tensor_bytes(), whole_->tensor_bytes());
-  return UpdateSourceRef(*feed, &(*feed)->source());
+  return {};
+}
+
+UpdateSourceRef Publisher::add_part(FeedRef feed) {
+  log_info("replication: parts of {} of the model's {} bytes are served", feed->tensor_bytes(), whole_->tensor_bytes());
+  parts_.push_back({feed, clock_.now()});
+  return UpdateSourceRef(feed, &feed->source());
 }
 
 void Publisher::drop_idle_feeds(double now) {
   if (is_encoding_) return;
   for (Part& part : parts_) {
     if (part.feed.use_count() > 1) part.used_at = now;
-    part.is_proven = part.is_proven || part.feed->fan_out().has_staged();
+    if (!part.is_proven && part.feed->fan_out().has_staged()) {
+      part.is_proven = true;
+      part.feed->prove();
+    }
   }
-  std::erase_if(parts_,
-                [&](const Part& part) { return now - part.used_at > (part.is_proven ? kIdleFeedSeconds : kUnprovenFeedSeconds); });
+  const auto is_idle = [&](const Part& part) {
+    return now - part.used_at > (part.is_proven ? kIdleFeedSeconds : kUnprovenFeedSeconds);
+  };
+  const auto idle = std::ranges::find_if(parts_, is_idle);  // one a turn: a long list takes time to end, too
+  if (idle != parts_.end()) parts_.erase(idle);
 }
 
 // However publish() ends.
@@ -331,10 +381,13 @@ Result<Edition> Publisher::encode_next(std::uint64_t version, std::span<const co
 
 // Where it fails the replicas of that part start over. One that has no version yet, or whose way from the last one is not known,
 // gets its first one from the thread, which hashes it piece by piece.
-void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced) {
+void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced, std::uint64_t expected_bytes) {
   {
     const std::lock_guard lock(mutex_);
-    if (!part.store().newest() || replaced == nullptr) return part.start_over();
+    bound_parts();
+    const auto own = std::ranges::find(parts_, &part, [](const Part& each) { return each.feed.get(); });
+    const bool has_room = own == parts_.end() || own->is_proven || context_.budget->has_room(expected_bytes);
+    if (!part.store().newest() || replaced == nullptr || !has_room) return part.start_over();
   }
   Result<Edition> edition = Status(Code::kOutOfMemory, "no memory");
   try {
@@ -359,7 +412,7 @@ std::vector<Publisher::FeedRef> Publisher::parts_to_encode() {
     std::uint64_t left = whole_->tensor_bytes() * (proven ? kProvenEncoded : kUnprovenEncoded);
     for (const Part& part : parts_) {
       if (part.is_proven != proven) continue;
-      const std::uint64_t bytes = part.feed->tensor_bytes();
+      const std::uint64_t bytes = part.feed->encoded_bytes();
       if (bytes > left) {
         part.feed->start_over();
         continue;
@@ -411,7 +464,7 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
     all = parts_to_encode();
   }
   wake_.wake();
-  for (const FeedRef& feed : all) publish_part(*feed, version, replaced);
+  for (const FeedRef& feed : all) publish_part(*feed, version, replaced, report.stream_bytes);
   report.seconds = monotonic_seconds() - begin;
   return report;
 }
@@ -500,8 +553,10 @@ std::string Publisher::status_locked() const {
   std::uint64_t kept_bytes = 0;
   for (const FeedRef& feed : feeds()) kept_bytes += feed->store().bytes();
   report["kept_bytes"] = kept_bytes;
-  report["peer_bytes"] = peer_bytes();
-  report["peer_bytes_limit"] = max_peer_bytes();
+  report["peer_bytes"] = context_.budget->used();
+  report["peer_bytes_limit"] = context_.budget->limit();
+  report["peer_bytes_unproven"] = context_.budget->unproven();
+  report["peer_bytes_unproven_limit"] = context_.budget->unproven_limit();
   report["replicas_connected"] = count_locked(0).connected;
   report["replicas_lost"] = context_.counts->lost;
   report["parents_blamed"] = context_.counts->blamed;

@@ -34,9 +34,10 @@ struct PublisherOptions {
   int fan_out = 0;                     // replicas that each one, and the publisher, sends to; 0: chains (FanOut)
   double silence_s = 5;                // after which a replica counts as stopped or cut off
   bool shares_memory = true;           // with replicas of this machine
-  std::uint64_t peer_bytes = 0;        // that replicas of parts may cause; 0: as many as the model has, 64 MiB at least
+  std::uint64_t peer_bytes = 0;        // that peers may cause (PeerBudget); 0: twice as many as the model has, 64 MiB at least
 
-  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_FAN_OUT, SPARCL_SHARED_MEMORY
+  // SPARCL_LIVENESS_S, SPARCL_FAN_OUT, SPARCL_SHARED_MEMORY, and SPARCL_PEER_BYTES if peer_bytes is 0.
+  Status take_settings();
 };
 
 class Publisher {
@@ -110,16 +111,17 @@ class Publisher {
   };
 
   void work_on();
-  std::uint64_t max_peer_bytes() const;
-  std::uint64_t peer_bytes() const;
-  bool has_room_for(Feed& part);
+  bool has_room_for(Feed& feed);
   void bound_parts();
   void drop_idle_feeds(double now);
   UpdateSourceRef find_source(const Hash128& schema_hash) const;
-  Result<UpdateSourceRef> add_source(std::span<const std::byte> schema);
+  void look_at_list();
+  Status check_list(const Session& asker);
+  Status make_part(std::span<const std::byte> list, FeedRef& feed) const;
+  UpdateSourceRef add_part(FeedRef feed);
   Result<Edition> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
   Result<Edition> encode_next(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
-  void publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced);
+  void publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced, std::uint64_t expected_bytes);
   std::vector<FeedRef> parts_to_encode();
   const std::string& cached_report();
   std::size_t max_schema_bytes();
@@ -137,6 +139,7 @@ class Publisher {
   SessionContext context_;
   WakeEvent wake_;
   RunClock clock_;                   // all times of the service
+  model::Schema held_;               // the thread's: once a part is asked for
   RepeatedMessages failed_turns_;    // the thread's
 
   std::mutex publishing_;  // one publish() at a time; taken before mutex_
@@ -153,7 +156,6 @@ class Publisher {
   std::vector<FeedRef> feeds() const;
   FeedRef whole_;
   std::vector<Part> parts_;   // of replicas that hold less
-  model::Schema held_;        // once a part is asked for
   model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when nothing is being made of it
   FeedRef at_work_;           // of which something is being made of the snapshot
   bool is_encoding_ = false;  // publish() is at the snapshot

@@ -17,7 +17,8 @@ constexpr std::size_t kMostChildren = 256;  // descriptors are the host program'
 
 }  // namespace
 
-Relay::Relay(const ReplicatedState& state, const Options& options) : store_({kKeptUpdates, options.keep_bytes}) {
+Relay::Relay(const ReplicatedState& state, const Options& options) : store_({kKeptUpdates, options.keep_bytes}, context_.budget) {
+  context_.budget->set_limit(PeerBudget::limit_for(options.peer_bytes, state.map->byte_count()));
   context_.model_id = options.model_id;
   source_->schema_hash = state.schema_hash;
   source_->store = &store_;
@@ -77,6 +78,7 @@ void Relay::add_entries(std::vector<pollfd>& entries, double now) const {
 void Relay::step(std::span<const pollfd> entries, double now) {
   if (server_ == nullptr || entries.empty()) return;
   server_->step(entries, now);
+  server_->keep_within_budget(now);
 }
 
 int Relay::children() const {
@@ -92,6 +94,8 @@ std::string Relay::report() const {
   report["version"] = store_.newest() ? store_.newest()->version : 0;
   report["kept_updates"] = store_.updates();
   report["kept_bytes"] = store_.bytes();
+  report["peer_bytes"] = context_.budget->used();
+  report["peer_bytes_limit"] = context_.budget->limit();
   report["replicas_connected"] = children();
   ReportText text(report, "passes_on_to");
   for (const auto& session : server_->sessions()) {

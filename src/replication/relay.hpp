@@ -15,6 +15,7 @@ class Relay {
     double silence_s = 5;
     bool shares_memory = false;
     std::uint64_t keep_bytes = 0;  // of updates, for those that are behind. The last one is kept whatever it has
+    std::uint64_t peer_bytes = 0;  // PeerBudget::limit_for()
   };
   Relay(const ReplicatedState& state, const Options& options);
 
@@ -47,9 +48,9 @@ class Relay {
  private:
   std::string report() const;
 
+  SessionContext context_;
   UpdateStore store_;
   std::shared_ptr<UpdateSource> source_ = std::make_shared<UpdateSource>();
-  SessionContext context_;
   NetAddress address_;
   std::unique_ptr<Server> server_;
 };

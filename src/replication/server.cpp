@@ -30,7 +30,8 @@ std::size_t Server::most_replicas() {
   return limit.rlim_cur > taken ? static_cast<std::size_t>(limit.rlim_cur - taken) : 1;
 }
 
-Server::Server(Socket listener, const SessionContext& context) : listener_(std::move(listener)), context_(context) {
+Server::Server(Socket listener, const SessionContext& context)
+    : listener_(std::move(listener)), context_(context), memory_(context.budget) {
   if (context_.shares_memory) memory_.open();
 }
 
@@ -90,12 +91,47 @@ bool Server::evict_unproven(double now) {
 }
 
 bool Server::evict_taker() {
-  for (const auto& each : sessions_) {
-    if (!each->is_replica() || each->is_proven() || !each->is_sent_update() || !each->source()->is_of_parts) continue;
-    end_for_others(*each);
-    return true;
+  const auto is_taker = [](const auto& each) { return each->is_replica() && !each->is_proven() && each->keeps_update(false); };
+  const auto found = std::ranges::find_if(sessions_, is_taker);
+  if (found == sessions_.end()) return false;
+  end_for_others(**found);
+  return true;
+}
+
+// Of the address whose sessions have most, the one that has most; if it has had a moment.
+bool Server::make_room(const Session* asker, double now, std::uint64_t bytes) {
+  const auto is_unproven = [](const Session& each) { return !each.is_over() && !each.is_proven(); };
+  while (!context_.budget->has_unproven_room(bytes)) {
+    std::map<std::string, std::uint64_t> of_host;
+    for (const auto& each : sessions_) of_host[host_of(*each)] += is_unproven(*each) ? each->own_bytes() : 0;
+    Session* chosen = nullptr;
+    const auto rank = [&](const Session& each) { return std::tuple(of_host[host_of(each)], each.own_bytes(), -each.born()); };
+    for (const auto& each : sessions_) {
+      if (!is_unproven(*each) || each.get() == asker || now - each->born() < kEvictSeconds) continue;
+      if (chosen == nullptr || rank(*each) > rank(*chosen)) chosen = each.get();
+    }
+    if (chosen == nullptr) return false;
+    end_for_others(*chosen);
   }
-  return false;
+  return true;
+}
+
+// Replicas that have proven themselves are ended for an update alone that nobody else needs any more: they come for the newest.
+void Server::keep_within_budget(double now) {
+  (void)make_room(nullptr, now);
+  for (const bool proven : {false, true}) {
+    for (const auto& each : sessions_) {
+      const bool may_end = each->is_replica() && each->is_proven() == proven && each->keeps_update(true);
+      if (context_.budget->is_over() && may_end) end_for_others(*each);
+    }
+  }
+  if (context_.budget->is_over()) (void)evict_taker();
+}
+
+Session* Server::first_with_list() const {
+  const auto found =
+      std::ranges::find_if(sessions_, [](const auto& each) { return !each->is_over() && each->list() != nullptr; });
+  return found == sessions_.end() ? nullptr : found->get();
 }
 
 void Server::end_for_others(Session& session) {
@@ -126,14 +162,15 @@ void Server::withdraw(const UpdateRef& update) {
   for (const auto& session : sessions_) session->withdraw(update);
 }
 
-const Session* Server::find(std::uint64_t id) const {
+Session* Server::find(std::uint64_t id) const {
   const auto found = std::ranges::lower_bound(sessions_, id, {}, [](const auto& each) { return each->id(); });
   return found == sessions_.end() || (*found)->id() != id || (*found)->is_over() ? nullptr : found->get();
 }
 
 double Server::next_tick(double now) const {
-  const bool has_news = std::ranges::any_of(sessions_, [](const auto& session) { return session->has_news(); });
-  return has_news ? now : now + kServerTickSeconds;
+  const bool is_due =
+      std::ranges::any_of(sessions_, [](const auto& session) { return session->has_news() || session->list() != nullptr; });
+  return is_due ? now : now + kServerTickSeconds;
 }
 
 void Server::end_sessions() {
@@ -152,7 +189,7 @@ void Server::leave() {
 }
 
 void Server::accept_all(double now) {
-  while (make_room(now)) {
+  while (make_place(now)) {
     SocketAddress from;
     Socket socket(::accept4(listener_.fd(), from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
@@ -181,7 +218,7 @@ void Server::count() {
   }
 }
 
-bool Server::make_room(double now) {
+bool Server::make_place(double now) {
   if (counts_.waiting < kMostStrangers) return true;
   count();
   if (counts_.waiting < kMostStrangers) return true;

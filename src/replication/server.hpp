@@ -31,7 +31,7 @@ class Server {
   void spread_news();
   // Of no use after all.
   void withdraw(const UpdateRef& update);
-  const Session* find(std::uint64_t id) const;  // nullptr: it is over
+  Session* find(std::uint64_t id) const;  // nullptr: it is over
   // They are to take their updates from here again.
   void call_back(std::vector<std::uint64_t> ids);
   // When step() is due, whatever comes.
@@ -39,8 +39,14 @@ class Server {
   // Ends the session of a replica that has not held what it was sent here, to make room: of the address that has most of them, one
   // that has asked for nothing, the oldest. False: there is none that has had its time.
   bool evict_unproven(double now);
-  // The same of one that is being sent an update of parts, which takes memory.
+  // The same of one that is being sent an update that takes of the budget of peers.
   bool evict_taker();
+  // The same of those that have most of the unproven ones' part of it, until that has room for so many bytes; false: it has not.
+  bool make_room(const Session* asker, double now, std::uint64_t bytes = 0);
+  // As far as it is a matter of sessions, peers are within the budget again.
+  void keep_within_budget(double now);
+  // The first session whose list of tensors is to be looked at; nullptr: there is none.
+  Session* first_with_list() const;
   void end_sessions();
   void end_replicas();
   void leave();  // and takes no others
@@ -49,7 +55,7 @@ class Server {
 
  private:
   void accept_all(double now);
-  bool make_room(double now);
+  bool make_place(double now);
   static std::string host_of(const Session& session);
   void end_for_others(Session& session);
   void take_turns(std::span<const pollfd> entries, double now);

@@ -16,6 +16,12 @@ constexpr double kLeastPatience = 10;  // seconds, with one that takes nothing o
 
 }  // namespace
 
+Status no_room(const PeerBudget& budget) {
+  return Status(Code::kRemoteError,
+                fmt::format("there is no room for what it sends: peers take {} of {} bytes here, those that have proven nothing {} of {}",
+                            budget.used(), budget.limit(), budget.unproven(), budget.unproven_limit()));
+}
+
 Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context,
                  MemoryPieces& memory, SessionCounts& counts, double now)
     : context_(context),
@@ -28,7 +34,36 @@ Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id
       spoke_(now),
       moved_at_(now),
       memory_(memory),
-      counts_(counts) {}
+      charge_(PeerBudget::Charge::unproven(context.budget)),
+      counts_(counts) {
+  link_.set_room([this](std::size_t more) { return has_room(more); });
+}
+
+// Of one connection alone: what came, what is queued, what waits to be looked at.
+std::uint64_t Session::memory() const {
+  const std::uint64_t list = list_ ? list_->capacity() : 0;
+  const std::uint64_t hashes = repair_ != nullptr ? repair_->block_hashes.size() * sizeof(Hash128) : 0;
+  return sizeof(Session) + link_.own_bytes() + list + hashes;
+}
+
+bool Session::has_room(std::size_t more) {
+  charge_.set(memory() + more);
+  const bool has_room = is_proven_ ? !context_.budget->is_over() : context_.budget->has_unproven_room(0);
+  return has_room || (context_.make_room && context_.make_room(*this));
+}
+
+bool Session::keeps_update(bool is_lost) const {
+  const auto is_kept = [&](const UpdateRef& update) {
+    return update != nullptr && update->charge != nullptr && !(is_lost && store().keeps(update));
+  };
+  return is_kept(update_) || std::ranges::any_of(sending_, is_kept, &Sending::update);
+}
+
+// What is queued of it goes out.
+void Session::let_go() {
+  if (update_ != nullptr && link_.queued_bytes() > 0) sending_.push_back({std::move(update_), update_end_});
+  update_ = nullptr;
+}
 
 const char* Session::state() const {
   if (phase_ == Phase::kStranger) return "connecting";
@@ -43,7 +78,9 @@ const char* Session::state() const {
 }
 
 // One that is only told something more is not read any more.
-short Session::events() const { return phase_ == Phase::kLeaving ? static_cast<short>(link_.events() & ~POLLIN) : link_.events(); }
+short Session::events() const {
+  return phase_ == Phase::kLeaving || list_ ? static_cast<short>(link_.events() & ~POLLIN) : link_.events();
+}
 
 // Memory that runs out is this one's end, and nobody else's.
 void Session::step(double now) try { step_on(now); } catch (const std::bad_alloc&) {
@@ -61,14 +98,16 @@ void Session::step_on(double now) {
   if (link_.queued_bytes() > 0) spoke_ = now;
   if (!link_.flush()) return drop(link_.why());
   if (link_.bytes_sent() > before && is_requested_) progress_at_ = now;
+  while (!sending_.empty() && sending_.front().end <= link_.bytes_sent()) sending_.pop_front();
   if (phase_ == Phase::kReplica) send_on(now);
   if (phase_ == Phase::kLeaving && link_.queued_bytes() == 0) phase_ = Phase::kOver;
+  charge_.set(memory());
 }
 
 void Session::tick(double now) {
   if (is_over()) return;
   if (phase_ == Phase::kStranger || phase_ == Phase::kLeaving) {
-    if (now - born_ > context_.handshake_s && phase_ == Phase::kStranger)
+    if (now - born_ > context_.handshake_s && phase_ == Phase::kStranger && !list_)
       drop(Status(Code::kTimeout, "it did not say who it is in time"));
     if (now - heard_ > context_.silence_s && phase_ == Phase::kLeaving) phase_ = Phase::kOver;
     return;
@@ -101,8 +140,6 @@ void Session::drop_where_nothing_moves(double now) {
   const bool is_offered = update_ != nullptr && !is_requested_ && arrived_ >= update_end_;
   const std::string text = is_offered ? fmt::format("it does not ask for version {}, which it was offered", update_->commit.version)
                                       : "it takes nothing of what it is sent";
-  update_ = nullptr;
-  pieces_out_.clear();
   drop(Status(Code::kTimeout, fmt::format("{} for {:g} s, though it says that it is alive", text, patience)));
 }
 
@@ -154,7 +191,13 @@ void Session::leave() {
 void Session::drop(Status why) {
   if (phase_ == Phase::kOver) return;
   const Phase before = std::exchange(phase_, Phase::kOver);
-  link_.close();
+  link_.close_and_forget();
+  update_ = nullptr;
+  repair_ = nullptr;
+  list_.reset();
+  sending_.clear();
+  pieces_out_.clear();
+  charge_.set(0);
   if (why.ok()) return;
   if (before == Phase::kReplica) tell_of_loss(why);
   if (before == Phase::kStranger) log_debug("replication: {}: {}", replica_, why.message());
@@ -189,7 +232,7 @@ void Session::refuse(Status why) {
   ++context_.counts->refused;
   warn(fmt::format("{} is refused: {}", replica_, why.message()), fmt::format("peers are refused ({})", code_name(why.code())));
   link_.queue(MessageType::kRefusal, Refusal{why.code(), why.message()});
-  update_ = nullptr;
+  let_go();
   phase_ = Phase::kLeaving;
 }
 
@@ -204,7 +247,7 @@ void Session::end_without_way() {
 void Session::read(double now) {
   const auto nowhere = [](const ChunkHead&, std::size_t) { return Buffer(); };
   const std::uint64_t before = link_.bytes_received();
-  for (int i = 0; i < kMessagesAtOnce && (phase_ == Phase::kStranger || phase_ == Phase::kReplica); ++i) {
+  for (int i = 0; i < kMessagesAtOnce && !list_ && (phase_ == Phase::kStranger || phase_ == Phase::kReplica); ++i) {
     switch (link_.receive(nowhere)) {
       case MessageLink::Progress::kMore:
         if (link_.bytes_received() > before) heard_ = now;  // a part of a message is a sign of life, too
@@ -212,6 +255,8 @@ void Session::read(double now) {
       case MessageLink::Progress::kClosed:
       case MessageLink::Progress::kCorrupt:
         return drop(link_.why());
+      case MessageLink::Progress::kNoRoom:
+        return refuse(no_room(*context_.budget));
       case MessageLink::Progress::kMessage:
         break;
     }

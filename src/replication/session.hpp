@@ -23,6 +23,7 @@
 #include "src/replication/identities.hpp"
 #include "src/replication/memory_pieces.hpp"
 #include "src/replication/message_link.hpp"
+#include "src/replication/peer_budget.hpp"
 #include "src/replication/peer_counts.hpp"
 #include "src/replication/peer_warnings.hpp"
 #include "src/replication/receipt_book.hpp"
@@ -38,7 +39,6 @@ class Session;
 struct UpdateSource {
   Hash128 schema_hash;
   std::uint64_t tensor_bytes = 0;
-  bool is_of_parts = false;  // not all that is published
   const UpdateStore* store = nullptr;
   FanOut* fan_out = nullptr;             // a publisher's
   std::function<void()> request_anchor;  // one is needed that the store does not have: it will be made. Empty: it will not
@@ -67,11 +67,14 @@ struct SessionContext {
   bool shares_memory = false;     // with replicas of this machine
   // For replicas with these tensors; nullptr: there is none.
   std::function<UpdateSourceRef(const Hash128& schema_hash)> find_source;
-  // For replicas with parts of them; an error says why they are none. Empty: there is none but those that are found.
-  std::function<Result<UpdateSourceRef>(std::span<const std::byte> schema)> add_source;
   // What one that comes has applied last: an error says why it cannot be served. Empty: it is no matter.
   std::function<Status(const LatestHeld& latest)> learn_epoch;
-  std::function<std::size_t()> max_schema_bytes;  // of what add_source takes; where that is not empty
+  // Of a list of tensors that is no known source's: it is asked for, and answered once somebody has looked at it (list(), take_source()).
+  // Empty: no list is asked for.
+  std::function<std::size_t()> max_schema_bytes;
+  // Ends others until those that have proven nothing are within their part of the budget; false: `asker` must go. Empty: nobody goes for
+  // another.
+  std::function<bool(const Session& asker)> make_room;
   std::function<std::string()> status_report;                    // JSON, for who asks
   std::function<const Session*(std::uint64_t id)> find_session;  // a publisher's
   std::function<void(const Session& session)> on_arrival;        // of a replica; may be empty
@@ -80,8 +83,12 @@ struct SessionContext {
   std::shared_ptr<ReceiptBook> receipts = std::make_shared<ReceiptBook>();
   std::shared_ptr<PeerWarnings> warnings = std::make_shared<PeerWarnings>();
   std::shared_ptr<PeerCounts> counts = std::make_shared<PeerCounts>();
+  PeerBudgetRef budget = std::make_shared<PeerBudget>();
   std::shared_ptr<ReplicaSlots> slots = std::make_shared<ReplicaSlots>();
 };
+
+// RemoteError: it may come again.
+Status no_room(const PeerBudget& budget);
 
 // Of a server's sessions, never too few.
 struct SessionCounts {
@@ -103,6 +110,12 @@ class Session {
   double waits_since() const { return phase_ == Phase::kStranger ? born_ : heard_; }
   const UpdateSourceRef& source() const { return source_; }  // nullptr: of a stranger
   std::uint64_t id() const { return id_; }
+
+  // Its list of tensors, which waits for take_source(); nullptr: none does. The bytes stay as they are until then.
+  const std::vector<std::byte>* list() const { return list_ ? &*list_ : nullptr; }
+  const Hash128& list_hash() const { return hello_->schema_hash; }
+  // What replicas with these tensors are served from, or why they are not.
+  void take_source(Result<UpdateSourceRef> source, double now);
 
   // Reads what has come and answers; sends on.
   void step(double now);
@@ -131,7 +144,10 @@ class Session {
   bool is_proven() const { return is_proven_; }  // it has held a version that it was sent here
   bool has_answered() const { return has_answered_; }
   double born() const { return born_; }
-  bool is_sent_update() const { return update_ != nullptr; }
+  // Memory that this session alone causes, of the budget of peers.
+  std::uint64_t own_bytes() const { return charge_.bytes(); }
+  // It is being sent an update that takes of the budget. is_lost: which is kept for those alone who are being sent it.
+  bool keeps_update(bool is_lost) const;
   const std::optional<HeldVersion>& held() const { return held_; }
   bool has_confirmed() const { return has_confirmed_; }  // that it holds a version of this publisher's, which is vouched for
   bool is_vouched() const { return held_is_vouched_; }   // by its own word, too
@@ -158,6 +174,9 @@ class Session {
   Status take_model_query();
   Status take_hello();
   Status take_schema();
+  bool has_room(std::size_t more);
+  std::uint64_t memory() const;
+  void let_go();
   Status enter(const Hello& hello);
   Status take_request(double now);
   Status take_ack(double now);
@@ -200,6 +219,7 @@ class Session {
   MessageLink link_;
   Phase phase_ = Phase::kStranger;
   std::optional<Hello> hello_;  // of a stranger whose tensors are asked for
+  std::optional<std::vector<std::byte>> list_;  // of these
   std::optional<NetAddress> from_;
   std::uint64_t id_;
   std::string replica_;
@@ -226,6 +246,11 @@ class Session {
   Receipt receipt_{};
   Receipt last_receipt_{};
   UpdateRef update_;  // offered, or being sent
+  struct Sending {
+    UpdateRef update;
+    std::uint64_t end;  // among the bytes of the connection
+  };
+  std::deque<Sending> sending_;  // all of it is queued
   bool is_requested_ = false;
   std::uint64_t next_leaf_ = 0;  // of its digests, that go before its bytes
   std::uint64_t next_byte_ = 0;
@@ -244,6 +269,7 @@ class Session {
   int refused_in_a_row_ = 0;
 
   MemoryPieces& memory_;
+  PeerBudget::Charge charge_;
   SessionCounts& counts_;
   bool has_news_ = false;
   bool is_proven_ = false;

@@ -9,6 +9,7 @@
 #include "src/base/keyed_hash.hpp"
 #include "src/base/log.hpp"
 #include "src/codec/wire.hpp"
+#include "src/model/schema.hpp"
 #include "src/model/text.hpp"
 #include "src/replication/report_text.hpp"
 #include "src/replication/session.hpp"
@@ -156,11 +157,11 @@ Status Session::take_hello() {
   if (context_.learn_epoch) SPARCL_RETURN_IF_ERROR(context_.learn_epoch(hello->latest));
   source_ = context_.find_source(hello->schema_hash);
   if (source_ != nullptr) return enter(*hello);
-  if (!context_.add_source) {
+  if (!context_.max_schema_bytes) {
     return Status(Code::kMismatch, "its list of tensors (names, types, shapes, order) is not this replica's");
   }
   hello_ = *hello;
-  link_.allow(MessageType::kSchema, context_.max_schema_bytes ? context_.max_schema_bytes() : kMaxSchemaBytes);
+  link_.allow(MessageType::kSchema, context_.max_schema_bytes());
   link_.queue(MessageType::kSchemaWanted, std::span<const std::byte>());
   return {};
 }
@@ -177,14 +178,23 @@ Status Session::take_bye() {
 }
 
 Status Session::take_schema() {
-  Result<UpdateSourceRef> source = context_.add_source(link_.content());
-  if (!source.ok()) return source.status();
-  if ((*source)->schema_hash != hello_->schema_hash) {
+  if (model::schema_hash(link_.content()) != hello_->schema_hash) {
     return Status(Code::kCorrupt, "its list of tensors is not the one that its hello has the hash of");
   }
-  source_ = std::move(*source);
+  list_ = link_.take_content();
+  return {};
+}
+
+void Session::take_source(Result<UpdateSourceRef> source, double now) {
+  list_.reset();
   const Hello hello = *std::exchange(hello_, std::nullopt);
-  return enter(hello);
+  Status status = source.status();
+  if (source.ok()) {
+    source_ = std::move(*source);
+    status = enter(hello);
+  }
+  if (!status.ok()) refuse(std::move(status));
+  step(now);
 }
 
 Status Session::enter(const Hello& hello) {
@@ -273,7 +283,10 @@ Status Session::take_ack(double now) {
   note_given_by_parent();
   const bool is_held = ack->stage == AckStage::kHeld;
   const bool is_ours = store().knows(ack->held);
-  is_proven_ = is_proven_ || (is_held && is_ours && ack->held.version <= given_version_);
+  if (is_held && is_ours && ack->held.version <= given_version_ && !is_proven_) {
+    is_proven_ = true;
+    charge_.prove();
+  }
   if (is_ours) staged_version_ = std::max(staged_version_, ack->held.version);
   if (is_placed_ && !is_held) {  // else it was counted when it was sent
     tip_ = ack->held;
@@ -371,7 +384,7 @@ Status Session::take_nack() {
                   fmt::format("it refused {} updates one after the other, the last one so: {}", refused_in_a_row_, nack->text));
   }
   // What was sent after it is of no use to it either.
-  update_ = nullptr;
+  let_go();
   repair_ = nullptr;
   is_requested_ = false;
   ahead_ = 0;

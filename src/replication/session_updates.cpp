@@ -206,7 +206,7 @@ void Session::send_on(double now) {
   note_given(tip_.version);
   tip_is_vouched_ = true;  // of an update that led on from there, or brought all
   ++ahead_;
-  update_ = nullptr;
+  let_go();
   is_requested_ = false;
   if (fan_out() != nullptr) fan_out()->sent(id_, now);
   offer_next(now);

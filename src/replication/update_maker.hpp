@@ -2,6 +2,7 @@
 // Codes an update piece by piece, beside the serving of replicas: an anchor, one that is composed of several, or some blocks.
 
 #include <memory>
+#include <utility>
 
 #include "src/codec/staging_sink.hpp"
 #include "src/replication/replicated_state.hpp"
@@ -25,6 +26,10 @@ class UpdateMaker {
   // Those blocks of the target alone (bit i of word i/64), for one that holds commit.base_hash: it then holds commit.target_hash.
   UpdateMaker(const ReplicatedState& state, Arrays target, std::vector<std::uint64_t> blocks, Commit commit);
 
+  // So many bytes count for it until it is whole, and then its own.
+  void charge_to(PeerBudgetRef budget, std::uint64_t bytes) {
+    update_->charge = std::make_shared<PeerBudget::Charge>(std::move(budget), bytes);
+  }
   // Some milliseconds of work. True when it is whole.
   Result<bool> step();
   // Then once: the update, not sealed yet (Issuer).

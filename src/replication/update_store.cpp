@@ -61,10 +61,11 @@ void UpdateStore::pass_on(UpdateRef update) {
   newest_ = update->target();
   if (update->commit.is_anchor) {
     while (!chain_.empty()) drop_first();
+    drop_anchor();
     anchor_ = std::move(update);
     return;
   }
-  if (anchor_ != nullptr && anchor_->commit.stream_bytes > limits_.bytes) anchor_ = nullptr;
+  if (anchor_ != nullptr && anchor_->commit.stream_bytes > limits_.bytes) drop_anchor();
   const std::uint64_t bytes = update->commit.stream_bytes;
   while (!chain_.empty() && (chain_.size() >= limits_.updates || bytes_ + bytes > limits_.bytes)) drop_first();
   bytes_ += bytes;
@@ -73,7 +74,7 @@ void UpdateStore::pass_on(UpdateRef update) {
 }
 
 void UpdateStore::take_back(const UpdateRef& update) {
-  if (anchor_ == update) anchor_ = nullptr;
+  if (anchor_ == update) drop_anchor();
   if (!chain_.empty() && chain_.back() == update) {
     bytes_ -= update->commit.stream_bytes;
     chain_.pop_back();
@@ -84,25 +85,38 @@ void UpdateStore::take_back(const UpdateRef& update) {
 
 void UpdateStore::clear() {
   while (!chain_.empty()) drop_first();
+  for (const Composed& each : composed_) let_go(each.update);
   composed_.clear();
-  anchor_ = label_ = nullptr;
+  drop_anchor();
+  label_ = nullptr;
   newest_.reset();
 }
 
 void UpdateStore::keep_incoming_only() {
   while (!chain_.empty() && chain_.front()->missing_bytes == 0) drop_first();
-  if (anchor_ != nullptr && anchor_->missing_bytes == 0) anchor_ = nullptr;
+  if (anchor_ != nullptr && anchor_->missing_bytes == 0) drop_anchor();
 }
 
-bool UpdateStore::drop_oldest() {
-  if (chain_.size() < 2) return false;
+bool UpdateStore::drop_idle() {
+  if (chain_.size() < 2 || chain_.front().use_count() > 1) return false;
   drop_first();
   trim_composed();
   return true;
 }
 
+bool UpdateStore::keeps(const UpdateRef& update) const {
+  return update == anchor_ || std::ranges::find(chain_, update) != chain_.end() ||
+         std::ranges::find(composed_, update, &Composed::update) != composed_.end();
+}
+
+// It is kept no more: sessions that still send it keep it for themselves.
+void UpdateStore::let_go(const UpdateRef& update) const {
+  if (update != nullptr && update.use_count() > 1) update->charge_to(budget_);
+}
+
 void UpdateStore::drop_first() {
   bytes_ -= chain_.front()->commit.stream_bytes;
+  let_go(chain_.front());
   if (way_back_.front() != nullptr) way_back_bytes_ -= way_back_.front()->bytes();
   chain_.pop_front();
   way_back_.pop_front();
@@ -122,7 +136,7 @@ void UpdateStore::trim() {
   for (const UpdateRef& each : chain_) {
     if (each->base() == anchor_->target()) return;
   }
-  anchor_ = nullptr;
+  drop_anchor();
 }
 
 std::uint64_t UpdateStore::bytes_since(std::size_t first) const {
@@ -163,7 +177,10 @@ std::optional<HeldVersion> UpdateStore::find_version(std::uint64_t version) cons
 }
 
 void UpdateStore::keep_composed(const HeldVersion& held, UpdateRef composed) {
-  std::erase_if(composed_, [&](const Composed& each) { return each.base == held.hash; });
+  std::erase_if(composed_, [&](const Composed& each) {
+    if (each.base == held.hash) let_go(each.update);
+    return each.base == held.hash;
+  });
   if (composed != nullptr) note_made(*composed);
   composed_.push_back({held.hash, std::move(composed)});
   trim_composed();
@@ -172,14 +189,17 @@ void UpdateStore::keep_composed(const HeldVersion& held, UpdateRef composed) {
 // Of use as long as its base is in the chain, and the chain leads on from its target.
 void UpdateStore::trim_composed() {
   std::erase_if(composed_, [&](const Composed& each) {
-    if (find_base(each.base) == chain_.size()) return true;
-    return each.update != nullptr && each.update->target() != *newest_ &&
-           find_base(each.update->commit.target_hash) == chain_.size();
+    const bool leads_on = each.update == nullptr || each.update->target() == *newest_ ||
+                          find_base(each.update->commit.target_hash) != chain_.size();
+    if (leads_on && find_base(each.base) != chain_.size()) return false;
+    let_go(each.update);
+    return true;
   });
   std::uint64_t bytes = 0;
   for (const Composed& each : composed_) bytes += each.update != nullptr ? each.update->commit.stream_bytes : 0;
   while (composed_.size() > kMostComposed || (!composed_.empty() && bytes > limits_.bytes / kComposedPart)) {
     bytes -= composed_.front().update != nullptr ? composed_.front().update->commit.stream_bytes : 0;
+    let_go(composed_.front().update);
     composed_.pop_front();
   }
 }

@@ -13,6 +13,7 @@
 #include "src/codec/change_log.hpp"
 #include "src/replication/commit.hpp"
 #include "src/replication/message.hpp"
+#include "src/replication/peer_budget.hpp"
 
 namespace sparcl::replication {
 
@@ -23,6 +24,8 @@ struct Update {
   std::vector<Digest256> leaves;  // of the tree whose root the commit names; empty: they are on their way
   Staging bytes;
   std::uint64_t missing_bytes = 0;  // at the end: they are on their way, or not checked yet
+  // What it takes of the budget of peers: those that have it alone keep its bytes. The bytes are shared with its copies, and so is this.
+  mutable std::shared_ptr<PeerBudget::Charge> charge;
 
   bool has_leaves() const { return leaves.size() == leaf_count(commit.stream_bytes); }
 
@@ -30,6 +33,9 @@ struct Update {
 
   HeldVersion base() const { return {commit.base_version, commit.base_hash}; }
   HeldVersion target() const { return {commit.version, commit.target_hash}; }
+  void charge_to(const PeerBudgetRef& budget) const {
+    if (charge == nullptr && budget != nullptr) charge = std::make_shared<PeerBudget::Charge>(budget, commit.stream_bytes);
+  }
   UpdateName name() const { return {commit.base_version, commit.version}; }
 };
 using UpdateRef = std::shared_ptr<const Update>;
@@ -42,7 +48,8 @@ class UpdateStore {
     std::uint64_t bytes = UINT64_MAX;  // of all: a chain that is longer than an anchor is of no use
     std::uint64_t replaced_bytes = 0;  // of what they have replaced, which all parts of a model share; 0: a quarter of `bytes`
   };
-  explicit UpdateStore(const Limits& limits) : limits_(limits) {
+  // budget: takes what is kept here no more while sessions still send it; nullptr: none.
+  explicit UpdateStore(const Limits& limits, PeerBudgetRef budget = nullptr) : limits_(limits), budget_(std::move(budget)) {
     if (limits_.replaced_bytes == 0) limits_.replaced_bytes = limits_.bytes / 4;
   }
 
@@ -53,6 +60,7 @@ class UpdateStore {
   // Of the newest version, when it was made. Dropped again when the chain since then is longer than a new one would be.
   void keep_anchor(UpdateRef anchor) {
     note_made(*anchor);
+    drop_anchor();
     anchor_ = std::move(anchor);
   }
 
@@ -67,8 +75,8 @@ class UpdateStore {
     if (!newest_) newest_ = held;
   }
   void clear();
-  // The oldest update is kept no more; the newest stays. False: there is no other.
-  bool drop_oldest();
+  // The oldest update is kept no more; the newest stays. False: there is no other that no session sends.
+  bool drop_idle();
   // Nobody takes from it: what it has whole need not be kept.
   void keep_incoming_only();
 
@@ -76,7 +84,11 @@ class UpdateStore {
   bool has_newest_anchor() const { return anchor_ != nullptr && newest_ && anchor_->target() == *newest_; }
   // The anchor is whole, and no session sends it.
   bool has_idle_anchor() const { return anchor_ != nullptr && anchor_.use_count() == 1 && anchor_->missing_bytes == 0; }
-  void drop_anchor() { anchor_ = nullptr; }
+  void drop_anchor() {
+    let_go(anchor_);
+    anchor_ = nullptr;
+  }
+  bool keeps(const UpdateRef& update) const;
 
   const std::optional<HeldVersion>& newest() const { return newest_; }
 
@@ -129,11 +141,13 @@ class UpdateStore {
   bool anchor_is_less_than(std::size_t first, std::uint64_t bytes) const;  // than a way from there that has so many
   Step step_in_chain(std::size_t first, std::uint64_t up_to) const;
   const Composed* find_composed(const Hash128& base) const;
+  void let_go(const UpdateRef& update) const;
   void drop_first();
   void trim();
   void trim_composed();
 
   Limits limits_;
+  PeerBudgetRef budget_;
   std::deque<UpdateRef> chain_;        // each from the target of the one before
   std::deque<ChangeLogRef> way_back_;  // of each of them; nullptr: not known, or dropped
   std::uint64_t way_back_bytes_ = 0;

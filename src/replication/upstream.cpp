@@ -95,6 +95,7 @@ void Upstream::read_messages(double now) {
         return;
       case MessageLink::Progress::kClosed:
       case MessageLink::Progress::kCorrupt:
+      case MessageLink::Progress::kNoRoom:  // never: it has no limit of its own
         return part(link_.why(), now);
       case MessageLink::Progress::kMessage:
         break;

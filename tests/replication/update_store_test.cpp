@@ -170,5 +170,23 @@ TEST(UpdateStore, WaysBackAndWhatIsComposedAreBounded) {
   EXPECT_EQ(store.step_from(state(2)).update->commit.version, 11U);
 }
 
+// Whoever is still being sent an update that is kept no more keeps its bytes.
+TEST(UpdateStore, AnUpdateThatIsStillSentCountsAsPeersMemory) {
+  const auto budget = std::make_shared<PeerBudget>();
+  UpdateStore store({2, 1000}, budget);
+  publish(store, 2, 100);
+  store.keep_anchor(update(0, 2, 700, true));
+  UpdateRef sent = store.step_from(state(1)).update, anchor = store.step_by_anchor(0).update;
+  ASSERT_TRUE(sent != nullptr && anchor != nullptr);
+  EXPECT_EQ(budget->used(), 0U) << "all may need them";
+  for (std::uint64_t version = 3; version <= 6; ++version) store.add(update(version - 1, version, 100), label(version));
+  EXPECT_FALSE(store.keeps(sent) || store.keeps(anchor));
+  EXPECT_EQ(budget->used(), 800U);
+  sent = nullptr;
+  EXPECT_EQ(budget->used(), 700U);
+  anchor = nullptr;
+  EXPECT_EQ(budget->used(), 0U);
+}
+
 }  // namespace
 }  // namespace sparcl::replication
