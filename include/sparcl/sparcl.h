@@ -651,13 +651,15 @@ typedef struct {
   int reserved;         /* 0 */
   const char* state_path; /* a small file that keeps the publisher's epoch for its next life, which may start with an earlier clock.
                              NULL: none; the next life then learns the epoch from replicas */
+  uint64_t peer_bytes; /* memory that peers may cause beside what is kept for all of them. 0: SPARCL_PEER_BYTES; if that is 0, twice the
+                          model's bytes, 64 MiB at least */
 } sparclPublisherOptions_t;
 #define SPARCL_PUBLISHER_OPTIONS_INITIALIZER \
-  { sizeof(sparclPublisherOptions_t), 0, 0, 0, 0, 0, 0 }
+  { sizeof(sparclPublisherOptions_t), 0, 0, 0, 0, 0, 0, 0 }
 
 /* Takes a port and serves replicas until it is destroyed. Keeps one copy of the state's bytes, as they travel, and what it has coded for
  * replicas: at most as much again of updates, and all bytes once where some came without a version, until the updates since then are
- * longer; and up to 64 MiB for what is coded next. options may be NULL. */
+ * longer; and up to 64 MiB for what is coded next. Beside that peers cause up to peer_bytes. options may be NULL. */
 SPARCL_API sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t state,
                                                 const sparclPublisherOptions_t* options);
 

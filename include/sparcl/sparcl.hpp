@@ -351,6 +351,7 @@ class Publisher {
     std::string key_path = {};  // empty: not signed
     int queue = 0;
     std::string state_path = {};  // keeps the publisher's epoch for its next life; empty: nothing is kept
+    std::uint64_t peer_bytes = 0;  // memory that peers may cause; 0: SPARCL_PEER_BYTES
   };
   explicit Publisher(const State& state) : Publisher(state, Options()) {}
   Publisher(const State& state, const Options& options) {
@@ -360,6 +361,7 @@ class Publisher {
     given.key_path = options.key_path.empty() ? nullptr : options.key_path.c_str();
     given.queue = options.queue;
     given.state_path = options.state_path.empty() ? nullptr : options.state_path.c_str();
+    given.peer_bytes = options.peer_bytes;
     sparclPublisher_t handle = nullptr;
     check(sparclPublisherCreate(&handle, state.get(), &given));
     handle_ = Handle(handle, {{state.shared()}});

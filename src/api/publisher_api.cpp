@@ -40,6 +40,7 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
   options.model_id = text_or_empty(all.model_id);
   options.key_path = text_or_empty(all.key_path);
   options.state_path = text_or_empty(all.state_path);
+  options.peer_bytes = all.peer_bytes;
   if (all.queue > 0) options.queue = static_cast<std::size_t>(all.queue);
   SPARCL_RETURN_IF_ERROR(options.take_settings());
   return options;

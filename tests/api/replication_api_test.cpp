@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -506,6 +507,8 @@ TEST(Replication, BadArgumentsAreNamed) {
 
   options.reserved = 0;
   options.state_path = "/nowhere/state";  // a warning
+  options.size = offsetof(sparclPublisherOptions_t, peer_bytes);  // of a program that was compiled before there was this field
+  options.peer_bytes = 1;
   ASSERT_EQ(sparclPublisherCreate(&publisher, source.state(), &options), sparclSuccess) << sparclGetLastError(nullptr);
   EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", nullptr), sparclInvalidUsage);
   EXPECT_EQ(sparclStateDestroy(source.state()), sparclInvalidUsage);

@@ -22,7 +22,8 @@ const Metric* find(const std::vector<Metric>& metrics, const std::string& name) 
 }
 
 TEST(Metrics, APublishersReportBecomesFiguresOfEachReplica) {
-  const Json report = Json::parse(R"({"version": 7, "kept_updates": 3, "kept_bytes": 1000, "replicas_lost": 5, "replicas": [
+  const Json report = Json::parse(R"({"version": 7, "kept_updates": 3, "kept_bytes": 1000, "peer_bytes": 30, "peer_bytes_limit": 40,
+      "peer_bytes_unproven": 10, "peer_bytes_unproven_limit": 20, "replicas_lost": 5, "replicas": [
       {"name": "host a, pid 1", "replica": "actor", "host": "a", "slot": 0, "version": 7, "lag": 0, "bytes_sent": 10, "bytes_shared": 5, "refused": 0, "state": "current"},
       {"name": "host b, pid 2", "replica": "actor", "host": "b", "slot": 1, "version": 4, "lag": 3, "bytes_sent": 20, "bytes_shared": 0, "refused": 2, "state": "behind"}]})");
   const std::vector<Metric> metrics = publisher_metrics(report);
@@ -35,6 +36,10 @@ TEST(Metrics, APublishersReportBecomesFiguresOfEachReplica) {
   const std::vector<std::pair<std::string, std::string>> labels{{"replica", "actor"}, {"host", "b"}, {"slot", "1"}};
   EXPECT_EQ(lag->samples[1].labels, labels);
   EXPECT_EQ(find(metrics, "sparcl_publisher_lost_replicas_total")->samples[0].value, 5);
+  EXPECT_EQ(find(metrics, "sparcl_publisher_peer_bytes")->samples[0].value, 30);
+  EXPECT_EQ(find(metrics, "sparcl_publisher_peer_bytes_limit")->samples[0].value, 40);
+  EXPECT_EQ(find(metrics, "sparcl_publisher_peer_bytes_unproven")->samples[0].value, 10);
+  EXPECT_EQ(find(metrics, "sparcl_publisher_peer_bytes_unproven_limit")->samples[0].value, 20);
   EXPECT_EQ(find(metrics, "sparcl_replica_refused_updates_total")->kind, Metric::Kind::kCounter);
   EXPECT_EQ(find(metrics, "sparcl_replica_state")->samples[1].labels.back().second, "behind");
 }

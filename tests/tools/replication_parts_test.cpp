@@ -217,10 +217,12 @@ TEST(PublishedModel, RefusesWhatCannotBe) {
 TEST(PublisherReport, IsTextThatDrivesNoTerminal) {
   const Result<Json> report = parse_publisher_report(
       R"({"publisher":"host a, pid 1","address":"a:1","model_id":"m","version":7,"hash":"00","signed":true,"kept_updates":2,"kept_bytes":3,)"
+      R"("peer_bytes":1000,"peer_bytes_limit":67108864,)"
       R"("replicas":[{"name":"evil\u001b[2J","version":6,"lag":1,"bytes_sent":5000,"refused":0,"state":"behind","from":"publisher"},17,{}]})");
   ASSERT_TRUE(report.ok()) << report.status().message();
   const std::string text = publisher_text(*report);
   EXPECT_THAT(text, HasSubstr("version 7, signed"));
+  EXPECT_THAT(text, HasSubstr("peers cause 1 KB of 67.1 MB"));
   EXPECT_THAT(text, HasSubstr("evil\\x1b[2J"));
   EXPECT_THAT(text, HasSubstr("behind  publisher\n"));
   EXPECT_EQ(text.find('\033'), std::string::npos);

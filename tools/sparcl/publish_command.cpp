@@ -217,6 +217,10 @@ void add_publish(CLI::App& app, Invocation& invocation) {
                  "sparcl/publisher in $XDG_STATE_HOME or ~/.local/state)")
       ->type_name("FILE")
       ->check([](const std::string& name) { return std::string(name.empty() ? "the name is empty: give a file" : ""); });
+  app.add_option("--peer-bytes", options->publisher.peer_bytes,
+                 "memory that peers may cause beside what is kept for all of them (default: SPARCL_PEER_BYTES; if that is 0, twice the "
+                 "model's bytes, 64 MiB at least)")
+      ->type_name("BYTES");
   app.add_option("--metrics", options->metrics, "figures for Prometheus at http://HOST:PORT/metrics")
       ->type_name("HOST:PORT")
       ->check(listen_fault, "", "");

@@ -96,8 +96,12 @@ std::string publisher_text(const Json& report) {
           ? "nothing is published yet"
           : fmt::format("version {}{}, hash {}; updates kept: {}, {}", version, is_signed ? ", signed" : "",
                         text_at(report, "hash"), number_at(report, "kept_updates"), human_bytes(number_at(report, "kept_bytes")));
+  const std::string peers =
+      report.contains("peer_bytes_limit")
+          ? fmt::format("; peers cause {} of {}", human_bytes(number_at(report, "peer_bytes")), human_bytes(number_at(report, "peer_bytes_limit")))
+          : "";
   const std::string text =
-      fmt::format("publisher {} on {}: {}{}\n", text_at(report, "publisher"), text_at(report, "address"), model, newest);
+      fmt::format("publisher {} on {}: {}{}{}\n", text_at(report, "publisher"), text_at(report, "address"), model, newest, peers);
   const std::string troubles = troubles_text(report);
   if (report["replicas"].empty()) return text + troubles + "no replica is connected\n";
   std::vector<Row> rows{{"replica", "version", "lag", "sent", "shared", "refused", "state", "from"}};
