@@ -14,6 +14,7 @@ namespace sparcl::replication {
 namespace {
 
 constexpr std::size_t kAhead = std::size_t{64} << 10;       // memory for bytes that have not come, at most
+constexpr std::size_t kGrowth = 4;                          // times what is there, and not more than will be; heuristic
 constexpr std::size_t kKeptContent = std::size_t{4} << 10;  // of a message that is read, for the next one; heuristic
 
 }  // namespace
@@ -100,7 +101,9 @@ void MessageLink::go_on_in_content(std::size_t more) {
     placed_ = 0;
     content_.resize(more);
   } else {
-    content_.resize(content_.size() + more);
+    const std::size_t bytes = content_.size() + more;
+    if (bytes > content_.capacity()) content_.reserve(std::min(bytes + content_to_come_, kGrowth * bytes));
+    content_.resize(bytes);
   }
   place_ = content_;
 }
