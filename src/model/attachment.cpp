@@ -31,7 +31,7 @@ std::vector<std::byte> serialise(const Attachment& attachment) {
   return writer.take();
 }
 
-Result<Attachment> parse_attachment(std::span<const std::byte> bytes) {
+Result<Attachment> parse_attachment(std::span<const std::byte> bytes, std::uint64_t max_entries) {
   ByteReader reader(bytes);
   Attachment attachment;
   std::uint8_t version = 0;
@@ -42,7 +42,7 @@ Result<Attachment> parse_attachment(std::span<const std::byte> bytes) {
     std::uint64_t length = 0;
     std::span<const std::byte> layout;
     if (!reader.read_varint(length) || !reader.read_bytes(length, layout)) return damaged(reader.position());
-    Result<LayoutChange> change = parse_layout_change(layout);
+    Result<LayoutChange> change = parse_layout_change(layout, max_entries);
     if (!change.ok()) return change.status();
     attachment.layout = std::move(*change);
   }

@@ -58,8 +58,8 @@ Result<LayoutChange> compose_layout_changes(const LayoutChange& first, const Lay
 
 std::vector<std::byte> serialise(const LayoutChange& change);
 
-// For hostile bytes.
-Result<LayoutChange> parse_layout_change(std::span<const std::byte> bytes);
+// For hostile bytes. max_entries: files and edits together, each of which takes more memory than it has bytes; Corrupt if there are more.
+Result<LayoutChange> parse_layout_change(std::span<const std::byte> bytes, std::uint64_t max_entries = UINT64_MAX);
 
 struct ChangedLayout {
   Layout layout;

@@ -53,13 +53,20 @@ bool get(ByteReader& reader, TextPatch& patch) {
   return true;
 }
 
-bool get(ByteReader& reader, MetadataEdits& edits) {
+// left: entries that may come.
+bool take(std::uint64_t count, std::uint64_t& left) {
+  if (count > left) return false;
+  left -= count;
+  return true;
+}
+
+bool get(ByteReader& reader, std::uint64_t& left, MetadataEdits& edits) {
   std::uint64_t count = 0;
-  if (!reader.read_varint(count) || count > kMaxEdits) return false;
+  if (!reader.read_varint(count) || count > kMaxEdits || !take(count, left)) return false;
   for (; count > 0; --count) {
     if (!get(reader, edits.removals.emplace_back())) return false;
   }
-  if (!reader.read_varint(count) || count > kMaxEdits) return false;
+  if (!reader.read_varint(count) || count > kMaxEdits || !take(count, left)) return false;
   for (; count > 0; --count) {
     auto& [key, value] = edits.settings.emplace_back();
     if (!get(reader, key) || !get(reader, value)) return false;
@@ -67,7 +74,7 @@ bool get(ByteReader& reader, MetadataEdits& edits) {
   return true;
 }
 
-bool read_change(ByteReader& reader, LayoutChange& change) {
+bool read_change(ByteReader& reader, std::uint64_t left, LayoutChange& change) {
   std::uint8_t version = 0;
   std::uint8_t flags = 0;
   std::uint64_t file_count = 0;
@@ -80,7 +87,7 @@ bool read_change(ByteReader& reader, LayoutChange& change) {
     Hash128& hash = change.base_hash.emplace();
     if (!reader.read(hash.low) || !reader.read(hash.high)) return false;
   }
-  if (!reader.read_varint(file_count) || file_count > reader.remaining()) return false;
+  if (!reader.read_varint(file_count) || file_count > reader.remaining() || !take(file_count, left)) return false;
   for (std::uint64_t i = 0; i < file_count; ++i) {
     FileChange& file = change.files.emplace_back();
     if ((change.is_folder && !get(reader, file.name)) || !get(reader, file.header)) return false;
@@ -88,7 +95,7 @@ bool read_change(ByteReader& reader, LayoutChange& change) {
   if ((flags & kIndex) != 0 && (!get(reader, change.index_name) || change.index_name.empty() || !get(reader, change.index)))
     return false;
   for (std::uint64_t i = 0; change.has_edits && i < file_count; ++i) {
-    if (!get(reader, change.files[i].edits)) return false;
+    if (!get(reader, left, change.files[i].edits)) return false;
   }
   return reader.remaining() == 0;
 }
@@ -121,10 +128,10 @@ std::vector<std::byte> serialise(const LayoutChange& change) {
   return writer.take();
 }
 
-Result<LayoutChange> parse_layout_change(std::span<const std::byte> bytes) {
+Result<LayoutChange> parse_layout_change(std::span<const std::byte> bytes, std::uint64_t max_entries) {
   ByteReader reader(bytes);
   LayoutChange change;
-  if (read_change(reader, change)) return change;
+  if (read_change(reader, max_entries, change)) return change;
   return Status(Code::kCorrupt, fmt::format("the attached change of the layout is damaged at its byte {}, or of a later version",
                                             reader.position()));
 }

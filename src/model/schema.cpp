@@ -19,26 +19,29 @@ constexpr std::uint64_t kSchemaSeed = 0x616d65686373;  // "schema": apart from o
 
 Status damaged(std::string_view what) { return Status(Code::kCorrupt, fmt::format("a serialised schema is damaged: {}", what)); }
 
-bool read_dimensions(ByteReader& reader, std::uint64_t rank, std::vector<std::uint64_t>& dimensions) {
-  if (rank > reader.remaining()) return false;  // a dimension takes a byte at least
+// left: dimensions that may come.
+Status read_dimensions(ByteReader& reader, std::uint64_t rank, std::uint64_t& left, std::vector<std::uint64_t>& dimensions) {
+  if (rank > reader.remaining()) return damaged("a shape or a slice ends early");  // a dimension takes a byte at least
+  if (rank > left) return Status(Code::kUnsupported, "the tensors have more dimensions than are taken here");
+  left -= rank;
   dimensions.resize(rank);
   for (std::uint64_t& dimension : dimensions) {
-    if (!reader.read_varint(dimension)) return false;
+    if (!reader.read_varint(dimension)) return damaged("a shape or a slice ends early");
   }
-  return true;
+  return {};
 }
 
-Status read_opaque(ByteReader& reader, TensorSchema& tensor) {
+Status read_opaque(ByteReader& reader, std::uint64_t& left, TensorSchema& tensor) {
   OpaqueType& opaque = tensor.opaque.emplace();
   std::uint64_t length = 0, rank = 0;
   std::span<const std::byte> name;
   if (!reader.read_varint(length) || !reader.read_bytes(length, name)) return damaged("the name of a data type ends early");
   opaque.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-  const bool is_whole = reader.read_varint(opaque.bytes) && reader.read_varint(rank) && read_dimensions(reader, rank, tensor.shape);
-  return is_whole ? Status() : damaged("a shape ends early");
+  if (!reader.read_varint(opaque.bytes) || !reader.read_varint(rank)) return damaged("a shape ends early");
+  return read_dimensions(reader, rank, left, tensor.shape);
 }
 
-Status read_tensor(ByteReader& reader, TensorSchema& tensor) {
+Status read_tensor(ByteReader& reader, std::uint64_t& left, TensorSchema& tensor) {
   std::uint64_t length = 0;
   std::span<const std::byte> name;
   std::uint8_t type = 0;
@@ -46,18 +49,17 @@ Status read_tensor(ByteReader& reader, TensorSchema& tensor) {
   if (!reader.read_varint(length) || !reader.read_bytes(length, name)) return damaged("a name ends early");
   tensor.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
   if (!reader.read(type)) return damaged("a data type is missing or unknown");
-  if (type == kOpaque) return read_opaque(reader, tensor);
+  if (type == kOpaque) return read_opaque(reader, left, tensor);
   const bool is_slice = (type & kSliceFlag) != 0;
   type &= static_cast<std::uint8_t>(~kSliceFlag);
   if (find_data_type(type) == nullptr) return damaged("a data type is missing or unknown");
   tensor.datatype = static_cast<DataType>(type);
   if (!reader.read_varint(rank)) return damaged("a shape ends early");
-  if (!read_dimensions(reader, rank, tensor.shape)) return damaged("a shape ends early");
+  SPARCL_RETURN_IF_ERROR(read_dimensions(reader, rank, left, tensor.shape));
   if (!is_slice) return {};
   TensorSlice& slice = tensor.slice.emplace();
-  if (!read_dimensions(reader, rank, slice.begin) || !read_dimensions(reader, rank, slice.extent))
-    return damaged("a slice ends early");
-  return {};
+  SPARCL_RETURN_IF_ERROR(read_dimensions(reader, rank, left, slice.begin));
+  return read_dimensions(reader, rank, left, slice.extent);
 }
 
 Status refuse_duplicates(const Schema& schema) {
@@ -185,14 +187,17 @@ std::vector<std::byte> serialise(const Schema& schema) {
   return writer.take();
 }
 
-Result<Schema> parse_schema(std::span<const std::byte> bytes) {
+Result<Schema> parse_schema(std::span<const std::byte> bytes, const SchemaLimits& limits) {
   constexpr std::size_t kLeastTensorBytes = 3;  // empty name, type, no dimension
   ByteReader reader(bytes);
   std::uint64_t count = 0;
   if (!reader.read_varint(count) || count > reader.remaining() / kLeastTensorBytes)
     return damaged("it names more tensors than it holds");
+  if (count > limits.tensors)
+    return Status(Code::kUnsupported, fmt::format("it names {} tensors; at most {} are taken here", count, limits.tensors));
   Schema schema(count);
-  for (TensorSchema& tensor : schema) SPARCL_RETURN_IF_ERROR(read_tensor(reader, tensor));
+  std::uint64_t left = limits.dimensions;
+  for (TensorSchema& tensor : schema) SPARCL_RETURN_IF_ERROR(read_tensor(reader, left, tensor));
   if (reader.remaining() != 0) return damaged(fmt::format("{} bytes follow its end", reader.remaining()));
   if (const Status status = validate(schema); !status.ok()) return damaged(status.message());
   return schema;

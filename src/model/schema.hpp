@@ -57,8 +57,14 @@ using Schema = std::vector<TensorSchema>;
 // length; of a slice its place, too; of an opaque type its name and the tensor's bytes.
 std::vector<std::byte> serialise(const Schema& schema);
 
-// The inverse, for hostile bytes: an error unless they are exactly what serialise() writes for a valid schema.
-Result<Schema> parse_schema(std::span<const std::byte> bytes);
+// What a schema may take of memory: a hundred times its bytes without limits.
+struct SchemaLimits {
+  std::uint64_t tensors = UINT64_MAX;
+  std::uint64_t dimensions = UINT64_MAX;  // of all tensors; of a slice those of its place and extents, too
+};
+// The inverse, for hostile bytes: an error unless they are exactly what serialise() writes for a valid schema. Unsupported: it is beyond
+// the limits, which are checked before memory is taken.
+Result<Schema> parse_schema(std::span<const std::byte> bytes, const SchemaLimits& limits = {});
 
 // What a tensor may be called: valid UTF-8, at least a byte of it.
 Status check_tensor_name(std::string_view name);

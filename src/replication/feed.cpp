@@ -30,6 +30,13 @@ constexpr std::uint64_t kMostReplaced = 4;       // of the elements one: what mo
 
 std::uint64_t max_slices(const model::Schema& held) { return kSlicesATensor * held.size() + kLeastSlices; }
 
+std::uint64_t max_dimensions(const model::Schema& held) {
+  constexpr std::uint64_t kASlice = 3;  // its tensor's shape, its place, its extents
+  std::uint64_t most = 0;
+  for (const model::TensorSchema& each : held) most = std::max<std::uint64_t>(most, each.shape.size());
+  return kASlice * most * max_slices(held);
+}
+
 // A list of an unauthenticated peer must cost no more to compare and to keep than the whole model.
 Status check_bytes(const model::Schema& parts, const model::Schema& held) {
   const std::uint64_t bytes = model::make_block_map(parts).byte_count(), all = model::make_block_map(held).byte_count();
@@ -116,7 +123,7 @@ std::uint64_t Feed::max_schema_bytes(const model::Schema& held) {
 
 Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
                                              std::span<const std::byte> schema, const Options& options) {
-  const Result<model::Schema> parts = model::parse_schema(schema);
+  const Result<model::Schema> parts = model::parse_schema(schema, {max_slices(held), max_dimensions(held)});
   if (!parts.ok()) return parts.status();
   Result<std::vector<model::PlacedSlice>> places = model::place_slices(*parts, held);
   if (!places.ok()) return places.status();

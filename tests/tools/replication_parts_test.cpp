@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/bytes.hpp"
+#include "src/model/attachment.hpp"
 #include "src/model/model_hash.hpp"
 #include "tests/tools/tools_support.hpp"
 #include "tools/sparcl/console.hpp"
@@ -212,6 +214,34 @@ TEST(PublishedModel, RefusesWhatCannotBe) {
   // 1 PB, claimed by some bytes.
   const model::Schema huge{{"huge", DataType::kUint8, {std::uint64_t{1} << 50}}};
   EXPECT_EQ(read_published_model(reply_of(huge, {})).status().code(), Code::kOutOfMemory);
+}
+
+// Lists whose entries take a hundred times their bytes of memory: the end is missing, which nobody has come to see.
+TEST(PublishedModel, RefusesListsThatTakeTooMuchMemoryBeforeItReadsThem) {
+  ByteWriter tensors;
+  tensors.write_varint(600'000);
+  tensors.write_bytes(std::vector<std::byte>(2'000'000));
+  EXPECT_THAT(read_published_model({"", tensors.take(), {}}).status().message(), HasSubstr("600000 tensors"));
+  ByteWriter dimensions;
+  dimensions.write_varint(1);
+  dimensions.write_varint(1);
+  dimensions.write_bytes(std::as_bytes(std::span("w", 1)));
+  dimensions.write(static_cast<std::uint8_t>(DataType::kUint8));
+  dimensions.write_varint(5'000'000);
+  dimensions.write_bytes(std::vector<std::byte>(5'000'000));
+  EXPECT_EQ(read_published_model({"", dimensions.take(), {}}).status().code(), Code::kUnsupported);
+
+  model::Attachment attachment;
+  attachment.layout.emplace().is_folder = true;
+  attachment.layout->files.resize(100'001);
+  const std::vector<std::byte> many = model::serialise(attachment);
+  EXPECT_EQ(model::parse_attachment(many, 100'000).status().code(), Code::kCorrupt);
+  EXPECT_TRUE(model::parse_attachment(many).ok());
+  EXPECT_THAT(read_published_model(reply_of(test::small_model().schema, many)).status().message(), HasSubstr("description of files"));
+  attachment.layout->has_edits = true;
+  attachment.layout->files.resize(100);
+  for (model::FileChange& each : attachment.layout->files) each.edits.removals.resize(1024);
+  EXPECT_EQ(model::parse_attachment(model::serialise(attachment), 100'000).status().code(), Code::kCorrupt);
 }
 
 TEST(PublisherReport, IsTextThatDrivesNoTerminal) {

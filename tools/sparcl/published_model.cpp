@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/base/bytes.hpp"
 #include "src/model/attachment.hpp"
 #include "src/model/model_hash.hpp"
 #include "tools/sparcl/console.hpp"
@@ -11,18 +10,12 @@
 namespace sparcl::tool {
 namespace {
 
-constexpr std::uint64_t kMaxTensors = 500'000;  // of a model; those that are published today have up to some 100,000
+// Of a model; those that are published today have up to some 100,000 tensors. Each takes a hundred times the memory here of what it takes
+// in the list.
+constexpr model::SchemaLimits kMaxModel{500'000, 4'000'000};
+constexpr std::uint64_t kMaxFiles = 100'000;
 
 model::Layout empty_file() { return model::single_file_layout({}, {}); }
-
-// Each tensor takes a hundred times the memory here of what it takes in the list. Before the list is parsed: its first number is how
-// many it names.
-Status check_tensors(std::span<const std::byte> schema) {
-  std::uint64_t count = 0;
-  if (!ByteReader(schema).read_varint(count) || count <= kMaxTensors) return {};
-  return Status(Code::kUnsupported,
-                fmt::format("the publisher's list names {} tensors; this program takes at most {}", count, kMaxTensors));
-}
 
 // A schema of some bytes can claim any size.
 Status check_size(const model::Schema& schema) {
@@ -35,7 +28,7 @@ Status check_size(const model::Schema& schema) {
 }
 
 Result<model::Layout> read_description(const std::vector<std::byte>& description) {
-  const Result<model::Attachment> attachment = model::parse_attachment(description);
+  const Result<model::Attachment> attachment = model::parse_attachment(description, kMaxFiles);
   if (!attachment.ok()) return attachment.status();
   if (!attachment->layout) return empty_file();
   Result<model::ChangedLayout> layout = model::apply_layout_change(*attachment->layout, empty_file());
@@ -56,8 +49,7 @@ Result<std::vector<std::byte>> describe_layout(const model::Layout& layout) {
 Result<PublishedModel> read_published_model(const replication::ModelReply& reply, const PartChoice& choice) {
   PublishedModel published;
   published.model_id = reply.model_id;
-  SPARCL_RETURN_IF_ERROR(check_tensors(reply.schema));
-  Result<model::Schema> schema = model::parse_schema(reply.schema);
+  Result<model::Schema> schema = model::parse_schema(reply.schema, kMaxModel);
   if (!schema.ok()) return schema.status().with_prefix("the publisher's list of tensors: ");
   published.schema = std::move(*schema);
   if (!choice.is_all()) {
