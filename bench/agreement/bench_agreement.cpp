@@ -37,9 +37,9 @@ constexpr double kSecondsPerRound = 0.004;  // of each variant: long against the
   std::abort();
 }
 
-std::unique_ptr<Transport> make_transport(const std::string& name, int rank) {
+std::unique_ptr<Transport> make_transport(const std::string& name, int rank, int ranks) {
   if (name == "ucx") {
-    auto ucx = UcxTransport::create(rank, [](std::span<const std::byte> own) { return mpi_gather(MPI_COMM_WORLD, own); });
+    auto ucx = UcxTransport::create(rank, ranks, [](std::span<const std::byte> own) { return mpi_gather(MPI_COMM_WORLD, own); });
     if (!ucx.ok()) give_up(ucx.status().message());
     return std::move(*ucx);
   }
@@ -59,7 +59,7 @@ class Bench {
       : options_(options),
         rank_(rank),
         ranks_(ranks),
-        transport_(make_transport(options.transport, rank)),
+        transport_(make_transport(options.transport, rank, ranks)),
         engine_(*transport_, 60) {
     comm_.engine = &engine_;
     comm_.kernels = &kernels::cpu_kernels();

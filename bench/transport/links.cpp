@@ -46,8 +46,7 @@ class UcpLink final : public Link {
     auto worker = UcxWorker::open();
     if (!worker.ok()) give_up(worker.status().message());
     worker_ = std::move(*worker);
-    const auto own = worker_->address();
-    const auto all = mpi_gather(MPI_COMM_WORLD, *own);
+    const auto all = mpi_gather(MPI_COMM_WORLD, worker_->address());
     if (!all.ok()) give_up(all.status().message());
     ucp_ep_params_t params = {};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
@@ -76,7 +75,7 @@ class UcpLink final : public Link {
     if (UCS_PTR_IS_ERR(request)) give_up(ucs_status_string(UCS_PTR_STATUS(request)));
     if (UCS_PTR_IS_PTR(request)) requests_.push_back(request);
   }
-  std::unique_ptr<UcxWorker> worker_;
+  std::shared_ptr<UcxWorker> worker_;
   ucp_ep_h endpoint_ = nullptr;
   std::vector<void*> requests_;
 };

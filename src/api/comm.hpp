@@ -110,7 +110,8 @@ struct TransportChoice {
 // By the config, else by the environment. Where UCX is chosen it is loaded, and what it needs for so many ranks is checked.
 Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config, int ranks = 1);
 // Collective over the ranks that meet in `gather`. Unsupported where UCX is not in this build.
-Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, const OutOfBandGather& gather, const sparclConfig_t* config);
+Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, int ranks, const OutOfBandGather& gather,
+                                                      const sparclConfig_t* config);
 // By the config, else by the environment; nothing where it is off.
 Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* config);
 
@@ -122,7 +123,7 @@ extern "C" SPARCL_API sparclResult_t sparclInternalCommInitTransport(sparclComm_
 // Which transport a comm of MPI's ranks is to have: *uses_ucx is 0 or 1.
 extern "C" SPARCL_API sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* uses_ucx);
 // Makes a sparcl::UcxTransport*; gather is a const sparcl::OutOfBandGather*.
-extern "C" SPARCL_API sparclResult_t sparclInternalMakeUcx(void** transport, int rank, const void* gather,
+extern "C" SPARCL_API sparclResult_t sparclInternalMakeUcx(void** transport, int rank, int ranks, const void* gather,
                                                            const sparclConfig_t* config);
 // Into a std::optional<sparcl::HeartbeatOptions>.
 extern "C" SPARCL_API sparclResult_t sparclInternalHeartbeat(const sparclConfig_t* config, void* options);

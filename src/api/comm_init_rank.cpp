@@ -63,7 +63,7 @@ Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& 
     };
     return sparcl::all_gather(*id, nranks, rank, own, *timeout, options);
   };
-  Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::api::make_ucx_transport(rank, gather, config);
+  Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::api::make_ucx_transport(rank, nranks, gather, config);
   if (!transport.ok()) {
     trail.not_met(transport.status().code());
     return transport.status();

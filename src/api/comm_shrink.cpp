@@ -116,7 +116,7 @@ class Shrink {
     const Status own = without_exceptions([&]() -> Status {
       SPARCL_RETURN_IF_ERROR(check_others(verdict, ranks));
       SPARCL_FAILPOINT("shrink.meeting");
-      Result<std::unique_ptr<Transport>> made = old_.make_successor(static_cast<int>(rank), gather);
+      Result<std::unique_ptr<Transport>> made = old_.make_successor(static_cast<int>(rank), static_cast<int>(ranks.size()), gather);
       SPARCL_FAILPOINT("shrink.met");
       if (made.ok()) successor_ = std::move(*made);
       return made.status();

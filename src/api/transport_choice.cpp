@@ -42,7 +42,10 @@ Result<TransportChoice> ucx(const char* why, int ranks) {
     return Status(Code::kUnsupported,
                   "transport ucx is not in this build: SPARCL_UCX=OFF, or no UCX was found (Debian: apt-get install libucx-dev)");
   }
-  SPARCL_RETURN_IF_ERROR(status_of(check_ucx_needs(ranks)).with_prefix("transport ucx cannot start: "));
+  const UcxPlugin* const loaded = loaded_ucx_plugin();
+  if (loaded == nullptr || !loaded->is_open()) {
+    SPARCL_RETURN_IF_ERROR(status_of(check_ucx_needs(ranks)).with_prefix("transport ucx cannot start: "));
+  }
   SPARCL_RETURN_IF_ERROR(load_ucx_plugin().status());
   return TransportChoice{TransportKind::kUcx, why};
 }
@@ -103,7 +106,8 @@ Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given
   return options;
 }
 
-Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, const OutOfBandGather& gather, const sparclConfig_t* config) {
+Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, int ranks, const OutOfBandGather& gather,
+                                                      const sparclConfig_t* config) {
   UcxOptions options;
   const Result<std::optional<HeartbeatOptions>> heartbeat = heartbeat_of(config);
   if (!heartbeat.ok()) return heartbeat.status();
@@ -112,7 +116,7 @@ Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, const OutOfBandG
   if (!timeout.ok()) return timeout.status();
   const Result<const UcxPlugin*> plugin = load_ucx_plugin();
   if (!plugin.ok()) return plugin.status();
-  return (*plugin)->make(rank, gather, options, *timeout);
+  return (*plugin)->make(rank, ranks, gather, options, *timeout);
 }
 
 }  // namespace sparcl::api
@@ -128,9 +132,9 @@ sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* use
   });
 }
 
-sparclResult_t sparclInternalMakeUcx(void** transport, int rank, const void* gather, const sparclConfig_t* config) {
+sparclResult_t sparclInternalMakeUcx(void** transport, int rank, int ranks, const void* gather, const sparclConfig_t* config) {
   return sparcl::api::guarded([&]() -> sparcl::Status {
-    auto made = sparcl::api::make_ucx_transport(rank, *static_cast<const sparcl::OutOfBandGather*>(gather), config);
+    auto made = sparcl::api::make_ucx_transport(rank, ranks, *static_cast<const sparcl::OutOfBandGather*>(gather), config);
     if (!made.ok()) return made.status();
     *transport = made->release();
     return {};

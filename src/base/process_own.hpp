@@ -44,6 +44,14 @@ Result<std::shared_ptr<T>> shared_by_process(Make&& make) {
   return made;
 }
 
+// The T that the next call of shared_by_process() returns, or nullptr: it would make one.
+template <class T>
+std::shared_ptr<T> now_shared_by_process() {
+  SharedSlot<T>& slot = process_own<SharedSlot<T>>();
+  const std::lock_guard lock(slot.mutex);
+  return slot.held.lock();
+}
+
 // The next call of shared_by_process() makes another one.
 template <class T>
 void unshare_by_process(const std::shared_ptr<T>& shared) {

@@ -18,7 +18,7 @@
 namespace sparcl {
 namespace {
 
-constexpr std::uint32_t kLayout = 0x34'43'50'53;  // "SPC4"
+constexpr std::uint32_t kLayout = 0x35'43'50'53;  // "SPC5"
 constexpr std::size_t kMostFieldBytes = 65536;
 using Cores = std::array<std::uint64_t, CPU_SETSIZE / 64>;
 
@@ -92,6 +92,7 @@ Bytes PeerCard::serialise() const {
   put(out, &pid, sizeof pid);
   put(out, cores.data(), 8 * cores.size());
   put(out, address.data(), address.size());
+  put(out, &first_id, sizeof first_id);
   put(out, lanes.data(), lanes.size());
   put(out, liveness.data(), liveness.size());
   const auto code = static_cast<std::int32_t>(refusal.code());
@@ -102,19 +103,21 @@ Bytes PeerCard::serialise() const {
 
 Result<PeerCard> PeerCard::parse(std::span<const std::byte> bytes) {
   PeerCard card;
-  std::vector<std::uint32_t> layout;
+  std::vector<std::uint32_t> layout, first_id;
   std::vector<std::int64_t> pid;
   std::vector<std::int32_t> code;
   std::string why;
   ByteReader reader(bytes);
   const bool whole = take_as(reader, layout) && layout.size() == 1 && layout[0] == kLayout && take_as(reader, card.host) &&
                      take_as(reader, card.machine) && take_as(reader, card.memory) && take_as(reader, pid) && pid.size() == 1 &&
-                     take_as(reader, card.cores) && take_as(reader, card.address) && take_as(reader, card.lanes) &&
-                     take_as(reader, card.liveness) && take_as(reader, code) && code.size() == 1 && is_code(code[0]) &&
-                     take_as(reader, why) && reader.remaining() == 0;
+                     take_as(reader, card.cores) && take_as(reader, card.address) && take_as(reader, first_id) &&
+                     first_id.size() == 1 && take_as(reader, card.lanes) && take_as(reader, card.liveness) &&
+                     take_as(reader, code) && code.size() == 1 && is_code(code[0]) && take_as(reader, why) &&
+                     reader.remaining() == 0;
   if (!whole)
     return Status(Code::kMismatch, "what a rank says of itself cannot be read: do all ranks use the same version of sparcl?");
   card.pid = pid[0];
+  card.first_id = first_id[0];
   card.refusal = code[0] == 0 ? Status() : Status(static_cast<Code>(code[0]), why);
   return card;
 }

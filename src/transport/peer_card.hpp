@@ -18,6 +18,7 @@ struct PeerCard {
   std::int64_t pid = 0;
   std::vector<std::uint64_t> cores;  // that it may use: a bit each
   Bytes address;                     // of the transport's body
+  std::uint32_t first_id = 0;        // there: what comes from rank r is for this and r
   std::string lanes;                 // that it may use: UCX_TLS
   Bytes liveness;                    // where its heart can be heard; empty where it has none
   Status refusal;                    // why it cannot take part; ok: it can

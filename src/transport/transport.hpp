@@ -138,8 +138,8 @@ class Transport {
   // Why no call but its end is possible any more, as what it rests on has ended; nullptr: calls are possible.
   virtual const char* why_over() const noexcept { return nullptr; }
 
-  // Where has_successors: a new transport of this kind and with these options, for the ranks that meet in `gather`.
-  virtual Result<std::unique_ptr<Transport>> make_successor(int /*rank*/, const OutOfBandGather& /*gather*/) {
+  // Where has_successors: a new transport of this kind and with these options, for the `ranks` ranks that meet in `gather`.
+  virtual Result<std::unique_ptr<Transport>> make_successor(int /*rank*/, int /*ranks*/, const OutOfBandGather& /*gather*/) {
     return Status(Code::kUnsupported, "this transport has no successors");
   }
   // Collective, before anything is posted: finds out that all peers are reached, where a first message would find it out too late.

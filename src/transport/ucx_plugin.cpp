@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
@@ -25,6 +26,8 @@ constexpr const char* kPluginCure =
 constexpr std::array kQuietUcx{"UCX_HANDLE_ERRORS=none", "UCX_DEBUG_SIGNO=0", "UCX_LOG_FILE=stderr", "UCX_VFS_ENABLE=n"};
 
 bool wants_handlers_of_ucx() { return std::getenv("UCX_HANDLE_ERRORS") != nullptr || std::getenv("UCX_DEBUG_SIGNO") != nullptr; }
+
+std::atomic<const UcxPlugin*> loaded{nullptr};
 
 // Of the library or program that has the function.
 std::string path_of(const void* function) {
@@ -86,11 +89,12 @@ Result<const UcxPlugin*> load_ucx_plugin_from(const std::string& path) {
   return table;
 }
 
+const UcxPlugin* loaded_ucx_plugin() { return loaded.load(std::memory_order_acquire); }
+
 Result<const UcxPlugin*> load_ucx_plugin() {
   static std::mutex mutex;
-  static const UcxPlugin* loaded = nullptr;
   const std::lock_guard lock(mutex);
-  if (loaded != nullptr) return loaded;
+  if (loaded != nullptr) return loaded.load();
   const std::string beside = plugin_beside_us();
   Result<const UcxPlugin*> found = load_ucx_plugin_from(beside.empty() ? kPluginName : beside);
   if (found.ok()) loaded = *found;

@@ -18,8 +18,12 @@ struct UcxOptions {
 
 // What the plug-in offers.
 struct UcxPlugin {
-  // Collective: all ranks meet in `gather`, each with its PeerCard. Then each rank connects to its peers, for timeout_s at most.
-  Result<std::unique_ptr<Transport>> (*make)(int rank, const OutOfBandGather& gather, const UcxOptions& options, double timeout_s);
+  // Collective: all `ranks` ranks meet in `gather`, each with its PeerCard. Then each rank connects to its peers, for timeout_s at
+  // most.
+  Result<std::unique_ptr<Transport>> (*make)(int rank, int ranks, const OutOfBandGather& gather, const UcxOptions& options,
+                                             double timeout_s);
+  // Whether `make` takes what UCX needs from an earlier communicator of this process.
+  bool (*is_open)();
   // Opens UCX as `make` does, and closes it.
   Status (*try_out)();
   std::string (*version)();  // of UCX: "1.13.1"
@@ -30,6 +34,7 @@ struct UcxPlugin {
 // finds it. UCX's signal handlers stay off and its messages go to standard error, unless UCX_HANDLE_ERRORS, UCX_DEBUG_SIGNO or
 // UCX_LOG_FILE is set. Unsupported, with the reason and what to do: it is not there, lacks a library, or comes from another build.
 Result<const UcxPlugin*> load_ucx_plugin();
+const UcxPlugin* loaded_ucx_plugin();                                    // nullptr: not yet
 Result<const UcxPlugin*> load_ucx_plugin_from(const std::string& path);  // never cached
 
 // What the plug-in exports. The first is plain C, so that a plug-in of any build can be asked.

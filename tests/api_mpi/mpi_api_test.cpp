@@ -210,8 +210,6 @@ std::size_t resident_bytes() {
 
 TEST(MpiApi, CommunicatorsThatAreAliveShareThreadsDescriptorsAndMemory) {
   constexpr std::size_t kComms = 16, kBytesEach = 200'000, kMpisOwn = 2 << 20;
-  const char* const transport = std::getenv("SPARCL_TRANSPORT");
-  if (transport != nullptr && std::string(transport) == "ucx") GTEST_SKIP() << "UCX has a worker in each";
   std::vector<float> held(100'000);
   std::vector<Comm> comms;
   const auto make_one = [&] {

@@ -1,9 +1,11 @@
-/* Links libsparcl. What its loading did shows in main(): hygiene_linked (load | loopback | ucx | own-handler | hang-up |
-   leave-record | comma-locale). Exits with 0 if nothing was disturbed; else standard error says what was. hang-up: SIGHUP ends it. leave-record:
+/* Links libsparcl. What its loading did shows in main(): hygiene_linked (load | loopback | ucx | processes | own-handler | hang-up |
+   leave-record | comma-locale). Ranks are threads, or two processes over UCX. Exits with 0 if nothing was disturbed; else standard error says what was. hang-up: SIGHUP ends it. leave-record:
    it ends with a communicator, and leaves its flight record. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sparcl/sparcl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/hygiene/process_state.h"
 
@@ -57,6 +59,18 @@ static int run_communicator(int uses_ucx) {
   return failed;
 }
 
+static int run_processes(void) {
+  Rank rank = {0, 1, {{0}}, NULL, 0};
+  int ends[2], status = 0;
+  pid_t child;
+  if (pthread_barrier_init(&both_are_there, NULL, 1) != 0 || pipe(ends) != 0 || (child = fork()) < 0) return 1;
+  rank.rank = child == 0;
+  if (child == 0 && read(ends[0], &rank.id, sizeof rank.id) != (ssize_t)sizeof rank.id) return 1;
+  if (child != 0 && (sparclGetUniqueId(&rank.id) != sparclSuccess || write(ends[1], &rank.id, sizeof rank.id) < 0)) return 1;
+  (void)run_rank(&rank);
+  return (child != 0 && (waitpid(child, &status, 0) != child || status != 0)) || rank.failed;
+}
+
 /* The environment as execve() gave it, one variable after another. */
 static int environment_differs(void) {
   static char first[1 << 20];
@@ -106,6 +120,7 @@ int main(int argc, char** argv) {
     if (sparclCommInitLocal(comms, kRanks) != sparclSuccess) return 1;
     raise(SIGKILL);
   }
+  if (strcmp(mode, "processes") == 0) return run_processes();
   if (strcmp(mode, "load") != 0 && run_communicator(strcmp(mode, "loopback") != 0)) return 1;
   after = take_state();
   changes += compare_states(mode, &before, &after, strcmp(mode, "load") == 0);

@@ -121,13 +121,15 @@ TEST(Limits, ASmallSharedMemoryIsNamedBeforeUcxIsCalled) {
   EXPECT_TRUE(record.exited_with(0)) << "the second cure is none: " << text_of(record);
 }
 
-// Each rank finds enough for itself, but there is not enough for both.
+// Each rank finds enough for itself, but there is not enough for both, which are processes.
 TEST(Limits, ASharedMemoryForHalfOfTheRanksIsNamedByAll) {
   if (!may_mount()) GTEST_SKIP() << kWithoutRoot;
-  const ProcessRecord record = run_under("", with_shared_memory("7m", SPARCL_TEST_LINKED " ucx"));
+  const ProcessRecord record = run_under("", with_shared_memory("7m", SPARCL_TEST_LINKED " processes"));
   expect_refused(record, "/dev/shm has ", "transport ucx needs 4.7 MB there for each rank", "docker run --shm-size=1g");
   EXPECT_EQ(count(record.errors, " cannot take part: "), 1) << text_of(record);
   EXPECT_EQ(count(record.errors, "UCX  ERROR"), 0) << "UCX was called: " << text_of(record);
+  const ProcessRecord shared = run_under("", with_shared_memory("7m", SPARCL_TEST_LINKED " ucx"));
+  EXPECT_TRUE(shared.exited_with(0)) << "ranks of one process need it once: " << text_of(shared);
 }
 #endif
 

@@ -1,6 +1,7 @@
 // The transport conformance suite over UCX. Exit code 0 only if every rank passed every check.
 //   ucx_conformance RANKS              ranks are processes
 //   ucx_conformance RANKS --threads    ranks are threads of one process
+//   ucx_conformance RANKS --pair       each process is a rank in two communicators, used at the same time by two threads
 //   ucx_conformance 3 --early-signal   threads, of which one fails while another still connects
 // UCX_TLS says over what: shared memory where it may, or tcp.
 
@@ -14,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "src/transport/ucx/ucx_transport.hpp"
@@ -26,15 +28,18 @@ conformance::Limits limits_for(int ranks) {
   return {.largest_bytes = std::size_t{8} << (ranks > 2 ? 18 : 20), .many = ranks > 2 ? 100 : 300};
 }
 
-std::string run_rank(int rank, int ranks, const OutOfBandGather& gather) {
-  Result<std::unique_ptr<UcxTransport>> transport = UcxTransport::create(rank, gather, {.farewell_s = 0.5});
-  if (!transport.ok()) return "create: " + transport.status().message();
-  if ((*transport)->size() != ranks || (*transport)->rank() != rank)
-    return "the transport has another size, or rank, than it was given";
-  conformance::Party party({transport->get()});
-  std::string trouble = conformance::run_all(party, limits_for(ranks), [&](const char* check) {
+std::string run_checks(UcxTransport& transport, int rank, int ranks) {
+  if (transport.size() != ranks || transport.rank() != rank) return "the transport has another size, or rank, than it was given";
+  conformance::Party party({&transport});
+  return conformance::run_all(party, limits_for(ranks), [&](const char* check) {
     if (rank == 0) std::printf("ok %s\n", check);
   });
+}
+
+std::string run_rank(int rank, int ranks, const OutOfBandGather& gather) {
+  Result<std::unique_ptr<UcxTransport>> transport = UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5});
+  if (!transport.ok()) return "create: " + transport.status().message();
+  const std::string trouble = run_checks(**transport, rank, ranks);
   if (!trouble.empty()) return trouble;
   // Destroyed in different states: with a receive and a large send that nobody will ever match.
   const OperationRef lonely_receive = (*transport)->receive(0, {999'000, 0}, Buffer::allocate(100));
@@ -42,10 +47,49 @@ std::string run_rank(int rank, int ranks, const OutOfBandGather& gather) {
   return lonely_receive->done ? "a receive that nobody sends to is done" : "";
 }
 
+// Moves both on until `operation` is over.
+bool finish(UcxTransport& its, UcxTransport& other, const OperationRef& operation) {
+  constexpr double kHangSeconds = 60;
+  std::vector<OperationRef> completed;
+  for (const double until = its.now() + kHangSeconds; !operation->done && its.now() < until;) {
+    (void)its.progress(completed);
+    (void)other.progress(completed);
+  }
+  return operation->done && operation->status.ok();
+}
+
+// Two communicators of one process share its worker. One may go first, and what still comes for it keeps nobody waiting.
+std::string run_pair(int rank, int ranks, const OutOfBandGather& gather) {
+  constexpr Channel kWord{999'000, 0}, kLate{999'001, 0};
+  const auto make = [&] { return UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5}); };
+  auto first = make(), second = make();
+  if (!first.ok() || !second.ok()) return "create: " + first.status().message() + second.status().message();
+  std::string troubles[2];
+  {
+    const std::jthread thread([&] { troubles[0] = run_checks(**first, rank, ranks); });
+    troubles[1] = run_checks(**second, rank, ranks);
+  }
+  if (!troubles[0].empty() || !troubles[1].empty()) return troubles[0] + troubles[1];
+  UcxTransport& stays = **second;
+  if (rank == 0) {
+    first->reset();
+    for (int peer = 1; peer < ranks; ++peer) (void)stays.send(peer, kWord, Buffer::allocate(1));
+    for (int peer = 1; peer < ranks; ++peer) {
+      if (!finish(stays, stays, stays.receive(peer, kWord, Buffer::allocate(1)))) return "a peer's last send did not end";
+    }
+    return "";
+  }
+  if (!finish(stays, stays, stays.receive(0, kWord, Buffer::allocate(1)))) return "rank 0 has not ended its first communicator";
+  const OperationRef late = (*first)->send(0, kLate, Buffer::allocate(3'000'000));
+  if (!finish(**first, stays, late)) return "a message for a communicator that ended is not taken";
+  if (!finish(stays, **first, stays.send(0, kWord, Buffer::allocate(1)))) return "the second communicator has ended, too";
+  return "";
+}
+
 // Rank 1 fails in its first call while rank 0 waits for rank 2's first word: rank 0 begins, and learns of it then.
 std::string fail_while_others_connect(int rank, const OutOfBandGather& gather, std::atomic<bool>& has_failed,
                                       std::atomic<int>& over) {
-  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, gather, {.farewell_s = 0.5});
+  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, 3, gather, {.farewell_s = 0.5});
   if (!made.ok()) return "create: " + made.status().message();
   UcxTransport& transport = **made;
   std::vector<OperationRef> completed;
@@ -127,7 +171,7 @@ bool receive_bytes(int socket, Bytes& bytes) {
 }
 
 // The parent hands everyone's bytes to everyone.
-int run_processes(int ranks) {
+int run_processes(int ranks, int meetings, const std::function<std::string(int, const OutOfBandGather&)>& run) {
   std::vector<int> sockets;
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -143,16 +187,18 @@ int run_processes(int ranks) {
         if (!ok) return Status(Code::kSystemError, "the launcher is gone");
         return all;
       };
-      std::exit(report(rank, run_rank(rank, ranks, gather)));
+      std::exit(report(rank, run(rank, gather)));
     }
     ::close(pair[1]);
     sockets.push_back(pair[0]);
     children.push_back(child);
   }
-  std::vector<Bytes> all(static_cast<std::size_t>(ranks));
-  for (std::size_t i = 0; i < all.size(); ++i) receive_bytes(sockets[i], all[i]);
-  for (const int socket : sockets) {
-    for (const Bytes& each : all) send_bytes(socket, each);
+  for (int meeting = 0; meeting < meetings; ++meeting) {
+    std::vector<Bytes> all(static_cast<std::size_t>(ranks));
+    for (std::size_t i = 0; i < all.size(); ++i) receive_bytes(sockets[i], all[i]);
+    for (const int socket : sockets) {
+      for (const Bytes& each : all) send_bytes(socket, each);
+    }
   }
   int failures = 0;
   for (const pid_t child : children) {
@@ -171,6 +217,8 @@ int main(int argc, char** argv) {
   if (ranks < 1) return 2;
   const auto is_asked = [&](const char* option) { return argc > 2 && std::strcmp(argv[2], option) == 0; };
   if (is_asked("--early-signal")) return sparcl::run_early_signal();
-  if (!is_asked("--threads")) return sparcl::run_processes(ranks);
-  return sparcl::run_threads(ranks, [&](int rank, const auto& gather) { return sparcl::run_rank(rank, ranks, gather); });
+  const auto run = [&](int rank, const sparcl::OutOfBandGather& gather) { return sparcl::run_rank(rank, ranks, gather); };
+  if (is_asked("--threads")) return sparcl::run_threads(ranks, run);
+  if (!is_asked("--pair")) return sparcl::run_processes(ranks, 1, run);
+  return sparcl::run_processes(ranks, 2, [&](int rank, const auto& gather) { return sparcl::run_pair(rank, ranks, gather); });
 }

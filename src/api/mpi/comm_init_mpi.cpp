@@ -43,11 +43,12 @@ sparclResult_t refused(sparclResult_t mine, MPI_Comm mpi, int by) {
 
 // MPI brings the ranks together, UCX moves their bytes.
 sparclResult_t init_over_ucx(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
-  int rank = 0;
+  int rank = 0, ranks = 0;
   MPI_Comm_rank(mpi, &rank);
+  MPI_Comm_size(mpi, &ranks);
   const sparcl::OutOfBandGather gather = [mpi](std::span<const std::byte> own) { return sparcl::mpi_gather(mpi, own); };
   void* transport = nullptr;
-  const sparclResult_t made = sparclInternalMakeUcx(&transport, rank, &gather, config);
+  const sparclResult_t made = sparclInternalMakeUcx(&transport, rank, ranks, &gather, config);
   return made == sparclSuccess ? sparclInternalCommInitTransport(comm, transport, config) : made;
 }
 

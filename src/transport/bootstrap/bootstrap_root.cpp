@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kBacklog = 4096;              // the kernel cuts it to net.core.somaxconn
 constexpr int kTries = 16;                  // for one port that is free at all addresses
-constexpr std::size_t kMostLingering = 16;  // ids that were used, and still answer latecomers
+constexpr std::size_t kMaxLingering = 4;  // ids that were used, and still answer latecomers: a thread and some descriptors each
 
 struct Listeners {
   std::vector<Socket> sockets;
@@ -88,7 +88,7 @@ Result<std::array<std::byte, kUniqueIdBytes>> make_unique_id() {
   static std::vector<std::unique_ptr<BootstrapRoot>> roots;  // the oldest first
   const std::lock_guard lock(mutex);
   const auto is_over = [](const auto& other) { return other->is_over(); };
-  auto surplus = std::count_if(roots.begin(), roots.end(), is_over) - static_cast<std::ptrdiff_t>(kMostLingering);
+  auto surplus = std::count_if(roots.begin(), roots.end(), is_over) - static_cast<std::ptrdiff_t>(kMaxLingering);
   std::erase_if(roots, [&](const auto& other) { return is_over(other) && surplus-- > 0; });
   roots.push_back(std::move(*root));
   return id;

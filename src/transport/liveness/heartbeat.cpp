@@ -69,8 +69,7 @@ Heartbeat::~Heartbeat() {
 const std::vector<std::byte>& Heartbeat::card() const { return peers_->card(); }
 Status Heartbeat::start(int rank, std::span<const std::vector<std::byte>> cards) { return peers_->start(rank, cards); }
 void Heartbeat::watch(int peer) { peers_->watch(peer); }
-int Heartbeat::event_fd() const { return peers_->event_fd(); }
-void Heartbeat::clear_event() const { peers_->clear_event(); }
+void Heartbeat::set_event(const WakeEvent* event) { peers_->set_event(event); }
 std::optional<Status> Heartbeat::dead(int peer) const { return peers_->dead(peer); }
 std::vector<Heartbeat::Obituary> Heartbeat::obituaries() const { return peers_->obituaries(); }
 bool Heartbeat::has_answered(int peer) const { return peers_->has_answered(peer); }

@@ -36,6 +36,7 @@ struct HeartbeatOptions {
 Result<std::optional<HeartbeatOptions>> heartbeat_options(std::optional<bool> is_on = {});
 
 class HeartbeatService;
+class WakeEvent;
 
 class Heartbeat {
  public:
@@ -59,9 +60,8 @@ class Heartbeat {
 
   // Grows with each peer that is found dead: one load, to be compared with the value of the last look.
   std::uint32_t deaths() const { return deaths_.load(std::memory_order_acquire); }
-  // Readable after a death until clear_event(), for poll().
-  int event_fd() const;
-  void clear_event() const;
+  // A death wakes `event`, until another one is set, or nullptr.
+  void set_event(const WakeEvent* event);
 
   // RemoteError, with rank, host, pid, and what is known; nothing while the peer lives as far as one can tell. Any thread.
   // A peer that was found dead stays so. Of one that left this is said only where it is waited for, left_grace_s later.

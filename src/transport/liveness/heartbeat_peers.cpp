@@ -126,17 +126,9 @@ std::vector<Heartbeat::Obituary> Heartbeat::Peers::obituaries() const {
   return obituaries_;
 }
 
-int Heartbeat::Peers::event_fd() const {
+void Heartbeat::Peers::set_event(const WakeEvent* event) {
   const std::lock_guard lock(mutex_);
-  if (died_.fd() >= 0) return died_.fd();
-  if (Result<WakeEvent> made = WakeEvent::create(); made.ok()) died_ = std::move(*made);
-  if (died_.fd() >= 0 && !obituaries_.empty()) died_.wake();
-  return died_.fd();
-}
-
-void Heartbeat::Peers::clear_event() const {
-  const std::lock_guard lock(mutex_);
-  if (died_.fd() >= 0) died_.drain();
+  died_ = event;
 }
 
 bool Heartbeat::Peers::has_answered(int peer) const {

@@ -38,8 +38,7 @@ class Heartbeat::Peers {
   bool has_answered(int peer) const;
   std::string describe(int peer) const;
   const std::vector<std::byte>& card() const { return card_; }
-  int event_fd() const;
-  void clear_event() const;
+  void set_event(const WakeEvent* event);
 
   // --- by the service ---
   std::uint64_t token() const { return token_; }
@@ -109,7 +108,7 @@ class Heartbeat::Peers {
 
   mutable std::mutex mutex_;  // of both below
   std::vector<Obituary> obituaries_;
-  mutable WakeEvent died_;  // once it was asked for: a descriptor
+  const WakeEvent* died_ = nullptr;  // the caller's
 };
 
 }  // namespace sparcl

@@ -173,9 +173,9 @@ void Heartbeat::Peers::bury(std::size_t rank, const std::string& how, End end) {
   {
     const std::lock_guard lock(mutex_);
     obituaries_.push_back({static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer), end != End::kGuessed});
-    if (died_.fd() >= 0) died_.wake();  // first: whoever sees the new number and clears the event clears this, too
+    deaths_.fetch_add(1, std::memory_order_release);
+    if (died_ != nullptr) died_->wake();  // last: who wakes sees the new number
   }
-  deaths_.fetch_add(1, std::memory_order_release);
 }
 
 // Its end is seen; but before that it may have given this rank up, as this process was stopped, or its network cut.

@@ -16,9 +16,9 @@
 namespace sparcl {
 namespace {
 
-Result<std::unique_ptr<Transport>> make_connected(int rank, const OutOfBandGather& gather, const UcxOptions& options,
+Result<std::unique_ptr<Transport>> make_connected(int rank, int ranks, const OutOfBandGather& gather, const UcxOptions& options,
                                                   double timeout_s) {
-  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, gather, options);
+  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, ranks, gather, options);
   if (!made.ok()) return made.status();
   SPARCL_RETURN_IF_ERROR((*made)->connect(timeout_s));
   return std::unique_ptr<Transport>(std::move(*made));
@@ -50,7 +50,7 @@ void log_ucx_to_stderr() { ucs_log_push_handler(print_on_stderr); }
 SPARCL_PLUGIN_EXPORT const char* sparclUcxPluginBuild() { return sparcl::build_id(); }
 
 SPARCL_PLUGIN_EXPORT const sparcl::UcxPlugin* sparclUcxPluginTable() {
-  static constexpr sparcl::UcxPlugin table{sparcl::make_connected, sparcl::try_out_ucx, sparcl::version_of_ucx,
-                                           sparcl::log_ucx_to_stderr};
+  static constexpr sparcl::UcxPlugin table{sparcl::make_connected, sparcl::UcxWorker::is_open_in_process, sparcl::try_out_ucx,
+                                           sparcl::version_of_ucx, sparcl::log_ucx_to_stderr};
   return &table;
 }

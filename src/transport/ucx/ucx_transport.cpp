@@ -19,7 +19,6 @@
 #include "src/transport/posting.hpp"
 #include "src/transport/ucx/ucx_error.hpp"
 #include "src/transport/ucx/ucx_lanes.hpp"
-#include "src/transport/ucx/ucx_operation.hpp"
 #include "src/transport/ucx_needs.hpp"
 
 namespace sparcl {
@@ -27,15 +26,7 @@ namespace {
 
 constexpr std::uint32_t kTurnsPerLook = 128;
 constexpr std::size_t kClosedRemembered = 64;
-
-constexpr unsigned kRankBits = 24;
-constexpr int kMostRanks = 1 << kRankBits;
-constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
-constexpr ucp_tag_t kAnyRank = kWholeTag << kRankBits;
-
-ucp_tag_t tag_of(int sender, Channel channel) {
-  return (ucp_tag_t{channel.call} << (kRankBits + 8)) | (ucp_tag_t{channel.lane} << kRankBits) | static_cast<ucp_tag_t>(sender);
-}
+constexpr double kMaxSleep = 0.05;  // seconds; closed channels are looked at now and then
 
 ucs_memory_type_t memory_type(const Buffer& buffer) {
   return buffer.space() == MemorySpace::kDevice ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
@@ -57,16 +48,20 @@ double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_
 
 }  // namespace
 
-Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOfBandGather& gather, const UcxOptions& options) {
-  Result<std::unique_ptr<UcxWorker>> worker = UcxWorker::open();
+Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, int ranks, const OutOfBandGather& gather,
+                                                           const UcxOptions& options) {
+  Result<std::shared_ptr<UcxWorker>> worker = UcxWorker::of_process();
   // A rank that failed takes part all the same, so that nobody waits for it.
   PeerCard own = PeerCard::own();
   own.lanes = own_lanes();
   Status trouble = worker.status();
+  std::unique_ptr<UcxMailbox> mailbox;
   if (worker.ok()) {
-    Result<Bytes> address = (*worker)->address();
-    trouble = address.status();
-    if (address.ok()) own.address = std::move(*address);
+    own.address = (*worker)->address();
+    Result<std::unique_ptr<UcxMailbox>> opened = UcxMailbox::open(std::move(*worker), ranks);
+    trouble = opened.status();
+    if (opened.ok()) mailbox = std::move(*opened);
+    if (mailbox != nullptr) own.first_id = mailbox->first_id();
   }
   std::unique_ptr<Heartbeat> heartbeat;
   if (options.heartbeat && trouble.ok()) {
@@ -79,14 +74,16 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
   const Result<std::vector<Bytes>> all = gather(own.serialise());
   SPARCL_RETURN_IF_ERROR(trouble);
   if (!all.ok()) return all.status();
-  if (all->size() > kMostRanks)
-    return Status(Code::kUnsupported, fmt::format("the ucx transport takes up to {} ranks", kMostRanks));
+  if (all->size() != static_cast<std::size_t>(ranks)) {
+    return Status(Code::kInternalError, fmt::format("{} ranks were to meet, and {} did", ranks, all->size()));
+  }
   std::vector<PeerCard> cards;
   for (std::size_t i = 0; i < all->size(); ++i) {
     if ((*all)[i].empty()) return Status(Code::kRemoteError, fmt::format("rank {} could not take part: its own error says why", i));
     Result<PeerCard> card = PeerCard::parse((*all)[i]);
     if (!card.ok()) return card.status().with_prefix(fmt::format("rank {}: ", i));
     if (!card->refusal.ok()) return card->refusal.with_prefix(fmt::format("rank {} ({}) cannot take part: ", i, describe(*card)));
+    if (card->first_id > kUcxIds - all->size()) return Status(Code::kMismatch, fmt::format("rank {} has no ids for all ranks", i));
     cards.push_back(std::move(*card));
     // UCX ends a process that is connected to by one with other lanes ("asymmetric endpoint configuration is not supported").
     if (cards[0].lanes != cards[i].lanes) {
@@ -100,20 +97,19 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, const OutOf
                                 cards[0].liveness.empty() ? i : 0, cards[0].liveness.empty() ? 0 : i));
     }
   }
-  std::unique_ptr<UcxTransport> made(new UcxTransport(std::move(*worker), rank, std::move(cards), options));
+  std::unique_ptr<UcxTransport> made(new UcxTransport(std::move(mailbox), rank, std::move(cards), options));
   SPARCL_RETURN_IF_ERROR(made->begin(std::move(heartbeat)));
   return made;
 }
 
-UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vector<PeerCard> cards, const UcxOptions& options)
-    : worker_(std::move(worker)), rank_(rank), options_(options), may_share_memory_(may_share_memory()), peers_(cards.size()) {
+UcxTransport::UcxTransport(std::unique_ptr<UcxMailbox> mailbox, int rank, std::vector<PeerCard> cards, const UcxOptions& options)
+    : mailbox_(std::move(mailbox)), rank_(rank), options_(options), may_share_memory_(may_share_memory()), peers_(cards.size()) {
   const Neighbourhood found = look_around(cards, rank);
   crowded_ = found.crowded;
   capabilities_.pinned_memory = true;
-  capabilities_.device_memory = worker_->moves_device_memory();
+  capabilities_.device_memory = worker().moves_device_memory();
   capabilities_.single_node = found.on_one_machine;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
-    peers_[i].transport = this;
     peers_[i].rank = static_cast<int>(i);
     peers_[i].card = std::move(cards[i]);
   }
@@ -121,10 +117,10 @@ UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vec
 
 // The others count on this rank by now: one that cannot begin tells them, so that they do not wait for its first word.
 Status UcxTransport::begin(std::unique_ptr<Heartbeat> heartbeat) {
-  Status status = listen_for_signals();
+  Status status;
   try {
     SPARCL_FAILPOINT("init.beginning");
-    if (status.ok()) status = start_heartbeat(std::move(heartbeat));
+    status = start_heartbeat(std::move(heartbeat));
   } catch (const std::exception& error) {
     status = Status(Code::kSystemError, fmt::format("heartbeats could not be started: {}", error.what()));
   }
@@ -166,36 +162,34 @@ bool UcxTransport::is_handled_by_ucx(const Peer& peer) const {
   return !may_share_memory_ || peer.card.memory != peers_[static_cast<std::size_t>(rank_)].card.memory;
 }
 
-Result<ucp_ep_h> UcxTransport::endpoint(Peer& peer) {
+Result<UcxEndpoint*> UcxTransport::endpoint(Peer& peer) {
   if (peer.endpoint != nullptr) return peer.endpoint;
   // UCX 1.13 aborts this process where a connection is refused at once, as to a dead peer on this machine.
   if (heartbeat_ != nullptr) {
     if (const std::optional<Status> dead = heartbeat_->dead(peer.rank)) return *dead;
   }
-  ucp_ep_params_t params = {};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(peer.card.address.data());
-  params.err_mode = is_handled_by_ucx(peer) ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
-  params.err_handler = {on_lost, &peer};
-  const ucs_status_t created = ucp_ep_create(worker_->handle(), &params, &peer.endpoint);
+  UcxEndpoint* found = nullptr;
+  const ucs_status_t created = worker().connect(peer.card.address, is_handled_by_ucx(peer), found);
   const char* const cure =
       created == UCS_ERR_UNREACHABLE ? " (SPARCL_INTERFACE, UCX_NET_DEVICES and UCX_TLS choose the devices that UCX uses)" : "";
   SPARCL_RETURN_IF_ERROR(
       ucx_status(created, fmt::format("rank {} ({}): connecting to it{}", peer.rank, describe(peer.card), cure)));
+  ++found->users;
+  peer.endpoint = found;
   if (log_enabled(LogLevel::kDebug)) log_lanes(peer);
-  return peer.endpoint;
+  return found;
 }
 
 // A line for each choice of UCX's that is new in this communicator, not for each peer.
 void UcxTransport::log_lanes(const Peer& peer) {
-  std::string lanes = lanes_of(peer.endpoint);
+  std::string lanes = lanes_of(peer.endpoint->handle);
   if (std::find(lanes_logged_.begin(), lanes_logged_.end(), lanes) != lanes_logged_.end()) return;
   log_debug("rank {}: UCX's lanes to rank {}: {}", rank_, peer.rank, lanes);
   lanes_logged_.push_back(std::move(lanes));
 }
 
-Result<std::unique_ptr<Transport>> UcxTransport::make_successor(int rank, const OutOfBandGather& gather) {
-  Result<std::unique_ptr<UcxTransport>> made = create(rank, gather, options_);
+Result<std::unique_ptr<Transport>> UcxTransport::make_successor(int rank, int ranks, const OutOfBandGather& gather) {
+  Result<std::unique_ptr<UcxTransport>> made = create(rank, ranks, gather, options_);
   if (!made.ok()) return made.status();
   (*made)->past_heartbeats_ = past_heartbeats_;
   const bool leaves_living_out = std::any_of(
@@ -204,33 +198,44 @@ Result<std::unique_ptr<Transport>> UcxTransport::make_successor(int rank, const 
   return std::unique_ptr<Transport>(std::move(*made));
 }
 
-UcxTransport::UcxOperationRef UcxTransport::make(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
+UcxOperationRef UcxTransport::make(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
   UcxOperationRef operation = make_operation<UcxOperation>(kind, peer, channel, std::move(buffer));
-  operation->transport = this;
+  operation->worker = &worker();
+  operation->mailbox = mailbox_.get();
   return operation;
+}
+
+// One that is over at once is not reported by progress() again.
+template <class Start>
+void UcxTransport::post(const UcxOperationRef& operation, const Start& start) {
+  if (worker().post(operation, start)) (void)settle(operation);
 }
 
 OperationRef UcxTransport::send(int peer, Channel channel, Buffer message) {
   const UcxOperationRef operation = make(Operation::Kind::kSend, peer, channel, std::move(message));
   if (refused(*operation, check_posted(*operation, *this))) return operation;
+  const Lock held = worker().lock();
   Peer& to = peers_[static_cast<std::size_t>(peer)];
   to.talked = true;
   if (!to.lost.ok() && refused(*operation, why_lost(to))) return operation;
-  const Result<ucp_ep_h> way = endpoint(to);
+  const Result<UcxEndpoint*> way = endpoint(to);
   if (refused(*operation, way.status())) return operation;
+  operation->endpoint = *way;
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-  param.cb.send = on_sent;
+  param.cb.send = UcxWorker::on_sent;
   param.user_data = operation.get();
   param.memory_type = memory_type(operation->buffer);
+  const ucp_tag_t tag = ucx_tag(channel, to.card.first_id + static_cast<std::uint32_t>(rank_));
   post(operation,
-       [&] { return ucp_tag_send_nbx(*way, operation->buffer.data(), operation->buffer.size(), tag_of(rank_, channel), &param); });
+       [&] { return ucp_tag_send_nbx((*way)->handle, operation->buffer.data(), operation->buffer.size(), tag, &param); });
   return operation;
 }
 
 OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
   const UcxOperationRef operation = make(Operation::Kind::kReceive, peer, channel, std::move(space));
   if (refused(*operation, check_posted(*operation, *this))) return operation;
+  const Lock held = worker().lock();
   Peer& from = peers_[static_cast<std::size_t>(peer)];
   from.talked = true;
   // An endpoint that only the other side has made is destroyed when a read from a dead peer's memory fails, and UCX 1.13 aborts
@@ -239,16 +244,16 @@ OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
   ucp_request_param_t param = {};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-  param.cb.recv = on_received;
+  param.cb.recv = UcxWorker::on_received;
   param.user_data = operation.get();
   param.memory_type = memory_type(operation->buffer);
+  const ucp_tag_t tag = ucx_tag(channel, mailbox_->first_id() + static_cast<std::uint32_t>(peer));
   post(operation, [&] {
-    return ucp_tag_recv_nbx(worker_->handle(), operation->buffer.data(), operation->buffer.size(), tag_of(peer, channel), kWholeTag,
-                            &param);
+    return ucp_tag_recv_nbx(worker().handle(), operation->buffer.data(), operation->buffer.size(), tag, kUcxWholeTag, &param);
   });
   // What a lost peer sent before may lie here; more will not come.
   if (!operation->done && !from.lost.ok()) {
-    cancel(operation);
+    give_up(*operation);
     operation->status = why_lost(from);
   }
   return operation;
@@ -256,39 +261,37 @@ OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
 
 void UcxTransport::cancel(const OperationRef& operation) {
   if (operation == nullptr || operation->done) return;
-  auto& own = static_cast<UcxOperation&>(*operation);
-  own.done = true;
-  own.status = Status(Code::kInProgress, "cancelled before it was over", Scope::kRequest);
-  // A send goes on until its peer has taken it, and keeps its buffer until then.
-  if (own.request != nullptr && own.kind == Operation::Kind::kReceive) ucp_request_cancel(worker_->handle(), own.request);
+  const Lock held = worker().lock();
+  give_up(static_cast<UcxOperation&>(*operation));
 }
 
-void UcxTransport::on_sent(void* request, ucs_status_t status, void* operation) {
-  auto& own = *static_cast<UcxOperation*>(operation);
-  own.transport->end(own, status);
-  ucp_request_free(request);
+// A send goes on until its peer has taken it, and keeps its buffer until then.
+void UcxTransport::give_up(UcxOperation& operation) {
+  operation.done = true;
+  operation.status = Status(Code::kInProgress, "cancelled before it was over", Scope::kRequest);
+  if (operation.request != nullptr && operation.kind == Operation::Kind::kReceive) {
+    ucp_request_cancel(worker().handle(), operation.request);
+  }
 }
 
-void UcxTransport::on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* operation) {
-  auto& own = *static_cast<UcxOperation*>(operation);
-  if (status == UCS_OK) own.bytes = info->length;
-  own.transport->end(own, status);
-  ucp_request_free(request);
-}
-
-// UCX has let go of it.
-void UcxTransport::end(UcxOperation& operation, ucs_status_t status) {
-  operation.request = nullptr;
-  const UcxOperationRef kept = *operation.place;
-  open_.erase(operation.place);
-  operation.is_open = false;
-  if (kept->done) return;  // cancelled, or its peer is lost
-  Status outcome = status == UCS_OK ? Status() : describe_end(operation, status);
+// UCX has let go of it. As finish().
+bool UcxTransport::settle(const UcxOperationRef& operation) {
+  if (operation->done) return false;  // cancelled, or its peer is lost
+  if (operation->kind == Operation::Kind::kReceive) operation->bytes = operation->received_bytes;
+  Status outcome = operation->outcome == UCS_OK ? Status() : describe_end(*operation);
   if (outcome.code() == Code::kRemoteError) {
-    find_first_lost(peers_[static_cast<std::size_t>(operation.peer)]);
+    find_first_lost(peers_[static_cast<std::size_t>(operation->peer)]);
     if (first_lost_ >= 0) outcome = peers_[static_cast<std::size_t>(first_lost_)].lost;
   }
-  finish(kept, std::move(outcome));
+  return finish(*operation, std::move(outcome));
+}
+
+// Whether this is news to the caller.
+bool UcxTransport::finish(UcxOperation& operation, Status status) {
+  if (operation.done) return false;
+  operation.done = true;
+  operation.status = std::move(status);
+  return true;
 }
 
 // UCX tells of ends in any order, and of some only by a send that fails. The heartbeat knows who was the first; its word takes a
@@ -296,8 +299,9 @@ void UcxTransport::end(UcxOperation& operation, ucs_status_t status) {
 void UcxTransport::find_first_lost(const Peer& lost) {
   constexpr double kWordSeconds = 0.3;
   if (heartbeat_ == nullptr || first_lost_ >= 0 || lost.said_farewell) return;
-  const double until = seconds_now() + (std::exchange(has_awaited_word_, true) ? 0 : kWordSeconds);
-  while (heartbeat_->deaths() == 0 && seconds_now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const double since = lost.endpoint != nullptr && lost.endpoint->trouble_at > 0 ? lost.endpoint->trouble_at : now();
+  const double until = std::exchange(has_awaited_word_, true) ? 0 : since + kWordSeconds;  // all communicators wait at once
+  while (heartbeat_->deaths() == 0 && now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   for (Heartbeat::Obituary& each : heartbeat_->obituaries()) {
     Peer& peer = peers_[static_cast<std::size_t>(each.rank)];
     if (peer.said_farewell) continue;
@@ -308,14 +312,8 @@ void UcxTransport::find_first_lost(const Peer& lost) {
   }
 }
 
-void UcxTransport::finish(const UcxOperationRef& operation, Status status) {
-  if (operation->done) return;  // cancelled, or its peer is lost
-  operation->done = true;
-  operation->status = std::move(status);
-  if (!operation->is_posting) completed_.push_back(operation);
-}
-
-Status UcxTransport::describe_end(const Operation& operation, ucs_status_t status) const {
+Status UcxTransport::describe_end(const UcxOperation& operation) const {
+  const ucs_status_t status = operation.outcome;
   const bool is_send = operation.kind == Operation::Kind::kSend;
   if (status == UCS_ERR_MESSAGE_TRUNCATED) {
     return Status(Code::kCorrupt, fmt::format("a message from rank {} ({}) on call {} lane {} is larger than the {} bytes awaited",
@@ -330,33 +328,50 @@ Status UcxTransport::describe_end(const Operation& operation, ucs_status_t statu
 // --- moving on ---
 
 Status UcxTransport::progress(std::vector<OperationRef>& completed) {
-  constexpr int kMostTurns = 64;  // then the caller wants to see what is done
-  // Before UCX's news: the heartbeat knows in which order peers ended.
-  if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) look_for_deaths();
-  for (int turn = 0; turn < kMostTurns && ucp_worker_progress(worker_->handle()) != 0 && completed_.empty(); ++turn) {
-  }
-  while (!newly_lost_.empty()) {
-    for (const int peer : std::vector<int>(newly_lost_)) find_first_lost(peers_[static_cast<std::size_t>(peer)]);
-    for (const int peer : std::exchange(newly_lost_, {})) lose(peers_[static_cast<std::size_t>(peer)]);
-  }
-  if (++turns_since_look_ >= kTurnsPerLook) drop_leftovers();
+  Lock held = worker().try_lock();
+  // Another thread moves the worker on: only what lies here is looked at.
+  const bool has_deaths = heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_;
+  if (!held.owns_lock() && (has_deaths || mailbox_->has_news())) held = worker().lock();
+  if (held.owns_lock()) move_on();
   completed.insert(completed.end(), std::make_move_iterator(completed_.begin()), std::make_move_iterator(completed_.end()));
   completed_.clear();
   return {};
 }
 
-void UcxTransport::on_lost(void* peer, ucp_ep_h, ucs_status_t status) {
-  auto& lost = *static_cast<Peer*>(peer);
-  lost.lost_by_ucx = true;
-  if (!lost.lost.ok()) return;
-  const char* how = lost.said_farewell ? "has left the communicator" : "was killed or ended, or its link is cut";
-  lost.lost = Status(Code::kRemoteError,
-                     fmt::format("rank {} ({}) {} (UCX: {})", lost.rank, describe(lost.card), how, ucs_status_string(status)));
-  lost.transport->newly_lost_.push_back(lost.rank);
+void UcxTransport::move_on() {
+  constexpr int kMaxTurns = 64;  // then the caller wants to see what is done
+  // Before UCX's news: the heartbeat knows in which order peers ended.
+  if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) look_for_deaths();
+  for (int turn = 0; turn < kMaxTurns && worker().progress() != 0 && mailbox_->ended.empty(); ++turn) {
+  }
+  if (mailbox_->has_news() || !newly_lost_.empty()) take_news();
+  if (++turns_since_look_ >= kTurnsPerLook) drop_leftovers();
+}
+
+void UcxTransport::take_news() {
+  take_words();
+  take_losses();
+  for (UcxOperations& ended = mailbox_->ended; !ended.empty(); ended.pop_front()) {
+    if (settle(ended.front())) completed_.push_back(std::move(ended.front()));
+  }
+  while (!newly_lost_.empty()) {
+    for (const int peer : std::vector<int>(newly_lost_)) find_first_lost(peers_[static_cast<std::size_t>(peer)]);
+    for (const int peer : std::exchange(newly_lost_, {})) lose(peers_[static_cast<std::size_t>(peer)]);
+  }
+}
+
+void UcxTransport::take_losses() {
+  if (std::exchange(losses_seen_, mailbox_->losses) == mailbox_->losses) return;
+  for (Peer& peer : peers_) {
+    if (!peer.lost.ok() || peer.endpoint == nullptr || peer.endpoint->lost == UCS_OK) continue;
+    const char* how = peer.said_farewell ? "has left the communicator" : "was killed or ended, or its link is cut";
+    peer.lost = Status(Code::kRemoteError, fmt::format("rank {} ({}) {} (UCX: {})", peer.rank, describe(peer.card), how,
+                                                       ucs_status_string(peer.endpoint->lost)));
+    newly_lost_.push_back(peer.rank);
+  }
 }
 
 void UcxTransport::look_for_deaths() {
-  heartbeat_->clear_event();  // before the look: what comes after it wakes sleep() again
   deaths_seen_ = heartbeat_->deaths();
   for (Heartbeat::Obituary& each : heartbeat_->obituaries()) {
     Peer& peer = peers_[static_cast<std::size_t>(each.rank)];
@@ -368,8 +383,8 @@ void UcxTransport::look_for_deaths() {
 
 void UcxTransport::watch_waited_for() {
   if (heartbeat_ == nullptr) return;
-  for (const UcxOperationRef& each : open_) {
-    if (!each->done) heartbeat_->watch(each->peer);
+  for (const UcxOperationRef& each : worker().open_operations()) {
+    if (each->mailbox == mailbox_.get() && !each->done) heartbeat_->watch(each->peer);
   }
 }
 
@@ -383,12 +398,14 @@ void UcxTransport::lose(Peer& peer) {
   log_debug("rank {}: {}", rank_, peer.lost.message());
   if (first_lost_ < 0 && !peer.said_farewell) first_lost_ = peer.rank;
   if (heartbeat_ != nullptr && !peer.said_farewell) heartbeat_->give_up(peer.rank);
+  if (!peer.said_farewell) worker().retire();
+  if (peer.endpoint != nullptr) peer.endpoint->is_lost = true;
   std::vector<UcxOperationRef> its;
-  std::copy_if(open_.begin(), open_.end(), std::back_inserter(its),
-               [&](const UcxOperationRef& each) { return each->peer == peer.rank; });
+  std::copy_if(worker().open_operations().begin(), worker().open_operations().end(), std::back_inserter(its),
+               [&](const UcxOperationRef& each) { return each->mailbox == mailbox_.get() && each->peer == peer.rank; });
   for (const UcxOperationRef& each : its) {
-    finish(each, why_lost(peer));
-    if (each->request != nullptr && each->kind == Operation::Kind::kReceive) ucp_request_cancel(worker_->handle(), each->request);
+    if (finish(*each, why_lost(peer))) completed_.push_back(each);
+    if (each->request != nullptr && each->kind == Operation::Kind::kReceive) ucp_request_cancel(worker().handle(), each->request);
   }
 }
 
@@ -398,6 +415,7 @@ void UcxTransport::go_on_without(int peer) {
   out.is_left_out = true;
   if (heartbeat_ != nullptr) heartbeat_->go_on_without(peer);
   if (!out.lost.ok()) return;
+  const Lock held = worker().lock();
   out.lost = Status(Code::kRemoteError, fmt::format("rank {} ({}) was given up by others", peer, describe(out.card)));
   lose(out);
 }
@@ -426,44 +444,41 @@ void UcxTransport::idle(std::uint64_t turns, double until_seconds) {
     watch_clock_.wait_begins(time);
     return;
   }
-  if (watch_clock_.is_due(time)) watch_waited_for();
+  if (watch_clock_.is_due(time)) leave_waiting();
   if (turns < spins + yields && time < idle_since_ + kLongestYield) {
     sched_yield();
     return;
   }
+  Lock held = worker().lock();
   drop_leftovers();
-  sleep(std::min(until_seconds - time, kLongestSleep));
+  if (!mailbox_->has_news()) sleep(held, std::min(until_seconds - time, kMaxSleep));
 }
 
-void UcxTransport::sleep(double seconds) { worker_->sleep(seconds, heartbeat_ != nullptr ? heartbeat_->event_fd() : -1); }
+void UcxTransport::leave_waiting() {
+  const Lock held = worker().lock();
+  watch_waited_for();
+}
+
+void UcxTransport::sleep(Lock& held, double seconds) { worker().sleep(held, *mailbox_, seconds, heartbeat_.get(), deaths_seen_); }
+
+void UcxTransport::sleep(double seconds) {
+  Lock held = worker().lock();
+  if (!mailbox_->has_news()) sleep(held, seconds);
+}
 
 void UcxTransport::close(Channel channel) {
   closed_.push_back(channel);
   if (closed_.size() > kClosedRemembered) closed_.pop_front();
 }
 
-// A message that its call did not receive keeps its sender waiting: it is taken, and ends as too large for no space at all.
 void UcxTransport::drop_leftovers() {
   turns_since_look_ = 0;
+  worker().tidy();
   if (closed_.empty()) return;
   const Channel channel = closed_.front();
   closed_.pop_front();
   closed_.push_back(channel);
-  drop_messages(tag_of(0, channel), kAnyRank);
-}
-
-void UcxTransport::drop_messages(ucp_tag_t tag, ucp_tag_t mask) {
-  ucp_tag_recv_info_t info = {};
-  while (const ucp_tag_message_h message = ucp_tag_probe_nb(worker_->handle(), tag, mask, 1, &info)) {
-    const auto sender = static_cast<int>(info.sender_tag & ~kAnyRank);
-    const UcxOperationRef operation = make(Operation::Kind::kReceive, sender, {}, {});
-    ucp_request_param_t param = {};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-    param.cb.recv = on_received;
-    param.user_data = operation.get();
-    operation->done = true;  // nobody hears of it
-    post(operation, [&] { return ucp_tag_msg_recv_nbx(worker_->handle(), nullptr, 0, message, &param); });
-  }
+  worker().drop_messages(ucx_tag(channel, mailbox_->first_id()), ucx_tag_mask(mailbox_->id_count(), true));
 }
 
 }  // namespace sparcl

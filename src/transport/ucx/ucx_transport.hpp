@@ -8,9 +8,7 @@
 #include <ucp/api/ucp.h>
 
 #include <deque>
-#include <list>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +16,7 @@
 #include "src/transport/liveness/watch_clock.hpp"
 #include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
+#include "src/transport/ucx/ucx_mailbox.hpp"
 #include "src/transport/ucx/ucx_worker.hpp"
 #include "src/transport/ucx_plugin.hpp"
 
@@ -25,8 +24,9 @@ namespace sparcl {
 
 class UcxTransport final : public Transport {
  public:
-  // Collective: all ranks meet in `gather`, each with its PeerCard.
-  static Result<std::unique_ptr<UcxTransport>> create(int rank, const OutOfBandGather& gather, const UcxOptions& options = {});
+  // Collective: all `ranks` ranks meet in `gather`, each with its PeerCard.
+  static Result<std::unique_ptr<UcxTransport>> create(int rank, int ranks, const OutOfBandGather& gather,
+                                                      const UcxOptions& options = {});
 
   // Waits for the peers for options.farewell_s at most.
   ~UcxTransport() override;
@@ -45,7 +45,7 @@ class UcxTransport final : public Transport {
   Status progress(std::vector<OperationRef>& completed) override;
   int culprit() const override { return first_lost_; }
   void idle(std::uint64_t turns, double until_seconds) override;
-  void leave_waiting() override { watch_waited_for(); }
+  void leave_waiting() override;
   double now() override;
   void signal(int peer, const Signal& signal) override;
   void flush_signals(double seconds) override;
@@ -53,68 +53,64 @@ class UcxTransport final : public Transport {
   void close(Channel channel) override;
   PeerEnd end_of(int peer) override;
   void go_on_without(int peer) override;
-  Result<std::unique_ptr<Transport>> make_successor(int rank, const OutOfBandGather& gather) override;
+  Result<std::unique_ptr<Transport>> make_successor(int rank, int ranks, const OutOfBandGather& gather) override;
   // UCX 1.13 aborts the process where a peer dies while the two are connecting. So all connections are made while all ranks are
   // known to live, unless they are too many.
   Status connect(double timeout_s) override;
 
  private:
-  struct UcxOperation;
-  using UcxOperationRef = std::shared_ptr<UcxOperation>;
-  using Open = std::list<UcxOperationRef>;
   struct Peer {
-    UcxTransport* transport = nullptr;
     int rank = -1;
     PeerCard card;
-    ucp_ep_h endpoint = nullptr;
+    UcxEndpoint* endpoint = nullptr;
     bool talked = false;  // something was posted to it, or from it
     bool said_hello = false;
     bool said_farewell = false;
     bool was_told = false;     // that it has been given up
     bool is_left_out = false;  // the others go on without it
     Status lost;               // not ok: it is gone, and why
-    bool lost_by_ucx = false;  // it says so, too
   };
 
-  UcxTransport(std::unique_ptr<UcxWorker> worker, int rank, std::vector<PeerCard> cards, const UcxOptions& options);
+  using Lock = UcxWorker::Lock;
+  UcxTransport(std::unique_ptr<UcxMailbox> mailbox, int rank, std::vector<PeerCard> cards, const UcxOptions& options);
+  UcxWorker& worker() const { return mailbox_->worker(); }
   Status begin(std::unique_ptr<Heartbeat> heartbeat);
-  Status listen_for_signals();
   Status say_hello_to_all(double timeout_s);
   // Before a rank leaves that could not begin: until its words are out and the others have connected to it, for a while. UCX 1.13
   // aborts a process whose peer goes while it connects to it over TCP ("wireup_ep->pending_count == 0").
   void finish_hellos();
   Status start_heartbeat(std::unique_ptr<Heartbeat> heartbeat);
+  bool is_handled_by_ucx(const Peer& peer) const;
+  bool has_sent_all_words();  // takes the lock
+  void sleep(double seconds);
+
+  // --- under the worker's lock ---
+  void sleep(Lock& held, double seconds);
   void watch_waited_for();
   void look_for_deaths();
   Status why_lost(const Peer& peer) const;
-  void sleep(double seconds);
-  Result<ucp_ep_h> endpoint(Peer& peer);
+  Result<UcxEndpoint*> endpoint(Peer& peer);
   void log_lanes(const Peer& peer);
-  bool is_handled_by_ucx(const Peer& peer) const;
-
   UcxOperationRef make(Operation::Kind kind, int peer, Channel channel, Buffer buffer);
   template <class Start>
   void post(const UcxOperationRef& operation, const Start& start);
-  void end(UcxOperation& operation, ucs_status_t status);
-  void finish(const UcxOperationRef& operation, Status status);
+  void move_on();
+  void give_up(UcxOperation& operation);
+  bool settle(const UcxOperationRef& operation);
+  static bool finish(UcxOperation& operation, Status status);
+  void take_news();
+  void take_words();
+  void take_losses();
   void find_first_lost(const Peer& lost);
-  Status describe_end(const Operation& operation, ucs_status_t status) const;
+  Status describe_end(const UcxOperation& operation) const;
   void lose(Peer& peer);
-  enum class Active : std::int32_t { kSignal = 0, kFarewell = 1, kHello = 2 };
-  void send_active(Peer& peer, Active kind, const Signal* signal = nullptr);
+  void send_word(Peer& peer, UcxWord::Kind kind, const Signal* signal = nullptr);
   void pass_on(const Signal& signal);
   void drop_leftovers();
-  void drop_messages(ucp_tag_t tag, ucp_tag_t mask);
-  void say_farewell(double deadline);
-  void close_endpoints(double deadline);
+  void say_farewell(Lock& held, double deadline);
+  void let_sends_end(Lock& held, double deadline);
 
-  static void on_sent(void* request, ucs_status_t status, void* operation);
-  static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* operation);
-  static void on_lost(void* peer, ucp_ep_h endpoint, ucs_status_t status);
-  static ucs_status_t on_signal(void* transport, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
-                                const ucp_am_recv_param_t* param);
-
-  std::unique_ptr<UcxWorker> worker_;
+  std::unique_ptr<UcxMailbox> mailbox_;
   int rank_;
   UcxOptions options_;
   Capabilities capabilities_;
@@ -123,21 +119,19 @@ class UcxTransport final : public Transport {
   std::shared_ptr<Heartbeat> heartbeat_;
   std::vector<std::shared_ptr<Heartbeat>> past_heartbeats_;  // which tell the living that were left out
   std::uint32_t deaths_seen_ = 0;
+  std::uint64_t losses_seen_ = 0;
   bool has_awaited_word_ = false;
-  int first_lost_ = -1;      // the first peer that ended without a farewell
-  std::vector<Peer> peers_;  // never moves: callbacks point into it
-  Open open_;                // posted, and UCX may still touch their buffers
+  int first_lost_ = -1;  // the first peer that ended without a farewell
+  std::vector<Peer> peers_;
   std::vector<OperationRef> completed_;
   std::vector<int> newly_lost_;
   std::deque<Signal> signals_;
-  std::vector<UcxOperationRef> sent_signals_;
+  std::vector<UcxOperationRef> sent_words_;
   std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
   std::uint32_t turns_since_look_ = 0;
   double idle_since_ = 0;
   WatchClock watch_clock_;
-  bool keeps_worker_ = false;
   std::vector<std::string> lanes_logged_;
-  std::vector<void*> closing_;  // UCX's requests for the ends of endpoints
 };
 
 }  // namespace sparcl
