@@ -2,6 +2,8 @@
 //   ucx_conformance RANKS              ranks are processes
 //   ucx_conformance RANKS --threads    ranks are threads of one process
 //   ucx_conformance RANKS --pair       each process is a rank in two communicators, used at the same time by two threads
+//   ucx_conformance 2 --loss           rank 1 is killed: the next communicator has another worker (UCX_TLS=tcp, so that UCX tells)
+//   ucx_conformance 1 --ids            mailboxes of one worker
 //   ucx_conformance 3 --early-signal   threads, of which one fails while another still connects
 // UCX_TLS says over what: shared memory where it may, or tcp.
 
@@ -86,6 +88,20 @@ std::string run_pair(int rank, int ranks, const OutOfBandGather& gather) {
   return "";
 }
 
+std::string lose_peer(int rank, const OutOfBandGather& gather) {
+  auto made = UcxTransport::create(rank, 2, gather, {.farewell_s = 0.5});
+  if (!made.ok()) return "create: " + made.status().message();
+  UcxTransport& transport = **made;
+  if (Status connected = transport.connect(60); !connected.ok()) return "connect: " + connected.message();
+  if (rank == 1) ::_exit(0);
+  const auto before = UcxWorker::of_process();
+  const OperationRef waits = transport.receive(1, {1, 0}, Buffer::allocate(1));
+  if (finish(transport, transport, waits) || !waits->done) return "the death of rank 1 is not told";
+  const auto after = UcxWorker::of_process();
+  if (!before.ok() || !after.ok() || *before == *after) return "a worker that has lost a peer takes new communicators";
+  return UcxWorker::of_process().ok() && *UcxWorker::of_process() == *after ? "" : "the new worker is not shared";
+}
+
 // Rank 1 fails in its first call while rank 0 waits for rank 2's first word: rank 0 begins, and learns of it then.
 std::string fail_while_others_connect(int rank, const OutOfBandGather& gather, std::atomic<bool>& has_failed,
                                       std::atomic<int>& over) {
@@ -146,6 +162,22 @@ int run_early_signal() {
   std::atomic<bool> has_failed = false;
   std::atomic<int> over = 0;
   return run_threads(3, [&](int rank, const auto& gather) { return fail_while_others_connect(rank, gather, has_failed, over); });
+}
+
+int check_ids() {
+  constexpr int kAll = 1 << kUcxIdBits;
+  const auto worker = UcxWorker::open();
+  if (!worker.ok()) return report(0, worker.status().message());
+  auto three = UcxMailbox::open(*worker, 3), two = UcxMailbox::open(*worker, 2);
+  if (!three.ok() || !two.ok()) return report(0, "two small communicators do not fit");
+  const std::uint32_t first = (*three)->first_id(), second = (*two)->first_id();
+  if (first % 4 != 0 || second % 2 != 0 || (second >= first && second < first + 4)) return report(0, "ids are given twice");
+  three->reset();
+  const auto again = UcxMailbox::open(*worker, 3);
+  if (!again.ok() || (*again)->first_id() == first) return report(0, "ids of a communicator that just ended are given again");
+  if (UcxMailbox::open(*worker, kAll / 2).ok() && UcxMailbox::open(*worker, kAll).status().code() != Code::kUnsupported)
+    return report(0, "more ids are given than there are");
+  return UcxMailbox::open(*worker, kAll / 2).ok() ? 0 : report(0, "ids of communicators that ended are never given again");
 }
 
 bool move_all(int socket, void* data, std::size_t bytes, bool sends) {
@@ -216,6 +248,8 @@ int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
   if (ranks < 1) return 2;
   const auto is_asked = [&](const char* option) { return argc > 2 && std::strcmp(argv[2], option) == 0; };
+  if (is_asked("--ids")) return sparcl::check_ids();
+  if (is_asked("--loss")) return sparcl::run_processes(ranks, 1, sparcl::lose_peer);
   if (is_asked("--early-signal")) return sparcl::run_early_signal();
   const auto run = [&](int rank, const sparcl::OutOfBandGather& gather) { return sparcl::run_rank(rank, ranks, gather); };
   if (is_asked("--threads")) return sparcl::run_threads(ranks, run);

@@ -174,7 +174,7 @@ void Heartbeat::Peers::bury(std::size_t rank, const std::string& how, End end) {
     const std::lock_guard lock(mutex_);
     obituaries_.push_back({static_cast<int>(rank), Status(Code::kRemoteError, text, Scope::kPeer), end != End::kGuessed});
     deaths_.fetch_add(1, std::memory_order_release);
-    if (died_ != nullptr) died_->wake();  // last: who wakes sees the new number
+    if (died_ != nullptr) died_->wake();  // last: the thread that it wakes sees the new number
   }
 }
 

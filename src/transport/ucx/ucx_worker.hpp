@@ -37,8 +37,8 @@ struct UcxEndpoint {
   std::size_t sends = 0;       // that UCX has
 };
 
-// Held for less than a microsecond at a time, but for the end of a peer; taken at each message, so it costs one atomic operation.
-// Threads that post go before those that only look whether something has come.
+// Held for less than a microsecond at a time, except when a peer is lost. It is taken at each message, so it costs one atomic
+// operation. Threads that post go before those that only look whether something has come.
 class UcxLock {
  public:
   void lock() {
