@@ -64,8 +64,8 @@ class UcxWorker {
 
   // A new one.
   static Result<std::shared_ptr<UcxWorker>> open();
-  // The one of this process for its present settings. One that has lost a peer takes no new communicators: UCX 1.13 does not
-  // always survive a second connection between the same two workers.
+  // The one of this process for its present settings. One that has lost a peer takes no new communicators, so two workers never
+  // connect a second time.
   static Result<std::shared_ptr<UcxWorker>> of_process();
   static bool is_open_in_process();  // of_process() makes none
   UcxWorker(const UcxWorker&) = delete;
