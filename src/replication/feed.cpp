@@ -24,7 +24,7 @@ constexpr std::uint64_t kRepairsPart =
     2;  // of all bytes, which repairs may have: then all bytes are sent, which all share; heuristic
 constexpr std::uint64_t kSlicesATensor = 64;  // of a part, at most; heuristic
 constexpr std::uint64_t kLeastSlices = 1024;
-constexpr std::uint64_t kPlaceBytes = 512;  // of memory, for where a slice lies; heuristic
+constexpr std::uint64_t kPlaceBytes = 512;       // of memory, for where a slice lies; heuristic
 constexpr std::uint64_t kReplacedBytesPart = 4;  // of all bytes, which the ways back may have
 constexpr std::uint64_t kMostReplaced = 4;       // of the elements one: what more replaces is not kept; heuristic
 
@@ -270,7 +270,8 @@ void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
     if (!is_whole()) maker_->charge_to(account_, tensor_bytes());
   } else if (composed_is_wanted_) {
     begin_composed(tensors);
-  } else if (!repairs_.empty()) {
+  } else if (!repairs_.empty() && !is_turn_of_identities()) {
+    repaired_last_ = true;
     begin_repair(tensors);
   } else {
     identities_.begin(arrays_of(identities_.next(), tensors));
@@ -364,7 +365,7 @@ IdentityAnswer Feed::identify(const Hash128& hash, const std::optional<std::uint
 
 // False: it is made, or others wait for something.
 bool Feed::identify_on() {
-  if (wants_work() || !repairs_.empty()) {
+  if (wants_work() || (!repairs_.empty() && !repaired_last_)) {
     identities_.rest(Identities::Rest::kForOthers);
     return false;
   }
@@ -374,6 +375,7 @@ bool Feed::identify_on() {
     made->epoch = issuer_.epoch;
     if (issuer_.key) made->signature = CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_bytes(*made))};
     identities_.keep(std::move(*made));
+    repaired_last_ = false;
   }
   return identities_.is_at_work();
 }

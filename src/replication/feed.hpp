@@ -52,7 +52,8 @@ class Feed {
 
   // Of all tensors. issuer and what `whole` points to outlive the feed.
   Feed(const Issuer& issuer, const ReplicatedState& whole, const Options& options);
-  // Of the tensors and slices of `schema`, of a number that check_count() takes. Mismatch names the first that is not inside of `held`, the whole's.
+  // Of the tensors and slices of `schema`, of a number that check_count() takes. Mismatch names the first that is not inside of
+  // `held`, the whole's.
   static Result<std::shared_ptr<Feed>> of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
                                                 std::span<const std::byte> schema, const Options& options);
   // Before it is parsed: it begins with its count.
@@ -95,8 +96,8 @@ class Feed {
   void begin_work(std::uint64_t version, Tensors newest);
   // Some milliseconds of it. False: it is done, as well as it can be.
   bool work();
-  // Of the budget of peers. Of the whole they are what some replicas alone still need: repairs, and updates that are kept no more. Of parts
-  // they are all.
+  // Of the budget of peers. Of the whole they are what some replicas alone still need: repairs, and updates that are kept no more.
+  // Of parts they are all.
   std::uint64_t update_bytes() const { return account_->used() - list_charge_.bytes(); }
   void prove() { list_charge_.prove(); }  // a replica has held a version of it
   bool drop_idle() { return store_.drop_idle(); }
@@ -158,8 +159,11 @@ class Feed {
   std::optional<HeldVersion> composed_is_wanted_;  // of all updates since then
   std::optional<Hashing> hashing_;
   std::unique_ptr<UpdateMaker> maker_;
+  bool is_turn_of_identities() const { return repaired_last_ && identities_.wants_work(); }
+
   std::deque<std::weak_ptr<Repair>> repairs_;  // that are wanted: their sessions'
   std::unique_ptr<RepairMaker> repairer_;
+  bool repaired_last_ = false;  // since a digest was made: each lets one repair pass, no more
   std::vector<std::weak_ptr<const Update>> made_repairs_;
   Identities identities_;
 };

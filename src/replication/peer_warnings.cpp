@@ -16,13 +16,13 @@ constexpr std::size_t kNamedInSummary = 20;
 
 }  // namespace
 
-void PeerWarnings::say(const std::string& kind, const std::string& peer, const std::string& text, double now) {
-  const std::uint64_t times = repeated_.count(fmt::format("{} {}", peer, kind), now);
+void PeerWarnings::say(const std::string& kind, const std::string& peer, const std::string& text) {
+  const std::uint64_t times = repeated_.count(fmt::format("{} {}", peer, kind), now_);
   if (times == 0) return;
   Kind& of = kinds_[kind];
-  if (now - of.since >= kWarningWindow) {
+  if (now_ - of.since >= kWarningWindow) {
     summarise(kind, of);
-    of = {now, 0, 0, {}};
+    of = {now_, 0, 0, {}};
   }
   if (of.named < kNamedInWindow) {
     ++of.named;
@@ -33,6 +33,7 @@ void PeerWarnings::say(const std::string& kind, const std::string& peer, const s
 }
 
 void PeerWarnings::tick(double now) {
+  now_ = now;
   for (auto& [kind, of] : kinds_) {
     if (now - of.since < kWarningWindow) continue;
     summarise(kind, of);

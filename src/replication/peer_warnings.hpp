@@ -15,8 +15,8 @@ namespace sparcl::replication {
 class PeerWarnings {
  public:
   // Logs `text`, or keeps it for the summary. kind: what several of them did, "have gone without a goodbye". peer: its identity.
-  void say(const std::string& kind, const std::string& peer, const std::string& text, double now);
-  // Logs the summaries that are due.
+  void say(const std::string& kind, const std::string& peer, const std::string& text);
+  // What is said from here on is said now. Logs the summaries that are due.
   void tick(double now);
 
  private:
@@ -28,6 +28,7 @@ class PeerWarnings {
   };
   static void summarise(const std::string& kind, Kind& of);
 
+  double now_ = 0;
   RepeatedMessages repeated_;
   std::map<std::string, Kind> kinds_;
 };

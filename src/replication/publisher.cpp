@@ -26,11 +26,11 @@ constexpr double kIdleFeedSeconds = 300;     // without a replica
 constexpr double kUnprovenFeedSeconds = 10;  // the same, of one that no replica has held a version of
 constexpr double kRecoverSeconds = 0.1;
 constexpr const char* kNotPublished = "its tensors are not the publisher's: ";
-constexpr double kStarvedSeconds = 1;         // heuristic
+constexpr double kStarvedSeconds = 1;          // heuristic
 constexpr std::uint64_t kUnprovenEncoded = 2;  // shards of one model have what is not split each: more than the model together
-constexpr std::uint64_t kProvenEncoded = 4;  // times the model's bytes, of parts in one publish(); heuristic
+constexpr std::uint64_t kProvenEncoded = 4;    // times the model's bytes, of parts in one publish(); heuristic
 constexpr std::size_t kRefusedSchemaBytes = std::size_t{1} << 20;  // of a list that is too long: its sender is told so; heuristic
-constexpr double kReportPause = 20;          // times what a report took, until another one is made; heuristic
+constexpr double kReportPause = 20;                                // times what a report took, until another one is made; heuristic
 constexpr std::size_t kMostFarewells = 4096;
 constexpr std::size_t kMostReported = 1000;  // replicas, so that an answer takes a bounded time; of long names fewer have room
 
@@ -69,10 +69,7 @@ Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& stat
 }
 
 Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options)
-    : state_(state),
-      options_(options),
-      epoch_(options.state_path, options.clock),
-      clock_(clock_slack_s(options.silence_s)) {
+    : state_(state), options_(options), epoch_(options.state_path, options.clock), clock_(clock_slack_s(options.silence_s)) {
   issuer_.model_id = options.model_id;
   issuer_.epoch = epoch_.value();
   context_.budget->set_limit(PeerBudget::limit_for(options.peer_bytes, state_.map->byte_count()));
@@ -221,7 +218,8 @@ void Publisher::work_on() {
   server_->spread_news();
 }
 
-// What all replicas need, and one part at a time, is always made. If no room comes, an unproven replica that keeps what it is sent goes.
+// What all replicas need, and one part at a time, is always made. If no room comes, an unproven replica that keeps what it is sent
+// goes.
 bool Publisher::has_room_for(Feed& feed) {
   if (&feed == whole_.get() || !feed.store().newest()) return true;  // its first version takes no memory
   for (const Part& each : parts_) each.feed->drop_idle_anchor();
@@ -271,7 +269,9 @@ Status Publisher::parse_held() {
 
 // That a list of parts of this model can have: more is not read.
 std::size_t Publisher::max_schema_bytes() {
-  return parse_held().ok() ? static_cast<std::size_t>(std::clamp<std::uint64_t>(Feed::max_schema_bytes(held_), kRefusedSchemaBytes, kMaxSchemaBytes)) : 0;
+  return parse_held().ok() ? static_cast<std::size_t>(
+                                 std::clamp<std::uint64_t>(Feed::max_schema_bytes(held_), kRefusedSchemaBytes, kMaxSchemaBytes))
+                           : 0;
 }
 
 // A list of tensors is parsed and placed without the mutex: it may be long, and whoever likes may send one. publish() does not wait
@@ -489,7 +489,7 @@ Publisher::Count Publisher::count_locked(std::uint64_t version) const {
   Count count;
   count.left = static_cast<int>(std::ranges::count_if(farewells_, [&](const Farewell& each) { return each.version >= version; }));
   for (const auto& session : server_->sessions()) {
-    if (session->source() == nullptr || session->is_over()) continue;  // no replica
+    if (!session->is_replica()) continue;
     ++count.connected;
     // A number alone says nothing: the bytes must be of this life's versions, and it must have been given them.
     const bool is_held = session->acknowledged_version() >= std::max<std::uint64_t>(version, 1);
@@ -565,7 +565,7 @@ std::string Publisher::status_locked() const {
   ReportText text(report, "replicas");
   std::size_t reported = 0;
   for (const auto& session : server_->sessions()) {
-    if (session->source() == nullptr || session->is_over()) continue;  // no replica
+    if (!session->is_replica()) continue;
     const std::uint64_t held = session->held() ? session->held()->version : 0;
     const Session* from = server_->find(session->source()->fan_out->parent(session->id()));
     const bool has_room = text.add({{"name", shown_name(session->replica())},

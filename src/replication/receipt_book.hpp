@@ -14,22 +14,25 @@ class ReceiptBook {
  public:
   static constexpr std::size_t kMaxReceipts = 4096;  // the oldest ones are forgotten
 
-  // Up to this version.
-  void note(const Receipt& receipt, std::uint64_t version) {
-    const auto [entry, is_new] = given_.try_emplace(receipt, version);
-    entry->second = version;
+  struct Given {
+    std::uint64_t version = 0;  // up to this one
+    bool has_bytes = false;     // some of it cost the replica the bytes of a whole update
+  };
+  void note(const Receipt& receipt, const Given& given) {
+    const auto [entry, is_new] = given_.try_emplace(receipt, given);
+    entry->second = given;
     if (is_new) order_.push_back(receipt);
     if (order_.size() <= kMaxReceipts) return;
     given_.erase(order_.front());
     order_.pop_front();
   }
-  std::uint64_t given(const Receipt& receipt) const {
+  Given given(const Receipt& receipt) const {
     const auto found = given_.find(receipt);
-    return found == given_.end() ? 0 : found->second;
+    return found == given_.end() ? Given() : found->second;
   }
 
  private:
-  std::map<Receipt, std::uint64_t> given_;
+  std::map<Receipt, Given> given_;
   std::deque<Receipt> order_;
 };
 

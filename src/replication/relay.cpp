@@ -48,6 +48,7 @@ void Relay::open(const NetAddress& interface) {
 void Relay::close() {
   if (server_ != nullptr) server_->leave();
   server_ = nullptr;
+  context_.slots = std::make_shared<ReplicaSlots>();  // its sessions' places
   address_.port = 0;
 }
 

@@ -18,7 +18,8 @@ ReplicaLabel label_of(std::string_view process) {
   if (!process.starts_with(kHostWord)) return label;
   label.host = process.substr(kHostWord.size(), process.find(',') - kHostWord.size());
   const std::size_t name = process.find(kNameWord);
-  if (name != std::string_view::npos) label.name = process.substr(name + kNameWord.size());
+  if (name != std::string_view::npos && name + kNameWord.size() < process.size())
+    label.name = process.substr(name + kNameWord.size());
   return label;
 }
 

@@ -41,6 +41,7 @@ void Server::add_entries(std::vector<pollfd>& entries, double now) const {
 }
 
 void Server::step(std::span<const pollfd> entries, double now) {
+  context_.warnings->tick(now);
   count();
   take_turns(entries.subspan(1), now);
   if (entries[0].revents != 0) accept_all(now);
@@ -49,7 +50,6 @@ void Server::step(std::span<const pollfd> entries, double now) {
     if (session->is_over()) session->give_up_place();
   }
   memory_.forget_old(now);
-  context_.warnings->tick(now);
   std::erase_if(sessions_, [](const auto& session) { return session->is_over(); });
 }
 
@@ -129,16 +129,15 @@ void Server::keep_within_budget(double now) {
 }
 
 Session* Server::first_with_list() const {
-  const auto found =
-      std::ranges::find_if(sessions_, [](const auto& each) { return !each->is_over() && each->list() != nullptr; });
+  const auto found = std::ranges::find_if(sessions_, [](const auto& each) { return !each->is_over() && each->list() != nullptr; });
   return found == sessions_.end() ? nullptr : found->get();
 }
 
 void Server::end_for_others(Session& session) {
   ++context_.counts->evicted;
   const std::string kind = "connections that have proven nothing end to make room for others";
-  context_.warnings->say(kind, host_of(session), fmt::format("{} is told to come again: there are too many others", session.replica()),
-                         monotonic_seconds());
+  context_.warnings->say(kind, host_of(session),
+                         fmt::format("{} is told to come again: there are too many others", session.replica()));
   session.drop(Status());
 }
 
@@ -197,7 +196,7 @@ void Server::accept_all(double now) {
       if (error == EAGAIN || error == EWOULDBLOCK) return;
       if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
         const std::string kind = fmt::format("no connection can be taken: {}", error_text(error));
-        context_.warnings->say(kind, "", kind, now);
+        context_.warnings->say(kind, "", kind);
         accept_from_ = now + 0.25;
         return;
       }

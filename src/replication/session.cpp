@@ -17,9 +17,10 @@ constexpr double kLeastPatience = 10;  // seconds, with one that takes nothing o
 }  // namespace
 
 Status no_room(const PeerBudget& budget) {
-  return Status(Code::kRemoteError,
-                fmt::format("there is no room for what it sends: peers take {} of {} bytes here, those that have proven nothing {} of {}",
-                            budget.used(), budget.limit(), budget.unproven(), budget.unproven_limit()));
+  return Status(
+      Code::kRemoteError,
+      fmt::format("there is no room for what it sends: peers take {} of {} bytes here, those that have proven nothing {} of {}",
+                  budget.used(), budget.limit(), budget.unproven(), budget.unproven_limit()));
 }
 
 Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context,
@@ -42,7 +43,8 @@ Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id
 // Of one connection alone: what came, what is queued, what waits to be looked at.
 std::uint64_t Session::memory() const {
   const std::uint64_t list = list_ ? list_->capacity() : 0;
-  const std::uint64_t hashes = repair_ != nullptr ? repair_->block_hashes.size() * sizeof(Hash128) : 0;
+  const std::uint64_t hashes =
+      repair_ != nullptr ? repair_->block_hashes.size() * sizeof(Hash128) + repair_->digests.size() * sizeof(Digest256) : 0;
   return sizeof(Session) + link_.own_bytes() + list + hashes;
 }
 
@@ -160,17 +162,19 @@ void Session::confirm(double now) {
   fan_out()->staged(id_, staged_version_, now);
 }
 
-void Session::note_given(std::uint64_t version) {
-  if (version <= given_version_) return;
-  given_version_ = version;
-  context_.receipts->note(receipt_, version);
+void Session::note_given(const ReceiptBook::Given& given) {
+  const bool is_news = given.version > given_.version || (given.has_bytes && !given_.has_bytes);
+  if (!is_news) return;
+  given_ = {std::max(given.version, given_.version), given.has_bytes || given_.has_bytes};
+  context_.receipts->note(receipt_, given_);
 }
 
 // What was announced to it counts once its parent was given it; if the parent is gone, because it was announced.
 void Session::note_given_by_parent() {
-  if (!is_placed_ || fan_out() == nullptr || announced_version_ <= given_version_) return;
+  if (!is_placed_ || fan_out() == nullptr || announced_version_ <= given_.version) return;
   const Session* parent = context_.find_session(fan_out()->parent(id_));
-  note_given(parent == nullptr ? announced_version_ : std::min(announced_version_, parent->given_version_));
+  const std::uint64_t by_parent = parent == nullptr ? announced_version_ : std::min(announced_version_, parent->given_.version);
+  note_given({by_parent, by_parent > given_.version});
 }
 
 void Session::call_back() {
@@ -224,9 +228,7 @@ std::string Session::identity() const {
   return process_.empty() ? to_text(from) : fmt::format("{} ({})", process_, to_text(from));
 }
 
-void Session::warn(const std::string& text, const std::string& kind) {
-  context_.warnings->say(kind, identity(), text, monotonic_seconds());
-}
+void Session::warn(const std::string& text, const std::string& kind) { context_.warnings->say(kind, identity(), text); }
 
 void Session::refuse(Status why) {
   ++context_.counts->refused;

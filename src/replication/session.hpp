@@ -62,18 +62,18 @@ struct SessionContext {
   double silence_s = 5;                     // after which a peer counts as stopped or cut off
   double alive_s = 1e9;                     // between two signs of life, at most
   std::size_t most_replicas = SIZE_MAX;
-  std::function<bool()> evict;  // ends the session of a replica that has not proven itself; false: there is none. May be empty
+  std::function<bool()> evict;    // ends the session of a replica that has not proven itself; false: there is none. May be empty
   std::string most_replicas_why;  // "its descriptors allow: ulimit -n"
   bool shares_memory = false;     // with replicas of this machine
   // For replicas with these tensors; nullptr: there is none.
   std::function<UpdateSourceRef(const Hash128& schema_hash)> find_source;
   // What one that comes has applied last: an error says why it cannot be served. Empty: it is no matter.
   std::function<Status(const LatestHeld& latest)> learn_epoch;
-  // Of a list of tensors that is no known source's: it is asked for, and answered once somebody has looked at it (list(), take_source()).
-  // Empty: no list is asked for.
+  // Of a list of tensors that is no known source's: it is asked for, and answered once somebody has looked at it (list(),
+  // take_source()). Empty: no list is asked for.
   std::function<std::size_t()> max_schema_bytes;
-  // Ends others until those that have proven nothing are within their part of the budget; false: `asker` must go. Empty: nobody goes for
-  // another.
+  // Ends others until those that have proven nothing are within their part of the budget; false: `asker` must go. Empty: nobody
+  // goes for another.
   std::function<bool(const Session& asker)> make_room;
   std::function<std::string()> status_report;                    // JSON, for who asks
   std::function<const Session*(std::uint64_t id)> find_session;  // a publisher's
@@ -141,7 +141,7 @@ class Session {
   const ReplicaLabel& label() const { return label_; }
   const std::optional<NetAddress>& from() const { return from_; }
   bool is_replica() const { return phase_ == Phase::kReplica; }
-  bool is_proven() const { return is_proven_; }  // it has held a version that it was sent here
+  bool is_proven() const { return is_proven_; }  // it has held a version whose bytes it was sent
   bool has_answered() const { return has_answered_; }
   double born() const { return born_; }
   // Memory that this session alone causes, of the budget of peers.
@@ -153,8 +153,8 @@ class Session {
   bool is_vouched() const { return held_is_vouched_; }   // by its own word, too
   std::uint64_t staged_version() const { return staged_version_; }
   // The versions that count for those who wait for acknowledgements: its word, as far as it was given them. 0: none.
-  std::uint64_t acknowledged_version() const { return has_confirmed_ && held_->version <= given_version_ ? held_->version : 0; }
-  std::uint64_t received_version() const { return staged_version_ <= given_version_ ? staged_version_ : 0; }
+  std::uint64_t acknowledged_version() const { return has_confirmed_ && held_->version <= given_.version ? held_->version : 0; }
+  std::uint64_t received_version() const { return staged_version_ <= given_.version ? staged_version_ : 0; }
   const Receipt& last_receipt() const { return last_receipt_; }  // of its session before, in this life; zeros: none
   const Receipt& receipt() const { return receipt_; }
   std::uint64_t bytes_sent() const { return link_.bytes_sent(); }
@@ -191,7 +191,7 @@ class Session {
   void announce(double now, std::uint64_t after = 0);
   bool identify();
   void confirm(double now);
-  void note_given(std::uint64_t version);
+  void note_given(const ReceiptBook::Given& given);
   void note_given_by_parent();
   bool is_placed_elsewhere(const UpdateStore::Step& next, double now);
   UpdateStore::Step next_step() const;
@@ -218,7 +218,7 @@ class Session {
   UpdateSourceRef source_;
   MessageLink link_;
   Phase phase_ = Phase::kStranger;
-  std::optional<Hello> hello_;  // of a stranger whose tensors are asked for
+  std::optional<Hello> hello_;                  // of a stranger whose tensors are asked for
   std::optional<std::vector<std::byte>> list_;  // of these
   std::optional<NetAddress> from_;
   std::uint64_t id_;
@@ -240,7 +240,8 @@ class Session {
   Hash128 identity_of_;                  // the state hash whose digest it is compared with, or may be
   std::optional<std::uint64_t> nearly_;  // it says that what it came with is nearly this version, or some other
   std::uint64_t staged_version_ = 0;
-  std::uint64_t given_version_ = 0;   // versions up to this one: from here, or from a parent that was given them
+  ReceiptBook::Given given_;          // from here, or from a parent that was given them
+  bool is_asked_whole_ = false;       // what is offered, from its first byte
   std::uint64_t oldest_taken_ = 0;    // versions before this one it refuses
   bool is_of_another_epoch_ = false;  // what it came with: a label makes it this publisher's
   Receipt receipt_{};

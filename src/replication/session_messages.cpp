@@ -8,9 +8,9 @@
 
 #include "src/base/keyed_hash.hpp"
 #include "src/base/log.hpp"
+#include "src/base/shown_text.hpp"
 #include "src/codec/wire.hpp"
 #include "src/model/schema.hpp"
-#include "src/model/text.hpp"
 #include "src/replication/report_text.hpp"
 #include "src/replication/session.hpp"
 
@@ -37,12 +37,6 @@ FanOut::Blame blame_of(Code why) {
 
 bool must_follow_damage(MessageType type) {
   return type != MessageType::kDamage && type != MessageType::kBye && type != MessageType::kRefusal;
-}
-
-// It goes to logs and terminals.
-std::string printable(const std::string& name) {
-  const std::string quoted = model::in_quotes(name);
-  return quoted.substr(1, quoted.size() - 2);
 }
 
 std::string quoted(const std::string& text) { return text.empty() ? "(none)" : "'" + text + "'"; }
@@ -134,7 +128,7 @@ Status Session::take_model_query() {
 Status Session::take_hello() {
   const Result<Hello> hello = parse_hello(link_.content());
   if (!hello.ok()) return hello.status();
-  process_ = shown_name(printable(hello->name));
+  process_ = shown_name(shown(hello->name));
   replica_ = fmt::format("{} ({})", process_, replica_);
   if (hello->protocol != kProtocolVersion) {
     return Status(
@@ -268,6 +262,7 @@ Status Session::take_request(double now) {
   is_requested_ = has_answered_ = true;
   progress_at_ = moved_at_ = now;
   next_byte_ = request->first_byte;
+  is_asked_whole_ = next_byte_ == 0;
   const std::uint64_t leaves = leaf_count(update_->commit.stream_bytes);
   next_leaf_ = request->has_leaves || leaves == 1 ? leaves : 0;
   if (fan_out() != nullptr) {
@@ -283,7 +278,7 @@ Status Session::take_ack(double now) {
   note_given_by_parent();
   const bool is_held = ack->stage == AckStage::kHeld;
   const bool is_ours = store().knows(ack->held);
-  if (is_held && is_ours && ack->held.version <= given_version_ && !is_proven_) {
+  if (is_held && is_ours && ack->held.version <= given_.version && given_.has_bytes && !is_proven_) {
     is_proven_ = true;
     charge_.prove();
   }

@@ -203,7 +203,7 @@ void Session::send_on(double now) {
   tip_ = update_->target();
   tip_is_ours_ = true;
   is_of_another_epoch_ = false;
-  note_given(tip_.version);
+  note_given({tip_.version, update_->commit.stream_bytes > 0 && is_asked_whole_});
   tip_is_vouched_ = true;  // of an update that led on from there, or brought all
   ++ahead_;
   let_go();

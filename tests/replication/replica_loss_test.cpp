@@ -101,9 +101,10 @@ TEST(ReplicaLoss, AGoodbyeOfEitherKindIsNoLoss) {
 TEST(PeerWarnings, SummariseThoseThatHaveNoLineOfTheirOwn) {
   if (!log_enabled(LogLevel::kWarn)) GTEST_SKIP() << "SPARCL_DEBUG turns warnings off";
   PeerWarnings warnings;
+  warnings.tick(10);
   const std::string lines = logged([&] {
-    for (int i = 0; i < 50; ++i) warnings.say("replicas are gone", fmt::format("pid {}.", i), fmt::format("replica pid {}.", i), 10);
-    for (int i = 0; i < 10; ++i) warnings.say("replicas are gone", "pid 0.", "replica pid 0.", 11);
+    for (int i = 0; i < 50; ++i) warnings.say("replicas are gone", fmt::format("pid {}.", i), fmt::format("replica pid {}.", i));
+    for (int i = 0; i < 10; ++i) warnings.say("replicas are gone", "pid 0.", "replica pid 0.");
     warnings.tick(60);
   });
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 20) << lines;
@@ -125,6 +126,14 @@ TEST(ReplicaSlots, AReplicaThatIsStartedAnewHasItsPredecessorsLabel) {
   EXPECT_EQ(slots.take("host a, pid 9", 6).slot, 2U);
   slots.give_back(first, 5);
   EXPECT_EQ(slots.take("host a, pid 10", 7).slot, 0U);
+}
+
+TEST(ReplicaSlots, ANameThatIsEmptyIsNone) {
+  ReplicaSlots slots;
+  const ReplicaLabel label = slots.take("host h, pid 7, name ", 1);
+  EXPECT_EQ(label.name, "replica");
+  slots.give_back(label, 1);
+  EXPECT_EQ(slots.take("host h, pid 8, name ", 2).slot, 0U);
 }
 
 TEST(ReplicaSlots, ALabelHasNoPid) {
