@@ -14,7 +14,7 @@
  *    (A call without a communicator, or without a place for its request, takes no part: its error is this rank's alone.)
  *  - A communicator is used by one thread at a time; what comes meanwhile from another one is refused with sparclInvalidUsage, but for
  *    sparclCommAbort, sparclCommGetAsyncError and sparclCommGetFailedRank. Requests move on inside sparcl calls only. Threads of
- *    the library's own: workers (SPARCL_THREADS), the heartbeat (SPARCL_HEARTBEAT), and what serves a unique id.
+ *    the library's own: workers (SPARCL_THREADS), the heartbeat (SPARCL_HEARTBEAT), what serves a unique id, a publisher's, a subscriber's.
  *  - Arrays of calls may be in device memory (CUDA). Where GPUs do not talk to each other (sparclCommUseNccl) they are copied
  *    to the host behind what `stream` holds (NULL: the default stream), and back, so that the call has done its part when it returns; a
  *    call that fails leaves them as they were. Top-k selects on the device instead, masked all-reduces gather and scatter there, and
@@ -116,9 +116,9 @@ SPARCL_API const char* sparclGetErrorString(sparclResult_t result);
 
 /* The long text of an error: what failed and where (rank, host), why, and what to do.
  *  comm NULL: the error that the calling thread got last, of any call, whatever handles it had.
- *  comm: the same. Only if a call of this communicator on another thread has failed since then (and the calling thread's own error
- *  was not of this communicator) it is that call's error: so a thread that watches may ask.
- * A call that succeeds leaves the text. Valid until the calling thread's next call that fails, or of this function. Never NULL; "" if
+ *  comm: the same, with one exception. If the calling thread's last error was not of comm, and a call of comm on another thread has
+ *  failed since then, the text is of that call. So a watchdog thread can ask.
+ * A call that succeeds does not change the text. Valid until the calling thread's next call that fails, or of this function. Never NULL; "" if
  * there was no error. */
 SPARCL_API const char* sparclGetLastError(sparclComm_t comm);
 
@@ -347,7 +347,7 @@ SPARCL_API sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char*
 /* Sparse broadcast of a model; collective over comm. All ranks' states have the same names, types, shapes and order (else
  * sparclMismatch). The root keeps a snapshot of what the ranks of this comm confirmed (one copy of the model); the first call, and
  * the first with another root or comm, sends all. version: the new state's; on the others the same, or 0 for "whatever the root
- * says". Versions ascend, on every rank: a smaller one is sparclInvalidArgument, and so is the last one again. The last one may be
+ * says". Versions ascend on every rank: a smaller version, or the last one again, is sparclInvalidArgument. The last one may be
  * repeated on a new communicator, or after an error. stream: of the GPU that the state has tensors on; NULL where it has none, or several. Where all ranks hold the update and it
  * cannot be copied from a mirror to this rank's tensors in device memory, the error is this rank's alone, and says so;
  * sparclCommLastReport's `applied` is then 0, and the tensors may hold anything until this rank's next update has succeeded. Where the
@@ -686,8 +686,8 @@ SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint
  * the first, and in the other fields, but for wire_datatype, which is -1. report->size must be set. From any thread. */
 SPARCL_API sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher, sparclReport_t* report);
 
-/* Ends it; replicas go on with what they hold. While another thread is in a call of it: waits for that up to 2 s, and is then
- * sparclInvalidUsage, with the publisher as it was: its tensors must stay. */
+/* Ends the publisher; replicas go on with what they hold. If another thread is in a call of this publisher, waits for that call up to
+ * 2 s. If the call is not over then, returns sparclInvalidUsage: the publisher is unchanged, and its tensors must stay. */
 SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);
 
 typedef struct {
@@ -738,7 +738,7 @@ SPARCL_API sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber,
  * says why. From any thread. */
 SPARCL_API sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version);
 
-/* Ends it; the tensors keep what they hold. While another thread is in a call of it: as sparclPublisherDestroy. */
+/* Ends the subscriber; the tensors keep what they hold. If another thread is in a call of it: as sparclPublisherDestroy. */
 SPARCL_API sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber);
 
 #ifdef __cplusplus

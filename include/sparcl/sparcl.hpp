@@ -56,14 +56,22 @@ struct float16 {
 template <class T>
 constexpr sparclDataType_t data_type() {
   using U = std::remove_cv_t<T>;
-  if constexpr (std::is_same_v<U, bool>) return sparclBool;
-  else if constexpr (std::is_same_v<U, float>) return sparclFloat32;
-  else if constexpr (std::is_same_v<U, double>) return sparclFloat64;
-  else if constexpr (std::is_same_v<U, bfloat16>) return sparclBfloat16;
-  else if constexpr (std::is_same_v<U, float16>) return sparclFloat16;
-  else if constexpr (std::integral<U> && sizeof(U) == 1) return std::is_signed_v<U> ? sparclInt8 : sparclUint8;
-  else if constexpr (std::integral<U> && sizeof(U) == 2) return std::is_signed_v<U> ? sparclInt16 : sparclUint16;
-  else if constexpr (std::integral<U> && sizeof(U) == 4) return std::is_signed_v<U> ? sparclInt32 : sparclUint32;
+  if constexpr (std::is_same_v<U, bool>)
+    return sparclBool;
+  else if constexpr (std::is_same_v<U, float>)
+    return sparclFloat32;
+  else if constexpr (std::is_same_v<U, double>)
+    return sparclFloat64;
+  else if constexpr (std::is_same_v<U, bfloat16>)
+    return sparclBfloat16;
+  else if constexpr (std::is_same_v<U, float16>)
+    return sparclFloat16;
+  else if constexpr (std::integral<U> && sizeof(U) == 1)
+    return std::is_signed_v<U> ? sparclInt8 : sparclUint8;
+  else if constexpr (std::integral<U> && sizeof(U) == 2)
+    return std::is_signed_v<U> ? sparclInt16 : sparclUint16;
+  else if constexpr (std::integral<U> && sizeof(U) == 4)
+    return std::is_signed_v<U> ? sparclInt32 : sparclUint32;
   else {
     static_assert(std::integral<U> && sizeof(U) == 8, "sparcl has no data type for this C++ type");
     return std::is_signed_v<U> ? sparclInt64 : sparclUint64;
@@ -118,9 +126,9 @@ struct DestroyBefore {
 };
 }  // namespace detail
 
-// One call in flight. The destructor waits for it, ignoring its result: call wait() to see errors. It may outlive its Comm: where that
-// goes first it ends the call, and wait() throws the error (sparclRemoteError). It keeps the State, Mask and Feedback of its call;
-// the arrays must outlive it.
+// One call in flight. The destructor waits for it, ignoring its result: call wait() to see errors. It may outlive its Comm: where
+// that goes first it ends the call, and wait() throws the error (sparclRemoteError). It keeps the State, Mask and Feedback of its
+// call; the arrays must outlive it.
 class Request {
  public:
   Request() = default;
@@ -180,7 +188,8 @@ class State {
   void add(const std::string& name, std::span<T> data, std::initializer_list<std::uint64_t> shape) {
     std::uint64_t count = 1;
     for (const std::uint64_t dimension : shape) count *= dimension;
-    if (count != data.size()) throw Error(sparclInvalidArgument, "State::add: '" + name + "': the shape's product is not the span's length");
+    if (count != data.size())
+      throw Error(sparclInvalidArgument, "State::add: '" + name + "': the shape's product is not the span's length");
     add(name, data.data(), data_type<T>(), std::vector<std::uint64_t>(shape));
   }
   void add(const std::string& name, void* data, sparclDataType_t datatype, const std::vector<std::uint64_t>& shape) {
@@ -198,7 +207,8 @@ class State {
                  std::initializer_list<std::uint64_t> begin, std::initializer_list<std::uint64_t> extent) {
     std::uint64_t count = 1;
     for (const std::uint64_t dimension : extent) count *= dimension;
-    if (count != data.size()) throw Error(sparclInvalidArgument, "State::add_slice: '" + name + "': the extent's product is not the span's length");
+    if (count != data.size())
+      throw Error(sparclInvalidArgument, "State::add_slice: '" + name + "': the extent's product is not the span's length");
     add_slice(name, data.data(), data_type<T>(), std::vector<std::uint64_t>(shape), std::vector<std::uint64_t>(begin),
               std::vector<std::uint64_t>(extent));
   }
@@ -212,7 +222,8 @@ class State {
   }
 
   // A tensor that is rounded from its float32 master each time it is published.
-  void add_master(const std::string& name, const float* master, sparclDataType_t datatype, const std::vector<std::uint64_t>& shape) {
+  void add_master(const std::string& name, const float* master, sparclDataType_t datatype,
+                  const std::vector<std::uint64_t>& shape) {
     check(sparclStateAddMaster(get(), name.c_str(), master, datatype, static_cast<int>(shape.size()), shape.data()));
   }
 
@@ -346,11 +357,11 @@ inline sparclUniqueId unique_id() {
 class Publisher {
  public:
   struct Options {
-    std::string listen = {};    // "HOST:PORT"; empty: a free port of all interfaces
+    std::string listen = {};  // "HOST:PORT"; empty: a free port of all interfaces
     std::string model_id = {};
     std::string key_path = {};  // empty: not signed
     int queue = 0;
-    std::string state_path = {};  // keeps the publisher's epoch for its next life; empty: nothing is kept
+    std::string state_path = {};   // keeps the publisher's epoch for its next life; empty: nothing is kept
     std::uint64_t peer_bytes = 0;  // memory that peers may cause; 0: SPARCL_PEER_BYTES
   };
   explicit Publisher(const State& state) : Publisher(state, Options()) {}
@@ -373,7 +384,7 @@ class Publisher {
     return address;
   }
   void publish(std::uint64_t version) { check(sparclPublish(get(), version)); }
-  // False: so many do not hold it in time; reason() says more.
+  // False if fewer replicas than asked for hold it in time; reason() then says more.
   bool wait(std::uint64_t version, int replicas, double seconds) {
     const sparclResult_t result = sparclPublisherWait(get(), version, replicas, seconds);
     reason_ = result == sparclTimeout ? sparclGetLastError(nullptr) : "";
@@ -401,13 +412,13 @@ class Publisher {
   Handle handle_;
 };
 
-// A replica: the state's tensors hold exactly one published version, and are written in next() alone. It keeps the state; the tensors
-// must outlive it.
+// A replica: the state's tensors hold exactly one published version, and are written in next() alone. It keeps the state; the
+// tensors must outlive it.
 class Subscriber {
  public:
   struct Options {
     std::string model_id = {};
-    std::string trust_path = {};                           // empty: signatures are not asked for
+    std::string trust_path = {};                              // empty: signatures are not asked for
     std::function<void(std::uint64_t version)> on_swap = {};  // inside next(); must not throw
     bool double_buffer = false;                               // tensor() stays as it is while next() works
     std::string record_path = {};                             // with trust_path: the next life refuses older versions
@@ -520,8 +531,8 @@ class Comm {
     return size;
   }
 
-  // Arrays of calls are std::vector, std::array, C arrays or std::span; those that are written, not of const elements. Of start_...,
-  // arrays must stay as they are until the request is done.
+  // Arrays of calls are std::vector, std::array, C arrays or std::span; those that are written, not of const elements. Of
+  // start_..., arrays must stay as they are until the request is done.
 
   // base: the root's, empty if the ranks hold nothing; ignored on the others.
   template <class T>
@@ -598,8 +609,9 @@ class Comm {
     return Request(request, get());
   }
 
-  // received: as long as `sent`, and may be it. **Elements outside the mask are left as they were**: in place (received is sent) those
-  // are this rank's own values, which differ between ranks. Clear them, or receive into zeros, before all ranks use the array alike.
+  // received: as long as `sent`, and may be it. **Elements outside the mask are left as they were**: in place (received is sent)
+  // those are this rank's own values, which differ between ranks. Clear them, or receive into zeros, before all ranks use the array
+  // alike.
   template <class T>
   Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
                            sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
@@ -617,7 +629,8 @@ class Comm {
                                   sparclRedOp_t op = sparclSum) {
     if (sent.size() != received.size()) refuse("start_all_reduce_masked: sent and received differ in length");
     sparclRequest_t request = nullptr;
-    check(sparclIAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), &request), get());
+    check(sparclIAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), &request),
+          get());
     return Request(request, get(), mask.shared());
   }
   template <detail::IsArray Received>
@@ -628,13 +641,14 @@ class Comm {
 
   // feedback: of as many elements.
   template <class T>
-  Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask, Feedback& feedback,
-                           sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
+  Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
+                           Feedback& feedback, sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
     if (sent.size() != received.size()) refuse("all_reduce_masked: sent and received differ in length");
     sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
     options.feedback = feedback.get();
-    check(sparclAllReduceMaskedEx(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), &options, get(), stream),
-          get());
+    check(
+        sparclAllReduceMaskedEx(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), &options, get(), stream),
+        get());
     return report();
   }
   template <detail::IsArray Received>
@@ -660,9 +674,9 @@ class Comm {
     return start_all_reduce_masked(sent, detail::written(received), mask, feedback, op);
   }
 
-  // Of a vector of `count` elements; the union comes back in out_values and out_indices, which are as long as it then. They grow as
-  // needed: where the union does not fit what a rank's vectors have room for (the smaller capacity()), all ranks make the call once
-  // more, with room for it. So all ranks use this overload for the same call, or none does.
+  // Sums sparse vectors of `count` elements. out_values and out_indices get the union's entries and its length. They grow as
+  // needed: if the union does not fit the smaller capacity() of a rank's vectors, all ranks make the call once more, with room for
+  // it. Therefore either all ranks use this overload for the same call, or none does.
   template <class T>
   Report all_reduce_sparse(std::span<const T> values, std::span<const std::uint64_t> indices, std::size_t count,
                            std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, sparclRedOp_t op = sparclSum) {
@@ -687,20 +701,19 @@ class Comm {
     return report();
   }
   template <detail::IsRange Values, class T>
-    requires(!std::is_same_v<Values, std::span<const T>>)
-  Report all_reduce_sparse(const Values& values, std::span<const std::uint64_t> indices, std::size_t count,
-                           std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, sparclRedOp_t op = sparclSum) {
+  requires(!std::is_same_v<Values, std::span<const T>>) Report
+      all_reduce_sparse(const Values& values, std::span<const std::uint64_t> indices, std::size_t count, std::vector<T>& out_values,
+                        std::vector<std::uint64_t>& out_indices, sparclRedOp_t op = sparclSum) {
     return all_reduce_sparse(std::span<const T>(values), indices, count, out_values, out_indices, op);
   }
   template <detail::IsRange Values, class T>
-    requires(!std::is_same_v<Values, std::span<const T>>)
-  Report all_reduce_sparse(const Values& values, std::span<const std::uint64_t> indices, std::size_t count,
-                           std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, std::size_t capacity,
-                           sparclRedOp_t op = sparclSum) {
+  requires(!std::is_same_v<Values, std::span<const T>>) Report
+      all_reduce_sparse(const Values& values, std::span<const std::uint64_t> indices, std::size_t count, std::vector<T>& out_values,
+                        std::vector<std::uint64_t>& out_indices, std::size_t capacity, sparclRedOp_t op = sparclSum) {
     return all_reduce_sparse(std::span<const T>(values), indices, count, out_values, out_indices, capacity, op);
   }
-  // out_values and out_indices: their length is their capacity. nnz: how many entries the union has; it must stay until the request is
-  // done.
+  // out_values and out_indices: their length is their capacity. nnz: how many entries the union has; it must stay until the request
+  // is done.
   template <detail::IsArray OutValues>
   Request start_all_reduce_sparse(detail::InputOf<OutValues> values, std::span<const std::uint64_t> indices, std::size_t count,
                                   OutValues&& out_values, std::span<std::uint64_t> out_indices, std::size_t& nnz,
@@ -709,8 +722,8 @@ class Comm {
   }
   template <class T>
   Request start_all_reduce_sparse(std::span<const std::type_identity_t<T>> values, std::span<const std::uint64_t> indices,
-                                  std::size_t count, std::span<T> out_values, std::span<std::uint64_t> out_indices, std::size_t& nnz,
-                                  sparclRedOp_t op = sparclSum) {
+                                  std::size_t count, std::span<T> out_values, std::span<std::uint64_t> out_indices,
+                                  std::size_t& nnz, sparclRedOp_t op = sparclSum) {
     if (values.size() != indices.size()) refuse("start_all_reduce_sparse: values and indices differ in length");
     if (out_values.size() != out_indices.size()) refuse("start_all_reduce_sparse: out_values and out_indices differ in length");
     sparclRequest_t request = nullptr;
@@ -750,7 +763,8 @@ class Comm {
   }
   template <detail::IsArray Received>
   Request start_all_reduce_top_k(detail::InputOf<Received> sent, Received&& received, std::size_t k, Feedback* feedback,
-                                 const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER, sparclRedOp_t op = sparclSum) {
+                                 const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER,
+                                 sparclRedOp_t op = sparclSum) {
     return start_all_reduce_top_k(sent, detail::written(received), k, feedback, options, op);
   }
 

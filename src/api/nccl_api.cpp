@@ -181,7 +181,7 @@ sparclResult_t sparclCommStreamSynchronize(sparclComm_t comm, sparclStream_t str
   return guarded_in(__func__, comm, [&](sparclComm& own) -> Status {
     if (!own.engine.health().ok()) return own.engine.health();
     if (own.device == nullptr)
-      return Status(Code::kInvalidUsage, "this communicator uses no NCCL: call sparclCommUseNccl before, on all ranks");
+      return Status(Code::kInvalidUsage, "this communicator does not use NCCL: call sparclCommUseNccl first, on all ranks");
     return own.device->synchronize(own.engine, stream);
   });
 }

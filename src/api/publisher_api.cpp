@@ -52,7 +52,7 @@ sparclResult_t with_publisher(const char* name, sparclPublisher_t publisher, Use
   return sparcl::api::guarded_with(name, publisher, "publisher", [&](sparclPublisher& own) -> Status {
     if (own.publisher->is_own_process()) return use(own);
     return Status(Code::kInvalidUsage,
-                  "this publisher is another process's, of which this one is a child by fork(): make one here");
+                  "this publisher belongs to the parent process: a child of fork() cannot use it: make another one in the child");
   });
 }
 
@@ -60,7 +60,8 @@ Status create(sparclPublisher_t* publisher, sparclState_t state, const sparclPub
   if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
   const Result<PublisherOptions> options = read_publisher_options(given);
   if (!options.ok()) return options.status();
-  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(Held<sparclState>(state, "state"), AttachedState::Use::kRead);
+  Result<std::unique_ptr<AttachedState>> attached =
+      AttachedState::attach(Held<sparclState>(state, "state"), AttachedState::Use::kRead);
   if (!attached.ok()) return attached.status();
   auto made = std::make_unique<sparclPublisher>();
   made->attached = std::move(*attached);
@@ -151,7 +152,8 @@ sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher, sparclRepo
 }
 
 sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher) {
-  return sparcl::api::destroy_own(__func__, publisher, "publisher", [](const sparclPublisher& own) { return own.publisher->is_own_process(); });
+  return sparcl::api::destroy_own(__func__, publisher, "publisher",
+                                  [](const sparclPublisher& own) { return own.publisher->is_own_process(); });
 }
 
 }  // extern "C"

@@ -36,13 +36,14 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
   return options;
 }
 
-// Runs `use` on a subscriber of this process. In a child of fork() a lock of the parent's may be held by a thread that is not there.
+// Runs `use` on a subscriber of this process. In a child of fork() a lock of the parent's may be held by a thread that is not
+// there.
 template <class Use>
 sparclResult_t with_subscriber(const char* name, sparclSubscriber_t subscriber, Use&& use) {
   return sparcl::api::guarded_with(name, subscriber, "subscriber", [&](sparclSubscriber& own) -> Status {
     if (own.subscriber->is_own_process()) return use(own);
     return Status(Code::kInvalidUsage,
-                  "this subscriber is another process's, of which this one is a child by fork(): make one here");
+                  "this subscriber belongs to the parent process: a child of fork() cannot use it: make another one in the child");
   });
 }
 
@@ -72,8 +73,8 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
 
 Status next(sparclSubscriber& subscriber, double seconds, std::uint64_t* version) {
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
-  const Result<Subscriber::Swap> swap = sparcl::api::wait_long(
-      "sparclSubscriberNext", seconds, [&](double piece) { return subscriber.subscriber->next(piece); });
+  const Result<Subscriber::Swap> swap =
+      sparcl::api::wait_long("sparclSubscriberNext", seconds, [&](double piece) { return subscriber.subscriber->next(piece); });
   sparclState& state = subscriber.attached->state();
   const sparcl::model::DeviceTensors* const mirrored = subscriber.attached->mirrored();
   if (!swap.ok()) {
@@ -133,7 +134,8 @@ sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t versi
 }
 
 sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber) {
-  return sparcl::api::destroy_own(__func__, subscriber, "subscriber", [](const sparclSubscriber& own) { return own.subscriber->is_own_process(); });
+  return sparcl::api::destroy_own(__func__, subscriber, "subscriber",
+                                  [](const sparclSubscriber& own) { return own.subscriber->is_own_process(); });
 }
 
 }  // extern "C"

@@ -112,8 +112,8 @@ constexpr std::array kRows{
                "replicas that a publisher, and each replica, sends updates to; 0: the publisher to one of each 32, and these in "
                "chains"},
     SettingRow{"PEER_BYTES", SettingType::kCount, "", "0",
-               "bytes of a publisher's memory that its peers may cause, beside what it keeps for all; 0: twice as many as the model "
-               "has, 64 MiB at least"},
+               "bytes of memory that peers may cause in a publisher, beside what it keeps for all of them; 0: twice the model's "
+               "bytes, at least 64 MiB"},
     SettingRow{
         "SWEEP_S", SettingType::kCount, "", "300",
         "seconds between two looks of a replica at all that it holds: damaged memory is found, and the blocks that are damaged are "

@@ -49,7 +49,7 @@ Result<SealedMemoryRef> MemoryPieces::piece(const UpdateRef& update, std::uint64
   }
   if (made->bytes + count > kMostCopies * update->commit.stream_bytes)
     return Status(Code::kSystemError, fmt::format("version {} was copied {} times", update->commit.version, kMostCopies));
-  if (!budget_->has_room(count)) return Status(Code::kSystemError, "peers have as much memory of this process as they may");
+  if (!budget_->has_room(count)) return Status(Code::kSystemError, "the memory that peers may take is used up (SPARCL_PEER_BYTES)");
   Result<SealedMemory> memory = SealedMemory::copy_of(update->bytes.slice(first_byte, count).bytes());
   if (!memory.ok()) return memory.status();
   if (made->pieces.size() >= kKeptPieces) made->pieces.pop_front();

@@ -54,7 +54,7 @@ void PublisherEpoch::load() {
   const Result<std::optional<RecordFields>> fields = read_record(path_, kStateKind);
   if (!fields.ok()) {
     return log_warn(
-        "replication: the publisher's last epoch is not known: {}; replicas will say theirs, and the file is written anew",
+        "replication: the publisher's last epoch is not known: {}; the publisher learns it from replicas and writes the file anew",
         fields.status().message());
   }
   if (!*fields) return;
@@ -79,7 +79,7 @@ Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
     return Status(
         Code::kUnauthorized,
         fmt::format("it holds a version of a publisher that began on {}, this one began on {}; without a signature epochs "
-                    "count up to {}: compare the clocks of both hosts, or let the replica begin without that version",
+                    "count up to {}: compare the clocks of both hosts, or restart the replica",
                     epoch_text(epoch), epoch_text(value_), epoch_text(limit)));
   }
   if (now - raised_at_ >= pause_s_) return {};
@@ -100,8 +100,8 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
   if (key && !is_signed_by(*key, latest, model_id)) {
     return Status(Code::kUnauthorized,
                   fmt::format("it holds a version of a publisher that began on {}, this one began on {}, and the replica has no "
-                              "commit of then with the signature of this publisher's key {}: compare the clocks, give the key of "
-                              "then, or let the replica begin without that version",
+                              "commit of that time that this publisher's key {} signed: compare the clocks, give the publisher "
+                              "its earlier key, or restart the replica without its record (sparcl subscribe --allow-rollback)",
                               epoch_text(latest.epoch), epoch_text(value_), fingerprint(*key)));
   }
   if (!key) {
@@ -110,8 +110,9 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
     raised_at_ = now;
   }
   log_warn(
-      "replication: a replica has a version of a publisher that began on {}, later than this one ({}): that one's clock was ahead, "
-      "or this one's is behind. The epoch is raised, and all replicas come anew",
+      "replication: a replica has a version of a publisher that began on {}, later than this publisher ({}): the clock of the "
+      "other publisher was ahead, or the clock of this host is behind. This publisher raises its epoch, and all replicas connect "
+      "again",
       epoch_text(latest.epoch), epoch_text(value_));
   value_ = std::max(clock_(), latest.epoch + 1);
   return true;

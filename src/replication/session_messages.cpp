@@ -321,8 +321,8 @@ Status Session::take_orphan(double now) {
   const std::optional<FanOut::Id> expelled = fan_out()->come_back(id_, blame, now);
   const Session* const parent = expelled ? context_.find_session(*expelled) : nullptr;
   if (parent == nullptr) return {};
-  log_warn("replication: replica {} passes nothing on any more, in this connection: by the word of replica {}, {}",
-           parent->replica(), replica_, orphan->text);
+  log_warn("replication: replica {} passes nothing on any more in this connection: replica {} reports: {}", parent->replica(),
+           replica_, orphan->text);
   return {};
 }
 

@@ -24,7 +24,7 @@ constexpr double kQuietSeconds = 0.0001;  // without a byte, then there is time 
 constexpr double kLastRetry = 1;          // seconds
 constexpr double kLastRefusedRetry = 16;  // the same, after what waiting alone does not cure; heuristic
 constexpr double kTickSeconds = 0.1;
-constexpr double kLookupPatience = 2;  // seconds, then users hear that the resolver is at it
+constexpr double kLookupPatience = 2;        // seconds, then users hear that the resolver is at it
 constexpr std::size_t kMostAhead = 2;        // updates that a parent sends before it hears that they are applied (Session)
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
 constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic
@@ -97,8 +97,9 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
 // Whom it believes, and what it has held in its life before.
 Status Subscriber::take_trust() {
   if (!options_.record_path.empty() && options_.trust_path.empty()) {
-    return Status(Code::kInvalidArgument, fmt::format("a record ({}) without trusted keys: what is not signed proves no version",
-                                                      options_.record_path));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("a record ({}) without trusted keys proves nothing: set trust_path, or no record_path", options_.record_path));
   }
   if (options_.trust_path.empty()) return {};
   Result<TrustedKeys> trusted = TrustedKeys::load(options_.trust_path);

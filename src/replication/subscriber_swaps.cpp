@@ -79,8 +79,9 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     keep_record(proof.get());
     if (options_.on_swap) options_.on_swap(swap.version);
     if (swap.damaged_blocks > 0) {
-      log_warn("replication: what this replica came with was damaged: {} of {} blocks were not version {}'s, and are now",
-               swap.damaged_blocks, state_.map->block_count(), swap.version);
+      log_warn(
+          "replication: the bytes that this replica started with were damaged: {} of {} blocks differed from version {}: repaired",
+          swap.damaged_blocks, state_.map->block_count(), swap.version);
     } else if (swap.by_repair) {
       log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew", swap.version, swap.changed,
                state_.map->element_count());

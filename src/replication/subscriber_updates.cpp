@@ -256,9 +256,8 @@ void Subscriber::compare_on(double now) {
   const Result<Digest256> digest = whole.ok() ? comparison_->digest.finish() : Result<Digest256>(whole.status());
   if (!digest.ok()) return is_another(digest.status().message());
   if (!is_like || *digest != comparison_->with.digest) {
-    const std::string why =
-        fmt::format("what this replica came with {} version {}, and other bytes (SHA-256): it is not that version",
-                    is_like ? "has the state hash of" : "is nearly", version.version);
+    const std::string why = fmt::format("this replica started with bytes that {} version {}, but their SHA-256 is another one",
+                                        is_like ? "have the state hash of" : "may be a copy of", version.version);
     const bool can_ask =
         may_ask_for_blocks_ && comparison_->digest.of_blocks().size() <= kMaxDigestedBlocks && publisher_.is_ready();
     if (!can_ask) return is_another(why);
@@ -295,7 +294,7 @@ Status Subscriber::check_repaired(const ReplicatedState& written, Swap& swap) co
 // Though this replica came with a version that may have been nearly the publisher's.
 void Subscriber::tell_why_all_bytes(const Commit& commit) {
   if (!commit.is_anchor || !options_.holds_copy || trust_ != Trust::kUnknown || !staged_.empty()) return;
-  const char* why = "the publisher keeps no version that what this replica came with can be compared with";
+  const char* why = "the publisher keeps no version with which the bytes that this replica started with can be compared";
   if (!may_ask_for_blocks_) why = "the blocks that differ could not be sent alone";
   if (unlike_ != nullptr) why = "more than half of the blocks that this replica came with differ, or new versions came too fast";
   log_warn("replication: version {} comes with all its bytes: {}", commit.version, why);

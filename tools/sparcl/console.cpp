@@ -74,7 +74,7 @@ Status print(bool as_json, const Json& json, const std::string& text) { return w
 void print_news(bool as_json, const Json& json, const std::string& text) {
   static bool is_told = false;
   const Status written = write_out(result_text(as_json, json, text));
-  if (!written.ok() && !std::exchange(is_told, true)) print_warning(written.message() + ": it goes on without");
+  if (!written.ok() && !std::exchange(is_told, true)) print_warning(written.message() + ": the program goes on without it");
 }
 
 int print_error(const Status& status, bool as_json) {

@@ -118,8 +118,8 @@ Status check_base(const ConvertOptions& options, const model::SparseChange& chan
   if (!change.base_hash || *change.base_hash == hash) return {};
   return Status(
       Code::kWrongBase,
-      fmt::format("{}: it is not the base of {}: that is for state {}, this is {}: give the checkpoint that the change was "
-                  "made of",
+      fmt::format("{}: it is not the base of {}: the change needs state {}, this checkpoint has state {}: give the checkpoint that "
+                  "the change was made from",
                   options.base, options.input, to_hex(*change.base_hash), to_hex(hash)));
 }
 

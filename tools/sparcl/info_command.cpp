@@ -38,9 +38,10 @@ Part ucx_transport() {
   if (!plugin.ok()) return {"ucx", false, plugin.status().message()};
   if (const Status bad = (*plugin)->try_out(); !bad.ok()) return {"ucx", false, bad.message()};
   return {"ucx", true,
-          fmt::format("UCX {}: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by "
-                      "SPARCL_TRANSPORT=ucx; UCX_TLS says over what it may, the log of SPARCL_DEBUG=debug over what it does",
-                      (*plugin)->version())};
+          fmt::format(
+              "UCX {}: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by "
+              "SPARCL_TRANSPORT=ucx; UCX_TLS chooses the transports that UCX may use, SPARCL_DEBUG=debug logs those that it uses",
+              (*plugin)->version())};
 }
 
 constexpr bool kWithCuda = SPARCL_WITH_CUDA != 0;
@@ -75,7 +76,8 @@ std::vector<Part> transports(const DeviceList& gpus) {
   constexpr bool kWithMpi = SPARCL_WITH_MPI != 0;
   return {{"loopback", true, "ranks are threads of one process (sparclCommInitLocal)"},
           {"mpi", kWithMpi,
-           kWithMpi ? "built for " SPARCL_MPI_NAME ": programs that link libsparcl_mpi use it (sparclCommInitMpi); this program needs none"
+           kWithMpi ? "built for " SPARCL_MPI_NAME
+                      ": programs that link libsparcl_mpi use it (sparclCommInitMpi); this program needs none"
                     : "left out of this build: SPARCL_MPI=OFF, or no MPI was found"},
           ucx_transport(),
           nccl_engine(gpus)};

@@ -39,8 +39,8 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::open(const std::string& where,
   if (!parsed.ok()) return parsed.status();
   Result<replication::Listener> listener = replication::Listener::open(where);
   if (!listener.ok()) {
-    return Status(Code::kSystemError, fmt::format("--metrics {}: the port cannot be had: another program may have it, or the host "
-                                                  "is not this one: give another port, or 0 for any: {}",
+    return Status(Code::kSystemError, fmt::format("--metrics {}: the port cannot be opened: another program may have it, or HOST "
+                                                  "is not this machine: give another port, or 0 for any: {}",
                                                   where, listener.status().message()));
   }
   const std::string port = listener->address.substr(listener->address.rfind(':') + 1);

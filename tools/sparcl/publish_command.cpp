@@ -53,8 +53,7 @@ bool is_done(const VersionPublisher& publisher, const PublishOptions& options) {
 void report_acknowledged(const VersionPublisher& publisher, const PublishOptions& options, bool as_json) {
   if (!is_done(publisher, options)) return;
   const int replicas = publisher.held_by();
-  print_news(as_json,
-             {{"acknowledged", replicas}, {"acknowledged_version", publisher.version()}, {"acknowledgements", "advisory"}},
+  print_news(as_json, {{"acknowledged", replicas}, {"acknowledged_version", publisher.version()}, {"acknowledgements", "advisory"}},
              fmt::format("replicas that say they hold version {}: {} (advisory: replicas are not authenticated)\n",
                          publisher.version(), replicas));
 }
@@ -208,18 +207,20 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(0.0, kMostSeconds))
       ->excludes(watch);
   app.add_option("--exit-when-acked", options->replicas,
-                 "end once so many replicas hold the last version, or held it when they ended, and no file is left. Their own word "
-                 "counts, where they were given the version: replicas are not authenticated")
+                 "end once N replicas say that they hold the last version, or held it when they ended, and no file is left. The "
+                 "number is advisory: replicas are not authenticated")
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--state", options->publisher.state_path,
-                 "where the publisher's epoch is kept for its next life (default: .NAME.sparcl-publisher beside the watched folder NAME, else "
+                 "where the publisher's epoch is kept for its next life (default: .NAME.sparcl-publisher beside the watched folder "
+                 "NAME, else "
                  "sparcl/publisher in $XDG_STATE_HOME or ~/.local/state)")
       ->type_name("FILE")
       ->check([](const std::string& name) { return std::string(name.empty() ? "the name is empty: give a file" : ""); });
-  app.add_option("--peer-bytes", options->publisher.peer_bytes,
-                 "memory that peers may cause beside what is kept for all of them (default: SPARCL_PEER_BYTES; if that is 0, twice the "
-                 "model's bytes, 64 MiB at least)")
+  app.add_option(
+         "--peer-bytes", options->publisher.peer_bytes,
+         "memory that peers may cause beside what is kept for all of them (default: SPARCL_PEER_BYTES; if that is 0, twice the "
+         "model's bytes, 64 MiB at least)")
       ->type_name("BYTES");
   app.add_option("--metrics", options->metrics, "figures for Prometheus at http://HOST:PORT/metrics")
       ->type_name("HOST:PORT")

@@ -386,8 +386,8 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->check(address_fault, "", "");
   app.add_option(
          "--timeout", options->timeout_s,
-         "give up if for so long no publisher has answered, or every answer was refused: before the first version, and with "
-         "--until at any time (default: never)")
+         "give up if no publisher has answered for this time, or if every answer was refused. It holds before the first version, "
+         "and with --until at any time (default: never)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, kMostSeconds));
   app.parse_complete_callback([options] {

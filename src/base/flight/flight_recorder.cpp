@@ -104,7 +104,7 @@ void set_up_process() {
 std::byte* map_file(Recorder& one) {
   const Result<NewFile> file = create_record();
   if (!file.ok()) {
-    log_warn("{}: it is kept in memory, where `sparcl status` cannot look (SPARCL_FLIGHT=off: there is none)",
+    log_warn("{}: the flight record is kept in memory, where `sparcl status` cannot look (SPARCL_FLIGHT=off: no record)",
              file.status().message());
     return nullptr;
   }

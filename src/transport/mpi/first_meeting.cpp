@@ -34,9 +34,8 @@ Result<std::vector<int>> meet_by_mpi(MPI_Comm comm, std::vector<int> own, const 
     if (!tested.ok() || lasted >= timeout_s) break;
     if (warning.is_due(lasted)) {
       log_warn(
-          "rank {} has waited {:.3g} s in {}: of the {} ranks of the MPI communicator at least one has not made this call, is "
-          "slow, "
-          "or stopped; the wait ends after {:g} s (SPARCL_TIMEOUT_S)",
+          "rank {} has waited {:.3g} s in {}: at least one of the {} ranks of the MPI communicator has not made this call, is "
+          "slow, or is stopped; the wait ends after {:g} s (SPARCL_TIMEOUT_S)",
           rank, lasted, call, size, timeout_s);
     }
     if (lasted > kEager) MpiIdler::nap(kNap);

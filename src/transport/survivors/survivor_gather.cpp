@@ -18,7 +18,7 @@ Status wait_for(Transport& transport, const OperationRef& operation, double dead
   const double begin = transport.now();
   for (std::uint64_t turns = 0; !operation->done; ++turns) {
     if (const double lasted = transport.now() - begin; warning.is_due(lasted)) {
-      log_warn("rank {} has waited {:.3g} s in sparclCommShrink for rank {} ({}) to tell how it is reached", transport.rank(), lasted,
+      log_warn("rank {} has waited {:.3g} s in sparclCommShrink for the address of rank {} ({})", transport.rank(), lasted,
                operation->peer, transport.describe_peer(operation->peer));
     }
     if (transport.now() >= deadline) {
