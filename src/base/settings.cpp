@@ -112,7 +112,8 @@ constexpr std::array kRows{
                "replicas that a publisher, and each replica, sends updates to; 0: the publisher to one of each 32, and these in "
                "chains"},
     SettingRow{"PEER_BYTES", SettingType::kCount, "", "0",
-               "bytes of memory that peers may cause in a publisher, beside what it keeps for all of them; 0: twice the model's "
+               "bytes of memory that peers may cause in a publisher, or in a replica that passes updates on, beside what it keeps "
+               "for all of them; 0: twice the model's "
                "bytes, at least 64 MiB"},
     SettingRow{
         "SWEEP_S", SettingType::kCount, "", "300",

@@ -48,7 +48,10 @@ Status SubscriberOptions::take_settings() {
   shares_memory = *memory == "on";
   const Result<double> sweep = setting_number("SWEEP_S");
   if (!sweep.ok()) return sweep.status();
+  const Result<double> peers = setting_number("PEER_BYTES");
+  if (!peers.ok()) return peers.status();
   sweep_s = *sweep;
+  peer_bytes = static_cast<std::uint64_t>(*peers);
   passes_on = *relay != "off";
   return {};
 }
@@ -91,7 +94,7 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
       sweep_(options.sweep_s, options.double_buffer),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
-      relay_(state, {options.model_id, options.silence_s, options.shares_memory, state.map->byte_count() / kKeptPart}),
+      relay_(state, {options.model_id, options.silence_s, options.shares_memory, state.map->byte_count() / kKeptPart, options.peer_bytes}),
       retry_s_(kFirstRetry) {}
 
 // Whom it believes, and what it has held in its life before.

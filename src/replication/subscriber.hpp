@@ -47,9 +47,10 @@ struct SubscriberOptions {
   bool double_buffer = false;   // what was held stays as it is while next() works, and until it is called again
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
 
-  double sweep_s = 300;  // between two looks at all that is held; 0: none
+  double sweep_s = 300;          // between two looks at all that is held; 0: none
+  std::uint64_t peer_bytes = 0;  // that those who take updates from here may cause (PeerBudget); 0: as of a publisher
 
-  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY, SPARCL_SHARED_MEMORY, SPARCL_SWEEP_S
+  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY, SPARCL_SHARED_MEMORY, SPARCL_SWEEP_S, SPARCL_PEER_BYTES
 };
 
 class Subscriber final : private UpstreamOwner {

@@ -190,7 +190,7 @@ TEST(ReplicationProgram, FollowsAPublisherWhoseClockWasAhead) {
   publisher = std::make_unique<BackgroundProgram>(publish({"--state", state, files[0], files[1]}, address));
   EXPECT_FALSE(subscriber.version(2).is_null()) << subscriber.err() << publisher->err();
   expect_same(training / "out", files[1]);
-  EXPECT_TRUE(publisher->says("The epoch is raised")) << publisher->err();
+  EXPECT_TRUE(publisher->says("raises its epoch")) << publisher->err();
   EXPECT_TRUE(soon([&] { return fs::exists(state); }));
 }
 

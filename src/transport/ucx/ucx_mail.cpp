@@ -168,8 +168,8 @@ ucs_status_t UcxWorker::on_word(void* worker, const void* header, std::size_t he
   if (header_bytes != sizeof read || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   std::memcpy(&read, header, sizeof read);
   if (read.to == kToWorker) {
-    const auto* first = static_cast<const std::byte*>(data);
-    const auto ended = own.endpoints_.find({first, first + bytes});
+    const std::span address(static_cast<const std::byte*>(data), bytes);  // no copy: there may be no memory, and UCX is C
+    const auto ended = std::ranges::find_if(own.endpoints_, [&](const auto& each) { return std::ranges::equal(each.first, address); });
     if (ended != own.endpoints_.end()) ended->second->has_ended = true;
     return UCS_OK;
   }

@@ -23,13 +23,17 @@ UcxMailbox::~UcxMailbox() {
   }
 }
 
-void UcxMailbox::take_word(int from, UcxWord::Kind kind, const Signal* signal) {
+void UcxMailbox::take_word(int from, UcxWord::Kind kind, const Signal* signal) noexcept {
   constexpr std::size_t kMaxSignals = 1024;
   if (words.size() >= kMaxSignals + 2 * std::size_t{ranks_}) return;
-  UcxWord& word = words.emplace_back();
-  word.from = from;
-  word.kind = kind;
-  if (signal != nullptr) word.signal = *signal;
+  try {
+    UcxWord& word = words.emplace_back();
+    word.from = from;
+    word.kind = kind;
+    if (signal != nullptr) word.signal = *signal;
+  } catch (const std::exception&) {
+    has_lost_words = true;
+  }
   wake();
 }
 

@@ -70,7 +70,7 @@ class UcxMailbox {
   std::uint32_t first_id() const { return first_id_; }
   std::uint32_t id_count() const { return id_count_; }
 
-  void take_word(int from, UcxWord::Kind kind, const Signal* signal);  // too many are dropped
+  void take_word(int from, UcxWord::Kind kind, const Signal* signal) noexcept;  // too many are dropped
   void take_end(const UcxOperationRef& operation);
   void take_loss();
 
@@ -79,6 +79,7 @@ class UcxMailbox {
   void forget_news() { has_news_.store(false, std::memory_order_relaxed); }
 
   std::deque<UcxWord> words;
+  std::atomic<bool> has_lost_words = false;  // there was no memory for one
   UcxOperations ended;
   std::uint64_t losses = 0;            // grows when UCX has lost an endpoint
   const WakeEvent* sleeper = nullptr;  // of its thread, while that sleeps

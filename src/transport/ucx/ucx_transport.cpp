@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/base/caught_error.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/transport/posting.hpp"
@@ -335,7 +336,9 @@ Status UcxTransport::progress(std::vector<OperationRef>& completed) {
   if (held.owns_lock()) move_on();
   completed.insert(completed.end(), std::make_move_iterator(completed_.begin()), std::make_move_iterator(completed_.end()));
   completed_.clear();
-  return {};
+  if (!mailbox_->has_lost_words.load(std::memory_order_relaxed)) return {};
+  return status_or_no_memory(Code::kSystemError,
+                             "out of memory: another rank has left in error, and there was no memory to say why", Scope::kComm);
 }
 
 void UcxTransport::move_on() {

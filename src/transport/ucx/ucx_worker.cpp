@@ -179,6 +179,7 @@ void UcxWorker::end(UcxWorker* worker) noexcept {
 void UcxWorker::sleep(Lock& held, UcxMailbox& mailbox, double seconds, Heartbeat* heartbeat, std::uint32_t deaths_seen) {
   if (!(seconds > 0)) return;
   if (ucp_worker_arm(worker_) != UCS_OK) {  // busy: something came meanwhile, and nothing is armed for those that sleep
+    progress();  // here: where many threads wait for the lock, nobody gets it who only looks
     for (const UcxMailbox* each : sleeping_) each->sleeper->wake();
     return;
   }
