@@ -176,10 +176,11 @@ void UcxWorker::end(UcxWorker* worker) noexcept {
   }
 }
 
+// It moves the worker on itself when something has come: where many threads wait for the lock, none gets it that only looks.
 void UcxWorker::sleep(Lock& held, UcxMailbox& mailbox, double seconds, Heartbeat* heartbeat, std::uint32_t deaths_seen) {
   if (!(seconds > 0)) return;
   if (ucp_worker_arm(worker_) != UCS_OK) {  // busy: something came meanwhile, and nothing is armed for those that sleep
-    progress();  // here: where many threads wait for the lock, nobody gets it who only looks
+    progress();
     for (const UcxMailbox* each : sleeping_) each->sleeper->wake();
     return;
   }
@@ -199,6 +200,7 @@ void UcxWorker::sleep(Lock& held, UcxMailbox& mailbox, double seconds, Heartbeat
     pollfd fds[2] = {{event_fd_, POLLIN, 0}, {event.fd(), POLLIN, 0}};
     ::poll(fds, 2, static_cast<int>(std::ceil(std::min(seconds, 3600.0) * 1e3)));
     held.lock();
+    if (fds[0].revents != 0) progress();
   }
   if (heartbeat != nullptr) heartbeat->set_event(nullptr);
   mailbox.sleeper = nullptr;
