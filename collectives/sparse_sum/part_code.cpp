@@ -61,7 +61,6 @@ void PartCoder::write_lists() {
 }
 
 std::optional<Buffer> PartCoder::code(BufferSource& buffers, std::span<const std::byte> part, const PartShape& shape) {
-  has_scaled_ = false;
   if (part.size() < kLeastPartBytes) return std::nullopt;
   const std::optional<PartView> view = PartView::read(kernels_, part, shape.run, shape.value_bytes);
   if (!view) return std::nullopt;
@@ -73,7 +72,6 @@ std::optional<Buffer> PartCoder::code(BufferSource& buffers, std::span<const std
       shape.is_scaled && shape.value_bytes == sizeof(float) && append_scaled(view->values(), view->entries(), coded_);
   const std::size_t rest = is_scaled ? 0 : view->entries() * shape.value_bytes, bytes = coded_.size() + rest;
   if (bytes >= part.size()) return std::nullopt;
-  has_scaled_ = is_scaled;
   store_le<std::uint64_t>(coded_.data(), kCodedPart | bytes);
   store_le<std::uint64_t>(coded_.data() + 8, view->entries());
   store_le<std::uint64_t>(coded_.data() + 16, lists_bytes);

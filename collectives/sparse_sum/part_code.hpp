@@ -1,7 +1,7 @@
 #pragma once
 // Parts as they travel over links that take longer than coding does. Places: split-Rice lists of gaps (src/codec/split_rice.hpp).
-// Values: as they are, or, of float32 that were rounded to scaled 8 bits (selection/scaled_values.hpp), as these. Nothing is lost:
-// what comes out is a part of the same entries. All numbers are little endian.
+// Values: as they are, or, of float32 that were rounded to scaled 8 bits (selection/scaled_values.hpp), as these. Nothing is lost: what
+// comes out is a part of the same entries. All numbers are little endian.
 //
 //   head     u64 2^63 + bytes of the message, u64 entries, u64 bytes of the lists, u64 form of the values (0: as they are, 1:
 //   scaled) lists    each: u64 first index (from the run's first), u32 last - first, u16 entries - 1; then planes and marks of the
@@ -35,7 +35,6 @@ class PartCoder {
 
   // The message of a part; nothing where it would not be shorter.
   std::optional<Buffer> code(BufferSource& buffers, std::span<const std::byte> part, const PartShape& shape);
-  bool has_scaled() const { return has_scaled_; }  // the values of the last message; false where it is nothing
 
   // The inverse, of untrusted bytes: nothing where they are no coded part of the run, or one of more than most_bytes.
   std::optional<Buffer> expand(BufferSource& buffers, std::span<const std::byte> message, const PartShape& shape,
@@ -47,7 +46,6 @@ class PartCoder {
   bool read_lists(std::span<const std::byte> lists, std::uint64_t entries, const BlockRun& run);
 
   const kernels::KernelSet& kernels_;
-  bool has_scaled_ = false;
   std::vector<std::uint64_t> indices_;  // from the run's first, with slack
   std::vector<std::uint32_t> positions_;
   std::vector<std::uint16_t> scratch_;

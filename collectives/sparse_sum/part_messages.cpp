@@ -14,7 +14,7 @@ void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part, const P
   const bool is_near = window_ != nullptr && window_->is_shared_with(peer);
   const bool is_coded = (shape.is_scaled ? codes_scaled_ : codes_) && !is_near;
   const Buffer message = is_coded ? message_of(part, shape) : part;
-  traffic_.has_widened |= shape.is_scaled && part.size() > kPartHeadBytes && !(is_coded && message_is_scaled_);
+  traffic_.has_widened |= shape.is_scaled && (message.data() == part.data() && part.size() > kPartHeadBytes);
   traffic_.bytes_sent += message.size();
   const std::size_t front = std::min<std::size_t>(message.size(), kFrontBytes);
   note_sent(engine_.send(peer, {number_, lane}, message.slice(0, front)));
@@ -28,7 +28,6 @@ const Buffer& PartMessages::message_of(const Buffer& part, const PartShape& shap
   if (part_.size() != part.size() || part_.data() != part.data()) {
     part_ = part;
     message_ = coder_.code(buffers_, part.bytes(), shape).value_or(part);
-    message_is_scaled_ = coder_.has_scaled();
   }
   return message_;
 }

@@ -63,7 +63,6 @@ class PartMessages {
   PartCoder coder_;
   bool codes_, codes_scaled_;
   Buffer part_, message_;  // the last that was sent, and as what
-  bool message_is_scaled_ = false;
 };
 
 }  // namespace sparcl::collectives
