@@ -59,18 +59,18 @@ class VouchedStates : public ::testing::TestWithParam<Ways> {
       source.poke(100'000 + (i * 77 + version) % 90'000, static_cast<std::uint16_t>(i + version));
     ASSERT_TRUE(publisher->publish(version).ok());
   }
-  std::unique_ptr<Subscriber> start(const SmallModel& copy) const {
+  std::unique_ptr<Subscriber> start(const SmallModel& model) const {
     SubscriberOptions options = replica_options();
     options.shares_memory = GetParam().is_near;
     if (GetParam().is_signed) options.trust_path = folder_ / "key.pub";
-    return open_replica(copy, publisher->address(), options);
+    return open_replica(model, publisher->address(), options);
   }
   // Other weights that the state hash does not tell from these.
-  void forge(SmallModel& copy) const {
-    copy.copy_from(source);
-    forgery().apply(copy.first_block());
-    ASSERT_EQ(copy.hash(), source.hash());
-    ASSERT_FALSE(copy.is_same_as(source));
+  void forge(SmallModel& model) const {
+    model.copy_from(source);
+    forgery().apply(model.first_block());
+    ASSERT_EQ(model.hash(), source.hash());
+    ASSERT_FALSE(model.is_same_as(source));
   }
 
   SmallModel source, copy;
