@@ -30,7 +30,7 @@ class UpdateFlight final : public RandomFlight {
     for (HeldArray& tensor : model_.tensors) before_.emplace_back(tensor.held.bytes().begin(), tensor.held.bytes().end());
     root_ = roles_.slip == Slip::kRoot && is_odd ? roles_.another_root(scene) : roles_.root;
     const bool any_version = random.next() >> scene.rank & 1;
-    const bool is_root_to_itself = root_ == scene.rank;  // which has to name one, also where that is the slip
+    const bool is_root_to_itself = root_ == scene.rank;  // a root names a version, also one by mistake
     version_ = !is_root_ && !is_root_to_itself && any_version ? 0 : model.version + 1;
     if (roles_.slip == Slip::kVersion && is_odd) version_ = model.version + 5;
     if (is_root_ && choice_ == Choice::kMarked) mark();
