@@ -105,7 +105,7 @@ TEST_F(FalseParents, AChunkThatBeginsBeforeTheAnnouncementEndsTheConnection) {
   child.send_bytes(serialise(MessageHead{MessageType::kChunk, content_bytes, crc32c(bytes.bytes(), crc32c(head))}));
   child.send_bytes(head);
   child.send_bytes(bytes.bytes().first(500));
-  usleep(50'000);  // the replica has read these
+  usleep(300'000);  // the replica has read these
   word->say(MessageType::kAnnounce, offer);
   ASSERT_TRUE(hear_request(child));
   child.send_bytes(bytes.bytes().last(500));
