@@ -352,10 +352,13 @@ Status Session::take_damage() {
 Status Session::take_blocks() {
   Result<BlockDigests> blocks = parse_block_digests(link_.content());
   if (!blocks.ok()) return blocks.status();
-  if (blocks->of_blocks.size() != source_->block_count || blocks->version.hash != identity_of_) {
-    return Status(Code::kCorrupt, fmt::format("it has digests of {} blocks, its tensors have {}; or it was not to be compared with "
-                                              "version {}",
-                                              blocks->of_blocks.size(), source_->block_count, blocks->version.version));
+  if (blocks->version.hash != identity_of_) {
+    return Status(Code::kCorrupt,
+                  fmt::format("it has digests of version {}, with which it was not to be compared", blocks->version.version));
+  }
+  if (blocks->of_blocks.size() != source_->block_count) {
+    return Status(Code::kCorrupt,
+                  fmt::format("it has digests of {} blocks, its tensors have {}", blocks->of_blocks.size(), source_->block_count));
   }
   warn(fmt::format("replica {} came with bytes that are not version {}, byte for byte", replica_, blocks->version.version),
        "replicas come with bytes that are no version");
