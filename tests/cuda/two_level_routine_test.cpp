@@ -50,7 +50,7 @@ const std::vector<Pattern>& patterns() {
 
 template <class Types>
 struct TwoLevelRoutine : testing::Test {
-  using Word = typename Types::Word;
+  using Element = typename Types::Word;
   const bool is_float = info(Types::kDataType).is_float;
 };
 TYPED_TEST_SUITE(TwoLevelRoutine, ElementTypes);
@@ -74,7 +74,7 @@ TYPED_TEST(TwoLevelRoutine, FindsWhatTheCodecFinds) {
   for (const Pattern& pattern : patterns()) {
     SCOPED_TRACE(pattern.name);
     const Change kind = ++seed % 2 == 0 ? Change::kMostlyOne : Change::kSmall;
-    const TwoArrays<typename TestFixture::Word> arrays(pattern.count, kind, this->is_float, seed, pattern.changes);
+    const TwoArrays<typename TestFixture::Element> arrays(pattern.count, kind, this->is_float, seed, pattern.changes);
     const codec::BlockMode& mode = seed % 3 == 0 ? codec::kTwoLevelVerbatimMode : codec::kTwoLevelMode;
     EXPECT_EQ(check_decoded<TypeParam>(contents_of<TypeParam>(arrays, mode), arrays.base, seed), 0U);
   }
@@ -125,7 +125,7 @@ TEST(TwoLevelChance, IsDecidedAlike) {
 }
 
 TYPED_TEST(TwoLevelRoutine, RefusesWhatTheCodecRefuses) {
-  using Word = typename TestFixture::Word;
+  using Word = typename TestFixture::Element;
   constexpr std::size_t kBlocks = 40;
   std::mt19937_64 random(6);
   std::vector<Word> held(kBlocks * kBlockElements);
@@ -253,7 +253,7 @@ TEST(TwoLevelWindow, HoldsTheListOfShortGaps) {
 
 // What one routine writes the other reads.
 TYPED_TEST(TwoLevelRoutine, ReadsWhatIsEncodedHere) {
-  using Word = typename TestFixture::Word;
+  using Word = typename TestFixture::Element;
   for (std::uint64_t seed = 30; seed < 33; ++seed) {
     const TwoArrays<Word> arrays(4 * kBlockElements + 77, Change::kMostlyOne, this->is_float, seed,
                                  rows(1 + 40 * (seed - 30), 60, 900));
