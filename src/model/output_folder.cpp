@@ -110,6 +110,8 @@ Status OutputFolder::make_room_for(const std::string& name) const {
 }
 
 Status OutputFolder::exchange() {
+  // The old one is opened while an error changes nothing: later there may be no descriptor left to remove it by.
+  if (!is_link_ && !temporary_.hold(path_)) return system_error(path_, "cannot be opened");
   temporary_.hide();  // it is about to be the old folder, with folders in it that are to be kept
   const std::string made = temporary_.path();
   if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) return {};

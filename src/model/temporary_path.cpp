@@ -103,20 +103,22 @@ std::optional<TemporaryPath> TemporaryPath::create_folder(const std::string& pat
 }
 
 TemporaryPath::TemporaryPath(TemporaryPath&& other) noexcept
-    : path_(std::exchange(other.path_, {})), lock_(std::exchange(other.lock_, -1)) {}
+    : path_(std::exchange(other.path_, {})), lock_(std::exchange(other.lock_, -1)), held_(std::exchange(other.held_, -1)) {}
 
 TemporaryPath& TemporaryPath::operator=(TemporaryPath&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(lock_, other.lock_);
+  std::swap(held_, other.held_);
   return *this;
 }
 
 TemporaryPath::~TemporaryPath() {
   if (!path_.empty()) {
-    (void)remove_tree(path_.c_str(), lock_);
+    (void)remove_tree(path_.c_str(), held_ >= 0 ? held_ : lock_);
     forget(path_);
   }
   if (lock_ >= 0) ::close(lock_);
+  if (held_ >= 0) ::close(held_);
 }
 
 void TemporaryPath::release() { forget(std::exchange(path_, {})); }
@@ -126,6 +128,12 @@ void TemporaryPath::hide() const { forget(path_); }
 void TemporaryPath::take(std::string path) {
   release();
   path_ = std::move(path);
+}
+
+bool TemporaryPath::hold(const std::string& folder) {
+  held_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (held_ >= 0) (void)::flock(held_, LOCK_EX | LOCK_NB);
+  return held_ >= 0;
 }
 
 std::unique_lock<std::mutex> remove_temporary_paths() {

@@ -32,12 +32,15 @@ class TemporaryPath {
   void release();               // it is no longer temporary
   void hide() const;            // remove_temporary_paths() leaves it alone from now on
   void take(std::string path);  // releases its path, and removes this one instead; hidden
+  // A folder that is about to have its path, or to be taken: it is locked, and removed without one more descriptor. False: errno
+  bool hold(const std::string& folder);
 
  private:
   explicit TemporaryPath(std::string path);
 
   std::string path_;  // empty: nothing to remove
   int lock_ = -1;     // a descriptor of the folder
+  int held_ = -1;     // of the one that hold() has named
 };
 
 struct TemporaryPath::File {

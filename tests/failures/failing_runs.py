@@ -125,7 +125,9 @@ class Runner:
         ends = {}
         tried = 0
         for always in (False, True):
-            for at in self.numbers(count, most, f"{case.name} {kind} {always}"):
+            drawn = self.numbers(count, most, f"{case.name} {kind} {always}")
+            # In any draw: where it is decided what an input is, and what is cleaned up at the end.
+            for at in sorted({*drawn, *({2, count} if count >= 2 and not always else ())}):
                 self.start_anew(case)
                 code, out, err = self.run(case, kind, at, always)
                 tried += 1

@@ -98,10 +98,10 @@ struct Ranks {
 TEST(Heartbeat, ManyPeersLiveUntilOneIsGone) {
   HeartbeatOptions options = patient();
   options.greetings = 5;
+  std::vector<WakeEvent> events;  // they outlive who sets them
   Ranks ranks(30, options);
   ranks.start();
   std::vector<int> all;
-  std::vector<WakeEvent> events;
   events.reserve(30);
   for (int rank = 0; rank < 30; ++rank) {
     all.push_back(rank);

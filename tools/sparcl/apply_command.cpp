@@ -19,17 +19,18 @@ struct ApplyOptions {
 };
 
 Status check_kinds(const ApplyOptions& options) {
-  const bool is_swapped = is_checkpoint(options.delta);
-  if (is_swapped && is_delta(options.base)) {
+  const Result<bool> is_swapped = is_checkpoint(options.delta);
+  if (!is_swapped.ok()) return is_swapped.status();
+  if (!*is_swapped) return expect_checkpoint(options.base);
+  const Result<bool> has_delta = is_delta(options.base);
+  if (!has_delta.ok()) return has_delta.status();
+  if (*has_delta) {
     return Status(Code::kCorrupt,
                   fmt::format("the two arguments seem swapped: {} is a delta and {} a checkpoint: give the checkpoint first",
                               options.base, options.delta));
   }
-  if (is_swapped) {
-    return Status(Code::kCorrupt,
-                  fmt::format("{}: it is a checkpoint, where a delta is expected: make one with sparcl diff", options.delta));
-  }
-  return expect_checkpoint(options.base);
+  return Status(Code::kCorrupt,
+                fmt::format("{}: it is a checkpoint, where a delta is expected: make one with sparcl diff", options.delta));
 }
 
 Status run_apply(const ApplyOptions& options, bool as_json) {

@@ -214,7 +214,9 @@ Status write_foreign(const ConvertOptions& options, Input& input, ConvertReport&
 }  // namespace
 
 Result<ConvertReport> convert(const ConvertOptions& options) {
-  const bool is_own = is_delta(options.input);
+  const Result<bool> found = is_delta(options.input);
+  if (!found.ok()) return found.status();
+  const bool is_own = *found;
   if (!options.from.empty() && (options.from == kOwnFormat) != is_own) {
     return Status(Code::kCorrupt, fmt::format("{}: it is {} delta of ours, but layout {} is asked for", options.input,
                                               is_own ? "a" : "no", options.from));

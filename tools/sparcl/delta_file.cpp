@@ -147,14 +147,17 @@ class Scan {
   std::vector<std::byte> scratch_;
 };
 
-// Nothing: the file cannot be read, or ends before.
+// Whether the regular file has `value` there. An error: it cannot be read, so that nobody takes it for another kind of file.
 template <class T>
-std::optional<T> read_at(const std::string& path, std::uint64_t at) {
+Result<bool> has_at(const std::string& path, std::uint64_t at, T value) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
   const Result<model::FileReader> file = model::FileReader::open(path);
-  T value;
-  if (!file.ok() || file->byte_count() < at + sizeof value) return {};
-  if (!file->read(at, std::as_writable_bytes(std::span(&value, 1))).ok()) return {};
-  return value;
+  if (!file.ok()) return file.status();
+  T found;
+  if (file->byte_count() < at + sizeof found) return false;
+  SPARCL_RETURN_IF_ERROR(file->read(at, std::as_writable_bytes(std::span(&found, 1))));
+  return found == value;
 }
 
 }  // namespace
@@ -175,21 +178,18 @@ Result<Delta> read_delta(const std::string& path) {
   return delta;
 }
 
-bool is_checkpoint(const std::string& path) {
+Result<bool> is_checkpoint(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return true;
-  const std::optional<std::byte> first = read_at<std::byte>(path, model::kHeaderLengthBytes);
-  return first == std::byte{'{'};
+  return has_at(path, model::kHeaderLengthBytes, std::byte{'{'});
 }
 
-bool is_delta(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  return read_at<std::uint32_t>(path, 0) == codec::kMagic;
-}
+Result<bool> is_delta(const std::string& path) { return has_at(path, 0, std::uint32_t{codec::kMagic}); }
 
 Status expect_checkpoint(const std::string& path) {
-  if (!is_delta(path)) return {};
+  const Result<bool> found = is_delta(path);
+  if (!found.ok()) return found.status();
+  if (!*found) return {};
   return Status(Code::kCorrupt, fmt::format("{}: it is a delta, where a checkpoint is expected", path));
 }
 

@@ -28,10 +28,10 @@ Result<Delta> read_delta(const std::string& path);
 
 // A folder, or a file that looks like safetensors: '{' stands where its header begins. All else is taken for a delta, damaged or
 // not.
-bool is_checkpoint(const std::string& path);
+Result<bool> is_checkpoint(const std::string& path);
 
 // A file that begins as a stream does, damaged or not.
-bool is_delta(const std::string& path);
+Result<bool> is_delta(const std::string& path);
 
 // An error that names the mix-up where `path` is a delta.
 Status expect_checkpoint(const std::string& path);

@@ -20,6 +20,7 @@
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/delta_file.hpp"
+#include "tools/sparcl/ucx_trial.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -30,13 +31,13 @@ struct Part {  // a body behind a contract
   std::string reason;
 };
 
-// The checks come first: what UCX lacks may end this process.
+// The checks come first: they say what UCX lacks, which UCX does not.
 Part ucx_transport() {
   if constexpr (SPARCL_WITH_UCX == 0) return {"ucx", false, "left out of this build: SPARCL_UCX=OFF, or no UCX was found"};
   if (const Status bad = status_of(check_ucx_needs(1)); !bad.ok()) return {"ucx", false, bad.message()};
   const Result<const UcxPlugin*> plugin = load_ucx_plugin();
   if (!plugin.ok()) return {"ucx", false, plugin.status().message()};
-  if (const Status bad = (*plugin)->try_out(); !bad.ok()) return {"ucx", false, bad.message()};
+  if (const Status bad = try_out_ucx(**plugin); !bad.ok()) return {"ucx", false, bad.message()};
   return {"ucx", true,
           fmt::format(
               "UCX {}: chosen where ranks meet by a unique id (sparclCommInitRank), and for MPI's ranks by "

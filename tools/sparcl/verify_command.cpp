@@ -42,7 +42,9 @@ void add_verify(CLI::App& app, Invocation& invocation) {
   auto path = std::make_shared<std::string>();
   app.add_option("FILE", *path, "a delta, a .safetensors file, or a folder of shards")->required();
   invocation.run = [path, &invocation] {
-    return is_checkpoint(*path) ? verify_checkpoint(*path, invocation.json) : verify_delta(*path, invocation.json);
+    const Result<bool> found = is_checkpoint(*path);
+    if (!found.ok()) return found.status();
+    return *found ? verify_checkpoint(*path, invocation.json) : verify_delta(*path, invocation.json);
   };
 }
 
