@@ -20,19 +20,28 @@ bool holds(char* const* variables, const char* entry) {
   return false;
 }
 
+// Arrays that a reader may still be in: all are kept, reachable, so that no tool takes them for lost.
+struct Kept {
+  std::vector<char*> entries;
+  Kept* before = nullptr;
+};
+std::atomic<Kept*> newest{nullptr};
+
 }  // namespace
 
 // setenv() would move the array under readers in other threads. A second array does not: it stays allocated, as a reader may still
 // be in it later. 1 KB a load.
 EnvironmentOverlay::EnvironmentOverlay(std::span<const char* const> additions) : additions_(additions), before_(environ) {
-  auto* const entries = new std::vector<char*>;
+  auto* const kept = new Kept;
+  kept->before = newest.exchange(kept);
+  std::vector<char*>& entries = kept->entries;
   for (const char* const addition : additions) {
-    if (std::getenv(name_in(addition).c_str()) == nullptr) entries->push_back(const_cast<char*>(addition));
+    if (std::getenv(name_in(addition).c_str()) == nullptr) entries.push_back(const_cast<char*>(addition));
   }
-  for (char** entry = before_; entry != nullptr && *entry != nullptr; ++entry) entries->push_back(*entry);
-  entries->push_back(nullptr);
-  during_ = entries->data();
-  put_ = *entries;
+  for (char** entry = before_; entry != nullptr && *entry != nullptr; ++entry) entries.push_back(*entry);
+  entries.push_back(nullptr);
+  during_ = entries.data();
+  put_ = entries;
   std::atomic_ref(environ).store(during_, std::memory_order_release);
 }
 
