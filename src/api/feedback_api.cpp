@@ -32,7 +32,7 @@ namespace {
 
 Status check_idle_feedback(const sparclFeedback& feedback) {
   if (feedback.calls_in_flight == 0) return Status();
-  return Status(Code::kInvalidUsage, "a call with this feedback is in flight: wait for it first");
+  return Status(Code::kInvalidUsage, "a call with this feedback is in flight: wait for it, or destroy its communicator, first");
 }
 
 // Runs `use` on a feedback that no call is using.

@@ -33,7 +33,7 @@ sparclResult_t create(const char* function, sparclMask_t* mask, Make&& make) {
 
 Status check_idle_mask(const sparclMask& mask) {
   if (mask.calls_in_flight == 0) return Status();
-  return Status(Code::kInvalidUsage, "a call with this mask is in flight: wait for it first");
+  return Status(Code::kInvalidUsage, "a call with this mask is in flight: wait for it, or destroy its communicator, first");
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ namespace {
 // The number of a tensor that may be changed now: a broadcast in flight reads what belongs to it.
 Result<std::size_t> find_idle(const sparclState& state, const char* name) {
   if (name == nullptr) return Status(Code::kInvalidArgument, "name is NULL");
-  if (state.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it first");
+  if (state.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it, or destroy its communicator, first");
   return state.find(name);
 }
 
@@ -407,7 +407,7 @@ sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* version) {
 sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
   return guarded_with(__func__, state, "state", [&](sparclState& own) -> Status {
     if (hash == nullptr) return Status(Code::kInvalidArgument, "hash is NULL");
-    if (own.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it first");
+    if (own.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it, or destroy its communicator, first");
     SPARCL_RETURN_IF_ERROR(own.check_in_memory());
     own.freeze();
     const Result<sparcl::Hash128> found = hash_of(own);
@@ -420,7 +420,7 @@ sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
 
 sparclResult_t sparclStateDestroy(sparclState_t state) {
   return sparcl::api::destroy_handle(__func__, state, "state", [](const sparclState& own) {
-    if (own.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it first");
+    if (own.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it, or destroy its communicator, first");
     if (own.is_attached)
       return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber: destroy that first");
     return Status();

@@ -76,12 +76,17 @@ Status AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 Status AtomicFile::commit() {
+  SPARCL_RETURN_IF_ERROR(commit_in_new_folder());
+  return make_name_last(path_);
+}
+
+Status AtomicFile::commit_in_new_folder() {
   if (::fsync(fd_) != 0) return system_error(path_, fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
   // Open until it has its name: its lock says that somebody is at it.
   if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
     return system_error(path_, "the finished file cannot be renamed to this");
   temporary_.release();
-  return make_name_last(path_);
+  return {};
 }
 
 }  // namespace sparcl::model

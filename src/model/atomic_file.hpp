@@ -27,6 +27,8 @@ class AtomicFile {
 
   // To the disk, then to its name. An error says whether it has its name: it does where only the last step has failed.
   Status commit();
+  // The same for a file in a folder that is new itself, and is made last as a whole later.
+  Status commit_in_new_folder();
 
  private:
   AtomicFile(std::string path, TemporaryPath temporary, int fd)

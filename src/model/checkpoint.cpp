@@ -9,6 +9,7 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/folder_list.hpp"
+#include "src/codec/wire.hpp"
 #include "src/model/shard_index.hpp"
 #include "src/model/text.hpp"
 
@@ -38,6 +39,7 @@ Result<std::string> read_header(const FileReader& file) {
   }
   std::byte first[kHeaderLengthBytes];
   SPARCL_RETURN_IF_ERROR(file.read(0, first));
+  if (load_le<std::uint32_t>(first) == codec::kMagic) return corrupt_file(path, "it is a delta, where a checkpoint is expected");
   const auto length = load_le<std::uint64_t>(first);
   if (length > kMaxHeaderBytes) {
     return corrupt_file(

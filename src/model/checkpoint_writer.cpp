@@ -12,8 +12,8 @@
 namespace sparcl::model {
 namespace {
 
-// Header and tensors of one file; takes its tensors from the front of `tensors`.
-Status write_file(const std::string& path, const FileLayout& layout, std::span<const std::byte* const>& tensors) {
+// Header and tensors of one file, which is to be committed; takes its tensors from the front of `tensors`.
+Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout, std::span<const std::byte* const>& tensors) {
   const Result<Header> header = parse_header(layout.header);
   if (!header.ok()) return header.status().with_prefix(path + ": ");
   if (tensors.size() < header->tensors.size()) {
@@ -32,14 +32,14 @@ Status write_file(const std::string& path, const FileLayout& layout, std::span<c
     SPARCL_RETURN_IF_ERROR(file->write({tensors[i], end - header->offsets[i]}));
   }
   tensors = tensors.subspan(header->tensors.size());
-  return file->commit();
+  return file;
 }
 
-Status write_bytes(const std::string& path, std::span<const std::byte> bytes) {
+Status write_in_new_folder(const std::string& path, std::span<const std::byte> bytes) {
   Result<AtomicFile> file = AtomicFile::create(path);
   if (!file.ok()) return file.status();
   SPARCL_RETURN_IF_ERROR(file->write(bytes));
-  return file->commit();
+  return file->commit_in_new_folder();
 }
 
 Status write_folder(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors,
@@ -48,11 +48,13 @@ Status write_folder(const std::string& path, const Layout& layout, std::span<con
   if (!folder.ok()) return folder.status();
   for (const FileLayout& file : layout.files) {
     SPARCL_RETURN_IF_ERROR(check_file_name(file.name));
-    SPARCL_RETURN_IF_ERROR(write_file(folder->inside(file.name), file, tensors));
+    Result<AtomicFile> written = write_file(folder->inside(file.name), file, tensors);
+    if (!written.ok()) return written.status();
+    SPARCL_RETURN_IF_ERROR(written->commit_in_new_folder());
   }
   if (!layout.index_name.empty()) {
     SPARCL_RETURN_IF_ERROR(check_file_name(layout.index_name));
-    SPARCL_RETURN_IF_ERROR(write_bytes(folder->inside(layout.index_name), std::as_bytes(std::span(layout.index))));
+    SPARCL_RETURN_IF_ERROR(write_in_new_folder(folder->inside(layout.index_name), std::as_bytes(std::span(layout.index))));
   }
   for (const SideFile& file : side_files) {
     if (!is_side_file(file.name)) {
@@ -60,7 +62,7 @@ Status write_folder(const std::string& path, const Layout& layout, std::span<con
                     fmt::format("{}: {} is no name for a file beside the shards", path, in_quotes(file.name)));
     }
     SPARCL_RETURN_IF_ERROR(folder->make_room_for(file.name));
-    SPARCL_RETURN_IF_ERROR(write_bytes(folder->inside(file.name), file.content));
+    SPARCL_RETURN_IF_ERROR(write_in_new_folder(folder->inside(file.name), file.content));
   }
   return folder->commit();
 }
@@ -73,7 +75,8 @@ Status write_checkpoint(const std::string& path, const Layout& layout, std::span
   if (layout.files.size() != 1) {
     return Status(Code::kInvalidArgument, fmt::format("{}: {} files cannot be written as one", path, layout.files.size()));
   }
-  return write_file(path, layout.files.front(), tensors);
+  Result<AtomicFile> written = write_file(path, layout.files.front(), tensors);
+  return written.ok() ? written->commit() : written.status();
 }
 
 Status write_safetensors(const std::string& path, const Schema& schema, std::span<const std::byte* const> tensors,

@@ -42,8 +42,8 @@ bool HeaderHandler::string(string_t& value) {
   } else if (may_be_opaque_type(value)) {
     tensor().schema.opaque = OpaqueType{std::move(value), 0};  // its bytes are known with the offsets
   } else {
-    return refuse(Code::kCorrupt,
-                  fmt::format("{} is no name of a data type: letters, digits and underscores are", in_quotes(value)));
+    return refuse(Code::kCorrupt, fmt::format("{} is no name of a data type: up to {} letters, digits and underscores are",
+                                              in_quotes(value), kMaxOpaqueName));
   }
   return true;
 }

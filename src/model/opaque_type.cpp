@@ -26,8 +26,7 @@ const OpaqueTypeInfo* find_opaque_type(std::string_view name) {
 }
 
 bool may_be_opaque_type(std::string_view name) {
-  constexpr std::size_t kMaxName = 32;
-  return !name.empty() && name.size() <= kMaxName && std::ranges::all_of(name, is_word_character) &&
+  return !name.empty() && name.size() <= kMaxOpaqueName && std::ranges::all_of(name, is_word_character) &&
          find_safetensors_type(name) == nullptr;
 }
 

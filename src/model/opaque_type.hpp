@@ -18,6 +18,7 @@ const OpaqueTypeInfo* find_opaque_type(std::string_view name);
 
 // What a later version of the format may call a type: up to 32 letters, digits and underscores, and no type that has numbers here.
 bool may_be_opaque_type(std::string_view name);
+constexpr std::size_t kMaxOpaqueName = 32;
 
 // Of a tensor: its elements are as many bytes as it has.
 struct OpaqueType {

@@ -46,6 +46,13 @@ void write_held(ByteWriter& out, const HeldVersion& held) {
 
 bool read_held(ByteReader& bytes, HeldVersion& held) { return bytes.read(held.version) && read_hash(bytes, held.hash); }
 
+// All that is left are `entries`, as many as there is room for.
+template <class Entry>
+bool read_rest(ByteReader& bytes, std::vector<Entry>& entries, bool (*read)(ByteReader&, Entry&)) {
+  entries.resize(bytes.remaining() / sizeof(Entry));
+  return std::ranges::all_of(entries, [&](Entry& each) { return read(bytes, each); });
+}
+
 void write_signature(ByteWriter& out, const std::optional<CommitSignature>& signature) {
   write_flag(out, signature.has_value());
   if (!signature) return;
@@ -469,12 +476,9 @@ std::vector<std::byte> serialise(const Damage& damage) {
   return out.take();
 }
 
-// All the rest are hashes.
 Result<Damage> parse_damage(std::span<const std::byte> bytes) {
   return parse<Damage>(bytes, "a list of damaged blocks", [](ByteReader& in, Damage& damage) {
-    if (!read_held(in, damage.version)) return false;
-    damage.block_hashes.resize(in.remaining() / sizeof(Hash128));
-    return std::ranges::all_of(damage.block_hashes, [&](Hash128& each) { return read_hash(in, each); });
+    return read_held(in, damage.version) && read_rest(in, damage.block_hashes, read_hash);
   });
 }
 
@@ -487,9 +491,7 @@ std::vector<std::byte> serialise(const BlockDigests& blocks) {
 
 Result<BlockDigests> parse_block_digests(std::span<const std::byte> bytes) {
   return parse<BlockDigests>(bytes, "a list of blocks", [](ByteReader& in, BlockDigests& blocks) {
-    if (!read_held(in, blocks.version)) return false;
-    blocks.of_blocks.resize(in.remaining() / sizeof(Digest256));
-    return std::ranges::all_of(blocks.of_blocks, [&](Digest256& each) { return read_array(in, each); });
+    return read_held(in, blocks.version) && read_rest(in, blocks.of_blocks, read_array<std::tuple_size_v<Digest256>>);
   });
 }
 

@@ -231,8 +231,13 @@ std::string Session::identity() const {
 void Session::warn(const std::string& text, const std::string& kind) { context_.warnings->say(kind, identity(), text); }
 
 void Session::refuse(Status why) {
-  ++context_.counts->refused;
-  warn(fmt::format("{} is refused: {}", replica_, why.message()), fmt::format("peers are refused ({})", code_name(why.code())));
+  // Nothing is published here yet: it comes again, and says so itself.
+  if (!context_.closed.empty() && why.code() == Code::kRemoteError) {
+    log_info("replication: {} is told to come again: {}", replica_, why.message());
+  } else {
+    ++context_.counts->refused;
+    warn(fmt::format("{} is refused: {}", replica_, why.message()), fmt::format("peers are refused ({})", code_name(why.code())));
+  }
   link_.queue(MessageType::kRefusal, Refusal{why.code(), why.message()});
   let_go();
   phase_ = Phase::kLeaving;

@@ -128,7 +128,7 @@ Status Session::take_model_query() {
 Status Session::take_hello() {
   const Result<Hello> hello = parse_hello(link_.content());
   if (!hello.ok()) return hello.status();
-  process_ = shown_name(shown(hello->name));
+  process_ = shown_name(hello->name);
   replica_ = fmt::format("{} ({})", process_, replica_);
   if (hello->protocol != kProtocolVersion) {
     return Status(

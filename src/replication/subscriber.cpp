@@ -9,11 +9,8 @@
 #include <thread>
 
 #include "src/base/log.hpp"
-#include "src/base/settings.hpp"
 #include "src/codec/wire.hpp"
-#include "src/replication/model_id.hpp"
 #include "src/replication/process_name.hpp"
-#include "src/replication/replica_record.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -27,8 +24,6 @@ constexpr double kTickSeconds = 0.1;
 constexpr double kLookupPatience = 2;        // seconds, then users hear that the resolver is at it
 constexpr std::size_t kMostAhead = 2;        // updates that a parent sends before it hears that they are applied (Session)
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
-constexpr std::uint64_t kKeptPart = 4;       // of the model's bytes: updates kept for replicas that take them from here; heuristic
-constexpr std::uint64_t kReplacedPart = 4;   // and what they have replaced; heuristic
 
 // It lasts until somebody changes this replica, or the publisher.
 bool is_lasting(Code trouble) {
@@ -36,89 +31,6 @@ bool is_lasting(Code trouble) {
 }
 
 }  // namespace
-
-Status SubscriberOptions::take_settings() {
-  const Result<double> silence = setting_number("LIVENESS_S");
-  if (!silence.ok()) return silence.status();
-  const Result<std::string> relay = setting_choice("RELAY");
-  if (!relay.ok()) return relay.status();
-  const Result<std::string> memory = setting_choice("SHARED_MEMORY");
-  if (!memory.ok()) return memory.status();
-  silence_s = *silence;
-  shares_memory = *memory == "on";
-  const Result<double> sweep = setting_number("SWEEP_S");
-  if (!sweep.ok()) return sweep.status();
-  const Result<double> peers = setting_number("PEER_BYTES");
-  if (!peers.ok()) return peers.status();
-  sweep_s = *sweep;
-  peer_bytes = static_cast<std::uint64_t>(*peers);
-  passes_on = *relay != "off";
-  return {};
-}
-
-Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& state, const std::string& address,
-                                                       const SubscriberOptions& options) {
-  const Result<HostPort> where = parse_host_port(address);
-  if (!where.ok()) return where.status();
-  SPARCL_RETURN_IF_ERROR(check_model_id(options.model_id));
-  if (!options.trust_path.empty() && options.model_id.empty()) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("trusted keys ({}) without a model id: a key may sign several models, and whoever answers could give "
-                              "another one of them: name the model, as its publisher does",
-                              options.trust_path));
-  }
-  std::unique_ptr<Subscriber> made(new Subscriber(state, options));
-  if (options.double_buffer) {
-    Result<std::unique_ptr<BufferPair>> buffers = BufferPair::create(*state.map, state.arrays);
-    if (!buffers.ok()) return buffers.status();
-    made->buffers_ = std::move(*buffers);
-    made->state_.arrays = made->buffers_->front();
-  }
-  made->where_ = *where;
-  made->address_ = address;
-  SPARCL_RETURN_IF_ERROR(made->take_trust());
-  Result<WakeEvent> wake = WakeEvent::create();
-  if (!wake.ok()) return wake.status();
-  made->wake_ = std::move(*wake);
-  made->held_ = {0, state.hash()};
-  Subscriber* own = made.get();
-  SPARCL_RETURN_IF_ERROR(made->thread_.start("a subscriber", [own](const ServiceThread::Stop& stop) { own->serve(stop); }));
-  return made;
-}
-
-Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options)
-    : state_(state),
-      options_(options),
-      clock_(clock_slack_s(options.silence_s)),
-      way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1) : 0),
-      sweep_(options.sweep_s, options.double_buffer),
-      publisher_(*this, "publisher", options.silence_s),
-      parent_(*this, "replica", options.silence_s),
-      relay_(state, {options.model_id, options.silence_s, options.shares_memory, state.map->byte_count() / kKeptPart, options.peer_bytes}),
-      retry_s_(kFirstRetry) {}
-
-// Whom it believes, and what it has held in its life before.
-Status Subscriber::take_trust() {
-  if (!options_.record_path.empty() && options_.trust_path.empty()) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("a record ({}) without trusted keys proves nothing: set trust_path, or no record_path", options_.record_path));
-  }
-  if (options_.trust_path.empty()) return {};
-  Result<TrustedKeys> trusted = TrustedKeys::load(options_.trust_path);
-  if (!trusted.ok()) return trusted.status();
-  trusted_ = std::move(*trusted);
-  if (!options_.record_path.empty()) {
-    Result<std::optional<Offer>> recorded = load_replica_record(options_.record_path, *trusted_, options_.model_id);
-    if (!recorded.ok()) return recorded.status();
-    options_.latest = std::move(*recorded);
-  }
-  if (!options_.latest) return {};
-  latest_epoch_ = options_.latest->commit.epoch;
-  latest_version_ = options_.latest->commit.version;
-  proof_ = std::make_shared<const Offer>(*options_.latest);
-  return {};
-}
 
 Subscriber::~Subscriber() { (void)thread_.stop(); }
 

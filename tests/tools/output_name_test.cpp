@@ -213,7 +213,7 @@ TEST_F(OutputName, HostileNamesAreHarmlessInDaemonsToo) {
   fs::copy_file(at("base"), watched + "/1\nforged\x1b\xff.safetensors");
   fs::create_directory(watched + "/2\nforged.safetensors");
   const ProgramRun refused = run_program({"publish", "--watch", watched, "--model-id", "m\nforged\x1b", "--listen", "127.0.0.1:0"});
-  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_EQ(refused.exit_code, 2);
   expect_harmless(refused, "--model-id: ");
   BackgroundProgram publisher({"publish", "--listen", "127.0.0.1:0", "--watch", watched});
   BackgroundProgram subscriber({"subscribe", publisher.address(), "--out", at("o\nforged\x1b"), "--exec", "exit 3"});

@@ -99,6 +99,17 @@ TEST_F(Program, AWrongBaseIsNamedWithBothHashes) {
   EXPECT_THAT(run_program({"apply", at("target"), at("delta"), "-o", at("out")}).err, HasSubstr("nothing to apply"));
 }
 
+TEST_F(Program, AFileIsDescribedAsWhatItIs) {
+  for (const char* command : {"hash", "publish", "verify", "inspect"}) {
+    const bool takes_deltas = std::string_view(command) == "verify" || std::string_view(command) == "inspect";
+    const std::string cut = at("cut.safetensors");
+    std::ofstream(cut) << "12345";
+    EXPECT_THAT(run_program({command, cut}).err, HasSubstr("5 bytes are too few for the header's length")) << command;
+    if (takes_deltas) continue;
+    EXPECT_THAT(run_program({command, at("delta")}).err, HasSubstr("it is a delta")) << command;
+  }
+}
+
 TEST_F(Program, UsageErrorsExitWith2AndAHint) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {},

@@ -85,7 +85,7 @@ TEST(ReplicationProgram, ATouchedFileIsNoNewVersion) {
   training.write(2);
   ASSERT_FALSE(publisher.version(2).is_null()) << publisher.err();
   fs::last_write_time(training.path(1), fs::file_time_type::clock::now());
-  EXPECT_TRUE(publisher.says(training.path(1) + ": touched, and what it holds was published already")) << publisher.err();
+  EXPECT_TRUE(publisher.says(training.path(1) + ": new or touched, and what it holds was published already")) << publisher.err();
   training.write(3);
   EXPECT_EQ(publisher.version(3)["file"], training.path(3)) << publisher.out();
 }

@@ -38,6 +38,23 @@ std::uint64_t bytes_of(std::span<const Delta> deltas) {
   return bytes;
 }
 
+// Of each delta; each begins at the state where the one before ends.
+Result<std::vector<DeltaSummary>> scan_chain(std::span<const Delta> deltas) {
+  std::vector<DeltaSummary> all;
+  for (const Delta& delta : deltas) {
+    Result<DeltaSummary> summary = scan_delta(delta);
+    if (!summary.ok()) return summary.status();
+    const Hash128* const base = summary->whole_base_hash();
+    if (!all.empty() && base != nullptr && all.back().target_hash && *base != *all.back().target_hash) {
+      return Status(Code::kWrongBase,
+                    fmt::format("{} does not follow {}: the one begins at state {}, the other ends at {}", delta.path,
+                                deltas[all.size() - 1].path, to_hex(*base), to_hex(*all.back().target_hash)));
+    }
+    all.push_back(std::move(*summary));
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<ComposeReport> compose_deltas(std::span<const std::string> paths, const std::string& out_path) {
@@ -70,18 +87,16 @@ Result<ComposeReport> compose_deltas_on(const std::string& base_path, std::span<
                                         const std::string& out_path) {
   const Result<std::vector<Delta>> deltas = read_deltas(paths);
   if (!deltas.ok()) return deltas.status();
+  const Result<std::vector<DeltaSummary>> summaries = scan_chain(*deltas);
+  if (!summaries.ok()) return summaries.status();
   const Result<OpenCheckpoint> base = open_checkpoint(base_path);
   if (!base.ok()) return base.status();
   Result<HeldState> state = HeldState::open(base_path);
   if (!state.ok()) return state.status();
   DiffOptions options;
-  for (std::size_t i = 0; i < deltas->size(); ++i) {
-    const Result<DeltaSummary> summary = scan_delta((*deltas)[i]);
-    if (!summary.ok()) return summary.status();
-    if (i == 0) options.base_version = summary->base_version;
-    options.target_version = summary->target_version;
-    SPARCL_RETURN_IF_ERROR(state->apply((*deltas)[i]));
-  }
+  if (!summaries->empty()) options.base_version = summaries->front().base_version;
+  if (!summaries->empty()) options.target_version = summaries->back().target_version;
+  for (const Delta& delta : *deltas) SPARCL_RETURN_IF_ERROR(state->apply(delta));
   const Result<DiffReport> report = write_delta(base->view(), state->view(), out_path, options);
   if (!report.ok()) return report.status();
   return ComposeReport{report->elements, report->changed, report->bytes, bytes_of(*deltas), report->base_hash, report->target_hash};

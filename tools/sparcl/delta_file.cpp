@@ -181,7 +181,10 @@ Result<Delta> read_delta(const std::string& path) {
 Result<bool> is_checkpoint(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return true;
-  return has_at(path, model::kHeaderLengthBytes, std::byte{'{'});
+  const Result<bool> begins_so = has_at(path, model::kHeaderLengthBytes, std::byte{'{'});
+  if (!begins_so.ok() || *begins_so || !path.ends_with(".safetensors")) return begins_so;
+  const Result<bool> found = is_delta(path);  // else it is cut, or damaged
+  return found.ok() ? Result<bool>(!*found) : found;
 }
 
 Result<bool> is_delta(const std::string& path) { return has_at(path, 0, std::uint32_t{codec::kMagic}); }

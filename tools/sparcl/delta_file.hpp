@@ -26,8 +26,8 @@ struct Delta {
 
 Result<Delta> read_delta(const std::string& path);
 
-// A folder, or a file that looks like safetensors: '{' stands where its header begins. All else is taken for a delta, damaged or
-// not.
+// A folder, or a file that looks like safetensors: '{' stands where its header begins, or its name says so and it begins as no
+// delta. All else is taken for a delta, damaged or not.
 Result<bool> is_checkpoint(const std::string& path);
 
 // A file that begins as a stream does, damaged or not.

@@ -134,7 +134,7 @@ void add_diff(CLI::App& app, Invocation& invocation) {
   app.add_option("BASE", options->base, "a .safetensors file, or a folder of shards")->required();
   app.add_option("TARGET", options->target, "what BASE is to become")->required();
   app.add_option("-o,--output", options->delta, "the delta file to write")->required()->type_name("DELTA");
-  app.add_option("--mode", options->mode, "how blocks are coded; auto takes the fewest bytes for each")
+  app.add_option("--mode", options->mode, "how blocks are coded; auto takes the fewest bytes for each block by itself")
       ->check(CLI::IsMember(mode_names()))
       ->capture_default_str();
   app.add_flag("--no-side-files", options->no_side_files, "of folders: leave out configuration and tokenizer files that changed");

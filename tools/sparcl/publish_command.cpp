@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/settings.hpp"
+#include "src/replication/model_id.hpp"
 #include "src/transport/host_port.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -84,7 +85,7 @@ Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder, s
       return false;
     }
     if (read.ok() && publisher.has_published_what_was_read()) {
-      print_note(fmt::format("{}: touched, and what it holds was published already: no new version", files.front()));
+      print_note(fmt::format("{}: new or touched, and what it holds was published already: no new version", files.front()));
       continue;
     }
     const Status status = read.ok() ? publisher.publish() : read;
@@ -196,7 +197,8 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->type_name("HOST:PORT")
       ->check(listen_fault, "", "");
   app.add_option("--model-id", options->publisher.model_id, "a name: replicas that ask for another model are refused")
-      ->type_name("ID");
+      ->type_name("ID")
+      ->check([](const std::string& id) { return replication::check_model_id(id).message(); }, "", "");
   app.add_option("--key", options->publisher.key_path, "of sparcl keygen: versions are signed")
       ->type_name("FILE")
       ->check([](const std::string& name) {

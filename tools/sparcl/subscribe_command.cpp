@@ -8,6 +8,7 @@
 #include <string>
 
 #include "src/base/settings.hpp"
+#include "src/replication/model_id.hpp"
 #include "src/replication/replica_record.hpp"
 #include "src/replication/subscriber.hpp"
 #include "src/transport/host_port.hpp"
@@ -355,7 +356,9 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->required()
       ->type_name("FILE");
   app.add_flag("--replace", options->may_replace, "also where FILE is a checkpoint of another model, which is lost then");
-  app.add_option("--model-id", options->model_id, "refuse a publisher of another model")->type_name("ID");
+  app.add_option("--model-id", options->model_id, "refuse a publisher of another model")
+      ->type_name("ID")
+      ->check([](const std::string& id) { return replication::check_model_id(id).message(); }, "", "");
   app.add_option("--tensors", options->parts.tensors,
                  "keep only tensors whose names match this regular expression; may be given more than once")
       ->type_name("REGEX")
