@@ -186,7 +186,8 @@ Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from,
   Edition edition;
   edition.delta = std::make_shared<Update>();
   codec::StagingSink sink(edition.delta->bytes);
-  codec::UpdateEncoder encoder(*map_, from.arrays, to.arrays, options, *state_.kernels);
+  auto written = std::make_unique<codec::UpdateEncoder>(*map_, from.arrays, to.arrays, options, *state_.kernels);
+  codec::UpdateEncoder& encoder = *written;
   while (!encoder.finished()) {
     SPARCL_RETURN_IF_ERROR(encoder.step(kFeedStepElements, sink));
     if (to.source != nullptr) SPARCL_RETURN_IF_ERROR(to.source->status());
@@ -207,7 +208,7 @@ Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from,
   if (commit.changed <= commit.elements / kMostReplaced) {
     edition.replaced = std::make_shared<codec::ChangeLog>(encoder.replaced());
   }
-  encoder.keep_forward();
+  edition.written = std::move(written);
   return edition;
 }
 
@@ -224,7 +225,7 @@ Result<Edition> Feed::first_edition(std::uint64_t version, Tensors tensors) cons
   const Hash128 sum = codec::blocks_hash(*map_, arrays.input(), 0, map_->block_count(), *state_.kernels);
   Result<UpdateRef> label = make_label({version, state_.schema_hash + sum});
   if (!label.ok()) return label.status();
-  return Edition{nullptr, std::move(*label), nullptr};
+  return Edition{nullptr, std::move(*label), nullptr, nullptr};
 }
 
 Result<Edition> Feed::next_edition(std::uint64_t version, Tensors tensors, const ChangeLogRef& replaced) const {

@@ -39,6 +39,8 @@ struct Edition {
   std::shared_ptr<Update> delta;  // from the version before; nullptr: there is none
   UpdateRef label;                // for those who have the bytes
   ChangeLogRef replaced;          // the way back, in the publisher's snapshot; nullptr: not known
+  // What it has written into the snapshot is taken back when it ends, until keep_forward(). nullptr: nothing was written.
+  std::unique_ptr<codec::UpdateEncoder> written;
 };
 
 class Feed {

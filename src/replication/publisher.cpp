@@ -389,16 +389,18 @@ void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogR
     const bool has_room = own == parts_.end() || own->is_proven || context_.budget->has_room(expected_bytes);
     if (!part.store().newest() || replaced == nullptr || !has_room) return part.start_over();
   }
-  Result<Edition> edition = Status(Code::kOutOfMemory, "no memory");
+  Status status;
   try {
-    edition = part.next_edition(version, snapshot_.arrays(), replaced);
+    Result<Edition> edition = part.next_edition(version, snapshot_.arrays(), replaced);
+    status = edition.status();
+    const std::lock_guard lock(mutex_);
+    if (edition.ok()) part.add(std::move(*edition));
   } catch (const std::bad_alloc&) {
+    status = no_memory();
   }
-  const std::lock_guard lock(mutex_);
-  if (edition.ok()) {
-    part.add(std::move(*edition));
-  } else {
-    log_error("replication: version {} of {} bytes of the model: {}", version, part.tensor_bytes(), edition.status().message());
+  if (!status.ok()) {
+    log_error("replication: version {} of {} bytes of the model: {}", version, part.tensor_bytes(), status.message());
+    const std::lock_guard lock(mutex_);
     part.start_over();
   }
   wake_.wake();
@@ -451,18 +453,21 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   const bool is_first = !whole_->store().newest();  // whatever hints say all of it is
   Result<Edition> edition = encode(version, hints);
   if (!edition.ok()) return edition.status();
-  if (state_.finder != nullptr) state_.finder->keep(is_first ? codec::ChangeFinder::Hints() : hints, snapshot_.arrays());
   PublishReport report;
   report.hash = edition->label->commit.target_hash;
   report.changed = edition->delta == nullptr ? edition->label->commit.elements : edition->delta->commit.changed;
   report.stream_bytes = edition->delta == nullptr ? 0 : edition->delta->commit.stream_bytes;
   const ChangeLogRef replaced = edition->replaced;
+  // Until the version is there the snapshot may go back to the one before: a publish() that has failed has changed nothing.
+  const std::unique_ptr<codec::UpdateEncoder> written = std::move(edition->written);
   std::vector<FeedRef> all;
   {
     const std::lock_guard lock(mutex_);
-    whole_->add(std::move(*edition));
     all = parts_to_encode();
+    whole_->add(std::move(*edition));
+    if (written != nullptr) written->keep_forward();
   }
+  if (state_.finder != nullptr) state_.finder->keep(is_first ? codec::ChangeFinder::Hints() : hints, snapshot_.arrays());
   wake_.wake();
   for (const FeedRef& feed : all) publish_part(*feed, version, replaced, report.stream_bytes);
   report.seconds = monotonic_seconds() - begin;

@@ -15,8 +15,8 @@ constexpr std::uint64_t kComposedPart = 4;  // of all bytes, at most
 
 void UpdateStore::begin(UpdateRef label) {
   clear();
+  note_published(label->target());
   newest_ = label->target();
-  note_published(*newest_);
   label_ = std::move(label);
 }
 
@@ -32,16 +32,24 @@ void UpdateStore::note_made(const Update& update) {
   ++first_made_;
 }
 
+// What may find no memory comes first: then nothing has been added.
 void UpdateStore::add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced) {
-  note_made(*delta);
-  if (label->commit.target_hash == delta->commit.base_hash) note_made(*label);  // that leads there as well
+  const std::size_t before = chain_.size();
+  try {
+    chain_.push_back(delta);
+    way_back_.push_back(replaced);
+    note_made(*delta);
+    if (label->commit.target_hash == delta->commit.base_hash) note_made(*label);  // that leads there as well
+    note_published(label->target());
+  } catch (...) {
+    if (way_back_.size() > before) way_back_.pop_back();
+    if (chain_.size() > before) chain_.pop_back();
+    throw;
+  }
   bytes_ += delta->commit.stream_bytes;
   newest_ = label->target();
-  note_published(*newest_);
   label_ = std::move(label);
-  chain_.push_back(std::move(delta));
   if (replaced != nullptr) way_back_bytes_ += replaced->bytes();
-  way_back_.push_back(std::move(replaced));
   trim();
 }
 

@@ -40,6 +40,21 @@ class Pair {
     EXPECT_TRUE(publisher_->publish(version).ok());
     hash_[version] = source_.hash();
   }
+  // The first try finds no memory for one of its allocations. True: it came to that one.
+  bool publish_at_the_second_try(std::uint64_t version, long after) {
+    source_.step(version, 2'000);
+    bool is_published = false;
+    fail_allocation_of_this_thread(after);
+    try {
+      is_published = publisher_->publish(version).ok();
+    } catch (const std::bad_alloc&) {
+    }
+    const bool has_failed = test::has_failed_in_this_thread();
+    fail_allocation_of_this_thread(-1);
+    EXPECT_TRUE(is_published || publisher_->publish(version).ok());
+    hash_[version] = source_.hash();
+    return has_failed;
+  }
   void wait_staged(std::uint64_t version) { EXPECT_TRUE(publisher_->wait_staged(version, 1, kPatience).ok()); }
 
   // What is shown is what is said.
@@ -106,6 +121,22 @@ INSTANTIATE_TEST_SUITE_P(Memory, MemoryOfNext,
                                            Kind{"Workers", false, 3, 20'000}, Kind{"DecodedAnew", false, 1, 150'000},
                                            Kind{"DecodedAnewByWorkersInTwoSets", true, 3, 150'000}),
                          [](const auto& kind) { return std::string(kind.param.name); });
+
+// A publish() that fails has changed nothing, or the next one would find nothing that changed.
+TEST(MemoryOfPublish, MayRunOutAnywhere) {
+  int failures = 0;
+  for (long after = 0;; ++after) {
+    SCOPED_TRACE(testing::Message() << "after " << after << " allocations");
+    Pair pair(false, 1, 20'000);
+    const bool has_failed = pair.publish_at_the_second_try(2, after);
+    failures += has_failed ? 1 : 0;
+    ASSERT_TRUE(pair.reaches(2));
+    pair.publish(3, 2'000);
+    ASSERT_TRUE(pair.reaches(3));
+    if (!has_failed) break;
+  }
+  EXPECT_GT(failures, 20);
+}
 
 // A step back that finds no memory is still wanted.
 TEST(MemoryOfAStepBack, MayRunOutAnywhere) {
