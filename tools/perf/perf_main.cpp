@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "src/base/standard_streams.hpp"
+#include "tools/number_checks.hpp"
 #include "tools/perf/perf_operation.hpp"
 
 namespace sparcl::perf {
@@ -268,14 +269,23 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   app.add_option("--op", options.op, "what is measured")->check(CLI::IsMember(operations))->capture_default_str();
   app.add_option("-b,--min", options.least_bytes, "smallest dense array, in bytes (K, M, G)")
       ->transform(CLI::AsSizeValue(false))
+      ->transform(tool::is_unsigned())
       ->capture_default_str();
-  app.add_option("-e,--max", options.most_bytes, "largest")->transform(CLI::AsSizeValue(false))->capture_default_str();
-  app.add_option("-f,--factor", options.factor, "from one size to the next")->check(CLI::Range(1.0001, 1e9))->capture_default_str();
+  app.add_option("-e,--max", options.most_bytes, "largest")
+      ->transform(CLI::AsSizeValue(false))
+      ->transform(tool::is_unsigned())
+      ->capture_default_str();
+  app.add_option("-f,--factor", options.factor, "from one size to the next")
+      ->transform(tool::no_nan())
+      ->check(CLI::Range(1.0001, 1e9))
+      ->capture_default_str();
   app.add_option("--dtype", options.dtype, "of the elements")->check(CLI::IsMember(element_type_names()))->capture_default_str();
   app.add_option("--density", options.density, "share of the elements that are sent")
+      ->transform(tool::no_nan())
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--overlap", options.overlap, "allreduce_sparse, allreduce_topk: share of each rank's elements that all have")
+      ->transform(tool::no_nan())
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option(

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "tools/number_checks.hpp"
 #include "tools/sparcl/advisor.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -85,6 +86,7 @@ void add_advise(CLI::App& app, Invocation& invocation) {
   app.add_option("FIRST", options->first, "a checkpoint, or gradients: a .safetensors file, or a folder of shards")->required();
   app.add_option("SECOND", options->second, "the same, a step later")->required();
   app.add_option("--link", options->link_gbit, "the link between two ranks, in Gbit/s")
+      ->transform(no_nan())
       ->check(CLI::Range(0.001, 100000.0))
       ->type_name("GBIT")
       ->capture_default_str();

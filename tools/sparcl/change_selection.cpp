@@ -11,6 +11,7 @@
 #include "src/codec/array_source.hpp"
 #include "src/codec/lossy_values.hpp"
 #include "src/model/text.hpp"
+#include "tools/number_checks.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -77,11 +78,13 @@ void add_selection_options(CLI::App& app, ChangeSelection& selection) {
                         ->check(CLI::Validator(is_threshold, "", "threshold"))
                         ->group(group);
   auto* largest = app.add_option("--largest", selection.largest, "so many, the largest of the whole model")
+                      ->transform(is_unsigned())
                       ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max(), "COUNT").description(""))
                       ->group(group);
   auto* budget =
       app.add_option("--budget", selection.budget_bytes, "the largest, as many as fit a delta of this size (1000000, 10MB ...)")
           ->transform(CLI::AsSizeValue(true))
+          ->transform(is_unsigned())
           ->type_name("BYTES")
           ->group(group);
   const auto is_grid = [](const std::string& name) {
@@ -106,7 +109,10 @@ void add_selection_options(CLI::App& app, ChangeSelection& selection) {
                        ->type_name("nearest|stochastic")
                        ->needs(values)
                        ->group(group);
-  app.add_option("--seed", selection.values.seed, "of --rounding stochastic")->needs(rounding)->group(group);
+  app.add_option("--seed", selection.values.seed, "of --rounding stochastic")
+      ->transform(is_unsigned())
+      ->needs(rounding)
+      ->group(group);
   for (auto* option : {threshold, largest, budget, grid}) {
     for (auto* other : {threshold, largest, budget, grid}) {
       if (option != other) option->excludes(other);

@@ -10,6 +10,7 @@
 #include "src/base/settings.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/transport/host_port.hpp"
+#include "tools/number_checks.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/metrics_page.hpp"
@@ -206,6 +207,7 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       });
   app.add_option("--interval", options->interval_s, "between two given files; with 0, the default, replicas meet the last one only")
       ->type_name("SECONDS")
+      ->transform(no_nan())
       ->check(CLI::Range(0.0, kMostSeconds))
       ->excludes(watch);
   app.add_option("--exit-when-acked", options->replicas,
@@ -223,11 +225,13 @@ void add_publish(CLI::App& app, Invocation& invocation) {
          "--peer-bytes", options->publisher.peer_bytes,
          "memory that peers may cause beside what is kept for all of them (default: SPARCL_PEER_BYTES; if that is 0, twice the "
          "model's bytes, 64 MiB at least)")
+      ->transform(is_unsigned())
       ->type_name("BYTES");
   app.add_option("--metrics", options->metrics, "figures for Prometheus at http://HOST:PORT/metrics")
       ->type_name("HOST:PORT")
       ->check(listen_fault, "", "");
   app.add_option("--first-version", options->first_version, "the first file's number")
+      ->transform(is_unsigned())
       ->type_name("N")
       ->check(CLI::Range(1ULL, 1ULL << 62));
   // After parsing, as the parser's own words for "one of the two" do not read well.

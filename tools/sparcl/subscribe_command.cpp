@@ -12,6 +12,7 @@
 #include "src/replication/replica_record.hpp"
 #include "src/replication/subscriber.hpp"
 #include "src/transport/host_port.hpp"
+#include "tools/number_checks.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/metrics_page.hpp"
@@ -378,6 +379,7 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
   app.add_flag("--allow-rollback", options->may_roll_back,
                "with --trust: take any signed version first, also one that is older than what FILE held last (FILE.sparcl-record)");
   app.add_option("--until", options->until, "end once FILE holds this version, or a later one")
+      ->transform(is_unsigned())
       ->type_name("VERSION")
       ->check(CLI::Range(1ULL, 1ULL << 62));
   app.add_option(
@@ -392,6 +394,7 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
          "give up if no publisher has answered for this time, or if every answer was refused. It holds before the first version, "
          "and with --until at any time (default: never)")
       ->type_name("SECONDS")
+      ->transform(no_nan())
       ->check(CLI::Range(0.0, kMostSeconds));
   app.parse_complete_callback([options] {
     const bool is_named = options->model_id && !options->model_id->empty();
