@@ -31,7 +31,7 @@ extern "C" {
  * the program sees to it that one thread at a time is in MPI or in these calls. With MPI_THREAD_MULTIPLE one thread at a time a
  * communicator. Threads of the library's own never call MPI.
  *
- * After MPI_Finalize calls of the communicator are sparclInvalidUsage, and sparclCommDestroy frees what is sparcl's.
+ * After MPI_Finalize calls that communicate are sparclInvalidUsage, and sparclCommDestroy frees what is sparcl's.
  *
  * Errors. If one rank refuses, all ranks return its error:
  *  sparclInvalidUsage    MPI is not initialised, or finalised; this thread may not call MPI; another MPI than the library's
