@@ -201,8 +201,8 @@ SPARCL_API sparclResult_t sparclCommRefuse(sparclComm_t comm, const char* why);
 SPARCL_API sparclResult_t sparclCommShrink(sparclComm_t comm, sparclComm_t* survivors);
 
 /* Not collective. Requests still pending are ended as by sparclCommAbort: on other ranks a call before them that is not over yet may
- * fail with them. Their handles stay valid: sparclWait and sparclTest give the
- * result, which is sparclRemoteError unless the call was over before, and free the request.
+ * fail with them. Their handles stay valid: sparclWait and sparclTest give the result, which is sparclRemoteError unless the call was
+ * over before, and free the request.
  * sparclInvalidUsage while another thread is in a call: sparclCommAbort ends that one. Over ucx it takes up to a second while others
  * still use theirs, so that what they were sent arrives.
  * In a child of fork() it does nothing: the communicator stays its parent's, and the child's calls on it are sparclInvalidUsage. */

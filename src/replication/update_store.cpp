@@ -32,7 +32,7 @@ void UpdateStore::note_made(const Update& update) {
   ++first_made_;
 }
 
-// What may find no memory comes first: then nothing has been added.
+// What may find no memory comes first: then there is no new version. A stream that was noted as made stays so: nobody has it.
 void UpdateStore::add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced) {
   const std::size_t before = chain_.size();
   try {
