@@ -9,7 +9,7 @@ namespace sparcl::api {
 
 Result<std::unique_ptr<AttachedState>> AttachedState::attach(const Held<sparclState>& state, Use use) {
   SPARCL_RETURN_IF_ERROR(state.status());
-  if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it, or destroy its communicator, first");
+  SPARCL_RETURN_IF_ERROR(state->check_idle());
   if (state->is_attached) return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber already");
   SPARCL_RETURN_IF_ERROR(state->check_still());
   if (use == Use::kRead) SPARCL_RETURN_IF_ERROR(state->check_complete());

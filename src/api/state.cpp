@@ -65,6 +65,12 @@ Status sparclState::check_in_memory() const {
                             sparcl::model::in_quotes(name)));
 }
 
+sparcl::Status sparclState::check_idle() const {
+  if (!in_flight) return {};
+  return sparcl::Status(sparcl::Code::kInvalidUsage,
+                        "a broadcast of this state is in flight: wait for it, or destroy its communicator, first");
+}
+
 sparcl::Status sparclState::check_still() const {
   if (written_until == nullptr || written_until->is_over()) return {};
   return sparcl::Status(
@@ -158,7 +164,7 @@ namespace {
 // The number of a tensor that may be changed now: a broadcast in flight reads what belongs to it.
 Result<std::size_t> find_idle(const sparclState& state, const char* name) {
   if (name == nullptr) return Status(Code::kInvalidArgument, "name is NULL");
-  if (state.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it, or destroy its communicator, first");
+  SPARCL_RETURN_IF_ERROR(state.check_idle());
   return state.find(name);
 }
 
@@ -185,9 +191,8 @@ Status check_indices(const uint64_t* indices, size_t nnz, std::uint64_t count, c
   if (nnz > 0 && indices == nullptr) return Status(Code::kInvalidArgument, "indices is NULL");
   for (size_t i = 0; i < nnz; ++i) {
     if (indices[i] >= count || (i > 0 && indices[i] <= indices[i - 1])) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("indices[{}] = {} of '{}': indices must ascend strictly and lie below {}",
-                                i, indices[i], name, count));
+      return Status(Code::kInvalidArgument, fmt::format("indices[{}] = {} of '{}': indices must ascend strictly and lie below {}",
+                                                        i, indices[i], name, count));
     }
   }
   return Status();
@@ -407,7 +412,7 @@ sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* version) {
 sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
   return guarded_with(__func__, state, "state", [&](sparclState& own) -> Status {
     if (hash == nullptr) return Status(Code::kInvalidArgument, "hash is NULL");
-    if (own.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it, or destroy its communicator, first");
+    SPARCL_RETURN_IF_ERROR(own.check_idle());
     SPARCL_RETURN_IF_ERROR(own.check_in_memory());
     own.freeze();
     const Result<sparcl::Hash128> found = hash_of(own);
@@ -420,9 +425,8 @@ sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]) {
 
 sparclResult_t sparclStateDestroy(sparclState_t state) {
   return sparcl::api::destroy_handle(__func__, state, "state", [](const sparclState& own) {
-    if (own.in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is in flight: wait for it, or destroy its communicator, first");
-    if (own.is_attached)
-      return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber: destroy that first");
+    SPARCL_RETURN_IF_ERROR(own.check_idle());
+    if (own.is_attached) return Status(Code::kInvalidUsage, "this state has a publisher or a subscriber: destroy that first");
     return Status();
   });
 }

@@ -78,6 +78,8 @@ struct sparclState {
   std::vector<std::byte*> data_in(sparcl::MemorySpace space) const;
   // Once it is frozen.
   sparcl::Result<std::unique_ptr<sparcl::model::DeviceTensors>> make_mirror(const sparcl::kernels::KernelSet& kernels) const;
+  // InvalidUsage while a broadcast reads or writes it.
+  sparcl::Status check_idle() const;
   // InvalidUsage while a stream that is stuck may still write the tensors.
   sparcl::Status check_still() const;
   // InvalidUsage while the tensors lack what an update brought, or are no version.

@@ -75,8 +75,11 @@ Status HeldState::check_base(const Delta& delta, const DeltaSummary& summary) co
   if (hash_ == *wanted) return {};
   const std::string hashes = fmt::format("the delta needs state {}, this is {}", to_hex(*wanted), to_hex(hash_));
   if (hash_ == *summary.target_hash) {
-    return Status(Code::kWrongBase,
-                  fmt::format("{}: it is the target of {} already ({}): there is nothing to apply; give the checkpoint that the delta was made from", path(), delta.path, hashes));
+    return Status(
+        Code::kWrongBase,
+        fmt::format(
+            "{}: it is the target of {} already ({}): there is nothing to apply; give the checkpoint that the delta was made from",
+            path(), delta.path, hashes));
   }
   return Status(Code::kWrongBase, fmt::format("{}: it is not the base of {}: {}: apply it to the checkpoint that it was made of",
                                               path(), delta.path, hashes));
