@@ -16,9 +16,9 @@ struct OpaqueTypeInfo {
 // Those that the format knows (safetensors 0.8). nullptr: another one, or one with a row in src/base/data_type.cpp.
 const OpaqueTypeInfo* find_opaque_type(std::string_view name);
 
-// What a later version of the format may call a type: up to 32 letters, digits and underscores, and no type that has numbers here.
-bool may_be_opaque_type(std::string_view name);
 constexpr std::size_t kMaxOpaqueName = 32;
+// What a later version of the format may call a type: up to so many letters, digits and underscores, and no type that has numbers here.
+bool may_be_opaque_type(std::string_view name);
 
 // Of a tensor: its elements are as many bytes as it has.
 struct OpaqueType {

@@ -12,7 +12,7 @@ import subprocess
 LONG = os.environ.get("SPARCL_TEST_LONG") == "1"
 SEED = int(os.environ.get("SPARCL_TEST_SEED", "1"))
 SECONDS = 60  # for one run; the slowest takes one
-LONG_MOST = 3000  # numbers for each kind of call; only what reads all of the machine's records, as `status` does, has more
+LONG_MOST = 3000  # numbers for each kind of call, drawn where there are more: `status` has 60,000 on a machine with many records
 
 # Libraries that end the process, or crash, where their own allocations fail: UCX, NCCL, hwloc, libnuma and OpenSSL do.
 SPARED = "libuc,libnccl,libhwloc,libnuma,libcrypto,libcuda,libudev"
