@@ -1,5 +1,6 @@
-# The two libraries that users link, made of the layers: libsparcl (no MPI and no UCX in it) and libsparcl_mpi; and the plug-in for UCX.
-set(SPARCL_LAYERS sparcl_base sparcl_kernels sparcl_transport sparcl_codec sparcl_model sparcl_collectives sparcl_replication)
+# The two libraries that users link, made of the rooms: libsparcl (no MPI and no UCX in it) and libsparcl_mpi; and the plug-in for UCX.
+set(SPARCL_ROOMS sparcl_base sparcl_kernels sparcl_gpu sparcl_trust sparcl_net sparcl_transport sparcl_codec sparcl_model sparcl_device sparcl_comm
+    sparcl_sparse sparcl_collectives sparcl_replication)
 
 function(sparcl_show_interface target)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
@@ -23,7 +24,7 @@ target_include_directories(sparcl PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}
                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 # For sparcl.hpp. CMake overlooks a feature of a language that a project has not enabled: projects of C alone stay as they are.
 target_compile_features(sparcl INTERFACE cxx_std_20)
-target_link_libraries(sparcl PRIVATE ${SPARCL_LAYERS} fmt::fmt spdlog::spdlog hwy::hwy Threads::Threads)
+target_link_libraries(sparcl PRIVATE ${SPARCL_ROOMS} fmt::fmt spdlog::spdlog hwy::hwy Threads::Threads)
 if(SPARCL_WITH_CUDA)
   target_link_libraries(sparcl PRIVATE sparcl_kernels_cuda CUDA::cudart_static)
 endif()
@@ -36,7 +37,7 @@ if(SPARCL_WITH_UCX)
   sparcl_show_interface(sparcl_ucx_plugin)
   set_target_properties(sparcl_ucx_plugin PROPERTIES OUTPUT_NAME sparcl_ucx LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   add_dependencies(sparcl sparcl_ucx_plugin)
-  add_dependencies(sparcl_api sparcl_ucx_plugin)  # for programs that link the layers
+  add_dependencies(sparcl_api sparcl_ucx_plugin)  # for programs that link the rooms
 endif()
 
 if(SPARCL_KOKKOS)

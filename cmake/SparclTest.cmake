@@ -43,10 +43,10 @@ function(sparcl_test_program name)
   sparcl_warnings(${name})
 endfunction()
 
-# sparcl_layer_test(FOLDER LINK TARGET...): the tests of one layer, one program, from tests/FOLDER/*_test.cpp.
+# sparcl_room_test(FOLDER LINK TARGET...): the tests of one room, one program, from tests/FOLDER/*_test.cpp.
 # Each test runs by itself in the quick tier; in the long tier the program runs once more, whole, with SPARCL_TEST_LONG=1, which
 # tests read by tests/support/tier.hpp to take more seeds and bigger sizes.
-function(sparcl_layer_test folder)
+function(sparcl_room_test folder)
   cmake_parse_arguments(PARSE_ARGV 1 TEST "" "" "LINK")
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
   if(NOT sources)

@@ -1,6 +1,6 @@
 #pragma once
 // Contracts of the kernels that bring float32 values in device memory to 8 bits with scales, and back: what receivers see are the
-// bits of collectives/selection/scaled_values. A group of values is codes times a power of two; one with an infinity or NaN is kept
+// bits of src/sparse/selection/scaled_values. A group of values is codes times a power of two; one with an infinity or NaN is kept
 // exactly, in a place of its own. Each call enqueues on a stream, allocates nothing and waits for nothing; how many values there
 // are is read on the device. Nothing of CUDA is needed to include this.
 

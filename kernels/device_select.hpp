@@ -26,7 +26,7 @@ struct TopK {
 using TopKSupportsType = bool(DataType type);
 // The workspace is aligned to 16 bytes, and free again once the stream is through.
 using TopKWorkspaceBytes = std::size_t(std::uint64_t count, std::uint64_t k, DataType type);
-// The exact k largest |acc|, NaN > infinity > finite, ties to the lower index (collectives/selection), bit for bit.
+// The exact k largest |acc|, NaN > infinity > finite, ties to the lower index (src/sparse/selection), bit for bit.
 using TopKKernel = Status(const TopK& call, DataType type, void* workspace, std::size_t workspace_bytes, void* stream);
 
 struct TopKKernels {

@@ -1,18 +1,18 @@
 #include "bench/agreement/bare_broadcast.hpp"
 
 #include "collectives/broadcast/message_stream.hpp"
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 
 namespace sparcl::bench {
 namespace {
 
-using collectives::Task;
+using comm::Task;
 
 constexpr std::uint64_t kElementsPerStep = 8 * codec::kBlockElements;  // as the library's own
 constexpr std::uint64_t kBlocksPerStep = 16;
 constexpr std::uint8_t kData = 1, kVote = 2;
 
-class Source final : public collectives::StreamSource {
+class Source final : public collectives::broadcast::StreamSource {
  public:
   Source(const codec::BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target)
       : encoder_(map, base, target, {}, kernels::cpu_kernels()) {}
@@ -24,7 +24,7 @@ class Source final : public collectives::StreamSource {
   codec::UpdateEncoder encoder_;
 };
 
-class Target final : public collectives::StreamTarget {
+class Target final : public collectives::broadcast::StreamTarget {
  public:
   Target(const codec::BlockMap& map, std::span<std::byte* const> held)
       : decoder_(map, held, codec::Verify::kTouched, {}, kernels::cpu_kernels(), codec::Writing::kEarly) {}
@@ -39,19 +39,19 @@ class Target final : public collectives::StreamTarget {
 };
 
 // run_broadcast() without its first round.
-Task stream_and_vote(const collectives::CommContext& comm, std::uint32_t number, collectives::BroadcastCall& call,
+Task stream_and_vote(const comm::CommContext& comm, std::uint32_t number, collectives::broadcast::BroadcastCall& call,
                      std::uint64_t& stream_bytes) {
-  collectives::Engine& engine = *comm.engine;
-  Transport& transport = engine.transport();
-  const collectives::FanoutPlan plan =
-      collectives::plan_fanout(collectives::link_cost(transport), transport.size(),
-                               collectives::guess_update_bytes(call.dense_bytes), comm.broadcast_algorithm, comm.fragment_bytes);
-  collectives::MessageStream stream(engine, {number, kData}, plan.row->links(transport.rank(), call.root, transport.size()),
+  comm::Engine& engine = *comm.engine;
+  transport::Transport& transport = engine.transport();
+  const collectives::broadcast::FanoutPlan plan =
+      collectives::broadcast::plan_fanout(comm::link_cost(transport), transport.size(),
+                               comm::guess_update_bytes(call.dense_bytes), comm.broadcast_algorithm, comm.fragment_bytes);
+  collectives::broadcast::MessageStream stream(engine, {number, kData}, plan.row->links(transport.rank(), call.root, transport.size()),
                                     plan.fragment_bytes);
   Status outcome, verdict;
   Task streaming = call.source != nullptr ? stream.send_all(*call.source, outcome) : stream.receive_all(*call.target, outcome);
   if (Status alive = co_await streaming; !alive.ok()) co_return alive;
-  Task vote = collectives::agree(engine, {number, kVote}, {}, outcome, verdict);
+  Task vote = comm::agree(engine, {number, kVote}, {}, outcome, verdict);
   if (Status alive = co_await vote; !alive.ok()) co_return alive;
   if (!verdict.ok()) co_return verdict;
   Task drained = stream.drain();
@@ -83,8 +83,8 @@ Flip::Flip(std::size_t count, double density, bool is_root)
 
 bool Flip::is_right() const { return is_root_ || held_ == states_[now_]; }
 
-Task Flip::broadcast(const collectives::CommContext& comm, std::uint32_t number, Agreement agreement) {
-  collectives::BroadcastCall call;
+Task Flip::broadcast(const comm::CommContext& comm, std::uint32_t number, Agreement agreement) {
+  collectives::broadcast::BroadcastCall call;
   call.fingerprint.count = array_.count;
   call.dense_bytes = map_.byte_count();
   const std::byte* base = bytes_of(states_[now_]);
@@ -106,15 +106,15 @@ Task Flip::broadcast(const collectives::CommContext& comm, std::uint32_t number,
   co_return status;
 }
 
-Task Flip::run(const collectives::CommContext& comm, std::uint32_t number, Agreement agreement, collectives::BroadcastCall& call) {
+Task Flip::run(const comm::CommContext& comm, std::uint32_t number, Agreement agreement, collectives::broadcast::BroadcastCall& call) {
   Status status;
   if (agreement == Agreement::kNone) {
     Task bare = stream_and_vote(comm, number, call, stream_bytes_);
     status = co_await bare;
   } else {
     call.encodes_ahead = agreement == Agreement::kOverlap;
-    collectives::CallReport report;
-    Task whole = collectives::run_broadcast(comm, number, call, report);
+    comm::CallReport report;
+    Task whole = collectives::broadcast::run_broadcast(comm, number, call, report);
     status = co_await whole;
   }
   co_return status;

@@ -20,13 +20,13 @@ class Flip {
  public:
   Flip(std::size_t count, double density, bool is_root);
 
-  collectives::Task broadcast(const collectives::CommContext& comm, std::uint32_t number, Agreement agreement);
+  comm::Task broadcast(const comm::CommContext& comm, std::uint32_t number, Agreement agreement);
   std::uint64_t stream_bytes() const { return stream_bytes_; }
   bool is_right() const;
 
  private:
-  collectives::Task run(const collectives::CommContext& comm, std::uint32_t number, Agreement agreement,
-                        collectives::BroadcastCall& call);
+  comm::Task run(const comm::CommContext& comm, std::uint32_t number, Agreement agreement,
+                        collectives::broadcast::BroadcastCall& call);
 
   bool is_root_;
   codec::ArraySpec array_;

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/agreement/bare_broadcast.hpp"
-#include "collectives/agreement/ballot.hpp"
+#include "src/comm/agreement/ballot.hpp"
 #include "src/transport/mpi/mpi_gather.hpp"
 #include "src/transport/mpi/mpi_transport.hpp"
 #include "src/transport/ucx/ucx_transport.hpp"
@@ -37,13 +37,13 @@ constexpr double kSecondsPerRound = 0.004;  // of each variant: long against the
   std::abort();
 }
 
-std::unique_ptr<Transport> make_transport(const std::string& name, int rank, int ranks) {
+std::unique_ptr<transport::Transport> make_transport(const std::string& name, int rank, int ranks) {
   if (name == "ucx") {
-    auto ucx = UcxTransport::create(rank, ranks, [](std::span<const std::byte> own) { return mpi_gather(MPI_COMM_WORLD, own); });
+    auto ucx = transport::UcxTransport::create(rank, ranks, [](std::span<const std::byte> own) { return transport::mpi_gather(MPI_COMM_WORLD, own); });
     if (!ucx.ok()) give_up(ucx.status().message());
     return std::move(*ucx);
   }
-  auto mpi = MpiTransport::create(MPI_COMM_WORLD);
+  auto mpi = transport::MpiTransport::create(MPI_COMM_WORLD);
   if (!mpi.ok()) give_up(mpi.status().message());
   return std::move(*mpi);
 }
@@ -97,7 +97,7 @@ class Bench {
     return medians;
   }
 
-  void finish(collectives::Task& task) {
+  void finish(comm::Task& task) {
     engine_.run(task);
     if (!task.result().ok()) give_up(task.result().message());
   }
@@ -108,7 +108,7 @@ class Bench {
         [this] {
           Status verdict;
           const std::uint32_t number = next_++;
-          collectives::Task round = collectives::agree(engine_, {number, 0}, {}, Status(), verdict);
+          comm::Task round = comm::agree(engine_, {number, 0}, {}, Status(), verdict);
           finish(round);
           transport_->close({number, 0});
         },
@@ -121,12 +121,12 @@ class Bench {
                                {"transport", options_.transport},
                                {"time_us_median", medians[1] * 1e6},
                                {"barrier_us_median", medians[0] * 1e6},
-                               {"bytes_sent", messages * static_cast<int>(collectives::kBallotBytes)}};
+                               {"bytes_sent", messages * static_cast<int>(comm::kBallotBytes)}};
       std::printf("%s\n", row.dump().c_str());
       return;
     }
     fmt::print("{} ranks over {}: the round alone {:.1f} us (MPI_Barrier {:.1f}), {} messages of {} bytes sent by each rank\n",
-               ranks_, options_.transport, medians[1] * 1e6, medians[0] * 1e6, messages, collectives::kBallotBytes);
+               ranks_, options_.transport, medians[1] * 1e6, medians[0] * 1e6, messages, comm::kBallotBytes);
     fmt::print("{:>12} {:>12} {:>14} {:>14} {:>14} {:>10}\n", "elements", "bytes", "without us", "overlapped us", "before us",
                "share");
   }
@@ -136,7 +136,7 @@ class Bench {
     std::vector<std::function<void()>> variants;
     for (const Agreement agreement : {Agreement::kNone, Agreement::kOverlap, Agreement::kBefore}) {
       variants.push_back([this, &flip, agreement] {
-        collectives::Task call = flip.broadcast(comm_, next_++, agreement);
+        comm::Task call = flip.broadcast(comm_, next_++, agreement);
         finish(call);
       });
     }
@@ -164,9 +164,9 @@ class Bench {
 
   Options options_;
   int rank_, ranks_;
-  std::unique_ptr<Transport> transport_;
-  collectives::Engine engine_;
-  collectives::CommContext comm_;
+  std::unique_ptr<transport::Transport> transport_;
+  comm::Engine engine_;
+  comm::CommContext comm_;
   std::uint32_t next_ = 0;
 };
 

@@ -20,11 +20,11 @@
 #include "kernels/kernel_set.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/subscriber.hpp"
-#include "src/transport/socket.hpp"
+#include "src/net/socket.hpp"
 
 namespace {
 
-using sparcl::monotonic_seconds;
+using sparcl::net::monotonic_seconds;
 using sparcl::replication::Publisher;
 using sparcl::replication::PublisherOptions;
 using sparcl::replication::ReplicatedState;
@@ -146,8 +146,8 @@ pid_t fork_replica(const std::string& address, std::uint64_t elements, std::uint
 class BareReaders {
  public:
   BareReaders(int count, std::size_t bytes) : bytes_(bytes) {
-    sparcl::Socket listener = must(sparcl::listen_at(sparcl::loopback_address(), 16));
-    const sparcl::NetAddress address = must(sparcl::local_address(listener));
+    sparcl::net::Socket listener = must(sparcl::net::listen_at(sparcl::net::loopback_address(), 16));
+    const sparcl::net::NetAddress address = must(sparcl::net::local_address(listener));
     for (int i = 0; i < count; ++i) {
       const pid_t child = fork();
       if (child == 0) read_for_ever(address, bytes);
@@ -155,7 +155,7 @@ class BareReaders {
     }
     for (int i = 0; i < count; ++i) {
       pollfd entry{listener.fd(), POLLIN, 0};
-      sparcl::poll_until(std::span(&entry, 1), monotonic_seconds() + kPatience);
+      sparcl::net::poll_until(std::span(&entry, 1), monotonic_seconds() + kPatience);
       sockets_.emplace_back(::accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     }
     message_.resize(bytes, 1);
@@ -178,7 +178,7 @@ class BareReaders {
       for (std::size_t i = 0; i < sockets_.size(); ++i) {
         entries.push_back({answered[i] ? -1 : sockets_[i].fd(), static_cast<short>(sent[i] < bytes_ ? POLLOUT : POLLIN), 0});
       }
-      if (sparcl::poll_until(entries, begin + kPatience) == 0) std::exit(1);
+      if (sparcl::net::poll_until(entries, begin + kPatience) == 0) std::exit(1);
       for (std::size_t i = 0; i < sockets_.size(); ++i) {
         if (entries[i].revents == 0) continue;
         char answer = 0;
@@ -195,14 +195,14 @@ class BareReaders {
   }
 
  private:
-  [[noreturn]] static void read_for_ever(const sparcl::NetAddress& address, std::size_t bytes) {
-    const sparcl::Socket socket = must(sparcl::start_connect(address));
+  [[noreturn]] static void read_for_ever(const sparcl::net::NetAddress& address, std::size_t bytes) {
+    const sparcl::net::Socket socket = must(sparcl::net::start_connect(address));
     std::vector<char> space(bytes);
     pollfd entry{socket.fd(), POLLOUT, 0};
-    sparcl::poll_until(std::span(&entry, 1), monotonic_seconds() + kPatience);
+    sparcl::net::poll_until(std::span(&entry, 1), monotonic_seconds() + kPatience);
     entry.events = POLLIN;
     for (std::size_t there = 0;;) {
-      sparcl::poll_until(std::span(&entry, 1), monotonic_seconds() + kPatience);
+      sparcl::net::poll_until(std::span(&entry, 1), monotonic_seconds() + kPatience);
       const ssize_t count = ::recv(socket.fd(), space.data() + there, bytes - there, 0);
       if (count == 0) _exit(0);
       if (count > 0) there += static_cast<std::size_t>(count);
@@ -214,7 +214,7 @@ class BareReaders {
 
   std::size_t bytes_;
   std::vector<pid_t> children_;
-  std::vector<sparcl::Socket> sockets_;
+  std::vector<sparcl::net::Socket> sockets_;
   std::vector<char> message_;
 };
 
@@ -224,14 +224,14 @@ nlohmann::json measure_fan_out(std::uint64_t elements, int replicas, int rounds)
   BareReaders bare(replicas, elements * sizeof(std::uint16_t));
   Model source(elements);
   // Children first, threads after: they wait for a publisher that comes.
-  const sparcl::NetAddress free_port = [] {
-    const sparcl::Socket probe = must(sparcl::listen_at(sparcl::loopback_address(), 1));
-    return must(sparcl::local_address(probe));
+  const sparcl::net::NetAddress free_port = [] {
+    const sparcl::net::Socket probe = must(sparcl::net::listen_at(sparcl::net::loopback_address(), 1));
+    return must(sparcl::net::local_address(probe));
   }();
   std::vector<pid_t> children;
-  for (int i = 0; i < replicas; ++i) children.push_back(fork_replica(sparcl::to_text(free_port), elements, last));
+  for (int i = 0; i < replicas; ++i) children.push_back(fork_replica(sparcl::net::to_text(free_port), elements, last));
   PublisherOptions options;
-  options.listen = sparcl::to_text(free_port);
+  options.listen = sparcl::net::to_text(free_port);
   std::unique_ptr<Publisher> publisher = must(Publisher::create(source.view(), options));
   must(publisher->publish(1));
   if (!publisher->wait(1, replicas, kPatience).ok()) std::exit(1);

@@ -5,15 +5,15 @@
 #include <map>
 #include <random>
 
-#include "collectives/sparse_sum/part_code.hpp"
-#include "collectives/sparse_sum/part_sum.hpp"
+#include "src/sparse/parts/part_code.hpp"
+#include "src/sparse/parts/part_sum.hpp"
 #include "src/base/buffer_pool.hpp"
 
 namespace sparcl::collectives {
 namespace {
 
 constexpr std::uint64_t kElements = 4 << 20;
-const BlockRun kRun{0, kElements >> 16, 16, 2};
+const sparse::BlockRun kRun{0, kElements >> 16, 16, 2};
 
 BufferPool& buffers() {
   static BufferPool pool;
@@ -67,7 +67,7 @@ void pack(benchmark::State& state) {
 // As parts travel over slow links; bytes/entry: of the message, values and all.
 void code(benchmark::State& state) {
   const Rank& rank = ranks_of(1, state.range(1)).front();
-  PartCoder coder(body());
+  sparse::PartCoder coder(body());
   std::size_t bytes = 0;
   for (auto _ : state) bytes = coder.code(buffers(), rank.part.bytes(), {kRun, 4, false}).value_or(rank.part).size();
   per_entry(state, rank.indices.size());
@@ -76,8 +76,8 @@ void code(benchmark::State& state) {
 
 void expand(benchmark::State& state) {
   const Rank& rank = ranks_of(1, state.range(1)).front();
-  PartCoder coder(body());
-  const PartShape shape{kRun, 4, false};
+  sparse::PartCoder coder(body());
+  const sparse::PartShape shape{kRun, 4, false};
   const std::optional<Buffer> message = coder.code(buffers(), rank.part.bytes(), shape);
   if (!message) return state.SkipWithError("coding saves nothing");
   for (auto _ : state) benchmark::DoNotOptimize(coder.expand(buffers(), message->bytes(), shape, UINT64_MAX)->data());
@@ -93,7 +93,7 @@ void sum(benchmark::State& state) {
     parts.push_back(rank.part.bytes());
     entries += rank.indices.size();
   }
-  PartSum sum(buffers(), body(), {DataType::kFloat32, {}, kLevel}, parts.size(), PartValues::kElements, PartValues::kElements, 1);
+  sparse::PartSum sum(buffers(), body(), {DataType::kFloat32, {}, kLevel}, parts.size(), sparse::PartValues::kElements, sparse::PartValues::kElements, 1);
   for (auto _ : state) benchmark::DoNotOptimize(sum.sum(parts, kRun)->data());
   per_entry(state, entries);
 }

@@ -16,15 +16,15 @@
 #include <string>
 #include <vector>
 
-#include "collectives/selection/selection.hpp"
+#include "src/sparse/selection/selection.hpp"
 #include "src/base/data_type.hpp"
 #include "src/base/number.hpp"
 
 namespace {
 
 using namespace sparcl;
-using collectives::Selected;
-using collectives::Selection;
+using sparse::Selected;
+using sparse::Selection;
 using Clock = std::chrono::steady_clock;
 
 struct Case {

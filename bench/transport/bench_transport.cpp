@@ -103,8 +103,8 @@ std::vector<std::unique_ptr<Link>> make_links(int rank) {
   std::vector<std::unique_ptr<Link>> links;
   links.push_back(make_mpi_link(1 - rank));
   links.push_back(make_ucp_link(rank));
-  auto mpi = MpiTransport::create(MPI_COMM_WORLD);
-  auto ucx = UcxTransport::create(rank, 2, [](std::span<const std::byte> own) { return mpi_gather(MPI_COMM_WORLD, own); });
+  auto mpi = transport::MpiTransport::create(MPI_COMM_WORLD);
+  auto ucx = transport::UcxTransport::create(rank, 2, [](std::span<const std::byte> own) { return transport::mpi_gather(MPI_COMM_WORLD, own); });
   if (mpi.ok()) links.push_back(make_transport_link("sparcl mpi", std::move(*mpi), 1 - rank));
   if (ucx.ok()) links.push_back(make_transport_link("sparcl ucx", std::move(*ucx), 1 - rank));
   return links;

@@ -43,10 +43,10 @@ class MpiLink final : public Link {
 class UcpLink final : public Link {
  public:
   explicit UcpLink(int rank) {
-    auto worker = UcxWorker::open();
+    auto worker = transport::UcxWorker::open();
     if (!worker.ok()) give_up(worker.status().message());
     worker_ = std::move(*worker);
-    const auto all = mpi_gather(MPI_COMM_WORLD, worker_->address());
+    const auto all = transport::mpi_gather(MPI_COMM_WORLD, worker_->address());
     if (!all.ok()) give_up(all.status().message());
     ucp_ep_params_t params = {};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
@@ -75,21 +75,21 @@ class UcpLink final : public Link {
     if (UCS_PTR_IS_ERR(request)) give_up(ucs_status_string(UCS_PTR_STATUS(request)));
     if (UCS_PTR_IS_PTR(request)) requests_.push_back(request);
   }
-  std::shared_ptr<UcxWorker> worker_;
+  std::shared_ptr<transport::UcxWorker> worker_;
   ucp_ep_h endpoint_ = nullptr;
   std::vector<void*> requests_;
 };
 
 class TransportLink final : public Link {
  public:
-  TransportLink(std::string name, std::unique_ptr<Transport> transport, int peer)
+  TransportLink(std::string name, std::unique_ptr<transport::Transport> transport, int peer)
       : name_(std::move(name)), transport_(std::move(transport)), peer_(peer) {}
   const char* name() const override { return name_.c_str(); }
   void send(const Buffer& message) override { open_.push_back(transport_->send(peer_, {call_, 1}, message)); }
   void receive(const Buffer& space) override { open_.push_back(transport_->receive(peer_, {call_, 1}, space)); }
   void wait() override {
     std::uint64_t turns = 0;
-    for (const OperationRef& each : open_) {
+    for (const transport::OperationRef& each : open_) {
       while (!each->done) {
         done_.clear();
         if (const Status status = transport_->progress(done_); !status.ok()) give_up(status.message());
@@ -103,18 +103,18 @@ class TransportLink final : public Link {
 
  private:
   std::string name_;
-  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<transport::Transport> transport_;
   int peer_;
   std::uint32_t call_ = 1;
-  std::vector<OperationRef> open_;
-  std::vector<OperationRef> done_;
+  std::vector<transport::OperationRef> open_;
+  std::vector<transport::OperationRef> done_;
 };
 
 }  // namespace
 
 std::unique_ptr<Link> make_mpi_link(int peer) { return std::make_unique<MpiLink>(peer); }
 std::unique_ptr<Link> make_ucp_link(int rank) { return std::make_unique<UcpLink>(rank); }
-std::unique_ptr<Link> make_transport_link(std::string name, std::unique_ptr<Transport> transport, int peer) {
+std::unique_ptr<Link> make_transport_link(std::string name, std::unique_ptr<transport::Transport> transport, int peer) {
   return std::make_unique<TransportLink>(std::move(name), std::move(transport), peer);
 }
 

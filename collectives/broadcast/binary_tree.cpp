@@ -3,7 +3,7 @@
 
 #include "collectives/broadcast/fanout.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 
 Links binary_tree_links(int rank, int root, int size) {
   const int place = (rank - root + size) % size;  // in heap order
@@ -18,4 +18,4 @@ double binary_tree_seconds(const LinkCost& link, int size, std::uint64_t bytes, 
   return pipeline_seconds(link, bytes, fragment_bytes, size > 2 ? 2 : 1, depth);
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

@@ -3,7 +3,7 @@
 
 #include "collectives/broadcast/fanout.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 
 Links binomial_tree_links(int rank, int root, int size) {
   const unsigned place = static_cast<unsigned>((rank - root + size) % size);
@@ -28,4 +28,4 @@ double binomial_tree_seconds(const LinkCost& link, int size, std::uint64_t bytes
   return rounds * one;
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

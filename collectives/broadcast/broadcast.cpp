@@ -8,14 +8,14 @@
 
 #include "collectives/broadcast/gpu_stream.hpp"
 #include "collectives/broadcast/message_stream.hpp"
-#include "collectives/call_names.hpp"
-#include "collectives/device/device_calls.hpp"
+#include "collectives/broadcast/part_list.hpp"
+#include "src/comm/device/device_calls.hpp"
 #include "src/base/caught_error.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/stage_range.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 namespace {
 
 // Lanes of a call's channel.
@@ -23,9 +23,9 @@ constexpr std::uint8_t kData = 1;
 constexpr std::uint8_t kVote = 2;
 
 FanoutPlan plan(const CommContext& comm, std::uint64_t dense_bytes) {
-  Transport& transport = comm.engine->transport();
+  transport::Transport& transport = comm.engine->transport();
   const std::string& forced = comm.broadcast_algorithm == kNcclFanoutName ? "auto" : comm.broadcast_algorithm;
-  return plan_fanout(link_cost(transport), transport.size(), guess_update_bytes(dense_bytes), forced, comm.fragment_bytes);
+  return plan_fanout(link_cost(transport), transport.size(), comm::guess_update_bytes(dense_bytes), forced, comm.fragment_bytes);
 }
 
 // What NCCL asks of the host, a launch each fragment, is worth it from here on. Heuristic, not measured on GPUs.
@@ -40,7 +40,7 @@ bool rides_on_nccl(const CommContext& comm, const BroadcastCall& call) {
 
 // Over messages, in the cheapest of the fan-outs.
 std::unique_ptr<Stream> open_messages(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report) {
-  const Transport& transport = comm.engine->transport();
+  const transport::Transport& transport = comm.engine->transport();
   const FanoutPlan fanout = plan(comm, call.dense_bytes);
   call.fingerprint.algorithm = static_cast<std::uint8_t>(fanout.row_index);
   call.fingerprint.fragment_log2 = static_cast<std::uint8_t>(std::countr_zero(fanout.fragment_bytes));
@@ -48,32 +48,34 @@ std::unique_ptr<Stream> open_messages(const CommContext& comm, std::uint32_t num
   report.seconds_predicted = fanout.seconds;
   const bool is_valid = call.root >= 0 && call.root < transport.size();
   Links links = is_valid ? fanout.row->links(transport.rank(), call.root, transport.size()) : Links();
-  return std::make_unique<MessageStream>(*comm.engine, Channel{number, kData}, std::move(links), fanout.fragment_bytes);
+  return std::make_unique<MessageStream>(*comm.engine, transport::Channel{number, kData}, std::move(links), fanout.fragment_bytes);
 }
 
 // This rank's end of the call's stream. Where its memory cannot be had the call is refused, and the stream left alone.
 std::unique_ptr<Stream> open_stream(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report) {
   if (!rides_on_nccl(comm, call)) return open_messages(comm, number, call, report);
-  Result<std::shared_ptr<FragmentMemory>> memory = comm.device->fragment_memory();
+  Result<std::shared_ptr<comm::FragmentMemory>> memory = comm.device->fragment_memory();
   if (!memory.ok() && call.refusal.ok()) call.refusal = memory.status();
   call.fingerprint.algorithm = kNcclFanout;
   report.algorithm = kNcclFanoutName;
-  return std::make_unique<GpuStream>(*comm.engine, Channel{number, kData}, *comm.device, memory.ok() ? std::move(*memory) : nullptr,
+  return std::make_unique<GpuStream>(*comm.engine, transport::Channel{number, kData}, *comm.device, memory.ok() ? std::move(*memory) : nullptr,
                                      call.root);
 }
 
-void close_channels(Transport& transport, std::uint32_t number) {
+void close_channels(transport::Transport& transport, std::uint32_t number) {
   for (const std::uint8_t lane : {kAgreementLane, kData, kVote}) transport.close({number, lane});
 }
 
 // What is wrong with a stream or with what a rank holds was found far below the call: whose it was, and the way out.
-Status with_way_out(const Status& verdict, std::uint32_t operation) {
+Status with_way_out(const Status& verdict, const CommContext& comm, std::uint32_t operation) {
   const char* way_out = "";
   if (verdict.code() == Code::kWrongBase && operation == static_cast<std::uint32_t>(CallKind::kBroadcastDelta))
     way_out = "; ranks hold the same again after a call in which the root's base is NULL: it sends all";
   if (verdict.code() == Code::kWrongBase && operation == static_cast<std::uint32_t>(CallKind::kBroadcastUpdate))
     way_out = "; ranks hold the same again after an update that sends all: the first of another root or communicator";
-  return Status(verdict.code(), std::string(operation_name(operation)) + ": " + verdict.message() + way_out, verdict.scope());
+  const CollectiveDescriptor* const collective = comm::find_collective(comm.engine->collectives(), operation);
+  const std::string name(collective != nullptr ? collective->name : "a broadcast");
+  return Status(verdict.code(), name + ": " + verdict.message() + way_out, verdict.scope());
 }
 
 }  // namespace
@@ -81,7 +83,7 @@ Status with_way_out(const Status& verdict, std::uint32_t operation) {
 Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report) {
   Engine& engine = *comm.engine;
   if (!engine.health().ok()) co_return engine.health();
-  Transport& transport = engine.transport();
+  transport::Transport& transport = engine.transport();
   SPARCL_FAILPOINT("broadcast.begin");
   const double begin = transport.now();
   call.fingerprint.root = call.root;
@@ -92,7 +94,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
 
   // Agree on the call; meanwhile the root encodes, and sends nothing.
   Status verdict, outcome;
-  const Subject subject{.parts = call.parts};
+  const Subject subject = PartList::subject(call.parts);
   Extents extents{.has_device_arrays = call.is_on_device ? 1U : 0U};
   Task agreement = agree(engine, {number, kAgreementLane}, call.fingerprint, call.refusal, verdict, subject, 0, &extents);
   engine.start(agreement);
@@ -133,7 +135,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   if (!verdict.ok()) {
     stream.abandon();
     close_channels(transport, number);
-    co_return with_way_out(verdict, call.fingerprint.operation);
+    co_return with_way_out(verdict, comm, call.fingerprint.operation);
   }
 
   range.emplace("commit");
@@ -164,4 +166,4 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
   co_return Status();
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

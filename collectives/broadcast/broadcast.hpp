@@ -7,18 +7,19 @@
 #include <span>
 #include <vector>
 
-#include "collectives/agreement/agreement.hpp"
+#include "collectives/collective.hpp"
 #include "collectives/broadcast/fanout.hpp"
+#include "collectives/broadcast/part_list.hpp"
 #include "collectives/broadcast/stream.hpp"
-#include "collectives/comm_context.hpp"
-#include "collectives/engine/engine.hpp"
 #include "kernels/kernel_set.hpp"
-#include "src/base/device_stream.hpp"
+#include "src/gpu/device_stream.hpp"
 #include "src/codec/update.hpp"
 
-namespace sparcl::collectives {
-
+namespace sparcl::device {
 class DeviceScratch;
+}
+
+namespace sparcl::collectives::broadcast {
 
 // One run of the pattern that all sparse broadcasts share: agree on the call, stream, vote, commit. number: the call's place in the
 // comm's order. The root has a source, the others a target; with a refusal neither is needed. The result is what the call returns,
@@ -27,7 +28,7 @@ struct BroadcastCall {
   CallFingerprint fingerprint;
   Status refusal;
   int root = 0;
-  const PartList* parts = nullptr;  // see agree()
+  const collectives::broadcast::PartList* parts = nullptr;  // see agree()
   bool encodes_ahead = true;        // false: the source is not looked at before the ranks have agreed
   bool is_blocking = false;         // calls in flight together would come to NCCL in no order
   bool is_on_device = false;        // this rank's arrays are read and written by kernels
@@ -41,7 +42,7 @@ Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall&
 // the stream's order. A root's bases are there, too, all or none, and so is its snapshot; it has neither a rule nor lossy values,
 // and its hints are not looked at. A base that is the very array that is held does not change.
 struct UpdateOnDevice {
-  DeviceScratch* scratch = nullptr;
+  device::DeviceScratch* scratch = nullptr;
   void* stream = nullptr;
   std::shared_ptr<const void> snapshot = nullptr;  // its memory, and the bases': stays while the stream may use it
 };
@@ -54,7 +55,7 @@ struct UpdateCall {
   std::uint64_t version = 0;  // others than the root: 0 accepts any
   const codec::BlockMap* map = nullptr;
   Hash128 schema_hash;
-  const PartList* parts = nullptr;         // a model's tensors, for the text of a Mismatch
+  const collectives::broadcast::PartList* parts = nullptr;         // a model's tensors, for the text of a Mismatch
   codec::ArrayName array_name;             // empty, or for the texts of errors
   std::span<std::byte* const> held;        // root: the new state, only read
   std::span<const std::byte* const> base;  // root: what the ranks hold; nullptr entries: nothing
@@ -73,7 +74,7 @@ struct UpdateCall {
   const UpdateOnDevice* device = nullptr;            // map has elements: they are there
   bool is_committed = false;                         // out, receivers: the arrays hold the update, whatever becomes of the call
   bool is_torn = false;                              // out: the call failed while it wrote to arrays in device memory
-  std::shared_ptr<const DeviceEvent> written_until;  // and that may go on until then; nullptr: it does not
+  std::shared_ptr<const gpu::DeviceEvent> written_until;  // and that may go on until then; nullptr: it does not
   bool has_written_snapshot = false;  // out, root, on the device: whatever becomes of the call, it is not what it was;
   bool is_snapshot_lost = false;      // and here that of no state
   std::uint64_t new_version = 0;      // out: the version that is now held
@@ -83,7 +84,7 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
 enum class UpdateRole : std::uint8_t { kSendsChanges, kSendsAll, kReceives };
 // What a call on arrays in device memory takes of both kinds of memory, before it is made: then it can still go by way of the
 // host.
-Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role,
+Status reserve_for_update(device::DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role,
                           bool with_classes);
 
 // sparclBroadcastSparse.
@@ -99,4 +100,4 @@ struct SparseCall {
 };
 Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall& call, CallReport& report);
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

@@ -1,7 +1,7 @@
 // Pipelined chain: each rank sends to one. (P - 2 + B/f)(alpha + f beta): best for long streams and few ranks.
 #include "collectives/broadcast/fanout.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 
 Links chain_links(int rank, int root, int size) {
   const int place = (rank - root + size) % size;  // counted from the root
@@ -15,4 +15,4 @@ double chain_seconds(const LinkCost& link, int size, std::uint64_t bytes, std::u
   return pipeline_seconds(link, bytes, fragment_bytes, 1, size - 1);
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "collectives/broadcast/update_ends.hpp"
-#include "collectives/device/device_array_reader.hpp"
-#include "collectives/device/device_block_encoder.hpp"
-#include "collectives/device/device_patience.hpp"
+#include "src/device/device_array_reader.hpp"
+#include "src/device/device_block_encoder.hpp"
+#include "src/comm/device/device_patience.hpp"
 #include "src/base/bytes.hpp"
 #include "src/base/log.hpp"
 #include "src/codec/block_mode.hpp"
@@ -16,7 +16,7 @@
 #include "src/codec/state_hash.hpp"
 #include "src/codec/update_header.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 namespace {
 
 // The stream around the blocks.
@@ -87,7 +87,7 @@ class DeviceSource : public UpdateSource {
   UpdateCall& call_;
   const CommContext& comm_;
   std::vector<const std::byte*> target_;
-  DevicePatience patience_;
+  comm::DevicePatience patience_;
   std::uint32_t flags_;
   codec::FrameWriter frame_;
   codec::UpdateEnd end_;
@@ -99,14 +99,14 @@ class DeviceSource : public UpdateSource {
 Status DeviceSource::bring_forward() {
   if (call_.snapshot.empty()) return Status();
   call_.has_written_snapshot = true;
-  DeviceScratch& scratch = *call_.device->scratch;
-  const DeviceScope inside(scratch.context());
+  device::DeviceScratch& scratch = *call_.device->scratch;
+  const gpu::DeviceScope inside(scratch.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   scratch.begin_use(call_.device->stream, call_.device->snapshot);
   for (std::size_t i = 0; i < target_.size(); ++i) {
     if (call_.base[i] == target_[i]) continue;
     const codec::ArraySpec& array = call_.map->arrays()[i];
-    SPARCL_RETURN_IF_ERROR(enqueue_copy(call_.snapshot[i], target_[i], array.bytes(), call_.device->stream));
+    SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(call_.snapshot[i], target_[i], array.bytes(), call_.device->stream));
   }
   return Status();
 }
@@ -123,9 +123,9 @@ class ChangesSource final : public DeviceSource {
   Status produce(codec::ByteSink& sink) override;
 
  private:
-  void write(const CodedSection& section, std::uint64_t block, codec::ByteSink& sink);
+  void write(const device::CodedSection& section, std::uint64_t block, codec::ByteSink& sink);
 
-  DeviceBlockEncoder encoder_;
+  device::DeviceBlockEncoder encoder_;
   std::uint64_t written_block_ = 0;  // the one after the last that was written
   std::uint64_t written_table_ = 0;  // the number of the last one; 0: none
   Hash128 change_sum_;               // what the changes add to the base's
@@ -136,9 +136,9 @@ Status ChangesSource::produce(codec::ByteSink& sink) {
     start(sink);
     SPARCL_RETURN_IF_ERROR(encoder_.begin(has_state_hash() && !call().known_hash));
   }
-  const Result<std::optional<CodedSection>> coded = encoder_.next();
+  const Result<std::optional<device::CodedSection>> coded = encoder_.next();
   if (!coded.ok() || !*coded) return coded.status();
-  const CodedSection& section = **coded;
+  const device::CodedSection& section = **coded;
   for (std::uint64_t block = 0; block < section.block_count; ++block) {
     const std::uint32_t mode = section.blocks[block].mode;
     if (mode != kernels::kNoBlock && mode != kernels::kClassesRest) write(section, block, sink);
@@ -152,7 +152,7 @@ Status ChangesSource::produce(codec::ByteSink& sink) {
   return Status();
 }
 
-void ChangesSource::write(const CodedSection& section, std::uint64_t block, codec::ByteSink& sink) {
+void ChangesSource::write(const device::CodedSection& section, std::uint64_t block, codec::ByteSink& sink) {
   const kernels::BlockContent& content = section.blocks[block];
   std::uint64_t end = block + 1;  // of a superblock: of all its blocks
   while (end < section.block_count && section.blocks[end].mode == kernels::kClassesRest) ++end;
@@ -194,7 +194,7 @@ class WholeSource final : public DeviceSource {
   Status produce(codec::ByteSink& sink) override;
 
  private:
-  DeviceArrayReader reader_;
+  device::DeviceArrayReader reader_;
 };
 
 Status WholeSource::produce(codec::ByteSink& sink) {
@@ -202,7 +202,7 @@ Status WholeSource::produce(codec::ByteSink& sink) {
     start(sink);
     SPARCL_RETURN_IF_ERROR(reader_.begin(has_state_hash()));
   }
-  const Result<ArrayPiece> piece = reader_.next();
+  const Result<device::ArrayPiece> piece = reader_.next();
   if (!piece.ok() || piece->bytes.empty()) return piece.status();
   const std::size_t block_bytes = codec::kBlockElements * element_bytes(call().map->run_of(piece->first_block).datatype);
   for (std::size_t at = 0; at < piece->bytes.size(); at += block_bytes) {
@@ -226,4 +226,4 @@ std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext&
   return std::make_unique<ChangesSource>(call, comm);
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

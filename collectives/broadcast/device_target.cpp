@@ -5,14 +5,14 @@
 #include <optional>
 
 #include "collectives/broadcast/update_ends.hpp"
-#include "collectives/device/device_array_reader.hpp"
-#include "collectives/device/device_array_writer.hpp"
-#include "collectives/device/device_block_decoder.hpp"
-#include "collectives/device/device_block_encoder.hpp"
-#include "collectives/device/device_patience.hpp"
+#include "src/device/device_array_reader.hpp"
+#include "src/device/device_array_writer.hpp"
+#include "src/device/device_block_decoder.hpp"
+#include "src/device/device_block_encoder.hpp"
+#include "src/comm/device/device_patience.hpp"
 #include "src/base/stage_range.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 namespace {
 
 constexpr std::uint64_t kBlocksPerBatchStep = 64;  // that are taken to a batch between two looks at the network. Heuristic
@@ -97,32 +97,32 @@ class DeviceTarget final : public UpdateTarget {
 
   UpdateCall& call_;
   const CommContext& comm_;
-  DeviceScratch& scratch_;
+  device::DeviceScratch& scratch_;
   std::vector<const std::byte*> held_;
-  DevicePatience patience_;
-  DeviceBlockDecoder blocks_;
+  comm::DevicePatience patience_;
+  device::DeviceBlockDecoder blocks_;
   codec::UpdateDecoder decoder_;
   Status reserved_;
-  std::shared_ptr<DeviceEvent> end_;  // of what the stream holds, once it is torn
+  std::shared_ptr<gpu::DeviceEvent> end_;  // of what the stream holds, once it is torn
   bool is_committing_ = false;
   // A copy of the arrays, and a call with it: by way of the host.
   bool goes_by_host_ = false;
   std::unique_ptr<std::byte[]> copy_;
-  std::optional<DeviceArrayReader> reader_;
+  std::optional<device::DeviceArrayReader> reader_;
   std::vector<std::byte*> copied_;
   std::vector<const std::byte*> written_;  // the same
   UpdateCall host_call_;
   std::unique_ptr<UpdateTarget> host_;
   std::optional<StageRange> range_;
-  std::optional<DeviceArrayWriter> writer_;
+  std::optional<device::DeviceArrayWriter> writer_;
 };
 
 // Made before anything is written: where memory ends later, it is still known until when a stuck stream may write.
 Status DeviceTarget::make_end() {
-  const DeviceScope inside(scratch_.context());
+  const gpu::DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  Result<DeviceEvent> event = DeviceEvent::record(scratch_.context(), call_.device->stream);
-  if (event.ok()) end_ = std::make_shared<DeviceEvent>(std::move(*event));
+  Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(scratch_.context(), call_.device->stream);
+  if (event.ok()) end_ = std::make_shared<gpu::DeviceEvent>(std::move(*event));
   return event.status();
 }
 
@@ -144,9 +144,9 @@ Status DeviceTarget::start_copy() {
 // A piece of it; then host_ is there.
 Status DeviceTarget::copy_to_host() {
   if (!reader_) return start_copy();
-  const Result<ArrayPiece> piece = reader_->next();
+  const Result<device::ArrayPiece> piece = reader_->next();
   if (!piece.ok() || piece->bytes.empty()) return piece.status();
-  SPARCL_RETURN_IF_ERROR(DeviceSpans(*call_.map)
+  SPARCL_RETURN_IF_ERROR(device::DeviceSpans(*call_.map)
                              .for_pieces(piece->first_block, piece->end_block,
                                          [&](std::uint32_t array, std::uint64_t at, std::size_t bytes, std::uint64_t place) {
                                            std::memcpy(copied_[array] + at, piece->bytes.data() + place, bytes);
@@ -166,7 +166,7 @@ Status DeviceTarget::commit_by_host(const Staging& stream) {
     call_.new_version = host_call_.new_version;
     call_.new_hash = host_call_.new_hash;
     range_.emplace("copy to the device");
-    writer_.emplace(scratch_, *call_.map, ArrayPair{call_.held, written_}, reader_->pieces(), reader_->piece_bytes(),
+    writer_.emplace(scratch_, *call_.map, device::ArrayPair{call_.held, written_}, reader_->pieces(), reader_->piece_bytes(),
                     call_.device->stream);
   }
   const Result<bool> is_written = writer_->step();
@@ -181,11 +181,11 @@ std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext&
   return std::make_unique<DeviceTarget>(call, comm);
 }
 
-Status reserve_for_update(DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role,
+Status reserve_for_update(device::DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role,
                           bool with_classes) {
-  if (role == UpdateRole::kSendsChanges) return DeviceBlockEncoder(scratch, {&map, {}, {}}, nullptr, with_classes).reserve();
-  if (role == UpdateRole::kSendsAll) return DeviceArrayReader(scratch, map, {}, nullptr).reserve();
-  return DeviceBlockDecoder(scratch, map, {}, codec::Verify::kOff, host, nullptr).reserve();
+  if (role == UpdateRole::kSendsChanges) return device::DeviceBlockEncoder(scratch, {&map, {}, {}}, nullptr, with_classes).reserve();
+  if (role == UpdateRole::kSendsAll) return device::DeviceArrayReader(scratch, map, {}, nullptr).reserve();
+  return device::DeviceBlockDecoder(scratch, map, {}, codec::Verify::kOff, host, nullptr).reserve();
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

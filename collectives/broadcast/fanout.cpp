@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 namespace {
 
 constexpr std::array kFanoutTable{
@@ -30,4 +30,4 @@ FanoutPlan plan_fanout(const LinkCost& link, int size, std::uint64_t bytes, std:
   return best;
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/cost/cost_model.hpp"
+#include "collectives/collective.hpp"
 #include "src/base/status.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 
 struct Links {
   int parent = -1;  // -1: the root
@@ -48,4 +48,4 @@ double binary_tree_seconds(const LinkCost& link, int size, std::uint64_t bytes, 
 Links binomial_tree_links(int rank, int root, int size);
 double binomial_tree_seconds(const LinkCost& link, int size, std::uint64_t bytes, std::uint64_t fragment_bytes);
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/device/device_calls.hpp"
+#include "src/comm/device/device_calls.hpp"
 #include "src/base/failpoint.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 namespace {
 
 constexpr std::size_t kLeastFragment = std::size_t{256} << 10;  // heuristic, not measured on a GPU
@@ -19,14 +19,14 @@ struct Head {
 };
 constexpr std::uint64_t kFirstMark = 0x7370617263'000000;  // of the first fragment; the others count on from it
 constexpr std::size_t kMostRoom = std::size_t{4} << 20;
-static_assert(sizeof(Head) + kMostRoom <= FragmentMemory::kSlotBytes);
+static_assert(sizeof(Head) + kMostRoom <= comm::FragmentMemory::kSlotBytes);
 
 std::size_t room_of(std::uint64_t fragment) { return fragment < 8 ? std::min(kLeastFragment << fragment, kMostRoom) : kMostRoom; }
 
 }  // namespace
 
-GpuStream::Guard::Guard(Engine& engine, Channel channel) : engine_(engine) {
-  const Transport& transport = engine.transport();
+GpuStream::Guard::Guard(Engine& engine, transport::Channel channel) : engine_(engine) {
+  const transport::Transport& transport = engine.transport();
   nothing_ = engine.receive((transport.rank() + 1) % transport.size(), channel, Buffer::allocate(1));
 }
 
@@ -34,12 +34,12 @@ GpuStream::Guard::~Guard() {
   if (!nothing_->done) engine_.transport().cancel(nothing_);
 }
 
-GpuStream::GpuStream(Engine& engine, Channel channel, DeviceCalls& calls, std::shared_ptr<FragmentMemory> memory, int root)
+GpuStream::GpuStream(Engine& engine, transport::Channel channel, DeviceCalls& calls, std::shared_ptr<comm::FragmentMemory> memory, int root)
     : Stream(engine), channel_(channel), calls_(calls), memory_(std::move(memory)), root_(root) {}
 
 GpuStream::~GpuStream() {
   if (memory_ == nullptr) return;
-  const DeviceScope inside(calls_.context());
+  const gpu::DeviceScope inside(calls_.context());
   if (inside.status().ok()) (void)calls_.hold({}, memory_, memory_->stream.get());
 }
 
@@ -49,8 +49,8 @@ Status GpuStream::end_comm(const Status& error) {
   return engine_.health();
 }
 
-Task GpuStream::wait(const DeviceEvent& event, const char* purpose) {
-  Transport& transport = engine_.transport();
+Task GpuStream::wait(const gpu::DeviceEvent& event, const char* purpose) {
+  transport::Transport& transport = engine_.transport();
   const double deadline = transport.now() + engine_.timeout_s();
   while (!event.is_over()) {
     calls_.exchange_health(engine_);
@@ -90,7 +90,7 @@ Task GpuStream::send_all(StreamSource& source, Status& outcome) {
     sent += count;
     staging_.release(sent);
   }
-  for (const DeviceEvent& use : memory_->last_uses) {
+  for (const gpu::DeviceEvent& use : memory_->last_uses) {
     Task through = wait(use, "the last fragments of an update");
     if (const Status alive = co_await through; !alive.ok()) co_return alive;
   }
@@ -100,14 +100,14 @@ Task GpuStream::send_all(StreamSource& source, Status& outcome) {
 Status GpuStream::send_fragment(std::size_t count) {
   const Head head{kFirstMark + fragment_, count};
   std::memcpy(memory_->pinned(fragment_), &head, sizeof(Head));
-  const DeviceScope inside(calls_.context());
+  const gpu::DeviceScope inside(calls_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   std::byte* const device = memory_->on_device(fragment_);
   void* const stream = memory_->stream.get();
-  SPARCL_RETURN_IF_ERROR(enqueue_copy(device, memory_->pinned(fragment_), sizeof(Head) + count, stream));
+  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(device, memory_->pinned(fragment_), sizeof(Head) + count, stream));
   SPARCL_RETURN_IF_ERROR(calls_.engine().broadcast(device, sizeof(Head) + room_of(fragment_), root_, stream));
   traffic_.bytes_sent += sizeof(Head) + room_of(fragment_);
-  Result<DeviceEvent> used = DeviceEvent::record(calls_.context(), stream);
+  Result<gpu::DeviceEvent> used = gpu::DeviceEvent::record(calls_.context(), stream);
   if (used.ok()) memory_->last_use(fragment_) = std::move(*used);
   return used.status();
 }
@@ -130,7 +130,7 @@ Task GpuStream::receive_all(StreamTarget& target, Status& outcome) {
     SPARCL_FAILPOINT("broadcast.receiving");
     is_last = count < room_of(fragment_);
     const std::byte* const bytes = memory_->pinned(fragment_) + sizeof(Head);
-    DeviceEvent copied;
+    gpu::DeviceEvent copied;
     if (const Status status = copy_from_device(sizeof(Head), count, copied); !status.ok()) co_return end_comm(status);
     ++fragment_;
     if (!is_last) {  // behind the copy, in the other slot
@@ -154,7 +154,7 @@ Task GpuStream::receive_all(StreamTarget& target, Status& outcome) {
 }
 
 Status GpuStream::receive_fragment() {
-  const DeviceScope inside(calls_.context());
+  const gpu::DeviceScope inside(calls_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   const std::size_t bytes = sizeof(Head) + room_of(fragment_);
   SPARCL_RETURN_IF_ERROR(calls_.engine().broadcast(memory_->on_device(fragment_), bytes, root_, memory_->stream.get()));
@@ -162,13 +162,13 @@ Status GpuStream::receive_fragment() {
   return copy_from_device(0, sizeof(Head), arrived_);
 }
 
-Status GpuStream::copy_from_device(std::size_t first, std::size_t count, DeviceEvent& event) {
-  const DeviceScope inside(calls_.context());
+Status GpuStream::copy_from_device(std::size_t first, std::size_t count, gpu::DeviceEvent& event) {
+  const gpu::DeviceScope inside(calls_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   void* const stream = memory_->stream.get();
   if (count > 0)
-    SPARCL_RETURN_IF_ERROR(enqueue_copy(memory_->pinned(fragment_) + first, memory_->on_device(fragment_) + first, count, stream));
-  Result<DeviceEvent> made = DeviceEvent::record(calls_.context(), stream);
+    SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(memory_->pinned(fragment_) + first, memory_->on_device(fragment_) + first, count, stream));
+  Result<gpu::DeviceEvent> made = gpu::DeviceEvent::record(calls_.context(), stream);
   if (made.ok()) event = std::move(*made);
   return made.status();
 }
@@ -187,4 +187,4 @@ Status GpuStream::take_head(std::size_t& count) {
 
 Task GpuStream::drain() { co_return Status(); }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

@@ -10,14 +10,14 @@
 #include <memory>
 
 #include "collectives/broadcast/stream.hpp"
-#include "collectives/device/fragment_memory.hpp"
+#include "src/comm/device/fragment_memory.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 
 class GpuStream final : public Stream {
  public:
   // channel: of the call's own, on which nothing is sent. memory: nullptr where there is nothing to be sent or received.
-  GpuStream(Engine& engine, Channel channel, DeviceCalls& calls, std::shared_ptr<FragmentMemory> memory, int root);
+  GpuStream(Engine& engine, transport::Channel channel, DeviceCalls& calls, std::shared_ptr<comm::FragmentMemory> memory, int root);
   // The memory stays until the GPU is through with it.
   ~GpuStream() override;
 
@@ -31,31 +31,31 @@ class GpuStream final : public Stream {
   // does not.
   class Guard {
    public:
-    Guard(Engine& engine, Channel channel);
+    Guard(Engine& engine, transport::Channel channel);
     ~Guard();
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
    private:
     Engine& engine_;
-    OperationRef nothing_;
+    transport::OperationRef nothing_;
   };
 
   Status send_fragment(std::size_t count);
   Status receive_fragment();
-  Status copy_from_device(std::size_t first, std::size_t count, DeviceEvent& event);
+  Status copy_from_device(std::size_t first, std::size_t count, gpu::DeviceEvent& event);
   Status take_head(std::size_t& count);
   // Until the GPU has come to the event. The result is an error only if the comm is poisoned, which then is all that holds it up.
-  Task wait(const DeviceEvent& event, const char* purpose);
+  Task wait(const gpu::DeviceEvent& event, const char* purpose);
   // What cannot be undone on the other ranks ends the comm.
   Status end_comm(const Status& error);
 
-  Channel channel_;
+  transport::Channel channel_;
   DeviceCalls& calls_;
-  std::shared_ptr<FragmentMemory> memory_;
+  std::shared_ptr<comm::FragmentMemory> memory_;
   int root_;
   std::uint64_t fragment_ = 0;  // that is sent, or received, next
-  DeviceEvent arrived_;         // others: of the head, then of what follows it
+  gpu::DeviceEvent arrived_;         // others: of the head, then of what follows it
 };
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

@@ -4,7 +4,7 @@
 
 #include "src/base/failpoint.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 namespace {
 
 // How many fragments the root lets pile up unsent: a bound on its memory. Heuristic.
@@ -87,7 +87,7 @@ Task MessageStream::receive_all(StreamTarget& target, Status& outcome) {
       if (!engine_.health().ok()) co_return engine_.health();
       continue;
     }
-    const OperationRef next = receives_.front();
+    const transport::OperationRef next = receives_.front();
     if (Status status = co_await engine_.wait(next, "the next fragment of the update"); !status.ok()) co_return status;
     receives_.pop_front();
     take_fragment(static_cast<std::size_t>(next->bytes), outcome);
@@ -106,14 +106,14 @@ Task MessageStream::drain() {
 }
 
 void MessageStream::abandon() {
-  for (const OperationRef& operation : sends_) {
+  for (const transport::OperationRef& operation : sends_) {
     if (!operation->done) engine_.transport().cancel(operation);
   }
-  for (const OperationRef& operation : receives_) {
+  for (const transport::OperationRef& operation : receives_) {
     if (!operation->done) engine_.transport().cancel(operation);
   }
   sends_.clear();
   receives_.clear();
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

@@ -10,13 +10,13 @@
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/broadcast/stream.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 
 constexpr int kReceivesAhead = 4;
 
 class MessageStream final : public Stream {
  public:
-  MessageStream(Engine& engine, Channel channel, Links links, std::uint32_t fragment_bytes)
+  MessageStream(Engine& engine, transport::Channel channel, Links links, std::uint32_t fragment_bytes)
       : Stream(engine), channel_(channel), links_(std::move(links)), fragment_bytes_(fragment_bytes) {}
 
   Task send_all(StreamSource& source, Status& outcome) override;
@@ -31,14 +31,14 @@ class MessageStream final : public Stream {
   void end_stream();
   void take_fragment(std::size_t count, Status& outcome);
 
-  Channel channel_;
+  transport::Channel channel_;
   Links links_;
   std::uint32_t fragment_bytes_;
   std::uint64_t cut_ = 0;  // root: cut into fragments and sent
   std::uint64_t next_receive_ = 0;
   bool ended_ = false;
-  std::deque<OperationRef> receives_;
-  std::deque<OperationRef> sends_;
+  std::deque<transport::OperationRef> receives_;
+  std::deque<transport::OperationRef> sends_;
 };
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

@@ -6,7 +6,7 @@
 #include "collectives/broadcast/broadcast.hpp"
 #include "src/codec/sparse_vector.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 namespace {
 
 constexpr std::uint64_t kEntriesPerStep = 32768;   // about 100 us of coding. Heuristic
@@ -101,4 +101,4 @@ Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall&
   co_return status;
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

@@ -6,7 +6,7 @@
 #include "src/base/stage_range.hpp"
 #include "src/codec/staging_sink.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 namespace {
 
 // How far the root encodes before the ranks have agreed: a bound on its memory. Heuristic.
@@ -45,4 +45,4 @@ Status Stream::finish(StreamTarget& target) const {
   return caught([&] { return target.finish(written_); });
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

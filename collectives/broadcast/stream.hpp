@@ -4,12 +4,11 @@
 
 #include <cstdint>
 
-#include "collectives/comm_context.hpp"
-#include "collectives/engine/engine.hpp"
+#include "collectives/collective.hpp"
 #include "src/base/staging.hpp"
 #include "src/codec/update.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 
 // The root's side. One call does a bounded piece of work, so that messages move in between.
 class StreamSource {
@@ -73,4 +72,4 @@ class Stream {
   Traffic traffic_;
 };
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

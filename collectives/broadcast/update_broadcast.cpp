@@ -6,7 +6,7 @@
 
 #include "collectives/broadcast/update_ends.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 namespace {
 
 // Work between two looks at the network: about 50 us of encoding, 100 us of checking. Heuristic.
@@ -46,7 +46,7 @@ class HostSource final : public UpdateSource {
     options.values = call.values;
     options.bring_forward = call.snapshot;
     // Who selects counts bytes: they may have to keep to a budget, which was found by them.
-    if (call.rule == nullptr) options.link = link_time(comm.engine->transport(), comm.link_gbit);
+    if (call.rule == nullptr) options.link = comm::link_time(comm.engine->transport(), comm.link_gbit);
     options.for_devices =
         (*comm.devices_take_part)[static_cast<std::size_t>(call.kind)] && call.rule == nullptr && !call.values.is_lossy();
     options.workers = comm.workers;
@@ -190,4 +190,4 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
   co_return status;
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

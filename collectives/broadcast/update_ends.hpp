@@ -6,7 +6,7 @@
 
 #include "collectives/broadcast/broadcast.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::broadcast {
 
 class UpdateSource : public StreamSource {
  public:
@@ -33,4 +33,4 @@ std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext&
 // Of an update that is whole: it is the one that was asked for, and one for what is held.
 Status check_target(const UpdateCall& call, const CommContext& comm, const codec::UpdateDecoder& decoder);
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::broadcast

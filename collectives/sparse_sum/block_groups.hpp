@@ -6,23 +6,23 @@
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::sparse_sum {
 
 struct BlockGroups {
-  BlockRun whole;
+  sparse::BlockRun whole;
   std::uint64_t count = 1;
   std::uint64_t blocks_per_rank = 1;
 
   // So many ranks' blocks from the first one's on: owners count through all groups.
-  BlockRun run(std::uint64_t first_owner, std::uint64_t owners) const {
-    BlockRun run = whole;
+  sparse::BlockRun run(std::uint64_t first_owner, std::uint64_t owners) const {
+    sparse::BlockRun run = whole;
     run.first = std::min(first_owner * blocks_per_rank, whole.blocks);
     run.blocks = std::min(owners * blocks_per_rank, whole.blocks - run.first);
     return run;
   }
 };
 
-inline BlockGroups block_groups(const LinkCost& link, const BlockRun& whole, std::uint64_t most_entries, int ranks) {
+inline BlockGroups block_groups(const LinkCost& link, const sparse::BlockRun& whole, std::uint64_t most_entries, int ranks) {
   // Entries of a part. Heuristic: about 100 KB, and over slow links so few that sums are made while others travel
   // (bench/hosts/all_reduce: 10 ms of 60).
   constexpr std::uint64_t kPartEntries = 16384, kSlowPartEntries = 2048;
@@ -36,7 +36,7 @@ inline BlockGroups block_groups(const LinkCost& link, const BlockRun& whole, std
 
 // For the prediction, in blocks of 2^16.
 inline double group_count(const LinkCost& link, const SumShape& shape) {
-  const BlockRun whole{0, (shape.count >> 16) + 1};
+  const sparse::BlockRun whole{0, (shape.count >> 16) + 1};
   return static_cast<double>(block_groups(link, whole, shape.most_entries, shape.ranks).count);
 }
 
@@ -46,4 +46,4 @@ inline double together_seconds(const LinkCost& link, double groups, double trave
   return link.is_slow() ? std::max(travel, work) + std::min(travel, work) / groups : travel + work;
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::sparse_sum

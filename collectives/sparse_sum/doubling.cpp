@@ -5,7 +5,7 @@
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::sparse_sum {
 namespace {
 
 struct Split {  // ranks [begin, middle) and [middle, end)
@@ -65,17 +65,17 @@ Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
   const std::uint32_t divisor = call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks) : 1;
   const std::size_t value_bytes = part_value_bytes(kernels, call.kind.datatype, call.out);
-  const std::size_t width = part_value_bytes(kernels, call.kind.datatype, PartValues::kAccumulators);
-  const BlockRun run = whole_run(comm, call);
-  const PartShape shape{run, width, false};
+  const std::size_t width = part_value_bytes(kernels, call.kind.datatype, sparse::PartValues::kAccumulators);
+  const sparse::BlockRun run = whole_run(comm, call);
+  const sparse::PartShape shape{run, width, false};
   PartMessages messages(comm, call.number, traffic);
 
   const Buffer own =
       pack_part(comm, run, call.indices, call.values, part_value_bytes(kernels, call.kind.datatype, call.in), traffic);
   const std::vector<Split> splits = splits_of(rank, ranks);
-  PartSum widen(comm.outgoing(), kernels, call.kind, 1, call.in, splits.empty() ? call.out : PartValues::kAccumulators, 1);
-  PartSum add(comm.outgoing(), kernels, call.kind, 2, PartValues::kAccumulators, PartValues::kAccumulators, 1);
-  PartSum finish(comm.outgoing(), kernels, call.kind, 2, PartValues::kAccumulators, call.out, divisor);
+  sparse::PartSum widen(comm.outgoing(), kernels, call.kind, 1, call.in, splits.empty() ? call.out : sparse::PartValues::kAccumulators, 1);
+  sparse::PartSum add(comm.outgoing(), kernels, call.kind, 2, sparse::PartValues::kAccumulators, sparse::PartValues::kAccumulators, 1);
+  sparse::PartSum finish(comm.outgoing(), kernels, call.kind, 2, sparse::PartValues::kAccumulators, call.out, divisor);
   const std::span<const std::byte> own_bytes[] = {own.bytes()};
   Buffer held = widen.sum(own_bytes, run).value();
   for (const Split& split : splits) {
@@ -95,9 +95,9 @@ Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic
     if (!both) co_return refuse_part(comm, partners.from);
     held = std::move(*both);
   }
-  hand_over(comm, call, held, PartView::read(kernels, held.bytes(), run, value_bytes).value(), run, traffic);
+  hand_over(comm, call, held, sparse::PartView::read(kernels, held.bytes(), run, value_bytes).value(), run, traffic);
   Task departure = messages.wait_sent();
   co_return co_await departure;
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::sparse_sum

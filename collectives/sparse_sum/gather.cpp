@@ -2,7 +2,7 @@
 // Cost: (P - 1) alpha, (P - 1) k w beta, P log2(P) k gamma.
 #include "collectives/sparse_sum/sparse_sum.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::sparse_sum {
 
 double gather_seconds(const LinkCost& link, const SumShape& shape) {
   const double p = shape.ranks, k = static_cast<double>(shape.most_entries);
@@ -18,9 +18,9 @@ double gather_scratch_bytes(const LinkCost&, const SumShape& shape) {
 Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
   const std::size_t value_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, call.in);
-  const BlockRun run = whole_run(comm, call);
+  const sparse::BlockRun run = whole_run(comm, call);
   const std::uint64_t most_bytes = most_part_bytes(run, call.most_entries, value_bytes);
-  const PartShape shape{run, value_bytes, call.values_are_scaled};
+  const sparse::PartShape shape{run, value_bytes, call.values_are_scaled};
   PartMessages messages(comm, call.number, traffic);
 
   std::vector<PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
@@ -41,14 +41,14 @@ Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& 
     }
     parts.push_back(arrival.part.bytes());
   }
-  PartSum sum(comm.outgoing(), *comm.kernels, call.kind, parts.size(), call.in, call.out,
+  sparse::PartSum sum(comm.outgoing(), *comm.kernels, call.kind, parts.size(), call.in, call.out,
               call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks) : 1);
   const std::optional<Buffer> total = sum.sum(parts, run);
   if (!total) co_return refuse_part(comm, static_cast<int>(sum.refused()));
   const std::size_t out_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, call.out);
-  hand_over(comm, call, *total, PartView::read(*comm.kernels, total->bytes(), run, out_bytes).value(), run, traffic);
+  hand_over(comm, call, *total, sparse::PartView::read(*comm.kernels, total->bytes(), run, out_bytes).value(), run, traffic);
   Task departure = messages.wait_sent();
   co_return co_await departure;
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::sparse_sum

@@ -3,10 +3,10 @@
 #include <cstring>
 #include <utility>
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::sparse_sum {
 
-void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part, const PartShape& shape) {
-  if (const Buffer place = lent(window_, peer, part); place.size() != part.size()) {
+void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part, const sparse::PartShape& shape) {
+  if (const Buffer place = comm::lent(window_, peer, part); place.size() != part.size()) {
     traffic_.bytes_sent += part.size();
     traffic_.has_widened |= shape.is_scaled;
     return note_sent(engine_.send(peer, {number_, lane}, place));
@@ -14,7 +14,7 @@ void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part, const P
   const bool is_near = window_ != nullptr && window_->is_shared_with(peer);
   const bool is_coded = (shape.is_scaled ? codes_scaled_ : codes_) && !is_near;
   const Buffer message = is_coded ? message_of(part, shape) : part;
-  traffic_.has_widened |= shape.is_scaled && (message.data() == part.data() && part.size() > kPartHeadBytes);
+  traffic_.has_widened |= shape.is_scaled && (message.data() == part.data() && part.size() > sparse::kPartHeadBytes);
   traffic_.bytes_sent += message.size();
   const std::size_t front = std::min<std::size_t>(message.size(), kFrontBytes);
   note_sent(engine_.send(peer, {number_, lane}, message.slice(0, front)));
@@ -24,7 +24,7 @@ void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part, const P
 }
 
 // One part often goes to many.
-const Buffer& PartMessages::message_of(const Buffer& part, const PartShape& shape) {
+const Buffer& PartMessages::message_of(const Buffer& part, const sparse::PartShape& shape) {
   if (part_.size() != part.size() || part_.data() != part.data()) {
     part_ = part;
     message_ = coder_.code(buffers_, part.bytes(), shape).value_or(part);
@@ -32,14 +32,14 @@ const Buffer& PartMessages::message_of(const Buffer& part, const PartShape& shap
   return message_;
 }
 
-void PartMessages::note_sent(OperationRef operation) {
+void PartMessages::note_sent(transport::OperationRef operation) {
   sent_.push_back(std::move(operation));
   if (sent_.size() < sweep_at_) return;
-  std::erase_if(sent_, [](const OperationRef& each) { return each->done && each->status.ok(); });
+  std::erase_if(sent_, [](const transport::OperationRef& each) { return each->done && each->status.ok(); });
   sweep_at_ = std::max<std::size_t>(256, 2 * sent_.size());
 }
 
-PartMessages::Arrival PartMessages::receive(int peer, std::uint8_t lane, const PartShape& shape, std::uint64_t most_bytes) {
+PartMessages::Arrival PartMessages::receive(int peer, std::uint8_t lane, const sparse::PartShape& shape, std::uint64_t most_bytes) {
   const auto front = static_cast<std::size_t>(std::min(most_bytes, kFrontBytes));
   return {peer, lane, shape, most_bytes, engine_.receive(peer, {number_, lane}, buffers_.take(front)), {}};
 }
@@ -47,26 +47,26 @@ PartMessages::Arrival PartMessages::receive(int peer, std::uint8_t lane, const P
 Task PartMessages::wait(Arrival& arrival, const char* purpose) {
   Status alive = co_await engine_.wait(arrival.front, purpose);
   if (!alive.ok()) co_return alive;
-  const Operation& front = *arrival.front;
-  if (is_place(front.buffer.bytes().first(front.bytes))) {
-    std::optional<Buffer> part = borrowed(window_, arrival.peer, front.buffer.bytes().first(front.bytes));
-    if (!part || part->size() < kPartHeadBytes || part->size() > arrival.most_bytes) co_return refuse(arrival.peer);
+  const transport::Operation& front = *arrival.front;
+  if (comm::is_place(front.buffer.bytes().first(front.bytes))) {
+    std::optional<Buffer> part = comm::borrowed(window_, arrival.peer, front.buffer.bytes().first(front.bytes));
+    if (!part || part->size() < sparse::kPartHeadBytes || part->size() > arrival.most_bytes) co_return refuse(arrival.peer);
     traffic_.bytes_received += part->size();
     arrival.part = std::move(*part);
     co_return Status();
   }
-  const std::uint64_t bytes = front.bytes >= kPartHeadBytes ? part_bytes(front.buffer.data()) & ~kCodedPart : 0;
-  if (bytes < kPartHeadBytes || bytes > arrival.most_bytes || front.bytes != std::min(bytes, kFrontBytes))
+  const std::uint64_t bytes = front.bytes >= sparse::kPartHeadBytes ? sparse::part_bytes(front.buffer.data()) & ~sparse::kCodedPart : 0;
+  if (bytes < sparse::kPartHeadBytes || bytes > arrival.most_bytes || front.bytes != std::min(bytes, kFrontBytes))
     co_return refuse(arrival.peer);
   traffic_.bytes_received += bytes;
   if (bytes == front.bytes) co_return take_message(arrival, front.buffer.slice(0, bytes));
   const Buffer message = buffers_.take(bytes);
   std::memcpy(message.data(), front.buffer.data(), front.bytes);
-  std::vector<OperationRef> pieces;
-  const Channel rest{number_, static_cast<std::uint8_t>(arrival.lane + 1)};
+  std::vector<transport::OperationRef> pieces;
+  const transport::Channel rest{number_, static_cast<std::uint8_t>(arrival.lane + 1)};
   for (std::uint64_t at = front.bytes; at < bytes; at += kPieceBytes)
     pieces.push_back(engine_.receive(arrival.peer, rest, message.slice(at, std::min(kPieceBytes, bytes - at))));
-  for (const OperationRef& piece : pieces) {
+  for (const transport::OperationRef& piece : pieces) {
     alive = co_await engine_.wait(piece, purpose);
     if (!alive.ok()) co_return alive;
     if (piece->bytes != piece->buffer.size()) co_return refuse(arrival.peer);
@@ -75,7 +75,7 @@ Task PartMessages::wait(Arrival& arrival, const char* purpose) {
 }
 
 Status PartMessages::take_message(Arrival& arrival, const Buffer& message) {
-  if ((part_bytes(message.data()) & kCodedPart) == 0) {
+  if ((sparse::part_bytes(message.data()) & sparse::kCodedPart) == 0) {
     arrival.part = message;
     return Status();
   }
@@ -91,11 +91,11 @@ Status PartMessages::refuse(int peer) {
 }
 
 Task PartMessages::wait_sent() {
-  for (const OperationRef& operation : sent_) {
+  for (const transport::OperationRef& operation : sent_) {
     const Status alive = co_await engine_.wait(operation, "its peer to take a part");
     if (!alive.ok()) co_return alive;
   }
   co_return Status();
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::sparse_sum

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/comm_context.hpp"
-#include "collectives/engine/lending.hpp"
-#include "collectives/sparse_sum/part_code.hpp"
+#include "collectives/collective.hpp"
+#include "src/comm/engine/lending.hpp"
+#include "src/sparse/parts/part_code.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::sparse_sum {
 
 class PartMessages {
  public:
@@ -25,17 +25,17 @@ class PartMessages {
         codes_scaled_(comm.codes_entries(true)) {}
 
   // lane: another one for each kind of part; the rest of large ones takes lane + 1.
-  void send(int peer, std::uint8_t lane, const Buffer& part, const PartShape& shape);
+  void send(int peer, std::uint8_t lane, const Buffer& part, const sparse::PartShape& shape);
 
   struct Arrival {
     int peer = -1;
     std::uint8_t lane = 0;
-    PartShape shape;
+    sparse::PartShape shape;
     std::uint64_t most_bytes = 0;  // of the part
-    OperationRef front;
+    transport::OperationRef front;
     Buffer part;  // once it has arrived
   };
-  Arrival receive(int peer, std::uint8_t lane, const PartShape& shape, std::uint64_t most_bytes);
+  Arrival receive(int peer, std::uint8_t lane, const sparse::PartShape& shape, std::uint64_t most_bytes);
 
   // Until `arrival` has its part. Those of one peer and lane in the order in which they were posted. Poisons the comm where what
   // came is no part, or a larger one. purpose: for error texts.
@@ -48,21 +48,21 @@ class PartMessages {
   static constexpr std::uint64_t kFrontBytes = 256 << 10;  // heuristic: as the segments of dense sums
   static constexpr std::uint64_t kPieceBytes = 64 << 20;   // of what follows; far below what a message may have
 
-  const Buffer& message_of(const Buffer& part, const PartShape& shape);
-  void note_sent(OperationRef operation);
+  const Buffer& message_of(const Buffer& part, const sparse::PartShape& shape);
+  void note_sent(transport::OperationRef operation);
   Status take_message(Arrival& arrival, const Buffer& message);
   Status refuse(int peer);
 
   Engine& engine_;
   BufferPool& buffers_;
-  NodeWindow* window_;
+  transport::NodeWindow* window_;
   std::uint32_t number_;
   Traffic& traffic_;
-  std::vector<OperationRef> sent_;
+  std::vector<transport::OperationRef> sent_;
   std::size_t sweep_at_ = 256;
-  PartCoder coder_;
+  sparse::PartCoder coder_;
   bool codes_, codes_scaled_;
   Buffer part_, message_;  // the last that was sent, and as what
 };
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::sparse_sum

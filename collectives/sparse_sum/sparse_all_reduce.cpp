@@ -6,12 +6,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "collectives/agreement/agreement.hpp"
-#include "collectives/sparse_sum/sorted_entries.hpp"
+#include "collectives/collective.hpp"
+#include "src/sparse/parts/sorted_entries.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/stage_range.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::sparse_sum {
 namespace {
 
 constexpr const char* kCallName = "sparclAllReduceSparse: ";
@@ -27,7 +27,7 @@ class OutputArrays final : public SparseResult {
     call_.out_nnz = 0;
   }
 
-  void take(const Buffer& part, const PartView& view, const BlockRun& run) override {
+  void take(const Buffer& part, const sparse::PartView& view, const sparse::BlockRun& run) override {
     if (surely_fits_) {
       write(view, run);
     } else {
@@ -39,7 +39,7 @@ class OutputArrays final : public SparseResult {
   // Whether all parts were of this sum: else some of it was not written.
   bool is_whole() const { return is_whole_; }
 
-  Status finish(const Extents& extents, const Transport& transport) {
+  Status finish(const Extents& extents, const transport::Transport& transport) {
     if (kept_entries_ > extents.least_capacity) {
       call_.out_nnz = kept_entries_;
       const int least = extents.least_capacity_rank;
@@ -56,12 +56,12 @@ class OutputArrays final : public SparseResult {
  private:
   struct Kept {
     Buffer part;
-    PartView view;  // of it
-    BlockRun run;
+    sparse::PartView view;  // of it
+    sparse::BlockRun run;
   };
 
   // A part comes from another rank: nothing goes behind the caller's arrays because of it.
-  void write(PartView view, const BlockRun& run) {
+  void write(sparse::PartView view, const sparse::BlockRun& run) {
     if (view.entries() == 0) return;
     is_whole_ = is_whole_ && view.entries() <= call_.out_capacity - call_.out_nnz;
     if (!is_whole_) return;
@@ -101,7 +101,7 @@ CallFingerprint fingerprint_of(const SparseAllReduceCall& call, std::uint8_t for
   CallFingerprint fingerprint;
   fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceSparse);
   fingerprint.datatype = static_cast<std::uint32_t>(call.kind.datatype);
-  fingerprint.reduction = call.kind.reduction.is_mean ? kMeanReduction : static_cast<std::uint8_t>(call.kind.reduction.op);
+  fingerprint.reduction = call.kind.reduction.is_mean ? comm::kMeanReduction : static_cast<std::uint8_t>(call.kind.reduction.op);
   fingerprint.algorithm = forced_row;
   fingerprint.count = call.count;
   fingerprint.detail = static_cast<std::uint64_t>(call.kind.determinism);
@@ -113,11 +113,11 @@ CallFingerprint fingerprint_of(const SparseAllReduceCall& call, std::uint8_t for
 Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllReduceCall& call, CallReport& report) {
   Engine& engine = *comm.engine;
   if (!engine.health().ok()) co_return engine.health();
-  Transport& transport = engine.transport();
+  transport::Transport& transport = engine.transport();
   const int ranks = transport.size();
   SPARCL_FAILPOINT("allreduce.begin");
   const double begin = transport.now();
-  SortedEntries entries;
+  sparse::SortedEntries entries;
   if (call.refusal.ok())
     call.refusal = entries.take(call.indices, call.values, call.count, call.kind, *comm.kernels).with_prefix(kCallName);
 
@@ -141,10 +141,10 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   const double exchange_begin = transport.now();
   SparseSumCall sum;
   sum.in =
-      extents.has_duplicates && makes_accumulators(call.kind, *comm.kernels) ? PartValues::kAccumulators : PartValues::kElements;
-  if (sum.in == PartValues::kAccumulators && !entries.has_duplicates()) entries.widen(call.kind.datatype, *comm.kernels);
+      extents.has_duplicates && makes_accumulators(call.kind, *comm.kernels) ? sparse::PartValues::kAccumulators : sparse::PartValues::kElements;
+  if (sum.in == sparse::PartValues::kAccumulators && !entries.has_duplicates()) entries.widen(call.kind.datatype, *comm.kernels);
   const SumShape shape = sum_shape(comm, call.count, extents, part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
-                                   part_value_bytes(*comm.kernels, call.kind.datatype, PartValues::kAccumulators));
+                                   part_value_bytes(*comm.kernels, call.kind.datatype, sparse::PartValues::kAccumulators));
   OutputArrays output(comm, call, union_fits(extents, call.count, ranks), shape.union_of(ranks));
   sum.indices = entries.indices();
   sum.values = entries.values();
@@ -168,7 +168,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   report.dense_bytes = call.count * element_bytes(call.kind.datatype);
   report.bound_bytes = exact_sum_bytes(shape, entries.indices().size(), call.out_nnz);
   report.seconds_predicted = plan.seconds;
-  report.wire = sum.in == PartValues::kAccumulators ? kernels::accumulator_type(call.kind.datatype) : call.kind.datatype;
+  report.wire = sum.in == sparse::PartValues::kAccumulators ? kernels::accumulator_type(call.kind.datatype) : call.kind.datatype;
   report.seconds_exchange = transport.now() - exchange_begin - report.traffic.produce_seconds;
   report.seconds = transport.now() - begin;
   report.applied = verdict.ok();
@@ -179,4 +179,4 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   co_return verdict;
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::sparse_sum

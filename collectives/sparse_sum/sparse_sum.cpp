@@ -9,7 +9,7 @@
 
 #include "src/base/stage_range.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::sparse_sum {
 namespace {
 
 constexpr std::array kSumTable{
@@ -25,23 +25,6 @@ bool is_possible(const SparseSumRow& row, const SumShape& shape, Determinism det
 
 }  // namespace
 
-double SumShape::union_of(double ranks_together) const {
-  if (count == 0) return 0;
-  const double own = static_cast<double>(most_entries);
-  return own + (independent_union(ranks_together) - own) * union_share;
-}
-
-double SumShape::share_of(std::uint64_t found) const {
-  const double own = static_cast<double>(most_entries), beyond = independent_union(ranks) - own;
-  return beyond < 1 ? 1 : std::clamp((static_cast<double>(found) - own) / beyond, 0.0, 1.0);
-}
-
-double SumShape::independent_union(double ranks_together) const {
-  const auto n = static_cast<double>(count);
-  const double density = std::min(1.0, static_cast<double>(most_entries) / n);
-  return n * -std::expm1(ranks_together * std::log1p(-std::min(density, 1 - 1e-12)));
-}
-
 std::span<const SparseSumRow> sparse_sum_table() { return kSumTable; }
 
 std::uint8_t forced_row(std::string_view name) {
@@ -49,6 +32,11 @@ std::uint8_t forced_row(std::string_view name) {
     if (name == kSumTable[i].name) return static_cast<std::uint8_t>(i + 1);
   }
   return 0;
+}
+
+std::string_view forced_row_name(std::uint8_t row) {
+  if (row == 0) return "auto";
+  return row <= kSumTable.size() ? kSumTable[row - 1U].name : "unknown";
 }
 
 SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism, std::string_view forced_name) {
@@ -69,11 +57,13 @@ SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Deter
 
 SparseSumPlan plan_sparse_sum(const CommContext& comm, const SumShape& shape, Determinism determinism,
                               std::string_view forced_name) {
-  LastSumPlan& last = *comm.last_sum_plan;
+  comm::LastSumPlan& last = *comm.last_sum_plan;
   const std::uint8_t forced = forced_row(forced_name);
-  if (last.plan.row == nullptr || last.shape != shape || last.determinism != determinism || last.forced != forced)
-    last = {shape, determinism, forced, plan_sparse_sum(comm.link(), shape, determinism, forced_name)};
-  return last.plan;
+  if (last.row == 0 || last.shape != shape || last.determinism != determinism || last.forced != forced) {
+    const SparseSumPlan plan = plan_sparse_sum(comm.link(), shape, determinism, forced_name);
+    last = {shape, determinism, forced, static_cast<std::uint8_t>(plan.row - kSumTable.data() + 1), plan.seconds};
+  }
+  return {&kSumTable[last.row - 1U], last.seconds};
 }
 
 SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& extents, std::size_t value_bytes,
@@ -91,16 +81,10 @@ SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& 
   return shape;
 }
 
-double coded_place_bytes(double entries, std::uint64_t count) {
-  const double density = count > 0 ? entries / static_cast<double>(count) : 0;
-  if (density <= 0 || density >= 1) return 0;
-  return (-std::log2(density) - (1 - density) / density * std::log2(1 - density)) / 8;
-}
-
 std::uint64_t exact_sum_bytes(const SumShape& shape, std::uint64_t own, std::uint64_t all) {
   if (shape.ranks == 1) return 0;
   const double p = shape.ranks, entries = static_cast<double>(own) + static_cast<double>(all) * std::max(0.0, p - 2) / p;
-  const double place_bytes = coded_place_bytes(static_cast<double>(all), shape.count);
+  const double place_bytes = comm::coded_place_bytes(static_cast<double>(all), shape.count);
   return static_cast<std::uint64_t>(entries * (static_cast<double>(shape.value_bytes) + place_bytes));
 }
 
@@ -112,14 +96,14 @@ unsigned block_log2_for(std::uint64_t count, int ranks) {
 }
 
 // Inside a node bytes are cheap, and entries that are found one by one cheaper than those of a bitmap up to a third of all.
-BlockRun whole_run(const CommContext& comm, const SparseSumCall& call) {
-  const Transport& transport = comm.engine->transport();
+sparse::BlockRun whole_run(const CommContext& comm, const SparseSumCall& call) {
+  const transport::Transport& transport = comm.engine->transport();
   const unsigned log2 = block_log2_for(call.count, transport.size());
   const std::uint64_t blocks = (call.count >> log2) + ((call.count & ((std::uint64_t{1} << log2) - 1)) != 0 ? 1 : 0);
   return {0, blocks, log2, transport.capabilities().single_node ? 2U : 4U};
 }
 
-Buffer pack_part(const CommContext& comm, const BlockRun& run, std::span<const std::uint64_t> indices, const std::byte* values,
+Buffer pack_part(const CommContext& comm, const sparse::BlockRun& run, std::span<const std::uint64_t> indices, const std::byte* values,
                  std::size_t value_bytes, Traffic& traffic) {
   const StageRange range("encode");
   const double begin = comm.engine->transport().now();
@@ -128,15 +112,15 @@ Buffer pack_part(const CommContext& comm, const BlockRun& run, std::span<const s
   return part;
 }
 
-Buffer OwnParts::take(const BlockRun& run) {
-  const std::size_t own = count_below(rest_, run.end_index());
+Buffer OwnParts::take(const sparse::BlockRun& run) {
+  const std::size_t own = sparse::count_below(rest_, run.end_index());
   Buffer part = pack_part(comm_, run, rest_.first(own), rest_values_, value_bytes_, traffic_);
   rest_ = rest_.subspan(own);
   rest_values_ += own * value_bytes_;
   return part;
 }
 
-void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const PartView& view, const BlockRun& run,
+void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const sparse::PartView& view, const sparse::BlockRun& run,
                Traffic& traffic) {
   const StageRange range("take");
   const double begin = comm.engine->transport().now();
@@ -156,4 +140,4 @@ Status refuse_part(const CommContext& comm, int peer) {
   return comm.engine->health();
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::sparse_sum

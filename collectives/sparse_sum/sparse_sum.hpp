@@ -8,30 +8,28 @@
 #include <span>
 #include <string_view>
 
-#include "collectives/agreement/agreement.hpp"
-#include "collectives/cost/cost_model.hpp"
+#include "collectives/collective.hpp"
 #include "collectives/sparse_sum/part_messages.hpp"
-#include "collectives/sparse_sum/part_sum.hpp"
-#include "collectives/sparse_sum/sum_shape.hpp"
+#include "src/sparse/parts/part_sum.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::sparse_sum {
 
 // Where the sum goes, in parts that ascend: each rank gets the same ones.
 class SparseResult {
  public:
   virtual ~SparseResult() = default;
   // Nothing of it is wrong but, maybe, the order of positions. Keeps the part if it needs it.
-  virtual void take(const Buffer& part, const PartView& view, const BlockRun& run) = 0;
+  virtual void take(const Buffer& part, const sparse::PartView& view, const sparse::BlockRun& run) = 0;
 };
 
 struct SparseSumCall {
   std::span<const std::uint64_t> indices;  // ascend strictly, below count
   const std::byte* values = nullptr;
-  PartValues in = PartValues::kElements;   // what they are, on all ranks
-  PartValues out = PartValues::kElements;  // what the result's are to be; means are of elements only
+  sparse::PartValues in = sparse::PartValues::kElements;   // what they are, on all ranks
+  sparse::PartValues out = sparse::PartValues::kElements;  // what the result's are to be; means are of elements only
   bool values_are_scaled = false;          // float32 that scaled 8 bits hold: they travel as these over slow links
   std::uint64_t count = 0;
-  SumKind kind;
+  sparse::SumKind kind;
   std::uint64_t most_entries = 0;  // that a rank has
   std::uint32_t number = 0;        // of the call, for its channels
   SparseResult* result = nullptr;
@@ -50,10 +48,16 @@ struct SparseSumRow {
   bool (*is_possible)(const SumShape& shape, Determinism determinism) = nullptr;  // nullptr: always
 };
 
+struct SparseSumPlan {
+  const SparseSumRow* row = nullptr;
+  double seconds = 0;  // predicted
+};
+
 std::span<const SparseSumRow> sparse_sum_table();
 
 // For a call's fingerprint: which row is forced, counted from 1; 0: none.
 std::uint8_t forced_row(std::string_view name);
+std::string_view forced_row_name(std::uint8_t row);  // of any number: "auto", "unknown"
 // The cheapest row that may have its scratch, else that with the least; forced_name ("auto": none) narrows the choice and is valid,
 // and is as "auto" where its row is not possible.
 // What links cost changes from run to run: where bits depend on the row it must not.
@@ -68,10 +72,10 @@ std::uint64_t exact_sum_bytes(const SumShape& shape, std::uint64_t own, std::uin
 
 // Blocks of the index space, small enough that each rank has some.
 unsigned block_log2_for(std::uint64_t count, int ranks);
-BlockRun whole_run(const CommContext& comm, const SparseSumCall& call);
+sparse::BlockRun whole_run(const CommContext& comm, const SparseSumCall& call);
 
 // Own entries become a part, a part becomes the caller's result: their time is noted in traffic.produce_seconds.
-Buffer pack_part(const CommContext& comm, const BlockRun& run, std::span<const std::uint64_t> indices, const std::byte* values,
+Buffer pack_part(const CommContext& comm, const sparse::BlockRun& run, std::span<const std::uint64_t> indices, const std::byte* values,
                  std::size_t value_bytes, Traffic& traffic);
 // The same run by run, which are asked for in the order of the index space.
 class OwnParts {
@@ -83,7 +87,7 @@ class OwnParts {
         rest_(call.indices),
         rest_values_(call.values) {}
 
-  Buffer take(const BlockRun& run);
+  Buffer take(const sparse::BlockRun& run);
 
  private:
   const CommContext& comm_;
@@ -92,7 +96,7 @@ class OwnParts {
   std::span<const std::uint64_t> rest_;  // that have not been packed
   const std::byte* rest_values_;
 };
-void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const PartView& view, const BlockRun& run,
+void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const sparse::PartView& view, const sparse::BlockRun& run,
                Traffic& traffic);
 
 // Poisons the comm: `peer` sent what is no part.
@@ -121,4 +125,4 @@ double two_level_seconds(const LinkCost& link, const SumShape& shape);
 double two_level_scratch_bytes(const LinkCost& link, const SumShape& shape);
 Task sum_by_two_levels(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::sparse_sum

@@ -7,7 +7,7 @@
 #include "collectives/sparse_sum/block_groups.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::sparse_sum {
 namespace {
 
 class SplitExchange {
@@ -68,7 +68,7 @@ class SplitExchange {
     std::optional<Buffer> sum = sum_.sum(parts, run_of(rank_, g));
     if (!sum) return refuse_part(comm_, static_cast<int>(sum_.refused()));
     slot.own = std::move(*sum);
-    const PartShape shape = sum_shape(rank_, g);
+    const sparse::PartShape shape = sum_shape(rank_, g);
     for (int step = 1; step < ranks_; ++step) messages_.send((rank_ + step) % ranks_, kSumLane, slot.own, shape);
     return Status();
   }
@@ -83,7 +83,7 @@ class SplitExchange {
         if (!alive.ok()) co_return alive;
       }
       const Buffer& part = owner == rank_ ? slot.own : arrival.part;
-      const std::optional<PartView> view = PartView::read(*comm_.kernels, part.bytes(), run_of(owner, g), out_bytes_);
+      const std::optional<sparse::PartView> view = sparse::PartView::read(*comm_.kernels, part.bytes(), run_of(owner, g), out_bytes_);
       if (!view) co_return refuse_part(comm_, owner);
       hand_over(comm_, call_, part, *view, run_of(owner, g), traffic_);
     }
@@ -97,11 +97,11 @@ class SplitExchange {
     std::vector<PartMessages::Arrival> sums;           // of the others' blocks
   };
 
-  BlockRun run_of(int owner, std::uint64_t g) const {
+  sparse::BlockRun run_of(int owner, std::uint64_t g) const {
     return groups_.run(g * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(owner), 1);
   }
-  PartShape contribution_shape(int owner, std::uint64_t g) const { return {run_of(owner, g), in_bytes_, call_.values_are_scaled}; }
-  PartShape sum_shape(int owner, std::uint64_t g) const { return {run_of(owner, g), out_bytes_, false}; }
+  sparse::PartShape contribution_shape(int owner, std::uint64_t g) const { return {run_of(owner, g), in_bytes_, call_.values_are_scaled}; }
+  sparse::PartShape sum_shape(int owner, std::uint64_t g) const { return {run_of(owner, g), out_bytes_, false}; }
   std::uint64_t most_contribution(std::uint64_t g) const {
     return most_part_bytes(run_of(rank_, g), call_.most_entries, in_bytes_);
   }
@@ -117,10 +117,10 @@ class SplitExchange {
   Traffic& traffic_;
   int rank_;
   int ranks_;
-  BlockRun whole_;
+  sparse::BlockRun whole_;
   std::size_t in_bytes_, out_bytes_;  // of a value
   BlockGroups groups_;
-  PartSum sum_;
+  sparse::PartSum sum_;
   OwnParts own_parts_;
   std::array<Slot, 3> slots_;
 };
@@ -165,4 +165,4 @@ Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& t
   co_return co_await departure;
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::sparse_sum

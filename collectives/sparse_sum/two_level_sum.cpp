@@ -14,14 +14,14 @@
 #include "collectives/sparse_sum/block_groups.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::sparse_sum {
 namespace {
 
 constexpr std::uint64_t kStages = 5;  // of a group, each one turn later: entries, a node's sums, sums, what nodes have got, the end
 
 // Of m times as many entries as by split, as those of a node are sent together, and a group takes more stages (2 hosts of 2 and 4
 // ranks, links of 100 Mbit/s, four pairs of runs on crowded cores: 1.2 to 4.8 times as fast as with its groups).
-BlockGroups node_groups(const LinkCost& link, const BlockRun& whole, std::uint64_t most_entries, int ranks,
+BlockGroups node_groups(const LinkCost& link, const sparse::BlockRun& whole, std::uint64_t most_entries, int ranks,
                         std::uint64_t node_ranks) {
   return block_groups(link, whole, most_entries / node_ranks, ranks);
 }
@@ -38,10 +38,10 @@ class TwoLevelExchange {
         node_ranks_(comm.node_map.nodes.front().size()),
         groups_(node_groups(comm.link(), whole_run(comm, call), call.most_entries, comm.engine->transport().size(), node_ranks_)),
         in_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
-        node_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, PartValues::kAccumulators)),
+        node_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, sparse::PartValues::kAccumulators)),
         out_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.out)),
-        node_sum_(comm.outgoing(), *comm.kernels, call.kind, node_ranks_, call.in, PartValues::kAccumulators, 1),
-        sum_(comm.outgoing(), *comm.kernels, call.kind, nodes_, PartValues::kAccumulators, call.out,
+        node_sum_(comm.outgoing(), *comm.kernels, call.kind, node_ranks_, call.in, sparse::PartValues::kAccumulators, 1),
+        sum_(comm.outgoing(), *comm.kernels, call.kind, nodes_, sparse::PartValues::kAccumulators, call.out,
              call.kind.reduction.is_mean ? static_cast<std::uint32_t>(comm.engine->transport().size()) : 1),
         own_parts_(comm, call, traffic) {
     for (std::size_t node = 0; node < nodes_; ++node) {
@@ -60,14 +60,14 @@ class TwoLevelExchange {
     slot.entries.resize(node_ranks_);
     slot.node_sums.resize(nodes_);
     slot.sums.assign(node_ranks_, std::vector<PartMessages::Arrival>(nodes_));
-    const PartShape entries{share(own_, g), in_bytes_, call_.values_are_scaled};
+    const sparse::PartShape entries{share(own_, g), in_bytes_, call_.values_are_scaled};
     for (std::size_t i = 0; i < node_ranks_; ++i) {
       if (i == own_) continue;
       const std::uint64_t most_bytes = most_part_bytes(entries.run, call_.most_entries, in_bytes_);
       slot.entries[i] = messages_.receive(rank_at(node_, i), kPartLane, entries, most_bytes);
       for (std::size_t j = 0; j < nodes_; ++j) slot.sums[i][j] = receive_sum(rank_at(node_, i), piece(i, j, g));
     }
-    const PartShape own_piece{piece(own_, node_, g), node_bytes_, false};
+    const sparse::PartShape own_piece{piece(own_, node_, g), node_bytes_, false};
     for (std::size_t j = 0; j < nodes_; ++j) {
       if (j == node_) continue;
       const std::uint64_t most_bytes = most_part_bytes(own_piece.run, most_of(node_ranks_), node_bytes_);
@@ -75,7 +75,7 @@ class TwoLevelExchange {
       slot.sums[own_][j] = receive_sum(rank_at(j, own_), piece(own_, j, g));
     }
     for (std::size_t i = 0; i < node_ranks_; ++i) {
-      const BlockRun run = share(i, g);
+      const sparse::BlockRun run = share(i, g);
       const Buffer part = own_parts_.take(run);
       if (i == own_) {
         slot.own = part;
@@ -90,7 +90,7 @@ class TwoLevelExchange {
     Slot& slot = slot_of(g);
     Task arrival = wait(slot.entries, "entries to be summed");
     if (const Status alive = co_await arrival; !alive.ok()) co_return alive;
-    std::vector<BlockRun> pieces;
+    std::vector<sparse::BlockRun> pieces;
     for (std::size_t j = 0; j < nodes_; ++j) pieces.push_back(piece(own_, j, g));
     const std::vector<std::span<const std::byte>> parts = parts_of(slot.entries, slot.own);
     const std::optional<std::vector<Buffer>> sums = node_sum_.sum_pieces(parts, share(own_, g), pieces);
@@ -109,7 +109,7 @@ class TwoLevelExchange {
     Slot& slot = slot_of(g);
     Task arrival = wait(slot.node_sums, "a node's entries to be summed");
     if (const Status alive = co_await arrival; !alive.ok()) co_return alive;
-    const BlockRun run = piece(own_, node_, g);
+    const sparse::BlockRun run = piece(own_, node_, g);
     const std::vector<std::span<const std::byte>> parts = parts_of(slot.node_sums, slot.own);
     std::optional<Buffer> sum = sum_.sum(parts, run);
     if (!sum) co_return refuse_part(comm_, rank_at(sum_.refused(), own_));
@@ -128,9 +128,9 @@ class TwoLevelExchange {
     if (const Status alive = co_await arrival; !alive.ok()) co_return alive;
     pieces[node_].part = std::move(slot.own);
     for (std::size_t j = 0; j < nodes_; ++j) {
-      const BlockRun run = piece(own_, j, g);
+      const sparse::BlockRun run = piece(own_, j, g);
       if (j != node_) {
-        if (!PartView::read(*comm_.kernels, pieces[j].part.bytes(), run, out_bytes_)) co_return refuse_part(comm_, pieces[j].peer);
+        if (!sparse::PartView::read(*comm_.kernels, pieces[j].part.bytes(), run, out_bytes_)) co_return refuse_part(comm_, pieces[j].peer);
         pieces[j].part = within_window(pieces[j].part);
       }
       for (std::size_t step = 1; step < node_ranks_; ++step)
@@ -147,9 +147,9 @@ class TwoLevelExchange {
         if (const Status alive = co_await arrival; !alive.ok()) co_return alive;
       }
       for (std::size_t j = 0; j < nodes_; ++j) {
-        const BlockRun run = piece(i, j, g);
+        const sparse::BlockRun run = piece(i, j, g);
         const Buffer& part = slot.sums[i][j].part;
-        const std::optional<PartView> view = PartView::read(*comm_.kernels, part.bytes(), run, out_bytes_);
+        const std::optional<sparse::PartView> view = sparse::PartView::read(*comm_.kernels, part.bytes(), run, out_bytes_);
         if (!view) co_return refuse_part(comm_, rank_at(node_, i));
         hand_over(comm_, call_, part, *view, run, traffic_);
       }
@@ -169,13 +169,13 @@ class TwoLevelExchange {
   Slot& slot_of(std::uint64_t g) { return slots_[g % slots_.size()]; }
   int rank_at(std::size_t node, std::size_t i) const { return comm_.node_map.nodes[node][i]; }
   // Shares follow each other in a group, and pieces in a share.
-  BlockRun share(std::size_t i, std::uint64_t g) const { return groups_.run((g * node_ranks_ + i) * nodes_, nodes_); }
-  BlockRun piece(std::size_t i, std::size_t j, std::uint64_t g) const { return groups_.run((g * node_ranks_ + i) * nodes_ + j, 1); }
+  sparse::BlockRun share(std::size_t i, std::uint64_t g) const { return groups_.run((g * node_ranks_ + i) * nodes_, nodes_); }
+  sparse::BlockRun piece(std::size_t i, std::size_t j, std::uint64_t g) const { return groups_.run((g * node_ranks_ + i) * nodes_ + j, 1); }
   std::uint64_t most_of(std::uint64_t ranks) const {
     return call_.most_entries > UINT64_MAX / ranks ? UINT64_MAX : call_.most_entries * ranks;
   }
-  PartMessages::Arrival receive_sum(int peer, const BlockRun& run) {
-    const PartShape shape{run, out_bytes_, false};
+  PartMessages::Arrival receive_sum(int peer, const sparse::BlockRun& run) {
+    const sparse::PartShape shape{run, out_bytes_, false};
     return messages_.receive(peer, kSumLane, shape, most_part_bytes(run, most_of(nodes_ * node_ranks_), out_bytes_));
   }
 
@@ -197,7 +197,7 @@ class TwoLevelExchange {
 
   // What came by the network is copied once for all who read it in this node.
   Buffer within_window(const Buffer& part) const {
-    if (comm_.window == nullptr || part.size() < kLeastLentBytes) return part;
+    if (comm_.window == nullptr || part.size() < comm::kLeastLentBytes) return part;
     const Buffer copy = comm_.outgoing().take(part.size());
     std::memcpy(copy.data(), part.data(), part.size());
     return copy;
@@ -212,7 +212,7 @@ class TwoLevelExchange {
   std::size_t node_ = 0, own_ = 0;  // this rank's node, and its number there
   BlockGroups groups_;
   std::size_t in_bytes_, node_bytes_, out_bytes_;  // of a value
-  PartSum node_sum_, sum_;
+  sparse::PartSum node_sum_, sum_;
   OwnParts own_parts_;
   std::array<Slot, kStages> slots_;
 };
@@ -274,4 +274,4 @@ Task sum_by_two_levels(const CommContext& comm, const SparseSumCall& call, Traff
   co_return co_await departure;
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::sparse_sum

@@ -5,13 +5,13 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/device/device_scratch.hpp"
-#include "collectives/device/support_transfer.hpp"
-#include "collectives/selection/residual.hpp"
+#include "src/device/device_scratch.hpp"
+#include "src/sparse/selection/support_transfer.hpp"
+#include "src/sparse/selection/residual.hpp"
 #include "collectives/top_k/top_k_arrays.hpp"
 #include "src/base/stage_range.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::top_k {
 namespace {
 
 std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -29,38 +29,38 @@ class DeviceTopK final : public TopKArrays {
   }
 
   Status prepare() override;
-  Result<Selected> select() override;
-  Status gather(const Support& support, std::byte* accumulators) override;
-  Status take(const Support& support, std::byte* accumulators) override {
+  Result<sparse::Selected> select() override;
+  Status gather(const sparse::Support& support, std::byte* accumulators) override;
+  Status take(const sparse::Support& support, std::byte* accumulators) override {
     return transfer_->take(support, residual_, accumulator_bytes(), accumulators);
   }
-  Status put(const Support& support, const std::byte* accumulators) override {
+  Status put(const sparse::Support& support, const std::byte* accumulators) override {
     return transfer_->put(support, accumulators, accumulator_bytes(), residual_);
   }
-  Status write(const Support& support, const std::byte* elements) override;
+  Status write(const sparse::Support& support, const std::byte* elements) override;
 
  private:
   std::size_t accumulator_bytes() const { return element_bytes(accumulator_); }
   Status enqueue_selections();
-  Selected compact();
+  sparse::Selected compact();
 
   const kernels::KernelSet& kernels_;
   const TopKCall& call_;
-  DeviceScratch& scratch_;
+  device::DeviceScratch& scratch_;
   std::uint64_t ranks_;
   DataType accumulator_;
-  std::vector<Selection::Part> parts_;
+  std::vector<sparse::Selection::Part> parts_;
   std::byte* residual_ = nullptr;  // nullptr: none
   // Both kinds of memory: what was found of each part, indices, accumulators, those of a part from its share of k on. On the device
   // the kernels' workspace is before it.
   std::size_t workspace_bytes_ = 0, indices_at_ = 0, accumulators_at_ = 0, entries_bytes_ = 0;
   std::byte *workspace_ = nullptr, *on_device_ = nullptr, *pinned_ = nullptr;
-  std::optional<SupportTransfer> transfer_;
+  std::optional<sparse::SupportTransfer> transfer_;
 };
 
 Status DeviceTopK::prepare() {
   std::uint64_t k = 0;
-  for (const Selection::Part& part : parts_) {
+  for (const sparse::Selection::Part& part : parts_) {
     workspace_bytes_ = std::max(workspace_bytes_, scratch_.kernels().top_k.workspace_bytes(part.count, part.k, call_.datatype));
     k += part.k;
   }
@@ -70,12 +70,12 @@ Status DeviceTopK::prepare() {
   entries_bytes_ = padded(accumulators_at_ + k * accumulator_bytes());
   // What the ranks may have selected, all together.
   const std::uint64_t most = k > call_.count / ranks_ ? call_.count : k * ranks_;
-  const std::size_t transfer_bytes = SupportTransfer::memory_bytes(most);
+  const std::size_t transfer_bytes = sparse::SupportTransfer::memory_bytes(most);
   const Result<std::byte*> device = scratch_.on_device(workspace_bytes_ + entries_bytes_ + transfer_bytes);
   if (!device.ok()) return device.status().with_prefix("top-k's workspace: ");
   const Result<std::byte*> pinned = scratch_.pinned(entries_bytes_ + transfer_bytes);
   if (!pinned.ok()) return pinned.status().with_prefix("staging for top-k: ");
-  const DeviceScope inside(scratch_.context());
+  const gpu::DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   if (call_.feedback != nullptr) {
     const auto residual = call_.feedback->use_on_device(scratch_.context(), call_.stream, false);
@@ -88,18 +88,18 @@ Status DeviceTopK::prepare() {
   transfer_.emplace(scratch_.kernels(), scratch_.context(), call_.stream, most, on_device_ + entries_bytes_,
                     pinned_ + entries_bytes_);
   // What the stream has met with before is no error of this call's peers.
-  const Result<bool> captured = is_capturing(call_.stream);
+  const Result<bool> captured = gpu::is_capturing(call_.stream);
   if (!captured.ok()) return captured.status();
   if (*captured) return Status(Code::kInvalidUsage, "the stream is being captured, but this call waits for it");
-  return is_idle(call_.stream).status();
+  return gpu::is_idle(call_.stream).status();
 }
 
-Result<Selected> DeviceTopK::select() {
-  const DeviceScope inside(scratch_.context());
+Result<sparse::Selected> DeviceTopK::select() {
+  const gpu::DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   SPARCL_RETURN_IF_ERROR(enqueue_selections());
-  SPARCL_RETURN_IF_ERROR(enqueue_copy(pinned_, on_device_, entries_bytes_, call_.stream));
-  SPARCL_RETURN_IF_ERROR(wait_for(call_.stream));
+  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(pinned_, on_device_, entries_bytes_, call_.stream));
+  SPARCL_RETURN_IF_ERROR(gpu::wait_for(call_.stream));
   return compact();
 }
 
@@ -124,7 +124,7 @@ Status DeviceTopK::enqueue_selections() {
 }
 
 // The parts' entries, one behind the other, with indices of the whole array.
-Selected DeviceTopK::compact() {
+sparse::Selected DeviceTopK::compact() {
   auto* const indices = reinterpret_cast<std::uint64_t*>(pinned_ + indices_at_);
   std::byte* const accumulators = pinned_ + accumulators_at_;
   const std::size_t width = accumulator_bytes();
@@ -137,8 +137,8 @@ Selected DeviceTopK::compact() {
     first += parts_[i].count;
     given += parts_[i].k;
   }
-  Selected selected{{indices, size}, accumulators};
-  const Candidates keys(accumulator_);
+  sparse::Selected selected{{indices, size}, accumulators};
+  const sparse::Candidates keys(accumulator_);
   for (std::uint64_t i = 0; i < size; ++i) {
     const std::uint64_t key = keys.key(accumulators + i * width);
     selected.least = selected.least == 0 ? key : std::min(selected.least, key);
@@ -148,23 +148,23 @@ Selected DeviceTopK::compact() {
   return selected;
 }
 
-Status DeviceTopK::gather(const Support& support, std::byte* accumulators) {
+Status DeviceTopK::gather(const sparse::Support& support, std::byte* accumulators) {
   if (residual_ != nullptr) return transfer_->gather(support, residual_, accumulator_bytes(), accumulators);
   const std::size_t width = element_bytes(call_.datatype);
   std::vector<std::byte> elements(support.size() * width);
   SPARCL_RETURN_IF_ERROR(transfer_->gather(support, call_.send, width, elements.data()));
-  widen_from_wire(kernels_, {accumulator_, call_.datatype}, elements.data(), support.size(), accumulators);
+  sparse::widen_from_wire(kernels_, {accumulator_, call_.datatype}, elements.data(), support.size(), accumulators);
   return Status();
 }
 
-Status DeviceTopK::write(const Support& support, const std::byte* elements) {
+Status DeviceTopK::write(const sparse::Support& support, const std::byte* elements) {
   const StageRange range("scatter");
-  const DeviceScope inside(scratch_.context());
+  const gpu::DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   const std::size_t width = element_bytes(call_.datatype);
-  SPARCL_RETURN_IF_ERROR(enqueue_zeros(call_.receive, call_.count * width, call_.stream));
+  SPARCL_RETURN_IF_ERROR(gpu::enqueue_zeros(call_.receive, call_.count * width, call_.stream));
   SPARCL_RETURN_IF_ERROR(transfer_->put(support, elements, width, call_.receive));
-  return wait_for(call_.stream);
+  return gpu::wait_for(call_.stream);
 }
 
 }  // namespace
@@ -173,4 +173,4 @@ std::unique_ptr<TopKArrays> top_k_on_device(const kernels::KernelSet& kernels, c
   return std::make_unique<DeviceTopK>(kernels, call, ranks);
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::top_k

@@ -1,10 +1,10 @@
 // Top-k of arrays in the host's memory.
 #include <optional>
 
-#include "collectives/selection/residual.hpp"
+#include "src/sparse/selection/residual.hpp"
 #include "collectives/top_k/top_k_arrays.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::top_k {
 namespace {
 
 class HostTopK final : public TopKArrays {
@@ -17,26 +17,26 @@ class HostTopK final : public TopKArrays {
 
   Status prepare() override { return Status(); }
 
-  Result<Selected> select() override {
+  Result<sparse::Selected> select() override {
     selection_.emplace(call_.datatype, kernels_);
     if (!call_.tensors.empty()) return selection_->select_parts(call_.send, residual_, call_.tensors);
     const std::uint64_t hint = call_.reuses_threshold && call_.feedback != nullptr ? call_.feedback->least : 0;
     return selection_->select(call_.send, residual_, call_.count, call_.k, hint);
   }
 
-  Status gather(const Support& support, std::byte* accumulators) override {
+  Status gather(const sparse::Support& support, std::byte* accumulators) override {
     gather_accumulators(kernels_, call_.datatype, support, call_.send, residual_, accumulators);
     return Status();
   }
-  Status take(const Support& support, std::byte* accumulators) override {
+  Status take(const sparse::Support& support, std::byte* accumulators) override {
     support.take(residual_, accumulator_bytes_, accumulators);
     return Status();
   }
-  Status put(const Support& support, const std::byte* accumulators) override {
+  Status put(const sparse::Support& support, const std::byte* accumulators) override {
     support.put(accumulators, accumulator_bytes_, residual_);
     return Status();
   }
-  Status write(const Support& support, const std::byte* elements) override {
+  Status write(const sparse::Support& support, const std::byte* elements) override {
     write_supported(kernels_, support, elements, element_bytes(call_.datatype), call_.count, call_.receive);
     return Status();
   }
@@ -46,7 +46,7 @@ class HostTopK final : public TopKArrays {
   const TopKCall& call_;
   std::size_t accumulator_bytes_;
   std::byte* residual_;  // nullptr: none
-  std::optional<Selection> selection_;
+  std::optional<sparse::Selection> selection_;
 };
 
 }  // namespace
@@ -55,4 +55,4 @@ std::unique_ptr<TopKArrays> top_k_on_host(const kernels::KernelSet& kernels, con
   return std::make_unique<HostTopK>(kernels, call);
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::top_k

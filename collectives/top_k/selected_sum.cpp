@@ -7,15 +7,15 @@
 #include "collectives/top_k/top_k_plan.hpp"
 #include "src/base/number.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::top_k {
 namespace {
 
-Support support_of(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices) {
-  Support support(kernels);
-  std::vector<std::uint16_t> positions(kSupportFrame);
+sparse::Support support_of(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices) {
+  sparse::Support support(kernels);
+  std::vector<std::uint16_t> positions(sparse::kSupportFrame);
   while (!indices.empty()) {
-    const std::uint64_t base = indices.front() / kSupportFrame * kSupportFrame;
-    const std::size_t count = count_below(indices, base + kSupportFrame);
+    const std::uint64_t base = indices.front() / sparse::kSupportFrame * sparse::kSupportFrame;
+    const std::size_t count = sparse::count_below(indices, base + sparse::kSupportFrame);
     kernels.entries.lower_indices(indices.data(), count, positions.data());
     support.append(base, positions.data(), count);
     indices = indices.subspan(count);
@@ -42,7 +42,7 @@ double returned_squares(const TopKPlan& plan, const std::byte* accumulators, con
 }
 
 // The residual has acc; what was sent of it goes.
-Status subtract_sent(const TopKPlan& plan, const Support& support, const std::byte* sent) {
+Status subtract_sent(const TopKPlan& plan, const sparse::Support& support, const std::byte* sent) {
   std::vector<std::byte> accumulators(support.size() * plan.accumulator_bytes());
   SPARCL_RETURN_IF_ERROR(plan.arrays.take(support, accumulators.data()));
   if (plan.wire.is_exact()) return Status();
@@ -51,25 +51,25 @@ Status subtract_sent(const TopKPlan& plan, const Support& support, const std::by
 }
 
 // Sums of sparse vectors, as accumulators, become the caller's elements.
-Status write_sums(const TopKPlan& plan, const Support& support, std::vector<std::byte>& sums) {
+Status write_sums(const TopKPlan& plan, const sparse::Support& support, std::vector<std::byte>& sums) {
   const TopKCall& call = plan.call;
   const std::size_t width = element_bytes(call.datatype);
   std::vector<std::byte> elements(support.size() * width);
   if (call.is_mean)
-    divide_accumulators(plan.kernels, call.datatype, sums.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
-  round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, sums.data(), support.size(), elements.data());
+    sparse::divide_accumulators(plan.kernels, call.datatype, sums.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
+  sparse::round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, sums.data(), support.size(), elements.data());
   SPARCL_RETURN_IF_ERROR(plan.arrays.write(support, elements.data()));
   return keep_from_mean(plan, support, elements.data());
 }
 
 // Collects a sparse sum.
-class CollectedSum final : public SparseResult {
+class CollectedSum final : public sparse_sum::SparseResult {
  public:
   CollectedSum(const kernels::KernelSet& kernels, std::size_t width, std::uint64_t count)
       : kernels_(kernels), width_(width), count_(count), support(kernels) {}
-  void take(const Buffer&, const PartView& part, const BlockRun& run) override {
+  void take(const Buffer&, const sparse::PartView& part, const sparse::BlockRun& run) override {
     sums.insert(sums.end(), part.values(), part.values() + part.entries() * width_);
-    for (PartView view = part; !view.at_end(); view.next()) {
+    for (sparse::PartView view = part; !view.at_end(); view.next()) {
       if (view.is_bitmap()) scratch_.resize(run.block_elements() + kernels::kEntrySlack);
       const std::uint16_t* const positions = view.positions(kernels_, scratch_.data());
       const std::uint64_t base = run.base_of(view.block());
@@ -86,16 +86,16 @@ class CollectedSum final : public SparseResult {
 
  public:
   bool is_inside = true;  // no element is one that the arrays have not
-  Support support;
+  sparse::Support support;
   std::vector<std::byte> sums;  // accumulators
 };
 
 // Keeps the k largest sums; of equal ones those with the lower index.
 void keep_largest(const TopKPlan& plan, CollectedSum& sum) {
   if (sum.support.size() <= plan.call.k) return;
-  Candidates candidates(plan.wire.accumulator);
+  sparse::Candidates candidates(plan.wire.accumulator);
   candidates.reserve(sum.support.size());
-  for (const Support::Block& block : sum.support.blocks()) {
+  for (const sparse::Support::Block& block : sum.support.blocks()) {
     std::memcpy(candidates.tail(), sum.sums.data() + block.first * plan.accumulator_bytes(),
                 block.count * plan.accumulator_bytes());
     candidates.add(block.base, sum.support.positions(block), block.count);
@@ -107,15 +107,15 @@ void keep_largest(const TopKPlan& plan, CollectedSum& sum) {
 
 // The entries of this rank whose elements are kept.
 struct SentEntries {
-  Support support;
+  sparse::Support support;
   std::vector<std::byte> sent;
   std::vector<bool> is_kept;  // by selected element
 };
-SentEntries kept_entries(const TopKPlan& plan, const Selected& selected, const std::vector<std::byte>& sent, const Support& kept) {
-  SentEntries own{Support(plan.kernels), {}, std::vector<bool>(selected.indices.size())};
+SentEntries kept_entries(const TopKPlan& plan, const sparse::Selected& selected, const std::vector<std::byte>& sent, const sparse::Support& kept) {
+  SentEntries own{sparse::Support(plan.kernels), {}, std::vector<bool>(selected.indices.size())};
   const std::size_t width = element_bytes(plan.wire.sent);
   std::size_t i = 0;
-  for (const Support::Block& block : kept.blocks()) {
+  for (const sparse::Support::Block& block : kept.blocks()) {
     const std::uint16_t* const positions = kept.positions(block);
     for (std::size_t j = 0; j < block.count; ++j) {
       const std::uint64_t index = block.base + positions[j];
@@ -133,30 +133,30 @@ SentEntries kept_entries(const TopKPlan& plan, const Selected& selected, const s
 
 }  // namespace
 
-Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const Selected& selected,
+Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const sparse::Selected& selected,
                   CallReport& report) {
   const TopKCall& call = plan.call;
   std::vector<std::byte> sent(selected.indices.size() * element_bytes(plan.wire.sent));
   round_to_wire(plan.kernels, plan.wire, selected.accumulators, selected.indices.size(), sent.data());
   CollectedSum collected(plan.kernels, plan.accumulator_bytes(), call.count);
-  SparseSumCall sum;
+  sparse_sum::SparseSumCall sum;
   sum.indices = selected.indices;
   sum.values = sent.data();
-  sum.out = PartValues::kAccumulators;
+  sum.out = sparse::PartValues::kAccumulators;
   sum.count = call.count;
   sum.kind = {plan.wire.sent, {kernels::ReduceOp::kSum, false}, call.determinism};
   sum.values_are_scaled = plan.wire.is_scaled;
   sum.most_entries = call.k;
   sum.number = number;
   sum.result = &collected;
-  const SumShape shape = sum_shape(comm, call.count, plan.extents, element_bytes(plan.wire.sent), plan.accumulator_bytes(),
+  const SumShape shape = sparse_sum::sum_shape(comm, call.count, plan.extents, element_bytes(plan.wire.sent), plan.accumulator_bytes(),
                                    plan.wire.is_scaled);
-  const SparseSumPlan row = plan_sparse_sum(comm, shape, call.determinism, call.algorithm);
+  const sparse_sum::SparseSumPlan row = sparse_sum::plan_sparse_sum(comm, shape, call.determinism, call.algorithm);
   Task exchange = row.row->run(comm, sum, report.traffic);
   const Status alive = co_await exchange;
   if (!alive.ok()) co_return alive;
 
-  if (!collected.is_inside) co_return refuse_part(comm, kNoPeer);
+  if (!collected.is_inside) co_return sparse_sum::refuse_part(comm, sparse_sum::kNoPeer);
   comm.learned_top_k->share = static_cast<std::uint16_t>(std::lround(shape.share_of(collected.support.size()) * kWholeUnion));
   if (call.mode == TopKMode::kGlobal) keep_largest(plan, collected);
   if (call.feedback != nullptr) {
@@ -171,7 +171,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
     call.feedback->stats.returned_squares = returned_squares(plan, selected.accumulators, sent.data(), selected.indices.size(),
                                                              call.mode == TopKMode::kGlobal ? &own.is_kept : nullptr);
     call.feedback->stats.sent = own.support.size();
-    call.feedback->stats.sent_mass = mass_of(plan.wire.accumulator, decoded.data(), own.support.size());
+    call.feedback->stats.sent_mass = sparse::mass_of(plan.wire.accumulator, decoded.data(), own.support.size());
   }
   const Status written = write_sums(plan, collected.support, collected.sums);
   if (!written.ok()) co_return end_comm(comm, written);
@@ -182,4 +182,4 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
   co_return Status();
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::top_k

@@ -5,7 +5,7 @@
 
 #include "src/base/stage_range.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::top_k {
 namespace {
 
 // Gathering all ranks' values of the union moves P times as many as reducing them. Heuristic: up to twice the array, as a dense
@@ -26,7 +26,7 @@ bool takes_gpus(const TopKCall& call, int ranks) {
   return product(std::min(call.count, product(call.k, all)), all) <= kMostGathered * call.count;
 }
 
-StreamTopK::StreamTopK(DeviceCalls& calls, const TopKCall& call, const WireType& wire, int ranks)
+StreamTopK::StreamTopK(DeviceCalls& calls, const TopKCall& call, const sparse::WireType& wire, int ranks)
     : calls_(calls),
       kernels_(calls.kernels()),
       call_(call),
@@ -167,7 +167,7 @@ Status StreamTopK::sum_at_union(List& sum) {
   if (most_union_ == 0) return Status();
   if (union_is_reduced(call_)) {
     SPARCL_RETURN_IF_ERROR(
-        calls_.engine().all_reduce(at(sent_), at(rows_), most_union_, wire_.accumulator, EngineOp::kSum, call_.stream));
+        calls_.engine().all_reduce(at(sent_), at(rows_), most_union_, wire_.accumulator, transport::EngineOp::kSum, call_.stream));
   } else {
     SPARCL_RETURN_IF_ERROR(calls_.engine().all_gather(at(sent_), at(rows_), most_union_ * width(), call_.stream));
     SPARCL_RETURN_IF_ERROR(
@@ -203,11 +203,11 @@ Status StreamTopK::write(const List& sum) {
   if (call_.mode == TopKMode::kUnion) result.values = rows_;
   const kernels::DeviceEntries sums = entries(result, true);
   const auto ranks = static_cast<std::uint32_t>(ranks_), divisor = call_.is_mean ? ranks : 1;
-  SPARCL_RETURN_IF_ERROR(enqueue_zeros(call_.receive, call_.count * element_bytes(call_.datatype), call_.stream));
+  SPARCL_RETURN_IF_ERROR(gpu::enqueue_zeros(call_.receive, call_.count * element_bytes(call_.datatype), call_.stream));
   SPARCL_RETURN_IF_ERROR(kernels_.entries.scatter(sums, result.capacity, divisor, call_.receive, call_.datatype, call_.stream));
   if (residual_ == nullptr || call_.kept != TopKResidual::kMean) return Status();
   return kernels_.sums.leave_mean(sums, result.capacity, divisor, call_.is_mean ? 1 : ranks, call_.datatype, residual_,
                                   call_.stream);
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::top_k

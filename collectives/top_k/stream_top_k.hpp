@@ -5,11 +5,11 @@
 
 #include <cstdint>
 
-#include "collectives/device/device_calls.hpp"
-#include "collectives/selection/residual.hpp"
+#include "src/comm/device/device_calls.hpp"
+#include "src/sparse/selection/residual.hpp"
 #include "collectives/top_k/top_k_all_reduce.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::top_k {
 
 // Whether NCCL sums the values of mode union, in an order of its own; else all ranks' are gathered and summed in the tree.
 bool union_is_reduced(const TopKCall& call);
@@ -18,7 +18,7 @@ bool takes_gpus(const TopKCall& call, int ranks);
 
 class StreamTopK {
  public:
-  StreamTopK(DeviceCalls& calls, const TopKCall& call, const WireType& wire, int ranks);
+  StreamTopK(DeviceCalls& calls, const TopKCall& call, const sparse::WireType& wire, int ranks);
 
   std::size_t memory_bytes() const { return end_; }  // of the device
   // Inside the device's context. residual: on the device; nullptr: none.
@@ -52,7 +52,7 @@ class StreamTopK {
   DeviceCalls& calls_;
   const kernels::DeviceKernelSet& kernels_;
   const TopKCall& call_;
-  WireType wire_;
+  sparse::WireType wire_;
   std::uint64_t ranks_, most_, most_union_;  // entries of all ranks
   std::byte* memory_ = nullptr;
   std::byte* residual_ = nullptr;
@@ -67,4 +67,4 @@ class StreamTopK {
   } scaled_ = {};
 };
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::top_k

@@ -2,27 +2,27 @@
 
 #include <optional>
 
-#include "collectives/agreement/agreement.hpp"
-#include "collectives/all_reduce/dense.hpp"
+#include "collectives/collective.hpp"
+#include "collectives/dense/dense.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
 #include "collectives/top_k/top_k_plan.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/stage_range.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::top_k {
 namespace {
 
-void note_selection(Feedback& feedback, DataType type, const Selected& selected) {
+void note_selection(sparse::Feedback& feedback, DataType type, const sparse::Selected& selected) {
   ++feedback.stats.calls;
   feedback.stats.selected = selected.indices.size();
   feedback.stats.passes = selected.passes;
-  feedback.stats.drift = threshold_drift(type, feedback.least, selected.least);
+  feedback.stats.drift = sparse::threshold_drift(type, feedback.least, selected.least);
   feedback.least = selected.least;
 }
 
 }  // namespace
 
-WireType wire_of(const TopKCall& call) {
+sparse::WireType wire_of(const TopKCall& call) {
   const DataType accumulator = kernels::accumulator_type(call.datatype);
   if (call.wire == TopKWire::kSameType || accumulator != DataType::kFloat32) return {accumulator, call.datatype};
   if (call.wire == TopKWire::kBfloat16) return {accumulator, DataType::kBfloat16};
@@ -33,26 +33,26 @@ CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call) {
   CallFingerprint fingerprint;
   fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceTopK);
   fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
-  fingerprint.reduction = call.is_mean ? kMeanReduction : static_cast<std::uint8_t>(kernels::ReduceOp::kSum);
+  fingerprint.reduction = call.is_mean ? comm::kMeanReduction : static_cast<std::uint8_t>(kernels::ReduceOp::kSum);
   fingerprint.algorithm = call.mode == TopKMode::kUnion
-                              ? static_cast<std::uint8_t>(kDenseChoice | forced_dense_row(comm.all_reduce_algorithm))
-                              : forced_row(call.algorithm);
+                              ? static_cast<std::uint8_t>(kDenseChoice | dense::forced_dense_row(comm.all_reduce_algorithm))
+                              : sparse_sum::forced_row(call.algorithm);
   fingerprint.count = call.count;
   fingerprint.detail = pack_options(call);
   return fingerprint;
 }
 
 // elements: the result's, where the support is. Before this call the residual is acc.
-Status keep_from_mean(const TopKPlan& plan, const Support& support, const std::byte* elements) {
+Status keep_from_mean(const TopKPlan& plan, const sparse::Support& support, const std::byte* elements) {
   const TopKCall& call = plan.call;
   if (call.feedback == nullptr || call.kept != TopKResidual::kMean) return Status();
   std::vector<std::byte> means(support.size() * plan.accumulator_bytes());
-  widen_from_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, elements, support.size(), means.data());
+  sparse::widen_from_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, elements, support.size(), means.data());
   if (!call.is_mean)
-    divide_accumulators(plan.kernels, plan.wire.accumulator, means.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
+    sparse::divide_accumulators(plan.kernels, plan.wire.accumulator, means.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
   std::vector<std::byte> rest(means.size());
   SPARCL_RETURN_IF_ERROR(plan.arrays.gather(support, rest.data()));
-  call.feedback->stats.returned_squares = leave_means(plan.wire.accumulator, means.data(), support.size(), rest.data());
+  call.feedback->stats.returned_squares = sparse::leave_means(plan.wire.accumulator, means.data(), support.size(), rest.data());
   return plan.arrays.put(support, rest.data());
 }
 
@@ -74,7 +74,7 @@ TopKOptions unpack_options(std::uint64_t packed) {
 Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report) {
   Engine& engine = *comm.engine;
   if (!engine.health().ok()) co_return engine.health();
-  Transport& transport = engine.transport();
+  transport::Transport& transport = engine.transport();
   SPARCL_FAILPOINT("allreduce.begin");
   const double begin = transport.now();
   Status verdict, refusal = call.refusal;
@@ -97,9 +97,9 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   std::optional<StageRange> range("select");
   const double select_begin = transport.now();
   const TopKPlan plan{*comm.kernels, call, *arrays, wire_of(call), transport.size(), extents};
-  const Result<Selected> found = arrays->select();
+  const Result<sparse::Selected> found = arrays->select();
   if (!found.ok()) co_return end_comm(comm, found.status());
-  const Selected selected = *found;
+  const sparse::Selected selected = *found;
   if (call.feedback != nullptr) note_selection(*call.feedback, call.datatype, selected);
   const double select_seconds = transport.now() - select_begin;
   report.traffic.produce_seconds = select_seconds;
@@ -115,7 +115,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   report.nnz_in = selected.indices.size();
   report.dense_bytes = call.count * element_bytes(call.datatype);
   report.bound_bytes =
-      exact_sum_bytes({plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)}, report.nnz_in, report.nnz_out);
+      sparse_sum::exact_sum_bytes({plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)}, report.nnz_in, report.nnz_out);
   report.seconds_exchange = transport.now() - exchange_begin - (report.traffic.produce_seconds - select_seconds);
   report.seconds = transport.now() - begin;
   report.applied = true;
@@ -123,4 +123,4 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   co_return Status();
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::top_k

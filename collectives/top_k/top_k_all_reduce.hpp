@@ -5,14 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "collectives/comm_context.hpp"
-#include "collectives/engine/engine.hpp"
-#include "collectives/selection/feedback.hpp"
-#include "collectives/selection/selection.hpp"
+#include "collectives/collective.hpp"
+#include "src/sparse/selection/feedback.hpp"
+#include "src/sparse/selection/selection.hpp"
 
-namespace sparcl::collectives {
-
+namespace sparcl::device {
 class DeviceScratch;
+}
+
+namespace sparcl::collectives::top_k {
+
+extern const CollectiveDescriptor kAllReduceTopK;
 
 // Whose values are summed: at the union of what the ranks selected, of all ranks (kUnion); of those that selected the element, at
 // all of these (kSelected), or at the k largest sums (kGlobal).
@@ -31,16 +34,16 @@ struct TopKCall {
   std::uint64_t k = 0;
   DataType datatype = DataType::kFloat32;
   bool is_mean = false;
-  Feedback* feedback = nullptr;  // nullptr: the rest is discarded
+  sparse::Feedback* feedback = nullptr;  // nullptr: the rest is discarded
   TopKMode mode = TopKMode::kUnion;
   TopKWire wire = TopKWire::kSameType;
   TopKResidual kept = TopKResidual::kSent;
-  std::vector<Selection::Part> tensors = {};  // whose largest are selected, each; none: those of the array
+  std::vector<sparse::Selection::Part> tensors = {};  // whose largest are selected, each; none: those of the array
   bool reuses_threshold = false;              // of the call before with this feedback, instead of a sample
   Determinism determinism = Determinism::kCanonical;
   std::string algorithm = "auto";   // of the sparse sum; in mode union of the dense one
   bool is_between_gpus = false;     // both arrays are in the memory of the GPU of comm.device
-  DeviceScratch* device = nullptr;  // not nullptr: both arrays are in the memory of the GPU that it was entered for
+  device::DeviceScratch* device = nullptr;  // not nullptr: both arrays are in the memory of the GPU that it was entered for
   void* stream = nullptr;           // then: whose order the call takes its place in
 };
 
@@ -64,4 +67,4 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
 // the call is over when it is enqueued.
 Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report);
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::top_k

@@ -4,11 +4,11 @@
 
 #include <memory>
 
-#include "collectives/selection/selection.hpp"
-#include "collectives/selection/support.hpp"
+#include "src/sparse/selection/selection.hpp"
+#include "src/sparse/selection/support.hpp"
 #include "collectives/top_k/top_k_all_reduce.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::top_k {
 
 class TopKArrays {
  public:
@@ -17,17 +17,17 @@ class TopKArrays {
   // Before the ranks agree: takes what the call needs. Here it may fail for this rank alone.
   virtual Status prepare() = 0;
   // residual = acc, and what is selected of it: good as long as this.
-  virtual Result<Selected> select() = 0;
+  virtual Result<sparse::Selected> select() = 0;
   // After it; of the support's elements. acc, as accumulators; the residual's, of which zeros stay behind; the residual's.
-  virtual Status gather(const Support& support, std::byte* accumulators) = 0;
-  virtual Status take(const Support& support, std::byte* accumulators) = 0;
-  virtual Status put(const Support& support, const std::byte* accumulators) = 0;
+  virtual Status gather(const sparse::Support& support, std::byte* accumulators) = 0;
+  virtual Status take(const sparse::Support& support, std::byte* accumulators) = 0;
+  virtual Status put(const sparse::Support& support, const std::byte* accumulators) = 0;
   // The result: elements where the support is, +0 elsewhere.
-  virtual Status write(const Support& support, const std::byte* elements) = 0;
+  virtual Status write(const sparse::Support& support, const std::byte* elements) = 0;
 };
 
 // In the host's memory; and in a GPU's (call.device), for a comm of so many ranks. The call outlives them.
 std::unique_ptr<TopKArrays> top_k_on_host(const kernels::KernelSet& kernels, const TopKCall& call);
 std::unique_ptr<TopKArrays> top_k_on_device(const kernels::KernelSet& kernels, const TopKCall& call, int ranks);
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::top_k

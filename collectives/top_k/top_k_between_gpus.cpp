@@ -2,22 +2,22 @@
 // for no GPU, so the report's times are the host's, and what is known on the device alone is not in it.
 #include <optional>
 
-#include "collectives/agreement/agreement.hpp"
-#include "collectives/device/device_calls.hpp"
+#include "collectives/collective.hpp"
+#include "src/comm/device/device_calls.hpp"
 #include "collectives/top_k/stream_top_k.hpp"
 #include "collectives/top_k/top_k_plan.hpp"
 #include "src/base/failpoint.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::top_k {
 namespace {
 
 struct Prepared {
   DeviceCalls::Memory memory;
-  std::shared_ptr<const DeviceBuffer> residual;
+  std::shared_ptr<const gpu::DeviceBuffer> residual;
 };
 
 Result<Prepared> prepare(DeviceCalls& device, const TopKCall& call, std::size_t bytes) {
-  const DeviceScope inside(device.context());
+  const gpu::DeviceScope inside(device.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   Prepared made;
   Result<DeviceCalls::Memory> memory = device.reserve(bytes, call.stream);
@@ -35,13 +35,13 @@ Status note_use(const DeviceCalls& device, const TopKCall& call, const DeviceCal
     call.feedback->used_in_graph(memory.bytes);
     return Status();
   }
-  Result<DeviceEvent> until = DeviceEvent::record(device.context(), call.stream);
+  Result<gpu::DeviceEvent> until = gpu::DeviceEvent::record(device.context(), call.stream);
   if (until.ok()) call.feedback->used_in(call.stream, std::move(*until));
   return until.status();
 }
 
 Status enqueue(DeviceCalls& device, const TopKCall& call, StreamTopK& steps, const Prepared& prepared) {
-  const DeviceScope inside(device.context());
+  const gpu::DeviceScope inside(device.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   const Status enqueued =
       steps.enqueue(prepared.memory.bytes->data(), prepared.residual != nullptr ? prepared.residual->data() : nullptr);
@@ -54,7 +54,7 @@ Status enqueue(DeviceCalls& device, const TopKCall& call, StreamTopK& steps, con
 }
 
 // The last call's statistics are not known here.
-void note_call(Feedback& feedback) {
+void note_call(sparse::Feedback& feedback) {
   const std::uint64_t calls = feedback.stats.calls + 1;
   feedback.stats = {};
   feedback.stats.calls = calls;
@@ -67,7 +67,7 @@ Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number
   Engine& engine = *comm.engine;
   comm.device->exchange_health(engine);
   if (!engine.health().ok()) co_return engine.health();
-  Transport& transport = engine.transport();
+  transport::Transport& transport = engine.transport();
   SPARCL_FAILPOINT("allreduce.begin");
   const double begin = transport.now();
   std::optional<StreamTopK> steps;
@@ -81,7 +81,7 @@ Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number
   }
   Status verdict;
   CallFingerprint fingerprint = fingerprint_of(comm, call);
-  fingerprint.algorithm = kDeviceAlgorithm;
+  fingerprint.algorithm = comm::kDeviceAlgorithm;
   Task agreement = agree(engine, {number, 0}, fingerprint, refusal, verdict);
   const Status alive = co_await agreement;
   if (!alive.ok()) {
@@ -108,4 +108,4 @@ Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number
   co_return Status();
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::top_k

@@ -1,15 +1,15 @@
 // Top-k in mode union: the coded indices of all ranks are gathered and united, then a dense sum of the values at the union.
 #include <cstring>
 
-#include "collectives/all_reduce/dense.hpp"
+#include "collectives/dense/dense.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
 #include "collectives/top_k/top_k_plan.hpp"
 
-namespace sparcl::collectives {
+namespace sparcl::collectives::top_k {
 namespace {
 
 // Values in a row, reduced where they are.
-class ContiguousValues final : public DenseValues {
+class ContiguousValues final : public dense::DenseValues {
  public:
   ContiguousValues(std::byte* values, std::size_t width) : values_(values), width_(width) {}
   void pack(std::uint64_t first, std::uint64_t count, std::byte* into) const override {
@@ -26,13 +26,13 @@ class ContiguousValues final : public DenseValues {
 
 // The elements that any rank has selected: everyone's are sent to everyone.
 Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCall& call, std::span<const std::uint64_t> own,
-                     Support& all, Traffic& traffic) {
+                     sparse::Support& all, Traffic& traffic) {
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
-  const BlockRun run{0, (call.count >> 16) + ((call.count & 0xffff) != 0 ? 1 : 0), 16};
+  const sparse::BlockRun run{0, (call.count >> 16) + ((call.count & 0xffff) != 0 ? 1 : 0), 16};
   const std::uint64_t most_bytes = most_part_bytes(run, call.k, 0);
-  const PartShape shape{run, 0, false};
-  PartMessages messages(comm, number, traffic);
-  std::vector<PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
+  const sparse::PartShape shape{run, 0, false};
+  sparse_sum::PartMessages messages(comm, number, traffic);
+  std::vector<sparse_sum::PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
   for (int step = 1; step < ranks; ++step) {
     const int peer = (rank + ranks - step) % ranks;
     arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kSupportLane, shape, most_bytes);
@@ -41,7 +41,7 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
   for (int step = 1; step < ranks; ++step)
     messages.send((rank + step) % ranks, kSupportLane, arrivals[static_cast<std::size_t>(rank)].part, shape);
   std::vector<std::span<const std::byte>> parts;
-  for (PartMessages::Arrival& arrival : arrivals) {
+  for (sparse_sum::PartMessages::Arrival& arrival : arrivals) {
     if (arrival.peer >= 0) {
       Task waiting = messages.wait(arrival, "what its peer selected");
       const Status alive = co_await waiting;
@@ -49,7 +49,7 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
     }
     parts.push_back(arrival.part.bytes());
   }
-  if (!all.unite(parts, run, call.count)) co_return refuse_part(comm, kNoPeer);
+  if (!all.unite(parts, run, call.count)) co_return sparse_sum::refuse_part(comm, sparse_sum::kNoPeer);
   Task departure = messages.wait_sent();
   co_return co_await departure;
 }
@@ -57,7 +57,7 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
 // What this rank sends at the union's elements: acc, rounded, which leaves the residual for good when the sum is there.
 class SentAtUnion {
  public:
-  SentAtUnion(const CommContext& comm, const TopKPlan& plan, const Support& support)
+  SentAtUnion(const CommContext& comm, const TopKPlan& plan, const sparse::Support& support)
       : plan_(plan),
         support_(support),
         accumulators_(comm.buffers->take(support.size() * plan.accumulator_bytes())),
@@ -82,15 +82,15 @@ class SentAtUnion {
     round_to_wire(kernels, plan_.wire, accumulators_.data(), support_.size(), sent_.data());
     if (is_widened()) widen_from_wire(kernels, plan_.wire, sent_.data(), support_.size(), widened_.data());
     if (plan_.call.feedback == nullptr) return Status();
-    FeedbackStats& stats = plan_.call.feedback->stats;
+    sparse::FeedbackStats& stats = plan_.call.feedback->stats;
     stats.sent = support_.size();
     if (plan_.wire.is_exact()) {
       stats.returned_squares = 0;
-      stats.sent_mass = mass_of(plan_.wire.accumulator, accumulators_.data(), support_.size());
+      stats.sent_mass = sparse::mass_of(plan_.wire.accumulator, accumulators_.data(), support_.size());
       return Status();
     }
     std::vector<std::byte> left(accumulators_.data(), accumulators_.data() + accumulators_.size());
-    const Rest rest = leave_rest(kernels, plan_.wire, sent_.data(), support_.size(), left.data());
+    const sparse::Rest rest = leave_rest(kernels, plan_.wire, sent_.data(), support_.size(), left.data());
     stats.returned_squares = rest.squares;
     stats.sent_mass = rest.sent_mass;
     return is_taken_ ? plan_.arrays.put(support_, left.data()) : Status();
@@ -105,7 +105,7 @@ class SentAtUnion {
   // As elements, once the sum is where the values were.
   const std::byte* received() {
     if (is_widened())
-      round_to_wire(plan_.kernels, {plan_.wire.accumulator, plan_.call.datatype}, widened_.data(), support_.size(), sent_.data());
+      sparse::round_to_wire(plan_.kernels, {plan_.wire.accumulator, plan_.call.datatype}, widened_.data(), support_.size(), sent_.data());
     return sent_.data();
   }
 
@@ -113,7 +113,7 @@ class SentAtUnion {
   bool is_widened() const { return plan_.wire.sent != plan_.call.datatype; }
 
   const TopKPlan& plan_;
-  const Support& support_;
+  const sparse::Support& support_;
   bool is_taken_ = false;  // from the residual
   Buffer accumulators_;    // acc
   Buffer sent_;            // as it is rounded
@@ -122,10 +122,10 @@ class SentAtUnion {
 
 }  // namespace
 
-Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const Selected& selected,
+Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const sparse::Selected& selected,
                   CallReport& report) {
   const TopKCall& call = plan.call;
-  Support support(plan.kernels);
+  sparse::Support support(plan.kernels);
   Task gathering = gather_supports(comm, number, call, selected.indices, support, report.traffic);
   Status alive = co_await gathering;
   if (!alive.ok()) co_return alive;
@@ -134,9 +134,9 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan&
   const Status taken = sent.take();
   if (!taken.ok()) co_return end_comm(comm, taken);
   ContiguousValues in_place(sent.travelling(), element_bytes(sent.type()));
-  const DensePlan dense =
-      plan_dense(comm.link(), plan.ranks, support.size() * element_bytes(sent.type()), comm.all_reduce_algorithm);
-  const DenseCall sum{support.size(), sent.type(), {kernels::ReduceOp::kSum, call.is_mean}, &in_place, number};
+  const dense::DensePlan dense =
+      dense::plan_dense(comm.link(), plan.ranks, support.size() * element_bytes(sent.type()), comm.all_reduce_algorithm);
+  const dense::DenseCall sum{support.size(), sent.type(), {kernels::ReduceOp::kSum, call.is_mean}, &in_place, number};
   Task exchange = dense.row->run(comm, sum, report.traffic);
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;
@@ -152,4 +152,4 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan&
   co_return Status();
 }
 
-}  // namespace sparcl::collectives
+}  // namespace sparcl::collectives::top_k

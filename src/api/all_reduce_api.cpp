@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "collectives/all_reduce/all_reduce.hpp"
-#include "collectives/all_reduce/canonical_sum.hpp"
+#include "collectives/masked/masked.hpp"
+#include "collectives/masked/canonical_sum.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_arrays.hpp"
@@ -20,7 +20,7 @@ namespace {
 class MaskedCall final : public Call {
  public:
   // feedback: may be of no object.
-  MaskedCall(collectives::MaskedCall call, std::uint64_t count, Held<sparclMask> mask, Held<sparclFeedback> feedback)
+  MaskedCall(collectives::masked::MaskedCall call, std::uint64_t count, Held<sparclMask> mask, Held<sparclFeedback> feedback)
       : call_(std::move(call)), count_(count) {
     if (!call_.refusal.ok()) return;
     mask_ = std::move(mask);
@@ -32,10 +32,10 @@ class MaskedCall final : public Call {
     ++feedback_->calls_in_flight;
   }
   ~MaskedCall() override { let_go(); }
-  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
-    if (call_.device_masks == nullptr) return collectives::all_reduce_masked(context, number, call_, report);
-    return call_.scratch != nullptr ? collectives::all_reduce_masked_packed(context, number, call_, report)
-                                    : collectives::all_reduce_masked_on_device(context, number, call_, report);
+  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
+    if (call_.device_masks == nullptr) return collectives::masked::all_reduce_masked(context, number, call_, report);
+    return call_.scratch != nullptr ? collectives::masked::all_reduce_masked_packed(context, number, call_, report)
+                                    : collectives::masked::all_reduce_masked_on_device(context, number, call_, report);
   }
   flight::CallNote note() const override {
     return {.operation = "AllReduceMasked", .count = count_, .datatype = static_cast<int>(call_.datatype)};
@@ -57,7 +57,7 @@ class MaskedCall final : public Call {
     feedback_ = {};
   }
 
-  collectives::MaskedCall call_;
+  collectives::masked::MaskedCall call_;
   std::uint64_t count_;
   Held<sparclMask> mask_;
   Held<sparclFeedback> feedback_;
@@ -95,7 +95,7 @@ bool must_be_canonical(const sparclComm& comm) {
 bool goes_over_gpus(const sparclComm& comm, const void* send, const void* receive, DataType type, const sparclMask& mask,
                     bool is_canonical) {
   if (!are_on_gpus(comm, send, receive) || mask.mask.size() == 0 || !are_aligned(send, receive, type)) return false;
-  return is_canonical ? collectives::takes_canonical(comm.transport->size()) : comm.device->engine().reduces(type);
+  return is_canonical ? collectives::masked::takes_canonical(comm.transport->size()) : comm.device->engine().reduces(type);
 }
 
 sparclResult_t start_masked(const char* function, const void* send, void* receive, std::uint64_t count, int datatype, int op,
@@ -106,7 +106,7 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
   const Held<sparclMask> mask(given_mask, "mask");
   const Held<sparclFeedback> feedback = hold_if_given(options.feedback, "feedback");
   const Status wrong = first_error({readable, check_masked(send, receive, count, datatype, op, mask)});
-  collectives::MaskedCall call;
+  collectives::masked::MaskedCall call;
   call.refusal = (wrong.ok() ? check_masked_feedback(feedback, send, count, datatype, op) : wrong)
                      .with_prefix(std::string(function) + ": ");
   DeviceArrays arrays(comm, stream);

@@ -25,7 +25,7 @@ class DeltaCall final : public Call {
         base_(static_cast<const std::byte*>(base)),
         array_{datatype, count},
         map_(std::span(&array_, refusal.ok() ? 1u : 0u)) {
-    update_.kind = collectives::CallKind::kBroadcastDelta;
+    update_.kind = comm::CallKind::kBroadcastDelta;
     update_.refusal = std::move(refusal);
     update_.root = root;
     update_.writing = comm.writing(is_blocking);
@@ -37,13 +37,13 @@ class DeltaCall final : public Call {
   }
 
   // Both arrays stay where they are, in device memory.
-  void stay_on(const collectives::UpdateOnDevice& device) {
+  void stay_on(const collectives::broadcast::UpdateOnDevice& device) {
     device_ = device;
     update_.device = &device_;
   }
 
-  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
-    return collectives::broadcast_update(context, number, update_, report);
+  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
+    return collectives::broadcast::broadcast_update(context, number, update_, report);
   }
   flight::CallNote note() const override {
     return {
@@ -61,8 +61,8 @@ class DeltaCall final : public Call {
   const std::byte* base_;
   codec::ArraySpec array_;
   codec::BlockMap map_;
-  collectives::UpdateOnDevice device_;
-  collectives::UpdateCall update_;
+  collectives::broadcast::UpdateOnDevice device_;
+  collectives::broadcast::UpdateCall update_;
 };
 
 Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t count, int datatype, int root) {
@@ -77,7 +77,7 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
   const char* const name = request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ";
   Status refusal = check_delta(*comm, weights, count, datatype, root).with_prefix(name);
   DeviceArrays arrays(comm, stream);
-  collectives::DeviceScratch* scratch = nullptr;
+  device::DeviceScratch* scratch = nullptr;
   if (refusal.ok()) {
     const codec::ArraySpec array{static_cast<DataType>(datatype), count};
     const std::size_t bytes = count * element_bytes(array.datatype);
@@ -105,10 +105,10 @@ sparclResult_t start_refusal(const char* why, sparclComm* comm) {
 
 class SparseCall final : public Call {
  public:
-  SparseCall(collectives::SparseCall call, size_t* nnz, bool is_root) : call_(std::move(call)), nnz_(nnz), is_root_(is_root) {}
+  SparseCall(collectives::broadcast::SparseCall call, size_t* nnz, bool is_root) : call_(std::move(call)), nnz_(nnz), is_root_(is_root) {}
 
-  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
-    return collectives::broadcast_sparse(context, number, call_, report);
+  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
+    return collectives::broadcast::broadcast_sparse(context, number, call_, report);
   }
   flight::CallNote note() const override {
     return {.operation = "BroadcastSparse",
@@ -128,7 +128,7 @@ class SparseCall final : public Call {
   }
 
  private:
-  collectives::SparseCall call_;
+  collectives::broadcast::SparseCall call_;
   size_t* nnz_;
   bool is_root_;
 };
@@ -145,7 +145,7 @@ Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* 
 
 sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
                             sparclComm* comm, sparclStream_t stream, sparclRequest_t* request) {
-  collectives::SparseCall call;
+  collectives::broadcast::SparseCall call;
   const char* const name = request != nullptr ? "sparclIBroadcastSparse: " : "sparclBroadcastSparse: ";
   const bool is_root = comm->transport->rank() == root;
   DeviceArrays arrays(comm, stream);

@@ -19,7 +19,7 @@ class Call {
   virtual ~Call() = default;
   virtual flight::CallNote note() const = 0;  // for the flight record
   virtual CallWork work() const = 0;          // before it begins
-  virtual collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) = 0;
+  virtual comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) = 0;
   // Once, when the call is over: writes outputs that only a success (or Truncated) may write.
   virtual void complete(const Status& status) = 0;
   // After a success: why its outputs are not where they belong all the same.
@@ -36,7 +36,7 @@ namespace sparcl::api {
 struct Outcome {
   sparclResult_t result = sparclSuccess;
   std::string text;  // of an error
-  collectives::CallReport report;
+  comm::CallReport report;
 };
 
 }  // namespace sparcl::api
@@ -50,8 +50,8 @@ struct sparclRequest {
   std::uint32_t number = 0;
   sparcl::api::CallWork work;
   std::optional<double> expected_s;  // before the call
-  sparcl::collectives::CallReport report;
-  sparcl::collectives::Task task;
+  sparcl::comm::CallReport report;
+  sparcl::comm::Task task;
   std::optional<sparcl::StageRange> range;  // from its start until it is settled
   sparcl::api::Outcome outcome;             // once it is
   std::atomic<bool> is_settled{false};

@@ -32,7 +32,7 @@ Status check_reduction(int op, int datatype) {
 }
 
 // A mean is a sum that is divided in the end.
-collectives::Reduction reduction_of(int op) {
+sparse::Reduction reduction_of(int op) {
   if (op == sparclAvg) return {kernels::ReduceOp::kSum, true};
   return {static_cast<kernels::ReduceOp>(op), false};
 }

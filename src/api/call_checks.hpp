@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "collectives/all_reduce/rank_tree.hpp"
+#include "src/sparse/parts/rank_tree.hpp"
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
 #include "src/base/caught_error.hpp"
@@ -19,7 +19,7 @@ Status check_root(const sparclComm& comm, int root);
 // A count that no array in memory has is a slip: nothing of it may be read. name: the parameter.
 Status check_array(const char* name, std::uint64_t count, std::size_t element_bytes);
 Status check_reduction(int op, int datatype);  // datatype: a valid one
-collectives::Reduction reduction_of(int op);
+sparse::Reduction reduction_of(int op);
 
 inline Status first_error(std::initializer_list<Status> checks) {
   for (const Status& status : checks) {

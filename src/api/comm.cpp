@@ -10,9 +10,10 @@
 #include <sstream>
 #include <thread>
 
-#include "collectives/start/link_measurement.hpp"
-#include "collectives/start/node_discovery.hpp"
-#include "collectives/start/shared_windows.hpp"
+#include "src/comm/start/link_measurement.hpp"
+#include "src/comm/start/node_discovery.hpp"
+#include "src/comm/start/shared_windows.hpp"
+#include "collectives/table/collective_table.hpp"
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
 #include "src/base/flight/flight_recorder.hpp"
@@ -41,7 +42,7 @@ std::uint64_t next_comm_id() {
 
 }  // namespace
 
-sparclComm::sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s, sparcl::flight::CommTrail began)
+sparclComm::sparclComm(std::unique_ptr<sparcl::transport::Transport> body, double timeout_s, sparcl::flight::CommTrail began)
     : pid(::getpid()), id(next_comm_id()), transport(std::move(body)), trail(std::move(began)), engine(*transport, timeout_s) {
   const sparcl::flight::CommNote note = {id, transport->rank(), transport->size(), transport->name()};
   if (trail.trail() != nullptr) {
@@ -51,6 +52,7 @@ sparclComm::sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s
   }
   context.engine = &engine;
   engine.set_trail(&trail);
+  engine.set_collectives(sparcl::collectives::collective_table());
 }
 
 sparclComm::~sparclComm() {
@@ -105,22 +107,22 @@ Result<codec::Verify> verify_of(const sparclConfig_t& config) {
   return *choice == "off" ? codec::Verify::kOff : *choice == "full" ? codec::Verify::kFull : codec::Verify::kTouched;
 }
 
-Result<collectives::Determinism> determinism_of(const sparclConfig_t& config) {
+Result<Determinism> determinism_of(const sparclConfig_t& config) {
   switch (config.determinism) {
     case sparclDeterminismDefault:
       break;
     case sparclDeterminismCanonical:
-      return collectives::Determinism::kCanonical;
+      return Determinism::kCanonical;
     case sparclDeterminismRuns:
     case sparclDeterminismFast:
-      return collectives::Determinism::kRuns;
+      return Determinism::kRuns;
     default:
       return Status(Code::kInvalidArgument,
                     fmt::format("config.determinism = {} is no sparclDeterminism value", config.determinism));
   }
   const Result<std::string> choice = setting_choice("DETERMINISM");
   if (!choice.ok()) return choice.status();
-  return *choice == "canonical" ? collectives::Determinism::kCanonical : collectives::Determinism::kRuns;
+  return *choice == "canonical" ? Determinism::kCanonical : Determinism::kRuns;
 }
 
 Result<std::uint32_t> fragment_bytes_setting() {
@@ -150,7 +152,7 @@ Result<bool> device_classes_setting(double link_gbit) {
 }
 
 struct Configuration {
-  collectives::CommContext context;
+  comm::CommContext context;
   double timeout_s = 0;
   unsigned threads = 1;
   bool early_blocking = true;
@@ -164,7 +166,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   SPARCL_RETURN_IF_ERROR(read_sized(given, "config", config));
   SPARCL_RETURN_IF_ERROR(flight::check_flight_settings());
   Configuration made;
-  collectives::CommContext& context = made.context;
+  comm::CommContext& context = made.context;
   if (const Result<std::string> level = setting_choice("DEBUG"); !level.ok()) return level.status();
   const Result<double> timeout = timeout_of(config);
   if (!timeout.ok()) return timeout.status();
@@ -180,7 +182,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   if (!all_reduce.ok()) return all_reduce.status();
   const Result<std::string> sparse_sum = setting_choice("ALGO_ALLREDUCE_SPARSE");
   if (!sparse_sum.ok()) return sparse_sum.status();
-  const Result<collectives::Determinism> determinism = determinism_of(config);
+  const Result<Determinism> determinism = determinism_of(config);
   if (!determinism.ok()) return determinism.status();
   const Result<std::uint32_t> fragment = fragment_bytes_setting();
   if (!fragment.ok()) return fragment.status();
@@ -194,7 +196,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   if (!bodies.ok()) return bodies.status();
   if (const Result<std::string> window = setting_choice("NODE_WINDOW"); !window.ok()) return window.status();
   if (const std::string cost = setting("LINK_COST").text; cost != "measure" && cost != "guess")
-    SPARCL_RETURN_IF_ERROR(collectives::read_link_cost(cost).status());
+    SPARCL_RETURN_IF_ERROR(comm::read_link_cost(cost).status());
   const Result<std::string> commit = setting_choice("COMMIT");
   if (!commit.ok()) return commit.status();
   made.early_blocking = *commit != "staged";
@@ -216,16 +218,16 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   context.fragment_bytes = *fragment;
   context.most_scratch_mib = static_cast<std::uint32_t>(std::min<double>(*scratch, UINT32_MAX));
   context.link_gbit = *link_gbit;
-  context.entry_coding = *coding == "on"    ? collectives::EntryCoding::kOn
-                         : *coding == "off" ? collectives::EntryCoding::kOff
-                                            : collectives::EntryCoding::kAuto;
+  context.entry_coding = *coding == "on"    ? comm::EntryCoding::kOn
+                         : *coding == "off" ? comm::EntryCoding::kOff
+                                            : comm::EntryCoding::kAuto;
   context.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
   return made;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config,
+Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<transport::Transport> transport, const sparclConfig_t* config,
                                               flight::CommTrail began) {
   warn_of_unknown_settings();
   const Result<Configuration> configuration = configure(config);
@@ -252,32 +254,32 @@ Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transpo
 namespace {
 
 // A message is one line.
-void log_link_cost(const collectives::LinkCost& cost) {
-  std::istringstream table(collectives::write_link_cost(cost));
+void log_link_cost(const comm::LinkCost& cost) {
+  std::istringstream table(comm::write_link_cost(cost));
   for (std::string line; std::getline(table, line);) log_info("links cost: {}", line);
 }
 
 Status share_and_measure(sparclComm& comm) {
   const Result<std::string> window = setting_choice("NODE_WINDOW");
   if (!window.ok()) return window.status();
-  const Channel channel{comm.next_call, 0};
+  const transport::Channel channel{comm.next_call, 0};
   comm.next_call = api::next_call_number(comm.next_call);
-  collectives::Task meeting = collectives::share_windows(comm.context, channel, *window == "on");
+  comm::Task meeting = comm::share_windows(comm.context, channel, *window == "on");
   comm.engine.run(meeting);
   SPARCL_RETURN_IF_ERROR(meeting.result());
-  collectives::Task discovery = collectives::find_nodes(comm.context, channel);
+  comm::Task discovery = comm::find_nodes(comm.context, channel);
   comm.engine.run(discovery);
   SPARCL_RETURN_IF_ERROR(discovery.result());
-  collectives::LinkSource source = collectives::LinkSource::kMeasured;
+  comm::LinkSource source = comm::LinkSource::kMeasured;
   if (const std::string cost = setting("LINK_COST").text; cost == "guess") {
-    source = collectives::LinkSource::kGuess;
+    source = comm::LinkSource::kGuess;
   } else if (cost != "measure") {
-    source = collectives::LinkSource::kStored;
-    const Result<collectives::LinkCost> stored = collectives::read_link_cost(cost);
+    source = comm::LinkSource::kStored;
+    const Result<comm::LinkCost> stored = comm::read_link_cost(cost);
     if (!stored.ok()) return stored.status();
     comm.context.measured_link = *stored;
   }
-  collectives::Task measurement = collectives::find_link_cost(comm.context, channel, source, comm.context.measured_link);
+  comm::Task measurement = comm::find_link_cost(comm.context, channel, source, comm.context.measured_link);
   comm.engine.run(measurement);
   SPARCL_RETURN_IF_ERROR(measurement.result());
   if (comm.context.measured_link && comm.transport->rank() == 0) log_link_cost(*comm.context.measured_link);
@@ -309,7 +311,7 @@ Status check_report(const sparclReport_t* report) {
   return report == nullptr ? Status() : check_size("report->size", report->size, sizeof *report);
 }
 
-Status write_report(const collectives::CallReport& report, sparclReport_t* into) {
+Status write_report(const comm::CallReport& report, sparclReport_t* into) {
   SPARCL_RETURN_IF_ERROR(check_report(into));
   sparclReport_t full = SPARCL_REPORT_INITIALIZER;
   full.algorithm = report.algorithm;
@@ -372,7 +374,7 @@ double sparclInternalTimeout(const sparclConfig_t* config) {
 
 sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport, const sparclConfig_t* config) {
   return guarded([&]() -> Status {
-    std::unique_ptr<sparcl::Transport> body(static_cast<sparcl::Transport*>(transport));
+    std::unique_ptr<sparcl::transport::Transport> body(static_cast<sparcl::transport::Transport*>(transport));
     Result<std::unique_ptr<sparclComm>> made = sparcl::api::make_comm(std::move(body), config);
     if (!made.ok()) return made.status();
     SPARCL_RETURN_IF_ERROR(sparcl::api::start_comm(**made));
@@ -391,7 +393,7 @@ sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
     const Result<sparcl::api::TransportChoice> choice = sparcl::api::choose_transport(sparcl::api::StartedBy::kThreads, nullptr);
     if (!choice.ok()) return choice.status();
     std::vector<std::unique_ptr<sparclComm>> made;
-    sparcl::LoopbackWorld world(nranks);  // its bodies outlive it
+    sparcl::transport::LoopbackWorld world(nranks);  // its bodies outlive it
     for (int rank = 0; rank < nranks; ++rank) {
       Result<std::unique_ptr<sparclComm>> comm = sparcl::api::make_comm(world.make_transport(rank), nullptr);
       if (!comm.ok()) return comm.status();

@@ -10,17 +10,17 @@
 #include <vector>
 
 #include "collectives/broadcast/broadcast.hpp"
-#include "collectives/device/device_calls.hpp"
-#include "collectives/device/device_scratch.hpp"
-#include "collectives/engine/engine.hpp"
+#include "src/comm/device/device_calls.hpp"
+#include "src/device/device_scratch.hpp"
+#include "src/comm/engine/engine.hpp"
 #include "sparcl/sparcl.h"
 #include "src/api/call_predictor.hpp"
 #include "src/api/handles.hpp"
 #include "src/base/flight/comm_trail.hpp"
-#include "src/base/pinned_copies.hpp"
+#include "src/gpu/pinned_copies.hpp"
 #include "src/base/status.hpp"
 #include "src/base/worker_pool.hpp"
-#include "src/transport/liveness/heartbeat.hpp"
+#include "src/net/heartbeat/heartbeat.hpp"
 #include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
 
@@ -35,7 +35,7 @@ struct ErrorText {
 }  // namespace sparcl::api
 
 struct sparclComm {
-  sparclComm(std::unique_ptr<sparcl::Transport> body, double timeout_s, sparcl::flight::CommTrail began);
+  sparclComm(std::unique_ptr<sparcl::transport::Transport> body, double timeout_s, sparcl::flight::CommTrail began);
   ~sparclComm();
 
   sparcl::api::OwnHandle<sparclComm> handle{this};
@@ -43,17 +43,17 @@ struct sparclComm {
   std::atomic<const void*> inside{nullptr};  // the thread that is in a call (Entry)
   std::atomic<const void*> caller{nullptr};  // that of the last call; nullptr: there was none
   std::uint64_t id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
-  std::unique_ptr<sparcl::Transport> transport;
+  std::unique_ptr<sparcl::transport::Transport> transport;
   std::unique_ptr<sparcl::WorkerPool> workers;  // where there is more than one thread
   sparcl::flight::CommTrail trail;
-  sparcl::collectives::Engine engine;
-  sparcl::collectives::CommContext context;
-  sparcl::PinnedCopies pinned_copies;                                  // of arrays that go by way of the host
-  std::unique_ptr<sparcl::collectives::DeviceScratch> device_scratch;  // after a call that selected on a GPU
-  std::unique_ptr<sparcl::collectives::DeviceCalls> device;  // after sparclCommUseNccl; goes first: it ends what streams wait for
+  sparcl::comm::Engine engine;
+  sparcl::comm::CommContext context;
+  sparcl::gpu::PinnedCopies pinned_copies;                                  // of arrays that go by way of the host
+  std::unique_ptr<sparcl::device::DeviceScratch> device_scratch;  // after a call that selected on a GPU
+  std::unique_ptr<sparcl::comm::DeviceCalls> device;  // after sparclCommUseNccl; goes first: it ends what streams wait for
   std::mutex reporting;                // guards last_error, which any thread may ask for
   sparcl::api::ErrorText last_error;  // of calls of this comm
-  sparcl::collectives::CallReport last_report;
+  sparcl::comm::CallReport last_report;
   sparcl::api::CallPredictor predictor;
   std::vector<sparclRequest*> pending;
   bool early_blocking = true;  // how blocking and non-blocking calls write: SPARCL_COMMIT
@@ -87,14 +87,14 @@ constexpr std::uint32_t next_call_number(std::uint32_t call) { return (call + 1)
 Status check_config(const sparclConfig_t* config);
 // config may be nullptr; what it leaves at zero comes from the environment. `began`: the trail of its ranks' meeting, if it has
 // one.
-Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<Transport> transport, const sparclConfig_t* config,
+Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<transport::Transport> transport, const sparclConfig_t* config,
                                               flight::CommTrail began = {});
 // Collective, on all ranks of a new communicator, each in its own thread or process: what is done once before the first call.
 Status start_comm(sparclComm& comm);
 
 // Before anything moves: is a report that the user gave (or nullptr) one to write to?
 Status check_report(const sparclReport_t* report);
-Status write_report(const collectives::CallReport& report, sparclReport_t* into);
+Status write_report(const comm::CallReport& report, sparclReport_t* into);
 
 // Seconds that a call waits for a late peer: of the config, else of the environment.
 Result<double> timeout_of(const sparclConfig_t* config);
@@ -110,10 +110,10 @@ struct TransportChoice {
 // By the config, else by the environment. Where UCX is chosen it is loaded, and what it needs for so many ranks is checked.
 Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config, int ranks = 1);
 // Collective over the ranks that meet in `gather`. Unsupported where UCX is not in this build.
-Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, int ranks, const OutOfBandGather& gather,
+Result<std::unique_ptr<transport::Transport>> make_ucx_transport(int rank, int ranks, const transport::OutOfBandGather& gather,
                                                       const sparclConfig_t* config);
 // By the config, else by the environment; nothing where it is off.
-Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* config);
+Result<std::optional<net::HeartbeatOptions>> heartbeat_of(const sparclConfig_t* config);
 
 }  // namespace sparcl::api
 

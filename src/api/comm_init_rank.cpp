@@ -9,8 +9,8 @@
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/wait_warning.hpp"
-#include "src/transport/bootstrap/bootstrap.hpp"
-#include "src/transport/bootstrap/bootstrap_root.hpp"
+#include "src/net/bootstrap/bootstrap.hpp"
+#include "src/net/bootstrap/bootstrap_root.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -20,14 +20,14 @@ using sparcl::flight::CommTrail;
 
 namespace {
 
-static_assert(sizeof(sparclUniqueId) == sparcl::kUniqueIdBytes);
+static_assert(sizeof(sparclUniqueId) == sparcl::net::kUniqueIdBytes);
 
 constexpr double kDeclineSeconds = 2;
 
 Status check_arguments(int nranks, int rank, const sparclConfig_t* config) {
   if (nranks < 1) return Status(Code::kInvalidArgument, fmt::format("nranks is {}, must be at least 1", nranks));
-  if (nranks > sparcl::kMaxRanks) {
-    return Status(Code::kInvalidArgument, fmt::format("nranks is {}, must be at most {}", nranks, sparcl::kMaxRanks));
+  if (nranks > sparcl::net::kMaxRanks) {
+    return Status(Code::kInvalidArgument, fmt::format("nranks is {}, must be at most {}", nranks, sparcl::net::kMaxRanks));
   }
   if (rank < 0 || rank >= nranks) {
     return Status(Code::kInvalidArgument, fmt::format("rank {} of {}: ranks are 0 to nranks - 1", rank, nranks));
@@ -38,32 +38,32 @@ Status check_arguments(int nranks, int rank, const sparclConfig_t* config) {
 }
 
 Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& bytes, int rank, const sparclConfig_t* config) {
-  std::array<std::byte, sparcl::kUniqueIdBytes> copy;
+  std::array<std::byte, sparcl::net::kUniqueIdBytes> copy;
   std::memcpy(copy.data(), bytes.internal, copy.size());
-  const Result<sparcl::UniqueId> id = sparcl::decode_unique_id(copy);
+  const Result<sparcl::net::UniqueId> id = sparcl::net::decode_unique_id(copy);
   if (!id.ok()) return id.status();
   if (Status bad = check_arguments(nranks, rank, config); !bad.ok()) {
-    sparcl::decline(*id, rank, bad, kDeclineSeconds);
+    sparcl::net::decline(*id, rank, bad, kDeclineSeconds);
     return bad;
   }
   const Result<double> timeout = sparcl::api::timeout_of(config);
   if (!timeout.ok()) return timeout.status();
   CommTrail trail = CommTrail::meeting({0, rank, nranks, "ucx"}, fmt::format("ranks meet at {}", to_text(id->addresses.front())));
-  const sparcl::OutOfBandGather gather = [&](std::span<const std::byte> own) {
+  const sparcl::transport::OutOfBandGather gather = [&](std::span<const std::byte> own) {
     SPARCL_FAILPOINT("init.before_meeting");
-    sparcl::GatherOptions options;
+    sparcl::net::GatherOptions options;
     sparcl::WaitWarning warning;
-    const double begin = sparcl::monotonic_seconds();
-    options.on_note = [&](const sparcl::Note& note) {
+    const double begin = sparcl::net::monotonic_seconds();
+    options.on_note = [&](const sparcl::net::Note& note) {
       trail.meets(note.text());
-      if (const double lasted = sparcl::monotonic_seconds() - begin; warning.is_due(lasted)) {
+      if (const double lasted = sparcl::net::monotonic_seconds() - begin; warning.is_due(lasted)) {
         sparcl::log_warn("rank {} has waited {:.3g} s in sparclCommInitRank: {}; the wait ends after {:g} s (SPARCL_TIMEOUT_S)", rank,
                          lasted, note.text(), *timeout);
       }
     };
-    return sparcl::all_gather(*id, nranks, rank, own, *timeout, options);
+    return sparcl::net::all_gather(*id, nranks, rank, own, *timeout, options);
   };
-  Result<std::unique_ptr<sparcl::Transport>> transport = sparcl::api::make_ucx_transport(rank, nranks, gather, config);
+  Result<std::unique_ptr<sparcl::transport::Transport>> transport = sparcl::api::make_ucx_transport(rank, nranks, gather, config);
   if (!transport.ok()) {
     trail.not_met(transport.status().code());
     return transport.status();
@@ -81,7 +81,7 @@ extern "C" {
 sparclResult_t sparclGetUniqueId(sparclUniqueId* id) {
   return guarded([&]() -> Status {
     if (id == nullptr) return Status(Code::kInvalidArgument, "sparclGetUniqueId: id is NULL");
-    const auto made = sparcl::make_unique_id();
+    const auto made = sparcl::net::make_unique_id();
     if (!made.ok()) return made.status().with_prefix("sparclGetUniqueId: ");
     std::memcpy(id->internal, made->data(), made->size());
     return Status();

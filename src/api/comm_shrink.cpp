@@ -21,8 +21,8 @@
 using sparcl::Code;
 using sparcl::Result;
 using sparcl::Status;
-using sparcl::Transport;
-using sparcl::Verdict;
+using sparcl::transport::Transport;
+using sparcl::transport::Verdict;
 
 namespace {
 
@@ -108,9 +108,9 @@ class Shrink {
   Status meet(const Verdict& verdict, std::uint32_t attempt) {
     const std::vector<int> ranks = living(verdict);
     bool has_told = false;
-    const sparcl::OutOfBandGather gather = [&](std::span<const std::byte> own) {
+    const sparcl::transport::OutOfBandGather gather = [&](std::span<const std::byte> own) {
       has_told = true;
-      return sparcl::survivor_gather(old_, {kFirstGatherCall - attempt, 0}, ranks, own, timeout_s_);
+      return sparcl::transport::survivor_gather(old_, {kFirstGatherCall - attempt, 0}, ranks, own, timeout_s_);
     };
     const auto rank = std::find(ranks.begin(), ranks.end(), old_.rank()) - ranks.begin();
     const Status own = without_exceptions([&]() -> Status {
@@ -130,7 +130,7 @@ class Shrink {
     constexpr double kSeconds = 5;  // in which the end of a process becomes known
     // Who knows already waits for the others in the gather.
     const double until = old_.now() + std::min(kSeconds, timeout_s_ / 4);
-    std::vector<sparcl::OperationRef> completed;
+    std::vector<sparcl::transport::OperationRef> completed;
     for (std::uint64_t turns = 0;; ++turns) {
       std::vector<int> may_go_on;
       bool is_known = true;
@@ -154,7 +154,7 @@ class Shrink {
 
   Transport& old_;
   double timeout_s_;
-  sparcl::SurvivorAgreement agreement_;
+  sparcl::transport::SurvivorAgreement agreement_;
   std::unique_ptr<Transport> successor_;
 };
 

@@ -7,7 +7,7 @@
 
 #include "src/api/comm.hpp"
 #include "src/api/device_way.hpp"
-#include "src/base/device_memory.hpp"
+#include "src/gpu/device_memory.hpp"
 #include "src/base/stage_range.hpp"
 
 namespace sparcl::api {
@@ -18,7 +18,7 @@ Status DeviceArrays::status() const {
 }
 
 void* DeviceArrays::take(const char* name, void* array, std::size_t bytes, Use use) {
-  if (array == nullptr || bytes == 0 || !status_.ok() || space_of(array) != MemorySpace::kDevice) return array;
+  if (array == nullptr || bytes == 0 || !status_.ok() || gpu::space_of(array) != MemorySpace::kDevice) return array;
   const auto same = std::ranges::find_if(copies_, [&](const Copy& copy) { return copy.array == array && copy.count == bytes; });
   if (same != copies_.end()) {
     same->is_written |= use != Use::kRead;

@@ -7,11 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "collectives/device/device_change_finder.hpp"
-#include "collectives/device/device_patience.hpp"
+#include "src/device/device_change_finder.hpp"
+#include "src/comm/device/device_patience.hpp"
 #include "src/api/device_kernel_choice.hpp"
-#include "src/base/device_memory.hpp"
-#include "src/base/device_stream.hpp"
+#include "src/gpu/device_memory.hpp"
+#include "src/gpu/device_stream.hpp"
 
 namespace sparcl::api {
 
@@ -22,28 +22,28 @@ constexpr std::size_t kMostMaskedBytes = std::size_t{256} << 20;
 
 // Memory of pools has no context of its own: the thread's is then taken, which may be another GPU's.
 bool is_gpu_of(void* context, std::span<const void* const> arrays) {
-  const DeviceScope inside(context);
+  const gpu::DeviceScope inside(context);
   if (!inside.status().ok()) return false;
-  const Result<int> gpu = current_device();
+  const Result<int> gpu = gpu::current_device();
   return gpu.ok() && std::ranges::all_of(arrays, [&](const void* array) {
-           const Result<int> its_gpu = device_of(array);
-           const Result<void*> its_context = context_of(array);
+           const Result<int> its_gpu = gpu::device_of(array);
+           const Result<void*> its_context = gpu::context_of(array);
            return its_gpu.ok() && its_context.ok() && *its_gpu == *gpu && *its_context == context;
          });
 }
 
-bool is_on_device(const void* array) { return space_of(array) == MemorySpace::kDevice; }
+bool is_on_device(const void* array) { return gpu::space_of(array) == MemorySpace::kDevice; }
 
 // Entered for the GPU that the arrays, one at least, and the stream are on; nullptr: there is none, or kernels do not run there. (A
 // stream of another one takes copies, but no kernels.)
-collectives::DeviceScratch* scratch_for(sparclComm& comm, std::span<const void* const> arrays, void* stream) {
-  if (!comm.uses_device_kernels || !std::ranges::all_of(arrays, is_on_device) || !can_stage()) return nullptr;
+device::DeviceScratch* scratch_for(sparclComm& comm, std::span<const void* const> arrays, void* stream) {
+  if (!comm.uses_device_kernels || !std::ranges::all_of(arrays, is_on_device) || !gpu::can_stage()) return nullptr;
   if (comm.device_scratch == nullptr) {
     const Result<const kernels::DeviceKernelSet*> kernels = device_kernels();
     if (!kernels.ok()) return nullptr;
-    comm.device_scratch = std::make_unique<collectives::DeviceScratch>(**kernels);
+    comm.device_scratch = std::make_unique<device::DeviceScratch>(**kernels);
   }
-  const Result<void*> context = context_of(arrays[0]), stream_context = context_for(arrays[0], stream);
+  const Result<void*> context = gpu::context_of(arrays[0]), stream_context = gpu::context_for(arrays[0], stream);
   if (!context.ok() || !stream_context.ok() || *context != *stream_context || !is_gpu_of(*context, arrays)) return nullptr;
   return comm.device_scratch->enter(*context).ok() ? comm.device_scratch.get() : nullptr;
 }
@@ -51,10 +51,10 @@ collectives::DeviceScratch* scratch_for(sparclComm& comm, std::span<const void* 
 bool is_aligned(const void* array, DataType type) { return reinterpret_cast<std::uintptr_t>(array) % element_bytes(type) == 0; }
 
 // The stream is not being captured: the host's way has the error for that.
-bool is_open(const collectives::DeviceScratch& scratch, void* stream) {
-  const DeviceScope inside(scratch.context());
+bool is_open(const device::DeviceScratch& scratch, void* stream) {
+  const gpu::DeviceScope inside(scratch.context());
   if (!inside.status().ok()) return false;
-  const Result<bool> captured = is_capturing(stream);
+  const Result<bool> captured = gpu::is_capturing(stream);
   return captured.ok() && !*captured;
 }
 
@@ -73,40 +73,40 @@ std::vector<const void*> tensors_on_device(const sparclState& state) {
 }
 
 // With what codes, or checks and writes, their blocks.
-collectives::DeviceScratch* scratch_for_blocks(sparclComm& comm, std::span<const void* const> arrays, const codec::BlockMap& map,
-                                               collectives::UpdateRole role, void* stream) {
-  collectives::DeviceScratch* const scratch = scratch_for(comm, arrays, stream);
+device::DeviceScratch* scratch_for_blocks(sparclComm& comm, std::span<const void* const> arrays, const codec::BlockMap& map,
+                                               collectives::broadcast::UpdateRole role, void* stream) {
+  device::DeviceScratch* const scratch = scratch_for(comm, arrays, stream);
   if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
-  return collectives::reserve_for_update(*scratch, *comm.context.kernels, map, role, comm.context.device_classes).ok() ? scratch
+  return collectives::broadcast::reserve_for_update(*scratch, *comm.context.kernels, map, role, comm.context.device_classes).ok() ? scratch
                                                                                                                        : nullptr;
 }
 
 }  // namespace
 
-collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type,
+device::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type,
                                               void* stream) {
-  collectives::DeviceScratch* const scratch = scratch_for(comm, std::array{send, receive}, stream);
+  device::DeviceScratch* const scratch = scratch_for(comm, std::array{send, receive}, stream);
   return scratch != nullptr && scratch->kernels().top_k.supports(type) ? scratch : nullptr;
 }
 
-collectives::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* send, const void* receive, DataType type,
+device::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* send, const void* receive, DataType type,
                                                std::size_t bytes, void* stream) {
   if (bytes > kMostMaskedBytes || !is_aligned(send, type) || !is_aligned(receive, type)) return nullptr;
-  collectives::DeviceScratch* const scratch = scratch_for(comm, std::array{send, receive}, stream);
+  device::DeviceScratch* const scratch = scratch_for(comm, std::array{send, receive}, stream);
   if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
   return scratch->both(bytes, bytes, "a mask's values").ok() ? scratch : nullptr;
 }
 
-collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
+device::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
                                               const codec::ArraySpec& array, bool is_root, void* stream) {
-  using collectives::UpdateRole;
-  const UpdateRole role = !is_root ? UpdateRole::kReceives : base == nullptr ? UpdateRole::kSendsAll : UpdateRole::kSendsChanges;
-  const void* const other = role == UpdateRole::kSendsChanges ? base : weights;
+  using collectives::broadcast::UpdateRole;
+  const collectives::broadcast::UpdateRole role = !is_root ? collectives::broadcast::UpdateRole::kReceives : base == nullptr ? collectives::broadcast::UpdateRole::kSendsAll : collectives::broadcast::UpdateRole::kSendsChanges;
+  const void* const other = role == collectives::broadcast::UpdateRole::kSendsChanges ? base : weights;
   if (array.count == 0 || !is_aligned(weights, array.datatype) || !is_aligned(other, array.datatype)) return nullptr;
   return scratch_for_blocks(comm, std::array{weights, other}, codec::BlockMap(std::span(&array, 1)), role, stream);
 }
 
-collectives::DeviceScratch* scratch_for_update(sparclComm& comm, const sparclState& state, collectives::UpdateRole role,
+device::DeviceScratch* scratch_for_update(sparclComm& comm, const sparclState& state, collectives::broadcast::UpdateRole role,
                                                void* stream) {
   const std::vector<const void*> tensors = tensors_on_device(state);
   return tensors.empty() ? nullptr : scratch_for_blocks(comm, tensors, *state.map, role, stream);
@@ -114,27 +114,27 @@ collectives::DeviceScratch* scratch_for_update(sparclComm& comm, const sparclSta
 
 std::unique_ptr<codec::ChangeFinder> change_finder_for(const sparclState& state) {
   const std::vector<const void*> tensors = tensors_on_device(state);
-  if (tensors.empty() || !can_stage()) return nullptr;
+  if (tensors.empty() || !gpu::can_stage()) return nullptr;
   const Result<const kernels::DeviceKernelSet*> kernels = device_kernels();
-  const Result<void*> context = context_of(tensors[0]);
+  const Result<void*> context = gpu::context_of(tensors[0]);
   if (!kernels.ok() || !context.ok() || !is_gpu_of(*context, tensors)) return nullptr;
-  auto made = collectives::DeviceChangeFinder::create(**kernels, *state.map,
+  auto made = device::DeviceChangeFinder::create(**kernels, *state.map,
                                                       {{state.data.begin(), state.data.end()}, state.masters}, *context);
   return made.ok() ? std::move(*made) : nullptr;
 }
 
 // A driver without events, and a stream that is being captured, have errors of their own for what comes.
 Status await_stream(sparclComm& comm, const void* array, sparclStream_t stream) {
-  const Result<void*> context = context_for(array, stream);
-  if (!can_stage() || !context.ok()) return Status();
-  const DeviceScope inside(*context);
-  const Result<bool> captured = inside.status().ok() ? is_capturing(stream) : inside.status();
+  const Result<void*> context = gpu::context_for(array, stream);
+  if (!gpu::can_stage() || !context.ok()) return Status();
+  const gpu::DeviceScope inside(*context);
+  const Result<bool> captured = inside.status().ok() ? gpu::is_capturing(stream) : inside.status();
   if (!captured.ok() || *captured) return Status();
-  return collectives::await_stream(comm.engine, *context, stream);
+  return comm::await_stream(comm.engine, *context, stream);
 }
 
 bool are_on_gpus(const sparclComm& comm, const void* send, const void* receive) {
-  return comm.device != nullptr && space_of(send) == MemorySpace::kDevice && space_of(receive) == MemorySpace::kDevice;
+  return comm.device != nullptr && gpu::space_of(send) == MemorySpace::kDevice && gpu::space_of(receive) == MemorySpace::kDevice;
 }
 
 bool are_aligned(const void* send, const void* receive, DataType type) {
@@ -143,7 +143,7 @@ bool are_aligned(const void* send, const void* receive, DataType type) {
 
 Status check_gpu(const sparclComm& comm, const void* send, const void* receive) {
   for (const auto& [name, array] : {std::pair("sendbuff", send), std::pair("recvbuff", receive)}) {
-    const Result<int> device = device_of(array);
+    const Result<int> device = gpu::device_of(array);
     if (!device.ok()) return device.status().with_prefix(std::string(name) + ": ");
     if (*device != comm.device->gpu()) {
       return Status(Code::kInvalidArgument,

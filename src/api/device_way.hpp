@@ -13,19 +13,19 @@ namespace sparcl::api {
 
 // What a blocking top-k call on these arrays takes of their GPU, entered for it; nullptr: it goes by way of the host. Both arrays
 // are in device memory of one GPU, on which this build's kernels run, so is the stream, and the kernels take the type.
-collectives::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type, void* stream);
+device::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive, DataType type, void* stream);
 
 // The same of a blocking masked all-reduce by way of the host: the mask's values alone, of so many bytes, are to cross.
-collectives::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* send, const void* receive, DataType type,
+device::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* send, const void* receive, DataType type,
                                                std::size_t bytes, void* stream);
 
 // The same of a blocking broadcast of what changes in an array; base: nullptr, or the root's.
-collectives::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
+device::DeviceScratch* scratch_for_delta(sparclComm& comm, const void* weights, const void* base,
                                               const codec::ArraySpec& array, bool is_root, void* stream);
 
 // The same of a blocking update of a state, all of whose tensors are on one GPU; of a root without a rule, lossy values and what it
 // is to adopt.
-collectives::DeviceScratch* scratch_for_update(sparclComm& comm, const sparclState& state, collectives::UpdateRole role,
+device::DeviceScratch* scratch_for_update(sparclComm& comm, const sparclState& state, collectives::broadcast::UpdateRole role,
                                                void* stream);
 
 // Of a state that is published, all of whose tensors are on one GPU; nullptr: they are not, or kernels do not run there.

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "collectives/selection/feedback_file.hpp"
+#include "src/sparse/selection/feedback_file.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/error.hpp"
 #include "src/api/feedback_handle.hpp"
@@ -16,7 +16,7 @@ using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::guarded;
 using sparcl::api::guarded_with;
-using sparcl::collectives::Feedback;
+using sparcl::sparse::Feedback;
 
 Status sparcl::api::check_feedback(const sparclFeedback& given, std::uint64_t count, DataType datatype) {
   const Feedback& feedback = given.feedback;
@@ -85,14 +85,14 @@ sparclResult_t sparclFeedbackSave(sparclFeedback_t feedback, const char* path) {
   return with_idle(__func__, feedback, [&](Feedback& idle) -> Status {
     if (path == nullptr) return Status(Code::kInvalidArgument, "path is NULL");
     SPARCL_RETURN_IF_ERROR(idle.fetch());
-    return sparcl::collectives::save_feedback(idle, path);
+    return sparcl::sparse::save_feedback(idle, path);
   });
 }
 
 sparclResult_t sparclFeedbackLoad(sparclFeedback_t* feedback, const char* path) {
   return create(__func__, feedback, [&]() -> Result<Feedback> {
     if (path == nullptr) return Status(Code::kInvalidArgument, "path is NULL");
-    return sparcl::collectives::load_feedback(path);
+    return sparcl::sparse::load_feedback(path);
   });
 }
 

@@ -4,14 +4,14 @@
 #include <atomic>
 #include <utility>
 
-#include "collectives/selection/feedback.hpp"
+#include "src/sparse/selection/feedback.hpp"
 #include "sparcl/sparcl.h"
 #include "src/api/handles.hpp"
 
 struct sparclFeedback {
-  explicit sparclFeedback(sparcl::collectives::Feedback made) : feedback(std::move(made)) {}
+  explicit sparclFeedback(sparcl::sparse::Feedback made) : feedback(std::move(made)) {}
   sparcl::api::OwnHandle<sparclFeedback> handle{this};
-  sparcl::collectives::Feedback feedback;
+  sparcl::sparse::Feedback feedback;
   std::atomic<int> calls_in_flight{0};  // at most one: a residual is one rank's, one call after the other
 };
 

@@ -15,7 +15,7 @@ using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::guarded;
 using sparcl::api::guarded_with;
-using sparcl::collectives::Mask;
+using sparcl::sparse::Mask;
 
 namespace {
 

@@ -11,16 +11,16 @@
 #include <string>
 #include <vector>
 
-#include "collectives/start/small_gather.hpp"
+#include "src/comm/start/small_gather.hpp"
 #include "src/api/comm.hpp"
 #include "src/api/device_kernel_choice.hpp"
 #include "src/api/error.hpp"
 #include "src/transport/nccl/nccl_engine.hpp"
 
 using sparcl::Code;
-using sparcl::NcclEngine;
-using sparcl::NcclId;
-using sparcl::NcclLibrary;
+using sparcl::transport::NcclEngine;
+using sparcl::transport::NcclId;
+using sparcl::transport::NcclLibrary;
 using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::guarded_in;
@@ -36,7 +36,7 @@ struct Offer {
   std::int32_t version = 0;
   Way way = Way::kNewId;
   std::int32_t gpu = -1;
-  sparcl::DeviceUuid gpu_uuid{};
+  sparcl::gpu::DeviceUuid gpu_uuid{};
   NcclId id{};
   char text[224] = {};
 };
@@ -60,18 +60,18 @@ Status look_around(const sparclComm& comm, const sparclNcclOptions_t* given, Own
   const auto kernels = sparcl::api::device_kernels();
   if (!kernels.ok()) return kernels.status();
   own.kernels = *kernels;
-  const Result<const NcclLibrary*> nccl = sparcl::load_nccl();
+  const Result<const NcclLibrary*> nccl = sparcl::transport::load_nccl();
   if (!nccl.ok()) return nccl.status();
   own.nccl = *nccl;
   offer.version = own.nccl->version;
-  const Result<void*> context = sparcl::current_context();
+  const Result<void*> context = sparcl::gpu::current_context();
   if (!context.ok()) return context.status();
   own.context = *context;
   SPARCL_RETURN_IF_ERROR(own.kernels->check_device());
-  const Result<int> gpu = sparcl::current_device();
+  const Result<int> gpu = sparcl::gpu::current_device();
   if (!gpu.ok()) return gpu.status();
   own.gpu = offer.gpu = *gpu;
-  offer.gpu_uuid = sparcl::current_device_uuid();
+  offer.gpu_uuid = sparcl::gpu::current_device_uuid();
   if (offer.way == Way::kGivenId) std::memcpy(&offer.id, own.options.unique_id, sizeof offer.id);
   if (offer.way == Way::kNewId && comm.transport->rank() == 0)
     return own.nccl->status_of(own.nccl->get_unique_id(&offer.id), "ncclGetUniqueId", nullptr);
@@ -85,11 +85,11 @@ Status look_around(const sparclComm& comm, const sparclNcclOptions_t* given, Own
 }
 
 // NCCL refuses two ranks on one GPU, in the midst of its own start.
-Status shared_gpu(const sparcl::Transport& transport, std::span<const Offer> offers) {
-  std::map<sparcl::DeviceUuid, std::size_t> ranks;
+Status shared_gpu(const sparcl::transport::Transport& transport, std::span<const Offer> offers) {
+  std::map<sparcl::gpu::DeviceUuid, std::size_t> ranks;
   for (std::size_t rank = 0; rank < offers.size(); ++rank) {
     const Offer& offer = offers[rank];
-    if (offer.way == Way::kGivenComm || offer.gpu_uuid == sparcl::DeviceUuid{}) continue;
+    if (offer.way == Way::kGivenComm || offer.gpu_uuid == sparcl::gpu::DeviceUuid{}) continue;
     const auto [other, is_first] = ranks.try_emplace(offer.gpu_uuid, rank);
     if (is_first) continue;
     const auto name = [&](std::size_t each) {
@@ -102,7 +102,7 @@ Status shared_gpu(const sparcl::Transport& transport, std::span<const Offer> off
   return Status();
 }
 
-Status difference(const sparcl::Transport& transport, std::span<const Offer> offers) {
+Status difference(const sparcl::transport::Transport& transport, std::span<const Offer> offers) {
   for (std::size_t rank = 0; rank < offers.size(); ++rank) {
     const auto code = static_cast<Code>(offers[rank].code);
     if (code == Code::kSuccess) continue;
@@ -120,7 +120,7 @@ Status difference(const sparcl::Transport& transport, std::span<const Offer> off
     if (other.version != first.version) {
       return Status(Code::kMismatch,
                     fmt::format("rank 0 has NCCL {}, rank {} {}: give all ranks the same (SPARCL_NCCL_LIBRARY)",
-                                sparcl::nccl_version_text(first.version), rank, sparcl::nccl_version_text(other.version)));
+                                sparcl::transport::nccl_version_text(first.version), rank, sparcl::transport::nccl_version_text(other.version)));
     }
     if (first.way == Way::kGivenId && std::memcmp(&other.id, &first.id, sizeof first.id) != 0)
       return Status(Code::kMismatch, fmt::format("rank 0 and rank {} gave different unique ids", rank));
@@ -135,11 +135,11 @@ Status use_nccl(sparclComm& comm, const sparclNcclOptions_t* options) {
   const Status mine = look_around(comm, options, own, offer);
   offer.code = static_cast<std::int32_t>(mine.code());
   (void)mine.message().copy(offer.text, sizeof offer.text - 1);
-  const sparcl::Channel channel{comm.next_call, 0};
+  const sparcl::transport::Channel channel{comm.next_call, 0};
   comm.next_call = sparcl::api::next_call_number(comm.next_call);
   std::vector<std::byte> gathered;
-  sparcl::collectives::Task meeting =
-      sparcl::collectives::small_gather(comm.engine, channel, std::as_bytes(std::span(&offer, 1)), gathered);
+  sparcl::comm::Task meeting =
+      sparcl::comm::small_gather(comm.engine, channel, std::as_bytes(std::span(&offer, 1)), gathered);
   comm.engine.run(meeting);
   SPARCL_RETURN_IF_ERROR(meeting.result());
   comm.transport->close(channel);
@@ -160,7 +160,7 @@ Status use_nccl(sparclComm& comm, const sparclNcclOptions_t* options) {
     comm.engine.fail(made.status(), rank);
     return comm.engine.health();
   }
-  comm.device = std::make_unique<sparcl::collectives::DeviceCalls>(std::move(*made), *own.kernels, own.context, own.gpu);
+  comm.device = std::make_unique<sparcl::comm::DeviceCalls>(std::move(*made), *own.kernels, own.context, own.gpu);
   comm.context.device = comm.device.get();
   // NCCL connects GPUs at the first call of a kind, on the host, and waits there for ranks that come later.
   comm.device->engine().set_watch([&engine = comm.engine] {

@@ -88,7 +88,7 @@ Status publish(sparclPublisher& publisher, std::uint64_t version) {
 
 Status report_last(sparclPublisher& publisher, sparclReport_t* report) {
   if (report == nullptr) return Status(Code::kInvalidArgument, "report is NULL");
-  sparcl::collectives::CallReport full;
+  sparcl::comm::CallReport full;
   const std::lock_guard lock(publisher.reporting);
   if (publisher.last_report) {
     full.nnz_in = publisher.last_report->changed;

@@ -16,10 +16,10 @@ namespace {
 
 class SparseSumCall final : public Call {
  public:
-  SparseSumCall(collectives::SparseAllReduceCall call, size_t* out_nnz) : call_(std::move(call)), out_nnz_(out_nnz) {}
+  SparseSumCall(collectives::sparse_sum::SparseAllReduceCall call, size_t* out_nnz) : call_(std::move(call)), out_nnz_(out_nnz) {}
 
-  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
-    return collectives::all_reduce_sparse(context, number, call_, report);
+  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
+    return collectives::sparse_sum::all_reduce_sparse(context, number, call_, report);
   }
   flight::CallNote note() const override {
     return {.operation = "AllReduceSparse",
@@ -37,7 +37,7 @@ class SparseSumCall final : public Call {
   }
 
  private:
-  collectives::SparseAllReduceCall call_;
+  collectives::sparse_sum::SparseAllReduceCall call_;
   size_t* out_nnz_;
 };
 
@@ -87,7 +87,7 @@ Status check_outputs_apart(const SparseSumArguments& given) {
 Status check_sparse_sum(const SparseSumArguments& given) {
   SPARCL_RETURN_IF_ERROR(first_error({check_type(given.datatype), check_reduction(given.op, given.datatype)}));
   if (given.out_nnz == nullptr) return Status(Code::kInvalidArgument, "out_nnz is NULL");
-  if (given.count > collectives::kMostSparseCount) {
+  if (given.count > sparse::kMostSparseCount) {
     return Status(Code::kInvalidArgument, fmt::format("count is {}: indices are below 2^63", given.count));
   }
   const std::size_t width = element_bytes(static_cast<DataType>(given.datatype));
@@ -103,7 +103,7 @@ Status check_sparse_sum(const SparseSumArguments& given) {
 
 sparclResult_t start_sparse_sum(const char* function, const SparseSumArguments& given, sparclComm* comm, sparclStream_t stream,
                                 sparclRequest_t* request) {
-  collectives::SparseAllReduceCall call;
+  collectives::sparse_sum::SparseAllReduceCall call;
   call.refusal = check_sparse_sum(given).with_prefix(std::string(function) + ": ");
   DeviceArrays arrays(comm, stream);
   size_t* out_nnz = given.out_nnz;

@@ -11,7 +11,7 @@
 #include "src/api/call_checks.hpp"
 #include "src/api/device_kernel_choice.hpp"
 #include "src/api/error.hpp"
-#include "src/base/device_memory.hpp"
+#include "src/gpu/device_memory.hpp"
 #include "src/codec/cast_source.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/model/device_tensor_source.hpp"
@@ -119,7 +119,7 @@ void sparclState::freeze() {
     arrays.push_back({tensor.datatype, sparcl::model::element_count(tensor).value()});
   }
   schema_hash = sparcl::model::schema_hash(schema);
-  parts.sketch = sparcl::collectives::sketch_of(sparcl::model::tensor_hashes(schema));
+  parts.sketch = sparcl::collectives::broadcast::sketch_of(sparcl::model::tensor_hashes(schema));
   parts.count = schema.size();
   parts.name = [this](std::uint64_t tensor) { return describe_tensor(schema[tensor]); };
   map.emplace(arrays);
@@ -281,7 +281,7 @@ Status add_tensor(sparclState& state, sparcl::model::TensorSchema tensor, void* 
   const bool is_empty = *sparcl::model::element_count(tensor) == 0;
   state.schema.push_back(std::move(tensor));
   state.data.push_back(static_cast<std::byte*>(data));
-  state.spaces.push_back(is_empty ? sparcl::MemorySpace::kHost : sparcl::space_of(data));
+  state.spaces.push_back(is_empty ? sparcl::MemorySpace::kHost : sparcl::gpu::space_of(data));
   return Status();
 }
 
@@ -296,7 +296,7 @@ Status add_master(sparclState& state, sparcl::model::TensorSchema tensor, const 
   state.masters.resize(state.schema.size());
   state.schema.push_back(std::move(tensor));
   state.data.push_back(nullptr);
-  state.spaces.push_back(is_empty ? sparcl::MemorySpace::kHost : sparcl::space_of(master));
+  state.spaces.push_back(is_empty ? sparcl::MemorySpace::kHost : sparcl::gpu::space_of(master));
   state.masters.push_back(master);
   return Status();
 }

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "collectives/agreement/part_list.hpp"
+#include "collectives/broadcast/part_list.hpp"
 #include "sparcl/sparcl.h"
 #include "src/api/confirmed.hpp"
 #include "src/api/handles.hpp"
-#include "src/base/device_stream.hpp"
+#include "src/gpu/device_stream.hpp"
 #include "src/base/memory_space.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/update.hpp"
@@ -51,7 +51,7 @@ struct sparclState {
   // Made with the first use; tensors cannot be added afterwards.
   std::optional<sparcl::codec::BlockMap> map;
   sparcl::Hash128 schema_hash;
-  sparcl::collectives::PartList parts;
+  sparcl::collectives::broadcast::PartList parts;
 
   std::uint64_t version = 0;
   std::uint64_t received_from = 0;  // the communicator of the last update that this rank received (sparclComm::id)
@@ -66,7 +66,7 @@ struct sparclState {
   // An update failed while it was written to them, and nobody knows what they lack: they are no version until one has come that
   // writes all.
   bool is_torn = false;
-  std::shared_ptr<const sparcl::DeviceEvent> written_until;  // a stream that is stuck may still write them until then
+  std::shared_ptr<const sparcl::gpu::DeviceEvent> written_until;  // a stream that is stuck may still write them until then
   std::atomic<bool> in_flight{false};
   std::atomic<bool> is_attached{false};  // it has a publisher or a subscriber
   bool is_subscribed = false;            // a subscriber, which writes the tensors

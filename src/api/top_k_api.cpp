@@ -22,16 +22,16 @@ namespace {
 class TopKRequest final : public Call {
  public:
   // feedback: may be of no object.
-  TopKRequest(collectives::TopKCall call, Held<sparclFeedback> feedback) : call_(std::move(call)) {
+  TopKRequest(collectives::top_k::TopKCall call, Held<sparclFeedback> feedback) : call_(std::move(call)) {
     if (!call_.refusal.ok() || feedback.get() == nullptr) return;
     feedback_ = std::move(feedback);
     call_.feedback = &feedback_->feedback;
     ++feedback_->calls_in_flight;
   }
   ~TopKRequest() override { let_go(); }
-  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
-    return call_.is_between_gpus ? collectives::all_reduce_top_k_between_gpus(context, number, call_, report)
-                                 : collectives::all_reduce_top_k(context, number, call_, report);
+  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
+    return call_.is_between_gpus ? collectives::top_k::all_reduce_top_k_between_gpus(context, number, call_, report)
+                                 : collectives::top_k::all_reduce_top_k(context, number, call_, report);
   }
   flight::CallNote note() const override {
     return {.operation = "AllReduceTopK", .count = call_.count, .datatype = static_cast<int>(call_.datatype)};
@@ -48,7 +48,7 @@ class TopKRequest final : public Call {
     feedback_ = {};
   }
 
-  collectives::TopKCall call_;
+  collectives::top_k::TopKCall call_;
   Held<sparclFeedback> feedback_;
 };
 
@@ -61,7 +61,7 @@ struct TopKArguments {
   const sparclTopKOptions_t* options;
 };
 
-bool is_sum_algorithm(std::string_view name) { return name == "auto" || collectives::forced_row(name) != 0; }
+bool is_sum_algorithm(std::string_view name) { return name == "auto" || collectives::sparse_sum::forced_row(name) != 0; }
 
 bool takes_means(int datatype) { return check_type(datatype).ok() && info(static_cast<DataType>(datatype)).is_float; }
 
@@ -117,9 +117,9 @@ Status check_tensors(const sparclTopKOptions_t& options, std::uint64_t count) {
 }
 
 // To each its share of k, by rounding where tensors end, so that all shares are k.
-std::vector<collectives::Selection::Part> parts_of(const sparclTopKOptions_t& options, std::uint64_t count, std::uint64_t k) {
+std::vector<sparse::Selection::Part> parts_of(const sparclTopKOptions_t& options, std::uint64_t count, std::uint64_t k) {
   __extension__ using Wide = unsigned __int128;
-  std::vector<collectives::Selection::Part> parts;
+  std::vector<sparse::Selection::Part> parts;
   std::uint64_t end = 0, given = 0;
   for (std::size_t i = 0; options.tensors != nullptr && i < options.tensor_count; ++i) {
     end += options.tensors[i];
@@ -135,7 +135,7 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
   if (given.op != sparclSum && given.op != sparclAvg)
     return Status(Code::kInvalidArgument, fmt::format("op: sparclSum or sparclAvg, not {}", static_cast<int>(given.op)));
   const auto type = static_cast<DataType>(given.datatype);
-  if (!collectives::Selection::supports(type, *comm.context.kernels)) {
+  if (!sparse::Selection::supports(type, *comm.context.kernels)) {
     return Status(Code::kUnsupported,
                   fmt::format("top-k of {} is not there: floats, and integers of 32 and 64 bits", info(type).name));
   }
@@ -152,11 +152,11 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
 
 // On the device, as they are; else where the host reaches them.
 Status place_arrays(const TopKArguments& given, sparclComm& comm, bool is_blocking, sparclStream_t stream,
-                    collectives::TopKCall& call, DeviceArrays& arrays) {
+                    collectives::top_k::TopKCall& call, DeviceArrays& arrays) {
   const bool may_stay = is_blocking && given.count > 0 && are_aligned(given.send, given.receive, call.datatype);
   call.is_between_gpus = may_stay && are_on_gpus(comm, given.send, given.receive) &&
                          comm.device->kernels().top_k.supports(call.datatype) &&
-                         collectives::takes_gpus(call, comm.transport->size());
+                         collectives::top_k::takes_gpus(call, comm.transport->size());
   if (may_stay && !call.is_between_gpus) call.device = scratch_for_top_k(comm, given.send, given.receive, call.datatype, stream);
   if (call.is_between_gpus || call.device != nullptr) {
     call.send = static_cast<const std::byte*>(given.send);
@@ -175,7 +175,7 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
                            sparclRequest_t* request) {
   sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
   const Status readable = read_sized(given.options, "options", options);
-  collectives::TopKCall call;
+  collectives::top_k::TopKCall call;
   call.refusal = first_error({readable, readable.ok() ? check_options(options, given.datatype) : readable,
                               readable.ok() ? check_tensors(options, given.count) : readable, check_top_k(given, *comm)})
                      .with_prefix(std::string(function) + ": ");
@@ -186,13 +186,13 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
     call.datatype = static_cast<DataType>(given.datatype);
     call.tensors = parts_of(options, given.count, call.k);
     call.is_mean = given.op == sparclAvg;
-    call.mode = static_cast<collectives::TopKMode>(options.mode);
+    call.mode = static_cast<collectives::top_k::TopKMode>(options.mode);
     call.reuses_threshold = options.reuse_threshold != 0;
-    call.wire = static_cast<collectives::TopKWire>(options.wire);
-    call.kept = static_cast<collectives::TopKResidual>(options.residual);
+    call.wire = static_cast<collectives::top_k::TopKWire>(options.wire);
+    call.kept = static_cast<collectives::top_k::TopKResidual>(options.residual);
     call.determinism = options.determinism == sparclDeterminismDefault     ? comm->context.determinism
-                       : options.determinism == sparclDeterminismCanonical ? collectives::Determinism::kCanonical
-                                                                           : collectives::Determinism::kRuns;
+                       : options.determinism == sparclDeterminismCanonical ? Determinism::kCanonical
+                                                                           : Determinism::kRuns;
     call.algorithm = options.algorithm != nullptr ? options.algorithm : comm->context.sparse_sum_algorithm;
     call.refusal = place_arrays(given, *comm, request == nullptr, stream, call, arrays).with_prefix(std::string(function) + ": ");
   }

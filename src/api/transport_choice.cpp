@@ -42,11 +42,11 @@ Result<TransportChoice> ucx(const char* why, int ranks) {
     return Status(Code::kUnsupported,
                   "transport ucx is not in this build: SPARCL_UCX=OFF, or no UCX was found (Debian: apt-get install libucx-dev)");
   }
-  const UcxPlugin* const loaded = loaded_ucx_plugin();
+  const transport::UcxPlugin* const loaded = transport::loaded_ucx_plugin();
   if (loaded == nullptr || !loaded->is_open()) {
-    SPARCL_RETURN_IF_ERROR(status_of(check_ucx_needs(ranks)).with_prefix("transport ucx cannot start: "));
+    SPARCL_RETURN_IF_ERROR(status_of(transport::check_ucx_needs(ranks)).with_prefix("transport ucx cannot start: "));
   }
-  SPARCL_RETURN_IF_ERROR(load_ucx_plugin().status());
+  SPARCL_RETURN_IF_ERROR(transport::load_ucx_plugin().status());
   return TransportChoice{TransportKind::kUcx, why};
 }
 
@@ -83,7 +83,7 @@ Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* con
   return choice;
 }
 
-Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given) {
+Result<std::optional<net::HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given) {
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(read_sized(given, "config", config));
   if (config.heartbeat < 0 || config.heartbeat > 2) {
@@ -96,8 +96,8 @@ Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given
                               "SPARCL_LIVENESS_S",
                               config.liveness_s, kMostSeconds));
   }
-  Result<std::optional<HeartbeatOptions>> options =
-      heartbeat_options(config.heartbeat == 0 ? std::nullopt : std::optional(config.heartbeat == 1));
+  Result<std::optional<net::HeartbeatOptions>> options =
+      net::heartbeat_options(config.heartbeat == 0 ? std::nullopt : std::optional(config.heartbeat == 1));
   if (!options.ok()) return options.status();
   if (*options && config.liveness_s > 0) {
     SPARCL_RETURN_IF_ERROR((*options)->check_silence(config.liveness_s, "config.liveness_s"));
@@ -106,15 +106,15 @@ Result<std::optional<HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given
   return options;
 }
 
-Result<std::unique_ptr<Transport>> make_ucx_transport(int rank, int ranks, const OutOfBandGather& gather,
+Result<std::unique_ptr<transport::Transport>> make_ucx_transport(int rank, int ranks, const transport::OutOfBandGather& gather,
                                                       const sparclConfig_t* config) {
-  UcxOptions options;
-  const Result<std::optional<HeartbeatOptions>> heartbeat = heartbeat_of(config);
+  transport::UcxOptions options;
+  const Result<std::optional<net::HeartbeatOptions>> heartbeat = heartbeat_of(config);
   if (!heartbeat.ok()) return heartbeat.status();
   options.heartbeat = *heartbeat;
   const Result<double> timeout = timeout_of(config);
   if (!timeout.ok()) return timeout.status();
-  const Result<const UcxPlugin*> plugin = load_ucx_plugin();
+  const Result<const transport::UcxPlugin*> plugin = transport::load_ucx_plugin();
   if (!plugin.ok()) return plugin.status();
   return (*plugin)->make(rank, ranks, gather, options, *timeout);
 }
@@ -134,7 +134,7 @@ sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* use
 
 sparclResult_t sparclInternalMakeUcx(void** transport, int rank, int ranks, const void* gather, const sparclConfig_t* config) {
   return sparcl::api::guarded([&]() -> sparcl::Status {
-    auto made = sparcl::api::make_ucx_transport(rank, ranks, *static_cast<const sparcl::OutOfBandGather*>(gather), config);
+    auto made = sparcl::api::make_ucx_transport(rank, ranks, *static_cast<const sparcl::transport::OutOfBandGather*>(gather), config);
     if (!made.ok()) return made.status();
     *transport = made->release();
     return {};
@@ -144,7 +144,7 @@ sparclResult_t sparclInternalMakeUcx(void** transport, int rank, int ranks, cons
 sparclResult_t sparclInternalHeartbeat(const sparclConfig_t* config, void* options) {
   return sparcl::api::guarded([&]() -> sparcl::Status {
     const auto chosen = sparcl::api::heartbeat_of(config);
-    if (chosen.ok()) *static_cast<std::optional<sparcl::HeartbeatOptions>*>(options) = *chosen;
+    if (chosen.ok()) *static_cast<std::optional<sparcl::net::HeartbeatOptions>*>(options) = *chosen;
     return chosen.status();
   });
 }

@@ -27,7 +27,7 @@ class StateCall final : public Call {
   StateCall(Status refusal, const Held<sparclState>& state, std::uint64_t version, int root, sparclComm& comm, bool is_blocking,
             const sparclUpdateOptions_t& options, sparclStream_t stream)
       : comm_id_(comm.id), options_(options), stream_(stream) {
-    update_.kind = collectives::CallKind::kBroadcastUpdate;
+    update_.kind = comm::CallKind::kBroadcastUpdate;
     update_.root = root;
     update_.version = version;
     update_.writing = comm.writing(is_blocking);
@@ -52,8 +52,8 @@ class StateCall final : public Call {
     state_->in_flight = false;
   }
 
-  collectives::Task run(const collectives::CommContext& context, std::uint32_t number, collectives::CallReport& report) override {
-    return collectives::broadcast_update(context, number, update_, report);
+  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
+    return collectives::broadcast::broadcast_update(context, number, update_, report);
   }
   flight::CallNote note() const override {
     return {.operation = "BroadcastUpdate",
@@ -132,14 +132,14 @@ class StateCall final : public Call {
 
   // All tensors are on one GPU, which codes, or checks and writes: nothing else crosses.
   bool stay_on_device(sparclComm& comm) {
-    using collectives::UpdateRole;
+    using collectives::broadcast::UpdateRole;
     if (!state_->has_device_memory() || !update_.is_blocking || state_->is_mirror_ahead) return false;
     if (is_root_ && (!comm.keeps_device_snapshot || codec::name_changes(state_->hints()))) return false;
     if (is_root_ && (options_.select != sparclSelectAll || value_coding(options_).is_lossy() || options_.adopt != 0)) return false;
     // The base's hash would be made of what is held of the tensors of which nothing is sent.
     if (is_root_ && has_base() && !state_->tracked_hash && !state_->hints().empty()) return false;
-    const UpdateRole role = !is_root_ ? UpdateRole::kReceives : has_base() ? UpdateRole::kSendsChanges : UpdateRole::kSendsAll;
-    collectives::DeviceScratch* const scratch = scratch_for_update(comm, *state_, role, stream_);
+    const collectives::broadcast::UpdateRole role = !is_root_ ? collectives::broadcast::UpdateRole::kReceives : has_base() ? collectives::broadcast::UpdateRole::kSendsChanges : collectives::broadcast::UpdateRole::kSendsAll;
+    device::DeviceScratch* const scratch = scratch_for_update(comm, *state_, role, stream_);
     if (scratch == nullptr) return false;
     if (is_root_ && !bring_confirmed(comm, scratch->context()).ok()) return false;
     device_ = {scratch, stream_, state_->confirmed.on_device()};
@@ -257,15 +257,15 @@ class StateCall final : public Call {
   std::unique_ptr<codec::ChangeRule> rule_;
   std::vector<const std::byte*> base_;
   std::vector<const codec::ChangedHint*> hints_;
-  collectives::UpdateOnDevice device_;
-  collectives::UpdateCall update_;
+  collectives::broadcast::UpdateOnDevice device_;
+  collectives::broadcast::UpdateCall update_;
 };
 
 // Of the tensors in device memory: nothing else is ordered by it.
 Status check_gpu_of(sparclStream_t stream, const sparclState& state) {
   for (std::size_t i = 0; stream != nullptr && i < state.data.size(); ++i) {
     if (state.spaces[i] != MemorySpace::kDevice) continue;
-    const Result<void*> own = context_of(state.data[i]), streams = context_for(state.data[i], stream);
+    const Result<void*> own = gpu::context_of(state.data[i]), streams = gpu::context_for(state.data[i], stream);
     if (!own.ok() || !streams.ok()) return own.ok() ? streams.status() : own.status();
     if (*own == *streams) continue;
     return Status(Code::kInvalidArgument,

@@ -10,7 +10,7 @@
 
 #include "src/base/status.hpp"
 #include "src/model/file_layout.hpp"
-#include "src/model/file_reader.hpp"
+#include "src/base/files/file_reader.hpp"
 #include "src/model/schema.hpp"
 #include "src/model/zero_memory.hpp"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "src/base/bytes.hpp"
-#include "src/model/atomic_file.hpp"
+#include "src/base/files/atomic_file.hpp"
 #include "src/model/output_folder.hpp"
 #include "src/model/text.hpp"
 

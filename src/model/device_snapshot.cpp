@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/pinned_copies.hpp"
+#include "src/gpu/pinned_copies.hpp"
 #include "src/model/device_tensor_source.hpp"
 
 namespace sparcl::model {
@@ -15,7 +15,7 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 // A driver that does not tell how much is left gives what it has.
 Status check_room(void* context, std::size_t bytes) {
-  const Result<DeviceRoom> room = device_room(context);
+  const Result<gpu::DeviceRoom> room = gpu::device_room(context);
   if (!room.ok() || room->free_bytes >= bytes + room->total_bytes / kLeastLeft) return {};
   return Status(Code::kOutOfMemory,
                 fmt::format("a snapshot of {} bytes would leave too little of the GPU's {} free bytes", bytes, room->free_bytes));
@@ -27,7 +27,7 @@ Result<std::shared_ptr<const DeviceSnapshot>> DeviceSnapshot::make(const codec::
   std::size_t bytes = 0;
   for (const codec::ArraySpec& array : map.arrays()) bytes += aligned(array.bytes());
   SPARCL_RETURN_IF_ERROR(check_room(context, bytes));
-  Result<DeviceBuffer> memory = DeviceBuffer::allocate(context, bytes);
+  Result<gpu::DeviceBuffer> memory = gpu::DeviceBuffer::allocate(context, bytes);
   if (!memory.ok()) return memory.status();
   auto made = std::make_shared<DeviceSnapshot>();
   made->memory_ = std::move(*memory);
@@ -50,15 +50,15 @@ Status DeviceSnapshot::read(const codec::BlockMap& map, Snapshot& into, void* st
 }
 
 Status DeviceSnapshot::write(const codec::BlockMap& map, const Snapshot& from, void* stream) const {
-  PinnedCopies copies;
+  gpu::PinnedCopies copies;
   Status status;
   for (std::size_t i = 0; i < arrays_.size() && status.ok(); ++i) {
     const std::size_t bytes = map.arrays()[i].bytes();
     if (bytes > 0) status = copies.to_device(arrays_[i], from.arrays()[i], bytes, stream);
   }
   if (status.ok()) return status;
-  const DeviceScope inside(context());  // copies may be under way from what goes with this, and to what may go then
-  if (inside.status().ok()) (void)wait_for(stream);
+  const gpu::DeviceScope inside(context());  // copies may be under way from what goes with this, and to what may go then
+  if (inside.status().ok()) (void)gpu::wait_for(stream);
   return status;
 }
 

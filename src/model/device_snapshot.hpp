@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/base/device_stream.hpp"
+#include "src/gpu/device_stream.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/model/snapshot.hpp"
 
@@ -25,7 +25,7 @@ class DeviceSnapshot {
   Status write(const codec::BlockMap& map, const Snapshot& from, void* stream) const;
 
  private:
-  DeviceBuffer memory_;
+  gpu::DeviceBuffer memory_;
   std::vector<std::byte*> arrays_;
 };
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "src/base/device_memory.hpp"
+#include "src/gpu/device_memory.hpp"
 
 namespace sparcl::model {
 
@@ -13,14 +13,14 @@ Result<std::unique_ptr<DeviceTensorSource>> DeviceTensorSource::create(const cod
   std::unique_ptr<DeviceTensorSource> made(new DeviceTensorSource(map, std::move(arrays), room));
   for (std::size_t i = 0; i < made->arrays_.size(); ++i) {
     if (made->arrays_[i] == nullptr) continue;
-    const Result<void*> context = context_of(made->arrays_[i]);
+    const Result<void*> context = gpu::context_of(made->arrays_[i]);
     if (!context.ok()) return context.status();
     made->contexts_[i] = *context;
   }
   const std::size_t chunks = std::min<std::uint64_t>(room.chunks, made->first_chunk_.back());
   const std::vector<void*> contexts = made->contexts();
-  if (chunks == 0 || contexts.empty() || !can_stage()) return made;
-  Result<PinnedBuffer> memory = PinnedBuffer::allocate(contexts.front(), chunks * room.chunk_bytes);
+  if (chunks == 0 || contexts.empty() || !gpu::can_stage()) return made;
+  Result<gpu::PinnedBuffer> memory = gpu::PinnedBuffer::allocate(contexts.front(), chunks * room.chunk_bytes);
   if (!memory.ok()) return made;  // there may be a limit to it: then pieces are copied without
   made->memory_ = std::move(*memory);
   made->slots_.resize(chunks);
@@ -55,8 +55,8 @@ void DeviceTensorSource::settle() {
   for (const Slot& slot : slots_) (void)slot.event.wait();
   if (error_.ok()) return;  // else a copy may have no event
   for (void* const context : contexts()) {
-    const DeviceScope inside(context);
-    if (inside.status().ok()) (void)wait_for(stream_);
+    const gpu::DeviceScope inside(context);
+    if (inside.status().ok()) (void)gpu::wait_for(stream_);
   }
 }
 
@@ -105,7 +105,7 @@ Status DeviceTensorSource::read_part(std::uint64_t chunk, const Part& wanted, st
   }
   if (slot == nullptr) {  // as many threads as slots, or none of these
     lock.unlock();
-    return copy_device_memory(out, arrays_[wanted.array] + wanted.begin, wanted.bytes, stream_);
+    return gpu::copy_device_memory(out, arrays_[wanted.array] + wanted.begin, wanted.bytes, stream_);
   }
   slot->used_at = ++clock_;
   ++slot->readers;
@@ -152,10 +152,10 @@ Status DeviceTensorSource::fetch(std::uint64_t chunk, Slot& slot) const {
   slot.chunk = kNone;
   SPARCL_RETURN_IF_ERROR(slot.event.wait());  // of what was fetched, and nobody wanted
   const Part part = part_of(chunk);
-  const DeviceScope inside(contexts_[part.array]);
+  const gpu::DeviceScope inside(contexts_[part.array]);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  SPARCL_RETURN_IF_ERROR(enqueue_copy(memory_of(slot), arrays_[part.array] + part.begin, part.bytes, stream_));
-  Result<DeviceEvent> event = DeviceEvent::record(contexts_[part.array], stream_);
+  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(memory_of(slot), arrays_[part.array] + part.begin, part.bytes, stream_));
+  Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(contexts_[part.array], stream_);
   if (!event.ok()) return event.status();
   slot.event = std::move(*event);
   slot.chunk = chunk;

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "src/base/device_stream.hpp"
+#include "src/gpu/device_stream.hpp"
 #include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
 
@@ -45,7 +45,7 @@ class DeviceTensorSource final : public codec::ArraySource {
   // Of the pinned memory: what it holds, or gets.
   struct Slot {
     std::uint64_t chunk = kNone;  // its number among those of all arrays
-    DeviceEvent event;
+    gpu::DeviceEvent event;
     std::uint64_t used_at = 0;
     int readers = 0;
   };
@@ -71,7 +71,7 @@ class DeviceTensorSource final : public codec::ArraySource {
   std::vector<void*> contexts_;
   std::vector<std::uint64_t> first_chunk_;  // of each array, and of none after the last
   Room room_;
-  PinnedBuffer memory_;
+  gpu::PinnedBuffer memory_;
 
   mutable std::mutex mutex_;  // guards all below
   void* stream_ = nullptr;

@@ -51,7 +51,7 @@ Status DeviceTensors::make_second_set() {
   Places second{std::vector<std::byte*>(first.on_host.size()), std::vector<std::byte*>(first.on_device.size())};
   for (std::size_t i = 0; i < first.on_device.size(); ++i) {
     if (first.on_device[i] != nullptr) {
-      Result<DeviceBuffer> made = DeviceBuffer::allocate(source_->context(i), bytes_of(i));
+      Result<gpu::DeviceBuffer> made = gpu::DeviceBuffer::allocate(source_->context(i), bytes_of(i));
       if (!made.ok()) return no_room(made.status());
       second.on_device[i] = static_cast<std::byte*>(made->data());
       own_on_device_.push_back(std::move(*made));
@@ -196,7 +196,7 @@ bool DeviceTensors::can_scatter() {
   }
   for (void* const context : source_->contexts()) {
     if (!*can_scatter_) break;
-    const DeviceScope inside(context);
+    const gpu::DeviceScope inside(context);
     can_scatter_ = inside.status().ok() && device_->check_device().ok();
   }
   return *can_scatter_;
@@ -205,15 +205,15 @@ bool DeviceTensors::can_scatter() {
 Status DeviceTensors::wait_for_all(void* stream) const {
   Status first;
   for (void* const context : source_->contexts()) {
-    const DeviceScope inside(context);
-    const Status status = inside.status().ok() ? wait_for(stream) : inside.status();
+    const gpu::DeviceScope inside(context);
+    const Status status = inside.status().ok() ? gpu::wait_for(stream) : inside.status();
     if (first.ok()) first = status;
   }
   return first;
 }
 
 Status DeviceTensors::copy_out(const Set& set, std::size_t array, std::size_t begin, std::size_t bytes, void* stream) {
-  const DeviceScope inside(source_->context(array));
+  const gpu::DeviceScope inside(source_->context(array));
   SPARCL_RETURN_IF_ERROR(inside.status());
   return copies_.to_device(set.places.on_device[array] + begin, mirror()[array] + begin, bytes, stream);
 }
@@ -336,14 +336,14 @@ void DeviceTensors::add_to(Staged& staged, const NotedChanges::OfArray& changes)
 }
 
 Status DeviceTensors::stage(Staged& staged, void* stream) {
-  Result<DeviceBuffer> memory = DeviceBuffer::allocate(staged.context, staged.image.size());
+  Result<gpu::DeviceBuffer> memory = gpu::DeviceBuffer::allocate(staged.context, staged.image.size());
   if (!memory.ok()) return memory.status();
   staged.memory = std::move(*memory);
   return copies_.to_device(staged.memory.data(), staged.image.data(), staged.image.size(), stream);
 }
 
 Status DeviceTensors::scatter(const Set& set, const Staged& staged, void* stream) const {
-  const DeviceScope inside(staged.context);
+  const gpu::DeviceScope inside(staged.context);
   SPARCL_RETURN_IF_ERROR(inside.status());
   const auto* const memory = static_cast<const std::byte*>(staged.memory.data());
   for (const Staged::Scatter& each : staged.scatters) {

@@ -10,7 +10,7 @@
 
 #include "kernels/device_kernel_set.hpp"
 #include "src/base/checksum.hpp"
-#include "src/base/pinned_copies.hpp"
+#include "src/gpu/pinned_copies.hpp"
 #include "src/codec/change_log.hpp"
 #include "src/model/device_tensor_source.hpp"
 #include "src/model/noted_changes.hpp"
@@ -84,7 +84,7 @@ class DeviceTensors {
     void* context;
     std::vector<std::byte> image;
     std::vector<Scatter> scatters;
-    DeviceBuffer memory;
+    gpu::DeviceBuffer memory;
   };
 
   DeviceTensors(const codec::BlockMap& map, Places places, const kernels::KernelSet& kernels,
@@ -115,10 +115,10 @@ class DeviceTensors {
   std::optional<bool> can_scatter_;
   std::unique_ptr<DeviceTensorSource> source_;
   Snapshot mirror_;
-  PinnedCopies copies_;
+  gpu::PinnedCopies copies_;
   std::vector<Hash128> remembered_;  // what the tensors held that the mirror holds: one each, or none
   std::vector<Set> sets_;            // the caller's, and one of its own
-  std::vector<DeviceBuffer> own_on_device_;
+  std::vector<gpu::DeviceBuffer> own_on_device_;
   std::vector<std::unique_ptr<std::byte[]>> own_on_host_;
   std::atomic<std::size_t> shown_ = 0;
   bool is_torn_ = false;

@@ -86,12 +86,12 @@ Result<Hash128> xxh3_hash(const Schema& schema, TensorBytes bytes) {
   return hash.finish();
 }
 
-Result<Sha256::Digest> weights_hash(const Schema& schema, TensorBytes bytes) {
+Result<trust::Sha256::Digest> weights_hash(const Schema& schema, TensorBytes bytes) {
   std::vector<std::size_t> order(schema.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   // By bytes, which for UTF-8 is the order of Python's sorted().
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return schema[a].name < schema[b].name; });
-  Sha256 hash;
+  trust::Sha256 hash;
   for (const std::size_t i : order) {
     const std::string head = fmt::format("{}torch.{}", schema[i].name, torch_name(schema[i]));
     hash.update(std::as_bytes(std::span(head)));
@@ -126,11 +126,11 @@ Result<Hash128> xxh3_hash(const Schema& schema, std::span<const std::byte* const
 }
 Result<Hash128> xxh3_hash(const Checkpoint& checkpoint) { return xxh3_hash(checkpoint.schema(), TensorBytes(checkpoint)); }
 
-Result<Sha256::Digest> weights_hash(const Schema& schema, std::span<const std::byte* const> tensors) {
+Result<trust::Sha256::Digest> weights_hash(const Schema& schema, std::span<const std::byte* const> tensors) {
   SPARCL_RETURN_IF_ERROR(check(schema, tensors));
   return weights_hash(schema, TensorBytes(tensors));
 }
-Result<Sha256::Digest> weights_hash(const Checkpoint& checkpoint) {
+Result<trust::Sha256::Digest> weights_hash(const Checkpoint& checkpoint) {
   return weights_hash(checkpoint.schema(), TensorBytes(checkpoint));
 }
 

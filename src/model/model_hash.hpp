@@ -5,7 +5,7 @@
 #include <span>
 
 #include "src/base/checksum.hpp"
-#include "src/base/sha256.hpp"
+#include "src/trust/sha256.hpp"
 #include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/model/checkpoint.hpp"
@@ -31,7 +31,7 @@ Result<Hash128> xxh3_hash(const Checkpoint& checkpoint);
 
 // GRAIL's weights_hash: SHA-256 over the tensors sorted by name, of each its name, its dtype as PyTorch writes it
 // ("torch.bfloat16") and its bytes. Shapes are not in it. A name is written as UTF-8.
-Result<Sha256::Digest> weights_hash(const Schema& schema, std::span<const std::byte* const> tensors);
-Result<Sha256::Digest> weights_hash(const Checkpoint& checkpoint);
+Result<trust::Sha256::Digest> weights_hash(const Schema& schema, std::span<const std::byte* const> tensors);
+Result<trust::Sha256::Digest> weights_hash(const Checkpoint& checkpoint);
 
 }  // namespace sparcl::model

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "src/base/folder_list.hpp"
-#include "src/model/atomic_file.hpp"
-#include "src/model/file_reader.hpp"
+#include "src/base/files/atomic_file.hpp"
+#include "src/base/files/file_reader.hpp"
 #include "src/model/text.hpp"
 
 namespace sparcl::model {

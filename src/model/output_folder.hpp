@@ -5,7 +5,7 @@
 
 #include "src/base/status.hpp"
 #include "src/model/file_layout.hpp"
-#include "src/model/temporary_path.hpp"
+#include "src/base/files/temporary_path.hpp"
 
 namespace sparcl::model {
 

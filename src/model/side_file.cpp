@@ -12,7 +12,7 @@
 
 #include "src/base/folder_list.hpp"
 #include "src/model/file_layout.hpp"
-#include "src/model/file_reader.hpp"
+#include "src/base/files/file_reader.hpp"
 #include "src/model/text.hpp"
 
 namespace sparcl::model {

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "src/base/status.hpp"
-#include "src/transport/socket.hpp"
+#include "src/net/socket.hpp"
 
 namespace sparcl::replication {
 

@@ -13,17 +13,17 @@ namespace sparcl::replication {
 Result<std::unique_ptr<EmptyPublisher>> EmptyPublisher::create(const Listener& listener, const std::string& model_id,
                                                                double silence_s) {
   std::unique_ptr<EmptyPublisher> made(new EmptyPublisher(listener, model_id, silence_s));
-  Socket own(::fcntl(listener.socket.fd(), F_DUPFD_CLOEXEC, 0));
+  net::Socket own(::fcntl(listener.socket.fd(), F_DUPFD_CLOEXEC, 0));
   if (!own.is_open())
     return Status(Code::kSystemError, fmt::format("no descriptor for {}: {}", listener.address, error_text(errno)));
   made->server_ = std::make_unique<Server>(std::move(own), made->context_);
   EmptyPublisher* it = made.get();
-  SPARCL_RETURN_IF_ERROR(made->thread_.start("a publisher", [it](const ServiceThread::Stop& stop) { it->serve(stop); }));
+  SPARCL_RETURN_IF_ERROR(made->thread_.start("a publisher", [it](const net::ServiceThread::Stop& stop) { it->serve(stop); }));
   return made;
 }
 
 EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s)
-    : clock_(clock_slack_s(silence_s)) {
+    : clock_(net::clock_slack_s(silence_s)) {
   const ReportFields report{{"publisher", process_name()},
                             {"model_id", model_id},
                             {"address", listener.address},
@@ -37,7 +37,7 @@ EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& mode
   context_.status_report = [this] { return status_; };
 }
 
-void EmptyPublisher::serve(const ServiceThread::Stop& stop) {
+void EmptyPublisher::serve(const net::ServiceThread::Stop& stop) {
   std::vector<pollfd> entries;
   while (!stop.is_asked()) {
     const double now = clock_.look();

@@ -6,8 +6,8 @@
 
 #include "src/replication/listener.hpp"
 #include "src/replication/server.hpp"
-#include "src/transport/run_clock.hpp"
-#include "src/transport/service_thread.hpp"
+#include "src/net/run_clock.hpp"
+#include "src/net/service_thread.hpp"
 
 namespace sparcl::replication {
 
@@ -24,13 +24,13 @@ class EmptyPublisher {
 
  private:
   EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s);
-  void serve(const ServiceThread::Stop& stop);
+  void serve(const net::ServiceThread::Stop& stop);
 
-  RunClock clock_;
+  net::RunClock clock_;
   std::string status_;
   SessionContext context_;
   std::unique_ptr<Server> server_;
-  ServiceThread thread_;  // last: it ends first
+  net::ServiceThread thread_;  // last: it ends first
 };
 
 }  // namespace sparcl::replication

@@ -26,13 +26,13 @@ FanOut::Replica* FanOut::find(Id id) {
   return found == replicas_.end() ? nullptr : &found->second;
 }
 
-void FanOut::join(Id id, bool passes_on, const std::optional<NetAddress>& machine, const std::optional<NetAddress>& from) {
+void FanOut::join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine, const std::optional<net::NetAddress>& from) {
   leave(id);
   Replica& replica = replicas_[id];
   replica.id = replica.root = id;
   replica.passes_on = passes_on;
   replica.from = from;
-  replica.key = machine ? GroupKey{machine->family, machine->ip, 0} : GroupKey{NetAddress::Family::kIpv4, {}, id};
+  replica.key = machine ? GroupKey{machine->family, machine->ip, 0} : GroupKey{net::NetAddress::Family::kIpv4, {}, id};
   replica.group = &groups_[replica.key];
   replica.group->is_machine = machine.has_value();
   replica.group->members[id] = &replica;

@@ -26,7 +26,7 @@
 
 #include "src/replication/parent_index.hpp"
 #include "src/replication/ranked_set.hpp"
-#include "src/transport/net_address.hpp"
+#include "src/net/net_address.hpp"
 
 namespace sparcl::replication {
 
@@ -43,7 +43,7 @@ class FanOut {
 
   // Served by the publisher. passes_on: whether others can take updates from it. machine: its address, whatever the port, if it
   // shares memory with others there. from: its address, where it is known.
-  void join(Id id, bool passes_on, const std::optional<NetAddress>& machine = {}, const std::optional<NetAddress>& from = {});
+  void join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine = {}, const std::optional<net::NetAddress>& from = {});
   void leave(Id id);
   enum class Blame : std::uint8_t {
     kNobody,       // it was called back
@@ -87,7 +87,7 @@ class FanOut {
 
   struct Replica;
   // Of one machine; one that shares no memory is alone in its own.
-  using GroupKey = std::tuple<NetAddress::Family, std::array<std::byte, 16>, Id>;  // an address, or an id
+  using GroupKey = std::tuple<net::NetAddress::Family, std::array<std::byte, 16>, Id>;  // an address, or an id
   struct Group {
     bool is_machine = false;
     std::map<Id, Replica*> members;
@@ -112,7 +112,7 @@ class FanOut {
     bool passes_on = false;
     GroupKey key;
     Group* group = nullptr;
-    std::optional<NetAddress> from;
+    std::optional<net::NetAddress> from;
     bool is_full = false;
     std::uint64_t staged = 0;
     std::uint64_t anchor = 0;  // version of the one that it is being sent

@@ -16,7 +16,7 @@
 #include "src/replication/repair.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/session.hpp"
-#include "src/replication/signing_key.hpp"
+#include "src/trust/signing_key.hpp"
 #include "src/replication/update_maker.hpp"
 #include "src/replication/update_store.hpp"
 
@@ -26,7 +26,7 @@ namespace sparcl::replication {
 struct Issuer {
   std::string model_id;
   std::atomic<std::uint64_t> epoch{0};  // it rises while versions are coded
-  std::optional<SigningKey> key;
+  std::optional<trust::SigningKey> key;
 
   // The commit's digest, and its signature where there is a key. digested: of as many bytes as the caller has had time for.
   Status seal(Update& update, StreamDigest& digested) const;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "src/transport/name_lookup.hpp"
-#include "src/transport/network_interfaces.hpp"
+#include "src/net/name_lookup.hpp"
+#include "src/net/network_interfaces.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -12,25 +12,25 @@ namespace {
 constexpr int kBacklog = 256;
 constexpr double kResolverPatience = 10;  // seconds
 
-NetAddress any_address(NetAddress::Family family, std::uint16_t port) {
-  NetAddress any;
+net::NetAddress any_address(net::NetAddress::Family family, std::uint16_t port) {
+  net::NetAddress any;
   any.family = family;
   any.port = port;
   return any;
 }
 
-NetAddress loopback_of(NetAddress::Family family) {
-  if (family == NetAddress::Family::kIpv4) return loopback_address();
-  NetAddress loopback = any_address(family, 0);
+net::NetAddress loopback_of(net::NetAddress::Family family) {
+  if (family == net::NetAddress::Family::kIpv4) return net::loopback_address();
+  net::NetAddress loopback = any_address(family, 0);
   loopback.ip.back() = std::byte{1};
   return loopback;
 }
 
 // Of this machine, in the family that the socket takes connections of: one of the other family would reach nobody.
-NetAddress best_address(NetAddress::Family family) {
-  const Result<std::vector<NetAddress>> own = own_addresses();
+net::NetAddress best_address(net::NetAddress::Family family) {
+  const Result<std::vector<net::NetAddress>> own = net::own_addresses();
   if (!own.ok()) return loopback_of(family);
-  const auto best = std::ranges::find(*own, family, &NetAddress::family);
+  const auto best = std::ranges::find(*own, family, &net::NetAddress::family);
   return best != own->end() ? *best : loopback_of(family);
 }
 
@@ -38,19 +38,19 @@ NetAddress best_address(NetAddress::Family family) {
 
 // Where no host is given, on all interfaces, IPv4; replicas are then told the best one's address.
 Result<Listener> Listener::open(const std::string& where) {
-  const Result<HostPort> parsed = parse_host_port(where.empty() ? ":0" : where);
+  const Result<net::HostPort> parsed = net::parse_host_port(where.empty() ? ":0" : where);
   if (!parsed.ok()) return parsed.status();
-  NetAddress bound = any_address(NetAddress::Family::kIpv4, parsed->port);
+  net::NetAddress bound = any_address(net::NetAddress::Family::kIpv4, parsed->port);
   if (!parsed->host.empty()) {
-    const Result<std::vector<NetAddress>> found = resolve_until(*parsed, monotonic_seconds() + kResolverPatience);
+    const Result<std::vector<net::NetAddress>> found = resolve_until(*parsed, net::monotonic_seconds() + kResolverPatience);
     if (!found.ok()) return found.status();
     bound = found->front();
   }
-  Result<Socket> socket = listen_at(bound, kBacklog);
+  Result<net::Socket> socket = listen_at(bound, kBacklog);
   if (!socket.ok()) return socket.status();
-  const Result<NetAddress> local = local_address(*socket);
+  const Result<net::NetAddress> local = local_address(*socket);
   if (!local.ok()) return local.status();
-  NetAddress told = *local;
+  net::NetAddress told = *local;
   if (told == any_address(told.family, told.port)) {
     told = best_address(told.family);
     told.port = local->port;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "src/transport/socket.hpp"
+#include "src/net/socket.hpp"
 
 namespace sparcl::replication {
 
@@ -12,7 +12,7 @@ struct Listener {
   // where: "HOST:PORT"; without a host all interfaces, "": and any port.
   static Result<Listener> open(const std::string& where);
 
-  Socket socket;
+  net::Socket socket;
   std::string address;  // for replicas on other hosts where there is an interface for them
 };
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/base/keyed_hash.hpp"
+#include "src/trust/keyed_hash.hpp"
 #include "src/base/log.hpp"
 
 namespace sparcl::replication {
@@ -17,8 +17,8 @@ constexpr double kKeptSeconds = 0.5;      // after the last replica fetched one
 constexpr std::uint64_t kMostCopies = 2;  // of an update: what was made stays in memory while any replica holds it
 
 struct ChargedMemory {
-  ChargedMemory(SealedMemory sealed, PeerBudget::Charge counted) : memory(std::move(sealed)), charge(std::move(counted)) {}
-  SealedMemory memory;
+  ChargedMemory(net::SealedMemory sealed, PeerBudget::Charge counted) : memory(std::move(sealed)), charge(std::move(counted)) {}
+  net::SealedMemory memory;
   PeerBudget::Charge charge;
 };
 
@@ -26,11 +26,11 @@ struct ChargedMemory {
 
 void MemoryPieces::open() {
   MemoryInvitation invitation;
-  Status status = fill_random(invitation.token);
+  Status status = trust::fill_random(invitation.token);
   if (status.ok()) {
-    Result<SealedMemory> proof = SealedMemory::copy_of(invitation.token);
+    Result<net::SealedMemory> proof = net::SealedMemory::copy_of(invitation.token);
     status = proof.status();
-    if (proof.ok()) proof_ = std::make_shared<const SealedMemory>(std::move(*proof));
+    if (proof.ok()) proof_ = std::make_shared<const net::SealedMemory>(std::move(*proof));
   }
   if (!status.ok()) return log_debug("replication: no memory is shared: {}", status.message());
   invitation.pid = ::getpid();
@@ -50,7 +50,7 @@ Result<SealedMemoryRef> MemoryPieces::piece(const UpdateRef& update, std::uint64
   if (made->bytes + count > kMostCopies * update->commit.stream_bytes)
     return Status(Code::kSystemError, fmt::format("version {} was copied {} times", update->commit.version, kMostCopies));
   if (!budget_->has_room(count)) return Status(Code::kSystemError, "the memory that peers may take is used up (SPARCL_PEER_BYTES)");
-  Result<SealedMemory> memory = SealedMemory::copy_of(update->bytes.slice(first_byte, count).bytes());
+  Result<net::SealedMemory> memory = net::SealedMemory::copy_of(update->bytes.slice(first_byte, count).bytes());
   if (!memory.ok()) return memory.status();
   if (made->pieces.size() >= kKeptPieces) made->pieces.pop_front();
   made->bytes += count;

@@ -10,11 +10,11 @@
 
 #include "src/replication/message.hpp"
 #include "src/replication/update_store.hpp"
-#include "src/transport/sealed_memory.hpp"
+#include "src/net/sealed_memory.hpp"
 
 namespace sparcl::replication {
 
-using SealedMemoryRef = std::shared_ptr<const SealedMemory>;
+using SealedMemoryRef = std::shared_ptr<const net::SealedMemory>;
 
 class MemoryPieces {
  public:

@@ -417,7 +417,7 @@ Result<Parent> parse_parent(std::span<const std::byte> bytes) {
     bool is_replica = false;
     if (!in.read(parent.number) || !read_flag(in, is_replica)) return false;
     if (is_replica) {
-      NetAddress& address = parent.address.emplace();
+      net::NetAddress& address = parent.address.emplace();
       if (!read_ip(in, address) || !in.read(address.port) || address.port == 0) return false;
     }
     return read_text(in, parent.name);

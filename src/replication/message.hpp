@@ -13,7 +13,7 @@
 #include "src/base/status.hpp"
 #include "src/replication/commit.hpp"
 #include "src/replication/stream_digest.hpp"
-#include "src/transport/net_address.hpp"
+#include "src/net/net_address.hpp"
 
 namespace sparcl::replication {
 
@@ -226,7 +226,7 @@ struct Pin {
 
 struct Parent {
   std::uint32_t number = 0;           // of these messages, to this replica
-  std::optional<NetAddress> address;  // nothing: the publisher
+  std::optional<net::NetAddress> address;  // nothing: the publisher
   std::string name;
 };
 

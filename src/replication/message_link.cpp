@@ -27,7 +27,7 @@ WholeMessage::WholeMessage(MessageType type, std::span<const std::byte> bytes)
 
 short MessageLink::events() const { return static_cast<short>(POLLIN | (out_.empty() ? 0 : POLLOUT)); }
 
-MessageLink::Progress MessageLink::fail(const Moved& step) {
+MessageLink::Progress MessageLink::fail(const net::Moved& step) {
   const bool in_message = fixed_bytes_ > 0 && !is_read_;
   why_ = Status(Code::kRemoteError, step.error != 0
                                         ? fmt::format("the connection failed: {}", error_text(step.error))
@@ -127,9 +127,9 @@ MessageLink::Progress MessageLink::receive(const ChunkPlace& place) {
     const std::span<std::byte> wanted =
         in_fixed ? std::span(fixed_).subspan(fixed_bytes_, fixed - fixed_bytes_) : place_.subspan(placed_);
     if (!wanted.empty()) {
-      const Moved step = read_some(socket_, wanted);
-      if (step.kind == Moved::Kind::kWouldBlock) return Progress::kMore;
-      if (step.kind == Moved::Kind::kClosed) return fail(step);
+      const net::Moved step = read_some(socket_, wanted);
+      if (step.kind == net::Moved::Kind::kWouldBlock) return Progress::kMore;
+      if (step.kind == net::Moved::Kind::kClosed) return fail(step);
       bytes_received_ += step.bytes;
       (in_fixed ? fixed_bytes_ : placed_) += step.bytes;
       if (in_fixed && fixed_bytes_ == fixed) {
@@ -210,7 +210,7 @@ bool MessageLink::flush() {
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
     if (sent < 0) {
-      (void)fail({Moved::Kind::kClosed, 0, errno});
+      (void)fail({net::Moved::Kind::kClosed, 0, errno});
       return false;
     }
     bytes_sent_ += static_cast<std::uint64_t>(sent);

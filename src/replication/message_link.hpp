@@ -12,7 +12,7 @@
 
 #include "src/base/buffer.hpp"
 #include "src/replication/message.hpp"
-#include "src/transport/socket.hpp"
+#include "src/net/socket.hpp"
 
 namespace sparcl::replication {
 
@@ -32,11 +32,11 @@ class MessageLink {
   using ChunkPlace = std::function<Buffer(const ChunkHead& chunk, std::size_t count)>;
 
   MessageLink() = default;
-  explicit MessageLink(Socket socket) : socket_(std::move(socket)) {}
+  explicit MessageLink(net::Socket socket) : socket_(std::move(socket)) {}
 
   bool is_open() const { return socket_.is_open(); }
   int fd() const { return socket_.fd(); }
-  const Socket& socket() const { return socket_; }
+  const net::Socket& socket() const { return socket_; }
   short events() const;  // for poll()
   void close() { socket_.close(); }
   int connect_failure() const { return connect_error(socket_); }  // of start_connect(), once writable
@@ -86,7 +86,7 @@ class MessageLink {
     Buffer bytes;
   };
 
-  Progress fail(const Moved& step);
+  Progress fail(const net::Moved& step);
   Progress corrupt(Status why);
   Progress begin_content(const ChunkPlace& place);
   Status check_size() const;
@@ -95,7 +95,7 @@ class MessageLink {
   void note_queued(const Outgoing& next);
   bool content_is_whole() const;
 
-  Socket socket_;
+  net::Socket socket_;
   Status why_;
 
   // Of the message that is coming in.

@@ -6,7 +6,7 @@
 
 namespace sparcl::replication {
 
-Status check_description(const ModelReply& reply, const TrustedKeys& trusted, std::uint64_t epoch) {
+Status check_description(const ModelReply& reply, const trust::TrustedKeys& trusted, std::uint64_t epoch) {
   if (!reply.signature) {
     return Status(
         Code::kUnauthorized,

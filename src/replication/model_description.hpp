@@ -2,11 +2,11 @@
 // What a publisher says of its model (message.hpp, ModelReply), as a subscriber with trusted keys takes it.
 
 #include "src/replication/message.hpp"
-#include "src/replication/trusted_keys.hpp"
+#include "src/trust/trusted_keys.hpp"
 
 namespace sparcl::replication {
 
 // Unauthorized: it is not signed by a trusted key, or is of an earlier publisher than `epoch`.
-Status check_description(const ModelReply& reply, const TrustedKeys& trusted, std::uint64_t epoch);
+Status check_description(const ModelReply& reply, const trust::TrustedKeys& trusted, std::uint64_t epoch);
 
 }  // namespace sparcl::replication

@@ -8,12 +8,12 @@
 #include <string>
 
 #include "src/base/settings.hpp"
-#include "src/transport/network_interfaces.hpp"
+#include "src/net/network_interfaces.hpp"
 
 namespace sparcl::replication {
 
 // As peers and users know this process: "host h1, pid 4711".
-inline std::string process_name() { return fmt::format("host {}, pid {}", own_host_name(), ::getpid()); }
+inline std::string process_name() { return fmt::format("host {}, pid {}", net::own_host_name(), ::getpid()); }
 
 // One of its replicas, as long as it is there: "host h1, pid 4711", and beside that one "host h1, pid 4711, replica 2". One that
 // comes when another has gone takes its name: it has come back. A name of the user's (SPARCL_REPLICA_NAME) comes last.

@@ -69,7 +69,7 @@ Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& stat
 }
 
 Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options)
-    : state_(state), options_(options), epoch_(options.state_path, options.clock), clock_(clock_slack_s(options.silence_s)) {
+    : state_(state), options_(options), epoch_(options.state_path, options.clock), clock_(net::clock_slack_s(options.silence_s)) {
   issuer_.model_id = options.model_id;
   issuer_.epoch = epoch_.value();
   context_.budget->set_limit(PeerBudget::limit_for(options.peer_bytes, state_.map->byte_count()));
@@ -96,7 +96,7 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
 
 Status Publisher::open(Listener listener) {
   if (!options_.key_path.empty()) {
-    Result<SigningKey> key = SigningKey::load(options_.key_path);
+    Result<trust::SigningKey> key = trust::SigningKey::load(options_.key_path);
     if (!key.ok()) return key.status();
     issuer_.key = std::move(*key);
   }
@@ -106,7 +106,7 @@ Status Publisher::open(Listener listener) {
                                                   context_.model_reply->content.size(), kMaxModelBytes));
   }
   address_ = listener.address;
-  Result<WakeEvent> wake = WakeEvent::create();
+  Result<net::WakeEvent> wake = net::WakeEvent::create();
   if (!wake.ok()) return wake.status();
   wake_ = std::move(*wake);
   server_ = std::make_unique<Server>(std::move(listener.socket), context_);
@@ -121,8 +121,8 @@ void Publisher::describe() {
 }
 
 Status Publisher::learn_epoch(const LatestHeld& latest) {
-  const std::optional<PublicKey> key = issuer_.key ? std::optional(issuer_.key->public_key()) : std::nullopt;
-  const Result<bool> raised = epoch_.learn(latest, options_.model_id, key, monotonic_seconds());
+  const std::optional<trust::PublicKey> key = issuer_.key ? std::optional(issuer_.key->public_key()) : std::nullopt;
+  const Result<bool> raised = epoch_.learn(latest, options_.model_id, key, net::monotonic_seconds());
   if (!raised.ok()) return raised.status();
   if (*raised) raise_epoch();
   return {};
@@ -138,7 +138,7 @@ void Publisher::raise_epoch() {
 }
 
 Status Publisher::start_serving() {
-  return thread_.start("a publisher", [this](const ServiceThread::Stop& stop) { serve(stop); });
+  return thread_.start("a publisher", [this](const net::ServiceThread::Stop& stop) { serve(stop); });
 }
 
 Publisher::~Publisher() {
@@ -146,7 +146,7 @@ Publisher::~Publisher() {
   (void)server_.release();  // a child of fork(): its parent's connections are not its own to end
 }
 
-void Publisher::serve(const ServiceThread::Stop& stop) {
+void Publisher::serve(const net::ServiceThread::Stop& stop) {
   std::vector<pollfd> entries;
   while (!stop.is_asked()) {
     try {
@@ -154,14 +154,14 @@ void Publisher::serve(const ServiceThread::Stop& stop) {
     } catch (const std::exception& error) {
       recover(error);
       pollfd ends{stop.fd(), POLLIN, 0};
-      poll_until(std::span(&ends, 1), monotonic_seconds() + kRecoverSeconds);
+      net::poll_until(std::span(&ends, 1), net::monotonic_seconds() + kRecoverSeconds);
     }
   }
   const std::lock_guard lock(mutex_);
   server_->leave();
 }
 
-void Publisher::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
+void Publisher::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
   double until = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -429,7 +429,7 @@ std::vector<Publisher::FeedRef> Publisher::parts_to_encode() {
 Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
   const std::lock_guard one(publishing_);
   const StageRange range("publish a version");
-  const double begin = monotonic_seconds();
+  const double begin = net::monotonic_seconds();
   {
     // The snapshot is what an anchor is made of. Nothing else is a reason to wait.
     std::unique_lock lock(mutex_);
@@ -470,14 +470,14 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   if (state_.finder != nullptr) state_.finder->keep(is_first ? codec::ChangeFinder::Hints() : hints, snapshot_.arrays());
   wake_.wake();
   for (const FeedRef& feed : all) publish_part(*feed, version, replaced, report.stream_bytes);
-  report.seconds = monotonic_seconds() - begin;
+  report.seconds = net::monotonic_seconds() - begin;
   return report;
 }
 
 // The same replica: by its receipt, or another one of its process. A name alone is anybody's word.
 bool Publisher::is_again(const Farewell& farewell, const Session& session) {
   if (farewell.receipt == session.last_receipt()) return true;
-  const auto same_host = [](const std::optional<NetAddress>& a, const std::optional<NetAddress>& b) {
+  const auto same_host = [](const std::optional<net::NetAddress>& a, const std::optional<net::NetAddress>& b) {
     return a && b && a->family == b->family && a->ip == b->ip;
   };
   return farewell.process == session.process() && same_host(farewell.from, session.from());
@@ -535,10 +535,10 @@ std::string Publisher::status() const {
 
 // A report of a thousand replicas takes milliseconds: those who ask again and again take a small part of the thread's time.
 const std::string& Publisher::cached_report() {
-  const double begin = monotonic_seconds();
+  const double begin = net::monotonic_seconds();
   if (begin - report_.made_at < kReportPause * report_.took_s) return report_.text;
   report_.text = status_locked();
-  report_.made_at = monotonic_seconds();
+  report_.made_at = net::monotonic_seconds();
   report_.took_s = report_.made_at - begin;
   return report_.text;
 }

@@ -18,8 +18,8 @@
 #include "src/replication/publisher_epoch.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
-#include "src/transport/run_clock.hpp"
-#include "src/transport/service_thread.hpp"
+#include "src/net/run_clock.hpp"
+#include "src/net/service_thread.hpp"
 
 namespace sparcl::replication {
 
@@ -96,8 +96,8 @@ class Publisher {
   void describe();
   Status learn_epoch(const LatestHeld& latest);
   void raise_epoch();
-  void serve(const ServiceThread::Stop& stop);
-  void turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries);
+  void serve(const net::ServiceThread::Stop& stop);
+  void turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries);
   void recover(const std::exception& error);
   class EncodingEnd {
    public:
@@ -137,8 +137,8 @@ class Publisher {
   Issuer issuer_;
   std::string address_;
   SessionContext context_;
-  WakeEvent wake_;
-  RunClock clock_;                   // all times of the service
+  net::WakeEvent wake_;
+  net::RunClock clock_;                   // all times of the service
   model::Schema held_;               // the thread's: once a part is asked for
   RepeatedMessages failed_turns_;    // the thread's
 
@@ -170,13 +170,13 @@ class Publisher {
   struct Farewell {
     Receipt receipt;
     std::string process;
-    std::optional<NetAddress> from;
+    std::optional<net::NetAddress> from;
     std::uint64_t version;
   };
   static bool is_again(const Farewell& farewell, const Session& session);
   std::deque<Farewell> farewells_;
 
-  ServiceThread thread_;  // last: it ends first
+  net::ServiceThread thread_;  // last: it ends first
 };
 
 }  // namespace sparcl::replication

@@ -19,11 +19,11 @@ constexpr std::uint64_t kLastEpoch = INT64_MAX;  // the year 2262
 constexpr double kFirstPause = 1;                // seconds between two unsigned epochs that count; twice as long each time
 constexpr double kLastPause = 3600;              // both heuristic
 
-bool is_signed_by(const PublicKey& key, const LatestHeld& latest, const std::string& model_id) {
+bool is_signed_by(const trust::PublicKey& key, const LatestHeld& latest, const std::string& model_id) {
   if (!latest.proof || !latest.proof->signature || latest.proof->signature->key != key) return false;
   const Commit& commit = latest.proof->commit;
   return commit.epoch == latest.epoch && commit.model_id == model_id &&
-         is_signature(latest.proof->signature->signature, serialise(commit), key);
+         trust::is_signature(latest.proof->signature->signature, serialise(commit), key);
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
                             epoch_text(epoch), epoch_text(value_), now - raised_at_, pause_s_ - (now - raised_at_)));
 }
 
-Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& model_id, const std::optional<PublicKey>& key,
+Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& model_id, const std::optional<trust::PublicKey>& key,
                                    double now) {
   if (latest.epoch <= value_) return false;
   if (latest.epoch >= kLastEpoch) {
@@ -102,7 +102,7 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
                   fmt::format("it holds a version of a publisher that began on {}, this one began on {}, and the replica has no "
                               "commit of that time that this publisher's key {} signed: compare the clocks, give the publisher "
                               "its earlier key, or restart the replica without its record (sparcl subscribe --allow-rollback)",
-                              epoch_text(latest.epoch), epoch_text(value_), fingerprint(*key)));
+                              epoch_text(latest.epoch), epoch_text(value_), trust::fingerprint(*key)));
   }
   if (!key) {
     SPARCL_RETURN_IF_ERROR(check_word(latest.epoch, now));

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/replication/message.hpp"
-#include "src/replication/signing_key.hpp"
+#include "src/trust/signing_key.hpp"
 
 namespace sparcl::replication {
 
@@ -27,7 +27,7 @@ class PublisherEpoch {
   // replicas that hold it cannot be served, and why. key: of a signing publisher, which believes commits with its own signature
   // alone; the epochs of others count up to a year after the clock, each time after a longer pause, so that no unauthenticated peer keeps
   // replicas from their updates.
-  Result<bool> learn(const LatestHeld& latest, const std::string& model_id, const std::optional<PublicKey>& key, double now);
+  Result<bool> learn(const LatestHeld& latest, const std::string& model_id, const std::optional<trust::PublicKey>& key, double now);
 
   // Writes the file anew where the value is not in it. May take long.
   void save();

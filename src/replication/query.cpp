@@ -5,28 +5,28 @@
 
 #include "src/replication/connect_text.hpp"
 #include "src/replication/message_link.hpp"
-#include "src/transport/name_lookup.hpp"
+#include "src/net/name_lookup.hpp"
 
 namespace sparcl::replication {
 namespace {
 
-Result<MessageLink> connect_to(const NetAddress& address, double deadline) {
-  Result<Socket> socket = start_connect(address);
+Result<MessageLink> connect_to(const net::NetAddress& address, double deadline) {
+  Result<net::Socket> socket = start_connect(address);
   if (!socket.ok()) return socket.status();
   pollfd entry{socket->fd(), POLLOUT, 0};
-  if (poll_until(std::span(&entry, 1), deadline) == 0) return Status(Code::kTimeout, "no answer to the connection in time");
+  if (net::poll_until(std::span(&entry, 1), deadline) == 0) return Status(Code::kTimeout, "no answer to the connection in time");
   if (const int error = connect_error(*socket); error != 0) return no_connection(error, "publisher");
   return MessageLink(std::move(*socket));
 }
 
 // Any of its addresses.
-Result<MessageLink> connect_to(const HostPort& where, double deadline) {
-  const Result<std::vector<NetAddress>> found = resolve_until(where, deadline);
+Result<MessageLink> connect_to(const net::HostPort& where, double deadline) {
+  const Result<std::vector<net::NetAddress>> found = resolve_until(where, deadline);
   if (!found.ok()) return found.status();
   Status status;
   std::size_t left = found->size();  // one that does not answer must leave time for the others
-  for (const NetAddress& each : *found) {
-    const double now = monotonic_seconds();
+  for (const net::NetAddress& each : *found) {
+    const double now = net::monotonic_seconds();
     Result<MessageLink> link = connect_to(each, now + (deadline - now) / static_cast<double>(left--));
     if (link.ok()) return link;
     status = link.status();
@@ -53,7 +53,7 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
         return link.why();
     }
     pollfd entry{link.fd(), link.events(), 0};
-    if (poll_until(std::span(&entry, 1), deadline) == 0)
+    if (net::poll_until(std::span(&entry, 1), deadline) == 0)
       return Status(Code::kTimeout,
                     "it takes connections, and does not answer in time: is it a publisher of sparcl that listens there?");
   }
@@ -61,9 +61,9 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
 
 Result<std::vector<std::byte>> ask(const std::string& address, MessageType question, std::span<const std::byte> content,
                                    MessageType answer, double timeout_s) {
-  const Result<HostPort> where = parse_host_port(address);
+  const Result<net::HostPort> where = net::parse_host_port(address);
   if (!where.ok()) return where.status();
-  const double deadline = monotonic_seconds() + timeout_s;
+  const double deadline = net::monotonic_seconds() + timeout_s;
   const std::string prefix = fmt::format("publisher {}: ", address);
   Result<MessageLink> link = connect_to(*where, deadline);
   if (!link.ok()) return link.status().with_prefix(prefix);

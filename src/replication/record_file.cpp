@@ -7,8 +7,8 @@
 #include <span>
 
 #include "src/base/checksum.hpp"
-#include "src/model/atomic_file.hpp"
-#include "src/model/file_reader.hpp"
+#include "src/base/files/atomic_file.hpp"
+#include "src/base/files/file_reader.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -30,7 +30,7 @@ Status write_record(const std::string& path, std::string_view kind, const Record
   std::string text = fmt::format("{}\n", kind);
   for (const auto& [name, value] : fields) text += fmt::format("{} {}\n", name, value);
   text += checksum_line(text);
-  Result<model::AtomicFile> file = model::AtomicFile::create(path);
+  Result<AtomicFile> file = AtomicFile::create(path);
   if (!file.ok()) return file.status();
   SPARCL_RETURN_IF_ERROR(file->write(std::as_bytes(std::span(text))));
   return file->commit();
@@ -39,7 +39,7 @@ Status write_record(const std::string& path, std::string_view kind, const Record
 Result<std::optional<RecordFields>> read_record(const std::string& path, std::string_view kind) {
   std::error_code error;
   if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found) return std::optional<RecordFields>();
-  const Result<model::FileReader> file = model::FileReader::open(path);
+  const Result<FileReader> file = FileReader::open(path);
   if (!file.ok()) return file.status();
   if (file->byte_count() > kMaxRecordBytes) return damaged(path, kind);
   std::string all(static_cast<std::size_t>(file->byte_count()), '\0');

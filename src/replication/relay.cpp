@@ -33,13 +33,13 @@ Relay::Relay(const ReplicatedState& state, const Options& options) : store_({kKe
   context_.status_report = [this] { return report(); };
 }
 
-void Relay::open(const NetAddress& interface) {
+void Relay::open(const net::NetAddress& interface) {
   if (server_ != nullptr && interface.ip == address_.ip) return;
   close();
-  NetAddress any_port = interface;
+  net::NetAddress any_port = interface;
   any_port.port = 0;
-  Result<Socket> socket = listen_at(any_port, kRelayBacklog);
-  const Result<NetAddress> address = socket.ok() ? local_address(*socket) : Result<NetAddress>(socket.status());
+  Result<net::Socket> socket = listen_at(any_port, kRelayBacklog);
+  const Result<net::NetAddress> address = socket.ok() ? local_address(*socket) : Result<net::NetAddress>(socket.status());
   if (!address.ok()) return log_warn("replication: no updates can be passed on: {}", address.status().message());
   address_ = *address;
   server_ = std::make_unique<Server>(std::move(*socket), context_);

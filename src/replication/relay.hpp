@@ -20,7 +20,7 @@ class Relay {
   Relay(const ReplicatedState& state, const Options& options);
 
   // Takes a port of this interface, unless there is one already. Where that fails nobody can take updates from here.
-  void open(const NetAddress& interface);
+  void open(const net::NetAddress& interface);
   std::uint16_t port() const { return address_.port; }  // 0: none
   // Says goodbye to those that take from here, and takes no others.
   void close();
@@ -51,7 +51,7 @@ class Relay {
   SessionContext context_;
   UpdateStore store_;
   std::shared_ptr<UpdateSource> source_ = std::make_shared<UpdateSource>();
-  NetAddress address_;
+  net::NetAddress address_;
   std::unique_ptr<Server> server_;
 };
 

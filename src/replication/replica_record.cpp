@@ -1,14 +1,14 @@
 #include "src/replication/replica_record.hpp"
 
 #include <fmt/format.h>
-#include <sodium.h>
 
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "src/base/log.hpp"
-#include "src/replication/key_file.hpp"
+#include "src/trust/hex.hpp"
+#include "src/trust/key_file.hpp"
 #include "src/replication/publisher_epoch.hpp"
 #include "src/replication/record_file.hpp"
 
@@ -18,22 +18,6 @@ namespace {
 constexpr std::string_view kRecordKind = "sparcl replica record 1";
 constexpr std::string_view kRecordSuffix = ".sparcl-record";
 constexpr std::size_t kMaxNameBytes = 255 - 24;  // the system's, less what a temporary name adds to it
-
-std::string hex_of(std::span<const std::byte> bytes) {
-  std::string text(2 * bytes.size() + 1, '\0');
-  sodium_bin2hex(text.data(), text.size(), bytes_of(bytes), bytes.size());
-  text.pop_back();
-  return text;
-}
-
-std::vector<std::byte> bytes_of_hex(const std::string& text) {
-  std::vector<std::byte> bytes(text.size() / 2);
-  std::size_t count = 0;
-  const int failed = sodium_hex2bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(), text.size(), nullptr,
-                                    &count, nullptr);
-  if (failed != 0 || count != bytes.size() || text.size() % 2 != 0) bytes.clear();
-  return bytes;
-}
 
 Status damaged_record(const std::string& path) {
   return Status(
@@ -55,16 +39,16 @@ std::string record_path_of(const std::string& file) {
   return (path.parent_path() / name).string();
 }
 
-Result<std::optional<Offer>> load_replica_record(const std::string& path, const TrustedKeys& trusted, const std::string& model_id) {
+Result<std::optional<Offer>> load_replica_record(const std::string& path, const trust::TrustedKeys& trusted, const std::string& model_id) {
   const Result<std::optional<RecordFields>> fields = read_record(path, kRecordKind);
   if (!fields.ok() && fields.status().code() == Code::kCorrupt) return damaged_record(path);
   if (!fields.ok()) return fields.status();
   if (!*fields) return std::optional<Offer>();
-  Result<Offer> latest = parse_offer(bytes_of_hex(field_of(**fields, "commit")));
+  Result<Offer> latest = parse_offer(trust::bytes_of_hex(field_of(**fields, "commit")));
   if (!latest.ok() || !latest->signature) return damaged_record(path);
   if (!trusted.trusts(latest->signature->key)) {
     log_warn("replication: {}: version {} was signed by the key {}, which is not trusted any more: the record does not count", path,
-             latest->commit.version, fingerprint(latest->signature->key));
+             latest->commit.version, trust::fingerprint(latest->signature->key));
     return std::optional<Offer>();
   }
   const Status signature = trusted.verify(serialise(latest->commit), latest->signature->key, latest->signature->signature);
@@ -85,8 +69,8 @@ Status save_replica_record(const std::string& path, const Offer& latest) {
                        {"version", std::to_string(latest.commit.version)},
                        {"hash", to_hex(latest.commit.target_hash)},
                        {"publisher_began", epoch_text(latest.commit.epoch)},
-                       {"key", public_key_line(latest.signature->key)},
-                       {"commit", hex_of(serialise(latest))}});
+                       {"key", trust::public_key_line(latest.signature->key)},
+                       {"commit", trust::hex_of(serialise(latest))}});
 }
 
 }  // namespace sparcl::replication

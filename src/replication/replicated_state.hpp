@@ -14,13 +14,13 @@
 
 namespace sparcl {
 class WorkerPool;
-namespace codec {
+}
+namespace sparcl::codec {
 class ChangeFinder;
 }
-namespace model {
+namespace sparcl::model {
 class DeviceTensors;
 }
-}  // namespace sparcl
 
 namespace sparcl::replication {
 

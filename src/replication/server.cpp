@@ -30,7 +30,7 @@ std::size_t Server::most_replicas() {
   return limit.rlim_cur > taken ? static_cast<std::size_t>(limit.rlim_cur - taken) : 1;
 }
 
-Server::Server(Socket listener, const SessionContext& context)
+Server::Server(net::Socket listener, const SessionContext& context)
     : listener_(std::move(listener)), context_(context), memory_(context.budget) {
   if (context_.shares_memory) memory_.open();
 }
@@ -56,19 +56,19 @@ void Server::step(std::span<const pollfd> entries, double now) {
 // For a bounded time: those whose turn does not come are first next time.
 void Server::take_turns(std::span<const pollfd> entries, double now) {
   const std::size_t known = std::min(sessions_.size(), entries.size());  // accept_all appends
-  const double end = monotonic_seconds() + kTurnSeconds;
+  const double end = net::monotonic_seconds() + kTurnSeconds;
   for (std::size_t k = 0, i = first_; k < known; ++k, ++i) {
     Session& session = *sessions_[i % known];
     if (entries[i % known].revents == 0 && !session.has_news()) continue;
     if (session.has_news()) session.publish(now);
     if (entries[i % known].revents != 0) session.step(now);
     first_ = (i + 1) % known;
-    if (monotonic_seconds() > end) return;
+    if (net::monotonic_seconds() > end) return;
   }
 }
 
 std::string Server::host_of(const Session& session) {
-  NetAddress from = session.from().value_or(NetAddress());
+  net::NetAddress from = session.from().value_or(net::NetAddress());
   from.port = 0;
   return to_text(from);
 }
@@ -189,8 +189,8 @@ void Server::leave() {
 
 void Server::accept_all(double now) {
   while (make_place(now)) {
-    SocketAddress from;
-    Socket socket(::accept4(listener_.fd(), from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    net::SocketAddress from;
+    net::Socket socket(::accept4(listener_.fd(), from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
       const int error = errno;
       if (error == EAGAIN || error == EWOULDBLOCK) return;
@@ -204,7 +204,7 @@ void Server::accept_all(double now) {
     }
     send_at_once(socket);
     sessions_.push_back(
-        std::make_unique<Session>(std::move(socket), from_socket_address(from.get()), ++last_id_, context_, memory_, counts_, now));
+        std::make_unique<Session>(std::move(socket), net::from_socket_address(from.get()), ++last_id_, context_, memory_, counts_, now));
     ++counts_.waiting;
   }
 }

@@ -21,7 +21,7 @@ class Server {
   static std::size_t most_replicas();
 
   // context outlives the server.
-  Server(Socket listener, const SessionContext& context);
+  Server(net::Socket listener, const SessionContext& context);
 
   // For poll(), in this order; then step() with the same entries.
   void add_entries(std::vector<pollfd>& entries, double now) const;
@@ -61,7 +61,7 @@ class Server {
   void take_turns(std::span<const pollfd> entries, double now);
   void count();
 
-  Socket listener_;
+  net::Socket listener_;
   const SessionContext& context_;
   MemoryPieces memory_;
   SessionCounts counts_;

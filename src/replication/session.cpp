@@ -23,7 +23,7 @@ Status no_room(const PeerBudget& budget) {
                   budget.used(), budget.limit(), budget.unproven(), budget.unproven_limit()));
 }
 
-Session::Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context,
+Session::Session(net::Socket socket, std::optional<net::NetAddress> from, std::uint64_t id, const SessionContext& context,
                  MemoryPieces& memory, SessionCounts& counts, double now)
     : context_(context),
       link_(std::move(socket)),
@@ -223,7 +223,7 @@ void Session::give_up_place() {
 
 // Whatever port it comes from; before its hello, all of one address are one.
 std::string Session::identity() const {
-  NetAddress from = from_.value_or(NetAddress());
+  net::NetAddress from = from_.value_or(net::NetAddress());
   from.port = 0;
   return process_.empty() ? to_text(from) : fmt::format("{} ({})", process_, to_text(from));
 }

@@ -99,7 +99,7 @@ struct SessionCounts {
 class Session {
  public:
   // from: nothing where it is not known. id: from 1, of this server's sessions. memory: for replicas of this machine; outlives it.
-  Session(Socket socket, std::optional<NetAddress> from, std::uint64_t id, const SessionContext& context, MemoryPieces& memory,
+  Session(net::Socket socket, std::optional<net::NetAddress> from, std::uint64_t id, const SessionContext& context, MemoryPieces& memory,
           SessionCounts& counts, double now);
 
   int fd() const { return link_.fd(); }
@@ -133,13 +133,13 @@ class Session {
   void call_back();
   // Of no use after all; sessions that send it end.
   void withdraw(const UpdateRef& update);
-  const std::optional<NetAddress>& serves_at() const { return serves_at_; }  // others
+  const std::optional<net::NetAddress>& serves_at() const { return serves_at_; }  // others
 
   // For the publisher's counts and the status report.
   const std::string& replica() const { return replica_; }  // its name, and where it comes from
   const std::string& process() const { return process_; }  // its name alone
   const ReplicaLabel& label() const { return label_; }
-  const std::optional<NetAddress>& from() const { return from_; }
+  const std::optional<net::NetAddress>& from() const { return from_; }
   bool is_replica() const { return phase_ == Phase::kReplica; }
   bool is_proven() const { return is_proven_; }  // it has held a version whose bytes it was sent
   bool has_answered() const { return has_answered_; }
@@ -220,7 +220,7 @@ class Session {
   Phase phase_ = Phase::kStranger;
   std::optional<Hello> hello_;                  // of a stranger whose tensors are asked for
   std::optional<std::vector<std::byte>> list_;  // of these
-  std::optional<NetAddress> from_;
+  std::optional<net::NetAddress> from_;
   std::uint64_t id_;
   std::string replica_;
   std::string process_;
@@ -280,7 +280,7 @@ class Session {
   std::deque<SealedMemoryRef> pieces_out_;  // that it has not taken: they must stay reachable
   std::uint64_t bytes_shared_ = 0;
 
-  std::optional<NetAddress> serves_at_;
+  std::optional<net::NetAddress> serves_at_;
   bool is_placed_ = false;               // with another replica, from which it takes updates
   std::uint32_t placements_ = 0;         // PARENT messages, so far
   std::uint64_t announced_ = 0;          // while it is placed: of what the store has made, up to this number

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "src/base/keyed_hash.hpp"
+#include "src/trust/keyed_hash.hpp"
 #include "src/base/log.hpp"
 #include "src/base/shown_text.hpp"
 #include "src/codec/wire.hpp"
@@ -210,7 +210,7 @@ Status Session::enter(const Hello& hello) {
   if (hello.holds_copy) nearly_ = hello.latest.epoch == context_.epoch ? hello.latest.version : 0;
   is_of_another_epoch_ = hello.latest.epoch != context_.epoch && ahead_ == 0;  // what waits there is dropped if it is
   if (hello.latest.epoch == context_.epoch) oldest_taken_ = hello.latest.version;
-  SPARCL_RETURN_IF_ERROR(fill_random(receipt_));
+  SPARCL_RETURN_IF_ERROR(trust::fill_random(receipt_));
   last_receipt_ = hello.receipt;
   note_given(context_.receipts->given(last_receipt_));
   if (said_damaged_) {
@@ -235,7 +235,7 @@ Status Session::enter(const Hello& hello) {
 }
 
 bool Session::is_neighbour() const {
-  const Result<NetAddress> own = local_address(link_.socket());
+  const Result<net::NetAddress> own = local_address(link_.socket());
   return from_ && own.ok() && from_->family == own->family && from_->ip == own->ip;
 }
 

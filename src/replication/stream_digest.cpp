@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/base/sha256.hpp"
+#include "src/trust/sha256.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -11,8 +11,8 @@ namespace {
 // RFC 9162: no leaf is an inner node, and no inner node a leaf.
 constexpr std::byte kLeafMark{0}, kNodeMark{1};
 
-Result<Digest256> finish_sha(Sha256& sha) {
-  const Result<Sha256::Digest> digest = sha.finish();
+Result<Digest256> finish_sha(trust::Sha256& sha) {
+  const Result<trust::Sha256::Digest> digest = sha.finish();
   if (!digest.ok()) return digest.status();
   Digest256 bytes;
   std::memcpy(bytes.data(), digest->data(), bytes.size());
@@ -20,7 +20,7 @@ Result<Digest256> finish_sha(Sha256& sha) {
 }
 
 Result<Digest256> node_digest(const Digest256& left, const Digest256& right) {
-  Sha256 sha;
+  trust::Sha256 sha;
   sha.update(std::span(&kNodeMark, 1));
   sha.update(left);
   sha.update(right);
@@ -30,13 +30,13 @@ Result<Digest256> node_digest(const Digest256& left, const Digest256& right) {
 }  // namespace
 
 Result<Digest256> sha256_of(std::span<const std::byte> bytes) {
-  Sha256 sha;
+  trust::Sha256 sha;
   sha.update(bytes);
   return finish_sha(sha);
 }
 
 Result<Digest256> leaf_digest(std::span<const std::byte> leaf) {
-  Sha256 sha;
+  trust::Sha256 sha;
   sha.update(std::span(&kLeafMark, 1));
   sha.update(leaf);
   return finish_sha(sha);

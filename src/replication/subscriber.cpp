@@ -106,7 +106,7 @@ std::string Subscriber::publisher() const {
 
 // --- the thread ---
 
-void Subscriber::serve(const ServiceThread::Stop& stop) {
+void Subscriber::serve(const net::ServiceThread::Stop& stop) {
   std::vector<pollfd> entries;
   while (!stop.is_asked()) {
     try {
@@ -127,7 +127,7 @@ void Subscriber::serve(const ServiceThread::Stop& stop) {
   relay_.close();
 }
 
-void Subscriber::turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
+void Subscriber::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
   double until = 0;
   std::unique_ptr<StagedUpdate> applied;
   {
@@ -230,19 +230,19 @@ void Subscriber::look_publisher_up(double now) {
 
 // To one of its addresses each time.
 void Subscriber::connect_publisher(double now) {
-  Addresses found = Status(Code::kSystemError, fmt::format("publisher {}: the system's resolver has no answer yet", address_));
+  net::Addresses found = Status(Code::kSystemError, fmt::format("publisher {}: the system's resolver has no answer yet", address_));
   if (!lookup_.take(found)) {
     if (trouble_.ok() && now - looked_up_at_ > kLookupPatience) trouble_ = found.status();
     return;
   }
   if (!found.ok()) return miss_publisher(found.status(), now);
-  Result<Socket> socket = start_connect((*found)[attempts_++ % found->size()]);
+  Result<net::Socket> socket = start_connect((*found)[attempts_++ % found->size()]);
   if (!socket.ok()) return miss_publisher(socket.status(), now);
   publisher_.connect(std::move(*socket), address_, now);
 }
 
 void Subscriber::miss_publisher(const Status& why, double now) {
-  publisher_.connect(Socket(), address_, now);
+  publisher_.connect(net::Socket(), address_, now);
   publisher_.part(why, now);
 }
 
@@ -278,7 +278,7 @@ Hello Subscriber::hello(const Upstream& to) {
   const bool is_damaged = &to == &publisher_ && can_be_repaired();
   said_damage_.clear();
   if (is_damaged) said_damage_ = serialise(Damage{sweep_.wanted(), sweep_.block_hashes()});
-  if (const Result<NetAddress> own = publisher_.own_address(); options_.passes_on && own.ok()) relay_.open(*own);
+  if (const Result<net::NetAddress> own = publisher_.own_address(); options_.passes_on && own.ok()) relay_.open(*own);
   said_held_ = held_;
   said_pin_ = pin_;
   return {kProtocolVersion,
@@ -440,8 +440,8 @@ Status Subscriber::take_parent(double now) {
   awaited_offer_.reset();
   progress_.begin();
   parent_since_ = now;
-  Result<Socket> socket = start_connect(*placed->address);
-  parent_.connect(socket.ok() ? std::move(*socket) : Socket(), to_text(*placed->address), now);
+  Result<net::Socket> socket = start_connect(*placed->address);
+  parent_.connect(socket.ok() ? std::move(*socket) : net::Socket(), to_text(*placed->address), now);
   if (!socket.ok()) parent_.part(socket.status(), now);
   return {};
 }

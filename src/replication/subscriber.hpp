@@ -24,13 +24,13 @@
 #include "src/replication/staged_update.hpp"
 #include "src/replication/state_digest.hpp"
 #include "src/replication/state_sweep.hpp"
-#include "src/replication/trusted_keys.hpp"
+#include "src/trust/trusted_keys.hpp"
 #include "src/replication/upstream.hpp"
 #include "src/replication/way_back.hpp"
-#include "src/transport/host_port.hpp"
-#include "src/transport/name_lookup.hpp"
-#include "src/transport/run_clock.hpp"
-#include "src/transport/service_thread.hpp"
+#include "src/net/host_port.hpp"
+#include "src/net/name_lookup.hpp"
+#include "src/net/run_clock.hpp"
+#include "src/net/service_thread.hpp"
 
 namespace sparcl::replication {
 
@@ -117,7 +117,7 @@ class Subscriber final : private UpstreamOwner {
   static constexpr double kFirstRetry = 0.05;  // seconds until the publisher is looked for again; twice as long each time
 
   Subscriber(const ReplicatedState& state, const SubscriberOptions& options);
-  void serve(const ServiceThread::Stop& stop);
+  void serve(const net::ServiceThread::Stop& stop);
   void look_publisher_up(double now);
   void connect_publisher(double now);
   void miss_publisher(const Status& why, double now);
@@ -186,7 +186,7 @@ class Subscriber final : private UpstreamOwner {
   Status go_back(std::unique_lock<std::mutex>& lock, Swap& swap);
   Status write_back(const HeldVersion& held, Swap& swap);
   void begin_anew(double now);
-  void turn(const ServiceThread::Stop& stop, std::vector<pollfd>& entries);
+  void turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries);
   void recover(const std::exception& error);
   Status nothing_newer(double seconds) const;
   bool may_sweep() const;
@@ -197,11 +197,11 @@ class Subscriber final : private UpstreamOwner {
       state_;  // its arrays are those that hold held_: of two sets the front ones, but the back ones while a next() is at it
   std::unique_ptr<BufferPair> buffers_;
   SubscriberOptions options_;
-  std::optional<TrustedKeys> trusted_;
-  HostPort where_;
+  std::optional<trust::TrustedKeys> trusted_;
+  net::HostPort where_;
   std::string address_;
   ReplicaName name_;
-  WakeEvent wake_;
+  net::WakeEvent wake_;
 
   std::mutex using_;  // one next() at a time; taken before mutex_
 
@@ -209,7 +209,7 @@ class Subscriber final : private UpstreamOwner {
   // without it; while is_going_back_ is, the arrays and what way_back_ has kept.
   mutable std::mutex mutex_;
   std::condition_variable came_;
-  RunClock clock_;  // all times of the service
+  net::RunClock clock_;  // all times of the service
   HeldVersion held_;
   bool holds_published_ = false;
   // Where the bytes that are held come from.
@@ -272,13 +272,13 @@ class Subscriber final : private UpstreamOwner {
   std::uint32_t placements_ = 0;           // number of the last PARENT message
   std::unique_ptr<StagedUpdate> applied_;  // the last one, until the thread gives its memory back
   Relay relay_;
-  NameLookup lookup_;
+  net::NameLookup lookup_;
   double looked_up_at_ = 0;
   std::uint64_t attempts_ = 0;  // of connections to the publisher
   double retry_at_ = 0;
   double retry_s_ = 0;
 
-  ServiceThread thread_;  // last: it ends first
+  net::ServiceThread thread_;  // last: it ends first
 };
 
 }  // namespace sparcl::replication

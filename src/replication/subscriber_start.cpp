@@ -40,7 +40,7 @@ Status SubscriberOptions::take_settings() {
 
 Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& state, const std::string& address,
                                                        const SubscriberOptions& options) {
-  const Result<HostPort> where = parse_host_port(address);
+  const Result<net::HostPort> where = net::parse_host_port(address);
   if (!where.ok()) return where.status();
   SPARCL_RETURN_IF_ERROR(check_model_id(options.model_id));
   if (!options.trust_path.empty() && options.model_id.empty()) {
@@ -59,19 +59,19 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
   made->where_ = *where;
   made->address_ = address;
   SPARCL_RETURN_IF_ERROR(made->take_trust());
-  Result<WakeEvent> wake = WakeEvent::create();
+  Result<net::WakeEvent> wake = net::WakeEvent::create();
   if (!wake.ok()) return wake.status();
   made->wake_ = std::move(*wake);
   made->held_ = {0, state.hash()};
   Subscriber* own = made.get();
-  SPARCL_RETURN_IF_ERROR(made->thread_.start("a subscriber", [own](const ServiceThread::Stop& stop) { own->serve(stop); }));
+  SPARCL_RETURN_IF_ERROR(made->thread_.start("a subscriber", [own](const net::ServiceThread::Stop& stop) { own->serve(stop); }));
   return made;
 }
 
 Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options)
     : state_(state),
       options_(options),
-      clock_(clock_slack_s(options.silence_s)),
+      clock_(net::clock_slack_s(options.silence_s)),
       way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1) : 0),
       sweep_(options.sweep_s, options.double_buffer),
       publisher_(*this, "publisher", options.silence_s),
@@ -88,7 +88,7 @@ Status Subscriber::take_trust() {
         fmt::format("a record ({}) without trusted keys proves nothing: set trust_path, or no record_path", options_.record_path));
   }
   if (options_.trust_path.empty()) return {};
-  Result<TrustedKeys> trusted = TrustedKeys::load(options_.trust_path);
+  Result<trust::TrustedKeys> trusted = trust::TrustedKeys::load(options_.trust_path);
   if (!trusted.ok()) return trusted.status();
   trusted_ = std::move(*trusted);
   if (!options_.record_path.empty()) {

@@ -54,7 +54,7 @@ bool Subscriber::may_swap() const { return !staged_.empty() && staged_.front()->
 Result<Subscriber::Swap> Subscriber::next(double seconds) {
   const std::lock_guard one(using_);
   std::unique_lock lock(mutex_);
-  const double deadline = monotonic_seconds() + std::clamp(seconds, 0.0, 1e8);
+  const double deadline = net::monotonic_seconds() + std::clamp(seconds, 0.0, 1e8);
   Swap swap = unshown_;
   if (swap.is_news() || wait_for_news(lock, deadline)) {
     if (!damage_.ok()) {
@@ -105,7 +105,7 @@ void Subscriber::keep_record(const Offer* latest) try {
 }
 
 bool Subscriber::wait_for_news(std::unique_lock<std::mutex>& lock, double deadline) {
-  const auto limit = std::chrono::duration<double>(std::max(deadline - monotonic_seconds(), 0.0));
+  const auto limit = std::chrono::duration<double>(std::max(deadline - net::monotonic_seconds(), 0.0));
   return came_.wait_for(lock, limit, [&] { return !damage_.ok() || !lasting_.ok() || back_ == Back::kWanted || may_swap(); });
 }
 
@@ -119,13 +119,13 @@ Status Subscriber::climb_as_far_as_it_goes(std::unique_lock<std::mutex>& lock, S
 // Applies what is staged. One that is further behind is sent more only once this is held: it waits for that where it comes soon, so
 // that users see the newest version, not each on the way.
 Status Subscriber::climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline) {
-  const double until = std::min(deadline, monotonic_seconds() + kLongestClimb);
+  const double until = std::min(deadline, net::monotonic_seconds() + kLongestClimb);
   for (;;) {
     // What came after the first is checked here: its base is held only now.
     while (!staged_.empty() && may_lead_on(*staged_.front())) SPARCL_RETURN_IF_ERROR(swap_front(lock, swap));
     if (held_.version >= (pin_ == 0 ? newest_ : std::min(newest_, pin_))) return {};
     wake_.wake();
-    if (!wait_for_news(lock, std::min(until, monotonic_seconds() + kClimbPatience)) || !may_swap()) return {};
+    if (!wait_for_news(lock, std::min(until, net::monotonic_seconds() + kClimbPatience)) || !may_swap()) return {};
   }
 }
 
@@ -245,12 +245,12 @@ Status Subscriber::apply_front(StagedUpdate& front, const HeldVersion& held, Swa
     buffers_->doubt();
     (void)begin_writing(true);
   }
-  const double begin = monotonic_seconds();
+  const double begin = net::monotonic_seconds();
   const StageRange range("apply a version");
   SPARCL_FAILPOINT("subscriber.applying");
   Status status = front.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
   if (status.ok() && is_unknown) status = check_repaired(written, swap);
-  if (buffers_ == nullptr) swap.pause_s += monotonic_seconds() - begin;
+  if (buffers_ == nullptr) swap.pause_s += net::monotonic_seconds() - begin;
   return status;
 } catch (const std::bad_alloc&) {
   return no_memory();
@@ -301,9 +301,9 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
 // Without the lock.
 Status Subscriber::write_back(const HeldVersion& held, Swap& swap) try {
   const ReplicatedState written = begin_writing(true);
-  const double begin = monotonic_seconds();
+  const double begin = net::monotonic_seconds();
   const Status status = way_back_.go(written, held);
-  if (buffers_ == nullptr) swap.pause_s = monotonic_seconds() - begin;
+  if (buffers_ == nullptr) swap.pause_s = net::monotonic_seconds() - begin;
   return status;
 } catch (const std::bad_alloc&) {
   return no_memory();

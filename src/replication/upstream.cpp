@@ -8,7 +8,7 @@
 #include "src/base/log.hpp"
 #include "src/base/segment_pool.hpp"
 #include "src/replication/connect_text.hpp"
-#include "src/transport/sealed_memory.hpp"
+#include "src/net/sealed_memory.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::uint64_t kMostMappedBytes = std::uint64_t{32} << 30;
 
 }  // namespace
 
-void Upstream::connect(Socket socket, std::string address, double now) {
+void Upstream::connect(net::Socket socket, std::string address, double now) {
   send_at_once(socket);
   link_ = MessageLink(std::move(socket));
   memory_pid_ = 0;
@@ -168,7 +168,7 @@ Status Upstream::take_welcome() {
 
 // Where it cannot be reached after all (another user, another container) everything comes over the connection.
 void Upstream::try_memory(const MemoryInvitation& invitation) {
-  const Result<SealedMemory> proof = SealedMemory::of_process(invitation.pid, invitation.descriptor, invitation.token.size());
+  const Result<net::SealedMemory> proof = net::SealedMemory::of_process(invitation.pid, invitation.descriptor, invitation.token.size());
   const Result<Buffer> bytes = proof.ok() ? proof->map() : Result<Buffer>(proof.status());
   if (!bytes.ok()) return log_debug("replication: {}: no memory is shared: {}", who(), bytes.status().message());
   if (!std::ranges::equal(bytes->bytes(), invitation.token)) return;  // another process of that number
@@ -181,7 +181,7 @@ Status Upstream::take_piece(double now) {
   if (!piece.ok()) return piece.status();
   if (memory_pid_ == 0) return Status(Code::kCorrupt, "a piece of memory came, and none is shared");
   memory_failed_ = true;  // unless all goes well
-  const Result<SealedMemory> memory = SealedMemory::of_process(memory_pid_, piece->descriptor, piece->bytes);
+  const Result<net::SealedMemory> memory = net::SealedMemory::of_process(memory_pid_, piece->descriptor, piece->bytes);
   if (!memory.ok()) return memory.status();
   Result<Buffer> bytes = memory->map();
   if (!bytes.ok()) return bytes.status();

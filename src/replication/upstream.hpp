@@ -35,7 +35,7 @@ class Upstream {
   Upstream(UpstreamOwner& owner, const char* what, double silence_s) : owner_(owner), what_(what), silence_s_(silence_s) {}
 
   // address: as users know it.
-  void connect(Socket socket, std::string address, double now);
+  void connect(net::Socket socket, std::string address, double now);
   void part(Status why, double now);
   void close();                         // without a word to anybody
   void leave(bool begins_anew = false);  // says goodbye
@@ -54,7 +54,7 @@ class Upstream {
   MessageLink& link() { return link_; }
   double heard() const { return heard_; }            // the last time
   bool was_refused() const { return was_refused_; }  // by the other side: why it is over
-  Result<NetAddress> own_address() const { return local_address(link_.socket()); }
+  Result<net::NetAddress> own_address() const { return local_address(link_.socket()); }
   // "publisher host h1, pid 4711 (10.0.0.7:4711)", or without the name before the first welcome.
   std::string who() const;
   const std::string& name() const { return name_; }  // of the last that said welcome, with its address

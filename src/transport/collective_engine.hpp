@@ -13,7 +13,7 @@
 #include "src/base/data_type.hpp"
 #include "src/base/status.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 enum class EngineOp : std::uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kMean = 4 };  // numbered as sparclRedOp_t
 
@@ -43,4 +43,4 @@ class CollectiveEngine {
   virtual bool abort() = 0;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

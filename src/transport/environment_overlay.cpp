@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 std::string name_in(const char* addition) { return std::string(addition, std::strcspn(addition, "=")); }
@@ -56,4 +56,4 @@ EnvironmentOverlay::~EnvironmentOverlay() {
   }
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

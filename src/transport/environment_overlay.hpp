@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // Adds variables for as long as the object lives. A variable that the user has set keeps its value. Readers in other threads see
 // the environment with or without the additions, and never freed memory. If another thread changes the environment meanwhile, its
@@ -24,4 +24,4 @@ class EnvironmentOverlay {
   std::vector<char*> put_;  // what was in it at first
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -16,7 +16,7 @@
 #include "src/base/memory_file.hpp"
 #include "src/base/process_own.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr std::size_t kLineBytes = 64;
@@ -80,7 +80,7 @@ struct OpenMappings {
 
 SharedMapping open_anew(const NodeMemory::Name& name) {
   const std::string path = fmt::format("/proc/{}/fd/{}", name.pid, name.descriptor);
-  const Socket descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const net::Socket descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   const off_t size = descriptor.is_open() ? ::lseek(descriptor.fd(), 0, SEEK_END) : -1;
   if (size < 0 || static_cast<std::uint64_t>(size) != kFrontBytes + name.bytes) return nullptr;
   auto mapping = std::make_shared<NodeMemory::Mapping>();
@@ -111,7 +111,7 @@ Result<std::shared_ptr<NodeMemory>> NodeMemory::create(std::size_t max_bytes) {
   const std::uint64_t all = kFrontBytes + max_bytes;
   if (!may_make_file_of(all)) return Status(Code::kUnsupported, "no shared window: files may not be so large (ulimit -f)");
   std::shared_ptr<NodeMemory> made(new NodeMemory);
-  made->door_ = Socket(::memfd_create("sparcl", MFD_CLOEXEC));
+  made->door_ = net::Socket(::memfd_create("sparcl", MFD_CLOEXEC));
   if (!made->door_.is_open()) return failed("memfd_create");
   if (::ftruncate(made->door_.fd(), static_cast<off_t>(all)) != 0) return failed("ftruncate");
   if (!made->own_->map(made->door_.fd(), max_bytes, PROT_READ | PROT_WRITE)) return failed("mmap");
@@ -236,4 +236,4 @@ void NodeMemory::return_pages() {
   forget_cuts();
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -13,9 +13,9 @@
 #include "src/base/buffer.hpp"
 #include "src/base/size_class.hpp"
 #include "src/base/status.hpp"
-#include "src/transport/socket.hpp"
+#include "src/net/socket.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class NodeMemory : public std::enable_shared_from_this<NodeMemory> {
  public:
@@ -80,7 +80,7 @@ class NodeMemory : public std::enable_shared_from_this<NodeMemory> {
   bool all_are_free() const;
   void forget_cuts();
 
-  Socket door_;  // a descriptor, by which others open it
+  net::Socket door_;  // a descriptor, by which others open it
   std::shared_ptr<Mapping> own_;
   Name name_;
 
@@ -92,4 +92,4 @@ class NodeMemory : public std::enable_shared_from_this<NodeMemory> {
   bool has_served_calls_ = false;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

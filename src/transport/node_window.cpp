@@ -8,7 +8,7 @@
 #include "src/base/bytes.hpp"
 #include "src/transport/peer_card.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 struct WindowCard {
@@ -70,4 +70,4 @@ Buffer NodeWindow::take(std::size_t bytes) {
   return piece ? std::move(*piece) : beyond_->take(bytes);
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -18,7 +18,7 @@
 #include "src/transport/node_memory.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class NodeWindow final : public BufferSource {
  public:
@@ -61,4 +61,4 @@ class NodeWindow final : public BufferSource {
   Bytes card_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

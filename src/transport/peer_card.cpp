@@ -15,7 +15,7 @@
 
 #include "src/base/bytes.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr std::uint32_t kLayout = 0x35'43'50'53;  // "SPC5"
@@ -144,4 +144,4 @@ Neighbourhood look_around(std::span<const PeerCard> cards, int own_rank) {
   return found;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

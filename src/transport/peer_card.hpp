@@ -9,7 +9,7 @@
 #include "src/base/status.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 struct PeerCard {
   std::string host;     // its name, for texts
@@ -39,4 +39,4 @@ struct Neighbourhood {
 };
 Neighbourhood look_around(std::span<const PeerCard> cards, int own_rank);
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace sparcl {
+namespace sparcl::transport {
 
 Status check_posted(const Operation& operation, const Transport& body) {
   const char* verb = operation.kind == Operation::Kind::kSend ? "send to" : "receive from";
@@ -24,4 +24,4 @@ bool refused(Operation& operation, Status error) {
   return true;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -6,7 +6,7 @@
 
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 template <class OwnOperation>
 std::shared_ptr<OwnOperation> make_operation(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
@@ -25,4 +25,4 @@ Status check_posted(const Operation& operation, const Transport& body);
 // The operation is over before it began, where `error` is one. Returns whether it is.
 bool refused(Operation& operation, Status error);
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -1,6 +1,6 @@
 #include "src/transport/signal_dispositions.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 // The flags tell which member of the union is in use.
@@ -23,4 +23,4 @@ void SignalDispositions::give_back() const {
   }
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class SignalDispositions {
  public:
@@ -16,4 +16,4 @@ class SignalDispositions {
   std::array<struct sigaction, NSIG> actions_{};
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

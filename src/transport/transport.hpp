@@ -22,7 +22,7 @@
 #include "src/base/buffer.hpp"
 #include "src/base/status.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 using Bytes = std::vector<std::byte>;
 
@@ -146,4 +146,4 @@ class Transport {
   virtual Status connect(double /*timeout_s*/) { return {}; }
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -18,11 +18,11 @@
 #include <string>
 
 #include "src/base/memory_file.hpp"
-#include "src/transport/network_interfaces.hpp"
-#include "src/transport/signals_blocked.hpp"
-#include "src/transport/socket.hpp"
+#include "src/net/network_interfaces.hpp"
+#include "src/net/signals_blocked.hpp"
+#include "src/net/socket.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr const char* kWithoutPosix = "set UCX_TLS=^posix on all ranks";
@@ -65,7 +65,7 @@ struct ThreadProbe {
   }
 
   void run() {
-    const SignalsBlocked blocked;
+    const net::SignalsBlocked blocked;
     ::pthread_mutex_lock(&mutex);
     while (started < kThreads && error == 0) {
       error = ::pthread_create(&threads[static_cast<std::size_t>(started)], nullptr, wait, this);
@@ -166,10 +166,10 @@ Finding check_ucx_threads() {
 // UCX 1.13 takes no ::1, and no address of one link alone.
 Finding check_ucx_network() {
   Finding finding{"network", true, {}, {}, {}};
-  const Result<std::vector<InterfaceAddress>> present = list_interfaces();
+  const Result<std::vector<net::InterfaceAddress>> present = net::list_interfaces();
   std::vector<std::string> outer, inner;
-  for (const InterfaceAddress& each : present.ok() ? *present : std::vector<InterfaceAddress>()) {
-    const bool is_ipv4 = each.address.family == NetAddress::Family::kIpv4;
+  for (const net::InterfaceAddress& each : present.ok() ? *present : std::vector<net::InterfaceAddress>()) {
+    const bool is_ipv4 = each.address.family == net::NetAddress::Family::kIpv4;
     if (!is_ipv4 && (each.loopback || is_link_local(each.address))) continue;
     std::vector<std::string>& names = each.loopback ? inner : outer;
     if (std::find(names.begin(), names.end(), each.name) == names.end()) names.push_back(each.name);
@@ -191,4 +191,4 @@ std::vector<Finding> check_ucx_needs(int ranks) {
   return {check_ucx_shared_memory(), check_ucx_file_size(), check_ucx_descriptors(ranks), check_ucx_threads(), check_ucx_network()};
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

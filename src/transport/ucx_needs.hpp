@@ -9,7 +9,7 @@
 
 #include "src/base/finding.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // Whether UCX_TLS leaves any of these lanes in ("all" stands for itself).
 bool ucx_may_use(std::initializer_list<std::string_view> names);
@@ -31,4 +31,4 @@ Finding check_ucx_network();
 // All of these. A rank whose findings are not all ok refuses to start (status_of).
 std::vector<Finding> check_ucx_needs(int ranks);
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -15,7 +15,7 @@
 #include "src/transport/environment_overlay.hpp"
 #include "src/transport/signal_dispositions.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr const char* kPluginName = "libsparcl_ucx.so";
@@ -101,4 +101,4 @@ Result<const UcxPlugin*> load_ucx_plugin() {
   return found;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "src/base/status.hpp"
-#include "src/transport/liveness/heartbeat.hpp"
+#include "src/net/heartbeat/heartbeat.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 struct UcxOptions {
-  std::optional<HeartbeatOptions> heartbeat = {};  // without it a death on shared memory is not found
+  std::optional<net::HeartbeatOptions> heartbeat = {};  // without it a death on shared memory is not found
   double farewell_s = 1;                           // at the end: for what peers may still be about to read
 };
 
@@ -41,4 +41,4 @@ Result<const UcxPlugin*> load_ucx_plugin_from(const std::string& path);  // neve
 inline constexpr const char* kUcxBuildSymbol = "sparclUcxPluginBuild";
 inline constexpr const char* kUcxTableSymbol = "sparclUcxPluginTable";
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

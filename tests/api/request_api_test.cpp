@@ -366,7 +366,7 @@ TEST(CommApi, AConfigThatAsksForHeartbeatsTakesTheOtherSettingsOfThem) {
   setenv("SPARCL_HEARTBEAT_MS", "40", 1);
   setenv("SPARCL_LIVENESS_S", "2", 1);
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
-  std::optional<HeartbeatOptions> options;
+  std::optional<net::HeartbeatOptions> options;
   EXPECT_EQ(sparclInternalHeartbeat(&config, &options), sparclSuccess);
   EXPECT_FALSE(options.has_value());
   config.heartbeat = 1;

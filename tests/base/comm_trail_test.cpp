@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/base/flight/flight_text.hpp"
-#include "src/base/flight/process_info.hpp"
+#include "src/base/process_info.hpp"
 #include "tests/support/tier.hpp"
 
 namespace sparcl::flight {

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <string>
 
-#include "src/base/flight/process_info.hpp"
+#include "src/base/process_info.hpp"
 
 namespace sparcl::flight {
 namespace {

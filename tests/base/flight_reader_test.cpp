@@ -19,7 +19,7 @@
 
 #include "src/base/flight/comm_trail.hpp"
 #include "src/base/flight/flight_dump.hpp"
-#include "src/base/flight/process_info.hpp"
+#include "src/base/process_info.hpp"
 #include "tests/support/tier.hpp"
 
 namespace sparcl::flight {

@@ -23,13 +23,13 @@ bool poisons(Code code) { return code == Code::kTimeout || code == Code::kRemote
 
 class FaultRun {
  public:
-  FaultRun(std::uint64_t seed, std::span<const Fault> allowed, bool announce_death) : random_(seed * 7919), seed_(seed) {
+  FaultRun(std::uint64_t seed, std::span<const transport::Fault> allowed, bool announce_death) : random_(seed * 7919), seed_(seed) {
     static constexpr int kRanks[] = {2, 3, 4, 5, 7, 8};
     ranks_ = kRanks[random_.below(std::size(kRanks))];
     root_ = static_cast<int>(random_.below(static_cast<std::uint64_t>(ranks_)));
-    plan_ = FaultPlan::random(seed, ranks_, 24, allowed);
+    plan_ = transport::FaultPlan::random(seed, ranks_, 24, allowed);
     harmless_ = true;
-    for (const FaultRule& rule : plan_.rules) harmless_ = harmless_ && row_of(rule.fault).harmless;
+    for (const transport::FaultRule& rule : plan_.rules) harmless_ = harmless_ && row_of(rule.fault).harmless;
     options_.timeout_s = kTimeout;
     options_.announce_death = announce_death;
     options_.faults = &plan_;
@@ -40,14 +40,14 @@ class FaultRun {
                                     << plan_.describe());
     UpdateWorld world({{DataType::kFloat32, 45'000}, {DataType::kBfloat16, 3'000}}, ranks_, seed_, options_);
     world.writing = random_.chance(0.5) ? codec::Writing::kEarly : codec::Writing::kStaged;
-    const auto rows = fanout_table();
+    const auto rows = broadcast::fanout_table();
     const char* row = rows[random_.below(rows.size())].name;
     for (CommContext& context : world.contexts) {
       context.broadcast_algorithm = row;
-      context.fragment_bytes = kMinFragmentBytes;
+      context.fragment_bytes = broadcast::kMinFragmentBytes;
     }
     world.change(random_.chance(0.5) ? 0.02 : 0.9);  // one fragment, or several
-    const SimOutcome outcome = world.broadcast(root_);
+    const transport::SimOutcome outcome = world.broadcast(root_);
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     EXPECT_LT(outcome.seconds, 4 * kTimeout);
     check(world, tally);
@@ -95,11 +95,11 @@ class FaultRun {
   int ranks_ = 0;
   int root_ = 0;
   bool harmless_ = false;
-  FaultPlan plan_;
+  transport::FaultPlan plan_;
   test::SimOptions options_;
 };
 
-Tally run_seeds(std::span<const Fault> allowed, bool announce_death, std::uint64_t quick) {
+Tally run_seeds(std::span<const transport::Fault> allowed, bool announce_death, std::uint64_t quick) {
   setenv("SPARCL_DEBUG", "off", 0);
   Tally tally;
   if (const char* only = std::getenv("SPARCL_TEST_SEED"); only != nullptr) {
@@ -118,45 +118,45 @@ Tally run_seeds(std::span<const Fault> allowed, bool announce_death, std::uint64
 }
 
 TEST(BroadcastFaults, KilledRanksThatAreKnownToBeDead) {
-  constexpr Fault kFaults[] = {Fault::kKill};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kKill};
   EXPECT_GT(run_seeds(kFaults, true, 500).poisoned, 0);
 }
 
 TEST(BroadcastFaults, KilledRanksThatAreOnlySilent) {
-  constexpr Fault kFaults[] = {Fault::kKill};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kKill};
   EXPECT_GT(run_seeds(kFaults, false, 500).poisoned, 0);
 }
 
 TEST(BroadcastFaults, LateAndReorderedMessagesAndShortStopsChangeNothing) {
-  constexpr Fault kFaults[] = {Fault::kDelay, Fault::kReorder, Fault::kSlow};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kDelay, transport::Fault::kReorder, transport::Fault::kSlow};
   const Tally tally = run_seeds(kFaults, true, 300);
   EXPECT_EQ(tally.succeeded, tally.runs);
 }
 
 TEST(BroadcastFaults, DamagedMessages) {
-  constexpr Fault kFaults[] = {Fault::kCorrupt, Fault::kTruncate, Fault::kDuplicate};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kCorrupt, transport::Fault::kTruncate, transport::Fault::kDuplicate};
   const Tally tally = run_seeds(kFaults, true, 500);
   EXPECT_GT(tally.agreed, 0);
 }
 
 TEST(BroadcastFaults, LostMessagesAndStoppedRanks) {
-  constexpr Fault kFaults[] = {Fault::kDrop, Fault::kStop};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kDrop, transport::Fault::kStop};
   run_seeds(kFaults, true, 300);
 }
 
 TEST(BroadcastFaults, CutLinks) {
-  constexpr Fault kFaults[] = {Fault::kCut};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kCut};
   EXPECT_GT(run_seeds(kFaults, true, 300).poisoned, 0);
 }
 
 TEST(BroadcastFaults, HalfOpenLinks) {
-  constexpr Fault kFaults[] = {Fault::kHalfOpen};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kHalfOpen};
   EXPECT_GT(run_seeds(kFaults, true, 300).poisoned, 0);
 }
 
 TEST(BroadcastFaults, EverythingAtOnce) {
-  std::vector<Fault> faults;
-  for (const FaultRow& row : fault_rows()) faults.push_back(row.fault);
+  std::vector<transport::Fault> faults;
+  for (const transport::FaultRow& row : transport::fault_rows()) faults.push_back(row.fault);
   run_seeds(faults, true, 500);
   run_seeds(faults, false, 500);
 }

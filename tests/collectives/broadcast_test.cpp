@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 const std::vector<codec::ArraySpec> kModel{{DataType::kBfloat16, 70'001}, {DataType::kBfloat16, 128}, {DataType::kFloat32, 3'000},
                                            {DataType::kUint8, 0},         {DataType::kInt64, 1},      {DataType::kFloat8e4m3, 999}};
 
-void expect_all_new(UpdateWorld& world, const SimOutcome& outcome) {
+void expect_all_new(UpdateWorld& world, const transport::SimOutcome& outcome) {
   ASSERT_TRUE(outcome.ok()) << outcome.report;
   for (int rank = 0; rank < world.party.size(); ++rank) {
     EXPECT_TRUE(world.party.result(rank).ok()) << world.party.result(rank).message();
@@ -24,7 +24,7 @@ void expect_all_new(UpdateWorld& world, const SimOutcome& outcome) {
   EXPECT_EQ(world.ranks_at_target(), world.party.size());
 }
 
-void expect_all_old(UpdateWorld& world, const SimOutcome& outcome, int root, Code code) {
+void expect_all_old(UpdateWorld& world, const transport::SimOutcome& outcome, int root, Code code) {
   ASSERT_TRUE(outcome.ok()) << outcome.report;
   for (int rank = 0; rank < world.party.size(); ++rank) {
     EXPECT_EQ(world.party.result(rank).code(), code) << world.party.result(rank).message();
@@ -39,14 +39,14 @@ TEST(UpdateBroadcast, EveryRankCountRootFanoutAndDensityArrivesBitForBit) {
   std::uint64_t seed = 0;
   for (const int ranks : test::rank_counts()) {
     for (const int root : {0, ranks - 1}) {
-      for (const FanoutRow& row : fanout_table()) {
+      for (const broadcast::FanoutRow& row : broadcast::fanout_table()) {
         for (const double share : {0.0, 0.001, 0.3, 1.0}) {
           SCOPED_TRACE(testing::Message() << ranks << " ranks, root " << root << ", " << row.name << ", share " << share);
           UpdateWorld world(kModel, ranks, ++seed);
           world.writing = seed % 2 == 0 ? codec::Writing::kEarly : codec::Writing::kStaged;
           for (CommContext& context : world.contexts) context.broadcast_algorithm = row.name;
           world.change(share);
-          const SimOutcome outcome = world.broadcast(root);
+          const transport::SimOutcome outcome = world.broadcast(root);
           expect_all_new(world, outcome);
         }
       }
@@ -80,7 +80,7 @@ TEST(UpdateBroadcast, SettingsThatDifferAreAMismatchThatNamesThem) {
         const CommContext usual = world.contexts[static_cast<std::size_t>(odd)];
         row.change(world.contexts[static_cast<std::size_t>(odd)]);
         world.change(0.1);
-        const SimOutcome outcome = world.broadcast(1);
+        const transport::SimOutcome outcome = world.broadcast(1);
         expect_all_old(world, outcome, 1, Code::kMismatch);
         for (int rank = 0; rank < ranks; ++rank) {
           const std::string& text = world.party.result(rank).message();
@@ -90,7 +90,7 @@ TEST(UpdateBroadcast, SettingsThatDifferAreAMismatchThatNamesThem) {
           EXPECT_THAT(text, HasSubstr("rank " + std::to_string(odd) + " called"));
         }
         world.contexts[static_cast<std::size_t>(odd)] = usual;
-        const SimOutcome again = world.broadcast(1);
+        const transport::SimOutcome again = world.broadcast(1);
         expect_all_new(world, again);
       }
     }
@@ -106,18 +106,18 @@ TEST(UpdateBroadcast, EveryVerifyLevelAndKernelSetWorks) {
         context.kernels = bodies;
       }
       world.change(0.02);
-      const SimOutcome outcome = world.broadcast(1);
+      const transport::SimOutcome outcome = world.broadcast(1);
       expect_all_new(world, outcome);
     }
   }
 }
 
 TEST(UpdateBroadcast, LongStreamsCrossManyFragmentsAndSegments) {
-  for (const std::uint32_t fragment : {kMinFragmentBytes, kMaxFragmentBytes}) {
+  for (const std::uint32_t fragment : {broadcast::kMinFragmentBytes, broadcast::kMaxFragmentBytes}) {
     UpdateWorld world({{DataType::kFloat32, 3'000'000}}, 4, fragment);
     for (CommContext& context : world.contexts) context.fragment_bytes = fragment;
     world.change(0.7);
-    const SimOutcome outcome = world.broadcast(2);
+    const transport::SimOutcome outcome = world.broadcast(2);
     expect_all_new(world, outcome);
     EXPECT_GT(world.reports[0].traffic.stream_bytes, Staging::kSegmentBytes);
   }
@@ -128,7 +128,7 @@ TEST(UpdateBroadcast, WithoutABaseEverythingIsSent) {
   const std::vector<const std::byte*> nothing(kModel.size(), nullptr);
   SeededRandom random(5);
   world.held[3].fill(random);  // whatever a rank holds
-  const SimOutcome outcome = world.broadcast(0, [&](int rank, UpdateCall& call) {
+  const transport::SimOutcome outcome = world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
     if (rank == 0) call.base = nothing;
   });
   expect_all_new(world, outcome);
@@ -142,7 +142,7 @@ TEST(UpdateBroadcast, AWrongBaseIsRefusedByAllBeforeTheFirstWrite) {
     SeededRandom random(1);
     world.held[odd].change(random, 1.0, world.map);
     const test::Arrays held_by_odd = world.held[odd];
-    const SimOutcome outcome = world.broadcast(0);
+    const transport::SimOutcome outcome = world.broadcast(0);
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     for (int rank = 0; rank < ranks; ++rank) {
       EXPECT_EQ(world.party.result(rank).code(), Code::kWrongBase);
@@ -161,7 +161,7 @@ TEST(UpdateBroadcast, RepeatingACallAcceptsRanksThatAreAtTheTarget) {
     for (CommContext& context : world.contexts) context.verify = verify;
     world.change(0.05);
     world.held[2] = world.new_state;
-    const SimOutcome outcome = world.broadcast(0);
+    const transport::SimOutcome outcome = world.broadcast(0);
     expect_all_new(world, outcome);
   }
 }
@@ -171,7 +171,7 @@ TEST(UpdateBroadcast, StateHashesTravelAndAreFollowedFromUpdateToUpdate) {
   std::optional<Hash128> known = codec::state_hash(world.map, world.old_state.const_pointers(), {1, 2});
   for (int step = 0; step < 3; ++step) {
     world.change(step == 1 ? 0 : 0.05);  // an update without changes, too
-    const SimOutcome outcome = world.broadcast(0, [&](int rank, UpdateCall& call) {
+    const transport::SimOutcome outcome = world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
       call.with_state_hash = rank == 0;
       call.known_hash = known;
       if (rank == 2) call.known_hash.reset();          // has not followed
@@ -179,7 +179,7 @@ TEST(UpdateBroadcast, StateHashesTravelAndAreFollowedFromUpdateToUpdate) {
     });
     expect_all_new(world, outcome);
     const Hash128 now = codec::state_hash(world.map, world.new_state.const_pointers(), {1, 2});
-    for (const UpdateCall& call : world.calls) EXPECT_EQ(call.new_hash, now);
+    for (const broadcast::UpdateCall& call : world.calls) EXPECT_EQ(call.new_hash, now);
     known = now;
     world.old_state = world.new_state;
   }
@@ -190,7 +190,7 @@ TEST(UpdateBroadcast, StateHashesTravelAndAreFollowedFromUpdateToUpdate) {
 TEST(UpdateBroadcast, AHashThatIsKnownWronglyIsNoError) {
   UpdateWorld world(kModel, 3, 28);
   world.change(0.05);
-  const SimOutcome outcome = world.broadcast(0, [&](int rank, UpdateCall& call) {
+  const transport::SimOutcome outcome = world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
     call.with_state_hash = rank == 0;
     if (rank != 2) call.known_hash = Hash128{5, 6};
     if (rank == 2) call.known_hash = codec::state_hash(world.map, world.old_state.const_pointers(), {1, 2});
@@ -201,7 +201,7 @@ TEST(UpdateBroadcast, AHashThatIsKnownWronglyIsNoError) {
 TEST(UpdateBroadcast, ARefusalOnOneRankEndsTheCallEverywhereAndTheNextOneWorks) {
   UpdateWorld world(kModel, 5, 29);
   world.change(0.05);
-  SimOutcome outcome = world.broadcast(0, [](int rank, UpdateCall& call) {
+  transport::SimOutcome outcome = world.broadcast(0, [](int rank, broadcast::UpdateCall& call) {
     if (rank == 3) call.refusal = Status(Code::kInvalidArgument, "state is NULL");
   });
   expect_all_old(world, outcome, 0, Code::kInvalidArgument);
@@ -212,7 +212,7 @@ TEST(UpdateBroadcast, ARefusalOnOneRankEndsTheCallEverywhereAndTheNextOneWorks) 
 TEST(UpdateBroadcast, AVersionThatTheRootDoesNotSendIsAMismatch) {
   UpdateWorld world(kModel, 3, 31);
   world.change(0.05);
-  const SimOutcome outcome = world.broadcast(0, [](int rank, UpdateCall& call) {
+  const transport::SimOutcome outcome = world.broadcast(0, [](int rank, broadcast::UpdateCall& call) {
     if (rank == 2) call.version = 9;
   });
   expect_all_old(world, outcome, 0, Code::kMismatch);
@@ -222,9 +222,9 @@ TEST(UpdateBroadcast, ADifferentSchemaOrFragmentSettingIsAMismatch) {
   for (const bool schema : {true, false}) {
     UpdateWorld world(kModel, 3, 37);
     world.change(0.05);
-    if (!schema) world.contexts[1].fragment_bytes = kMaxFragmentBytes;
-    if (!schema) world.contexts[0].fragment_bytes = world.contexts[2].fragment_bytes = kMinFragmentBytes;
-    const SimOutcome outcome = world.broadcast(0, [&](int rank, UpdateCall& call) {
+    if (!schema) world.contexts[1].fragment_bytes = broadcast::kMaxFragmentBytes;
+    if (!schema) world.contexts[0].fragment_bytes = world.contexts[2].fragment_bytes = broadcast::kMinFragmentBytes;
+    const transport::SimOutcome outcome = world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
       if (schema && rank == 1) call.schema_hash = {3, 4};
     });
     expect_all_old(world, outcome, 0, Code::kMismatch);
@@ -237,7 +237,7 @@ TEST(UpdateBroadcast, TheRootsSnapshotComesForwardWithTheCommit) {
   test::Arrays snapshot = world.old_state;
   const auto pointers = snapshot.pointers();
   const std::vector<const std::byte*> base(pointers.begin(), pointers.end());
-  const SimOutcome outcome = world.broadcast(0, [&](int rank, UpdateCall& call) {
+  const transport::SimOutcome outcome = world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
     if (rank != 0) return;
     call.base = base;
     call.snapshot = pointers;

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/agreement/agreement.hpp"
+#include "src/comm/agreement/agreement.hpp"
 #include "collectives/sparse_sum/sparse_all_reduce.hpp"
 #include "src/transport/loopback/loopback_world.hpp"
 
@@ -21,7 +21,7 @@ CommContext context_of(Engine& engine) {
   context.engine = &engine;
   context.kernels = &kernels::cpu_kernels();
   context.sparse_sum_algorithm = "gather";
-  context.entry_coding = EntryCoding::kOff;
+  context.entry_coding = comm::EntryCoding::kOff;
   return context;
 }
 
@@ -30,7 +30,7 @@ Task send_part(const CommContext& comm, std::vector<std::uint64_t> indices) {
   CallFingerprint fingerprint;
   fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceSparse);
   fingerprint.datatype = static_cast<std::uint32_t>(DataType::kInt8);
-  fingerprint.algorithm = forced_row("gather");
+  fingerprint.algorithm = sparse_sum::forced_row("gather");
   fingerprint.count = kCount;
   fingerprint.detail = static_cast<std::uint64_t>(Determinism::kCanonical);
   Extents extents{kCount, kCount, UINT32_MAX, 0, 65535};
@@ -38,15 +38,15 @@ Task send_part(const CommContext& comm, std::vector<std::uint64_t> indices) {
   Task agreement = agree(*comm.engine, {1, 0}, fingerprint, Status(), verdict, {}, 0, &extents);
   const Status agreed = co_await agreement;
   EXPECT_TRUE(agreed.ok() && verdict.ok()) << agreed.message() << verdict.message();
-  SparseSumCall sum;
+  sparse_sum::SparseSumCall sum;
   sum.count = kCount;
-  const BlockRun run = whole_run(comm, sum);
+  const sparse::BlockRun run = whole_run(comm, sum);
   const std::vector<std::byte> values(indices.size(), std::byte{1});
   Traffic traffic;
-  PartMessages messages(comm, 1, traffic);
+  sparse_sum::PartMessages messages(comm, 1, traffic);
   const Buffer part = write_part(*comm.buffers, *comm.kernels, run, indices, values.data(), 1);
-  PartMessages::Arrival arrival = messages.receive(0, kPartLane, {run, 1, false}, most_part_bytes(run, kCount, 1));
-  messages.send(0, kPartLane, part, {run, 1, false});
+  sparse_sum::PartMessages::Arrival arrival = messages.receive(0, sparse_sum::kPartLane, {run, 1, false}, most_part_bytes(run, kCount, 1));
+  messages.send(0, sparse_sum::kPartLane, part, {run, 1, false});
   Task waiting = messages.wait(arrival, "the other's part");
   (void)co_await waiting;
   Task departure = messages.wait_sent();
@@ -57,7 +57,7 @@ TEST(HostilePart, NothingIsWrittenBehindTheOutputs) {
   for (const std::uint64_t capacity : {kCount, kCount - 1}) {  // written as parts come, and when all is there
     std::vector<std::uint64_t> outside(30);
     for (std::size_t i = 0; i < outside.size(); ++i) outside[i] = kCount + i;
-    LoopbackWorld world(2);
+    transport::LoopbackWorld world(2);
     const auto own = world.make_transport(0), other = world.make_transport(1);
     std::thread hostile([&] {
       Engine engine(*other, 10);
@@ -70,7 +70,7 @@ TEST(HostilePart, NothingIsWrittenBehindTheOutputs) {
     std::vector<std::uint64_t> indices(20), out_indices(2 * kCount, 77);
     std::vector<std::byte> values(indices.size(), std::byte{1}), out_values(2 * kCount, std::byte{77});
     for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = i;
-    SparseAllReduceCall call;
+    sparse_sum::SparseAllReduceCall call;
     call.indices = indices;
     call.values = values.data();
     call.count = kCount;

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
-#include "collectives/start/link_measurement.hpp"
-#include "sim_party.hpp"
+#include "src/comm/start/link_measurement.hpp"
+#include "tests/support/sim_party.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -23,7 +23,7 @@ struct LinkWorld {
     }
   }
   template <class SourceOf>
-  SimOutcome find(SourceOf&& source_of) {
+  transport::SimOutcome find(SourceOf&& source_of) {
     return party.run([&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
       return find_link_cost(contexts[r], {0, 0}, source_of(rank), costs[r]);
@@ -39,7 +39,7 @@ struct LinkWorld {
 TEST(LinkCost, IsMeasuredAndTheSameOnAllRanks) {
   for (const int ranks : test::rank_counts()) {
     LinkWorld world(ranks);
-    ASSERT_TRUE(world.find([](int) { return LinkSource::kMeasured; }).ok());
+    ASSERT_TRUE(world.find([](int) { return comm::LinkSource::kMeasured; }).ok());
     for (int rank = 0; rank < ranks; ++rank) {
       ASSERT_TRUE(world.party.result(rank).ok());
       const auto r = static_cast<std::size_t>(rank);
@@ -58,7 +58,7 @@ TEST(LinkCost, StoredFiguresAreThoseOfTheSlowestRank) {
   LinkWorld world(3);
   for (std::size_t r = 0; r < 3; ++r)
     world.costs[r] = LinkCost{1e-6 * static_cast<double>(r + 1), 3e-10 / static_cast<double>(r + 1)};
-  ASSERT_TRUE(world.find([](int) { return LinkSource::kStored; }).ok());
+  ASSERT_TRUE(world.find([](int) { return comm::LinkSource::kStored; }).ok());
   for (const std::optional<LinkCost>& cost : world.costs) {
     EXPECT_EQ(cost->alpha_s, 3e-6);
     EXPECT_EQ(cost->beta_s_per_byte, 3e-10);
@@ -67,13 +67,13 @@ TEST(LinkCost, StoredFiguresAreThoseOfTheSlowestRank) {
 
 TEST(LinkCost, AGuessNeedsNoFigures) {
   LinkWorld world(3);
-  ASSERT_TRUE(world.find([](int) { return LinkSource::kGuess; }).ok());
+  ASSERT_TRUE(world.find([](int) { return comm::LinkSource::kGuess; }).ok());
   for (const std::optional<LinkCost>& cost : world.costs) EXPECT_FALSE(cost);
 }
 
 TEST(LinkCost, RanksWithOtherSourcesAreToldSo) {
   LinkWorld world(4);
-  ASSERT_TRUE(world.find([](int rank) { return rank == 2 ? LinkSource::kGuess : LinkSource::kMeasured; }).ok());
+  ASSERT_TRUE(world.find([](int rank) { return rank == 2 ? comm::LinkSource::kGuess : comm::LinkSource::kMeasured; }).ok());
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(world.party.result(rank).code(), Code::kMismatch);
     EXPECT_THAT(world.party.result(rank).message(), HasSubstr("ranks 0 and 2 have different SPARCL_LINK_COST"));
@@ -84,7 +84,7 @@ class LinkCostFile : public ::testing::Test {
  protected:
   Result<LinkCost> read(const std::string& text) {
     std::ofstream(path_) << text;
-    return read_link_cost(path_);
+    return comm::read_link_cost(path_);
   }
   void TearDown() override { std::filesystem::remove(path_); }
   std::string path_ = testing::TempDir() + "link_cost_" + std::to_string(::getpid());
@@ -99,12 +99,12 @@ TEST_F(LinkCostFile, IsReadAsItWasWritten) {
 }
 
 TEST_F(LinkCostFile, SaysWhatIsWrong) {
-  const std::string whole = write_link_cost({});
+  const std::string whole = comm::write_link_cost({});
   EXPECT_THAT(read(whole + "latency 1\n").status().message(), HasSubstr("'latency 1' is no figure of it"));
   EXPECT_THAT(read(whole + "byte_s fast\n").status().message(), HasSubstr("'byte_s fast'"));
   EXPECT_THAT(read(whole + "byte_s -1\n").status().message(), HasSubstr("'byte_s -1'"));
   EXPECT_THAT(read("round_s 1e-5\n").status().message(), HasSubstr("message_s is missing"));
-  EXPECT_THAT(read_link_cost(path_ + ".not").status().message(), HasSubstr("No such file"));
+  EXPECT_THAT(comm::read_link_cost(path_ + ".not").status().message(), HasSubstr("No such file"));
 }
 
 // What links cost changes from run to run; the bits of level `runs` must not.
@@ -116,10 +116,10 @@ TEST(SparseSumPlans, LevelRunsTakesRowsOfOneOrder) {
   link.round_s = link.alpha_s = 1e-9;
   link.beta_s_per_byte = 1e-6;
   bool differs = false;
-  for (const SparseSumRow& row : sparse_sum_table()) {
-    const SparseSumPlan runs = plan_sparse_sum(link, shape, Determinism::kRuns, "auto");
+  for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
+    const sparse_sum::SparseSumPlan runs = sparse_sum::plan_sparse_sum(link, shape, Determinism::kRuns, "auto");
     EXPECT_TRUE(runs.row->in_rank_order);
-    EXPECT_STREQ(plan_sparse_sum(link, shape, Determinism::kRuns, row.name).row->name, row.name) << "forced";
+    EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kRuns, row.name).row->name, row.name) << "forced";
     differs |= !row.in_rank_order;
   }
   EXPECT_TRUE(differs) << "the table has no row to be left out";
@@ -130,12 +130,12 @@ TEST(SparseSumPlans, WhatTakesTooMuchScratchIsNotChosen) {
   SumShape shape{8, std::uint64_t{1} << 26, 1 << 20, 4};
   LinkCost link;
   link.round_s = 100;  // one round is best
-  EXPECT_STREQ(plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "gather");
+  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "gather");
   shape.most_scratch_bytes = std::uint64_t{60} << 20;
-  EXPECT_STREQ(plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "split");
-  EXPECT_STREQ(plan_sparse_sum(link, shape, Determinism::kCanonical, "gather").row->name, "gather") << "forced";
+  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "split");
+  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "gather").row->name, "gather") << "forced";
   shape.most_scratch_bytes = 1;
-  EXPECT_STREQ(plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "split") << "the least";
+  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "split") << "the least";
 }
 
 TEST(SparseSumPlans, TheUnionOfTheLastCallIsExpectedAgain) {

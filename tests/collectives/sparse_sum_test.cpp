@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "collectives/engine/lending.hpp"
+#include "src/comm/engine/lending.hpp"
 #include "sparse_world.hpp"
 
 namespace sparcl::collectives {
@@ -21,9 +21,9 @@ TEST(SparseAllReduce, EveryTypeReductionRankCountAndAlgorithmBitForBit) {
   SeededRandom random(1);
   std::uint64_t seed = 0;
   for (const int ranks : rank_counts()) {
-    for (const SparseSumRow& row : sparse_sum_table()) {
+    for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
       for (const DataType type : test::kSumTypes) {
-        for (const Reduction reduction : kReductions) {
+        for (const sparse::Reduction reduction : kReductions) {
           SCOPED_TRACE(testing::Message() << ranks << " ranks, " << row.name << ", " << info(type).name << ", op "
                                           << static_cast<int>(reduction.op) << (reduction.is_mean ? ", mean" : ""));
           World world(ranks, ++seed);
@@ -104,7 +104,7 @@ TEST(SparseAllReduce, EveryKindOfSupport) {
          return all;
        }}};
   for (const int ranks : rank_counts()) {
-    for (const SparseSumRow& row : sparse_sum_table()) {
+    for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
       for (const auto& [name, make] : kinds) {
         for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
           SCOPED_TRACE(testing::Message() << ranks << " ranks, " << row.name << ", " << name << ", " << info(type).name);
@@ -122,14 +122,14 @@ TEST(SparseAllReduce, EveryKindOfSupport) {
 TEST(SparseAllReduce, OverSharedWindows) {
   SeededRandom random(9);
   for (const int ranks : {2, 3, 5, 8}) {
-    for (const SparseSumRow& row : sparse_sum_table()) {
+    for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
       World world(ranks, static_cast<std::uint64_t>(ranks));
       world.force(row.name);
       ASSERT_TRUE(world.meet([](int) { return ""; }).ok());
       const int other = ranks - 1;
       ASSERT_NE(world.contexts[0].window, nullptr);
       ASSERT_TRUE(world.contexts[0].window->is_shared_with(other));
-      ASSERT_EQ(lent(world.contexts[0].window.get(), other, world.contexts[0].outgoing().take(20'000)).size(), kPlaceBytes);
+      ASSERT_EQ(comm::lent(world.contexts[0].window.get(), other, world.contexts[0].outgoing().take(20'000)).size(), comm::kPlaceBytes);
       for (const double density : {0.02, 0.3, 1.1}) {
         std::vector<Entries> entries;
         for (int rank = 0; rank < ranks; ++rank) entries.push_back(random_entries(140'000, density, DataType::kFloat32, random));
@@ -157,8 +157,8 @@ TEST(SparseAllReduce, LearnsHowFarSupportsLieApart) {
 
 TEST(SparseAllReduce, HugeIndexSpaces) {
   SeededRandom random(3);
-  for (const std::uint64_t count : {std::uint64_t{1} << 33, std::uint64_t{1} << 47, kMostSparseCount}) {
-    for (const SparseSumRow& row : sparse_sum_table()) {
+  for (const std::uint64_t count : {std::uint64_t{1} << 33, std::uint64_t{1} << 47, sparse::kMostSparseCount}) {
+    for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
       World world(3, count);
       world.force(row.name);
       std::vector<Entries> entries;
@@ -178,7 +178,7 @@ TEST(SparseAllReduce, RunsAreRepeatable) {
   SeededRandom random(4);
   std::vector<Entries> entries;
   for (int rank = 0; rank < 5; ++rank) entries.push_back(random_entries(200'000, 0.1, DataType::kFloat32, random));
-  for (const SparseSumRow& row : sparse_sum_table()) {
+  for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
     std::vector<std::byte> first;
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
       World world(5, 50 + seed);
@@ -206,7 +206,7 @@ TEST(SparseAllReduce, RunsAreRepeatable) {
 
 TEST(SparseAllReduce, TruncatedEverywhereAndNothingWritten) {
   SeededRandom random(5);
-  for (const SparseSumRow& row : sparse_sum_table()) {
+  for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
     for (const int ranks : {1, 2, 5}) {
       World world(ranks, 10);  // coded
       world.force(row.name);
@@ -269,7 +269,7 @@ TEST(SparseAllReduce, AnIndexOutOfBoundsIsRefusedOnAllRanks) {
 // -0 counts as +0 where it is an input, not where a product is -0: whether its factors come from one rank or from two.
 TEST(SparseAllReduce, AProductOfDuplicatesMayBeMinusZero) {
   constexpr float kLeast = 0x1p-149F;
-  for (const SparseSumRow& row : sparse_sum_table()) {
+  for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
     World world(3, 4);
     world.force(row.name);
     const std::vector<std::vector<std::uint64_t>> indices{{5, 9}, {9}, {5, 7, 5, 7}};
@@ -305,7 +305,7 @@ TEST(SparseAllReduce, BytesAreThoseOfTheFormula) {
       entries.push_back(random_entries(kCount, 0.01, DataType::kFloat32, random));
       k = std::max(k, entries.back().indices.size());
     }
-    for (const SparseSumRow& row : sparse_sum_table()) {
+    for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
       World world(ranks, 10);  // coded
       world.force(row.name);
       ASSERT_NO_FATAL_FAILURE(expect_summed(world, kCount, {}, entries, false));

@@ -11,11 +11,11 @@
 #include <string>
 
 #include "collectives/sparse_sum/sparse_all_reduce.hpp"
-#include "collectives/start/node_discovery.hpp"
-#include "collectives/start/shared_windows.hpp"
-#include "sim_party.hpp"
+#include "src/comm/start/node_discovery.hpp"
+#include "src/comm/start/shared_windows.hpp"
+#include "tests/support/sim_party.hpp"
 #include "src/base/float_environment.hpp"
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 
 namespace sparcl::collectives::test {
 
@@ -24,7 +24,7 @@ using sparcl::test::SimParty;
 
 inline constexpr DataType kSumTypes[] = {DataType::kFloat64,    DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16,
                                          DataType::kFloat8e4m3, DataType::kInt32,   DataType::kInt64,   DataType::kUint8};
-inline constexpr Reduction kReductions[] = {{kernels::ReduceOp::kSum, false},
+inline constexpr sparse::Reduction kReductions[] = {{kernels::ReduceOp::kSum, false},
                                             {kernels::ReduceOp::kSum, true},
                                             {kernels::ReduceOp::kProd, false},
                                             {kernels::ReduceOp::kMax, false},
@@ -38,7 +38,7 @@ struct Entries {
 // The sum as it is written down: one element at a time, by scalar kernels, along T(a, b).
 class Reference {
  public:
-  Reference(const SumKind& kind, std::size_t ranks)
+  Reference(const sparse::SumKind& kind, std::size_t ranks)
       : kind_(kind), kernels_(kernels::reference_kernels().reduce_of(kind.datatype)), ranks_(ranks) {}
 
   void add(std::size_t rank, std::uint64_t index, const std::byte* value) {
@@ -77,7 +77,7 @@ class Reference {
     return left && right ? combined(*left, *right) : left ? left : right;
   }
 
-  SumKind kind_;
+  sparse::SumKind kind_;
   const kernels::ReduceKernels& kernels_;
   std::size_t ranks_;
   std::map<std::uint64_t, std::vector<std::optional<Lane>>> sums_;
@@ -111,14 +111,14 @@ inline Entries random_entries(std::uint64_t count, double density, DataType type
 }
 
 // Nodes of so many ranks, one after the other.
-inline NodeMap nodes_of(int ranks, int each) {
-  std::vector<Neighbours> by_rank;
+inline comm::NodeMap nodes_of(int ranks, int each) {
+  std::vector<comm::Neighbours> by_rank;
   for (int rank = 0; rank < ranks; ++rank)
     by_rank.push_back({static_cast<std::uint32_t>(rank / each * each), static_cast<std::uint32_t>(each)});
-  return node_map(by_rank);
+  return comm::node_map(by_rank);
 }
 
-inline Task meet(CommContext& context, Channel channel, std::string machine) {
+inline Task meet(CommContext& context, transport::Channel channel, std::string machine) {
   Task sharing = share_windows(context, channel, true, machine);
   if (const Status alive = co_await sharing; !alive.ok()) co_return alive;
   Task discovery = find_nodes(context, channel);
@@ -131,7 +131,7 @@ struct World {
     for (int rank = 0; rank < ranks; ++rank) {
       contexts[static_cast<std::size_t>(rank)].engine = &party.engine(rank);
       contexts[static_cast<std::size_t>(rank)].kernels = &kernels::cpu_kernels();
-      contexts[static_cast<std::size_t>(rank)].entry_coding = seed % 2 == 0 ? EntryCoding::kOn : EntryCoding::kOff;
+      contexts[static_cast<std::size_t>(rank)].entry_coding = seed % 2 == 0 ? comm::EntryCoding::kOn : comm::EntryCoding::kOff;
     }
   }
   void force(const char* algorithm) {
@@ -142,13 +142,13 @@ struct World {
     for (CommContext& context : contexts) context.node_map = nodes_of(party.size(), ranks_per_node);
   }
   // Windows are shared on each machine.
-  SimOutcome meet(const std::function<std::string(int rank)>& machine_of) {
+  transport::SimOutcome meet(const std::function<std::string(int rank)>& machine_of) {
     const std::uint32_t number = calls_made++;
     return party.run([&, number](int rank) {
       return test::meet(contexts[static_cast<std::size_t>(rank)], {number, 0}, machine_of(rank));
     });
   }
-  SimOutcome run() {
+  transport::SimOutcome run() {
     const std::uint32_t number = calls_made++;
     return party.run([this, number](int rank) {
       const auto r = static_cast<std::size_t>(rank);
@@ -157,7 +157,7 @@ struct World {
   }
 
   SimParty party;
-  std::vector<SparseAllReduceCall> calls;
+  std::vector<sparse_sum::SparseAllReduceCall> calls;
   std::vector<CallReport> reports;
   std::vector<CommContext> contexts;
   std::uint32_t calls_made = 0;
@@ -169,7 +169,7 @@ struct Output {
   std::vector<std::byte> values;
 };
 
-inline void expect_summed(World& world, std::uint64_t count, const SumKind& kind, const std::vector<Entries>& entries, bool tight) {
+inline void expect_summed(World& world, std::uint64_t count, const sparse::SumKind& kind, const std::vector<Entries>& entries, bool tight) {
   const std::size_t width = element_bytes(kind.datatype);
   Reference reference(kind, entries.size());
   std::size_t most = 0;
@@ -196,7 +196,7 @@ inline void expect_summed(World& world, std::uint64_t count, const SumKind& kind
                       .out_capacity = output.indices.size(),
                       .out_nnz = 0};
   }
-  const SimOutcome outcome = world.run();
+  const transport::SimOutcome outcome = world.run();
   ASSERT_TRUE(outcome.ok()) << outcome.report;
   for (std::size_t r = 0; r < entries.size(); ++r) {
     ASSERT_TRUE(world.party.result(static_cast<int>(r)).ok()) << world.party.result(static_cast<int>(r)).message();

@@ -13,10 +13,10 @@
 #include <set>
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
-#include "sim_party.hpp"
+#include "tests/support/sim_party.hpp"
 #include "src/base/float_environment.hpp"
 #include "src/base/number.hpp"
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -27,8 +27,8 @@ using ::testing::HasSubstr;
 struct Kind {
   DataType type;
   bool is_mean;
-  TopKMode mode;
-  TopKWire wire;
+  top_k::TopKMode mode;
+  top_k::TopKWire wire;
   bool has_others = true;  // infinities and NaN
 };
 
@@ -52,13 +52,13 @@ class TopKReference {
     std::set<std::size_t> kept;
     for (const auto& own : selected) kept.insert(own.begin(), own.end());
     const auto contributes = [&](std::size_t r, std::size_t i) {
-      return kind_.mode == TopKMode::kUnion || selected[r].contains(i);
+      return kind_.mode == top_k::TopKMode::kUnion || selected[r].contains(i);
     };
     std::vector<std::vector<A>> seen = acc;
-    for (std::size_t r = 0; r < ranks; ++r) see(kind_.mode == TopKMode::kUnion ? kept : selected[r], seen[r]);
+    for (std::size_t r = 0; r < ranks; ++r) see(kind_.mode == top_k::TopKMode::kUnion ? kept : selected[r], seen[r]);
     std::vector<A> sums(count);
     for (const std::size_t i : kept) sums[i] = canonical(*tree(seen, contributes, i, 0, ranks));
-    if (kind_.mode == TopKMode::kGlobal && kept.size() > k) kept = largest_of(sums, kept, k);
+    if (kind_.mode == top_k::TopKMode::kGlobal && kept.size() > k) kept = largest_of(sums, kept, k);
     std::vector<std::byte> result(count * width);
     for (const std::size_t i : kept) {
       store(kind_.is_mean ? divided(sums[i], ranks) : sums[i], result.data() + i * width);
@@ -107,7 +107,7 @@ class TopKReference {
   // What the others see of it.
   A rounded(A value) const {
     if constexpr (std::is_same_v<A, float>) {
-      const DataType wire = kind_.wire == TopKWire::kBfloat16 ? DataType::kBfloat16 : kind_.type;
+      const DataType wire = kind_.wire == top_k::TopKWire::kBfloat16 ? DataType::kBfloat16 : kind_.type;
       std::byte bytes[8];
       store_number(wire, static_cast<double>(value), bytes);
       return canonical(static_cast<float>(load_number(wire, bytes)));
@@ -117,7 +117,7 @@ class TopKReference {
   // Of what a rank sends, what the others see.
   void see(const std::set<std::size_t>& sent, std::vector<A>& values) const {
     if constexpr (std::is_same_v<A, float>) {
-      if (kind_.wire == TopKWire::kScaled8) return see_scaled({sent.begin(), sent.end()}, values);
+      if (kind_.wire == top_k::TopKWire::kScaled8) return see_scaled({sent.begin(), sent.end()}, values);
     }
     for (const std::size_t i : sent) values[i] = rounded(values[i]);
   }
@@ -197,7 +197,7 @@ struct TopKWorld {
       contexts[static_cast<std::size_t>(rank)].kernels = &kernels::cpu_kernels();
     }
   }
-  SimOutcome run() {
+  transport::SimOutcome run() {
     const std::uint32_t number = calls_made++;
     return party.run([this, number](int rank) {
       const auto r = static_cast<std::size_t>(rank);
@@ -206,7 +206,7 @@ struct TopKWorld {
   }
 
   SimParty party;
-  std::vector<TopKCall> calls;
+  std::vector<top_k::TopKCall> calls;
   std::vector<CallReport> reports;
   std::vector<CommContext> contexts;
   std::uint32_t calls_made = 0;
@@ -221,14 +221,14 @@ void expect_steps(int ranks, const Kind& kind, std::size_t count, std::size_t k,
   SeededRandom random(seed);
   TopKWorld world(ranks, seed);
   for (CommContext& context : world.contexts) {
-    context.entry_coding = seed % 2 == 0 ? EntryCoding::kOff : EntryCoding::kOn;
+    context.entry_coding = seed % 2 == 0 ? comm::EntryCoding::kOff : comm::EntryCoding::kOn;
     for (int rank = 0; ranks % 4 == 0 && rank < ranks; rank += 2) context.node_map.nodes.push_back({rank, rank + 1});
   }
   const auto p = static_cast<std::size_t>(ranks);
   TopKReference<A> reference(kind, p, count);
-  std::vector<Feedback> feedbacks;
+  std::vector<sparse::Feedback> feedbacks;
   for (std::size_t r = 0; r < p; ++r) {
-    Result<Feedback> feedback = Feedback::create(count, kind.type);
+    Result<sparse::Feedback> feedback = sparse::Feedback::create(count, kind.type);
     ASSERT_TRUE(feedback.ok());
     feedbacks.push_back(std::move(*feedback));
   }
@@ -253,7 +253,7 @@ void expect_steps(int ranks, const Kind& kind, std::size_t count, std::size_t k,
                         .algorithm = algorithm};
     }
     const std::vector<std::byte> expected = reference.call(sent, k, with_feedback);
-    const SimOutcome outcome = world.run();
+    const transport::SimOutcome outcome = world.run();
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     for (std::size_t r = 0; r < p; ++r) {
       ASSERT_TRUE(world.party.result(static_cast<int>(r)).ok()) << world.party.result(static_cast<int>(r)).message();
@@ -281,17 +281,17 @@ void expect_steps_of(int ranks, const Kind& kind, std::size_t count, std::size_t
 
 constexpr DataType kTopKTypes[] = {DataType::kFloat64,  DataType::kFloat32, DataType::kFloat16,
                                    DataType::kBfloat16, DataType::kInt32,   DataType::kInt64};
-constexpr TopKMode kModes[] = {TopKMode::kUnion, TopKMode::kSelected, TopKMode::kGlobal};
+constexpr top_k::TopKMode kModes[] = {top_k::TopKMode::kUnion, top_k::TopKMode::kSelected, top_k::TopKMode::kGlobal};
 
 TEST(TopKAllReduce, EveryTypeModeRankCountAndAlgorithmBitForBit) {
   std::uint64_t seed = 0;
   for (const int ranks : sparcl::test::rank_counts()) {
     for (const DataType type : kTopKTypes) {
-      for (const TopKMode mode : kModes) {
-        for (const SparseSumRow& row : sparse_sum_table()) {
+      for (const top_k::TopKMode mode : kModes) {
+        for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
           ++seed;
           ASSERT_NO_FATAL_FAILURE(
-              expect_steps_of(ranks, {type, seed % 2 == 0, mode, TopKWire::kSameType}, 700, 40, row.name, seed % 3 != 0, seed));
+              expect_steps_of(ranks, {type, seed % 2 == 0, mode, top_k::TopKWire::kSameType}, 700, 40, row.name, seed % 3 != 0, seed));
         }
       }
     }
@@ -302,11 +302,11 @@ TEST(TopKAllReduce, ValuesRoundedOnTheWireStayInTheResidual) {
   std::uint64_t seed = 500;
   for (const int ranks : {1, 2, 3, 8}) {
     for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
-      for (const TopKMode mode : kModes) {
-        ASSERT_NO_FATAL_FAILURE(expect_steps_of(ranks, {type, false, mode, TopKWire::kBfloat16}, 900, 50, "auto", true, ++seed));
-        for (const SparseSumRow& row : sparse_sum_table()) {
+      for (const top_k::TopKMode mode : kModes) {
+        ASSERT_NO_FATAL_FAILURE(expect_steps_of(ranks, {type, false, mode, top_k::TopKWire::kBfloat16}, 900, 50, "auto", true, ++seed));
+        for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
           ++seed;
-          ASSERT_NO_FATAL_FAILURE(expect_steps_of(ranks, {type, false, mode, TopKWire::kScaled8, seed % 4 == 0}, 6000, 400,
+          ASSERT_NO_FATAL_FAILURE(expect_steps_of(ranks, {type, false, mode, top_k::TopKWire::kScaled8, seed % 4 == 0}, 6000, 400,
                                                   row.name, seed % 3 != 0, seed));
         }
       }
@@ -316,11 +316,11 @@ TEST(TopKAllReduce, ValuesRoundedOnTheWireStayInTheResidual) {
 
 TEST(TopKAllReduce, NoneAllAndMoreThanAll) {
   std::uint64_t seed = 600;
-  for (const TopKMode mode : kModes) {
+  for (const top_k::TopKMode mode : kModes) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{300}, std::size_t{70'000}}) {
       for (const std::size_t k : {std::size_t{0}, std::size_t{1}, count})
         ASSERT_NO_FATAL_FAILURE(
-            expect_steps_of(3, {DataType::kFloat32, false, mode, TopKWire::kSameType}, count, k, "auto", true, ++seed));
+            expect_steps_of(3, {DataType::kFloat32, false, mode, top_k::TopKWire::kSameType}, count, k, "auto", true, ++seed));
     }
   }
 }
@@ -328,11 +328,11 @@ TEST(TopKAllReduce, NoneAllAndMoreThanAll) {
 // Whole numbers are summed exactly: what all ranks gave is in the results and the residuals.
 TEST(TopKAllReduce, ResultsAndResidualsAreTheInputs) {
   constexpr std::size_t kCount = 5'000, kRanks = 4;
-  for (const TopKMode mode : kModes) {
+  for (const top_k::TopKMode mode : kModes) {
     SeededRandom random(9);
     TopKWorld world(kRanks, 9);
-    std::vector<Feedback> feedbacks;
-    for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*Feedback::create(kCount, DataType::kFloat32)));
+    std::vector<sparse::Feedback> feedbacks;
+    for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*sparse::Feedback::create(kCount, DataType::kFloat32)));
     std::vector<double> given(kCount), got(kCount);
     for (int step = 0; step < 6; ++step) {
       std::vector<std::vector<float>> sent(kRanks, std::vector<float>(kCount)), received = sent;
@@ -352,7 +352,7 @@ TEST(TopKAllReduce, ResultsAndResidualsAreTheInputs) {
     }
     for (std::size_t i = 0; i < kCount; ++i) {
       double left = 0;
-      for (Feedback& feedback : feedbacks) left += load_number(DataType::kFloat32, feedback.residual() + 4 * i);
+      for (sparse::Feedback& feedback : feedbacks) left += load_number(DataType::kFloat32, feedback.residual() + 4 * i);
       ASSERT_EQ(got[i] + left, given[i]) << "element " << i << ", mode " << static_cast<int>(mode);
     }
   }
@@ -373,7 +373,7 @@ TEST(TopKAllReduce, LearnsHowFarSelectionsLieApart) {
                         .receive = received[r].data(),
                         .count = kCount,
                         .k = 400,
-                        .mode = TopKMode::kSelected,
+                        .mode = top_k::TopKMode::kSelected,
                         .algorithm = "gather"};
     }
     ASSERT_TRUE(world.run().ok());
@@ -388,16 +388,16 @@ TEST(TopKAllReduce, LearnsHowFarSelectionsLieApart) {
 TEST(TopKAllReduce, AnErrorInTheMiddleLeavesAllInTheResidual) {
   constexpr std::size_t kCount = 3000, kRanks = 3;
   std::size_t in_the_middle = 0;
-  for (const TopKMode mode : kModes) {
-    for (const TopKWire wire : {TopKWire::kSameType, TopKWire::kBfloat16, TopKWire::kScaled8}) {
+  for (const top_k::TopKMode mode : kModes) {
+    for (const top_k::TopKWire wire : {top_k::TopKWire::kSameType, top_k::TopKWire::kBfloat16, top_k::TopKWire::kScaled8}) {
       for (std::uint64_t at = 0; at < 24; ++at) {
         SCOPED_TRACE(testing::Message() << "mode " << static_cast<int>(mode) << ", wire " << static_cast<int>(wire) << ", at "
                                         << at);
-        const FaultPlan plan{at, {{.fault = Fault::kKill, .at = at, .rank = 1}}};
+        const transport::FaultPlan plan{at, {{.fault = transport::Fault::kKill, .at = at, .rank = 1}}};
         SeededRandom random(at + 1);
         TopKWorld world(kRanks, at, {.faults = &plan});
-        std::vector<Feedback> feedbacks;
-        for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*Feedback::create(kCount, DataType::kFloat32)));
+        std::vector<sparse::Feedback> feedbacks;
+        for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*sparse::Feedback::create(kCount, DataType::kFloat32)));
         std::vector<std::vector<std::byte>> sent, received(kRanks, std::vector<std::byte>(4 * kCount, std::byte{0xa5}));
         for (std::size_t r = 0; r < kRanks; ++r) sent.push_back(random_values(kCount, DataType::kFloat32, 0.1, false, random));
         for (std::size_t r = 0; r < kRanks; ++r) {
@@ -434,12 +434,12 @@ TEST(TopKAllReduce, AnErrorInTheMiddleLeavesAllInTheResidual) {
 // The variant of schemes that sum what was decompressed: what the ranks differ by comes back.
 TEST(TopKAllReduce, ResidualsMayBeWhatTheMeanLacks) {
   constexpr std::size_t kCount = 5'000, kRanks = 4;
-  for (const TopKMode mode : kModes) {
+  for (const top_k::TopKMode mode : kModes) {
     for (const bool is_mean : {false, true}) {
       SeededRandom random(19);
       TopKWorld world(kRanks, 19);
-      std::vector<Feedback> feedbacks;
-      for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*Feedback::create(kCount, DataType::kFloat32)));
+      std::vector<sparse::Feedback> feedbacks;
+      for (std::size_t r = 0; r < kRanks; ++r) feedbacks.push_back(std::move(*sparse::Feedback::create(kCount, DataType::kFloat32)));
       std::vector<std::vector<float>> residuals(kRanks, std::vector<float>(kCount));
       bool differs = false;
       for (int step = 0; step < 4; ++step) {
@@ -454,7 +454,7 @@ TEST(TopKAllReduce, ResidualsMayBeWhatTheMeanLacks) {
                             .is_mean = is_mean,
                             .feedback = &feedbacks[r],
                             .mode = mode,
-                            .kept = TopKResidual::kMean};
+                            .kept = top_k::TopKResidual::kMean};
         }
         ASSERT_TRUE(world.run().ok());
         for (std::size_t r = 0; r < kRanks; ++r) {
@@ -476,28 +476,28 @@ TEST(TopKAllReduce, ResidualsMayBeWhatTheMeanLacks) {
 TEST(TopKAllReduce, CallsThatDifferAreAMismatchAndNothingIsWritten) {
   struct Row {
     const char* text;
-    TopKMode mode;
-    void (*change)(TopKCall& call, CommContext& comm);
+    top_k::TopKMode mode;
+    void (*change)(top_k::TopKCall& call, CommContext& comm);
   };
-  constexpr auto kUnion = TopKMode::kUnion;
+  constexpr auto kUnion = top_k::TopKMode::kUnion;
   const Row rows[] = {
       {"options: rank 0 called sparclAllReduceTopK(count 10, float32, sum, k 2), rank 1 called", kUnion,
-       [](TopKCall& call, CommContext&) { call.k = 3; }},
-      {"count 10, float32, sum, mode global)", kUnion, [](TopKCall& call, CommContext&) { call.mode = TopKMode::kGlobal; }},
-      {"count 10, float32, sum, wire 1)", kUnion, [](TopKCall& call, CommContext&) { call.wire = TopKWire::kBfloat16; }},
+       [](top_k::TopKCall& call, CommContext&) { call.k = 3; }},
+      {"count 10, float32, sum, mode global)", kUnion, [](top_k::TopKCall& call, CommContext&) { call.mode = top_k::TopKMode::kGlobal; }},
+      {"count 10, float32, sum, wire 1)", kUnion, [](top_k::TopKCall& call, CommContext&) { call.wire = top_k::TopKWire::kBfloat16; }},
       {"count 10, float32, sum, determinism runs)", kUnion,
-       [](TopKCall& call, CommContext&) { call.determinism = Determinism::kRuns; }},
-      {"counts", kUnion, [](TopKCall& call, CommContext&) { call.count = 9; }},
-      {"reductions", kUnion, [](TopKCall& call, CommContext&) { call.is_mean = true; }},
-      {"data types", kUnion, [](TopKCall& call, CommContext&) { call.datatype = DataType::kInt32; }},
-      {"SPARCL_ALGO_ALLREDUCE_SPARSE split", TopKMode::kSelected, [](TopKCall& call, CommContext&) { call.algorithm = "split"; }},
-      {"SPARCL_ALGO_ALLREDUCE owner", kUnion, [](TopKCall&, CommContext& comm) { comm.all_reduce_algorithm = "owner"; }}};
+       [](top_k::TopKCall& call, CommContext&) { call.determinism = Determinism::kRuns; }},
+      {"counts", kUnion, [](top_k::TopKCall& call, CommContext&) { call.count = 9; }},
+      {"reductions", kUnion, [](top_k::TopKCall& call, CommContext&) { call.is_mean = true; }},
+      {"data types", kUnion, [](top_k::TopKCall& call, CommContext&) { call.datatype = DataType::kInt32; }},
+      {"SPARCL_ALGO_ALLREDUCE_SPARSE split", top_k::TopKMode::kSelected, [](top_k::TopKCall& call, CommContext&) { call.algorithm = "split"; }},
+      {"SPARCL_ALGO_ALLREDUCE owner", kUnion, [](top_k::TopKCall&, CommContext& comm) { comm.all_reduce_algorithm = "owner"; }}};
   for (const Row& row : rows) {
     TopKWorld world(3, 5);
     std::vector<std::vector<float>> arrays(3, std::vector<float>(10, 2.0f));
-    std::vector<Feedback> feedbacks;
+    std::vector<sparse::Feedback> feedbacks;
     for (std::size_t r = 0; r < 3; ++r) {
-      feedbacks.push_back(std::move(*Feedback::create(10, DataType::kFloat32)));
+      feedbacks.push_back(std::move(*sparse::Feedback::create(10, DataType::kFloat32)));
       auto* bytes = reinterpret_cast<std::byte*>(arrays[r].data());
       world.calls[r] = {.refusal = {}, .send = bytes, .receive = bytes, .count = 10, .k = 2, .feedback = nullptr};
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "collectives/engine/lending.hpp"
+#include "src/comm/engine/lending.hpp"
 #include "sparse_world.hpp"
 
 namespace sparcl::collectives {
@@ -40,7 +40,7 @@ TEST(TwoLevel, EveryTypeAndReductionBitForBit) {
   std::uint64_t seed = 0;
   for (const Layout layout : kLayouts) {
     for (const DataType type : test::kSumTypes) {
-      for (const Reduction reduction : test::kReductions) {
+      for (const sparse::Reduction reduction : test::kReductions) {
         SCOPED_TRACE(testing::Message() << layout.ranks << " ranks, " << layout.each << " a node, " << info(type).name << ", op "
                                         << static_cast<int>(reduction.op) << (reduction.is_mean ? ", mean" : ""));
         World world(layout.ranks, ++seed);
@@ -161,7 +161,7 @@ TEST(TwoLevel, BytesBetweenNodesAreThoseOfTheFormula) {
 
 // A call on 4 ranks in 2 nodes: that it ends at all is what is tested.
 struct FaultyCall {
-  FaultyCall(const FaultPlan& plan, std::span<const Entries> entries)
+  FaultyCall(const transport::FaultPlan& plan, std::span<const Entries> entries)
       : world(4, plan.seed, {.faults = &plan}), outputs(4, test::Output(40'000, 4)) {
     world.force("two_level");
     for (std::size_t r = 0; r < 4; ++r) {
@@ -176,7 +176,7 @@ struct FaultyCall {
   }
   World world;
   std::vector<test::Output> outputs;
-  SimOutcome outcome;
+  transport::SimOutcome outcome;
 };
 
 TEST(TwoLevel, ADeathEndsTheCallOnAllRanks) {
@@ -187,7 +187,7 @@ TEST(TwoLevel, ADeathEndsTheCallOnAllRanks) {
   for (const int dead : {0, 3}) {
     for (std::uint64_t at = 0; at < 24; ++at) {
       SCOPED_TRACE(testing::Message() << "rank " << dead << " dies at operation " << at);
-      const FaultPlan plan{at, {{.fault = Fault::kKill, .at = at, .rank = dead}}};
+      const transport::FaultPlan plan{at, {{.fault = transport::Fault::kKill, .at = at, .rank = dead}}};
       FaultyCall call(plan, entries);
       ASSERT_TRUE(call.outcome.ok()) << call.outcome.report;
       for (int rank = 0; rank < 4; ++rank) {
@@ -207,10 +207,10 @@ TEST(TwoLevel, DamagedMessagesEndIt) {
   setenv("SPARCL_DEBUG", "off", 0);
   SeededRandom random(8);
   const std::vector<Entries> entries = random_ranks(4, 40'000, 0.2, DataType::kFloat32, random);
-  constexpr Fault kFaults[] = {Fault::kCorrupt, Fault::kTruncate, Fault::kDuplicate};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kCorrupt, transport::Fault::kTruncate, transport::Fault::kDuplicate};
   int refused = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-    const FaultPlan plan = FaultPlan::random(seed, 4, 30, kFaults);
+    const transport::FaultPlan plan = transport::FaultPlan::random(seed, 4, 30, kFaults);
     FaultyCall call(plan, entries);
     ASSERT_TRUE(call.outcome.ok()) << plan.describe() << ": " << call.outcome.report;
     refused += call.world.party.result(0).ok() ? 0 : 1;
@@ -221,7 +221,7 @@ TEST(TwoLevel, DamagedMessagesEndIt) {
 TEST(TwoLevel, IsChosenWhereLinksBetweenNodesAreSlow) {
   SumShape shape{16, std::uint64_t{1} << 24, 1 << 17, 4};
   const auto chosen = [&](const LinkCost& link, Determinism determinism) {
-    return std::string(plan_sparse_sum(link, shape, determinism, "auto").row->name);
+    return std::string(sparse_sum::plan_sparse_sum(link, shape, determinism, "auto").row->name);
   };
   EXPECT_NE(chosen(slow_link(), Determinism::kCanonical), "two_level") << "no nodes";
   shape.set_nodes(test::nodes_of(16, 8));
@@ -229,10 +229,10 @@ TEST(TwoLevel, IsChosenWhereLinksBetweenNodesAreSlow) {
   EXPECT_NE(chosen(slow_link(), Determinism::kRuns), "two_level") << "not in rank order";
   shape.nodes_are_subtrees = false;
   EXPECT_NE(chosen(slow_link(), Determinism::kCanonical), "two_level") << "other bits";
-  EXPECT_STREQ(plan_sparse_sum(slow_link(), shape, Determinism::kCanonical, "two_level").row->name,
+  EXPECT_STREQ(sparse_sum::plan_sparse_sum(slow_link(), shape, Determinism::kCanonical, "two_level").row->name,
                chosen(slow_link(), Determinism::kCanonical).c_str())
       << "forced, but as auto";
-  EXPECT_STREQ(plan_sparse_sum(slow_link(), shape, Determinism::kRuns, "two_level").row->name, "two_level") << "forced";
+  EXPECT_STREQ(sparse_sum::plan_sparse_sum(slow_link(), shape, Determinism::kRuns, "two_level").row->name, "two_level") << "forced";
 }
 
 }  // namespace

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "collectives/broadcast/broadcast.hpp"
-#include "sim_party.hpp"
-#include "src/transport/seeded_random.hpp"
+#include "tests/support/sim_party.hpp"
+#include "src/base/seeded_random.hpp"
 
 namespace sparcl::test {
 
-using collectives::CallReport;
-using collectives::CommContext;
-using collectives::UpdateCall;
+using comm::CallReport;
+using comm::CommContext;
+using collectives::broadcast::UpdateCall;
 
 // The bytes of a list of arrays, and their pointers in the forms that the codec takes.
 class Arrays {
@@ -71,7 +71,7 @@ class UpdateWorld {
   void change(double share) { new_state.change(random_, share, map); }
 
   // One broadcast of old_state -> new_state. The root's own array holds new_state, as a trainer's would.
-  SimOutcome broadcast(int root, const std::function<void(int rank, UpdateCall&)>& adjust = {}) {
+  transport::SimOutcome broadcast(int root, const std::function<void(int rank, UpdateCall&)>& adjust = {}) {
     held[static_cast<std::size_t>(root)] = new_state;
     const auto base = old_state.const_pointers();
     std::vector<std::vector<std::byte*>> pointers;
@@ -93,7 +93,7 @@ class UpdateWorld {
     const std::uint32_t number = next_call_++;
     return party.run([&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
-      return collectives::broadcast_update(contexts[r], number, calls[r], reports[r]);
+      return collectives::broadcast::broadcast_update(contexts[r], number, calls[r], reports[r]);
     });
   }
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "collectives/broadcast/broadcast.hpp"
-#include "sim_party.hpp"
+#include "tests/support/sim_party.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -33,7 +33,7 @@ class Waits {
   int left_ = kWaits;
 };
 
-class Source final : public StreamSource {
+class Source final : public broadcast::StreamSource {
  public:
   bool is_waiting() override { return waits_.is_waiting(); }
   Status produce(codec::ByteSink& sink) override {
@@ -50,7 +50,7 @@ class Source final : public StreamSource {
   int pieces_ = 0;
 };
 
-class Target final : public StreamTarget {
+class Target final : public broadcast::StreamTarget {
  public:
   bool is_waiting() override { return waits_.is_waiting(); }
   Status check(const Staging&, std::uint64_t available, bool& more) override {
@@ -83,12 +83,12 @@ class Target final : public StreamTarget {
 void broadcast(SimParty& party, int fails_at = 100) {
   const auto ranks = static_cast<std::size_t>(party.size());
   std::vector<CommContext> contexts(ranks);
-  std::vector<BroadcastCall> calls(ranks);
+  std::vector<broadcast::BroadcastCall> calls(ranks);
   std::vector<CallReport> reports(ranks);
   std::vector<Target> targets(ranks);
   Source source;
   targets.back().fail_commit(fails_at);
-  const SimOutcome outcome = party.run([&](int rank) {
+  const transport::SimOutcome outcome = party.run([&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
     contexts[r].engine = &party.engine(rank);
     calls[r].dense_bytes = 1 << 20;

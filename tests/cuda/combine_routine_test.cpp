@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/all_reduce/rank_tree.hpp"
+#include "src/sparse/parts/rank_tree.hpp"
 #include "kernels/kernel_set.hpp"
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
@@ -37,7 +37,7 @@ void compare(DataType type, ReduceOp op, bool is_mean, std::uint32_t ranks, std:
   std::vector<const std::byte*> by_rank;
   const auto copy = rows;
   for (std::size_t rank = 0; rank < ranks; ++rank) by_rank.push_back(copy.data() + rank * stride * width);
-  collectives::RankTree(kernels::reference_kernels().reduce_of(type), {op, is_mean}, static_cast<int>(ranks))
+  sparse::RankTree(kernels::reference_kernels().reduce_of(type), {op, is_mean}, static_cast<int>(ranks))
       .reduce(by_rank, width, count, wanted.data());
   std::vector<std::byte> apart(count * width, std::byte{0x5a});
   std::byte* const result = in_place ? rows.data() + ranks / 2 * stride * width : apart.data();

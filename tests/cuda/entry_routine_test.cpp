@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "collectives/all_reduce/rank_tree.hpp"
+#include "src/sparse/parts/rank_tree.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/number.hpp"
 #include "tests/cuda/emulated_cuda.hpp"
@@ -180,7 +180,7 @@ TYPED_TEST(EntryRoutine, MergesInTheRanksTreeAreTheDenseMean) {
     auto sum = tree.sum(0, ranks);
     std::vector<Stored> result(kCount), wanted(kCount);
     run<TypeParam>({sum.device(), sum.indices.size(), result.data(), static_cast<std::uint32_t>(ranks)}, true, 3);
-    collectives::RankTree reference(host.reduce_of(TypeParam::kDataType), {kernels::ReduceOp::kSum, true}, static_cast<int>(ranks));
+    sparse::RankTree reference(host.reduce_of(TypeParam::kDataType), {kernels::ReduceOp::kSum, true}, static_cast<int>(ranks));
     reference.reduce(by_rank, sizeof(Stored), kCount, reinterpret_cast<std::byte*>(wanted.data()));
     EXPECT_EQ(std::memcmp(result.data(), wanted.data(), kCount * sizeof(Stored)), 0);
   }

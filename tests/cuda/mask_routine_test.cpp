@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/mask/mask.hpp"
+#include "src/sparse/mask/mask.hpp"
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
 #include "kernels/cuda/mask_block.cuh"
@@ -12,7 +12,7 @@ namespace sparcl::test {
 namespace {
 
 using namespace kernels::cuda;  // NOLINT: the routines under test
-using collectives::Mask;
+using sparse::Mask;
 
 template <class Word>
 struct MaskRoutine : testing::Test {};

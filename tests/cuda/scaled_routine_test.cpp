@@ -15,7 +15,7 @@ using kernels::DeviceScaledValues;
 using kernels::kDeviceScaledGroup;
 using kernels::scaled_groups;
 
-static_assert(kDeviceScaledGroup == collectives::kScaledGroup);
+static_assert(kDeviceScaledGroup == sparse::kScaledGroup);
 
 struct alignas(16) Aligned {
   float x[4];

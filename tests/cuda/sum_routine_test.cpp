@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "collectives/all_reduce/rank_tree.hpp"
-#include "collectives/selection/candidates.hpp"
-#include "collectives/selection/residual.hpp"
+#include "src/sparse/parts/rank_tree.hpp"
+#include "src/sparse/selection/candidates.hpp"
+#include "src/sparse/selection/residual.hpp"
 #include "kernels/accumulate.hpp"
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
@@ -18,7 +18,7 @@ namespace sparcl::test {
 namespace {
 
 using namespace kernels::cuda;  // NOLINT: the routines under test
-using collectives::WireType;
+using sparse::WireType;
 using kernels::DeviceEntries;
 
 template <class K>
@@ -70,8 +70,8 @@ std::vector<typename K::Accumulator> seen_by_host(const std::vector<typename K::
   const kernels::KernelSet& host = kernels::reference_kernels();
   std::vector<std::byte> sent(values.size() * element_bytes(K::kDataType));
   std::vector<typename K::Accumulator> seen(values.size());
-  collectives::round_to_wire(host, wire_of<K>(), bytes_of(values), values.size(), sent.data());
-  collectives::widen_from_wire(host, wire_of<K>(), sent.data(), values.size(), bytes_of(seen));
+  sparse::round_to_wire(host, wire_of<K>(), bytes_of(values), values.size(), sent.data());
+  sparse::widen_from_wire(host, wire_of<K>(), sent.data(), values.size(), bytes_of(seen));
   return seen;
 }
 
@@ -115,10 +115,10 @@ TYPED_TEST(SumRoutine, LeavesTheMean) {
     for (std::size_t i = 0; i < kCount; ++i) indices[i] = i;
     std::uint64_t count = kCount;
     auto means = sums;
-    if (is_mean) collectives::divide_accumulators(host, type, bytes_of(means), kCount, 3);
+    if (is_mean) sparse::divide_accumulators(host, type, bytes_of(means), kCount, 3);
     means = seen_by_host<TypeParam>(means);
-    if (!is_mean) collectives::divide_accumulators(host, accumulator, bytes_of(means), kCount, 3);
-    (void)collectives::leave_means(accumulator, bytes_of(means), kCount, bytes_of(expected));
+    if (!is_mean) sparse::divide_accumulators(host, accumulator, bytes_of(means), kCount, 3);
+    (void)sparse::leave_means(accumulator, bytes_of(means), kCount, bytes_of(expected));
     run(kCount, [&] {
       if constexpr (std::is_floating_point_v<Accumulator>) {
         leave_mean<TypeParam::kTopK>(
@@ -148,7 +148,7 @@ TYPED_TEST(SumRoutine, SumsRowsInTheRanksTree) {
     const auto copy = rows;
     for (std::size_t rank = 0; rank < ranks; ++rank) by_rank.push_back(bytes_of(copy) + rank * kCount * sizeof(Accumulator));
     std::vector<Accumulator> wanted(kCount);
-    collectives::RankTree(kernels::reference_kernels().reduce_of(type), {kernels::ReduceOp::kSum, false}, static_cast<int>(ranks))
+    sparse::RankTree(kernels::reference_kernels().reduce_of(type), {kernels::ReduceOp::kSum, false}, static_cast<int>(ranks))
         .reduce(by_rank, sizeof(Accumulator), kCount, bytes_of(wanted));
     run(kCount, [&] { sum_rows<Accumulator>({rows.data(), ranks, kCount}); });
     rows.resize(kCount);
@@ -172,8 +172,8 @@ TYPED_TEST(SumRoutine, LeavesWhatWasNotSent) {
     std::vector<Accumulator> rest(values.begin(), values.end());
     std::vector<std::byte> sent(kCount * element_bytes(TypeParam::kDataType));
     const kernels::KernelSet& host = kernels::reference_kernels();
-    collectives::round_to_wire(host, wire_of<TypeParam>(), bytes_of(values), kCount, sent.data());
-    (void)collectives::leave_rest(host, wire_of<TypeParam>(), sent.data(), kCount, bytes_of(rest));
+    sparse::round_to_wire(host, wire_of<TypeParam>(), bytes_of(values), kCount, sent.data());
+    (void)sparse::leave_rest(host, wire_of<TypeParam>(), sent.data(), kCount, bytes_of(rest));
     for (std::size_t i = 0; i < count; ++i) {
       if (!keeps_some || i % 5 == 2) expected[indices[i]] = rest[i];
     }
@@ -199,7 +199,7 @@ TYPED_TEST(SumRoutine, KeysOrderEntries) {
   std::vector<std::uint64_t> keys(1100, 77), indices(1100);
   std::uint64_t count = 1050;
   run(1100, [&] { key_entries<TypeParam::kTopK>({{indices.data(), values.data(), &count}, 1100, keys.data(), {}, 0}); });
-  const collectives::Candidates host(kernels::accumulator_type(TypeParam::kDataType));
+  const sparse::Candidates host(kernels::accumulator_type(TypeParam::kDataType));
   for (std::size_t i = 0; i < 1100; ++i) EXPECT_EQ(keys[i], i < 1050 ? host.key(bytes_of(values) + i * sizeof(values[0])) + 1 : 0);
 }
 

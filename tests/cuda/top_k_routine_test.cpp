@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/selection/selection.hpp"
+#include "src/sparse/selection/selection.hpp"
 #include "tests/cuda/emulated_cuda.hpp"
 // After the emulation.
 #include "kernels/cuda/top_k_cut.cuh"
@@ -46,8 +46,8 @@ void check(const Case& c, std::uint64_t seed) {
                                   << ", capacity " << c.capacity << ", seed " << seed);
   const auto values = random_values<typename E::Stored>(c.count, seed, c.kinds);
   std::vector<Accumulator> residual = random_values<Accumulator>(c.count, seed + 1, c.kinds), expected = residual;
-  collectives::Selection selection(Types::kDataType, kernels::reference_kernels());
-  const collectives::Selected selected =
+  sparse::Selection selection(Types::kDataType, kernels::reference_kernels());
+  const sparse::Selected selected =
       selection.select(reinterpret_cast<const std::byte*>(values.data()),
                        c.has_feedback ? reinterpret_cast<std::byte*>(expected.data()) : nullptr, c.count, c.k);
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <cstring>
 
-#include "collectives/sparse_sum/part_sum.hpp"
-#include "collectives/selection/support.hpp"
+#include "src/sparse/parts/part_sum.hpp"
+#include "src/sparse/selection/support.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/buffer_pool.hpp"
 #include "src/base/bytes.hpp"
@@ -15,8 +15,8 @@
 namespace sparcl::fuzz {
 namespace {
 
-using collectives::BlockRun;
-using collectives::PartView;
+using sparse::BlockRun;
+using sparse::PartView;
 
 struct Kind {
   DataType type;
@@ -85,11 +85,11 @@ void look_at(const Bytes& bytes, const BlockRun& run, std::size_t value_bytes, c
   require(view->values() + entries * value_bytes <= bytes.data() + bytes.size(), "values lie in the part");
 }
 
-void sum_up(const Scene& scene, collectives::PartValues in, collectives::Determinism determinism,
+void sum_up(const Scene& scene, sparse::PartValues in, Determinism determinism,
             const kernels::KernelSet& kernels) {
   BufferPool buffers(0);
-  const collectives::SumKind kind{scene.kind.type, {scene.kind.op, false}, determinism};
-  collectives::PartSum sum(buffers, kernels, kind, kParts, in, in, 1);
+  const sparse::SumKind kind{scene.kind.type, {scene.kind.op, false}, determinism};
+  sparse::PartSum sum(buffers, kernels, kind, kParts, in, in, 1);
   const auto parts = scene.spans();
   for (int twice = 0; twice < 2; ++twice) {  // what a refused part has left behind harms no later one
     const std::optional<Buffer> result = sum.sum(parts, scene.run);
@@ -97,7 +97,7 @@ void sum_up(const Scene& scene, collectives::PartValues in, collectives::Determi
       require(sum.refused() < kParts, "the part that is refused is one");
       continue;
     }
-    const std::size_t value_bytes = collectives::part_value_bytes(kernels, scene.kind.type, in);
+    const std::size_t value_bytes = sparse::part_value_bytes(kernels, scene.kind.type, in);
     require(PartView::read(kernels, result->bytes(), scene.run, value_bytes).has_value(), "a sum is a part");
   }
 }
@@ -107,10 +107,10 @@ void unite(const Scene& scene, const kernels::KernelSet& kernels) {
   run.first = 0;
   run.block_log2 = 16;
   const std::uint64_t count = run.end_index() - scene.run.first;
-  collectives::Support all(kernels);
+  sparse::Support all(kernels);
   if (!all.unite(scene.spans(), run, count)) return;
   std::uint64_t next = 0;
-  for (const collectives::Support::Block& block : all.blocks()) {
+  for (const sparse::Support::Block& block : all.blocks()) {
     for (std::size_t i = 0; i < block.count; ++i) {
       const std::uint64_t index = block.base + all.positions(block)[i];
       require(index >= next && index < count, "elements ascend, and are the array's");
@@ -127,9 +127,9 @@ void run(std::span<const std::byte> input) {
     for (const Bytes& part : scene.parts) {
       for (const std::size_t value_bytes : {0, 1, 2, 4, 8}) look_at(part, scene.run, value_bytes, kernels);
     }
-    for (const auto in : {collectives::PartValues::kElements, collectives::PartValues::kAccumulators}) {
-      sum_up(scene, in, collectives::Determinism::kCanonical, kernels);
-      sum_up(scene, in, collectives::Determinism::kRuns, kernels);
+    for (const auto in : {sparse::PartValues::kElements, sparse::PartValues::kAccumulators}) {
+      sum_up(scene, in, Determinism::kCanonical, kernels);
+      sum_up(scene, in, Determinism::kRuns, kernels);
     }
     unite(scene, kernels);
   }
@@ -147,10 +147,10 @@ Bytes seed_of(std::size_t kind, std::size_t log2, unsigned first, unsigned block
     for (std::uint64_t i = run.first_index() + rank * 3; i < run.end_index() && indices.size() < each; i += step)
       indices.push_back(i);
     const Bytes values(indices.size() * width, std::byte{0x3f});
-    Buffer part = collectives::write_part(buffers, kernels::cpu_kernels(), run, indices, values.data(), width);
+    Buffer part = sparse::write_part(buffers, kernels::cpu_kernels(), run, indices, values.data(), width);
     if (rank == 2) {  // as a sum writes it: bitmaps, and a gap before the values
-      collectives::PartSum sum(buffers, kernels::cpu_kernels(), {kKinds[kind].type, {kKinds[kind].op, false}, {}}, 1,
-                               collectives::PartValues::kElements, collectives::PartValues::kElements, 1);
+      sparse::PartSum sum(buffers, kernels::cpu_kernels(), {kKinds[kind].type, {kKinds[kind].op, false}, {}}, 1,
+                               sparse::PartValues::kElements, sparse::PartValues::kElements, 1);
       const std::span<const std::byte> parts[] = {part.bytes()};
       part = *sum.sum(parts, run);
     }
@@ -175,7 +175,7 @@ Bytes mutate(const Bytes& input, ByteMutation mutate_bytes, Random& random) {
   Bytes bytes = input;
   bytes.resize(input.size() + 64);
   bytes.resize(mutate_bytes(bytes.data(), input.size(), bytes.size()));
-  if (bytes.size() < kChoices + collectives::kPartHeadBytes || random() % 4 == 0) return bytes;
+  if (bytes.size() < kChoices + sparse::kPartHeadBytes || random() % 4 == 0) return bytes;
   std::byte* const head = bytes.data() + kChoices;
   const std::size_t room = bytes.size() - kChoices;
   if (random() % 3 == 0) {

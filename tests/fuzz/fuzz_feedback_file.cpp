@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "collectives/selection/feedback_file.hpp"
+#include "src/sparse/selection/feedback_file.hpp"
 #include "src/base/bytes.hpp"
 #include "src/base/checksum.hpp"
 #include "src/model/safetensors_header.hpp"
@@ -14,7 +14,7 @@
 namespace sparcl::fuzz {
 namespace {
 
-using collectives::Feedback;
+using sparse::Feedback;
 
 constexpr std::size_t kLengthBytes = 8;  // of the header's length, in front of it
 
@@ -31,7 +31,7 @@ bool is_equal(const Feedback& a, const Feedback& b) {
 void run(std::span<const std::byte> input) {
   const std::string path = folder() / "hostile", copy = folder() / "copy";
   test::write_text(path, text_of(input));
-  const Result<Feedback> loaded = collectives::load_feedback(path);
+  const Result<Feedback> loaded = sparse::load_feedback(path);
   if (!loaded.ok()) {
     require(loaded.status().message().find(path) != std::string::npos, "a refusal names the file: " + loaded.status().message());
     require(loaded.status().code() != Code::kInternalError, "a refusal is none of ours: " + loaded.status().message());
@@ -41,8 +41,8 @@ void run(std::span<const std::byte> input) {
   require(loaded->stats.calls == 0, "statistics begin anew");
   (void)loaded->residual_l2();
   (void)loaded->threshold();
-  require(collectives::save_feedback(*loaded, copy).ok(), "what was loaded can be saved");
-  const Result<Feedback> again = collectives::load_feedback(copy);
+  require(sparse::save_feedback(*loaded, copy).ok(), "what was loaded can be saved");
+  const Result<Feedback> again = sparse::load_feedback(copy);
   require(again.ok() && is_equal(*loaded, *again), "what was saved is loaded bit for bit");
 }
 
@@ -55,7 +55,7 @@ std::vector<Bytes> seeds() {
       for (std::uint64_t i = 0; i < feedback->residual_bytes(); ++i) feedback->residual()[i] = static_cast<std::byte>(i * 37);
       feedback->least = count * 1'000'003;
       const std::string path = folder() / "seed";
-      require(collectives::save_feedback(*feedback, path).ok(), "a feedback can be saved");
+      require(sparse::save_feedback(*feedback, path).ok(), "a feedback can be saved");
       all.push_back(bytes_of(test::read_text(path)));
     }
   }

@@ -12,7 +12,7 @@ constexpr int kLargestTag = 32'767;
 
 void run(std::span<const std::byte> input) {
   Choices choices(input);
-  const HeadFormat format(choices.below(64));
+  const transport::HeadFormat format(choices.below(64));
   Bytes head(format.largest_head());
   std::copy_n(choices.rest().begin(), std::min(choices.rest().size(), head.size()), head.begin());
   const auto body = format.read(head.data(), kLargestTag);
@@ -27,7 +27,7 @@ void run(std::span<const std::byte> input) {
 std::vector<Bytes> seeds() {
   std::vector<Bytes> all;
   for (const std::size_t eager : {0, 1, 8, 33}) {
-    const HeadFormat format(eager);
+    const transport::HeadFormat format(eager);
     const Bytes message(eager + 1, std::byte{7});
     Bytes head(format.largest_head());
     format.write(head.data(), message.data(), {message.size(), 5});

@@ -5,8 +5,8 @@
 #include <array>
 #include <cstring>
 
-#include "collectives/sparse_sum/part_code.hpp"
-#include "collectives/selection/scaled_values.hpp"
+#include "src/sparse/parts/part_code.hpp"
+#include "src/sparse/selection/scaled_values.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/buffer_pool.hpp"
 #include "src/base/bytes.hpp"
@@ -15,8 +15,8 @@
 namespace sparcl::fuzz {
 namespace {
 
-using collectives::BlockRun;
-using collectives::PartShape;
+using sparse::BlockRun;
+using sparse::PartShape;
 
 constexpr std::array kLog2s{12u, 16u};
 constexpr std::array kWidths{std::size_t{4}, std::size_t{0}, std::size_t{2}, std::size_t{8}};
@@ -38,11 +38,11 @@ void run(std::span<const std::byte> input) {
   const Bytes message(choices.rest().begin(), choices.rest().end());  // in memory of its own, where reading behind it shows
   BufferPool buffers(0);
   for (const kernels::KernelSet* kernels : {&kernels::reference_kernels(), &kernels::cpu_kernels()}) {
-    collectives::PartCoder coder(*kernels);
+    sparse::PartCoder coder(*kernels);
     const std::optional<Buffer> part = coder.expand(buffers, message, shape, kMostBytes);
     if (!part) continue;
     require(part->size() <= kMostBytes, "a part is no larger than it may be");
-    const auto view = collectives::PartView::read(*kernels, part->bytes(), shape.run, shape.value_bytes);
+    const auto view = sparse::PartView::read(*kernels, part->bytes(), shape.run, shape.value_bytes);
     require(view.has_value(), "what comes out is a part of the run");
     const std::optional<Buffer> again = coder.code(buffers, part->bytes(), shape);
     if (!again) continue;
@@ -62,11 +62,11 @@ Bytes seed_of(std::size_t log2, unsigned first, unsigned blocks, std::size_t wid
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 31) * 0.37F - 4;
   Bytes values(numbers.size() * sizeof(float));
   std::memcpy(values.data(), numbers.data(), values.size());
-  if (is_scaled) collectives::round_to_scaled(values.data(), numbers.size(), values.data());
+  if (is_scaled) sparse::round_to_scaled(values.data(), numbers.size(), values.data());
   BufferPool buffers(0);
   const kernels::KernelSet& kernels = kernels::cpu_kernels();
-  const Buffer part = collectives::write_part(buffers, kernels, shape.run, indices, values.data(), shape.value_bytes);
-  const std::optional<Buffer> message = collectives::PartCoder(kernels).code(buffers, part.bytes(), shape);
+  const Buffer part = sparse::write_part(buffers, kernels, shape.run, indices, values.data(), shape.value_bytes);
+  const std::optional<Buffer> message = sparse::PartCoder(kernels).code(buffers, part.bytes(), shape);
   const std::span<const std::byte> bytes = message ? message->bytes() : part.bytes();
   seed.insert(seed.end(), bytes.begin(), bytes.end());
   return seed;
@@ -83,9 +83,9 @@ Bytes mutate(const Bytes& input, ByteMutation mutate_bytes, Random& random) {
   Bytes bytes = input;
   bytes.resize(input.size() + 32);
   bytes.resize(mutate_bytes(bytes.data(), input.size(), bytes.size()));
-  if (bytes.size() < kChoices + collectives::kPartHeadBytes || random() % 8 == 0) return bytes;
+  if (bytes.size() < kChoices + sparse::kPartHeadBytes || random() % 8 == 0) return bytes;
   std::byte* const head = bytes.data() + kChoices;
-  store_le<std::uint64_t>(head, collectives::kCodedPart | (bytes.size() - kChoices));
+  store_le<std::uint64_t>(head, sparse::kCodedPart | (bytes.size() - kChoices));
   if (random() % 8 == 0) {
     constexpr std::array<std::uint64_t, 5> kNumbers{0, 1, 65'536, std::uint64_t{1} << 61, ~std::uint64_t{0}};
     store_le<std::uint64_t>(head + 8 * (1 + random() % 3), kNumbers[random() % kNumbers.size()]);

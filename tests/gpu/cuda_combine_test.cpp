@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "collectives/all_reduce/rank_tree.hpp"
+#include "src/sparse/parts/rank_tree.hpp"
 #include "kernels/kernel_set.hpp"
 #include "tests/gpu/gpu_arrays.hpp"
 
@@ -33,7 +33,7 @@ void compare_rows(DataType type, ReduceOp op, bool is_mean, std::uint32_t ranks,
   std::vector<const std::byte*> by_rank;
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
     by_rank.push_back(reinterpret_cast<const std::byte*>(rows.data() + rank * row));
-  collectives::RankTree(kernels::reference_kernels().reduce_of(type), {op, is_mean}, static_cast<int>(ranks))
+  sparse::RankTree(kernels::reference_kernels().reduce_of(type), {op, is_mean}, static_cast<int>(ranks))
       .reduce(by_rank, width, kColumns, reinterpret_cast<std::byte*>(wanted.data()));
   const DeviceArray<std::uint8_t> there(rows), apart(std::vector<std::uint8_t>(row, 1));
   std::uint8_t* const result = in_place ? there.data() : apart.data();

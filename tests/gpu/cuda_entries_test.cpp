@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "collectives/all_reduce/rank_tree.hpp"
+#include "src/sparse/parts/rank_tree.hpp"
 #include "kernels/accumulate.hpp"
 #include "tests/cuda/entry_lists.hpp"
 #include "tests/gpu/gpu_arrays.hpp"
@@ -135,7 +135,7 @@ TEST_P(DeviceEntriesOf, SumUpToTheDenseMean) {
   ASSERT_TRUE(merge_entries(lists[0], kCount, lists[1], kCount, sum, type, workspace.data(), workspace.size(), nullptr).ok());
   ASSERT_TRUE(scatter_entries(sum, 2 * kCount, 2, arrays[0]->data(), type, nullptr).ok());
   EXPECT_EQ(sums_count.read()[0], kCount);
-  collectives::RankTree reference(kernels::reference_kernels().reduce_of(type), {kernels::ReduceOp::kSum, true}, 2);
+  sparse::RankTree reference(kernels::reference_kernels().reduce_of(type), {kernels::ReduceOp::kSum, true}, 2);
   const std::vector<const std::byte*> by_rank{ranks[0].data(), ranks[1].data()};
   reference.reduce(by_rank, width, kCount, wanted.data());
   EXPECT_TRUE(arrays[0]->read() == wanted);

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <random>
 
-#include "collectives/all_reduce/rank_tree.hpp"
-#include "collectives/selection/candidates.hpp"
-#include "collectives/selection/residual.hpp"
+#include "src/sparse/parts/rank_tree.hpp"
+#include "src/sparse/selection/candidates.hpp"
+#include "src/sparse/selection/residual.hpp"
 #include "kernels/accumulate.hpp"
 #include "kernels/kernel_set.hpp"
 #include "tests/gpu/gpu_arrays.hpp"
@@ -26,7 +26,7 @@ template <class V, DataType kData>
 struct SummedKind {
   using Value = V;
   static constexpr DataType kDataType = kData;
-  static constexpr collectives::WireType kWire{kData == DataType::kBfloat16 ? DataType::kFloat32 : kData, kData};
+  static constexpr sparse::WireType kWire{kData == DataType::kBfloat16 ? DataType::kFloat32 : kData, kData};
 };
 
 template <class K>
@@ -58,8 +58,8 @@ template <class K>
 std::vector<typename K::Value> seen_by_host(std::vector<typename K::Value> values) {
   const kernels::KernelSet& host = kernels::reference_kernels();
   std::vector<std::byte> sent(values.size() * element_bytes(K::kDataType));
-  collectives::round_to_wire(host, K::kWire, bytes_of(values), values.size(), sent.data());
-  collectives::widen_from_wire(host, K::kWire, sent.data(), values.size(), bytes_of(values));
+  sparse::round_to_wire(host, K::kWire, bytes_of(values), values.size(), sent.data());
+  sparse::widen_from_wire(host, K::kWire, sent.data(), values.size(), bytes_of(values));
   return values;
 }
 
@@ -91,7 +91,7 @@ TYPED_TEST(DeviceSums, SumRowsInTheRanksTree) {
     std::vector<Value> rows = values_of<Value>(ranks * kSummedCount, ranks), wanted(kSummedCount);
     std::vector<const std::byte*> by_rank;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) by_rank.push_back(bytes_of(rows) + rank * kSummedCount * sizeof(Value));
-    collectives::RankTree(kernels::reference_kernels().reduce_of(type), {kernels::ReduceOp::kSum, false}, static_cast<int>(ranks))
+    sparse::RankTree(kernels::reference_kernels().reduce_of(type), {kernels::ReduceOp::kSum, false}, static_cast<int>(ranks))
         .reduce(by_rank, sizeof(Value), kSummedCount, bytes_of(wanted));
     const DeviceArray<Value> on_device(rows);
     ASSERT_TRUE(sum_rows(on_device.data(), ranks, kSummedCount, type, nullptr).ok());
@@ -107,7 +107,7 @@ TYPED_TEST(DeviceSums, KeepTheLargest) {
   for (std::size_t i = 0; i < kSummedCount; ++i) indices[i] = 2 * i;
   const std::uint64_t there = kSummedCount - 1000;
   for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{5000}, std::uint64_t{kSummedCount}}) {
-    collectives::Candidates host(TypeParam::kWire.accumulator);
+    sparse::Candidates host(TypeParam::kWire.accumulator);
     host.reserve(there);
     for (std::uint64_t first = 0; first < there; first += 32'768) {
       const std::uint64_t own = std::min<std::uint64_t>(32'768, there - first);
@@ -137,13 +137,13 @@ TYPED_TEST(DeviceSums, LeaveTheMean) {
   std::vector<Value> sums = values_of<Value>(kSummedCount, 5), residual = values_of<Value>(kSummedCount, 6), means = sums;
   std::vector<std::uint64_t> indices(kSummedCount);
   for (std::size_t i = 0; i < kSummedCount; ++i) indices[i] = i;
-  collectives::divide_accumulators(host, TypeParam::kDataType, bytes_of(means), kSummedCount, 3);
+  sparse::divide_accumulators(host, TypeParam::kDataType, bytes_of(means), kSummedCount, 3);
   means = seen_by_host<TypeParam>(means);
   const DeviceArray<Value> on_device(sums), rest(residual);
   const DeviceArray<std::uint64_t> where(indices), count(std::vector<std::uint64_t>{kSummedCount});
   const DeviceEntries entries{where.data(), on_device.data(), count.data()};
   ASSERT_TRUE(leave_mean(entries, kSummedCount, 3, 1, TypeParam::kDataType, rest.data(), nullptr).ok());
-  (void)collectives::leave_means(TypeParam::kWire.accumulator, bytes_of(means), kSummedCount, bytes_of(residual));
+  (void)sparse::leave_means(TypeParam::kWire.accumulator, bytes_of(means), kSummedCount, bytes_of(residual));
   EXPECT_TRUE(rest.read() == residual);
 }
 

@@ -10,8 +10,8 @@
 #include <limits>
 #include <random>
 
-#include "collectives/mask/mask.hpp"
-#include "collectives/selection/selection.hpp"
+#include "src/sparse/mask/mask.hpp"
+#include "src/sparse/selection/selection.hpp"
 #include "tests/gpu/gpu_arrays.hpp"
 
 namespace sparcl::test {
@@ -152,8 +152,8 @@ TYPED_TEST(DeviceTopK, IsTheSelectionOfTheCollectives) {
         const DeviceArray<Accumulator> residual(expected), taken(k);
         const DeviceArray<std::uint64_t> indices(k), found(1);
         const DeviceArray<std::byte> workspace(top_k_workspace_bytes(count, k, TypeParam::kDataType));
-        collectives::Selection selection(TypeParam::kDataType, kernels::cpu_kernels());
-        const collectives::Selected selected =
+        sparse::Selection selection(TypeParam::kDataType, kernels::cpu_kernels());
+        const sparse::Selected selected =
             selection.select(reinterpret_cast<const std::byte*>(values.data()),
                              has_feedback ? reinterpret_cast<std::byte*>(expected.data()) : nullptr, count, k);
         TopK call{};
@@ -182,7 +182,7 @@ class DeviceMask : public OnGpu {};
 TYPED_TEST_SUITE(DeviceMask, Words);
 
 template <class Word>
-void check_mask(const collectives::Mask& mask) {
+void check_mask(const sparse::Mask& mask) {
   SCOPED_TRACE(testing::Message() << mask.size() << " of " << mask.count());
   std::mt19937_64 random(mask.size());
   const std::size_t count = mask.count(), size = mask.size();
@@ -200,7 +200,7 @@ void check_mask(const collectives::Mask& mask) {
   const kernels::KernelSet& reference = kernels::reference_kernels();
   mask.pack(reinterpret_cast<const std::byte*>(array.data()), 0, mask.size(), type, reference,
             reinterpret_cast<std::byte*>(packed.data()));
-  const collectives::Mask::Places places = mask.places();
+  const sparse::Mask::Places places = mask.places();
   if (places.is_full) return;  // such masks need no kernel
   std::vector<kernels::MaskPart> with_end(places.parts.begin(), places.parts.end());
   with_end.push_back({0, mask.size()});
@@ -224,9 +224,9 @@ void check_mask(const collectives::Mask& mask) {
 
 TYPED_TEST(DeviceMask, IsWhatTheHostPacks) {
   for (const std::uint64_t count : {2UL, 65'537UL, 20'000'003UL}) {
-    for (const double density : {0.0, 0.01, 0.5}) check_mask<TypeParam>(*collectives::Mask::random(count, density, 1));
+    for (const double density : {0.0, 0.01, 0.5}) check_mask<TypeParam>(*sparse::Mask::random(count, density, 1));
     for (const std::uint64_t block : {3UL, 64UL, 50'000UL})
-      check_mask<TypeParam>(*collectives::Mask::random_blocks(count, block, 0.5, 2));
+      check_mask<TypeParam>(*sparse::Mask::random_blocks(count, block, 0.5, 2));
   }
 }
 

@@ -25,7 +25,7 @@ std::vector<std::string> all_variables() {
 
 void expect_refused(const std::string& path, const std::string& reason) {
   const std::vector<std::string> before = all_variables();
-  const Result<const UcxPlugin*> plugin = load_ucx_plugin_from(path);
+  const Result<const transport::UcxPlugin*> plugin = transport::load_ucx_plugin_from(path);
   ASSERT_FALSE(plugin.ok());
   EXPECT_EQ(plugin.status().code(), Code::kUnsupported);
   EXPECT_THAT(plugin.status().message(), HasSubstr(path));
@@ -44,7 +44,7 @@ TEST(UcxPlugin, OtherLibrariesAreRefused) { expect_refused(SPARCL_TEST_NO_PLUGIN
 
 #if SPARCL_TEST_WITH_UCX
 TEST(UcxPlugin, IsLoadedOnce) {
-  const Result<const UcxPlugin*> first = load_ucx_plugin(), second = load_ucx_plugin();
+  const Result<const transport::UcxPlugin*> first = transport::load_ucx_plugin(), second = transport::load_ucx_plugin();
   ASSERT_TRUE(first.ok()) << first.status().message();
   EXPECT_EQ(*first, *second);
   EXPECT_EQ((*first)->try_out().message(), "");
@@ -57,7 +57,7 @@ TEST(EnvironmentOverlay, AddsWhatIsNotSetAndTakesItBack) {
   ::setenv("SPARCL_TEST_OVERLAY_OLD", "user", 1);
   const std::vector<std::string> before = all_variables();
   {
-    const EnvironmentOverlay overlay(kAdditions);
+    const transport::EnvironmentOverlay overlay(kAdditions);
     EXPECT_STREQ(std::getenv("SPARCL_TEST_OVERLAY_NEW"), "1");
     EXPECT_STREQ(std::getenv("SPARCL_TEST_OVERLAY_OLD"), "user");
   }
@@ -67,7 +67,7 @@ TEST(EnvironmentOverlay, AddsWhatIsNotSetAndTakesItBack) {
 
 TEST(EnvironmentOverlay, KeepsWhatIsSetMeanwhile) {
   {
-    const EnvironmentOverlay overlay(kAdditions);
+    const transport::EnvironmentOverlay overlay(kAdditions);
     ::setenv("SPARCL_TEST_OVERLAY_MEANWHILE", "kept", 1);
   }
   EXPECT_STREQ(std::getenv("SPARCL_TEST_OVERLAY_MEANWHILE"), "kept");
@@ -80,7 +80,7 @@ TEST(EnvironmentOverlay, KeepsWhatIsChangedMeanwhile) {
   ::setenv("SPARCL_TEST_OVERLAY_OLD", "before", 1);
   ::setenv("SPARCL_TEST_OVERLAY_GONE", "before", 1);
   {
-    const EnvironmentOverlay overlay(kAdditions);
+    const transport::EnvironmentOverlay overlay(kAdditions);
     ::setenv("SPARCL_TEST_OVERLAY_OLD", "after", 1);
     ::unsetenv("SPARCL_TEST_OVERLAY_GONE");
   }

@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "collectives/selection/selection.hpp"
+#include "src/sparse/selection/selection.hpp"
 #include "kernels/kernel_set.hpp"
 #include "sparcl/sparcl_kokkos.hpp"
 #include "src/base/number.hpp"
@@ -121,8 +121,8 @@ TYPED_TEST(KernelsOfHalves, TopKWithAResidualOfFloatIsTheSelectionOfTheCollectiv
          {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{17}, std::uint64_t{count / 2}, std::uint64_t{count + 5}}) {
       SCOPED_TRACE(testing::Message() << count << " elements, k " << k);
       std::vector<float> expected = before;
-      collectives::Selection selection(type_of<T>(), kernels::cpu_kernels());
-      const collectives::Selected selected = selection.select(reinterpret_cast<const std::byte*>(values.data()),
+      sparse::Selection selection(type_of<T>(), kernels::cpu_kernels());
+      const sparse::Selected selected = selection.select(reinterpret_cast<const std::byte*>(values.data()),
                                                               reinterpret_cast<std::byte*>(expected.data()), count, k);
       const std::vector<std::uint64_t> wanted(selected.indices.begin(), selected.indices.end());
       const Array<float> residual = to_view(before);
@@ -149,8 +149,8 @@ TYPED_TEST(KernelsOfHalves, TopKIsTheSelectionOfTheCollectives) {
       for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{17}, std::uint64_t{count / 2},
                                     std::uint64_t{count}, std::uint64_t{count + 5}}) {
         SCOPED_TRACE(testing::Message() << count << " elements, mask " << mask << ", k " << k);
-        collectives::Selection selection(type_of<T>(), kernels::cpu_kernels());
-        const collectives::Selected selected =
+        sparse::Selection selection(type_of<T>(), kernels::cpu_kernels());
+        const sparse::Selected selected =
             selection.select(reinterpret_cast<const std::byte*>(values.data()), nullptr, count, k);
         const std::vector<std::uint64_t> wanted(selected.indices.begin(), selected.indices.end());
         const Array<T> array = to_view(values), taken("taken", k);

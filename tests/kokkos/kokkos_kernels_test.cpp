@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "collectives/selection/selection.hpp"
+#include "src/sparse/selection/selection.hpp"
 #include "kernels/kernel_set.hpp"
 #include "tests/kokkos/views.hpp"
 
@@ -71,8 +71,8 @@ TYPED_TEST(Kernels, TopKWithFeedbackIsTheSelectionOfTheCollectives) {
         SCOPED_TRACE(testing::Message() << count << " elements, k " << k << ", seed " << seed);
         const std::vector<T> values = awkward<T>(count, seed), before = awkward<T>(count, seed + 1000);
         std::vector<T> expected = before;
-        collectives::Selection selection(type_of<T>(), kernels::cpu_kernels());
-        const collectives::Selected selected = selection.select(reinterpret_cast<const std::byte*>(values.data()),
+        sparse::Selection selection(type_of<T>(), kernels::cpu_kernels());
+        const sparse::Selected selected = selection.select(reinterpret_cast<const std::byte*>(values.data()),
                                                                 reinterpret_cast<std::byte*>(expected.data()), count, k);
         const std::vector<std::uint64_t> wanted(selected.indices.begin(), selected.indices.end());
 

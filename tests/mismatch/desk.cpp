@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 
 namespace sparcl::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "tests/mismatch/mismatch_table.hpp"
 
 namespace sparcl::test {

@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "src/model/atomic_file.hpp"
+#include "src/base/files/atomic_file.hpp"
 #include "src/model/checkpoint.hpp"
 #include "tests/model/model_support.hpp"
 

@@ -70,7 +70,7 @@ TEST(ModelHash, WeightsHashIsGrails) {
   std::fill(tensors.bytes[0].begin(), tensors.bytes[0].end(), std::byte{0});
   for (std::size_t i = 0; i < 6; ++i) tensors.bytes[1][i] = static_cast<std::byte>(i);
   tensors.bytes[2][0] = std::byte{7};
-  EXPECT_EQ(to_hex(*weights_hash(tensors.schema, tensors.pointers())),
+  EXPECT_EQ(trust::to_hex(*weights_hash(tensors.schema, tensors.pointers())),
             "663bcb880500824778686a9d2e0a113638dc252c6bc88c6cbd65ea34ec605306");
 }
 

@@ -19,12 +19,12 @@ using conformance::Party;
 
 struct Variant {
   const char* name;
-  MpiOptions options;
+  transport::MpiOptions options;
   conformance::Limits limits;
 };
 
 std::string run_variant(const Variant& variant, int size) {
-  Result<std::unique_ptr<MpiTransport>> transport = MpiTransport::create(MPI_COMM_WORLD, variant.options);
+  Result<std::unique_ptr<transport::MpiTransport>> transport = transport::MpiTransport::create(MPI_COMM_WORLD, variant.options);
   if (!transport.ok()) return "create: " + transport.status().message();
   if ((*transport)->size() != size) return "the transport has another size than its communicator";
   Party party({transport->get()});
@@ -34,15 +34,15 @@ std::string run_variant(const Variant& variant, int size) {
   });
   if (!trouble.empty()) return trouble;
   // Destroyed in different states: with a receive and a large send that nobody will ever match.
-  const OperationRef lonely_receive = (*transport)->receive(0, {999'000, 0}, Buffer::allocate(100));
-  const OperationRef lonely_send = (*transport)->send(0, {999'001, 0}, Buffer::allocate(3'000'000));
+  const transport::OperationRef lonely_receive = (*transport)->receive(0, {999'000, 0}, Buffer::allocate(100));
+  const transport::OperationRef lonely_send = (*transport)->send(0, {999'001, 0}, Buffer::allocate(3'000'000));
   return lonely_receive->done ? "a receive that nobody sends to is done" : "";
 }
 
 std::string refuses_bad_arguments() {
-  if (MpiTransport::create(MPI_COMM_NULL).status().code() != Code::kInvalidArgument) return "MPI_COMM_NULL is not refused";
+  if (transport::MpiTransport::create(MPI_COMM_NULL).status().code() != Code::kInvalidArgument) return "MPI_COMM_NULL is not refused";
   for (const std::size_t piece_bytes : {std::size_t{0}, std::size_t{1} << 31}) {
-    const auto made = MpiTransport::create(MPI_COMM_WORLD, {.piece_bytes = piece_bytes});
+    const auto made = transport::MpiTransport::create(MPI_COMM_WORLD, {.piece_bytes = piece_bytes});
     if (made.status().code() != Code::kInvalidArgument) return fmt::format("pieces of {} bytes are not refused", piece_bytes);
   }
   return "";
@@ -52,28 +52,28 @@ std::string refuses_bad_arguments() {
 std::string transports_do_not_mix(int rank) {
   MPI_Comm half = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
-  std::vector<std::unique_ptr<MpiTransport>> transports;
+  std::vector<std::unique_ptr<transport::MpiTransport>> transports;
   for (MPI_Comm comm : {MPI_COMM_WORLD, MPI_COMM_WORLD, half}) {
-    auto made = MpiTransport::create(comm);
+    auto made = transport::MpiTransport::create(comm);
     if (!made.ok()) return made.status().message();
     transports.push_back(std::move(*made));
   }
   MPI_Comm_free(&half);
   struct Pending {
     Party party;
-    std::vector<OperationRef> operations;
+    std::vector<transport::OperationRef> operations;
     std::vector<conformance::Message> messages;
   };
   std::list<Pending> all;  // a Party must not move
   for (const std::size_t bytes : {100, 100'000}) {
     for (std::size_t i = 0; i < transports.size(); ++i) {
-      Transport& own = *transports[i];
+      transport::Transport& own = *transports[i];
       Pending& pending = all.emplace_back(Pending{Party({&own}), {}, {}});
       for (int peer = 0; peer < own.size(); ++peer) {
         const auto tag = [&](int from, int to) { return conformance::pattern_tag(from, to, i + bytes); };
-        const Channel channel{static_cast<std::uint32_t>(bytes), 3};
+        const transport::Channel channel{static_cast<std::uint32_t>(bytes), 3};
         pending.operations.push_back(pending.party.send(own, peer, channel, conformance::pattern_message(bytes, tag(own.rank(), peer))));
-        const OperationRef receive = pending.party.receive(own, peer, channel, Buffer::allocate(bytes));
+        const transport::OperationRef receive = pending.party.receive(own, peer, channel, Buffer::allocate(bytes));
         pending.operations.push_back(receive);
         pending.messages.push_back({receive, bytes, tag(peer, own.rank())});
       }
@@ -90,10 +90,10 @@ std::string transports_do_not_mix(int rank) {
 // From rank 0 to the last one.
 std::string big_message(int rank, int size) {
   const std::size_t bytes = (std::size_t{1} << 31) + 12'345;
-  auto transport = MpiTransport::create(MPI_COMM_WORLD);
+  auto transport = transport::MpiTransport::create(MPI_COMM_WORLD);
   if (!transport.ok()) return transport.status().message();
   Party party({transport->get()});
-  std::vector<OperationRef> sends;
+  std::vector<transport::OperationRef> sends;
   std::vector<conformance::Message> messages;
   if (rank == size - 1) messages.push_back({party.receive(**transport, 0, {1, 0}, Buffer::allocate(bytes)), bytes, 8});
   if (rank == 0) sends.push_back(party.send(**transport, size - 1, {1, 0}, conformance::pattern_message(bytes, 8)));

@@ -36,33 +36,33 @@ void require(bool condition, const char* what) {
   std::abort();
 }
 
-Channel channel_of(int i) { return {1, static_cast<std::uint8_t>(i % 256)}; }
+transport::Channel channel_of(int i) { return {1, static_cast<std::uint8_t>(i % 256)}; }
 
-void turn(Transport& transport) {
-  std::vector<OperationRef> completed;
+void turn(transport::Transport& transport) {
+  std::vector<transport::OperationRef> completed;
   require(transport.progress(completed).ok(), "progress()");
 }
 
 // From the own rank, in an order that no table would expect.
-void every_message_arrives(Transport& transport, std::vector<OperationRef>& receives) {
-  std::vector<OperationRef> sends;
+void every_message_arrives(transport::Transport& transport, std::vector<transport::OperationRef>& receives) {
+  std::vector<transport::OperationRef> sends;
   for (int lane = 0; lane < 256; ++lane) {
     for (int i = (lane * 37) % 256; i < kPending; i += 256) {
       sends.push_back(transport.send(transport.rank(), channel_of(i), Buffer::allocate(8)));
     }
   }
-  const auto is_done = [](const OperationRef& operation) { return operation->done; };
+  const auto is_done = [](const transport::OperationRef& operation) { return operation->done; };
   for (int i = 0; i < 100'000 && !(std::all_of(receives.begin(), receives.end(), is_done)); ++i) turn(transport);
   require(std::all_of(receives.begin(), receives.end(), is_done), "all messages arrive");
 }
 
 // While its window is busy all the time, a request elsewhere gets its turn.
-void nobody_is_kept_waiting(Transport& transport) {
-  std::vector<OperationRef> lonely;
+void nobody_is_kept_waiting(transport::Transport& transport) {
+  std::vector<transport::OperationRef> lonely;
   for (int i = 0; i < kPending; ++i)
     lonely.push_back(transport.receive(transport.rank(), {2, static_cast<std::uint8_t>(i % 256)}, Buffer::allocate(8)));
-  const OperationRef wanted = lonely[kPending / 2];
-  const Channel channel{2, static_cast<std::uint8_t>((kPending / 2) % 256)};
+  const transport::OperationRef wanted = lonely[kPending / 2];
+  const transport::Channel channel{2, static_cast<std::uint8_t>((kPending / 2) % 256)};
   for (int i = kPending / 2 % 256; i <= kPending / 2; i += 256)
     (void)transport.send(transport.rank(), channel, Buffer::allocate(8));
   int turns = 0;
@@ -75,14 +75,14 @@ void nobody_is_kept_waiting(Transport& transport) {
   }
   require(wanted->done, "a request is asked for while others come and go");
   std::printf("a request among %d was seen after %d turns\n", kPending, turns);
-  for (const OperationRef& each : lonely) transport.cancel(each);  // and the transport goes before MPI has said anything to that
+  for (const transport::OperationRef& each : lonely) transport.cancel(each);  // and the transport goes before MPI has said anything to that
 }
 
 void run() {
-  auto made = MpiTransport::create(MPI_COMM_WORLD);
+  auto made = transport::MpiTransport::create(MPI_COMM_WORLD);
   require(made.ok(), "create()");
-  Transport& transport = **made;
-  std::vector<OperationRef> receives;
+  transport::Transport& transport = **made;
+  std::vector<transport::OperationRef> receives;
   for (int i = 0; i < kPending; ++i) receives.push_back(transport.receive(transport.rank(), channel_of(i), Buffer::allocate(8)));
   constexpr int kTurns = 2000;
   const double begin = transport.now();

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/transport/mpi/mpi_transport.hpp"
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "tests/support/mpi_end.hpp"
 
 namespace sparcl {
@@ -22,10 +22,10 @@ constexpr int kStreamed = 400;
 constexpr int kWindow = 8;
 constexpr std::size_t kStreamBytes = 256 << 10;
 
-void finish(Transport& transport, const std::vector<OperationRef>& operations) {
-  std::vector<OperationRef> completed;
+void finish(transport::Transport& transport, const std::vector<transport::OperationRef>& operations) {
+  std::vector<transport::OperationRef> completed;
   std::uint64_t turns = 0;
-  while (!std::all_of(operations.begin(), operations.end(), [](const OperationRef& each) { return each->done; })) {
+  while (!std::all_of(operations.begin(), operations.end(), [](const transport::OperationRef& each) { return each->done; })) {
     completed.clear();
     if (!transport.progress(completed).ok()) std::abort();
     if (completed.empty()) {
@@ -50,15 +50,15 @@ double plain_ping_pong(MPI_Comm comm, int rank) {
   return (MPI_Wtime() - begin) / kRoundTrips / 2 * 1e6;
 }
 
-double transport_ping_pong(Transport& transport) {
+double transport_ping_pong(transport::Transport& transport) {
   const Buffer out = Buffer::allocate(8), in = Buffer::allocate(8);
   const int peer = 1 - transport.rank();
-  std::vector<OperationRef> operations(1);
+  std::vector<transport::OperationRef> operations(1);
   const double begin = transport.now();
   for (int i = 0; i < kRoundTrips; ++i) {
     operations[0] = transport.receive(peer, {1, 0}, in);
     if (transport.rank() == 1) finish(transport, operations);
-    const OperationRef send = transport.send(peer, {1, 0}, out);
+    const transport::OperationRef send = transport.send(peer, {1, 0}, out);
     finish(transport, {operations[0], send});
   }
   return (transport.now() - begin) / kRoundTrips / 2 * 1e6;
@@ -82,13 +82,13 @@ double plain_stream(MPI_Comm comm, int rank, std::vector<Buffer>& buffers) {
   return kStreamed * static_cast<double>(kStreamBytes) / (MPI_Wtime() - begin) * 1e-9;
 }
 
-double transport_stream(Transport& transport, MPI_Comm comm, std::vector<Buffer>& buffers) {
-  std::vector<OperationRef> operations(kWindow);
-  std::vector<OperationRef> one(1);
+double transport_stream(transport::Transport& transport, MPI_Comm comm, std::vector<Buffer>& buffers) {
+  std::vector<transport::OperationRef> operations(kWindow);
+  std::vector<transport::OperationRef> one(1);
   MPI_Barrier(comm);
   const double begin = MPI_Wtime();
   for (int i = 0; i < kStreamed; ++i) {
-    OperationRef& slot = operations[static_cast<std::size_t>(i % kWindow)];
+    transport::OperationRef& slot = operations[static_cast<std::size_t>(i % kWindow)];
     if (slot) {
       one[0] = slot;
       finish(transport, one);
@@ -118,7 +118,7 @@ std::uint64_t work() {
 }
 
 // Rank 0's work, alone and while the others wait for its message, which goes along a chain; then when the last has it.
-void print_waiting(Transport& transport, int repetitions) {
+void print_waiting(transport::Transport& transport, int repetitions) {
   const int rank = transport.rank(), last = transport.size() - 1;
   std::vector<double> alone_ms, beside_ms, message_us;
   const Buffer buffer = Buffer::allocate(8);
@@ -128,7 +128,7 @@ void print_waiting(Transport& transport, int repetitions) {
     std::uint64_t sink = rank == 0 ? work() : 0;
     const double alone = transport.now() - begin;
     // The others sleep meanwhile: MPI_Barrier would spin.
-    if (rank != 0) MpiIdler::nap(0.05);
+    if (rank != 0) transport::MpiIdler::nap(0.05);
     MPI_Barrier(MPI_COMM_WORLD);
     begin = transport.now();
     if (rank == 0) sink += work();
@@ -154,7 +154,7 @@ int run(int repetitions) {
     std::fprintf(stderr, "mpi_overhead runs with 2 ranks or more\n");
     return 2;
   }
-  auto transport = MpiTransport::create(MPI_COMM_WORLD);
+  auto transport = transport::MpiTransport::create(MPI_COMM_WORLD);
   if (!transport.ok()) return 1;
   print_waiting(**transport, repetitions);
   if (size > 2) return 0;

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "collectives/device/device_block_decoder.hpp"
+#include "src/device/device_block_decoder.hpp"
 #include "tests/codec/forgery.hpp"
 #include "tests/nccl/device_codec.hpp"
 #include "tests/nccl/emulated_faults.hpp"
@@ -11,8 +11,8 @@
 namespace sparcl::test {
 namespace {
 
-using collectives::BatchLimits;
-using collectives::DeviceBlockDecoder;
+using device::BatchLimits;
+using device::DeviceBlockDecoder;
 
 using DeviceBatches = DeviceCodec;
 
@@ -23,7 +23,7 @@ struct Received {
   bool needs_host = false;
 };
 
-Received receive(DeviceScratch& scratch, std::span<const std::byte> stream, const State& held, codec::Verify verify,
+Received receive(device::DeviceScratch& scratch, std::span<const std::byte> stream, const State& held, codec::Verify verify,
                  const BatchLimits& limits = {}) {
   const codec::BlockMap map = held.map();
   const OnDevice<std::byte> array(held.arrays[0]);

@@ -1,12 +1,12 @@
 // What a GPU finds to have changed is what the host finds: of arrays of any types and sizes, in sections of any size.
 
-#include "collectives/device/device_change_finder.hpp"
+#include "src/device/device_change_finder.hpp"
 
 #include <deque>
 #include <optional>
 
 #include "src/api/device_kernel_choice.hpp"
-#include "src/base/device_stream.hpp"
+#include "src/gpu/device_stream.hpp"
 #include "src/codec/changed_state.hpp"
 #include "tests/codec/codec_support.hpp"
 #include "tests/nccl/gpu_ranks.hpp"
@@ -14,8 +14,8 @@
 namespace sparcl::test {
 namespace {
 
-using collectives::DeviceChangeFinder;
-using collectives::FinderLimits;
+using device::DeviceChangeFinder;
+using device::FinderLimits;
 
 const std::vector<codec::ArraySpec> kArrays{
     {DataType::kBfloat16, 70'001},   {DataType::kBfloat16, 128},   {DataType::kBfloat16, 0}, {DataType::kBfloat16, 200'000},
@@ -34,7 +34,7 @@ class Found : public NcclRanks {
       pointers.push_back(bytes.empty() ? nullptr : arrays_.back().get());
     }
     auto made =
-        DeviceChangeFinder::create(**api::device_kernels(), *map_, {pointers, {}}, *context_of(arrays_.front().get()), limits);
+        DeviceChangeFinder::create(**api::device_kernels(), *map_, {pointers, {}}, *gpu::context_of(arrays_.front().get()), limits);
     ASSERT_TRUE(made.ok()) << made.status().message();
     finder_ = std::move(*made);
   }

@@ -1,7 +1,7 @@
 // Blocks of classes of arrays in device memory, as a rank there reads them.
 
-#include "collectives/device/device_block_decoder.hpp"
-#include "collectives/device/device_block_encoder.hpp"
+#include "src/device/device_block_decoder.hpp"
+#include "src/device/device_block_encoder.hpp"
 #include "tests/codec/forgery.hpp"
 #include "tests/codec/weight_states.hpp"
 #include "tests/nccl/device_codec.hpp"
@@ -10,7 +10,7 @@
 namespace sparcl::test {
 namespace {
 
-using collectives::BatchLimits;
+using device::BatchLimits;
 
 // Superblocks of one array, of several, that end with their run; other types between them.
 const std::vector<codec::ArraySpec> kModel{
@@ -28,7 +28,7 @@ struct DeviceClasses : DeviceCodec {
   Received receive(std::span<const std::byte> stream, const State& held, codec::Verify verify, const BatchLimits& limits = {}) {
     const codec::BlockMap map = held.map();
     const StateOnDevice there(held.specs, held.read());
-    collectives::DeviceBlockDecoder blocks(scratch, map, there.pointers(), verify, kernels::cpu_kernels(), stream_of(0), limits);
+    device::DeviceBlockDecoder blocks(scratch, map, there.pointers(), verify, kernels::cpu_kernels(), stream_of(0), limits);
     EXPECT_TRUE(blocks.reserve().ok());
     codec::UpdateDecoder decoder(map, there.pointers(), verify, {}, kernels::cpu_kernels());
     decoder.set_elsewhere(blocks);
@@ -47,9 +47,9 @@ struct DeviceClasses : DeviceCodec {
 
   // The stream of a root there.
   std::vector<std::byte> sent(const State& base, const State& target, bool is_named = true) {
-    collectives::UpdateCall call;
+    collectives::broadcast::UpdateCall call;
     call.with_state_hash = is_named;
-    collectives::CommContext comm;
+    comm::CommContext comm;
     comm.device_classes = true;
     return DeviceCodec::sent(&base, target, call, comm);
   }
@@ -160,17 +160,17 @@ TEST_F(DeviceClasses, SectionsAreCutBetweenSuperblocks) {
     codec::Bytes content;
     bool operator==(const Block&) const = default;
   };
-  const auto coded = [&](const collectives::SectionLimits& limits) {
+  const auto coded = [&](const device::SectionLimits& limits) {
     std::vector<Block> found;
-    const collectives::DevicePair pair{&map, base_there.read_pointers(), there.read_pointers()};
-    collectives::DeviceBlockEncoder encoder(scratch, pair, stream_of(0), true, limits);
+    const device::DevicePair pair{&map, base_there.read_pointers(), there.read_pointers()};
+    device::DeviceBlockEncoder encoder(scratch, pair, stream_of(0), true, limits);
     EXPECT_TRUE(encoder.begin(false).ok());
     while (encoder.has_more()) {
-      const Result<std::optional<collectives::CodedSection>> next = encoder.next();
+      const Result<std::optional<device::CodedSection>> next = encoder.next();
       EXPECT_TRUE(next.ok()) << next.status().message();
       if (!next.ok()) break;
       if (!*next) continue;
-      const collectives::CodedSection& section = **next;
+      const device::CodedSection& section = **next;
       for (std::uint64_t b = 0; b < section.block_count; ++b) {
         const kernels::BlockContent& block = section.blocks[b];
         if (block.mode == kernels::kNoBlock) continue;

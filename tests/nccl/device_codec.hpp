@@ -2,7 +2,7 @@
 // The device's coding of an update's blocks, apart from any call.
 
 #include "collectives/broadcast/update_ends.hpp"
-#include "collectives/device/device_scratch.hpp"
+#include "src/device/device_scratch.hpp"
 #include "src/api/device_kernel_choice.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/state_hash.hpp"
@@ -14,7 +14,7 @@ namespace sparcl::test {
 
 using codec::kBlockElements;
 using codec::State;
-using collectives::DeviceScratch;
+using device::DeviceScratch;
 
 // The arrays of a state there, those that are not empty.
 class StateOnDevice {
@@ -71,23 +71,23 @@ inline State with_clusters(const State& base, const IsChosen& is_chosen, std::ui
 struct DeviceCodec : testing::Test {
   DeviceCodec() : scratch(**api::device_kernels()) {
     const OnDevice<std::byte> any({std::byte{0}});
-    EXPECT_TRUE(scratch.enter(*context_of(any.get())).ok());
+    EXPECT_TRUE(scratch.enter(*gpu::context_of(any.get())).ok());
   }
 
   // The stream that a root makes.
-  std::vector<std::byte> sent(const State* base, const State& target, const collectives::UpdateCall& as = {},
-                              const collectives::CommContext& comm = {}) {
+  std::vector<std::byte> sent(const State* base, const State& target, const collectives::broadcast::UpdateCall& as = {},
+                              const comm::CommContext& comm = {}) {
     const codec::BlockMap map = target.map();
     const StateOnDevice there(target.specs, target.read()), base_there(target.specs, (base != nullptr ? *base : target).read());
     const std::vector<const std::byte*> no_base(target.specs.size(), nullptr);
-    const collectives::UpdateOnDevice device{&scratch, stream_of(0)};
-    collectives::UpdateCall call = as;
+    const collectives::broadcast::UpdateOnDevice device{&scratch, stream_of(0)};
+    collectives::broadcast::UpdateCall call = as;
     call.map = &map;
     call.held = there.pointers();
     call.base = base != nullptr ? base_there.read_pointers() : no_base;
     call.device = &device;
     codec::VectorSink sink;
-    const auto source = collectives::device_source(call, comm);
+    const auto source = collectives::broadcast::device_source(call, comm);
     while (!source->finished()) {
       const Status status = source->produce(sink);
       EXPECT_TRUE(status.ok()) << status.message();

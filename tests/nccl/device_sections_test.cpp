@@ -1,14 +1,14 @@
 // What a root on the device makes of its arrays: sections so small that there are many, and whole streams.
 
-#include "collectives/device/device_array_reader.hpp"
-#include "collectives/device/device_block_encoder.hpp"
+#include "src/device/device_array_reader.hpp"
+#include "src/device/device_block_encoder.hpp"
 #include "tests/nccl/device_codec.hpp"
 
 namespace sparcl::test {
 namespace {
 
-using collectives::CodedSection;
-using collectives::DeviceBlockEncoder;
+using device::CodedSection;
+using device::DeviceBlockEncoder;
 
 using DeviceSections = DeviceCodec;
 
@@ -39,16 +39,16 @@ std::pair<std::uint32_t, std::vector<std::byte>> coded_by_host(const State& base
 }
 
 Status wait_until_idle(void* stream) {
-  const Result<void*> context = current_context();
-  const DeviceScope inside(*context);
-  return inside.status().ok() ? wait_for(stream) : inside.status();
+  const Result<void*> context = gpu::current_context();
+  const gpu::DeviceScope inside(*context);
+  return inside.status().ok() ? gpu::wait_for(stream) : inside.status();
 }
 
-void check_sections(DeviceScratch& scratch, const State& base, const State& target) {
+void check_sections(device::DeviceScratch& scratch, const State& base, const State& target) {
   const OnDevice<std::byte> old_array(base.arrays[0]), new_array(target.arrays[0]);
   const auto* const stream = stream_of(0);
-  for (const collectives::SectionLimits limits :
-       {collectives::SectionLimits{}, {1, kBlockElements}, {4, kBlockElements + 900}, {256, kBlockElements}}) {
+  for (const device::SectionLimits limits :
+       {device::SectionLimits{}, {1, kBlockElements}, {4, kBlockElements + 900}, {256, kBlockElements}}) {
     SCOPED_TRACE(testing::Message() << limits.blocks << " blocks, " << limits.changes << " changes");
     const std::byte *const olds = old_array.get(), *const news = new_array.get();
     const codec::BlockMap map = base.map();
@@ -91,11 +91,11 @@ TEST_F(DeviceSections, ArraysAreReadInPieces) {
     const OnDevice<std::byte> array(state.arrays[0]);
     const std::byte* const pointer = array.get();
     const codec::BlockMap map = state.map();
-    collectives::DeviceArrayReader reader(scratch, map, std::span(&pointer, 1), stream_of(0));
+    device::DeviceArrayReader reader(scratch, map, std::span(&pointer, 1), stream_of(0));
     ASSERT_TRUE(reader.begin(true).ok());
     std::vector<std::byte> all;
     while (reader.has_more()) {
-      const Result<collectives::ArrayPiece> piece = reader.next();
+      const Result<device::ArrayPiece> piece = reader.next();
       ASSERT_TRUE(piece.ok());
       EXPECT_TRUE(wait_until_idle(stream_of(0)).ok());
       all.insert(all.end(), piece->bytes.begin(), piece->bytes.end());
@@ -105,8 +105,8 @@ TEST_F(DeviceSections, ArraysAreReadInPieces) {
   }
 }
 
-collectives::CommContext verifying(codec::Verify verify) {
-  collectives::CommContext comm;
+comm::CommContext verifying(codec::Verify verify) {
+  comm::CommContext comm;
   comm.verify = verify;
   return comm;
 }

@@ -2,14 +2,14 @@
 
 #include <deque>
 
-#include "collectives/device/device_block_decoder.hpp"
+#include "src/device/device_block_decoder.hpp"
 #include "tests/collectives/update_world.hpp"
 #include "tests/nccl/device_codec.hpp"
 
 namespace sparcl::test {
 namespace {
 
-using collectives::UpdateOnDevice;
+using collectives::broadcast::UpdateOnDevice;
 using testing::Each;
 using testing::HasSubstr;
 
@@ -34,7 +34,7 @@ TEST_F(DeviceStates, ChangesTravelAsTheHosts) {
       options.mode = &codec::kFlatMode;
       options.with_state_hash = is_named;
       const std::vector<std::byte> expected = codec::encode(base, target, options).bytes;
-      collectives::UpdateCall call;
+      collectives::broadcast::UpdateCall call;
       call.with_state_hash = is_named;
       EXPECT_TRUE(sent(&base, target, call) == expected);
       call.known_hash = codec::state_hash(base.map(), base.read(), {});
@@ -52,7 +52,7 @@ TEST_F(DeviceStates, AWholeStateTravelsAsTheHosts) {
   codec::UpdateEncoder encoder(map, no_base, arrays, options, kernels::cpu_kernels());
   codec::VectorSink sink;
   while (!encoder.finished()) ASSERT_TRUE(encoder.step(1 << 20, sink).ok());
-  collectives::UpdateCall call;
+  collectives::broadcast::UpdateCall call;
   call.with_state_hash = true;
   EXPECT_TRUE(sent(nullptr, target, call) == sink.bytes());
 }
@@ -66,10 +66,10 @@ TEST_F(DeviceStates, BatchesOfAnySize) {
     options.mode = mode;
     options.with_state_hash = true;
     const std::vector<std::byte> bytes = codec::encode(base, target, options).bytes;
-    for (const collectives::BatchLimits& limits : {collectives::BatchLimits{}, {1, kBlockElements, 2 << 20, 0}}) {
+    for (const device::BatchLimits& limits : {device::BatchLimits{}, {1, kBlockElements, 2 << 20, 0}}) {
       for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
         const StateOnDevice held(kState, base.read());
-        collectives::DeviceBlockDecoder blocks(scratch, map, held.pointers(), verify, kernels::cpu_kernels(), stream_of(0), limits);
+        device::DeviceBlockDecoder blocks(scratch, map, held.pointers(), verify, kernels::cpu_kernels(), stream_of(0), limits);
         ASSERT_TRUE(blocks.reserve().ok());
         codec::UpdateDecoder decoder(map, held.pointers(), verify, {}, kernels::cpu_kernels());
         decoder.set_elsewhere(blocks);
@@ -91,8 +91,8 @@ struct World : UpdateWorld {
       : UpdateWorld(kState, static_cast<int>(on_device.size()), seed, patient()), is_there(std::move(on_device)) {
     change(density);
     for (std::size_t r = 0; r < is_there.size(); ++r) {
-      scratches.push_back(std::make_unique<DeviceScratch>(**api::device_kernels()));
-      EXPECT_TRUE(scratches.back()->enter(*context_of(OnDevice<std::byte>({std::byte{0}}).get())).ok());
+      scratches.push_back(std::make_unique<device::DeviceScratch>(**api::device_kernels()));
+      EXPECT_TRUE(scratches.back()->enter(*gpu::context_of(OnDevice<std::byte>({std::byte{0}}).get())).ok());
       devices.push_back({scratches.back().get(), stream_of(static_cast<int>(r))});
     }
   }
@@ -104,12 +104,12 @@ struct World : UpdateWorld {
     return options;
   }
 
-  void broadcast(int root, bool has_base, const std::function<void(int, UpdateCall&)>& adjust = {}) {
+  void broadcast(int root, bool has_base, const std::function<void(int, collectives::broadcast::UpdateCall&)>& adjust = {}) {
     const auto bytes_of = [&](std::size_t r) { return static_cast<int>(r) == root ? &new_state : &held[r]; };
     for (std::size_t r = 0; r < is_there.size(); ++r) states.emplace_back(kState, bytes_of(r)->const_pointers());
     base.emplace(kState, old_state.const_pointers());
     const std::vector<const std::byte*> no_base(kState.size(), nullptr);
-    outcome = UpdateWorld::broadcast(root, [&](int rank, UpdateCall& call) {
+    outcome = UpdateWorld::broadcast(root, [&](int rank, collectives::broadcast::UpdateCall& call) {
       const auto r = static_cast<std::size_t>(rank);
       call.with_state_hash = true;
       if (rank == root && !has_base) call.base = no_base;
@@ -134,11 +134,11 @@ struct World : UpdateWorld {
   }
 
   std::vector<bool> is_there;
-  std::vector<std::unique_ptr<DeviceScratch>> scratches;
+  std::vector<std::unique_ptr<device::DeviceScratch>> scratches;
   std::vector<UpdateOnDevice> devices;
   std::deque<StateOnDevice> states;
   std::optional<StateOnDevice> base;
-  SimOutcome outcome;
+  transport::SimOutcome outcome;
 };
 
 TEST_F(DeviceStates, AreBroadcast) {
@@ -147,7 +147,7 @@ TEST_F(DeviceStates, AreBroadcast) {
       for (const bool root_is_there : {true, false}) {
         SCOPED_TRACE(testing::Message() << has_base << root_is_there << " verify " << static_cast<int>(verify));
         World world({root_is_there, true, !root_is_there}, 0.02, 65);
-        for (CommContext& context : world.contexts) context.verify = verify;
+        for (comm::CommContext& context : world.contexts) context.verify = verify;
         world.broadcast(0, has_base);
         world.expect_success();
         if (root_is_there) {
@@ -165,7 +165,7 @@ TEST_F(DeviceStates, TheRootsSnapshotComesForwardWithTheCommit) {
   for (const bool is_refused : {false, true}) {
     for (const bool has_base : {false, true}) {
       World world({true, true}, 0.02, 66);
-      world.broadcast(0, has_base, [&](int rank, UpdateCall& call) {
+      world.broadcast(0, has_base, [&](int rank, collectives::broadcast::UpdateCall& call) {
         if (rank == 0) call.snapshot = world.base->pointers();
         if (rank == 1 && is_refused) call.refusal = Status(Code::kInvalidArgument, "as the test wants it");
       });
@@ -182,12 +182,12 @@ TEST_F(DeviceStates, WhatIsWrongIsTheHostsError) {
     std::string texts[2];
     for (const bool is_there : {true, false}) {
       World world({true, is_there, is_there}, 0.3, 67);
-      for (CommContext& context : world.contexts) context.verify = verify;
+      for (comm::CommContext& context : world.contexts) context.verify = verify;
       SeededRandom random(68);
       world.held[1].change(random, 0.001, world.map);
       const Arrays wrong = world.held[1];
       world.broadcast(0, true,
-                      [](int, UpdateCall& call) { call.array_name = [](std::uint32_t i) { return "t" + std::to_string(i); }; });
+                      [](int, collectives::broadcast::UpdateCall& call) { call.array_name = [](std::uint32_t i) { return "t" + std::to_string(i); }; });
       for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(world.party.result(rank).code(), Code::kWrongBase);
       EXPECT_TRUE(is_there ? world.states[1].holds(wrong.const_pointers()) : world.held[1] == wrong);
       EXPECT_TRUE(is_there ? world.states[2].holds(world.old_state.const_pointers()) : world.held[2] == world.old_state);
@@ -196,7 +196,7 @@ TEST_F(DeviceStates, WhatIsWrongIsTheHostsError) {
     EXPECT_EQ(texts[0], texts[1]);
   }
   World world({true, true}, 0.02, 69);
-  world.broadcast(0, true, [](int rank, UpdateCall& call) {
+  world.broadcast(0, true, [](int rank, collectives::broadcast::UpdateCall& call) {
     if (rank == 1) call.schema_hash = {9, 9};
   });
   EXPECT_EQ(world.party.result(0).code(), Code::kMismatch);

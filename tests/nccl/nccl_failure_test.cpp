@@ -94,7 +94,7 @@ TEST_F(NcclFailure, RanksWithOneGpuAreNamed) {
 
 TEST_F(NcclFailure, RanksAgreeOnTheWay) {
   ThreadRanks party(2);
-  NcclId ids[2] = {};
+  transport::NcclId ids[2] = {};
   ids[1].internal[127] = 1;
   const auto with_ids = [&](bool alike) {
     return party.run([&, alike](int rank, sparclComm_t comm) {
@@ -125,14 +125,14 @@ TEST_F(NcclFailure, RanksAgreeOnTheWay) {
 
 // A caller's NCCL communicator is used, and neither ended nor destroyed.
 TEST_F(NcclFailure, ACallersCommunicatorStaysTheCallers) {
-  const Result<const NcclLibrary*> nccl = load_nccl();
+  const Result<const transport::NcclLibrary*> nccl = transport::load_nccl();
   ASSERT_TRUE(nccl.ok()) << nccl.status().message();
-  NcclId id;
+  transport::NcclId id;
   ASSERT_EQ((*nccl)->get_unique_id(&id), 0);
-  NcclLibrary::Comm comms[2] = {};
+  transport::NcclLibrary::Comm comms[2] = {};
   for (int rank = 0; rank < 2; ++rank) {
-    NcclConfig config{sizeof config, 0xcafebeef, 21400, 0};
-    ASSERT_EQ((*nccl)->init_rank(&comms[rank], 2, id, rank, &config), NcclLibrary::kInProgress);
+    transport::NcclConfig config{sizeof config, 0xcafebeef, 21400, 0};
+    ASSERT_EQ((*nccl)->init_rank(&comms[rank], 2, id, rank, &config), transport::NcclLibrary::kInProgress);
   }
   {
     ThreadRanks party(2);
@@ -158,7 +158,7 @@ TEST_F(NcclFailure, ACallersCommunicatorStaysTheCallers) {
   }
   EXPECT_EQ(nccl_comms_alive(), 2);
   EXPECT_EQ(nccl_aborts(), 0);
-  for (NcclLibrary::Comm comm : comms) (void)(*nccl)->destroy(comm);
+  for (transport::NcclLibrary::Comm comm : comms) (void)(*nccl)->destroy(comm);
 }
 
 TEST_F(NcclFailure, ARankThatNcclRefusesEndsTheComm) {

@@ -12,7 +12,7 @@
 namespace sparcl::test {
 namespace {
 
-using Result_t = NcclLibrary::Result_t;
+using Result_t = transport::NcclLibrary::Result_t;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -25,27 +25,27 @@ struct Noted {
 };
 std::vector<Noted> noted;
 int open_groups = 0, size_wanted = 0, rank_wanted = 0;
-Result_t group_result = NcclLibrary::kSuccess, send_result = NcclLibrary::kSuccess;
+Result_t group_result = transport::NcclLibrary::kSuccess, send_result = transport::NcclLibrary::kSuccess;
 
-NcclLibrary noting_library() {
-  NcclLibrary made;
+transport::NcclLibrary noting_library() {
+  transport::NcclLibrary made;
   made.version = 22809;
-  made.count = [](NcclLibrary::Comm, int* count) -> Result_t { return *count = size_wanted, 0; };
-  made.user_rank = [](NcclLibrary::Comm, int* rank) -> Result_t { return *rank = rank_wanted, 0; };
-  made.device = [](NcclLibrary::Comm, int* device) -> Result_t { return *device = 0, 0; };
-  made.async_error = [](NcclLibrary::Comm, Result_t* error) -> Result_t { return *error = 0, 0; };
+  made.count = [](transport::NcclLibrary::Comm, int* count) -> Result_t { return *count = size_wanted, 0; };
+  made.user_rank = [](transport::NcclLibrary::Comm, int* rank) -> Result_t { return *rank = rank_wanted, 0; };
+  made.device = [](transport::NcclLibrary::Comm, int* device) -> Result_t { return *device = 0, 0; };
+  made.async_error = [](transport::NcclLibrary::Comm, Result_t* error) -> Result_t { return *error = 0, 0; };
   made.group_start = []() -> Result_t { return ++open_groups, 0; };
   made.group_end = []() -> Result_t { return --open_groups, group_result; };
-  made.send = [](const void* from, std::size_t count, int, int peer, NcclLibrary::Comm, void*) -> Result_t {
+  made.send = [](const void* from, std::size_t count, int, int peer, transport::NcclLibrary::Comm, void*) -> Result_t {
     noted.push_back({true, reinterpret_cast<std::uintptr_t>(from), count, peer});
     return send_result;
   };
-  made.receive = [](void* to, std::size_t count, int, int peer, NcclLibrary::Comm, void*) -> Result_t {
+  made.receive = [](void* to, std::size_t count, int, int peer, transport::NcclLibrary::Comm, void*) -> Result_t {
     noted.push_back({false, reinterpret_cast<std::uintptr_t>(to), count, peer});
-    return NcclLibrary::kInProgress;  // as a communicator may answer that does not block
+    return transport::NcclLibrary::kInProgress;  // as a communicator may answer that does not block
   };
   made.error_string = [](Result_t) -> const char* { return "an error"; };
-  made.last_error = [](NcclLibrary::Comm) -> const char* { return ""; };
+  made.last_error = [](transport::NcclLibrary::Comm) -> const char* { return ""; };
   return made;
 }
 
@@ -53,8 +53,8 @@ Status exchange(int rank, int size, std::uint64_t bytes, std::uint64_t piece_byt
   noted.clear();
   size_wanted = size;
   rank_wanted = rank;
-  const NcclLibrary library = noting_library();
-  const auto engine = NcclEngine::wrap(library, reinterpret_cast<NcclLibrary::Comm>(8), rank, size, 0, 1);
+  const transport::NcclLibrary library = noting_library();
+  const auto engine = transport::NcclEngine::wrap(library, reinterpret_cast<transport::NcclLibrary::Comm>(8), rank, size, 0, 1);
   EXPECT_TRUE(engine.ok());
   const Status status =
       (*engine)->all_to_all(reinterpret_cast<const void*>(0), bytes, piece_bytes, reinterpret_cast<void*>(0), nullptr);
@@ -94,12 +94,12 @@ TEST(NcclPieces, AGroupIsEnded) {
   send_result = 4;
   EXPECT_THAT(exchange(0, 2, 32, 16).message(), testing::HasSubstr("ncclSend"));
   EXPECT_EQ(noted.size(), 1U);
-  send_result = NcclLibrary::kSuccess;
+  send_result = transport::NcclLibrary::kSuccess;
   group_result = 2;
   EXPECT_THAT(exchange(0, 2, 32, 16).message(), testing::HasSubstr("ncclGroupEnd"));
-  group_result = NcclLibrary::kInProgress;
+  group_result = transport::NcclLibrary::kInProgress;
   EXPECT_TRUE(exchange(0, 2, 32, 16).ok());
-  group_result = NcclLibrary::kSuccess;
+  group_result = transport::NcclLibrary::kSuccess;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "src/base/data_type.hpp"
-#include "src/base/device_list.hpp"
+#include "src/gpu/device_list.hpp"
 #include "src/transport/nccl/nccl_engine.hpp"
 #if __has_include(<nccl.h>)
 #include <nccl.h>
@@ -37,7 +37,7 @@ struct Passed<const T*> {
 };
 template <>
 struct Passed<ncclUniqueId> {
-  using type = NcclId;
+  using type = transport::NcclId;
 };
 template <>
 struct Passed<int*> {
@@ -53,7 +53,7 @@ requires(sizeof...(A1) == sizeof...(A2)) struct Same<R1 (*)(A1...), R2 (*)(A2...
                          std::is_same_v<typename Passed<R1>::type, typename Passed<R2>::type>> {
 };
 
-#define SAME(member, function) static_assert(Same<decltype(NcclLibrary::member), decltype(&function)>::value)
+#define SAME(member, function) static_assert(Same<decltype(transport::NcclLibrary::member), decltype(&function)>::value)
 SAME(get_unique_id, ncclGetUniqueId);
 SAME(init_rank, ncclCommInitRankConfig);
 SAME(count, ncclCommCount);
@@ -72,17 +72,17 @@ SAME(group_start, ncclGroupStart);
 SAME(group_end, ncclGroupEnd);
 SAME(error_string, ncclGetErrorString);
 
-static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
-static_assert(offsetof(NcclConfig, magic) == offsetof(ncclConfig_t, magic));
-static_assert(offsetof(NcclConfig, version) == offsetof(ncclConfig_t, version));
-static_assert(offsetof(NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
-static_assert(ncclSuccess == NcclLibrary::kSuccess && ncclInProgress == NcclLibrary::kInProgress);
+static_assert(sizeof(transport::NcclId) == sizeof(ncclUniqueId));
+static_assert(offsetof(transport::NcclConfig, magic) == offsetof(ncclConfig_t, magic));
+static_assert(offsetof(transport::NcclConfig, version) == offsetof(ncclConfig_t, version));
+static_assert(offsetof(transport::NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
+static_assert(ncclSuccess == transport::NcclLibrary::kSuccess && ncclInProgress == transport::NcclLibrary::kInProgress);
 static_assert(ncclRemoteError == static_cast<int>(Code::kRemoteError) &&
               ncclUnhandledCudaError == static_cast<int>(Code::kUnhandledCudaError));
 static_assert(ncclUint8 == static_cast<int>(DataType::kUint8) && ncclBfloat16 == static_cast<int>(DataType::kBfloat16) &&
               ncclFloat16 == static_cast<int>(DataType::kFloat16) && ncclFloat64 == static_cast<int>(DataType::kFloat64));
-static_assert(ncclAvg == static_cast<int>(EngineOp::kMean) && ncclMax == static_cast<int>(EngineOp::kMax) &&
-              ncclMin == static_cast<int>(EngineOp::kMin) && ncclProd == static_cast<int>(EngineOp::kProd));
+static_assert(ncclAvg == static_cast<int>(transport::EngineOp::kMean) && ncclMax == static_cast<int>(transport::EngineOp::kMax) &&
+              ncclMin == static_cast<int>(transport::EngineOp::kMin) && ncclProd == static_cast<int>(transport::EngineOp::kProd));
 #endif
 
 class RealNccl : public testing::Test {
@@ -92,32 +92,32 @@ class RealNccl : public testing::Test {
     setenv("SPARCL_NCCL_LIBRARY", SPARCL_REAL_NCCL, 0);
 #endif
     setenv("NCCL_SOCKET_IFNAME", "lo", 0);
-    const Result<const NcclLibrary*> loaded = load_nccl();
+    const Result<const transport::NcclLibrary*> loaded = transport::load_nccl();
     if (!loaded.ok()) GTEST_SKIP() << "skipped: " << loaded.status().message();
     nccl_ = *loaded;
   }
-  const NcclLibrary* nccl_ = nullptr;
+  const transport::NcclLibrary* nccl_ = nullptr;
 };
 
 TEST_F(RealNccl, GivesVersionsAndIds) {
-  EXPECT_GE(nccl_->version, kOldestNccl);
-  NcclId first{}, second{};
-  ASSERT_EQ(nccl_->get_unique_id(&first), NcclLibrary::kSuccess);
-  ASSERT_EQ(nccl_->get_unique_id(&second), NcclLibrary::kSuccess);
+  EXPECT_GE(nccl_->version, transport::kOldestNccl);
+  transport::NcclId first{}, second{};
+  ASSERT_EQ(nccl_->get_unique_id(&first), transport::NcclLibrary::kSuccess);
+  ASSERT_EQ(nccl_->get_unique_id(&second), transport::NcclLibrary::kSuccess);
   EXPECT_NE(std::string(first.internal, sizeof first.internal), std::string(second.internal, sizeof second.internal));
 }
 
 // With a GPU one rank is made; without, NCCL's error comes through.
 TEST_F(RealNccl, MakesARankOrSaysWhyNot) {
-  NcclId id{};
-  ASSERT_EQ(nccl_->get_unique_id(&id), NcclLibrary::kSuccess);
-  const auto made = NcclEngine::create(*nccl_, id, 0, 1, 60, {});
+  transport::NcclId id{};
+  ASSERT_EQ(nccl_->get_unique_id(&id), transport::NcclLibrary::kSuccess);
+  const auto made = transport::NcclEngine::create(*nccl_, id, 0, 1, 60, {});
   if (made.ok()) {
     EXPECT_TRUE((*made)->health().ok());
     return;
   }
   EXPECT_THAT(made.status().message(),
-              testing::StartsWith("NCCL " + nccl_version_text(nccl_->version) + ": ncclCommInitRankConfig: "));
+              testing::StartsWith("NCCL " + transport::nccl_version_text(nccl_->version) + ": ncclCommInitRankConfig: "));
 }
 
 }  // namespace

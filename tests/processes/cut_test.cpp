@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "tests/processes/party_check.hpp"
 #include "tests/support/tier.hpp"
 #include "tests/support/virtual_hosts.hpp"

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "tests/support/tier.hpp"
 
 namespace sparcl::test {

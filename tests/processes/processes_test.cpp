@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "tests/processes/party_check.hpp"
 #include "tests/processes/rank_party.hpp"
 #include "tests/processes/step_series.hpp"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "tests/support/own_shared_memory.hpp"
 
 namespace sparcl::test {

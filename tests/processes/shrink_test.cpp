@@ -7,7 +7,7 @@
 #include <array>
 #include <set>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "tests/processes/party_check.hpp"
 #include "tests/support/tier.hpp"
 

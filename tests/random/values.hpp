@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sparcl/sparcl.h"
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 
 namespace sparcl::test {
 

@@ -85,10 +85,10 @@ TEST_F(Acknowledgements, OneWhoseConnectionBreaksCountsOnByItsReceipt) {
 
 // From another address of this host.
 RawPeer connect_from_elsewhere(const std::string& address) {
-  NetAddress from = loopback_address();
+  net::NetAddress from = net::loopback_address();
   from.ip[3] = std::byte{2};
-  const SocketAddress own = to_socket_address(from), to = to_socket_address(resolve(*parse_host_port(address))->front());
-  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const net::SocketAddress own = to_socket_address(from), to = net::to_socket_address(net::resolve(*net::parse_host_port(address))->front());
+  net::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(::bind(socket.fd(), own.get(), own.bytes), 0);
   EXPECT_EQ(::connect(socket.fd(), to.get(), to.bytes), 0);
   EXPECT_EQ(::fcntl(socket.fd(), F_SETFL, O_NONBLOCK), 0);

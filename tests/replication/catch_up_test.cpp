@@ -4,11 +4,14 @@
 
 #include <thread>
 
-#include "tests/replication/key_support.hpp"
+#include "tests/trust/key_support.hpp"
 #include "tests/replication/replica_pair.hpp"
 
 namespace sparcl::replication {
 namespace {
+
+using test::TempFolder;
+using test::write_text;
 
 constexpr int kChanges = 2'500;
 constexpr std::size_t kBusy = 40'000;  // elements, of 200,000: after eight steps a fifth fewer than these have changed
@@ -84,8 +87,8 @@ TEST_F(CatchUp, OneThatIsSeveralSmallVersionsBehindShowsTheNewestAlone) {
     source_.step(version, 3, kBusy);
     ASSERT_TRUE(publisher_->publish(version).ok());
   }
-  const double deadline = monotonic_seconds() + 20;
-  while (replica->versions().newest < 12 && monotonic_seconds() < deadline) std::this_thread::yield();
+  const double deadline = net::monotonic_seconds() + 20;
+  while (replica->versions().newest < 12 && net::monotonic_seconds() < deadline) std::this_thread::yield();
   EXPECT_EQ(replica->versions().newest, 12u) << "it is told though it is sent no more before it applies";
   const auto swap = replica->next(20);
   ASSERT_TRUE(swap.ok()) << swap.status().message();
@@ -158,11 +161,11 @@ TEST_F(CatchUp, APinThatComesLateIsReachedAllTheSame) {
 
 TEST_F(CatchUp, SignedUpdatesAreComposedAndSigned) {
   const test::TempFolder folder;
-  open(private_file(folder / "key", secret_line(kVectors[0])));
+  open(trust::private_file(folder / "key", trust::secret_line(trust::kVectors[0])));
   publish_first();
   publish_to(9);
   SmallModel copy;
-  write_text(folder / "key.pub", public_line(kVectors[0]));
+  write_text(folder / "key.pub", trust::public_line(trust::kVectors[0]));
   const auto replica = open_replica(copy, folder / "key.pub");
   EXPECT_EQ(follow(*replica, 9).updates, 1);
   EXPECT_EQ(copy.hash(), source_.hash());

@@ -6,11 +6,13 @@
 
 #include "src/base/log.hpp"
 #include "tests/replication/forged_state.hpp"
-#include "tests/replication/key_support.hpp"
+#include "tests/trust/key_support.hpp"
 #include "tests/replication/lying_parent.hpp"
 
 namespace sparcl::replication {
 namespace {
+
+using test::TempFolder;
 
 // All bytes of a version in several leaves, its publisher and a parent that a test plays, and a replica in between.
 class FalseParents : public ::testing::Test {
@@ -34,7 +36,7 @@ class FalseParents : public ::testing::Test {
   UpdateName name() const { return {0, 7}; }
   // It is told to take updates from a parent, which it comes to.
   RawPeer place(std::uint32_t number, bool is_announced = true) {
-    word->say(MessageType::kParent, Parent{number, resolve(*parse_host_port(parent_.address()))->front(), "a parent"});
+    word->say(MessageType::kParent, Parent{number, net::resolve(*net::parse_host_port(parent_.address()))->front(), "a parent"});
     if (is_announced) word->say(MessageType::kAnnounce, update.offer);
     RawPeer child = parent_.accept();
     child.say(MessageType::kWelcome, welcome());
@@ -179,7 +181,7 @@ TEST_F(FalseParents, AnAnnouncedVersionByAnotherStreamIsNotAskedFor) {
 
 TEST_F(FalseParents, ATrustedSignatureStandsForTheAnnouncement) {
   const TempFolder folder;
-  const Result<SigningKey> key = SigningKey::generate();
+  const Result<trust::SigningKey> key = trust::SigningKey::generate();
   ASSERT_TRUE(key.ok() && key->save(folder / "key").ok());
   open(folder / "key", folder / "key.pub");
   RawPeer child = place(1, false);
@@ -208,11 +210,11 @@ TEST_F(FalseParents, OneThatIsCalledBackSaysWhatItWasGiven) {
     SCOPED_TRACE(gives);
     open();
     RawPeer child = place(1);
-    const double since = monotonic_seconds();
+    const double since = net::monotonic_seconds();
     child.say(MessageType::kOffer, update.offer);
     ASSERT_TRUE(hear_request(child));
     if (gives) child.say(MessageType::kLeaves, Leaves{name(), 0, leaves_of(update.bytes.bytes())});
-    for (std::size_t at = 0; monotonic_seconds() - since < 1; at += 100) {
+    for (std::size_t at = 0; net::monotonic_seconds() - since < 1; at += 100) {
       child.say(MessageType::kAlive, Alive{7});
       if (gives && at < kLeafBytes) child.link().queue_chunk({7, at}, update.bytes.slice(at, 100));
       flush_all(child);

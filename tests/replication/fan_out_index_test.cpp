@@ -77,14 +77,14 @@ class Twins {
   }
 
   void join() {
-    std::optional<NetAddress> machine;
+    std::optional<net::NetAddress> machine;
     if (pick(3) != 0) {
-      machine = loopback_address(static_cast<std::uint16_t>(1000 + pick(1000)));
+      machine = net::loopback_address(static_cast<std::uint16_t>(1000 + pick(1000)));
       machine->ip[3] = static_cast<std::byte>(pick(5));
     }
     const bool passes_on = pick(6) != 0;
     ++last_;
-    const std::optional<NetAddress> from = loopback_address(static_cast<std::uint16_t>(last_));
+    const std::optional<net::NetAddress> from = net::loopback_address(static_cast<std::uint16_t>(last_));
     both([&](auto& plan) { plan.join(last_, passes_on, machine, pick_from_ ? from : machine); });
     pick_from_ = pick(40) == 0;
     there_.insert(last_);
@@ -231,7 +231,7 @@ TEST(FanOutIndex, ThousandsThatPassNothingOnCostFewRowsEach) {
 
 TEST(FanOutIndex, ThousandsOfOneAddressCostFewRowsEach) {
   FanOut plan(0);
-  const NetAddress machine = loopback_address();
+  const net::NetAddress machine = net::loopback_address();
   for (Id id = 1; id <= kMany; ++id) plan.join(id, true, machine);
   const Round round = round_of(plan, 1, 1);
   EXPECT_EQ(round.placed, static_cast<int>(kMany) - 1);

@@ -35,8 +35,8 @@ class FanOutRules {
   struct Replica {
     Id parent = kPublisher;
     bool passes_on = false;
-    std::optional<NetAddress> machine;
-    std::optional<NetAddress> from;
+    std::optional<net::NetAddress> machine;
+    std::optional<net::NetAddress> from;
     bool is_full = false;
     std::uint64_t staged = 0;
     std::uint64_t anchor = 0;  // version of the one that it is being sent
@@ -66,7 +66,7 @@ class FanOutRules {
   std::map<std::array<std::byte, 16>, double> expelled_;
 
  public:
-  void join(Id id, bool passes_on, const std::optional<NetAddress>& machine, const std::optional<NetAddress>& from) {
+  void join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine, const std::optional<net::NetAddress>& from) {
     Replica replica;
     replica.passes_on = passes_on;
     replica.from = from;

@@ -150,7 +150,7 @@ TEST(FanOut, AParentThatHadItAllAlongIsNoneAnyMore) {
 
 TEST(FanOut, AParentThatGivesOtherBytesIsNoneAnyMoreAndNeitherIsTheNextAtItsAddressForAWhile) {
   FanOut plan(1);
-  const NetAddress address = loopback_address(1), other = loopback_address(2);
+  const net::NetAddress address = net::loopback_address(1), other = net::loopback_address(2);
   plan.join(1, true, {}, address);
   serve(plan, 1, 1, 0);
   plan.join(2, true);
@@ -267,8 +267,8 @@ TEST(FanOut, StaysATreeWhateverHappens) {
 
 // --- replicas that share a machine ---
 
-NetAddress machine(int number) {
-  NetAddress address = loopback_address(static_cast<std::uint16_t>(1000 + number));  // ports differ
+net::NetAddress machine(int number) {
+  net::NetAddress address = net::loopback_address(static_cast<std::uint16_t>(1000 + number));  // ports differ
   address.ip[3] = static_cast<std::byte>(number);
   return address;
 }

@@ -146,7 +146,7 @@ TEST(MessageLink, MemoryComesWithTheBytes) {
   for (const bool is_skipped : {false, true}) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    MessageLink from(Socket{ends[0]}), to(Socket{ends[1]});
+    MessageLink from(net::Socket{ends[0]}), to(net::Socket{ends[1]});
     std::vector<std::byte> content(kBytes);
     std::mt19937_64 random(7);
     for (std::size_t i = 0; i < kBytes; i += 1000) content[i] = std::byte(static_cast<std::uint8_t>(random()));

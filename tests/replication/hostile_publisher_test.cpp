@@ -189,7 +189,7 @@ class SignedReplication : public ::testing::Test {
     folder_ = std::filesystem::path(::testing::TempDir()) / fmt::format("sparcl_signed_{}", getpid());
     std::filesystem::create_directories(folder_);
     for (const char* name : {"own", "other"}) {
-      const Result<SigningKey> key = SigningKey::generate();
+      const Result<trust::SigningKey> key = trust::SigningKey::generate();
       ASSERT_TRUE(key.ok());
       ASSERT_TRUE(key->save(path(name)).ok());
     }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/transport/host_port.hpp"
+#include "src/net/host_port.hpp"
 #include "tests/replication/replica_pair.hpp"
 
 namespace sparcl::replication {
@@ -12,13 +12,13 @@ namespace {
 void expect_reached(const std::string& where) {
   const Result<Listener> listener = Listener::open(where);
   if (!listener.ok()) GTEST_SKIP() << listener.status().message();
-  const Result<HostPort> told = parse_host_port(listener->address);
+  const Result<net::HostPort> told = net::parse_host_port(listener->address);
   ASSERT_TRUE(told.ok()) << told.status().message();
   EXPECT_NE(told->port, 0);
   RawPeer peer = RawPeer::connect(listener->address);
   EXPECT_EQ(connect_error(peer.link().socket()), 0) << listener->address;
   pollfd entry{listener->socket.fd(), POLLIN, 0};
-  EXPECT_EQ(poll_until(std::span(&entry, 1), monotonic_seconds() + RawPeer::kPatience), 1) << listener->address;
+  EXPECT_EQ(net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience), 1) << listener->address;
 }
 
 TEST(Listener, TellsAnAddressWhereItIsReached) {

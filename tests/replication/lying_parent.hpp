@@ -20,7 +20,7 @@ class LyingParent {
  public:
   LyingParent(const std::string& publisher, const Hash128& schema_hash, Lie lie, const std::string& name,
               const std::string& model_id = kModelId)
-      : listener_(std::move(*listen_at(loopback_address(), 8))),
+      : listener_(std::move(*net::listen_at(net::loopback_address(), 8))),
         lie_(lie),
         model_id_(model_id),
         upstream_(RawPeer::connect(publisher)) {
@@ -49,7 +49,7 @@ class LyingParent {
   static HeldVersion newest_of(const std::string& publisher) {
     nlohmann::json report;
     std::string hex;
-    for (const double begin = monotonic_seconds(); hex.empty() && monotonic_seconds() - begin < 20; usleep(20'000)) {
+    for (const double begin = net::monotonic_seconds(); hex.empty() && net::monotonic_seconds() - begin < 20; usleep(20'000)) {
       const Result<std::string> status = query_status(publisher, 20);
       EXPECT_TRUE(status.ok()) << status.status().message();
       report = nlohmann::json::parse(*status);
@@ -66,7 +66,7 @@ class LyingParent {
   }
 
   struct Child {
-    explicit Child(Socket socket) : link(std::move(socket)) {}
+    explicit Child(net::Socket socket) : link(std::move(socket)) {}
     MessageLink link;
     std::uint64_t offered = 0;
     std::optional<std::uint64_t> next_byte;  // it has asked
@@ -76,8 +76,8 @@ class LyingParent {
     while (!ends_) {
       std::vector<pollfd> entries{{upstream_.link().fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
       for (const auto& child : children_) entries.push_back({child->link.fd(), POLLIN, 0});
-      poll_until(entries, monotonic_seconds() + 0.05);
-      Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      net::poll_until(entries, net::monotonic_seconds() + 0.05);
+      net::Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (socket.is_open()) children_.push_back(std::make_unique<Child>(std::move(socket)));
       listen_to(upstream_.link(), [this](MessageLink& link) { hear_publisher(link); });
       for (const auto& child : children_) {
@@ -143,7 +143,7 @@ class LyingParent {
     (void)child.link.flush();
   }
 
-  Socket listener_;
+  net::Socket listener_;
   Lie lie_;
   std::string model_id_;
   RawPeer upstream_;

@@ -64,7 +64,7 @@ class Pair {
     return copy_.view().hash_of(arrays) == hash_[replica_->versions().held];
   }
   bool reaches(std::uint64_t version) {
-    for (const double until = monotonic_seconds() + kPatience; monotonic_seconds() < until;) {
+    for (const double until = net::monotonic_seconds() + kPatience; net::monotonic_seconds() < until;) {
       if (replica_->versions().held == version) return is_right();
       if (replica_->next(1).ok() && !is_right()) return false;
     }

@@ -95,7 +95,7 @@ TEST(Message, PartsOfMessagesAreNone) {
   expect_exact(serialise(Nack{{1, 2}, Code::kWrongBase, true, "why"}), [](const auto& bytes) { return parse_nack(bytes); });
   expect_exact(serialise(ModelReply{"m", {std::byte{1}, std::byte{2}}, {std::byte{3}}}),
                [](const auto& bytes) { return parse_model_reply(bytes); });
-  expect_exact(serialise(Parent{1, loopback_address(4711), "host"}), [](const auto& bytes) { return parse_parent(bytes); });
+  expect_exact(serialise(Parent{1, net::loopback_address(4711), "host"}), [](const auto& bytes) { return parse_parent(bytes); });
   expect_exact(serialise(Parent{1, {}, "host"}), [](const auto& bytes) { return parse_parent(bytes); });
   expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}), [](const auto& bytes) { return parse_orphan(bytes); });
   expect_exact(serialise(Identity{"m", 1, {2, {3, 4}}, {5, 6}, {}, CommitSignature{}}),

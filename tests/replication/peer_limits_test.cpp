@@ -74,9 +74,9 @@ TEST(PeerLimits, ReplicasThatHaveProvenNothingKeepNoRealOneOut) {
   }
   const SmallModel held(3);
   const auto replica = open_replica(held, publisher->address());
-  const double until = monotonic_seconds() + RawPeer::kPatience;
+  const double until = net::monotonic_seconds() + RawPeer::kPatience;
   Result<Subscriber::Swap> swap = replica->next(0.1);
-  while (!swap.ok() && monotonic_seconds() < until) swap = replica->next(0.1);
+  while (!swap.ok() && net::monotonic_seconds() < until) swap = replica->next(0.1);
   EXPECT_TRUE(swap.ok()) << swap.status().message();
   EXPECT_GE(nlohmann::json::parse(publisher->status()).at("connections_evicted").get<int>(), 1);
 }
@@ -168,7 +168,7 @@ TEST(PeerLimits, UnfinishedListsTakeNoMoreThanTheUnprovenPart) {
   }
   const std::vector<std::byte> part = model::serialise(shard_schema(0, 4));
   std::optional<MessageType> said;
-  for (const double until = monotonic_seconds() + RawPeer::kPatience; said != MessageType::kWelcome && monotonic_seconds() < until;) {
+  for (const double until = net::monotonic_seconds() + RawPeer::kPatience; said != MessageType::kWelcome && net::monotonic_seconds() < until;) {
     RawPeer honest = RawPeer::connect(publisher->address());
     honest.say(MessageType::kHello, hello_with_list(part, "an honest one"));
     said = honest.hear();
@@ -232,8 +232,8 @@ TEST(PeerLimits, AnchorsThatNobodyElseNeedsAreWithinTheBudget) {
     peers.back().say(MessageType::kRequest, Request{{commit.base_version, commit.version}, 0, true});
     ASSERT_EQ(peers.back().hear(), MessageType::kChunk);
   }
-  for (const double until = monotonic_seconds() + RawPeer::kPatience;
-       figure(*publisher, "peer_bytes") > options.peer_bytes && monotonic_seconds() < until;) {
+  for (const double until = net::monotonic_seconds() + RawPeer::kPatience;
+       figure(*publisher, "peer_bytes") > options.peer_bytes && net::monotonic_seconds() < until;) {
     usleep(1000);
   }
   EXPECT_LE(figure(*publisher, "peer_bytes"), options.peer_bytes);
@@ -280,7 +280,7 @@ TEST(PeerLimits, OneThatDoesNotReadItsAnswerIsNoReplica) {
   RawPeer peer = RawPeer::connect(publisher->address());
   peer.say(MessageType::kModelQuery, std::span<const std::byte>());
   pollfd entry{peer.link().fd(), POLLIN, 0};
-  ASSERT_EQ(poll_until(std::span(&entry, 1), monotonic_seconds() + RawPeer::kPatience), 1);
+  ASSERT_EQ(net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience), 1);
   EXPECT_EQ(publisher->count(0).connected, 0);
   EXPECT_EQ(nlohmann::json::parse(publisher->status()).at("replicas").size(), 0U);
 }

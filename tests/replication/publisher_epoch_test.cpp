@@ -7,11 +7,15 @@
 #include <unistd.h>
 
 #include "src/replication/record_file.hpp"
-#include "tests/replication/key_support.hpp"
+#include "tests/trust/key_support.hpp"
 #include "tests/replication/rogue_support.hpp"
 
 namespace sparcl::replication {
 namespace {
+
+using test::read_text;
+using test::TempFolder;
+using test::write_text;
 
 constexpr std::uint64_t kSecond = 1'000'000'000, kDay = 24 * 3600 * kSecond;
 constexpr std::uint64_t kToday = 20'000 * kDay;
@@ -68,8 +72,8 @@ TEST(PublisherEpoch, WordsOfStrangersCountUpToAYearAndWithPauses) {
 }
 
 TEST(PublisherEpoch, ASigningPublisherBelievesItsOwnSignatureAlone) {
-  const SigningKey key = key_of(kVectors[0]), other = key_of(kVectors[1]);
-  const auto latest = [](const SigningKey& signer, std::uint64_t epoch, const std::string& model) {
+  const trust::SigningKey key = trust::key_of(trust::kVectors[0]), other = trust::key_of(trust::kVectors[1]);
+  const auto latest = [](const trust::SigningKey& signer, std::uint64_t epoch, const std::string& model) {
     Offer offer;
     offer.commit.model_id = model;
     offer.commit.epoch = epoch;
@@ -122,7 +126,7 @@ TEST(PublisherEpoch, ReplicasFollowAPublisherWhoseClockWasAhead) {
 
 TEST(PublisherEpoch, SoDoThoseThatTrustItsKeyHoweverFarAhead) {
   const TempFolder folder;
-  ASSERT_TRUE(SigningKey::generate()->save(folder / "key").ok());
+  ASSERT_TRUE(trust::SigningKey::generate()->save(folder / "key").ok());
   PublisherOptions first = with_clock(kToday + 2000 * kDay), second = with_clock(kToday);
   first.key_path = second.key_path = folder / "key";
   SubscriberOptions trusting = replica_options();

@@ -79,8 +79,8 @@ class Group {
   double sweep_s = 300;
 
   bool settles(std::size_t count, double seconds = 20) {
-    const double until = monotonic_seconds() + seconds;
-    while (monotonic_seconds() < until) {
+    const double until = net::monotonic_seconds() + seconds;
+    while (net::monotonic_seconds() < until) {
       if (served() == count && status()["replicas"].size() == there()) return true;
       usleep(5'000);
     }
@@ -142,10 +142,10 @@ TEST(Relay, OneThatWaitsIsWokenByEveryUpdate) {
     std::vector<std::thread> waiting;
     for (std::size_t r = 0; r < 3; ++r) waiting.emplace_back([&, r] { EXPECT_TRUE(group.replica(r)->next(60).ok()) << r; });
     usleep(2'000);
-    const double begin = monotonic_seconds();
+    const double begin = net::monotonic_seconds();
     group.publish();
     for (std::thread& each : waiting) each.join();
-    EXPECT_LT(monotonic_seconds() - begin, 30);  // half of the time that they would wait
+    EXPECT_LT(net::monotonic_seconds() - begin, 30);  // half of the time that they would wait
   }
 }
 
@@ -249,8 +249,8 @@ TEST(Relay, OneThatIsDamagedPassesOnWhatThePublisherSent) {
     while (group.replica(r)->versions().held < group.version()) (void)group.replica(r)->next(20);
   }
   for (const std::size_t r : {1U, 2U}) EXPECT_TRUE(group.copy(r).is_same_as(group.source())) << r;
-  const double until = monotonic_seconds() + 20;
-  while (!group.copy(0).is_same_as(group.source()) && monotonic_seconds() < until) (void)group.replica(0)->next(0.1);
+  const double until = net::monotonic_seconds() + 20;
+  while (!group.copy(0).is_same_as(group.source()) && net::monotonic_seconds() < until) (void)group.replica(0)->next(0.1);
   EXPECT_TRUE(group.copy(0).is_same_as(group.source()));
 }
 
@@ -260,7 +260,7 @@ TEST(Relay, OneThatIsDamagedPassesOnWhatThePublisherSent) {
 class FalseParent {
  public:
   explicit FalseParent(Group& group) : group_(group), peer_(RawPeer::connect(group.publisher().address())) {
-    const std::uint16_t port = parse_host_port(port_.address())->port;
+    const std::uint16_t port = net::parse_host_port(port_.address())->port;
     peer_.say(MessageType::kHello, hello_of(group.source(), port));
     EXPECT_EQ(peer_.hear(), MessageType::kWelcome);
     EXPECT_EQ(peer_.hear(), MessageType::kOffer);  // a label: it has the bytes
@@ -339,7 +339,7 @@ TEST(Relay, WhatAParentOffersWaitsForThePublishersWord) {
   RawPeer word = publisher.accept();
   const Welcome welcome{kProtocolVersion, kModelId, anchor.offer.commit.epoch, 7, 5000, "the publisher", {}};
   word.say(MessageType::kWelcome, welcome);
-  word.say(MessageType::kParent, Parent{1, resolve(*parse_host_port(parent.address()))->front(), "a parent"});
+  word.say(MessageType::kParent, Parent{1, net::resolve(*net::parse_host_port(parent.address()))->front(), "a parent"});
   RawPeer child = parent.accept();
   child.say(MessageType::kWelcome, welcome);
   child.say(MessageType::kOffer, anchor.offer);
@@ -404,8 +404,8 @@ TEST(Relay, WhatAParentDoesIsNoErrorOfTheReplica) {
   Offer offer = parent.label();
   offer.commit.version += 98;
   child.say(MessageType::kOffer, offer);
-  const auto end = monotonic_seconds() + 1.5;
-  while (monotonic_seconds() < end) EXPECT_EQ(group.replica(0)->next(0.1).status().code(), Code::kTimeout);
+  const auto end = net::monotonic_seconds() + 1.5;
+  while (net::monotonic_seconds() < end) EXPECT_EQ(group.replica(0)->next(0.1).status().code(), Code::kTimeout);
   group.publish();
   group.expect_current();
 }
@@ -420,7 +420,7 @@ TEST(Relay, OldVersionsAndGarbageFromAParentAreRefused) {
     child.say(MessageType::kWelcome, parent.welcome());
     if (kind == 0) child.say(MessageType::kOffer, parent.label());
     if (kind == 1) child.send_bytes(std::vector<std::byte>(100, std::byte{0x5a}));
-    if (kind == 2) child.say(MessageType::kParent, Parent{9, loopback_address(1), "nowhere"});
+    if (kind == 2) child.say(MessageType::kParent, Parent{9, net::loopback_address(1), "nowhere"});
     EXPECT_TRUE(child.is_dropped()) << kind;
     group.publish();
     group.expect_current();

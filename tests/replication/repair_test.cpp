@@ -11,12 +11,14 @@
 #include "src/base/log.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/codec/wire.hpp"
-#include "tests/replication/key_support.hpp"
+#include "tests/trust/key_support.hpp"
 #include "tests/replication/replica_pair.hpp"
 #include "tests/replication/sharded_model.hpp"
 
 namespace sparcl::replication {
 namespace {
+
+using test::TempFolder;
 
 constexpr std::uint64_t kElements = 3'000'000;  // 46 blocks, and one of the bias
 constexpr int kRepairChanges = 20'000;
@@ -178,10 +180,10 @@ TEST_F(Repairs, APinThatKeepsARepairAwayIsNamed) {
   EXPECT_EQ(replica->next(20).status().code(), Code::kCorrupt);
   // Until what repairs it is there. That it has been staged says nothing: it may have been before.
   Status status;
-  const double deadline = monotonic_seconds() + 20;
+  const double deadline = net::monotonic_seconds() + 20;
   do {
     status = replica->next(0.1).status();
-  } while (status.code() == Code::kTimeout && monotonic_seconds() < deadline);
+  } while (status.code() == Code::kTimeout && net::monotonic_seconds() < deadline);
   EXPECT_EQ(status.code(), Code::kCorrupt);
   EXPECT_NE(status.message().find("pinned to version 1"), std::string::npos) << status.message();
   ASSERT_TRUE(replica->pin(0).ok());
@@ -271,7 +273,7 @@ TEST_F(Repairs, ByAPublisherThatComesLater) {
 
 TEST_F(Repairs, SignedOnesAreTrusted) {
   const TempFolder folder;
-  const Result<SigningKey> key = SigningKey::generate();
+  const Result<trust::SigningKey> key = trust::SigningKey::generate();
   ASSERT_TRUE(key.ok() && key->save(folder / "key").ok());
   open(folder / "key", folder / "key.pub");
   publish();

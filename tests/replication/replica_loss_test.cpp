@@ -19,8 +19,8 @@ std::uint64_t figure(const Publisher& publisher, const char* key) { return nlohm
 
 template <class Condition>
 bool becomes_true(const Condition& condition) {
-  const double until = monotonic_seconds() + RawPeer::kPatience;
-  while (!condition() && monotonic_seconds() < until) usleep(5000);
+  const double until = net::monotonic_seconds() + RawPeer::kPatience;
+  while (!condition() && net::monotonic_seconds() < until) usleep(5000);
   return condition();
 }
 

@@ -15,7 +15,7 @@
 #include "src/replication/message_link.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/subscriber.hpp"
-#include "src/transport/host_port.hpp"
+#include "src/net/host_port.hpp"
 
 namespace sparcl::replication {
 
@@ -108,12 +108,12 @@ class RawPeer {
  public:
   static constexpr double kPatience = 20;
 
-  explicit RawPeer(Socket socket) : link_(std::move(socket)) {}
+  explicit RawPeer(net::Socket socket) : link_(std::move(socket)) {}
   static RawPeer connect(const std::string& address) {
-    Result<Socket> socket = start_connect(resolve(*parse_host_port(address))->front());
-    RawPeer peer(socket.ok() ? std::move(*socket) : Socket());
+    Result<net::Socket> socket = net::start_connect(net::resolve(*net::parse_host_port(address))->front());
+    RawPeer peer(socket.ok() ? std::move(*socket) : net::Socket());
     pollfd entry{peer.link_.fd(), POLLOUT, 0};
-    poll_until(std::span(&entry, 1), monotonic_seconds() + kPatience);
+    net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + kPatience);
     return peer;
   }
 
@@ -133,7 +133,7 @@ class RawPeer {
 
   // The next message that is no sign of life; nothing if the other side ends the connection, or says nothing for so long.
   std::optional<MessageType> hear(double seconds = kPatience, const MessageLink::ChunkPlace& place = nowhere) {
-    const double until = monotonic_seconds() + seconds;
+    const double until = net::monotonic_seconds() + seconds;
     while (link_.is_open()) {
       switch (link_.receive(place)) {
         case MessageLink::Progress::kMessage:
@@ -145,14 +145,14 @@ class RawPeer {
           return {};
       }
       pollfd entry{link_.fd(), POLLIN, 0};
-      if (poll_until(std::span(&entry, 1), until) == 0) return {};
+      if (net::poll_until(std::span(&entry, 1), until) == 0) return {};
     }
     return {};
   }
   // Until the other side has ended the connection.
   bool is_dropped(double seconds = kPatience) {
-    const double until = monotonic_seconds() + seconds;
-    while (monotonic_seconds() < until && link_.is_open()) (void)hear(until - monotonic_seconds());
+    const double until = net::monotonic_seconds() + seconds;
+    while (net::monotonic_seconds() < until && link_.is_open()) (void)hear(until - net::monotonic_seconds());
     return !link_.is_open();
   }
 
@@ -164,12 +164,12 @@ class RawPeer {
 // A port where a test plays the publisher.
 class RawPublisher {
  public:
-  RawPublisher() : listener_(std::move(*listen_at(loopback_address(), 8))) {}
+  RawPublisher() : listener_(std::move(*net::listen_at(net::loopback_address(), 8))) {}
   std::string address() const { return to_text(*local_address(listener_)); }
   RawPeer accept_any() {
     pollfd entry{listener_.fd(), POLLIN, 0};
-    poll_until(std::span(&entry, 1), monotonic_seconds() + RawPeer::kPatience);
-    return RawPeer(Socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+    net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience);
+    return RawPeer(net::Socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
   }
   // The next subscriber that comes, after its HELLO.
   RawPeer accept(Hello* hello = nullptr) {
@@ -179,7 +179,7 @@ class RawPublisher {
   }
 
  private:
-  Socket listener_;
+  net::Socket listener_;
 };
 
 }  // namespace sparcl::replication

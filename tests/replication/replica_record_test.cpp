@@ -10,16 +10,20 @@
 #include "src/replication/model_description.hpp"
 #include "src/replication/query.hpp"
 #include "src/replication/record_file.hpp"
-#include "tests/replication/key_support.hpp"
+#include "tests/trust/key_support.hpp"
 #include "tests/replication/rogue_support.hpp"
 
 namespace sparcl::replication {
 namespace {
 
+using test::read_text;
+using test::TempFolder;
+using test::write_text;
+
 class ReplicaRecord : public ::testing::Test {
  protected:
   ReplicaRecord() {
-    for (const char* name : {"own", "other"}) EXPECT_TRUE(SigningKey::generate()->save(folder_ / name).ok());
+    for (const char* name : {"own", "other"}) EXPECT_TRUE(trust::SigningKey::generate()->save(folder_ / name).ok());
   }
   PublisherOptions signing(const std::string& key = "own") const {
     PublisherOptions options = local_options();
@@ -31,7 +35,7 @@ class ReplicaRecord : public ::testing::Test {
     options.trust_path = folder_ / "own.pub";
     return options;
   }
-  TrustedKeys trusted(const std::string& key = "own") const { return std::move(*TrustedKeys::load(folder_ / (key + ".pub"))); }
+  trust::TrustedKeys trusted(const std::string& key = "own") const { return std::move(*trust::TrustedKeys::load(folder_ / (key + ".pub"))); }
   // All bytes of the newest version, signed.
   Recorded record_newest(Publisher& publisher) const {
     return record_update(publisher, {0, SmallModel(1).hash()}, SmallModel(1).view().schema_hash);

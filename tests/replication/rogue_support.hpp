@@ -106,9 +106,9 @@ inline void send_update(RawPeer& peer, const Recorded& update, const Request& re
 
 // Until the other side asks for it, past its acknowledgements; nothing: it does not.
 inline std::optional<Request> hear_request(RawPeer& peer, double seconds = RawPeer::kPatience) {
-  const double until = monotonic_seconds() + seconds;
+  const double until = net::monotonic_seconds() + seconds;
   std::optional<MessageType> said = peer.hear(seconds);
-  while (said == MessageType::kAck) said = peer.hear(until - monotonic_seconds());
+  while (said == MessageType::kAck) said = peer.hear(until - net::monotonic_seconds());
   if (said != MessageType::kRequest) return {};
   return *parse_request(peer.link().content());
 }

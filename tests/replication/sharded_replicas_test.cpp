@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "src/codec/wire.hpp"
-#include "tests/replication/key_support.hpp"
+#include "tests/trust/key_support.hpp"
 #include "tests/replication/replica_pair.hpp"
 #include "tests/replication/sharded_model.hpp"
 
 namespace sparcl::replication {
 namespace {
+
+using test::TempFolder;
+using test::write_text;
 
 using ::testing::HasSubstr;
 
@@ -178,8 +181,8 @@ TEST_F(ShardedReplicas, FollowWhatATrainerHasMarked) {
 
 TEST_F(ShardedReplicas, TakeSignedUpdates) {
   const test::TempFolder folder;
-  open(private_file(folder / "key", secret_line(kVectors[0])));
-  write_text(folder / "key.pub", public_line(kVectors[0]));
+  open(trust::private_file(folder / "key", trust::secret_line(trust::kVectors[0])));
+  write_text(folder / "key.pub", trust::public_line(trust::kVectors[0]));
   publish();
   Shard shard(publisher_->address(), shard_schema(2, 4), folder / "key.pub");
   shard.follow(1, whole_);

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/codec/wire.hpp"
-#include "src/transport/sealed_memory.hpp"
+#include "src/net/sealed_memory.hpp"
 #include "tests/replication/rogue_support.hpp"
 
 namespace sparcl::replication {
@@ -90,8 +90,8 @@ TEST(SharedMemory, LeavesNoDescriptorBehind) {
 // --- to a replica ---
 
 // A file in memory that is named as a publisher's are.
-Socket memory_of(std::size_t bytes, int seals, const char* name = "sparcl-sealed") {
-  Socket file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+net::Socket memory_of(std::size_t bytes, int seals, const char* name = "sparcl-sealed") {
+  net::Socket file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(::ftruncate(file.fd(), static_cast<off_t>(bytes)), 0);
   EXPECT_EQ(::fcntl(file.fd(), F_ADD_SEALS, seals), 0);
   return file;
@@ -139,7 +139,7 @@ class RogueMemory {
   MemoryInvitation invitation() const { return {::getpid(), proof_.descriptor(), token_}; }
 
   MemoryToken token_{};
-  SealedMemory proof_ = std::move(*SealedMemory::copy_of(token_));
+  net::SealedMemory proof_ = std::move(*net::SealedMemory::copy_of(token_));
   RawPublisher port_;
   std::unique_ptr<Subscriber> replica_;
   Hello hello_;
@@ -147,7 +147,7 @@ class RogueMemory {
 };
 
 // Nothing of it is applied, and the replica takes no memory after that.
-void expect_refused(const char* what, const Socket& file, std::uint32_t bytes = kBytes) {
+void expect_refused(const char* what, const net::Socket& file, std::uint32_t bytes = kBytes) {
   SmallModel copy(1);
   const Hash128 before = copy.hash();
   RogueMemory rogue(copy);
@@ -165,15 +165,15 @@ TEST(SharedMemory, AReplicaTakesOnlyWhatNobodyCanChange) {
   expect_refused("too small", memory_of(kBytes - 1, kSealed));
   expect_refused("too large", memory_of(1UL << 40, kSealed));
   expect_refused("another's", memory_of(kBytes, kSealed, "another"));
-  expect_refused("a device", Socket(::open("/dev/zero", O_RDONLY | O_CLOEXEC)));
-  expect_refused("nothing", Socket(1'000'000));
+  expect_refused("a device", net::Socket(::open("/dev/zero", O_RDONLY | O_CLOEXEC)));
+  expect_refused("nothing", net::Socket(1'000'000));
 }
 
 TEST(SharedMemory, PiecesOutOfPlaceEndTheConnection) {
   for (const Piece& piece : {Piece{2, 0, kBytes, 0}, Piece{1, 500, kBytes, 0}, Piece{1, 0, 100, 0}, Piece{1, 0, kBytes + 1, 0}}) {
     SmallModel copy(1);
     RogueMemory rogue(copy);
-    const Socket file = memory_of(piece.bytes, kSealed);
+    const net::Socket file = memory_of(piece.bytes, kSealed);
     rogue.send({piece.version, piece.first_byte, piece.bytes, file.fd()});
     EXPECT_TRUE(rogue.is_dropped());
     EXPECT_EQ(rogue.replica().next(0.1).status().code(), Code::kCorrupt);
@@ -185,7 +185,7 @@ TEST(SharedMemory, SealedBytesThatAreNoUpdateAreRefused) {
   SmallModel copy(1);
   const Hash128 before = copy.hash();
   RogueMemory rogue(copy);
-  const Socket file = memory_of(kBytes, kSealed);
+  const net::Socket file = memory_of(kBytes, kSealed);
   rogue.send({1, 0, kBytes, file.fd()});
   rogue.commit();
   EXPECT_TRUE(rogue.is_refused());
@@ -196,7 +196,7 @@ TEST(SharedMemory, SealedBytesThatAreNoUpdateAreRefused) {
 // Another process of that number, or none; or one whose memory holds something else.
 TEST(SharedMemory, WhoCannotReachItTakesBytesOverTheConnection) {
   MemoryToken token{};
-  const SealedMemory proof = std::move(*SealedMemory::copy_of(token));
+  const net::SealedMemory proof = std::move(*net::SealedMemory::copy_of(token));
   token[0] = std::byte{1};
   for (const MemoryInvitation& invitation : {MemoryInvitation{::getpid(), proof.descriptor(), token}, MemoryInvitation{1, 1, {}},
                                              MemoryInvitation{-1, 3, {}}, MemoryInvitation{::getpid(), -1, {}}}) {
@@ -225,7 +225,7 @@ TEST(SharedMemory, APieceWithoutAnInvitationEndsTheConnection) {
   const auto replica = open_replica(copy, publisher.address());
   RawPeer peer = publisher.accept();
   peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", {}});
-  const Socket file = memory_of(kBytes, kSealed);
+  const net::Socket file = memory_of(kBytes, kSealed);
   peer.say(MessageType::kPiece, Piece{1, 0, kBytes, file.fd()});
   EXPECT_TRUE(peer.is_dropped());
 }
@@ -278,7 +278,7 @@ TEST(SharedMemory, WhoTakesNothingIsSentFourPieces) {
   ASSERT_GT(bytes, 8 * kMaxPieceBytes);
   for (int i = 0; i < 4; ++i) {
     const Piece piece = replica.hear_piece();
-    EXPECT_TRUE(SealedMemory::of_process(::getpid(), piece.descriptor, piece.bytes).ok());
+    EXPECT_TRUE(net::SealedMemory::of_process(::getpid(), piece.descriptor, piece.bytes).ok());
   }
   EXPECT_EQ(replica.peer().hear(0.3), std::nullopt);
   replica.take();

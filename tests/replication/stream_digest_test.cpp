@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "src/base/sha256.hpp"
+#include "src/trust/sha256.hpp"
 #include "src/replication/staged_update.hpp"
 #include "tests/replication/rogue_support.hpp"
 

@@ -6,12 +6,14 @@
 #include <thread>
 
 #include "tests/replication/forged_state.hpp"
-#include "tests/replication/key_support.hpp"
+#include "tests/trust/key_support.hpp"
 #include "tests/replication/rogue_support.hpp"
 #include "tests/replication/sharded_model.hpp"
 
 namespace sparcl::replication {
 namespace {
+
+using test::TempFolder;
 
 struct Came {
   std::uint64_t stream_bytes = 0;
@@ -43,7 +45,7 @@ class VouchedStates : public ::testing::TestWithParam<Ways> {
     PublisherOptions options = local_options();
     options.shares_memory = GetParam().is_near;
     if (GetParam().is_signed) {
-      const Result<SigningKey> key = SigningKey::generate();
+      const Result<trust::SigningKey> key = trust::SigningKey::generate();
       ASSERT_TRUE(key.ok() && key->save(folder_ / "key").ok());
       options.key_path = folder_ / "key";
     }
@@ -240,7 +242,7 @@ TEST(VouchedState, AReplicaAppliesNoDeltaLabelOrRepairToOtherBytes) {
 // The digest itself is to be the publisher's.
 TEST(VouchedState, AnUnsignedDigestIsNoneForOneThatTrustsKeys) {
   const TempFolder folder;
-  const Result<SigningKey> key = SigningKey::generate();
+  const Result<trust::SigningKey> key = trust::SigningKey::generate();
   ASSERT_TRUE(key.ok() && key->save(folder / "key").ok());
   for (const bool is_signed : {false, true}) {
     SmallModel copy(1);

@@ -14,7 +14,7 @@
 #include <map>
 #include <thread>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "tests/slurm/srun_party.hpp"
 #include "tests/support/tier.hpp"
 

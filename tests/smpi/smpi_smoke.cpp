@@ -17,13 +17,13 @@ using conformance::pattern_tag;
 
 // One message once round the ring. It cannot be faster than the platform's latency allows.
 std::string ring(Party& party) {
-  Transport& own = *party.local().front();
+  transport::Transport& own = *party.local().front();
   const int size = own.size(), rank = own.rank();
-  const Channel channel{party.next_call(), 0};
+  const transport::Channel channel{party.next_call(), 0};
   if (std::string trouble = party.barrier(); !trouble.empty()) return trouble;
   const double begin = own.now();
-  const OperationRef receive = party.receive(own, (rank + size - 1) % size, channel, Buffer::allocate(1'000));
-  std::vector<OperationRef> operations{receive};
+  const transport::OperationRef receive = party.receive(own, (rank + size - 1) % size, channel, Buffer::allocate(1'000));
+  std::vector<transport::OperationRef> operations{receive};
   if (rank == 0) operations.push_back(party.send(own, 1 % size, channel, pattern_message(1'000, 7)));
   if (std::string trouble = party.finish_well({receive}); !trouble.empty()) return trouble;
   if (!conformance::has_pattern(receive->buffer.bytes(), 7)) return "the ring changed the message";
@@ -37,7 +37,7 @@ std::string ring(Party& party) {
 }
 
 std::string all_pairs(Party& party) {
-  Transport& own = *party.local().front();
+  transport::Transport& own = *party.local().front();
   const double begin = own.now();
   if (std::string trouble = conformance::exchange(party, {8, 3'000, 100'000}, true); !trouble.empty()) return trouble;
   if (own.rank() == 0) std::printf("all pairs, 103 kB each: %.1f simulated us\n", (own.now() - begin) * 1e6);
@@ -45,7 +45,7 @@ std::string all_pairs(Party& party) {
 }
 
 std::string run_all() {
-  auto transport = MpiTransport::create(MPI_COMM_WORLD);
+  auto transport = transport::MpiTransport::create(MPI_COMM_WORLD);
   if (!transport.ok()) return transport.status().message();
   Party party({transport->get()});
   constexpr int kFew = 5;  // the checks cost real time with the square of the ranks

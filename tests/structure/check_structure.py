@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the tree keeps to its architecture: layers, backends, names, READMEs. The rules are in layers.py.
+"""Checks that the tree keeps to its architecture: rooms, backends, namespaces, names, READMEs. The rules are in rooms.py.
 
 check_structure.py ROOT prints each offence as FILE:LINE: RULE: text, and exits with 1 if there is any.
 """
@@ -8,7 +8,8 @@ import os
 import re
 import sys
 
-from layers import (BACKEND_HEADERS, BODIES, INCLUDE_ROOTS, LAYERS, MAY_NAME_BODIES, README_FOLDERS, README_MAX_LINES, TOP_FOLDERS)
+from rooms import (BACKEND_HEADERS, BODIES, INCLUDE_ROOTS, MAY_NAME_BODIES, NAMESPACES, ONE_NAMESPACE_A_FOLDER, README_FOLDERS, README_MAX_LINES,
+                   ROOMS, TOP_FOLDERS)
 
 SOURCES = (".c", ".cc", ".cpp", ".cu")
 HEADERS = (".h", ".hpp", ".cuh")
@@ -23,16 +24,16 @@ LOCALE_FOLDERS = ["src", "collectives", "kernels", "include", "tools", "bench", 
 # The programs' own main(), which sets the locale back; an example's "48x4", and the system's words in examples and benches.
 MAY_USE_LOCALE = ["tools/sparcl/sparcl_main.cpp", "tools/perf/perf_main.cpp", "examples/language_model/model_size.cpp",
                   "examples/rl_weight_sync/rollout_channel.cpp", "examples/rl_weight_sync/worker_fleet.cpp", "bench/replication/bare_chain.cpp"]  # fmt: skip
-LAYER_CALL = re.compile(r"sparcl_layer\(([^)]*)\)")
+ROOM_CALL = re.compile(r"sparcl_room\(([^)]*)\)")
 
 
 def inside(path, folder):
     return path == folder or path.startswith(folder + "/")
 
 
-def layer_of(path):
-    """The layer that owns a path; None for what stands above the layers or outside them."""
-    for name, (folders, _) in LAYERS.items():
+def room_of(path):
+    """The room that owns a path; None for what stands above the rooms or outside them."""
+    for name, (folders, _) in ROOMS.items():
         if any(inside(path, folder) for folder in folders):
             return name
     return None
@@ -65,15 +66,70 @@ def check_include(root, path, included, quoted):
         if quoted:
             yield "include-path", f'"{included}" is no file: includes are relative to the root of the tree'
         return
-    source_layer, target_layer = layer_of(path), layer_of(target)
-    if source_layer is None:
+    source_room, target_room = room_of(path), room_of(target)
+    if source_room is None:
         return
     if any(inside(target, top) for top in TOP_FOLDERS):
-        yield "upward-include", f"layer {source_layer} includes {target}, which stands above all layers"
-    elif target_layer not in (None, source_layer) and target_layer not in LAYERS[source_layer][1]:
-        yield "upward-include", f"layer {source_layer} must not include {target} of layer {target_layer}"
-    elif target_layer != source_layer and source_layer not in MAY_NAME_BODIES and any(inside(target, b) for b in BODIES):
-        yield "body-include", f"layer {source_layer} uses the contract, not the body {target}"
+        yield "upward-include", f"room {source_room} includes {target}, which stands above all rooms"
+    elif target_room not in (None, source_room) and target_room not in ROOMS[source_room][1]:
+        yield "upward-include", f"room {source_room} must not include {target} of room {target_room}"
+    elif target_room != source_room and source_room not in MAY_NAME_BODIES and any(inside(target, b) for b in BODIES):
+        yield "body-include", f"room {source_room} uses the contract, not the body {target}"
+
+
+def namespace_of(path):
+    """What the room of a file is called in C++; None above the rooms, and for what has C names."""
+    folder = os.path.dirname(path)
+    room = room_of(path)
+    if room in (None, "include", "examples"):
+        return None
+    for top in ONE_NAMESPACE_A_FOLDER:
+        if inside(folder, top) and folder != top and folder not in NAMESPACES:
+            return "sparcl::" + folder.replace("/", "::")
+    best = max((f for f in NAMESPACES if inside(folder, f)), key=len, default=None)
+    return NAMESPACES[best] if best else f"sparcl::{room}"
+
+
+def check_namespaces(path, lines):
+    """Folder = namespace. A block that only declares classes of another room is no offence."""
+    expected = namespace_of(path)
+    for number, line in enumerate(lines, 1):
+        match = re.match(r"namespace (sparcl[\w:]*) \{", line)
+        if not match or expected is None or match[1] == expected or match[1].startswith(expected + "::"):
+            continue
+        block = []
+        for each in lines[number:]:
+            if each.startswith("}"):
+                break
+            block.append(each)
+        if not all(re.match(r"(class|struct) \w+;$|$", each) for each in block):
+            yield number, "namespace", f"this folder is {expected}, not {match[1]}"
+
+
+def check_cycles(root, code):
+    """No folder of the rooms includes one that includes it, by way of any others."""
+    graph = {}
+    for path in code:
+        if room_of(path) is None:
+            continue
+        own = os.path.dirname(path)
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            included = [match[1] for match in map(INCLUDE.match, file) if match and match[1]]
+        targets = {os.path.dirname(target) for target in (resolve(root, path, each) for each in included) if target}
+        graph.setdefault(own, set()).update(targets - {own})
+
+    def reached(start):
+        seen, open_ends = set(), [start]
+        while open_ends:
+            for target in graph.get(open_ends.pop(), ()):
+                if target not in seen:
+                    seen.add(target)
+                    open_ends.append(target)
+        return seen
+
+    for folder in sorted(graph):
+        if folder in reached(folder):
+            yield folder, 1, "cycle", "this folder includes one that includes it"
 
 
 def check_source(root, path):
@@ -87,6 +143,7 @@ def check_source(root, path):
                 yield number, rule, text
         if LOCALE_CALL.search(line.split("//")[0]) and path not in MAY_USE_LOCALE and any(inside(path, top) for top in LOCALE_FOLDERS):
             yield number, "locale", "this depends on the locale: use std::from_chars, fmt or error_text()"
+    yield from check_namespaces(path, lines)
     if path.endswith(HEADERS):
         text = "\n".join(lines)
         if not re.search(r"^#pragma once", text, re.M) and not re.search(r"^#ifndef (\w+)\n#define \1\b", text, re.M):
@@ -117,8 +174,22 @@ def check_readmes(root, paths):
                 yield path, count, "readme", f"{count} lines; {README_MAX_LINES} are enough, the rest belongs into docs/"
 
 
+def check_may_include(root):
+    """Each room's README names the rooms that the table lets it include."""
+    for room, (folders, allowed) in ROOMS.items():
+        path = folders[0] + "/README.md"
+        if room in ("include", "examples") or not os.path.isfile(os.path.join(root, path)):
+            continue
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        named = [(number, line[len("May include: ") :]) for number, line in enumerate(lines, 1) if line.startswith("May include: ")]
+        expected = "all" if room == "api" else ", ".join(allowed) or "nothing"
+        if [text for _, text in named] != [expected]:
+            yield path, named[0][0] if named else 1, "may-include", f'the line "May include: {expected}" belongs here'
+
+
 def check_cmake(root):
-    """A layer's target links what the layer may include, no more."""
+    """A room's target links what the room may include, no more."""
     path = "CMakeLists.txt"
     if not os.path.isfile(os.path.join(root, path)):
         return
@@ -126,19 +197,19 @@ def check_cmake(root):
         text = re.sub(r"#.*", "", file.read())
     targets = {}
     calls = []
-    for match in LAYER_CALL.finditer(text):
+    for match in ROOM_CALL.finditer(text):
         words = match[1].split()
         cut = words.index("LINK") if "LINK" in words else len(words)
         calls.append((text.count("\n", 0, match.start()) + 1, words[0], words[1:cut], words[cut + 1 :]))
-        targets[words[0]] = layer_of(words[1]) if len(words) > 1 else None
+        targets[words[0]] = room_of(words[1]) if len(words) > 1 else None
     for line, name, folders, links in calls:
         for folder in folders:
-            if layer_of(folder) != targets[name]:
-                yield path, line, "cmake-layer", f"{folder} is not of the layer of {name}"
+            if room_of(folder) != targets[name]:
+                yield path, line, "cmake-room", f"{folder} is not of the room of {name}"
         for link in links:
-            layer = targets.get(link)
-            if layer not in (None, targets[name]) and layer not in LAYERS[targets[name]][1]:
-                yield path, line, "cmake-layer", f"{name} must not link {link}"
+            room = targets.get(link)
+            if room not in (None, targets[name]) and room not in ROOMS[targets[name]][1]:
+                yield path, line, "cmake-room", f"{name} must not link {link}"
 
 
 def check_tree(root):
@@ -150,6 +221,8 @@ def check_tree(root):
         offences += [(path, *rest) for rest in check_source(root, path)]
     offences += check_stems(code)
     offences += check_readmes(root, set(paths))
+    offences += check_may_include(root)
+    offences += check_cycles(root, code)
     offences += check_cmake(root)
     return len(code), offences
 

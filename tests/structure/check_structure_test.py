@@ -6,9 +6,16 @@ import tempfile
 import unittest
 
 from check_structure import check_tree
-from layers import README_FOLDERS
+from rooms import README_FOLDERS, ROOMS
 
-README = "One line.\n"
+
+
+def readme_of(folder):
+    for room, (folders, allowed) in ROOMS.items():
+        if folder == folders[0] and room not in ("include", "examples"):
+            return f"One line.\n\nMay include: {'all' if room == 'api' else ', '.join(allowed) or 'nothing'}\n"
+    return "One line.\n"
+
 
 
 class Structure(unittest.TestCase):
@@ -16,7 +23,7 @@ class Structure(unittest.TestCase):
         with tempfile.TemporaryDirectory() as root:
             for folder in README_FOLDERS:
                 if any(path.startswith(folder + "/") for path in files):
-                    files = {folder + "/README.md": README, **files}
+                    files = {folder + "/README.md": readme_of(folder), **files}
             for path, text in files.items():
                 os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
@@ -30,7 +37,7 @@ class Structure(unittest.TestCase):
             "src/codec/c.cpp": '#include "kernels/b.hpp"\n',
             "include/sparcl/d.h": "#ifndef D_H\n#define D_H\n#endif\n",
             "src/api/e.cpp": '#include "sparcl/d.h"\n#include "src/base/a.hpp"\n',
-            "CMakeLists.txt": "sparcl_layer(base src/base)\nsparcl_layer(kernels kernels LINK base)\n",
+            "CMakeLists.txt": "sparcl_room(base src/base)\nsparcl_room(kernels kernels LINK base)\n",
         }
         self.assertEqual(self.offences(files), [])
 
@@ -49,6 +56,33 @@ class Structure(unittest.TestCase):
         ]:
             files = {f"{high}/high.hpp": "#pragma once\n", f"{low}/low.cpp": f'#include "{high}/high.hpp"\n'}
             self.assertEqual(self.offences(files), ["upward-include"], f"{low} -> {high}")
+
+    def test_refuses_another_namespace_than_the_folders(self):
+        bad = {"src/net/a.hpp": "#pragma once\nnamespace sparcl::transport {\nint x();\n}\n"}
+        self.assertEqual(self.offences(bad), ["namespace"])
+        bad = {"collectives/dense/a.hpp": "#pragma once\nnamespace sparcl::collectives {\nint x();\n}\n"}
+        self.assertEqual(self.offences(bad), ["namespace"])
+        good = {
+            "src/base/a.hpp": "#pragma once\nnamespace sparcl {\nint x();\n}\n",
+            "src/net/b.hpp": "#pragma once\nnamespace sparcl::net {\nint y();\n}\n",
+            "src/transport/mpi/c.hpp": "#pragma once\nnamespace sparcl::net {\nclass B;\n}\nnamespace sparcl::transport {\nint z();\n}\n",
+            "collectives/dense/d.hpp": "#pragma once\nnamespace sparcl::collectives::dense {\nint u();\n}\n",
+        }
+        self.assertEqual(self.offences(good), [])
+
+    def test_refuses_folders_that_include_each_other(self):
+        files = {
+            "src/net/a.hpp": '#pragma once\n#include "src/net/heartbeat/b.hpp"\n',
+            "src/net/heartbeat/b.hpp": '#pragma once\n#include "src/net/c.hpp"\n',
+            "src/net/c.hpp": "#pragma once\n",
+        }
+        self.assertEqual(self.offences(files), ["cycle", "cycle"])
+
+    def test_holds_each_readme_to_the_table(self):
+        files = {"src/codec/a.cpp": "", "src/codec/README.md": "One line.\n\nMay include: base, model\n"}
+        self.assertEqual(self.offences(files), ["may-include"])
+        files = {"src/codec/a.cpp": "", "src/codec/README.md": "One line.\n"}
+        self.assertEqual(self.offences(files), ["may-include"])
 
     def test_refuses_what_depends_on_the_locale(self):
         for call in ["std::strtod(text, &end)", "std::stod(text)", "std::tolower(c)", "std::strerror(errno)", "isspace (c)"]:
@@ -94,11 +128,11 @@ class Structure(unittest.TestCase):
         with tempfile.TemporaryDirectory() as root:
             os.makedirs(os.path.join(root, "tools"))
             self.assertEqual([rule for _, _, rule, _ in check_tree(root)[1]], ["readme"])
-        self.assertEqual(self.offences({"src/base/a.cpp": "", "src/base/README.md": "line\n" * 31}), ["readme"])
+        self.assertEqual(self.offences({"src/base/a.cpp": "", "src/base/README.md": "line\n" * 30 + "May include: nothing\n"}), ["readme"])
 
     def test_refuses_links_that_the_table_does_not_allow(self):
-        cmake = "sparcl_layer(base src/base LINK kernels)\nsparcl_layer(kernels kernels)\n"
-        self.assertEqual(self.offences({"src/base/a.cpp": "", "CMakeLists.txt": cmake}), ["cmake-layer"])
+        cmake = "sparcl_room(base src/base LINK kernels)\nsparcl_room(kernels kernels)\n"
+        self.assertEqual(self.offences({"src/base/a.cpp": "", "CMakeLists.txt": cmake}), ["cmake-room"])
 
 
 if __name__ == "__main__":

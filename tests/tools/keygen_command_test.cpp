@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "src/replication/trusted_keys.hpp"
+#include "src/trust/trusted_keys.hpp"
 #include "tests/tools/tools_support.hpp"
 
 namespace sparcl::test {
@@ -26,9 +26,9 @@ TEST(KeygenCommand, MakesAPairThatSignsAndVerifies) {
   EXPECT_EQ(permissions(folder / "key"), 0600u);
   EXPECT_EQ(permissions(folder / "key.pub"), 0644u);
   EXPECT_EQ(folder.count(), 2u);
-  const Result<replication::SigningKey> key = replication::SigningKey::load(folder / "key");
+  const Result<trust::SigningKey> key = trust::SigningKey::load(folder / "key");
   ASSERT_TRUE(key.ok()) << key.status().message();
-  const Result<replication::TrustedKeys> trusted = replication::TrustedKeys::load(folder / "key.pub");
+  const Result<trust::TrustedKeys> trusted = trust::TrustedKeys::load(folder / "key.pub");
   ASSERT_TRUE(trusted.ok()) << trusted.status().message();
   const std::array message{std::byte{1}, std::byte{2}};
   EXPECT_TRUE(trusted->verify(message, key->public_key(), key->sign(message)).ok());
@@ -37,17 +37,17 @@ TEST(KeygenCommand, MakesAPairThatSignsAndVerifies) {
                                         {"output", folder / "key"},
                                         {"public", folder / "key.pub"},
                                         {"public_key", line.substr(15, 44)},
-                                        {"fingerprint", replication::fingerprint(key->public_key())}}));
+                                        {"fingerprint", trust::fingerprint(key->public_key())}}));
 }
 
 TEST(KeygenCommand, SaysWhatItMadeButNotTheSecret) {
   const TempFolder folder;
   const ProgramRun run = run_program({"keygen", "--output", folder / "key"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const Result<replication::SigningKey> key = replication::SigningKey::load(folder / "key");
+  const Result<trust::SigningKey> key = trust::SigningKey::load(folder / "key");
   ASSERT_TRUE(key.ok());
   EXPECT_THAT(run.out, AllOf(StartsWith((folder / "key") + " "), HasSubstr((folder / "key.pub") + " "),
-                             HasSubstr(replication::fingerprint(key->public_key()))));
+                             HasSubstr(trust::fingerprint(key->public_key()))));
   const std::string secret = read_text(folder / "key").substr(22, 44);
   EXPECT_EQ((run.out + run.err).find(secret), std::string::npos);
 }

@@ -12,7 +12,7 @@ namespace sparcl::tool {
 namespace {
 
 Status after(Status (*try_out)()) {
-  UcxPlugin plugin{};
+  transport::UcxPlugin plugin{};
   plugin.try_out = try_out;
   return try_out_ucx(plugin);
 }

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "tests/transport/party.hpp"
+#include "tests/support/party.hpp"
 
 namespace sparcl::conformance {
 
@@ -21,14 +21,14 @@ struct Limits {
 };
 
 struct Message {
-  OperationRef receive;
+  transport::OperationRef receive;
   std::size_t bytes = 0;
   std::uint64_t tag = 0;
 };
 
 inline std::string check_received(const std::vector<Message>& messages) {
   for (const Message& each : messages) {
-    const Operation& receive = *each.receive;
+    const transport::Operation& receive = *each.receive;
     if (receive.bytes != each.bytes) {
       return fmt::format("a message of {} bytes from rank {} on call {} lane {} arrived with {}", each.bytes, receive.peer,
                          receive.channel.call, receive.channel.lane, receive.bytes);
@@ -41,7 +41,7 @@ inline std::string check_received(const std::vector<Message>& messages) {
   return "";
 }
 
-inline std::string finish_and_check(Party& party, std::vector<OperationRef> operations, const std::vector<Message>& messages) {
+inline std::string finish_and_check(Party& party, std::vector<transport::OperationRef> operations, const std::vector<Message>& messages) {
   for (const Message& each : messages) operations.push_back(each.receive);
   if (std::string trouble = party.finish_well(operations); !trouble.empty()) return trouble;
   return check_received(messages);
@@ -49,10 +49,10 @@ inline std::string finish_and_check(Party& party, std::vector<OperationRef> oper
 
 // Every rank sends sizes[i] to every rank, itself included, on one channel. Receives are posted before the sends, or after them.
 inline std::string exchange(Party& party, const std::vector<std::size_t>& sizes, bool receives_first, std::size_t spare_bytes = 0) {
-  const Channel channel{party.next_call(), 1};
-  std::vector<OperationRef> sends;
+  const transport::Channel channel{party.next_call(), 1};
+  std::vector<transport::OperationRef> sends;
   std::vector<Message> messages;
-  const auto post_receives = [&](Transport& own) {
+  const auto post_receives = [&](transport::Transport& own) {
     for (int peer = 0; peer < party.size(); ++peer) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         const Buffer space = skewed(sizes[i] + spare_bytes, (i + 3) % 8);
@@ -61,9 +61,9 @@ inline std::string exchange(Party& party, const std::vector<std::size_t>& sizes,
     }
   };
   if (receives_first) {
-    for (Transport* own : party.local()) post_receives(*own);
+    for (transport::Transport* own : party.local()) post_receives(*own);
   }
-  for (Transport* own : party.local()) {
+  for (transport::Transport* own : party.local()) {
     for (int peer = 0; peer < party.size(); ++peer) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         sends.push_back(party.send(*own, peer, channel, pattern_message(sizes[i], pattern_tag(own->rank(), peer, i))));
@@ -71,13 +71,13 @@ inline std::string exchange(Party& party, const std::vector<std::size_t>& sizes,
     }
   }
   if (!receives_first) {
-    for (Transport* own : party.local()) post_receives(*own);
+    for (transport::Transport* own : party.local()) post_receives(*own);
   }
   return finish_and_check(party, std::move(sends), messages);
 }
 
 inline std::string check_identity(Party& party, const Limits&) {
-  for (Transport* own : party.local()) {
+  for (transport::Transport* own : party.local()) {
     if (own->size() < 1 || own->rank() < 0 || own->rank() >= own->size()) return "rank or size is out of range";
     if (own->name().empty()) return "the transport has no name";
     if (own->capabilities().max_message_bytes == 0) return "no message may be sent at all";
@@ -90,11 +90,11 @@ inline std::string check_identity(Party& party, const Limits&) {
 }
 
 inline std::string check_refuses_bad_peer(Party& party, const Limits&) {
-  for (Transport* own : party.local()) {
+  for (transport::Transport* own : party.local()) {
     for (const int peer : {-1, own->size()}) {
-      const OperationRef send = own->send(peer, {party.next_call(), 0}, Buffer::allocate(8));
-      const OperationRef receive = own->receive(peer, {party.next_call(), 0}, Buffer::allocate(8));
-      for (const OperationRef& each : {send, receive}) {
+      const transport::OperationRef send = own->send(peer, {party.next_call(), 0}, Buffer::allocate(8));
+      const transport::OperationRef receive = own->receive(peer, {party.next_call(), 0}, Buffer::allocate(8));
+      for (const transport::OperationRef& each : {send, receive}) {
         if (each == nullptr || !each->done || each->status.code() != Code::kInvalidArgument) return fmt::format("rank {} is not refused", peer);
       }
     }
@@ -115,8 +115,8 @@ inline std::string check_channels_are_independent(Party& party, const Limits&) {
   constexpr std::array<std::uint8_t, 4> kLanes{0, 1, 7, 255};
   const std::uint32_t call = party.next_call();
   const std::uint32_t later_call = party.next_call();
-  std::vector<OperationRef> sends;
-  for (Transport* own : party.local()) {
+  std::vector<transport::OperationRef> sends;
+  for (transport::Transport* own : party.local()) {
     for (int peer = 0; peer < party.size(); ++peer) {
       for (const std::uint32_t each_call : {call, later_call}) {
         for (const std::uint8_t lane : kLanes) {
@@ -130,7 +130,7 @@ inline std::string check_channels_are_independent(Party& party, const Limits&) {
   for (const std::uint32_t each_call : {later_call, call}) {
     for (auto lane = kLanes.rbegin(); lane != kLanes.rend(); ++lane) {
       std::vector<Message> messages;
-      for (Transport* own : party.local()) {
+      for (transport::Transport* own : party.local()) {
         for (int peer = 0; peer < party.size(); ++peer) {
           const std::uint64_t tag = pattern_tag(peer, own->rank(), each_call * 256u + *lane);
           messages.push_back({party.receive(*own, peer, {each_call, *lane}, skewed(kBytes, 1)), kBytes, tag});
@@ -183,10 +183,10 @@ inline std::string check_too_large_is_corrupt(Party& party, const Limits& limits
   };
   for (const Case& each : {Case{100, 50}, Case{9, 8}, Case{1, 0}, Case{200'000, 100'000}, Case{limits.largest_bytes, 1'000},
                            Case{limits.largest_bytes, limits.largest_bytes - 1}}) {
-    const Channel channel{party.next_call(), 1};
-    std::vector<OperationRef> receives;
-    std::vector<OperationRef> sends;
-    for (Transport* own : party.local()) {
+    const transport::Channel channel{party.next_call(), 1};
+    std::vector<transport::OperationRef> receives;
+    std::vector<transport::OperationRef> sends;
+    for (transport::Transport* own : party.local()) {
       for (int peer = 0; peer < party.size(); ++peer) {
         Buffer space = Buffer::allocate(each.space + 64);
         std::memset(space.data(), 0x5a, space.size());
@@ -195,7 +195,7 @@ inline std::string check_too_large_is_corrupt(Party& party, const Limits& limits
       }
     }
     if (std::string trouble = party.finish(receives); !trouble.empty()) return trouble;
-    for (const OperationRef& receive : receives) {
+    for (const transport::OperationRef& receive : receives) {
       if (receive->status.code() != Code::kCorrupt) {
         return fmt::format("{} bytes into {}: expected Corrupt, got {}", each.sent, each.space, code_name(receive->status.code()));
       }
@@ -203,7 +203,7 @@ inline std::string check_too_large_is_corrupt(Party& party, const Limits& limits
         if (receive->buffer.data()[each.space + i] != std::byte{0x5a}) return "bytes behind the receive buffer were written";
       }
     }
-    for (Transport* own : party.local()) own->close(channel);
+    for (transport::Transport* own : party.local()) own->close(channel);
     if (std::string trouble = party.finish(sends); !trouble.empty()) return "the sender of a message that was too large: " + trouble;
     if (std::string trouble = exchange(party, {1'000}, true); !trouble.empty()) return "after a message that was too large: " + trouble;
   }
@@ -211,9 +211,9 @@ inline std::string check_too_large_is_corrupt(Party& party, const Limits& limits
 }
 
 inline std::string check_cancel(Party& party, const Limits& limits) {
-  std::vector<std::pair<Transport*, OperationRef>> cancelled;
-  const Channel channel{party.next_call(), 2};
-  for (Transport* own : party.local()) {
+  std::vector<std::pair<transport::Transport*, transport::OperationRef>> cancelled;
+  const transport::Channel channel{party.next_call(), 2};
+  for (transport::Transport* own : party.local()) {
     for (int peer = 0; peer < party.size(); ++peer) {
       for (const std::size_t bytes : {std::size_t{16}, limits.largest_bytes}) cancelled.emplace_back(own, party.receive(*own, peer, channel, Buffer::allocate(bytes)));
     }
@@ -225,10 +225,10 @@ inline std::string check_cancel(Party& party, const Limits& limits) {
   }
   if (std::string trouble = party.barrier(); !trouble.empty()) return trouble;
 
-  const Channel unmatched{party.next_call(), 2};
-  for (Transport* own : party.local()) {
+  const transport::Channel unmatched{party.next_call(), 2};
+  for (transport::Transport* own : party.local()) {
     for (int peer = 0; peer < party.size(); ++peer) {
-      const OperationRef send = party.send(*own, peer, unmatched, pattern_message(limits.largest_bytes, 1));
+      const transport::OperationRef send = party.send(*own, peer, unmatched, pattern_message(limits.largest_bytes, 1));
       if (send->done) continue;
       party.cancel(*own, send);
       if (!send->done || send->status.code() != Code::kInProgress) return "a cancelled send is not done with InProgress";
@@ -236,15 +236,15 @@ inline std::string check_cancel(Party& party, const Limits& limits) {
   }
   if (std::string trouble = exchange(party, {10, 100'000}, true); !trouble.empty()) return trouble;
   if (std::string trouble = party.barrier(); !trouble.empty()) return trouble;
-  for (Transport* own : party.local()) own->close(unmatched);
+  for (transport::Transport* own : party.local()) own->close(unmatched);
   return exchange(party, {10, 100'000}, false);
 }
 
 // A call that ends early leaves messages behind: its sender must not wait for ever, and later calls must not see them.
 inline std::string check_close_drops(Party& party, const Limits& limits) {
-  const Channel channel{party.next_call(), 1};
-  std::vector<OperationRef> sends;
-  for (Transport* own : party.local()) {
+  const transport::Channel channel{party.next_call(), 1};
+  std::vector<transport::OperationRef> sends;
+  for (transport::Transport* own : party.local()) {
     for (int peer = 0; peer < party.size(); ++peer) {
       for (const std::size_t bytes : {std::size_t{10}, limits.largest_bytes / 2, limits.largest_bytes}) {
         sends.push_back(party.send(*own, peer, channel, Buffer::allocate(bytes)));
@@ -252,7 +252,7 @@ inline std::string check_close_drops(Party& party, const Limits& limits) {
     }
   }
   if (std::string trouble = exchange(party, {1'000}, true); !trouble.empty()) return trouble;
-  for (Transport* own : party.local()) own->close(channel);
+  for (transport::Transport* own : party.local()) own->close(channel);
   if (!limits.drops_while_idle) return exchange(party, {1'000, 100'000}, true);
   if (std::string trouble = party.finish_well(sends); !trouble.empty()) return "sends on a channel that the receiver closed: " + trouble;
   return exchange(party, {1'000, 100'000}, true);
@@ -261,10 +261,10 @@ inline std::string check_close_drops(Party& party, const Limits& limits) {
 inline std::string check_signals(Party& party, const Limits&) {
   constexpr int kEach = 2;
   const auto text_of = [](int from, int to, int i) { return fmt::format("signal {} from {} to {}", i, from, to); };
-  for (Transport* own : party.local()) {
+  for (transport::Transport* own : party.local()) {
     for (int peer = 0; peer < party.size(); ++peer) {
       for (int i = 0; i < kEach; ++i) {
-        Signal signal;
+        transport::Signal signal;
         signal.code = 100 * own->rank() + i;
         signal.culprit = peer;
         const std::string text = text_of(own->rank(), peer, i);
@@ -277,8 +277,8 @@ inline std::string check_signals(Party& party, const Limits&) {
   std::set<std::string> seen;
   std::string trouble;
   const auto poll = [&] {
-    for (Transport* own : party.local()) {
-      for (Signal signal; own->poll_signal(signal);) {
+    for (transport::Transport* own : party.local()) {
+      for (transport::Signal signal; own->poll_signal(signal);) {
         const int i = signal.code - 100 * signal.from;
         if (signal.culprit != own->rank() || signal.text.data() != text_of(signal.from, own->rank(), i)) trouble = "a signal has other bytes";
         if (!seen.insert(signal.text.data()).second) trouble = "a signal came twice";
@@ -291,7 +291,7 @@ inline std::string check_signals(Party& party, const Limits&) {
 }
 
 inline std::string check_clock(Party& party, const Limits&) {
-  Transport& own = *party.local().front();
+  transport::Transport& own = *party.local().front();
   double last = own.now();
   for (int i = 0; i < 1'000; ++i) {
     const double now = own.now();
@@ -308,7 +308,7 @@ inline std::string check_clock(Party& party, const Limits&) {
 // All of it at once: what goes over each pair and lane follows from a seed that all ranks share; in which order each posts does not.
 inline std::string check_random_traffic(Party& party, const Limits& limits) {
   struct Stream {
-    Transport* own;
+    transport::Transport* own;
     bool sends;
     int from, to;
     std::uint8_t lane;
@@ -318,7 +318,7 @@ inline std::string check_random_traffic(Party& party, const Limits& limits) {
   for (std::uint64_t round = 0; round < 5; ++round) {
     const std::uint32_t call = party.next_call();
     std::vector<Stream> streams;
-    for (Transport* own : party.local()) {
+    for (transport::Transport* own : party.local()) {
       for (int peer = 0; peer < party.size(); ++peer) {
         for (const bool is_send : {true, false}) {
           for (std::uint8_t lane = 0; lane < 3; ++lane) {
@@ -331,7 +331,7 @@ inline std::string check_random_traffic(Party& party, const Limits& limits) {
         }
       }
     }
-    std::vector<OperationRef> sends;
+    std::vector<transport::OperationRef> sends;
     std::vector<Message> messages;
     SeededRandom order(pattern_tag(party.local().front()->rank(), 0, 1'000 + round));
     while (!streams.empty()) {
@@ -339,7 +339,7 @@ inline std::string check_random_traffic(Party& party, const Limits& limits) {
       Stream& stream = streams[at];
       const std::size_t bytes = stream.content.chance(0.1) ? stream.content.below(limits.largest_bytes / 8) : stream.content.below(2'000);
       const std::uint64_t tag = stream.content.next();
-      const Channel channel{call, stream.lane};
+      const transport::Channel channel{call, stream.lane};
       if (stream.sends) {
         sends.push_back(party.send(*stream.own, stream.to, channel, pattern_message(bytes, tag)));
       } else {

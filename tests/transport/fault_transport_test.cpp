@@ -20,18 +20,18 @@ using conformance::pattern_message;
 // Ranks of a deterministic world, each behind the same plan, driven by hand.
 class FaultyWorld {
  public:
-  FaultyWorld(int ranks, FaultPlan plan, LoopbackOptions options = {.deterministic = true}) : world(ranks, options) {
+  FaultyWorld(int ranks, transport::FaultPlan plan, transport::LoopbackOptions options = {.deterministic = true}) : world(ranks, options) {
     for (int rank = 0; rank < ranks; ++rank) {
-      transports.push_back(std::make_unique<FaultTransport>(world.make_transport(rank), plan));
+      transports.push_back(std::make_unique<transport::FaultTransport>(world.make_transport(rank), plan));
       transports.back()->on_kill([this, rank] { world.kill(rank); });
     }
   }
 
-  FaultTransport& operator[](std::size_t rank) { return *transports[rank]; }
+  transport::FaultTransport& operator[](std::size_t rank) { return *transports[rank]; }
 
   // Until nothing moves at the present time.
-  std::vector<OperationRef> settle() {
-    std::vector<OperationRef> completed;
+  std::vector<transport::OperationRef> settle() {
+    std::vector<transport::OperationRef> completed;
     for (bool moved = true; moved;) {
       const std::size_t before = completed.size();
       for (const auto& transport : transports) EXPECT_TRUE(transport->is_killed() || transport->progress(completed).ok());
@@ -42,20 +42,20 @@ class FaultyWorld {
   }
 
   SeededRandom random{1};
-  LoopbackWorld world;
-  std::vector<std::unique_ptr<FaultTransport>> transports;
+  transport::LoopbackWorld world;
+  std::vector<std::unique_ptr<transport::FaultTransport>> transports;
 };
 
-FaultPlan plan_of(FaultRule rule, std::uint64_t seed = 5) { return {seed, {rule}}; }
+transport::FaultPlan plan_of(transport::FaultRule rule, std::uint64_t seed = 5) { return {seed, {rule}}; }
 
-constexpr Channel kChannel{1, 1};
+constexpr transport::Channel kChannel{1, 1};
 
 class FaultFreeConformance : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, FaultFreeConformance, testing::Values(1, 2, 3, 4));
 
 TEST_P(FaultFreeConformance, Deterministic) {
   FaultyWorld world(GetParam(), {});
-  std::vector<Transport*> local;
+  std::vector<transport::Transport*> local;
   for (const auto& transport : world.transports) local.push_back(transport.get());
   Party party(local);
   EXPECT_EQ(conformance::run_all(party, {.largest_bytes = 200'000, .many = 40}), "");
@@ -64,9 +64,9 @@ TEST_P(FaultFreeConformance, Deterministic) {
 // Delays and reordering across lines are legal: nothing may change but the order of events.
 TEST_P(FaultFreeConformance, WithHarmlessFaults) {
   for (std::uint64_t seed = 0; seed < test::by_tier<std::uint64_t>(8, 60); ++seed) {
-    const FaultPlan plan{seed, {{.fault = Fault::kDelay, .probability = 0.1, .seconds = 0.01}, {.fault = Fault::kReorder, .probability = 0.2}}};
+    const transport::FaultPlan plan{seed, {{.fault = transport::Fault::kDelay, .probability = 0.1, .seconds = 0.01}, {.fault = transport::Fault::kReorder, .probability = 0.2}}};
     FaultyWorld world(GetParam(), plan, {.deterministic = true, .seed = seed});
-    std::vector<Transport*> local;
+    std::vector<transport::Transport*> local;
     for (const auto& transport : world.transports) local.push_back(transport.get());
     Party party(local);
     EXPECT_EQ(conformance::run_all(party, {.largest_bytes = 100'000, .many = 10}), "") << plan.describe();
@@ -75,10 +75,10 @@ TEST_P(FaultFreeConformance, WithHarmlessFaults) {
 }
 
 TEST_P(FaultFreeConformance, WithHarmlessFaultsAndThreads) {
-  const FaultPlan plan{11, {{.fault = Fault::kDelay, .probability = 0.02, .seconds = 0.0005}, {.fault = Fault::kReorder, .probability = 0.1}}};
-  LoopbackWorld world(GetParam());
-  std::vector<std::unique_ptr<FaultTransport>> transports;
-  for (int rank = 0; rank < GetParam(); ++rank) transports.push_back(std::make_unique<FaultTransport>(world.make_transport(rank), plan));
+  const transport::FaultPlan plan{11, {{.fault = transport::Fault::kDelay, .probability = 0.02, .seconds = 0.0005}, {.fault = transport::Fault::kReorder, .probability = 0.1}}};
+  transport::LoopbackWorld world(GetParam());
+  std::vector<std::unique_ptr<transport::FaultTransport>> transports;
+  for (int rank = 0; rank < GetParam(); ++rank) transports.push_back(std::make_unique<transport::FaultTransport>(world.make_transport(rank), plan));
   std::vector<std::string> troubles(transports.size());
   {
     std::vector<std::jthread> threads;
@@ -93,12 +93,12 @@ TEST_P(FaultFreeConformance, WithHarmlessFaultsAndThreads) {
 }
 
 TEST(FaultTransport, DropLosesTheMessageAndItsSendSucceeds) {
-  FaultyWorld world(2, plan_of({.fault = Fault::kDrop, .at = 1}));
-  const OperationRef first = world[1].receive(0, kChannel, Buffer::allocate(100));
-  const OperationRef second = world[1].receive(0, kChannel, Buffer::allocate(100));
-  const OperationRef third = world[1].receive(0, kChannel, Buffer::allocate(100));
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kDrop, .at = 1}));
+  const transport::OperationRef first = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const transport::OperationRef second = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const transport::OperationRef third = world[1].receive(0, kChannel, Buffer::allocate(100));
   for (std::uint64_t i = 0; i < 3; ++i) {
-    const OperationRef send = world[0].send(1, kChannel, pattern_message(100, i));
+    const transport::OperationRef send = world[0].send(1, kChannel, pattern_message(100, i));
     world.settle();
     EXPECT_TRUE(send->done && send->status.ok());
   }
@@ -108,30 +108,30 @@ TEST(FaultTransport, DropLosesTheMessageAndItsSendSucceeds) {
 }
 
 TEST(FaultTransport, CutLosesWhatTwoRanksSendEachOtherFromAPointOn) {
-  FaultyWorld world(3, plan_of({.fault = Fault::kCut, .at = 1, .rank = 0, .peer = 1}));
-  const OperationRef before = world[1].receive(0, kChannel, Buffer::allocate(100));
-  const OperationRef after = world[1].receive(0, kChannel, Buffer::allocate(100));
-  const OperationRef back = world[0].receive(1, kChannel, Buffer::allocate(100));
-  const OperationRef beside = world[2].receive(1, kChannel, Buffer::allocate(100));
+  FaultyWorld world(3, plan_of({.fault = transport::Fault::kCut, .at = 1, .rank = 0, .peer = 1}));
+  const transport::OperationRef before = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const transport::OperationRef after = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const transport::OperationRef back = world[0].receive(1, kChannel, Buffer::allocate(100));
+  const transport::OperationRef beside = world[2].receive(1, kChannel, Buffer::allocate(100));
   world.settle();
   EXPECT_NE(world[0].send(2, kChannel, pattern_message(100, 0)), nullptr);
   EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 1)), nullptr);
   EXPECT_NE(world[1].send(0, kChannel, pattern_message(100, 2)), nullptr);
   EXPECT_NE(world[1].send(2, kChannel, pattern_message(100, 3)), nullptr);
-  world[1].signal(0, Signal{});
+  world[1].signal(0, transport::Signal{});
   world.settle();
   EXPECT_FALSE(before->done || after->done || back->done);
   EXPECT_TRUE(beside->done);
-  Signal signal;
+  transport::Signal signal;
   EXPECT_FALSE(world[0].poll_signal(signal));
   EXPECT_FALSE(world[0].holds_back() || world[1].holds_back());
 }
 
 TEST(FaultTransport, HalfOpenLosesOneWayFromATimeOn) {
-  FaultyWorld world(2, plan_of({.fault = Fault::kHalfOpen, .seconds = 5, .rank = 0, .peer = 1}));
-  const OperationRef early = world[1].receive(0, kChannel, Buffer::allocate(100));
-  const OperationRef late = world[1].receive(0, kChannel, Buffer::allocate(100));
-  const OperationRef back = world[0].receive(1, kChannel, Buffer::allocate(100));
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kHalfOpen, .seconds = 5, .rank = 0, .peer = 1}));
+  const transport::OperationRef early = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const transport::OperationRef late = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const transport::OperationRef back = world[0].receive(1, kChannel, Buffer::allocate(100));
   EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 0)), nullptr);
   world.settle();
   EXPECT_TRUE(early->done);
@@ -144,8 +144,8 @@ TEST(FaultTransport, HalfOpenLosesOneWayFromATimeOn) {
 }
 
 TEST(FaultTransport, SlowHoldsEveryMessageByAFactorOfItsOwn) {
-  FaultyWorld world(2, plan_of({.fault = Fault::kSlow, .probability = 1, .seconds = 2}));
-  const OperationRef received = world[1].receive(0, kChannel, Buffer::allocate(100));
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kSlow, .probability = 1, .seconds = 2}));
+  const transport::OperationRef received = world[1].receive(0, kChannel, Buffer::allocate(100));
   EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 0)), nullptr);
   world.settle();
   EXPECT_FALSE(received->done);
@@ -158,11 +158,11 @@ TEST(FaultTransport, SlowHoldsEveryMessageByAFactorOfItsOwn) {
 }
 
 TEST(FaultTransport, DelayHoldsTheMessageAndWhatFollowsOnItsChannel) {
-  FaultyWorld world(2, plan_of({.fault = Fault::kDelay, .at = 0, .seconds = 4}));
-  const OperationRef delayed = world[1].receive(0, kChannel, Buffer::allocate(100));
-  const OperationRef behind = world[1].receive(0, kChannel, Buffer::allocate(100));
-  const OperationRef beside = world[1].receive(0, {1, 2}, Buffer::allocate(100));
-  const OperationRef send = world[0].send(1, kChannel, pattern_message(100, 0));
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kDelay, .at = 0, .seconds = 4}));
+  const transport::OperationRef delayed = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const transport::OperationRef behind = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const transport::OperationRef beside = world[1].receive(0, {1, 2}, Buffer::allocate(100));
+  const transport::OperationRef send = world[0].send(1, kChannel, pattern_message(100, 0));
   EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 1)), nullptr);
   EXPECT_NE(world[0].send(1, {1, 2}, pattern_message(100, 2)), nullptr);
   world.settle();
@@ -182,12 +182,12 @@ TEST(FaultTransport, DelayHoldsTheMessageAndWhatFollowsOnItsChannel) {
 }
 
 TEST(FaultTransport, DuplicateArrivesTwiceAndIsReportedOnce) {
-  FaultyWorld world(2, plan_of({.fault = Fault::kDuplicate, .at = 0}), {.deterministic = true, .eager_bytes = 0});
-  std::vector<OperationRef> receives;
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kDuplicate, .at = 0}), {.deterministic = true, .eager_bytes = 0});
+  std::vector<transport::OperationRef> receives;
   for (int i = 0; i < 3; ++i) receives.push_back(world[1].receive(0, kChannel, Buffer::allocate(100)));
-  const OperationRef send = world[0].send(1, kChannel, pattern_message(100, 0));
+  const transport::OperationRef send = world[0].send(1, kChannel, pattern_message(100, 0));
   EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 1)), nullptr);
-  const std::vector<OperationRef> completed = world.settle();
+  const std::vector<transport::OperationRef> completed = world.settle();
   EXPECT_EQ(std::count(completed.begin(), completed.end(), send), 1);
   EXPECT_EQ(completed.size(), 5u);
   EXPECT_TRUE(has_pattern(receives[0]->buffer.bytes(), 0) && has_pattern(receives[1]->buffer.bytes(), 0));
@@ -195,12 +195,12 @@ TEST(FaultTransport, DuplicateArrivesTwiceAndIsReportedOnce) {
 }
 
 TEST(FaultTransport, ReorderLetsLaterMessagesToOthersPassAndKeepsTheChannelsOrder) {
-  FaultyWorld world(3, plan_of({.fault = Fault::kReorder, .at = 0, .seconds = 1}));
-  const OperationRef held = world[1].receive(0, kChannel, Buffer::allocate(10));
-  const OperationRef behind = world[1].receive(0, kChannel, Buffer::allocate(10));
+  FaultyWorld world(3, plan_of({.fault = transport::Fault::kReorder, .at = 0, .seconds = 1}));
+  const transport::OperationRef held = world[1].receive(0, kChannel, Buffer::allocate(10));
+  const transport::OperationRef behind = world[1].receive(0, kChannel, Buffer::allocate(10));
   EXPECT_FALSE(world[0].send(1, kChannel, pattern_message(10, 0))->done);
   EXPECT_NE(world[0].send(2, kChannel, pattern_message(10, 1)), nullptr);
-  const OperationRef overtaking = world[2].receive(0, kChannel, Buffer::allocate(10));
+  const transport::OperationRef overtaking = world[2].receive(0, kChannel, Buffer::allocate(10));
   EXPECT_NE(world[0].send(1, kChannel, pattern_message(10, 2)), nullptr);
   world.settle();
   EXPECT_TRUE(overtaking->done);
@@ -212,9 +212,9 @@ TEST(FaultTransport, ReorderLetsLaterMessagesToOthersPassAndKeepsTheChannelsOrde
 
 TEST(FaultTransport, CorruptFlipsOneToThreeBitsOfTheMessageOnly) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    FaultyWorld world(2, plan_of({.fault = Fault::kCorrupt, .at = 0}, seed));
+    FaultyWorld world(2, plan_of({.fault = transport::Fault::kCorrupt, .at = 0}, seed));
     const Buffer message = pattern_message(20, seed);
-    const OperationRef receive = world[1].receive(0, kChannel, Buffer::allocate(20));
+    const transport::OperationRef receive = world[1].receive(0, kChannel, Buffer::allocate(20));
     EXPECT_NE(world[0].send(1, kChannel, message), nullptr);
     world.settle();
     ASSERT_TRUE(receive->done);
@@ -231,9 +231,9 @@ TEST(FaultTransport, CorruptFlipsOneToThreeBitsOfTheMessageOnly) {
 }
 
 TEST(FaultTransport, TruncateLosesTheEnd) {
-  FaultyWorld world(2, plan_of({.fault = Fault::kTruncate, .probability = 1}));
-  const OperationRef receive = world[1].receive(0, kChannel, Buffer::allocate(100));
-  const OperationRef of_empty = world[1].receive(0, kChannel, Buffer::allocate(100));
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kTruncate, .probability = 1}));
+  const transport::OperationRef receive = world[1].receive(0, kChannel, Buffer::allocate(100));
+  const transport::OperationRef of_empty = world[1].receive(0, kChannel, Buffer::allocate(100));
   EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 3)), nullptr);
   EXPECT_NE(world[0].send(1, kChannel, Buffer()), nullptr);
   world.settle();
@@ -244,19 +244,19 @@ TEST(FaultTransport, TruncateLosesTheEnd) {
 }
 
 TEST(FaultTransport, KilledRankDoesNothingAnyMoreAndItsPeersAreTold) {
-  FaultyWorld world(2, plan_of({.fault = Fault::kKill, .at = 2, .rank = 0}));
-  const OperationRef waiting = world[1].receive(0, {9, 0}, Buffer::allocate(10));
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kKill, .at = 2, .rank = 0}));
+  const transport::OperationRef waiting = world[1].receive(0, {9, 0}, Buffer::allocate(10));
   EXPECT_NE(world[0].send(1, kChannel, Buffer::allocate(10)), nullptr);
   EXPECT_NE(world[0].send(1, kChannel, Buffer::allocate(10)), nullptr);
   EXPECT_FALSE(world[0].is_killed());
-  const OperationRef last = world[0].send(1, kChannel, Buffer::allocate(10));
+  const transport::OperationRef last = world[0].send(1, kChannel, Buffer::allocate(10));
   EXPECT_TRUE(world[0].is_killed());
   EXPECT_EQ(last->status.code(), Code::kSystemError);
-  std::vector<OperationRef> completed;
+  std::vector<transport::OperationRef> completed;
   EXPECT_EQ(world[0].progress(completed).code(), Code::kSystemError);
   world[0].signal(1, {});
   world.settle();
-  Signal signal;
+  transport::Signal signal;
   EXPECT_FALSE(world[1].poll_signal(signal));
   ASSERT_TRUE(waiting->done);
   EXPECT_EQ(waiting->status.code(), Code::kRemoteError);
@@ -264,16 +264,16 @@ TEST(FaultTransport, KilledRankDoesNothingAnyMoreAndItsPeersAreTold) {
 }
 
 TEST(FaultTransport, StoppedRankIsFrozenWithItsClockAndGoesOn) {
-  FaultyWorld world(2, plan_of({.fault = Fault::kStop, .at = 0, .seconds = 30, .rank = 0}));
-  const OperationRef receive = world[1].receive(0, kChannel, Buffer::allocate(10));
-  const OperationRef own = world[0].receive(1, kChannel, Buffer::allocate(10));  // the stop begins here
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kStop, .at = 0, .seconds = 30, .rank = 0}));
+  const transport::OperationRef receive = world[1].receive(0, kChannel, Buffer::allocate(10));
+  const transport::OperationRef own = world[0].receive(1, kChannel, Buffer::allocate(10));  // the stop begins here
   EXPECT_NE(world[1].send(0, kChannel, pattern_message(10, 1)), nullptr);
   EXPECT_NE(world[0].send(1, kChannel, pattern_message(10, 2)), nullptr);
   world[0].signal(1, {});
   world.settle();
   world.world.advance_to(29);
   world.settle();
-  Signal signal;
+  transport::Signal signal;
   EXPECT_FALSE(receive->done || own->done || world[1].poll_signal(signal));
   EXPECT_EQ(world[0].now(), 0.0);
   EXPECT_EQ(world[1].now(), 29.0);
@@ -285,26 +285,26 @@ TEST(FaultTransport, StoppedRankIsFrozenWithItsClockAndGoesOn) {
 }
 
 TEST(FaultTransport, CancelsWhatItHoldsBackAndWhatItHasPosted) {
-  FaultyWorld world(2, plan_of({.fault = Fault::kDelay, .probability = 1, .seconds = 1}), {.deterministic = true, .eager_bytes = 0});
-  const OperationRef held = world[0].send(1, kChannel, pattern_message(10, 1));
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kDelay, .probability = 1, .seconds = 1}), {.deterministic = true, .eager_bytes = 0});
+  const transport::OperationRef held = world[0].send(1, kChannel, pattern_message(10, 1));
   world[0].cancel(held);
   EXPECT_TRUE(held->done);
   EXPECT_EQ(held->status.code(), Code::kInProgress);
-  const OperationRef posted = world[0].send(1, {2, 0}, pattern_message(10, 2));
+  const transport::OperationRef posted = world[0].send(1, {2, 0}, pattern_message(10, 2));
   world.world.advance_to(2);
   world.settle();
   EXPECT_FALSE(posted->done);  // nobody receives it
   world[0].cancel(posted);
   EXPECT_TRUE(posted->done);
-  const OperationRef receive = world[1].receive(0, kChannel, Buffer::allocate(10));
+  const transport::OperationRef receive = world[1].receive(0, kChannel, Buffer::allocate(10));
   EXPECT_TRUE(world.settle().empty() || receive->done);
   EXPECT_TRUE(has_pattern(receive->buffer.bytes(), 1));  // a cancelled send may still arrive
 }
 
 TEST(FaultTransport, RulesKeepToTheirRankPeerAndLane) {
-  FaultyWorld world(3, plan_of({.fault = Fault::kDrop, .probability = 1, .rank = 0, .peer = 1, .lane = 1}));
-  const auto arrives = [&](std::size_t from, std::size_t to, Channel channel) {
-    const OperationRef receive = world[to].receive(static_cast<int>(from), channel, Buffer::allocate(4));
+  FaultyWorld world(3, plan_of({.fault = transport::Fault::kDrop, .probability = 1, .rank = 0, .peer = 1, .lane = 1}));
+  const auto arrives = [&](std::size_t from, std::size_t to, transport::Channel channel) {
+    const transport::OperationRef receive = world[to].receive(static_cast<int>(from), channel, Buffer::allocate(4));
     EXPECT_NE(world[from].send(static_cast<int>(to), channel, Buffer::allocate(4)), nullptr);
     world.settle();
     return receive->done;
@@ -317,10 +317,10 @@ TEST(FaultTransport, RulesKeepToTheirRankPeerAndLane) {
 
 // A little program under all faults at once: what happened is the same for the same seed, and differs between seeds.
 std::string trace_under(std::uint64_t seed) {
-  std::vector<Fault> all;
-  for (const FaultRow& row : fault_rows()) all.push_back(row.fault);
-  FaultyWorld world(3, FaultPlan::random(seed, 3, 60, all), {.deterministic = true, .seed = seed});
-  std::vector<OperationRef> operations;
+  std::vector<transport::Fault> all;
+  for (const transport::FaultRow& row : transport::fault_rows()) all.push_back(row.fault);
+  FaultyWorld world(3, transport::FaultPlan::random(seed, 3, 60, all), {.deterministic = true, .seed = seed});
+  std::vector<transport::OperationRef> operations;
   for (std::uint32_t round = 0; round < 10; ++round) {
     for (int from = 0; from < 3; ++from) {
       for (int to = 0; to < 3; ++to) {
@@ -333,7 +333,7 @@ std::string trace_under(std::uint64_t seed) {
   }
   std::string text;
   for (const auto& transport : world.transports) text += transport->describe_trace() + "\n";
-  for (const OperationRef& each : operations) {
+  for (const transport::OperationRef& each : operations) {
     text += fmt::format("{}{}:{:x} ", each->done, code_name(each->status.code()),
                         each->done && each->status.ok() && each->bytes > 0 ? std::to_integer<int>(each->buffer.data()[0]) : 0);
   }
@@ -352,28 +352,28 @@ TEST(FaultTransport, TheSameSeedGivesTheSameTrace) {
 }
 
 TEST(FaultPlan, DescribesItsRules) {
-  const FaultPlan plan{17,
-                       {{.fault = Fault::kDrop, .probability = 0.01, .lane = 1},
-                        {.fault = Fault::kKill, .at = 57, .rank = 2},
-                        {.fault = Fault::kStop, .at = 3, .seconds = 30, .rank = 0}}};
+  const transport::FaultPlan plan{17,
+                       {{.fault = transport::Fault::kDrop, .probability = 0.01, .lane = 1},
+                        {.fault = transport::Fault::kKill, .at = 57, .rank = 2},
+                        {.fault = transport::Fault::kStop, .at = 3, .seconds = 30, .rank = 0}}};
   EXPECT_EQ(plan.describe(), "seed 17: drop p=0.01 on lane 1; kill at 57 on rank 2; stop at 3 for 30 s on rank 0");
-  EXPECT_EQ((FaultPlan{4, {}}).describe(), "seed 4");
+  EXPECT_EQ((transport::FaultPlan{4, {}}).describe(), "seed 4");
 }
 
 TEST(FaultPlan, RandomPlansUseTheAllowedFaultsOnly) {
-  const std::array allowed{Fault::kKill, Fault::kDelay};
-  std::set<Fault> used;
+  const std::array allowed{transport::Fault::kKill, transport::Fault::kDelay};
+  std::set<transport::Fault> used;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    for (const FaultRule& rule : FaultPlan::random(seed, 4, 20, allowed).rules) {
+    for (const transport::FaultRule& rule : transport::FaultPlan::random(seed, 4, 20, allowed).rules) {
       used.insert(rule.fault);
       EXPECT_LT(rule.rank, 4);
-      if (rule.fault == Fault::kKill) {
+      if (rule.fault == transport::Fault::kKill) {
         EXPECT_LE(rule.at, 20u);
       }
     }
   }
-  EXPECT_EQ(used, (std::set<Fault>{allowed.begin(), allowed.end()}));
-  EXPECT_TRUE(FaultPlan::random(1, 4, 20, {}).rules.empty());
+  EXPECT_EQ(used, (std::set<transport::Fault>{allowed.begin(), allowed.end()}));
+  EXPECT_TRUE(transport::FaultPlan::random(1, 4, 20, {}).rules.empty());
 }
 
 }  // namespace

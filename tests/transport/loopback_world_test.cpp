@@ -22,10 +22,10 @@ Limits limits_for(int ranks) {
 class LoopbackConformance : public testing::TestWithParam<int> {};
 
 TEST_P(LoopbackConformance, WithThreads) {
-  LoopbackWorld world(GetParam());
+  transport::LoopbackWorld world(GetParam());
   std::vector<std::string> troubles(static_cast<std::size_t>(GetParam()));
   std::vector<std::jthread> threads;
-  std::vector<std::unique_ptr<Transport>> transports;
+  std::vector<std::unique_ptr<transport::Transport>> transports;
   for (int rank = 0; rank < GetParam(); ++rank) transports.push_back(world.make_transport(rank));
   for (std::size_t rank = 0; rank < troubles.size(); ++rank) {
     threads.emplace_back([&, rank] {
@@ -39,9 +39,9 @@ TEST_P(LoopbackConformance, WithThreads) {
 
 TEST_P(LoopbackConformance, Deterministic) {
   for (std::uint64_t seed = 1; seed <= test::by_tier<std::uint64_t>(6, 40); ++seed) {
-    LoopbackWorld world(GetParam(), {.deterministic = true, .seed = seed});
-    std::vector<std::unique_ptr<Transport>> transports;
-    std::vector<Transport*> local;
+    transport::LoopbackWorld world(GetParam(), {.deterministic = true, .seed = seed});
+    std::vector<std::unique_ptr<transport::Transport>> transports;
+    std::vector<transport::Transport*> local;
     for (int rank = 0; rank < GetParam(); ++rank) local.push_back(transports.emplace_back(world.make_transport(rank)).get());
     Party party(local);
     Limits limits = limits_for(GetParam());
@@ -55,38 +55,38 @@ INSTANTIATE_TEST_SUITE_P(Ranks, LoopbackConformance, testing::Values(1, 2, 3, 4,
 // A pair of ranks driven by hand on this thread.
 class LoopbackPair {
  public:
-  explicit LoopbackPair(const LoopbackOptions& options) : world(2, options), a(world.make_transport(0)), b(world.make_transport(1)) {}
+  explicit LoopbackPair(const transport::LoopbackOptions& options) : world(2, options), a(world.make_transport(0)), b(world.make_transport(1)) {}
 
-  std::vector<OperationRef> deliver_all_and_progress(Transport& transport) {
+  std::vector<transport::OperationRef> deliver_all_and_progress(transport::Transport& transport) {
     while (world.deliver_one(random)) {
     }
-    std::vector<OperationRef> completed;
+    std::vector<transport::OperationRef> completed;
     EXPECT_TRUE(transport.progress(completed).ok());
     return completed;
   }
 
   SeededRandom random{7};
-  LoopbackWorld world;
-  std::unique_ptr<Transport> a, b;
+  transport::LoopbackWorld world;
+  std::unique_ptr<transport::Transport> a, b;
 };
 
 class LoopbackDeath : public testing::TestWithParam<bool> {
  protected:
-  LoopbackOptions options(bool announce = true) const { return {.deterministic = GetParam(), .announce_death = announce}; }
+  transport::LoopbackOptions options(bool announce = true) const { return {.deterministic = GetParam(), .announce_death = announce}; }
 };
 INSTANTIATE_TEST_SUITE_P(Modes, LoopbackDeath, testing::Bool());
 
 TEST_P(LoopbackDeath, FailsPendingAndLaterOperationsAndNamesTheRank) {
   LoopbackPair pair(options());
-  const OperationRef receive = pair.a->receive(1, {1, 0}, Buffer::allocate(8));
-  const OperationRef send = pair.a->send(1, {1, 0}, Buffer::allocate(1'000'000));
+  const transport::OperationRef receive = pair.a->receive(1, {1, 0}, Buffer::allocate(8));
+  const transport::OperationRef send = pair.a->send(1, {1, 0}, Buffer::allocate(1'000'000));
   ASSERT_FALSE(receive->done);
   ASSERT_FALSE(send->done);
   pair.world.kill(1);
   EXPECT_EQ(pair.deliver_all_and_progress(*pair.a).size(), 2u);
-  const OperationRef later_receive = pair.a->receive(1, {2, 0}, Buffer::allocate(8));
-  const OperationRef later_send = pair.a->send(1, {2, 0}, Buffer::allocate(8));
-  for (const OperationRef& each : {receive, send, later_receive, later_send}) {
+  const transport::OperationRef later_receive = pair.a->receive(1, {2, 0}, Buffer::allocate(8));
+  const transport::OperationRef later_send = pair.a->send(1, {2, 0}, Buffer::allocate(8));
+  for (const transport::OperationRef& each : {receive, send, later_receive, later_send}) {
     ASSERT_TRUE(each->done);
     EXPECT_EQ(each->status.code(), Code::kRemoteError);
     EXPECT_NE(each->status.message().find("rank 1"), std::string::npos) << each->status.message();
@@ -97,8 +97,8 @@ TEST_P(LoopbackDeath, FailsPendingAndLaterOperationsAndNamesTheRank) {
 TEST_P(LoopbackDeath, ASilentOneLeavesOperationsPending) {
   LoopbackPair pair(options(false));
   EXPECT_FALSE(pair.a->capabilities().knows_peer_death);
-  const OperationRef receive = pair.a->receive(1, {1, 0}, Buffer::allocate(8));
-  const OperationRef send = pair.a->send(1, {1, 0}, Buffer::allocate(1'000'000));
+  const transport::OperationRef receive = pair.a->receive(1, {1, 0}, Buffer::allocate(8));
+  const transport::OperationRef send = pair.a->send(1, {1, 0}, Buffer::allocate(1'000'000));
   pair.world.kill(1);
   EXPECT_TRUE(pair.deliver_all_and_progress(*pair.a).empty());
   EXPECT_FALSE(receive->done);
@@ -108,10 +108,10 @@ TEST_P(LoopbackDeath, ASilentOneLeavesOperationsPending) {
 TEST_P(LoopbackDeath, TheDeadRankItselfIsToldSo) {
   LoopbackPair pair(options());
   pair.world.kill(1);
-  std::vector<OperationRef> completed;
+  std::vector<transport::OperationRef> completed;
   EXPECT_EQ(pair.b->progress(completed).code(), Code::kSystemError);
   EXPECT_EQ(pair.b->send(0, {1, 0}, Buffer::allocate(8))->status.code(), Code::kSystemError);
-  Signal signal;
+  transport::Signal signal;
   pair.b->signal(0, signal);
   EXPECT_EQ(pair.world.in_flight_count(), GetParam() ? 1u : 0u);  // the news of the death alone
 }
@@ -124,9 +124,9 @@ TEST_P(LoopbackDeath, AnOrderlyLeaveDeliversWhatWasSent) {
   EXPECT_NE(pair.b->send(0, {1, 0}, large), nullptr);
   pair.b.reset();
   pair.deliver_all_and_progress(*pair.a);
-  const OperationRef first = pair.a->receive(1, {1, 0}, Buffer::allocate(100));
-  const OperationRef second = pair.a->receive(1, {1, 0}, Buffer::allocate(500'000));
-  const OperationRef third = pair.a->receive(1, {1, 0}, Buffer::allocate(1));
+  const transport::OperationRef first = pair.a->receive(1, {1, 0}, Buffer::allocate(100));
+  const transport::OperationRef second = pair.a->receive(1, {1, 0}, Buffer::allocate(500'000));
+  const transport::OperationRef third = pair.a->receive(1, {1, 0}, Buffer::allocate(1));
   pair.deliver_all_and_progress(*pair.a);
   ASSERT_TRUE(first->done && second->done && third->done);
   EXPECT_TRUE(conformance::has_pattern(first->buffer.bytes(), 1));
@@ -139,7 +139,7 @@ TEST_P(LoopbackDeath, AKillLosesWhatWasStillInTheDeadRanksMemory) {
   EXPECT_FALSE(pair.b->send(0, {1, 0}, Buffer::allocate(500'000))->done);
   pair.world.kill(1);
   pair.deliver_all_and_progress(*pair.a);
-  const OperationRef receive = pair.a->receive(1, {1, 0}, Buffer::allocate(500'000));
+  const transport::OperationRef receive = pair.a->receive(1, {1, 0}, Buffer::allocate(500'000));
   ASSERT_TRUE(receive->done);
   EXPECT_EQ(receive->status.code(), Code::kRemoteError);
 }
@@ -149,13 +149,13 @@ TEST(LoopbackWorld, HoldsTheBufferOfACancelledSendUntilItIsTakenOrClosed) {
   for (const bool take : {true, false}) {
     auto storage = std::make_shared_for_overwrite<std::byte[]>(64);
     const std::weak_ptr<std::byte[]> alive = storage;
-    OperationRef send = pair.a->send(1, {1, 0}, Buffer(std::move(storage), 0, 64));
+    transport::OperationRef send = pair.a->send(1, {1, 0}, Buffer(std::move(storage), 0, 64));
     pair.a->cancel(send);
     send.reset();
     EXPECT_FALSE(alive.expired());
     pair.deliver_all_and_progress(*pair.b);
     EXPECT_FALSE(alive.expired());
-    OperationRef receive;
+    transport::OperationRef receive;
     if (take) {
       receive = pair.b->receive(0, {1, 0}, Buffer::allocate(64));
     } else {
@@ -169,7 +169,7 @@ TEST(LoopbackWorld, HoldsTheBufferOfACancelledSendUntilItIsTakenOrClosed) {
 TEST(LoopbackWorld, DropsLateArrivalsOnAClosedChannel) {
   LoopbackPair pair({.deterministic = true, .eager_bytes = 0});
   pair.b->close({4, 1});
-  const OperationRef send = pair.a->send(1, {4, 1}, Buffer::allocate(10));
+  const transport::OperationRef send = pair.a->send(1, {4, 1}, Buffer::allocate(10));
   EXPECT_FALSE(send->done);
   EXPECT_EQ(pair.deliver_all_and_progress(*pair.a).size(), 1u);
   EXPECT_TRUE(send->status.ok());
@@ -178,8 +178,8 @@ TEST(LoopbackWorld, DropsLateArrivalsOnAClosedChannel) {
 // Which of two ranks' messages comes first is the seed's choice, and the same for the same seed.
 TEST(LoopbackWorld, SeedPicksTheOrderAcrossPairs) {
   const auto arrival_order = [](std::uint64_t seed) {
-    LoopbackWorld world(4, {.deterministic = true, .seed = 1, .eager_bytes = 0});
-    std::vector<std::unique_ptr<Transport>> ranks;
+    transport::LoopbackWorld world(4, {.deterministic = true, .seed = 1, .eager_bytes = 0});
+    std::vector<std::unique_ptr<transport::Transport>> ranks;
     for (int rank = 0; rank < 4; ++rank) ranks.push_back(world.make_transport(rank));
     for (int from = 1; from < 4; ++from) {
       for (std::uint32_t i = 0; i < 3; ++i) {
@@ -191,9 +191,9 @@ TEST(LoopbackWorld, SeedPicksTheOrderAcrossPairs) {
     std::map<int, std::uint64_t> next;
     SeededRandom random(seed);
     while (world.deliver_one(random)) {
-      std::vector<OperationRef> completed;
+      std::vector<transport::OperationRef> completed;
       EXPECT_TRUE(ranks[0]->progress(completed).ok());
-      for (const OperationRef& each : completed) {
+      for (const transport::OperationRef& each : completed) {
         order += std::to_string(each->peer);
         EXPECT_EQ(each->bytes, next[each->peer]++) << "out of order from rank " << each->peer;
       }
@@ -211,12 +211,12 @@ TEST(LoopbackWorld, SeedPicksTheOrderAcrossPairs) {
 }
 
 TEST(LoopbackWorld, AThousandRanksCostLittle) {
-  LoopbackWorld world(1024, {.deterministic = true});
-  std::vector<std::unique_ptr<Transport>> ranks;
-  std::vector<Transport*> local;
+  transport::LoopbackWorld world(1024, {.deterministic = true});
+  std::vector<std::unique_ptr<transport::Transport>> ranks;
+  std::vector<transport::Transport*> local;
   for (int rank = 0; rank < 1024; ++rank) local.push_back(ranks.emplace_back(world.make_transport(rank)).get());
   Party party(local);
-  std::vector<OperationRef> operations;
+  std::vector<transport::OperationRef> operations;
   for (int rank = 0; rank < 1024; ++rank) {
     operations.push_back(party.receive(*local[static_cast<std::size_t>(rank)], (rank + 1023) % 1024, {1, 0}, Buffer::allocate(8)));
     operations.push_back(party.send(*local[static_cast<std::size_t>(rank)], (rank + 1) % 1024, {1, 0}, Buffer::allocate(8)));
@@ -225,15 +225,15 @@ TEST(LoopbackWorld, AThousandRanksCostLittle) {
 }
 
 TEST(LoopbackWorld, TransportsOutliveTheirWorld) {
-  std::unique_ptr<Transport> a, b;
+  std::unique_ptr<transport::Transport> a, b;
   {
-    LoopbackWorld world(2);
+    transport::LoopbackWorld world(2);
     a = world.make_transport(0);
     b = world.make_transport(1);
   }
-  const OperationRef receive = b->receive(0, {1, 0}, Buffer::allocate(4));
+  const transport::OperationRef receive = b->receive(0, {1, 0}, Buffer::allocate(4));
   EXPECT_TRUE(a->send(1, {1, 0}, Buffer::allocate(4))->done);
-  std::vector<OperationRef> completed;
+  std::vector<transport::OperationRef> completed;
   EXPECT_TRUE(b->progress(completed).ok());
   EXPECT_TRUE(receive->done);
 }

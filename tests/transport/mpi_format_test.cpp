@@ -7,14 +7,14 @@
 
 #include "src/transport/mpi/channel_tags.hpp"
 #include "src/transport/mpi/head_format.hpp"
-#include "tests/transport/party.hpp"
+#include "tests/support/party.hpp"
 
 namespace sparcl {
 namespace {
 
 TEST(HeadFormat, ReadsWhatItWrites) {
   for (const std::size_t eager_bytes : {0, 1, 3, 2032}) {
-    const HeadFormat format(eager_bytes);
+    const transport::HeadFormat format(eager_bytes);
     const Buffer message = conformance::pattern_message(eager_bytes + 1, 1);
     const Buffer head = Buffer::allocate(format.largest_head());
     format.write(head.data(), message.data(), {message.size(), 77});
@@ -29,7 +29,7 @@ TEST(HeadFormat, ReadsWhatItWrites) {
 }
 
 TEST(HeadFormat, RefusesTrailersThatMakeNoSense) {
-  const HeadFormat format(8);
+  const transport::HeadFormat format(8);
   const Buffer message = Buffer::allocate(9);
   const Buffer head = Buffer::allocate(format.largest_head());
   const auto reads = [&](std::uint64_t total_bytes, std::uint64_t tag) {
@@ -47,7 +47,7 @@ TEST(HeadFormat, RefusesTrailersThatMakeNoSense) {
 
 TEST(ChannelTags, AreDifferentForAllChannelsOfAManyCalls) {
   constexpr int kPromisedByMpi = 32'767;
-  const ChannelTags tags(kPromisedByMpi);
+  const transport::ChannelTags tags(kPromisedByMpi);
   std::set<int> seen;
   for (std::uint32_t call = 0; call < 128; ++call) {
     for (int lane = 0; lane < 256; ++lane) {
@@ -61,7 +61,7 @@ TEST(ChannelTags, AreDifferentForAllChannelsOfAManyCalls) {
 
 TEST(ChannelTags, StayInRangeForEveryCallNumber) {
   for (const int upper_bound : {32'767, 1'000'000, INT_MAX - 1, INT_MAX}) {
-    const ChannelTags tags(upper_bound);
+    const transport::ChannelTags tags(upper_bound);
     for (const std::uint32_t call : {0u, 1u, 8'388'607u, 8'388'608u, UINT32_MAX}) {
       EXPECT_GE(tags.of({call, 255}), 255);
       EXPECT_LE(tags.of({call, 255}), upper_bound);

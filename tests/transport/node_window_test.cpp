@@ -12,13 +12,13 @@
 namespace sparcl {
 namespace {
 
-using Opening = NodeWindow::Opening;
+using Opening = transport::NodeWindow::Opening;
 
 // As that of a process of its own.
-std::unique_ptr<NodeWindow> make_window(std::size_t most_bytes = NodeMemory::kMaxBytes) {
-  Result<std::shared_ptr<NodeMemory>> memory = NodeMemory::create(most_bytes);
+std::unique_ptr<transport::NodeWindow> make_window(std::size_t most_bytes = transport::NodeMemory::kMaxBytes) {
+  Result<std::shared_ptr<transport::NodeMemory>> memory = transport::NodeMemory::create(most_bytes);
   EXPECT_TRUE(memory.ok()) << memory.status().message();
-  return std::make_unique<NodeWindow>(2, *memory, std::make_shared<BufferPool>());
+  return std::make_unique<transport::NodeWindow>(2, *memory, std::make_shared<BufferPool>());
 }
 
 void fill(const Buffer& buffer, int value) { std::memset(buffer.data(), value, buffer.size()); }
@@ -34,7 +34,7 @@ struct Pair {
     EXPECT_EQ(reader->open(0, owner->card()), Opening::kOpen);
     owner->set_shared_with(1);
   }
-  std::unique_ptr<NodeWindow> owner, reader;  // ranks 0 and 1
+  std::unique_ptr<transport::NodeWindow> owner, reader;  // ranks 0 and 1
 };
 
 TEST(NodeWindow, WhatIsLentIsReadWhereItLies) {
@@ -121,9 +121,9 @@ TEST(NodeWindow, PlacesOutsideAreRefused) {
   const auto place = pair.owner->lend(pair.owner->take(10'000));
   ASSERT_TRUE(place);
   EXPECT_FALSE(pair.reader->borrow(1, *place)) << "no window was opened there";
-  for (const NodeWindow::Place& bad : {NodeWindow::Place{4096, 0, 10}, NodeWindow::Place{0, NodeMemory::kMaxBytes + 1, 0},
-                                       NodeWindow::Place{0, 4096, NodeMemory::kMaxBytes}, NodeWindow::Place{0, UINT64_MAX, 2},
-                                       NodeWindow::Place{UINT64_MAX, 0, 1}}) {
+  for (const transport::NodeWindow::Place& bad : {transport::NodeWindow::Place{4096, 0, 10}, transport::NodeWindow::Place{0, transport::NodeMemory::kMaxBytes + 1, 0},
+                                       transport::NodeWindow::Place{0, 4096, transport::NodeMemory::kMaxBytes}, transport::NodeWindow::Place{0, UINT64_MAX, 2},
+                                       transport::NodeWindow::Place{UINT64_MAX, 0, 1}}) {
     EXPECT_FALSE(pair.reader->borrow(0, bad));
   }
 }
@@ -131,7 +131,7 @@ TEST(NodeWindow, PlacesOutsideAreRefused) {
 TEST(NodeWindow, CardsOfOthersAreNotOpened) {
   const auto window = make_window();
   auto other = make_window();
-  Bytes card = other->card();
+  transport::Bytes card = other->card();
   EXPECT_EQ(window->open(1, {}), Opening::kElsewhere);
   EXPECT_EQ(window->open(1, std::span(card).first(30)), Opening::kElsewhere);
   card.back() ^= std::byte{1};  // of the machine's name
@@ -152,32 +152,32 @@ TEST(NodeWindow, CardsOfOthersAreNotOpened) {
   EXPECT_EQ(window->open(1, card), Opening::kClosed);
 }
 
-std::uint64_t bytes_taken(const NodeMemory& memory) {
+std::uint64_t bytes_taken(const transport::NodeMemory& memory) {
   struct stat about {};
   EXPECT_EQ(::fstat(memory.name().descriptor, &about), 0);
   return static_cast<std::uint64_t>(about.st_blocks) * 512;
 }
 
 TEST(NodeMemory, CommunicatorsShareThatOfTheirProcess) {
-  const auto first = NodeMemory::of_process(), second = NodeMemory::of_process();
+  const auto first = transport::NodeMemory::of_process(), second = transport::NodeMemory::of_process();
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(*first, *second);
-  const auto other = NodeMemory::create();
+  const auto other = transport::NodeMemory::create();
   ASSERT_TRUE(other.ok());
-  EXPECT_NE(NodeMemory::open((*other)->name()), nullptr);
-  EXPECT_EQ(NodeMemory::open((*other)->name()), NodeMemory::open((*other)->name())) << "it was mapped twice";
+  EXPECT_NE(transport::NodeMemory::open((*other)->name()), nullptr);
+  EXPECT_EQ(transport::NodeMemory::open((*other)->name()), transport::NodeMemory::open((*other)->name())) << "it was mapped twice";
   // After a failure: a reader may hold loans for ever.
-  NodeMemory::forget(*first);
-  const auto third = NodeMemory::of_process();
+  transport::NodeMemory::forget(*first);
+  const auto third = transport::NodeMemory::of_process();
   ASSERT_TRUE(third.ok());
   EXPECT_NE(*first, *third);
 }
 
 TEST(NodeMemory, PagesOfTheMeasurementGoBackToTheSystem) {
-  const auto memory = NodeMemory::create();
+  const auto memory = transport::NodeMemory::create();
   ASSERT_TRUE(memory.ok());
   const std::uint64_t empty = bytes_taken(**memory);
-  const auto use = [&](NodeWindow& window) {
+  const auto use = [&](transport::NodeWindow& window) {
     std::vector<Buffer> pieces;
     for (int i = 0; i < 8; ++i) {
       pieces.push_back(window.take(256 << 10));
@@ -185,7 +185,7 @@ TEST(NodeMemory, PagesOfTheMeasurementGoBackToTheSystem) {
     }
     EXPECT_GT(bytes_taken(**memory), empty + (2 << 20) - 1);
   };
-  NodeWindow first(2, *memory, std::make_shared<BufferPool>()), second(2, *memory, std::make_shared<BufferPool>());
+  transport::NodeWindow first(2, *memory, std::make_shared<BufferPool>()), second(2, *memory, std::make_shared<BufferPool>());
   use(first);
   first.end_measurement();
   EXPECT_LE(bytes_taken(**memory), empty + 4096);
@@ -206,14 +206,14 @@ TEST(NodeMemory, PagesThatAReaderHoldsStay) {
 
 // Communicators that came and went have cut it into small pieces.
 TEST(NodeMemory, IsCutAnewOnceAllIsFree) {
-  const auto memory = NodeMemory::create(1 << 20);
+  const auto memory = transport::NodeMemory::create(1 << 20);
   ASSERT_TRUE(memory.ok());
   {
     std::vector<Buffer> small;
-    while (std::optional<Buffer> piece = (*memory)->take(10'000, NodeMemory::Use::kCall)) small.push_back(std::move(*piece));
+    while (std::optional<Buffer> piece = (*memory)->take(10'000, transport::NodeMemory::Use::kCall)) small.push_back(std::move(*piece));
     EXPECT_GT(small.size(), 50U);
   }
-  EXPECT_TRUE((*memory)->take(500'000, NodeMemory::Use::kCall));
+  EXPECT_TRUE((*memory)->take(500'000, transport::NodeMemory::Use::kCall));
 }
 
 // In another process, which holds the memory also when its owner is gone.
@@ -221,8 +221,8 @@ TEST(NodeWindow, BetweenProcesses) {
   auto owner = make_window();
   const Buffer piece = owner->take(20'000);
   fill(piece, 6);
-  const NodeWindow::Place place = *owner->lend(piece);
-  const Bytes card = owner->card();
+  const transport::NodeWindow::Place place = *owner->lend(piece);
+  const transport::Bytes card = owner->card();
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

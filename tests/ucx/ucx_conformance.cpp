@@ -30,7 +30,7 @@ conformance::Limits limits_for(int ranks) {
   return {.largest_bytes = std::size_t{8} << (ranks > 2 ? 18 : 20), .many = ranks > 2 ? 100 : 300};
 }
 
-std::string run_checks(UcxTransport& transport, int rank, int ranks) {
+std::string run_checks(transport::UcxTransport& transport, int rank, int ranks) {
   if (transport.size() != ranks || transport.rank() != rank) return "the transport has another size, or rank, than it was given";
   conformance::Party party({&transport});
   return conformance::run_all(party, limits_for(ranks), [&](const char* check) {
@@ -38,21 +38,21 @@ std::string run_checks(UcxTransport& transport, int rank, int ranks) {
   });
 }
 
-std::string run_rank(int rank, int ranks, const OutOfBandGather& gather) {
-  Result<std::unique_ptr<UcxTransport>> transport = UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5});
+std::string run_rank(int rank, int ranks, const transport::OutOfBandGather& gather) {
+  Result<std::unique_ptr<transport::UcxTransport>> transport = transport::UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5});
   if (!transport.ok()) return "create: " + transport.status().message();
   const std::string trouble = run_checks(**transport, rank, ranks);
   if (!trouble.empty()) return trouble;
   // Destroyed in different states: with a receive and a large send that nobody will ever match.
-  const OperationRef lonely_receive = (*transport)->receive(0, {999'000, 0}, Buffer::allocate(100));
-  const OperationRef lonely_send = (*transport)->send(0, {999'001, 0}, Buffer::allocate(3'000'000));
+  const transport::OperationRef lonely_receive = (*transport)->receive(0, {999'000, 0}, Buffer::allocate(100));
+  const transport::OperationRef lonely_send = (*transport)->send(0, {999'001, 0}, Buffer::allocate(3'000'000));
   return lonely_receive->done ? "a receive that nobody sends to is done" : "";
 }
 
 // Moves both on until `operation` is over.
-bool finish(UcxTransport& its, UcxTransport& other, const OperationRef& operation) {
+bool finish(transport::UcxTransport& its, transport::UcxTransport& other, const transport::OperationRef& operation) {
   constexpr double kHangSeconds = 60;
-  std::vector<OperationRef> completed;
+  std::vector<transport::OperationRef> completed;
   for (const double until = its.now() + kHangSeconds; !operation->done && its.now() < until;) {
     (void)its.progress(completed);
     (void)other.progress(completed);
@@ -61,9 +61,9 @@ bool finish(UcxTransport& its, UcxTransport& other, const OperationRef& operatio
 }
 
 // Two communicators of one process share its worker. One may go first, and what still comes for it keeps nobody waiting.
-std::string run_pair(int rank, int ranks, const OutOfBandGather& gather) {
-  constexpr Channel kWord{999'000, 0}, kLate{999'001, 0};
-  const auto make = [&] { return UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5}); };
+std::string run_pair(int rank, int ranks, const transport::OutOfBandGather& gather) {
+  constexpr transport::Channel kWord{999'000, 0}, kLate{999'001, 0};
+  const auto make = [&] { return transport::UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5}); };
   auto first = make(), second = make();
   if (!first.ok() || !second.ok()) return "create: " + first.status().message() + second.status().message();
   std::string troubles[2];
@@ -72,7 +72,7 @@ std::string run_pair(int rank, int ranks, const OutOfBandGather& gather) {
     troubles[1] = run_checks(**second, rank, ranks);
   }
   if (!troubles[0].empty() || !troubles[1].empty()) return troubles[0] + troubles[1];
-  UcxTransport& stays = **second;
+  transport::UcxTransport& stays = **second;
   if (rank == 0) {
     first->reset();
     for (int peer = 1; peer < ranks; ++peer) (void)stays.send(peer, kWord, Buffer::allocate(1));
@@ -82,38 +82,38 @@ std::string run_pair(int rank, int ranks, const OutOfBandGather& gather) {
     return "";
   }
   if (!finish(stays, stays, stays.receive(0, kWord, Buffer::allocate(1)))) return "rank 0 has not ended its first communicator";
-  const OperationRef late = (*first)->send(0, kLate, Buffer::allocate(3'000'000));
+  const transport::OperationRef late = (*first)->send(0, kLate, Buffer::allocate(3'000'000));
   if (!finish(**first, stays, late)) return "a message for a communicator that ended is not taken";
   if (!finish(stays, **first, stays.send(0, kWord, Buffer::allocate(1)))) return "the second communicator has ended, too";
   return "";
 }
 
-std::string lose_peer(int rank, const OutOfBandGather& gather) {
-  auto made = UcxTransport::create(rank, 2, gather, {.farewell_s = 0.5});
+std::string lose_peer(int rank, const transport::OutOfBandGather& gather) {
+  auto made = transport::UcxTransport::create(rank, 2, gather, {.farewell_s = 0.5});
   if (!made.ok()) return "create: " + made.status().message();
-  UcxTransport& transport = **made;
-  const auto before = UcxWorker::of_process();  // rank 0 may see rank 1's death as soon as both have said a word
+  transport::UcxTransport& transport = **made;
+  const auto before = transport::UcxWorker::of_process();  // rank 0 may see rank 1's death as soon as both have said a word
   if (Status connected = transport.connect(60); !connected.ok()) return "connect: " + connected.message();
   if (rank == 1) ::_exit(0);
-  const OperationRef waits = transport.receive(1, {1, 0}, Buffer::allocate(1));
+  const transport::OperationRef waits = transport.receive(1, {1, 0}, Buffer::allocate(1));
   if (finish(transport, transport, waits) || !waits->done) return "the death of rank 1 is not told";
-  const auto after = UcxWorker::of_process();
+  const auto after = transport::UcxWorker::of_process();
   if (!before.ok() || !after.ok() || *before == *after) return "a worker that has lost a peer takes new communicators";
-  return UcxWorker::of_process().ok() && *UcxWorker::of_process() == *after ? "" : "the new worker is not shared";
+  return transport::UcxWorker::of_process().ok() && *transport::UcxWorker::of_process() == *after ? "" : "the new worker is not shared";
 }
 
 // Rank 1 fails in its first call while rank 0 waits for rank 2's first word: rank 0 begins, and learns of it then.
-std::string fail_while_others_connect(int rank, const OutOfBandGather& gather, std::atomic<bool>& has_failed,
+std::string fail_while_others_connect(int rank, const transport::OutOfBandGather& gather, std::atomic<bool>& has_failed,
                                       std::atomic<int>& over) {
-  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, 3, gather, {.farewell_s = 0.5});
+  Result<std::unique_ptr<transport::UcxTransport>> made = transport::UcxTransport::create(rank, 3, gather, {.farewell_s = 0.5});
   if (!made.ok()) return "create: " + made.status().message();
-  UcxTransport& transport = **made;
-  std::vector<OperationRef> completed;
+  transport::UcxTransport& transport = **made;
+  std::vector<transport::OperationRef> completed;
   const auto move_until = [&](const auto& done) {
     while (!done()) (void)transport.progress(completed);
   };
   Status status;
-  Signal said;
+  transport::Signal said;
   if (rank == 1) {
     (void)transport.connect(0);  // says its first word, and does not wait for the others'
     said.code = static_cast<std::int32_t>(Code::kSystemError);
@@ -138,15 +138,15 @@ int report(int rank, const std::string& trouble) {
   return 1;
 }
 
-int run_threads(int ranks, const std::function<std::string(int, const OutOfBandGather&)>& run) {
-  std::vector<Bytes> all(static_cast<std::size_t>(ranks));
+int run_threads(int ranks, const std::function<std::string(int, const transport::OutOfBandGather&)>& run) {
+  std::vector<transport::Bytes> all(static_cast<std::size_t>(ranks));
   std::barrier meeting(ranks);
   std::atomic<int> failures = 0;
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
-        const auto gather = [&](std::span<const std::byte> own) -> Result<std::vector<Bytes>> {
+        const auto gather = [&](std::span<const std::byte> own) -> Result<std::vector<transport::Bytes>> {
           all[static_cast<std::size_t>(rank)].assign(own.begin(), own.end());
           meeting.arrive_and_wait();
           return all;
@@ -165,19 +165,19 @@ int run_early_signal() {
 }
 
 int check_ids() {
-  constexpr int kAll = 1 << kUcxIdBits;
-  const auto worker = UcxWorker::open();
+  constexpr int kAll = 1 << transport::kUcxIdBits;
+  const auto worker = transport::UcxWorker::open();
   if (!worker.ok()) return report(0, worker.status().message());
-  auto three = UcxMailbox::open(*worker, 3), two = UcxMailbox::open(*worker, 2);
+  auto three = transport::UcxMailbox::open(*worker, 3), two = transport::UcxMailbox::open(*worker, 2);
   if (!three.ok() || !two.ok()) return report(0, "two small communicators do not fit");
   const std::uint32_t first = (*three)->first_id(), second = (*two)->first_id();
   if (first % 4 != 0 || second % 2 != 0 || (second >= first && second < first + 4)) return report(0, "ids are given twice");
   three->reset();
-  const auto again = UcxMailbox::open(*worker, 3);
+  const auto again = transport::UcxMailbox::open(*worker, 3);
   if (!again.ok() || (*again)->first_id() == first) return report(0, "ids of a communicator that just ended are given again");
-  if (UcxMailbox::open(*worker, kAll / 2).ok() && UcxMailbox::open(*worker, kAll).status().code() != Code::kUnsupported)
+  if (transport::UcxMailbox::open(*worker, kAll / 2).ok() && transport::UcxMailbox::open(*worker, kAll).status().code() != Code::kUnsupported)
     return report(0, "more ids are given than there are");
-  return UcxMailbox::open(*worker, kAll / 2).ok() ? 0 : report(0, "ids of communicators that ended are never given again");
+  return transport::UcxMailbox::open(*worker, kAll / 2).ok() ? 0 : report(0, "ids of communicators that ended are never given again");
 }
 
 bool move_all(int socket, void* data, std::size_t bytes, bool sends) {
@@ -190,12 +190,12 @@ bool move_all(int socket, void* data, std::size_t bytes, bool sends) {
   return true;
 }
 
-bool send_bytes(int socket, Bytes bytes) {
+bool send_bytes(int socket, transport::Bytes bytes) {
   std::uint64_t size = bytes.size();
   return move_all(socket, &size, sizeof size, true) && move_all(socket, bytes.data(), size, true);
 }
 
-bool receive_bytes(int socket, Bytes& bytes) {
+bool receive_bytes(int socket, transport::Bytes& bytes) {
   std::uint64_t size = 0;
   if (!move_all(socket, &size, sizeof size, false)) return false;
   bytes.resize(size);
@@ -203,7 +203,7 @@ bool receive_bytes(int socket, Bytes& bytes) {
 }
 
 // The parent hands everyone's bytes to everyone.
-int run_processes(int ranks, int meetings, const std::function<std::string(int, const OutOfBandGather&)>& run) {
+int run_processes(int ranks, int meetings, const std::function<std::string(int, const transport::OutOfBandGather&)>& run) {
   std::vector<int> sockets;
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -212,10 +212,10 @@ int run_processes(int ranks, int meetings, const std::function<std::string(int, 
     std::fflush(nullptr);
     const pid_t child = ::fork();
     if (child == 0) {
-      const auto gather = [&](std::span<const std::byte> own) -> Result<std::vector<Bytes>> {
-        std::vector<Bytes> all(static_cast<std::size_t>(ranks));
+      const auto gather = [&](std::span<const std::byte> own) -> Result<std::vector<transport::Bytes>> {
+        std::vector<transport::Bytes> all(static_cast<std::size_t>(ranks));
         bool ok = send_bytes(pair[1], {own.begin(), own.end()});
-        for (Bytes& each : all) ok = ok && receive_bytes(pair[1], each);
+        for (transport::Bytes& each : all) ok = ok && receive_bytes(pair[1], each);
         if (!ok) return Status(Code::kSystemError, "the launcher is gone");
         return all;
       };
@@ -226,10 +226,10 @@ int run_processes(int ranks, int meetings, const std::function<std::string(int, 
     children.push_back(child);
   }
   for (int meeting = 0; meeting < meetings; ++meeting) {
-    std::vector<Bytes> all(static_cast<std::size_t>(ranks));
+    std::vector<transport::Bytes> all(static_cast<std::size_t>(ranks));
     for (std::size_t i = 0; i < all.size(); ++i) receive_bytes(sockets[i], all[i]);
     for (const int socket : sockets) {
-      for (const Bytes& each : all) send_bytes(socket, each);
+      for (const transport::Bytes& each : all) send_bytes(socket, each);
     }
   }
   int failures = 0;
@@ -251,7 +251,7 @@ int main(int argc, char** argv) {
   if (is_asked("--ids")) return sparcl::check_ids();
   if (is_asked("--loss")) return sparcl::run_processes(ranks, 1, sparcl::lose_peer);
   if (is_asked("--early-signal")) return sparcl::run_early_signal();
-  const auto run = [&](int rank, const sparcl::OutOfBandGather& gather) { return sparcl::run_rank(rank, ranks, gather); };
+  const auto run = [&](int rank, const sparcl::transport::OutOfBandGather& gather) { return sparcl::run_rank(rank, ranks, gather); };
   if (is_asked("--threads")) return sparcl::run_threads(ranks, run);
   if (!is_asked("--pair")) return sparcl::run_processes(ranks, 1, run);
   return sparcl::run_processes(ranks, 2, [&](int rank, const auto& gather) { return sparcl::run_pair(rank, ranks, gather); });

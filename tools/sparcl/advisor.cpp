@@ -91,7 +91,7 @@ Status measure_modes(const Pair& pair, const Hash128& base_hash, Advice& advice)
 // The time of a broadcast at any density, from what was measured at one.
 class Prediction {
  public:
-  Prediction(const Advice& advice, const collectives::LinkCost& link, int ranks)
+  Prediction(const Advice& advice, const comm::LinkCost& link, int ranks)
       : shape_(advice.shape), link_(link), ranks_(ranks), encode_seconds_(advice.broadcast.seconds) {
     const auto bits = 8 * static_cast<double>(advice.broadcast.bytes);
     if (shape_.changed > 0) {
@@ -100,7 +100,7 @@ class Prediction {
     }
   }
 
-  collectives::FanoutPlan plan(std::uint64_t bytes) const { return collectives::plan_fanout(link_, ranks_, bytes, "auto", 0); }
+  collectives::broadcast::FanoutPlan plan(std::uint64_t bytes) const { return collectives::broadcast::plan_fanout(link_, ranks_, bytes, "auto", 0); }
 
   double sparse_seconds(double density) const {
     const auto elements = static_cast<double>(shape_.elements);
@@ -118,7 +118,7 @@ class Prediction {
   }
 
   const ChangeShape& shape_;
-  collectives::LinkCost link_;
+  comm::LinkCost link_;
   int ranks_;
   double encode_seconds_;
   double value_bits_ = 2;
@@ -128,10 +128,10 @@ class Prediction {
 }  // namespace
 
 void predict(const AdviseOptions& options, Advice& advice) {
-  const collectives::LinkCost link{kAlphaSeconds, 8e-9 / options.link_gbit};
+  const comm::LinkCost link{kAlphaSeconds, 8e-9 / options.link_gbit};
   const Prediction prediction(advice, link, options.ranks);
-  const collectives::FanoutPlan sparse = prediction.plan(advice.broadcast.bytes);
-  const collectives::FanoutPlan dense = prediction.plan(advice.shape.dense_bytes);
+  const collectives::broadcast::FanoutPlan sparse = prediction.plan(advice.broadcast.bytes);
+  const collectives::broadcast::FanoutPlan dense = prediction.plan(advice.shape.dense_bytes);
   advice.sparse_algorithm = sparse.row->name;
   advice.dense_algorithm = dense.row->name;
   advice.sparse_seconds = std::max(sparse.seconds, advice.broadcast.seconds);

@@ -9,7 +9,7 @@
 
 #include "src/base/shown_text.hpp"
 #include "src/base/standard_streams.hpp"
-#include "src/model/file_reader.hpp"
+#include "src/base/files/file_reader.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -66,7 +66,7 @@ int exit_code(Code code) {
 
 Status write_out(const std::string& text) {
   if (write_quietly(STDOUT_FILENO, text) || errno == EPIPE) return {};
-  return model::system_error("standard output", fmt::format("the result of {} bytes cannot be written", text.size()));
+  return system_error("standard output", fmt::format("the result of {} bytes cannot be written", text.size()));
 }
 
 Status print(bool as_json, const Json& json, const std::string& text) { return write_out(result_text(as_json, json, text)); }

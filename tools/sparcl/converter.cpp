@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "src/base/folder_list.hpp"
-#include "src/model/atomic_file.hpp"
+#include "src/base/files/atomic_file.hpp"
 #include "src/model/exchange/exchange_format.hpp"
-#include "src/model/file_reader.hpp"
+#include "src/base/files/file_reader.hpp"
 #include "src/model/model_hash.hpp"
 #include "tools/sparcl/delta_maker.hpp"
 #include "tools/sparcl/stray_shards.hpp"
@@ -84,7 +84,7 @@ Result<std::vector<std::string>> input_files(const std::string& path) {
 }
 
 Status read_file(const std::string& path, const ConvertOptions& options, Input& input) {
-  const Result<std::vector<std::byte>> content = model::read_file(path);
+  const Result<std::vector<std::byte>> content = sparcl::read_file(path);
   if (!content.ok()) return content.status();
   const Result<model::TensorFile> file = model::parse_tensor_file(*content);
   if (!file.ok()) return file.status();
@@ -154,7 +154,7 @@ Status write_own(const ConvertOptions& options, Input& input, ConvertReport& rep
 Status write_file(const std::string& path, const model::TensorFile& file, int zstd_level, std::uint64_t& bytes) {
   const Result<std::vector<std::byte>> content = model::serialise(file, zstd_level);
   if (!content.ok()) return content.status();
-  Result<model::AtomicFile> out = model::AtomicFile::create(path);
+  Result<AtomicFile> out = AtomicFile::create(path);
   if (!out.ok()) return out.status();
   SPARCL_RETURN_IF_ERROR(out->write(*content));
   bytes += content->size();
@@ -170,19 +170,19 @@ Status write_folder(const std::string& path, std::span<const model::TensorFile> 
         fmt::format("{}: tensors of several types make a folder of files in this layout, and this exists: give another output",
                     path));
   }
-  std::optional<model::TemporaryPath> made = model::TemporaryPath::create_folder(path, error);
+  std::optional<TemporaryPath> made = TemporaryPath::create_folder(path, error);
   if (!made) return Status(Code::kSystemError, fmt::format("{}: cannot be created: {}", path, error.message()));
-  model::TemporaryPath folder = std::move(*made);
+  TemporaryPath folder = std::move(*made);
   for (const model::TensorFile& file : files)
     SPARCL_RETURN_IF_ERROR(write_file(folder.path() + "/" + file.name, file, zstd_level, bytes));
-  Result<model::AtomicFile> done = model::AtomicFile::create(folder.path() + "/DONE");
+  Result<AtomicFile> done = AtomicFile::create(folder.path() + "/DONE");
   if (!done.ok()) return done.status();
   SPARCL_RETURN_IF_ERROR(done->commit());
   fs::rename(folder.path(), path, error);
   if (error)
     return Status(Code::kSystemError, fmt::format("{}: the finished folder cannot be renamed to this: {}", path, error.message()));
   folder.release();
-  return model::make_name_last(path);
+  return make_name_last(path);
 }
 
 Status write_foreign(const ConvertOptions& options, Input& input, ConvertReport& report) {

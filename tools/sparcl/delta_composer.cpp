@@ -72,7 +72,7 @@ Result<ComposeReport> compose_deltas(std::span<const std::string> paths, const s
   const Result<model::Attachment> attachment = compose_all_attachments(updates, paths);
   if (!attachment.ok()) return attachment.status();
 
-  Result<model::AtomicFile> file = model::AtomicFile::create(out_path);
+  Result<AtomicFile> file = AtomicFile::create(out_path);
   if (!file.ok()) return file.status();
   FileSink sink(*file);
   const Result<codec::ComposeStats> stats = codec::compose_updates(updates, paths, model::serialise(*attachment), **kernels, sink);

@@ -12,7 +12,7 @@
 #include "src/codec/left_out.hpp"
 #include "src/codec/superblock.hpp"
 #include "src/codec/wire.hpp"
-#include "src/model/file_reader.hpp"
+#include "src/base/files/file_reader.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -152,7 +152,7 @@ template <class T>
 Result<bool> has_at(const std::string& path, std::uint64_t at, T value) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  const Result<model::FileReader> file = model::FileReader::open(path);
+  const Result<FileReader> file = FileReader::open(path);
   if (!file.ok()) return file.status();
   T found;
   if (file->byte_count() < at + sizeof found) return false;
@@ -163,7 +163,7 @@ Result<bool> has_at(const std::string& path, std::uint64_t at, T value) {
 }  // namespace
 
 Result<Delta> read_delta(const std::string& path) {
-  const Result<model::FileReader> file = model::FileReader::open(path);
+  const Result<FileReader> file = FileReader::open(path);
   if (!file.ok()) return file.status();
   Delta delta;
   delta.path = path;

@@ -164,7 +164,7 @@ Result<DiffReport> encode_delta(const StateView& base, const StateView& target, 
 
 Result<DiffReport> write_delta(const StateView& base, const StateView& target, const std::string& delta_path,
                                const DiffOptions& options) {
-  Result<model::AtomicFile> file = model::AtomicFile::create(delta_path);
+  Result<AtomicFile> file = AtomicFile::create(delta_path);
   if (!file.ok()) return file.status();
   FileSink sink(*file);
   Result<DiffReport> report = encode_delta(base, target, options, sink);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/codec/update.hpp"
-#include "src/model/atomic_file.hpp"
+#include "src/base/files/atomic_file.hpp"
 
 namespace sparcl::tool {
 
@@ -35,7 +35,7 @@ class CountingSink final : public DeltaSink {
 // Gathers them into large writes.
 class FileSink final : public DeltaSink {
  public:
-  explicit FileSink(model::AtomicFile& file) : file_(file), buffer_(kBufferBytes) {}
+  explicit FileSink(AtomicFile& file) : file_(file), buffer_(kBufferBytes) {}
 
   std::byte* reserve(std::size_t bytes) override {
     if (used_ + bytes > buffer_.size()) write_out();
@@ -58,7 +58,7 @@ class FileSink final : public DeltaSink {
     used_ = 0;
   }
 
-  model::AtomicFile& file_;
+  AtomicFile& file_;
   std::vector<std::byte> buffer_;
   std::size_t used_ = 0;
   Status status_;

@@ -20,6 +20,8 @@ struct HashOptions {
 
 template <class Hash>
 Result<std::string> hex(const Result<Hash>& hash) {
+  using sparcl::to_hex;
+  using trust::to_hex;
   if (!hash.ok()) return hash.status();
   return to_hex(*hash);
 }

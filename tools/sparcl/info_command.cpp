@@ -5,16 +5,16 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/start/link_measurement.hpp"
+#include "src/comm/start/link_measurement.hpp"
 #include "kernels/kernel_set.hpp"
-#include "src/base/device_list.hpp"
+#include "src/gpu/device_list.hpp"
 #include "src/base/finding.hpp"
 #include "src/base/settings.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/work_memory.hpp"
-#include "src/transport/liveness/heartbeat.hpp"
+#include "src/net/heartbeat/heartbeat.hpp"
 #include "src/transport/nccl/nccl_library.hpp"
-#include "src/transport/network_interfaces.hpp"
+#include "src/net/network_interfaces.hpp"
 #include "src/transport/ucx_needs.hpp"
 #include "src/transport/ucx_plugin.hpp"
 #include "tools/sparcl/command.hpp"
@@ -34,8 +34,8 @@ struct Part {  // a body behind a contract
 // The checks come first: they say what UCX lacks, which UCX does not.
 Part ucx_transport() {
   if constexpr (SPARCL_WITH_UCX == 0) return {"ucx", false, "left out of this build: SPARCL_UCX=OFF, or no UCX was found"};
-  if (const Status bad = status_of(check_ucx_needs(1)); !bad.ok()) return {"ucx", false, bad.message()};
-  const Result<const UcxPlugin*> plugin = load_ucx_plugin();
+  if (const Status bad = status_of(transport::check_ucx_needs(1)); !bad.ok()) return {"ucx", false, bad.message()};
+  const Result<const transport::UcxPlugin*> plugin = transport::load_ucx_plugin();
   if (!plugin.ok()) return {"ucx", false, plugin.status().message()};
   if (const Status bad = try_out_ucx(**plugin); !bad.ok()) return {"ucx", false, bad.message()};
   return {"ucx", true,
@@ -49,31 +49,31 @@ constexpr bool kWithCuda = SPARCL_WITH_CUDA != 0;
 constexpr const char* kWithoutCuda = "left out of this build: SPARCL_CUDA=OFF, or no nvcc was found";
 
 // Empty: kernels run on one of them at least.
-std::string why_no_kernels(const DeviceList& gpus) {
+std::string why_no_kernels(const gpu::DeviceList& gpus) {
   constexpr int kCudaMajor = SPARCL_CUDA_MAJOR, kLeastCapability = 8;  // of the architectures in cmake/SparclDependencies.cmake
   if (!kWithCuda) return kWithoutCuda;
   if (!gpus.why_none.empty()) return gpus.why_none;
   if (gpus.driver_version / 1000 < kCudaMajor) {
     return fmt::format("the driver knows CUDA {}, this build's kernels need {}.0 or later",
-                       driver_version_text(gpus.driver_version), kCudaMajor);
+                       gpu::driver_version_text(gpus.driver_version), kCudaMajor);
   }
-  const auto can_run = [](const DeviceEntry& gpu) { return gpu.capability_major >= kLeastCapability; };
+  const auto can_run = [](const gpu::DeviceEntry& gpu) { return gpu.capability_major >= kLeastCapability; };
   if (std::ranges::any_of(gpus.devices, can_run)) return {};
   return fmt::format("{} has compute capability {}.{}, this build's kernels need {}.0 or later", gpus.devices[0].name,
                      gpus.devices[0].capability_major, gpus.devices[0].capability_minor, kLeastCapability);
 }
 
 // All of it must be there: the first that is not is told, with NCCL's version where it has one.
-Part nccl_engine(const DeviceList& gpus) {
-  const Result<const NcclLibrary*> nccl = load_nccl();
+Part nccl_engine(const gpu::DeviceList& gpus) {
+  const Result<const transport::NcclLibrary*> nccl = transport::load_nccl();
   if (!nccl.ok()) return {"nccl", false, nccl.status().message()};
-  const std::string found = fmt::format("NCCL {} ({})", nccl_version_text((*nccl)->version), (*nccl)->path);
+  const std::string found = fmt::format("NCCL {} ({})", transport::nccl_version_text((*nccl)->version), (*nccl)->path);
   if (!kWithCuda) return {"nccl", false, fmt::format("{}, but CUDA's kernels are {}", found, kWithoutCuda)};
   if (const std::string why = why_no_kernels(gpus); !why.empty()) return {"nccl", false, fmt::format("{}, but {}", found, why)};
   return {"nccl", true, found + ": masked sums between GPUs, beside a communicator's transport (sparclCommUseNccl)"};
 }
 
-std::vector<Part> transports(const DeviceList& gpus) {
+std::vector<Part> transports(const gpu::DeviceList& gpus) {
   constexpr bool kWithMpi = SPARCL_WITH_MPI != 0;
   return {{"loopback", true, "ranks are threads of one process (sparclCommInitLocal)"},
           {"mpi", kWithMpi,
@@ -84,14 +84,14 @@ std::vector<Part> transports(const DeviceList& gpus) {
           nccl_engine(gpus)};
 }
 
-Part cuda_kernels(const DeviceList& gpus) {
+Part cuda_kernels(const gpu::DeviceList& gpus) {
   if (const std::string why = why_no_kernels(gpus); !why.empty()) return {"cuda", false, why};
   return {"cuda", true,
           "built (sm_80, sm_90 and later): top-k, broadcasts of changes and publishers' diffs on the device, masks and top-k over "
           "NCCL; else by way of the host"};
 }
 
-std::vector<Part> kernel_bodies(const DeviceList& gpus) {
+std::vector<Part> kernel_bodies(const gpu::DeviceList& gpus) {
   const Result<const kernels::KernelSet*> chosen = chosen_kernels();
   const auto reason = [&](const kernels::KernelSet& set) {
     if (!chosen.ok()) return std::string("this machine can run it, but SPARCL_KERNELS has no valid value");
@@ -130,27 +130,27 @@ std::string checks_text(std::span<const Finding> checks) {
   return out;
 }
 
-Json gpus_json(const DeviceList& gpus) {
+Json gpus_json(const gpu::DeviceList& gpus) {
   Json devices = Json::array();
-  for (const DeviceEntry& gpu : gpus.devices) {
+  for (const gpu::DeviceEntry& gpu : gpus.devices) {
     devices.push_back({{"name", gpu.name},
                        {"memory_bytes", gpu.memory_bytes},
                        {"compute_capability", fmt::format("{}.{}", gpu.capability_major, gpu.capability_minor)}});
   }
-  const Result<const NcclLibrary*> nccl = load_nccl();
-  return {{"driver", gpus.driver_version != 0 ? Json(driver_version_text(gpus.driver_version)) : Json()},
-          {"nccl", nccl.ok() ? Json(nccl_version_text((*nccl)->version)) : Json()},
+  const Result<const transport::NcclLibrary*> nccl = transport::load_nccl();
+  return {{"driver", gpus.driver_version != 0 ? Json(gpu::driver_version_text(gpus.driver_version)) : Json()},
+          {"nccl", nccl.ok() ? Json(transport::nccl_version_text((*nccl)->version)) : Json()},
           {"built_with_cuda", kWithCuda},
           {"reason", gpus.why_none},
           {"devices", devices}};
 }
 
-std::string gpus_text(const DeviceList& gpus) {
-  const std::string driver = gpus.driver_version != 0 ? ", driver of CUDA " + driver_version_text(gpus.driver_version) : "";
+std::string gpus_text(const gpu::DeviceList& gpus) {
+  const std::string driver = gpus.driver_version != 0 ? ", driver of CUDA " + gpu::driver_version_text(gpus.driver_version) : "";
   if (!gpus.why_none.empty()) return fmt::format("\nGPUs{}\n  none: {}\n", driver, gpus.why_none);
   std::string out = fmt::format("\nGPUs{}\n", driver);
   for (std::size_t i = 0; i < gpus.devices.size(); ++i) {
-    const DeviceEntry& gpu = gpus.devices[i];
+    const gpu::DeviceEntry& gpu = gpus.devices[i];
     out += fmt::format("  {:<3} {}, {} MiB, compute capability {}.{}\n", i, gpu.name, gpu.memory_bytes >> 20, gpu.capability_major,
                        gpu.capability_minor);
   }
@@ -224,8 +224,8 @@ Status check_all_settings() {
   // Those that must fit others, the machine or a file.
   const std::string cost = setting("LINK_COST").text;
   const bool is_file = cost != "measure" && cost != "guess";
-  for (const Status& bad : {heartbeat_options({}).status(), threads_setting().status(), own_addresses().status(),
-                            is_file ? collectives::read_link_cost(cost).status() : Status()}) {
+  for (const Status& bad : {net::heartbeat_options({}).status(), threads_setting().status(), net::own_addresses().status(),
+                            is_file ? comm::read_link_cost(cost).status() : Status()}) {
     if (!bad.ok()) wrong += (wrong.empty() ? "" : "; ") + bad.message();
   }
   return wrong.empty() ? Status() : Status(Code::kInvalidArgument, wrong);
@@ -234,8 +234,8 @@ Status check_all_settings() {
 Status run_info(Invocation& invocation) {
   const bool as_json = invocation.json;
   const Status settings = check_all_settings();
-  const DeviceList gpus = list_devices();
-  const std::vector<Finding> checks = check_ucx_needs(1);
+  const gpu::DeviceList gpus = gpu::list_devices();
+  const std::vector<Finding> checks = transport::check_ucx_needs(1);
   const std::vector<Part> all_transports = transports(gpus);
   const std::vector<Part> all_kernels = kernel_bodies(gpus);
   Json json{{"version", SPARCL_VERSION},          {"transports", parts_json(all_transports)},

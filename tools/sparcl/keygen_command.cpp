@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/base/shown_text.hpp"
-#include "src/replication/signing_key.hpp"
+#include "src/trust/signing_key.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 
@@ -12,12 +12,12 @@ namespace sparcl::tool {
 namespace {
 
 Status run_keygen(const std::string& path, bool as_json) {
-  const Result<replication::SigningKey> key = replication::SigningKey::generate();
+  const Result<trust::SigningKey> key = trust::SigningKey::generate();
   if (!key.ok()) return key.status();
   SPARCL_RETURN_IF_ERROR(key->save(path));
   const std::string public_path = path + ".pub";
-  const std::string line = replication::public_key_line(key->public_key());
-  const std::string fingerprint = replication::fingerprint(key->public_key());
+  const std::string line = trust::public_key_line(key->public_key());
+  const std::string fingerprint = trust::fingerprint(key->public_key());
   const Json json{
       {"output", path}, {"public", public_path}, {"public_key", line.substr(line.find(' ') + 1)}, {"fingerprint", fingerprint}};
   return print(as_json, json,

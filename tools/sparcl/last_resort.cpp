@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "src/base/standard_streams.hpp"
-#include "src/model/temporary_path.hpp"
+#include "src/base/files/temporary_path.hpp"
 #include "tools/sparcl/console.hpp"
 
 namespace sparcl::tool {
@@ -60,7 +60,7 @@ int print_exception() noexcept {
     for (;;) ::pause();
   }
   const int code = print_exception();
-  model::remove_temporary_paths_at_once();
+  remove_temporary_paths_at_once();
   ::_exit(code);
 }
 

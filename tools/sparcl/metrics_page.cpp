@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "src/replication/listener.hpp"
-#include "src/transport/host_port.hpp"
+#include "src/net/host_port.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -35,7 +35,7 @@ bool is_whole(const std::string& request) { return has(request, "\r\n\r\n") || h
 }  // namespace
 
 Result<std::unique_ptr<MetricsPage>> MetricsPage::open(const std::string& where, std::function<std::vector<Metric>()> collect) {
-  const Result<HostPort> parsed = parse_host_port(where);
+  const Result<net::HostPort> parsed = net::parse_host_port(where);
   if (!parsed.ok()) return parsed.status();
   Result<replication::Listener> listener = replication::Listener::open(where);
   if (!listener.ok()) {
@@ -52,30 +52,30 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::open(const std::string& where,
   return page;
 }
 
-void MetricsPage::serve(const ServiceThread::Stop& stop) {
+void MetricsPage::serve(const net::ServiceThread::Stop& stop) {
   std::vector<pollfd> entries;
   while (!stop.is_asked()) {
     entries = {{stop.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
     for (const Reader& reader : readers_)
       entries.push_back({reader.socket.fd(), static_cast<short>(reader.answer.empty() ? POLLIN : POLLOUT), 0});
-    (void)poll_until(entries, readers_.empty() ? monotonic_seconds() + 3600 : readers_.front().deadline);
+    (void)net::poll_until(entries, readers_.empty() ? net::monotonic_seconds() + 3600 : readers_.front().deadline);
     auto entry = entries.begin() + 2;
-    const double now = monotonic_seconds();
+    const double now = net::monotonic_seconds();
     std::erase_if(readers_, [&](Reader& reader) {
       const bool is_ready = (entry++)->revents != 0;
       return (is_ready && is_through(reader)) || now >= reader.deadline;
     });
-    if (entries[1].revents != 0 && !take_readers()) (void)poll_until(std::span(entries).first(1), now + kNoDescriptorSeconds);
+    if (entries[1].revents != 0 && !take_readers()) (void)net::poll_until(std::span(entries).first(1), now + kNoDescriptorSeconds);
   }
 }
 
 // False: there are some, and none can be had.
 bool MetricsPage::take_readers() {
   for (;;) {
-    Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    net::Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
     if (readers_.size() == kMaxReaders) readers_.pop_front();
-    readers_.push_back({std::move(socket), monotonic_seconds() + kReaderSeconds, {}, {}, 0});
+    readers_.push_back({std::move(socket), net::monotonic_seconds() + kReaderSeconds, {}, {}, 0});
     if (is_through(readers_.back())) readers_.pop_back();  // a request mostly is there at once
   }
 }
@@ -84,9 +84,9 @@ bool MetricsPage::take_readers() {
 bool MetricsPage::is_through(Reader& reader) {
   if (reader.answer.empty()) read_request(reader);
   while (reader.sent < reader.answer.size()) {
-    const Moved moved = write_some(reader.socket, std::as_bytes(std::span(reader.answer)).subspan(reader.sent));
-    if (moved.kind == Moved::Kind::kWouldBlock) return false;
-    if (moved.kind == Moved::Kind::kClosed) return true;
+    const net::Moved moved = write_some(reader.socket, std::as_bytes(std::span(reader.answer)).subspan(reader.sent));
+    if (moved.kind == net::Moved::Kind::kWouldBlock) return false;
+    if (moved.kind == net::Moved::Kind::kClosed) return true;
     reader.sent += moved.bytes;
   }
   return !reader.answer.empty() || !reader.socket.is_open();
@@ -95,9 +95,9 @@ bool MetricsPage::is_through(Reader& reader) {
 void MetricsPage::read_request(Reader& reader) {
   std::array<char, 1024> bytes;
   for (;;) {
-    const Moved moved = read_some(reader.socket, std::as_writable_bytes(std::span(bytes)));
-    if (moved.kind == Moved::Kind::kWouldBlock) return;
-    if (moved.kind == Moved::Kind::kClosed) return reader.socket.close();
+    const net::Moved moved = read_some(reader.socket, std::as_writable_bytes(std::span(bytes)));
+    if (moved.kind == net::Moved::Kind::kWouldBlock) return;
+    if (moved.kind == net::Moved::Kind::kClosed) return reader.socket.close();
     reader.request.append(bytes.data(), moved.bytes);
     if (is_whole(reader.request)) {
       reader.answer = answer_to(reader.request);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/base/status.hpp"
-#include "src/transport/service_thread.hpp"
+#include "src/net/service_thread.hpp"
 #include "tools/sparcl/metrics.hpp"
 
 namespace sparcl::tool {
@@ -23,26 +23,26 @@ class MetricsPage {
 
  private:
   struct Reader {
-    Socket socket;
+    net::Socket socket;
     double deadline = 0;
     std::string request;  // as much as has come
     std::string answer;   // empty: the request is not whole
     std::size_t sent = 0;
   };
 
-  MetricsPage(Socket listener, std::string address, std::function<std::vector<Metric>()> collect)
+  MetricsPage(net::Socket listener, std::string address, std::function<std::vector<Metric>()> collect)
       : listener_(std::move(listener)), address_(std::move(address)), collect_(std::move(collect)) {}
-  void serve(const ServiceThread::Stop& stop);
+  void serve(const net::ServiceThread::Stop& stop);
   bool take_readers();
   bool is_through(Reader& reader);
   void read_request(Reader& reader);
   std::string answer_to(const std::string& request) const;
 
-  Socket listener_;
+  net::Socket listener_;
   std::string address_;
   std::function<std::vector<Metric>()> collect_;
   std::list<Reader> readers_;  // the oldest first
-  ServiceThread thread_;       // uses all of the above: it ends first
+  net::ServiceThread thread_;       // uses all of the above: it ends first
 };
 
 }  // namespace sparcl::tool

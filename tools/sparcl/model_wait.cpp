@@ -7,7 +7,7 @@
 #include "src/model/text.hpp"
 #include "src/replication/model_description.hpp"
 #include "src/replication/query.hpp"
-#include "src/transport/socket.hpp"
+#include "src/net/socket.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/signals.hpp"
 #include "tools/sparcl/trouble_teller.hpp"
@@ -63,17 +63,17 @@ Status given_up(const Status& why, double seconds) {
 }  // namespace
 
 Result<std::optional<PublishedModel>> wait_for_model(const ModelQuestion& question) {
-  const double deadline = monotonic_seconds() + question.timeout_s;
+  const double deadline = net::monotonic_seconds() + question.timeout_s;
   Waiting waiting;
   double pause_s = kAskSeconds;
   for (double patience_s = kAskSeconds;; patience_s = std::min(2 * patience_s, kMostPatience)) {
-    const double left = std::max(deadline - monotonic_seconds(), kMinPatience);
+    const double left = std::max(deadline - net::monotonic_seconds(), kMinPatience);
     bool is_final = false;
     Result<PublishedModel> model = ask_for_model(question, std::min(patience_s, left), is_final);
     if (model.ok()) return std::optional(std::move(*model));
     if (is_final) return model.status();
     waiting.tell(model.status());
-    const double pause = std::min(pause_s, deadline - monotonic_seconds());
+    const double pause = std::min(pause_s, deadline - net::monotonic_seconds());
     if (pause < kMinPatience) return given_up(waiting.why(), question.timeout_s);  // an answer would have no time
     if (wait_for_stop(pause)) return std::optional<PublishedModel>();
     pause_s = is_refusal(model.status().code()) ? std::min(2 * pause_s, kLastAskSeconds) : kAskSeconds;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "src/replication/trusted_keys.hpp"
+#include "src/trust/trusted_keys.hpp"
 #include "tools/sparcl/part_choice.hpp"
 #include "tools/sparcl/published_model.hpp"
 
@@ -13,7 +13,7 @@ namespace sparcl::tool {
 struct ModelQuestion {
   std::string address;
   std::optional<std::string> model_id;                  // the one that is wanted
-  const replication::TrustedKeys* trusted = nullptr;    // one of these keys must have signed the answer
+  const trust::TrustedKeys* trusted = nullptr;    // one of these keys must have signed the answer
   replication::LatestHeld latest;                       // what was held last
   PartChoice parts;
   double timeout_s = 0;

@@ -9,7 +9,7 @@
 
 #include "src/base/settings.hpp"
 #include "src/replication/model_id.hpp"
-#include "src/transport/host_port.hpp"
+#include "src/net/host_port.hpp"
 #include "tools/number_checks.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -99,10 +99,10 @@ Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder, s
 
 Status publish_folder(VersionPublisher& publisher, const PublishOptions& options) {
   WatchedFolder folder(options.folder, {});
-  const double begin = monotonic_seconds();
+  const double begin = net::monotonic_seconds();
   bool is_listed = true;
   do {
-    const Result<WatchedFolder::Look> look = folder.look(monotonic_seconds());
+    const Result<WatchedFolder::Look> look = folder.look(net::monotonic_seconds());
     if (!look.ok() && publisher.version() == 0) return look.status();
     if (!look.ok() && is_listed) print_warning(look.status().message());
     is_listed = look.ok();
@@ -116,7 +116,7 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
     if (!all.ok()) return all.status();
     const bool has_more = look->has_more || !*all;
     // Those that are there at the start are one step for replicas, as given files are.
-    if (!has_more || monotonic_seconds() - begin > kSettleSeconds) SPARCL_RETURN_IF_ERROR(publisher.start_serving());
+    if (!has_more || net::monotonic_seconds() - begin > kSettleSeconds) SPARCL_RETURN_IF_ERROR(publisher.start_serving());
     if (!has_more && is_done(publisher, options)) return {};
   } while (!wait_for_stop(kLookSeconds));
   return {};
@@ -150,10 +150,10 @@ Status run_publish(PublishOptions options, bool as_json) {
   if (!options.publisher.key_path.empty() && options.publisher.model_id.empty()) {
     print_note("--key without --model-id: subscribers can trust the key (--trust) only if the model has a name");
   }
-  if (!options.folder.empty()) SPARCL_RETURN_IF_ERROR(WatchedFolder(options.folder, {}).look(monotonic_seconds()).status());
+  if (!options.folder.empty()) SPARCL_RETURN_IF_ERROR(WatchedFolder(options.folder, {}).look(net::monotonic_seconds()).status());
   SPARCL_RETURN_IF_ERROR(options.publisher.take_settings());
   if (!options.publisher.key_path.empty()) {
-    const Result<replication::SigningKey> key = replication::SigningKey::load(options.publisher.key_path);
+    const Result<trust::SigningKey> key = trust::SigningKey::load(options.publisher.key_path);
     if (!key.ok()) return key.status();
   }
   Result<replication::Listener> listener = replication::Listener::open(options.publisher.listen);
@@ -177,7 +177,7 @@ Status run_publish(PublishOptions options, bool as_json) {
 }
 
 std::string listen_fault(const std::string& text) {
-  const Result<HostPort> where = parse_host_port(text);
+  const Result<net::HostPort> where = net::parse_host_port(text);
   return where.ok() ? std::string() : where.status().message();
 }
 

@@ -6,7 +6,7 @@
 
 #include "src/base/log.hpp"
 #include "src/model/checkpoint_writer.hpp"
-#include "src/model/temporary_path.hpp"
+#include "src/base/files/temporary_path.hpp"
 
 namespace sparcl::tool {
 
@@ -39,7 +39,7 @@ Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layo
                               layout.is_folder ? "folder of shards" : "file", layout.is_folder ? "no folder" : "no file"));
   }
   const fs::path named = path.ends_with('/') ? fs::path(path).parent_path() : fs::path(path);
-  if (const int left = model::remove_leftovers(named.string()); left > 0)
+  if (const int left = remove_leftovers(named.string()); left > 0)
     log_info("{}: {} that a killed process had begun beside it {} removed", path, left, left == 1 ? "was" : "were");
   return ReplicaFile(named.string(), layout);
 }

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "src/base/forever.hpp"
-#include "src/model/temporary_path.hpp"
+#include "src/base/files/temporary_path.hpp"
 #include "tools/sparcl/console.hpp"
 
 namespace sparcl::tool {
@@ -46,7 +46,7 @@ void wait_for_signal(sigset_t signals) {
   do {
     if (::sigwait(&signals, &number) != 0) return;
   } while (ask_for_stop());
-  const auto nothing_new = model::remove_temporary_paths();
+  const auto nothing_new = remove_temporary_paths();
   std::signal(number, SIG_DFL);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   ::raise(number);

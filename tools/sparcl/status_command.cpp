@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "src/base/flight/flight_reader.hpp"
-#include "src/base/flight/process_info.hpp"
+#include "src/base/process_info.hpp"
 #include "src/replication/query.hpp"
-#include "src/transport/host_port.hpp"
+#include "src/net/host_port.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/publisher_report.hpp"
@@ -35,7 +35,7 @@ bool is_address(const std::string& text) { return text.find(':') != std::string:
 // Empty if `text` is a pid or an address; the parser wants the fault else.
 std::string place_fault(const std::string& text) {
   if (is_address(text)) {
-    const Result<HostPort> where = parse_host_port(text);
+    const Result<net::HostPort> where = net::parse_host_port(text);
     return where.ok() ? std::string() : where.status().message();
   }
   pid_t pid = 0;

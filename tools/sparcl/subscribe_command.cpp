@@ -11,7 +11,7 @@
 #include "src/replication/model_id.hpp"
 #include "src/replication/replica_record.hpp"
 #include "src/replication/subscriber.hpp"
-#include "src/transport/host_port.hpp"
+#include "src/net/host_port.hpp"
 #include "tools/number_checks.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -46,7 +46,7 @@ struct SubscribeOptions {
 
 // Where keys are trusted: the record of what was held last, beside the file.
 struct KeptRecord {
-  std::optional<replication::TrustedKeys> trusted;
+  std::optional<trust::TrustedKeys> trusted;
   std::string path;
   std::optional<replication::Offer> latest;
 };
@@ -159,7 +159,7 @@ class Keeper {
   Status run() {
     while (!stop_is_asked() && !is_done_) {
       const Result<replication::Subscriber::Swap> swap = subscriber_.next(kStopLookSeconds);
-      const double now = monotonic_seconds();
+      const double now = net::monotonic_seconds();
       show_progress();
       if (swap.ok()) tell_of_blocks(*swap);
       if (swap.ok()) arrived_.add(*swap);
@@ -254,7 +254,7 @@ class Keeper {
 Result<KeptRecord> open_record(const SubscribeOptions& options) {
   KeptRecord record;
   if (options.subscriber.trust_path.empty()) return record;
-  Result<replication::TrustedKeys> trusted = replication::TrustedKeys::load(options.subscriber.trust_path);
+  Result<trust::TrustedKeys> trusted = trust::TrustedKeys::load(options.subscriber.trust_path);
   if (!trusted.ok()) return trusted.status();
   record.trusted = std::move(*trusted);
   const std::string& output = options.output;
@@ -333,13 +333,13 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
 }
 
 std::string address_fault(const std::string& text) {
-  const Result<HostPort> where = parse_host_port(text);
+  const Result<net::HostPort> where = net::parse_host_port(text);
   return where.ok() ? std::string() : where.status().message();
 }
 
 std::string publisher_fault(const std::string& text) {
   const std::string fault = address_fault(text);
-  return fault.empty() && parse_host_port(text)->port == 0 ? "port 0 is nobody's: give the one that the publisher prints" : fault;
+  return fault.empty() && net::parse_host_port(text)->port == 0 ? "port 0 is nobody's: give the one that the publisher prints" : fault;
 }
 
 }  // namespace

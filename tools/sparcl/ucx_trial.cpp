@@ -21,7 +21,7 @@ namespace {
 constexpr int kPatienceMs = 20'000;  // it takes 20 ms
 
 // The child's part.
-[[noreturn]] void try_out_and_tell(const UcxPlugin& plugin, int to) noexcept {
+[[noreturn]] void try_out_and_tell(const transport::UcxPlugin& plugin, int to) noexcept {
   try {
     const Status status = plugin.try_out();
     const std::string& text = status.message();
@@ -55,7 +55,7 @@ Status cannot_try(const char* what) {
 
 }  // namespace
 
-Status try_out_ucx(const UcxPlugin& plugin) {
+Status try_out_ucx(const transport::UcxPlugin& plugin) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return cannot_try("no pipe could be made");
   const pid_t child = ::fork();

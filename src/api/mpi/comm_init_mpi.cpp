@@ -46,7 +46,7 @@ sparclResult_t init_over_ucx(sparclComm_t* comm, MPI_Comm mpi, const sparclConfi
   int rank = 0, ranks = 0;
   MPI_Comm_rank(mpi, &rank);
   MPI_Comm_size(mpi, &ranks);
-  const sparcl::OutOfBandGather gather = [mpi](std::span<const std::byte> own) { return sparcl::mpi_gather(mpi, own); };
+  const sparcl::transport::OutOfBandGather gather = [mpi](std::span<const std::byte> own) { return sparcl::transport::mpi_gather(mpi, own); };
   void* transport = nullptr;
   const sparclResult_t made = sparclInternalMakeUcx(&transport, rank, ranks, &gather, config);
   return made == sparclSuccess ? sparclInternalCommInitTransport(comm, transport, config) : made;
@@ -60,7 +60,7 @@ sparclResult_t report(const sparcl::Status& status) {
 // What no call of MPI could be made with.
 sparclResult_t check_mpi(MPI_Comm mpi, const char* family, std::size_t handle_bytes) {
   sparcl::Status status = sparcl::api::check_mpi_facts(sparcl::api::find_mpi_facts(family, handle_bytes));
-  if (status.ok()) status = sparcl::check_mpi_is_there(mpi);
+  if (status.ok()) status = sparcl::transport::check_mpi_is_there(mpi);
   return report(status.with_prefix("sparclCommInitMpi: "));
 }
 
@@ -74,11 +74,11 @@ sparclResult_t check_groups(MPI_Comm mpi) {
 sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
   // A rank that cannot go on says so before anybody waits for it in what follows.
   sparclResult_t mine = sparclInternalCheckConfig(config);
-  if (mine == sparclSuccess) mine = report(sparcl::MpiThreads().check_this());
+  if (mine == sparclSuccess) mine = report(sparcl::transport::MpiThreads().check_this());
   if (comm == nullptr) mine = sparclInternalReportError(sparclInvalidArgument, "comm is NULL");
   int uses_ucx = 0;
   if (mine == sparclSuccess) mine = sparclInternalChooseForMpi(config, &uses_ucx);
-  sparcl::MpiOptions options;
+  sparcl::transport::MpiOptions options;
   if (mine == sparclSuccess) mine = sparclInternalHeartbeat(config, &options.heartbeat);
   const bool has_heart = options.heartbeat.has_value();
   int rank = 0, size = 0;
@@ -87,7 +87,7 @@ sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* 
   // Of each group of ranks the first: the larger, the earlier; 0: there is none.
   enum Group : std::size_t { kRefused, kUcx, kNotUcx, kHeart, kNoHeart };
   const auto place = [&](bool is_in_it) { return is_in_it ? size - rank : 0; };
-  const sparcl::Result<std::vector<int>> places = sparcl::meet_by_mpi(
+  const sparcl::Result<std::vector<int>> places = sparcl::transport::meet_by_mpi(
       mpi, {place(mine != sparclSuccess), place(uses_ucx != 0), place(uses_ucx == 0), place(has_heart), place(!has_heart)},
       "sparclCommInitMpi", sparclInternalTimeout(config));
   if (!places.ok()) return failed(static_cast<sparclResult_t>(places.status().code()), mpi, places.status().message());
@@ -108,12 +108,12 @@ sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* 
     const sparclResult_t made = init_over_ucx(comm, mpi, config);
     return made == sparclSuccess ? made : failed(made, mpi);
   }
-  sparcl::Result<std::unique_ptr<sparcl::MpiTransport>> transport = sparcl::MpiTransport::create(mpi, options);
+  sparcl::Result<std::unique_ptr<sparcl::transport::MpiTransport>> transport = sparcl::transport::MpiTransport::create(mpi, options);
   if (!transport.ok()) {
     const sparcl::Status error = transport.status();
     return failed(static_cast<sparclResult_t>(error.code()), mpi, error.message());
   }
-  sparcl::Transport* body = transport->release();
+  sparcl::transport::Transport* body = transport->release();
   const sparclResult_t made = sparclInternalCommInitTransport(comm, body, config);
   return made == sparclSuccess ? made : failed(made, mpi);
 }
@@ -125,7 +125,7 @@ extern "C" sparclResult_t sparclInternalCommInitMpi(sparclComm_t* comm, MPI_Comm
   try {
     const sparclResult_t usable = check_mpi(mpi, family, handle_bytes);
     if (usable != sparclSuccess) return usable;
-    const sparcl::ReturnedErrors guard(mpi);
+    const sparcl::transport::ReturnedErrors guard(mpi);
     const sparclResult_t joins_one_group = check_groups(mpi);
     return joins_one_group == sparclSuccess ? init_mpi(comm, mpi, config) : joins_one_group;
   } catch (const std::bad_alloc&) {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/base/flight/flight_recorder.hpp"
-#include "src/base/flight/process_info.hpp"
+#include "src/base/process_info.hpp"
 
 namespace sparcl::flight {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "src/base/flight/flight_recorder.hpp"
 #include "src/base/flight/flight_text.hpp"
-#include "src/base/flight/process_info.hpp"
+#include "src/base/process_info.hpp"
 #include "src/base/log.hpp"
 #include "src/base/standard_streams.hpp"
 

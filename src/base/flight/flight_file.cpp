@@ -16,7 +16,7 @@
 
 #include "src/base/error_text.hpp"
 #include "src/base/file_size_signal.hpp"
-#include "src/base/flight/process_info.hpp"
+#include "src/base/process_info.hpp"
 #include "src/base/folder_list.hpp"
 #include "src/base/memory_file.hpp"
 

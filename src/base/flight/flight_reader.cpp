@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "src/base/error_text.hpp"
-#include "src/base/flight/process_info.hpp"
+#include "src/base/process_info.hpp"
 
 namespace sparcl::flight {
 namespace {

@@ -15,7 +15,7 @@
 #include "src/base/file_size_signal.hpp"
 #include "src/base/flight/flight_file.hpp"
 #include "src/base/flight/flight_signal.hpp"
-#include "src/base/flight/process_info.hpp"
+#include "src/base/process_info.hpp"
 #include "src/base/forever.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr std::uint64_t kNoMessage = std::numeric_limits<std::uint64_t>::max();
@@ -118,4 +118,4 @@ FaultPlan FaultPlan::random(std::uint64_t seed, int ranks, std::uint64_t operati
   return plan;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

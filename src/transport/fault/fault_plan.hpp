@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 enum class Fault : std::uint8_t {
   kDrop,       // a message is lost; its send succeeds
@@ -73,4 +73,4 @@ struct FaultPlan {
   static FaultPlan random(std::uint64_t seed, int ranks, std::uint64_t operations, std::span<const Fault> allowed);
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

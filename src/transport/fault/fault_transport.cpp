@@ -8,7 +8,7 @@
 
 #include "src/transport/posting.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -130,7 +130,7 @@ double FaultTransport::next_wake(double own_deadline) const {
 
 OperationRef FaultTransport::refused(Operation::Kind kind, int peer, Channel channel, Buffer buffer) const {
   const HeldRef operation = make_operation<HeldOperation>(kind, peer, channel, std::move(buffer));
-  sparcl::refused(*operation, killed_error());
+  transport::refused(*operation, killed_error());
   return operation;
 }
 
@@ -279,4 +279,4 @@ void FaultTransport::close(Channel channel) {
   inner_->close(channel);
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -14,7 +14,7 @@
 #include "src/transport/fault/fault_plan.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // One decision, for the replay of a failure.
 struct FaultEvent {
@@ -113,4 +113,4 @@ class FaultTransport final : public Transport {
   std::vector<OperationRef> inner_completed_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -13,10 +13,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl::loopback {
+namespace sparcl::transport::loopback {
 
 // Public fields are touched by the owner's thread only; others reach it through its inbox.
 struct LoopbackOperation final : Operation {
@@ -27,7 +27,7 @@ using LocalOperation = std::shared_ptr<LoopbackOperation>;
 struct Letter {
   int from = -1;
   int to = -1;
-  Channel channel;
+  transport::Channel channel;
   Buffer bytes;           // the sender's memory, or a copy where the message was sent eagerly
   LocalOperation sender;  // empty where the message was sent eagerly: its send is done already
 };
@@ -40,7 +40,7 @@ struct Completion {
 
 struct MailboxKey {
   int from = -1;
-  Channel channel;
+  transport::Channel channel;
   friend bool operator==(const MailboxKey&, const MailboxKey&) = default;
 };
 
@@ -61,13 +61,13 @@ struct Mailbox {
 // The newest closed channels; older ones are forgotten, which costs no more than the memory of a late letter.
 class ClosedChannels {
  public:
-  void add(Channel channel);
-  bool contains(Channel channel) const { return set_.contains(channel); }
+  void add(transport::Channel channel);
+  bool contains(transport::Channel channel) const { return set_.contains(channel); }
 
  private:
   static constexpr std::size_t kRemembered = 4096;
-  std::deque<Channel> order_;
-  std::set<Channel> set_;
+  std::deque<transport::Channel> order_;
+  std::set<transport::Channel> set_;
 };
 
 // All but `news` is guarded by `mutex`.
@@ -85,9 +85,9 @@ struct Endpoint {
   std::unordered_map<MailboxKey, Mailbox, MailboxHash> boxes;  // on demand, gone when empty: a world of n ranks stays O(n)
   ClosedChannels closed;
   std::vector<Completion> inbox;
-  std::deque<Signal> signals;
+  std::deque<transport::Signal> signals;
   std::unordered_set<int> dead_peers;                           // whose death this rank knows
   std::unordered_map<int, std::vector<LocalOperation>> orphans;  // sends to a peer that is dead, before this rank knows it
 };
 
-}  // namespace sparcl::loopback
+}  // namespace sparcl::transport::loopback

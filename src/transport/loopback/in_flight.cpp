@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace sparcl::loopback {
+namespace sparcl::transport::loopback {
 
 void InFlight::add(Parcel parcel) {
   const Key key{parcel.letter.from, parcel.letter.to, parcel.kind, parcel.letter.channel};
@@ -55,4 +55,4 @@ void InFlight::remove_queue(std::size_t at) {
   queues_.pop_back();
 }
 
-}  // namespace sparcl::loopback
+}  // namespace sparcl::transport::loopback

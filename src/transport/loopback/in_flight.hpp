@@ -8,14 +8,14 @@
 
 #include "src/transport/loopback/endpoint.hpp"
 
-namespace sparcl::loopback {
+namespace sparcl::transport::loopback {
 
 enum class ParcelKind : std::uint8_t { kLetter, kSignal, kDeath };
 
 struct Parcel {
   ParcelKind kind = ParcelKind::kLetter;
   Letter letter;  // of other kinds: from and to only
-  Signal signal;
+  transport::Signal signal;
 };
 
 class InFlight {
@@ -34,7 +34,7 @@ class InFlight {
     int from;
     int to;
     ParcelKind kind;
-    Channel channel;
+    transport::Channel channel;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Queue {
@@ -50,4 +50,4 @@ class InFlight {
   std::size_t count_ = 0;
 };
 
-}  // namespace sparcl::loopback
+}  // namespace sparcl::transport::loopback

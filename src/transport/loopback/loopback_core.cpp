@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-namespace sparcl {
+namespace sparcl::transport {
 
 using loopback::Completion;
 using loopback::Mailbox;
@@ -326,4 +326,4 @@ void loopback::ClosedChannels::add(Channel channel) {
   order_.pop_front();
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

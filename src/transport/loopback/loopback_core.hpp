@@ -9,7 +9,7 @@
 #include "src/transport/loopback/in_flight.hpp"
 #include "src/transport/loopback/loopback_world.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class LoopbackCore {
  public:
@@ -80,4 +80,4 @@ class LoopbackCore {
   std::vector<int> roused_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

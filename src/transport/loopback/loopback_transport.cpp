@@ -10,7 +10,7 @@
 #include "src/base/caught_error.hpp"
 #include "src/transport/posting.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 using loopback::Completion;
 using loopback::Endpoint;
@@ -144,4 +144,4 @@ bool LoopbackTransport::poll_signal(Signal& signal) {
   return true;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -6,7 +6,7 @@
 
 #include "src/transport/loopback/loopback_core.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class LoopbackTransport final : public Transport {
  public:
@@ -40,4 +40,4 @@ class LoopbackTransport final : public Transport {
   std::vector<loopback::Completion> scratch_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

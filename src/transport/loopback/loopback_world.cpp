@@ -5,7 +5,7 @@
 #include "src/transport/loopback/loopback_core.hpp"
 #include "src/transport/loopback/loopback_transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 LoopbackWorld::LoopbackWorld(int ranks, const LoopbackOptions& options) : core_(std::make_shared<LoopbackCore>(ranks, options)) {}
 
@@ -34,4 +34,4 @@ double LoopbackWorld::now() const { return core_->now(); }
 void LoopbackWorld::advance_to(double seconds) { core_->advance_to(seconds); }
 void LoopbackWorld::take_roused(std::vector<int>& ranks) { core_->take_roused(ranks); }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -9,10 +9,10 @@
 #include <memory>
 #include <vector>
 
-#include "src/transport/seeded_random.hpp"
+#include "src/base/seeded_random.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class LoopbackCore;
 
@@ -53,4 +53,4 @@ class LoopbackWorld {
   std::shared_ptr<LoopbackCore> core_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr double kNoDeadline = std::numeric_limits<double>::infinity();
@@ -135,4 +135,4 @@ std::string SimScheduler::describe_stuck() const {
                      world_.in_flight_count(), stuck);
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

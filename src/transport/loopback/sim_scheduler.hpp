@@ -9,7 +9,7 @@
 
 #include "src/transport/loopback/loopback_world.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // One rank's program, cut into steps. For the collectives: engine.step(), engine.next_deadline(), task.done().
 struct SimRank {
@@ -62,4 +62,4 @@ class SimScheduler {
   std::vector<int> roused_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

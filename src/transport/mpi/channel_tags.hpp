@@ -2,7 +2,7 @@
 
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // Channels as MPI tags. A tag comes again after so many calls as fit below MPI_TAG_UB: 8 million for Open MPI and SMPI; by then the
 // old call's messages are long received, or dropped by its close().
@@ -17,4 +17,4 @@ class ChannelTags {
   std::uint32_t calls_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -8,7 +8,7 @@
 #include "src/transport/mpi/mpi_error.hpp"
 #include "src/transport/mpi/mpi_idler.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr double kEager = 0.001;  // seconds: ranks that come together find each other without a nap
@@ -50,4 +50,4 @@ Result<std::vector<int>> meet_by_mpi(MPI_Comm comm, std::vector<int> own, const 
                             size, timeout_s));
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

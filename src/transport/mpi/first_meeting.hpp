@@ -7,10 +7,10 @@
 
 #include "src/base/status.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // Collective over comm: of each number the largest of all ranks. `call` names the public call in warnings and errors. After a Timeout
 // MPI still waits in comm: no collective call in it can be made any more.
 Result<std::vector<int>> meet_by_mpi(MPI_Comm comm, std::vector<int> own, const char* call, double timeout_s);
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -14,7 +14,7 @@
 
 #include "src/base/bytes.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class HeadFormat {
  public:
@@ -49,4 +49,4 @@ class HeadFormat {
   std::size_t eager_bytes_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // Memory that MPI may still touch when its owner goes: it stays reachable, and allocated, until the process ends.
 template <class T>
@@ -16,4 +16,4 @@ void keep_for_good(std::vector<T>&& items) {
   kept->push_back(std::move(items));
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -6,7 +6,7 @@
 
 #include "src/base/status.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 inline std::string mpi_error_text(int error) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -20,4 +20,4 @@ inline Status mpi_status(int error, const std::string& call) {
   return Status(Code::kSystemError, call + ": " + mpi_error_text(error), Scope::kComm);
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

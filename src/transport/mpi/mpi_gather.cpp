@@ -5,7 +5,7 @@
 
 #include "src/transport/mpi/mpi_error.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 Result<std::vector<Bytes>> mpi_gather(MPI_Comm comm, std::span<const std::byte> own) {
   int size = 0;
@@ -34,4 +34,4 @@ Result<std::vector<Bytes>> mpi_gather(MPI_Comm comm, std::span<const std::byte> 
   return each;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -5,8 +5,8 @@
 
 #include "src/transport/peer_card.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 Result<std::vector<Bytes>> mpi_gather(MPI_Comm comm, std::span<const std::byte> own);
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

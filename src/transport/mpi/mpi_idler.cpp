@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 bool runs_under_smpi() {
@@ -59,4 +59,4 @@ void MpiIdler::nap(double seconds) {
   nanosleep(&time, nullptr);
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

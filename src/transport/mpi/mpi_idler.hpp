@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class MpiIdler {
  public:
@@ -26,4 +26,4 @@ class MpiIdler {
   bool crowded_ = false;  // more ranks than cores on this node
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

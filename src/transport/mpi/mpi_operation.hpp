@@ -4,7 +4,7 @@
 
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // A cancelled one is done for its caller, while MPI may still hold its requests.
 struct MpiOperation final : Operation {
@@ -15,4 +15,4 @@ struct MpiOperation final : Operation {
 };
 using MpiOperationRef = std::shared_ptr<MpiOperation>;
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

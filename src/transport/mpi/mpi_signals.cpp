@@ -5,7 +5,7 @@
 
 #include "src/transport/mpi/kept_for_good.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 static_assert(std::is_trivially_copyable_v<Signal>);
 
@@ -82,4 +82,4 @@ bool MpiSignals::poll(Signal& signal) {
   return true;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

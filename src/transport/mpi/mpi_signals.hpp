@@ -9,7 +9,7 @@
 
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class MpiSignals {
  public:
@@ -50,4 +50,4 @@ class MpiSignals {
   std::unique_ptr<Signal> incoming_;  // where posted_ receives
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -1,6 +1,6 @@
 #include "src/transport/mpi/mpi_state.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 #ifdef MPI_SESSION_NULL
@@ -59,4 +59,4 @@ Status MpiThreads::check_this() const {
       "from the thread that initialised MPI, or ask MPI_Init_thread for MPI_THREAD_SERIALIZED or more");
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

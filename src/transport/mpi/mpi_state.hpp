@@ -5,7 +5,7 @@
 
 #include "src/base/status.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 bool mpi_is_finalized() noexcept;
 // What calls get after MPI_Finalize.
@@ -28,4 +28,4 @@ class MpiThreads {
   bool is_main_only_ = false;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -13,14 +13,14 @@
 
 #include "src/base/caught_error.hpp"
 #include "src/base/log.hpp"
-#include "src/transport/broken_pipe.hpp"
+#include "src/net/broken_pipe.hpp"
 #include "src/transport/mpi/mpi_error.hpp"
 #include "src/transport/mpi/mpi_gather.hpp"
 #include "src/transport/mpi/returned_errors.hpp"
 #include "src/transport/posting.hpp"
-#include "src/transport/socket.hpp"
+#include "src/net/socket.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 // How often progress() looks for signals and for what closed channels left behind. Heuristic: a look costs about as much as ten
@@ -148,11 +148,11 @@ MpiTransport::MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int lar
 }
 
 // Collective. A rank whose own heartbeat cannot be opened gives an empty card.
-Status MpiTransport::start_heartbeat(const HeartbeatOptions& options) {
-  std::unique_ptr<Heartbeat> heartbeat;
+Status MpiTransport::start_heartbeat(const net::HeartbeatOptions& options) {
+  std::unique_ptr<net::Heartbeat> heartbeat;
   Bytes card;
   Status mine = without_exceptions([&]() -> Status {
-    Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(options);
+    Result<std::unique_ptr<net::Heartbeat>> opened = net::Heartbeat::open(options);
     if (opened.ok()) heartbeat = std::move(*opened);
     if (opened.ok()) card = heartbeat->card();
     return opened.status();
@@ -162,7 +162,7 @@ Status MpiTransport::start_heartbeat(const HeartbeatOptions& options) {
   if (mine.ok()) mine = without_exceptions([&] { return heartbeat->start(rank_, *cards); });
   // A rank that cannot go on says so, so that no other waits for it in the first call.
   SPARCL_RETURN_IF_ERROR(agree(data_, mine, "its heartbeats could not be started"));
-  take_broken_pipes();
+  net::take_broken_pipes();
   heartbeat_ = std::move(heartbeat);
   capabilities_.knows_peer_death = true;
   return {};
@@ -171,7 +171,7 @@ Status MpiTransport::start_heartbeat(const HeartbeatOptions& options) {
 MpiTransport::~MpiTransport() {
   if (heartbeat_ != nullptr) heartbeat_->leave();
   if (mpi_is_finalized()) return;
-  const BrokenPipeGuard guard;
+  const net::BrokenPipeGuard guard;
   // Sends of small messages and cancelled receives end within a few turns; the others are kept for good, with their communicators.
   requests_.cancel_heads();
   try {
@@ -204,7 +204,7 @@ bool MpiTransport::is_over() {
 const char* MpiTransport::why_over() const noexcept { return mpi_is_finalized() ? kMpiIsFinalized : nullptr; }
 
 // Simulated time is MPI's. Else the clock is there after MPI_Finalize, too.
-double MpiTransport::now() { return idler_.is_simulated() ? MPI_Wtime() : monotonic_seconds(); }
+double MpiTransport::now() { return idler_.is_simulated() ? MPI_Wtime() : net::monotonic_seconds(); }
 
 bool MpiTransport::refuse(Operation& operation) {
   (void)is_over();
@@ -216,7 +216,7 @@ bool MpiTransport::refuse(Operation& operation) {
 OperationRef MpiTransport::send(int peer, Channel channel, Buffer message) {
   const MpiOperationRef operation = make_operation<MpiOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
   if (refuse(*operation)) return operation;
-  const BrokenPipeGuard guard;
+  const net::BrokenPipeGuard guard;
   if (format_.fits_eagerly(operation->buffer.size())) {
     post_send(operation, operation->buffer.data(), operation->buffer.size(), data_, tags_.of(channel));
   } else {
@@ -240,7 +240,7 @@ void MpiTransport::send_large(const MpiOperationRef& operation) {
 
 OperationRef MpiTransport::receive(int peer, Channel channel, Buffer space) {
   const MpiOperationRef operation = make_operation<MpiOperation>(Operation::Kind::kReceive, peer, channel, std::move(space));
-  const BrokenPipeGuard guard;
+  const net::BrokenPipeGuard guard;
   if (!refuse(*operation)) receive_head(operation, tags_.of(channel));
   return operation;
 }
@@ -330,7 +330,7 @@ void MpiTransport::give_scratch(MpiOperation& operation) {
 
 Status MpiTransport::progress(std::vector<OperationRef>& completed) {
   if (is_over()) return health_;
-  const BrokenPipeGuard guard;
+  const net::BrokenPipeGuard guard;
   if (Status status = requests_.test(finished_); !status.ok()) health_ = std::move(status);
   for (const Finished& each : finished_) handle(each, completed);
   finished_.clear();
@@ -435,7 +435,7 @@ void MpiTransport::look_for_deaths() {
   if (!health_.ok()) return;
   // Who left because of an earlier death has said so, which may have come before this rank's own news.
   signals_.probe();
-  const Heartbeat::Obituary first = heartbeat_->obituaries().front();
+  const net::Heartbeat::Obituary first = heartbeat_->obituaries().front();
   health_ = first.status;
   culprit_ = first.rank;
 }
@@ -445,7 +445,7 @@ void MpiTransport::look_for_deaths() {
 void MpiTransport::signal(int peer, const Signal& signal) {
   if (peer < 0 || peer >= size() || (is_over() && culprit_ < 0) || mpi_is_finalized()) return;
   if (culprit_ >= 0 && heartbeat_->dead(peer)) return;
-  const BrokenPipeGuard guard;
+  const net::BrokenPipeGuard guard;
   Signal sent = signal;
   sent.from = rank_;
   signals_.send(peer, sent);
@@ -459,7 +459,7 @@ void MpiTransport::close(Channel channel) {
 void MpiTransport::look_around() {
   turns_since_look_ = 0;
   if (is_over()) return;
-  const BrokenPipeGuard guard;
+  const net::BrokenPipeGuard guard;
   signals_.probe();
   if (closed_.empty()) return;
   const Channel channel = closed_.front();
@@ -479,4 +479,4 @@ void MpiTransport::drain(Channel channel) {
   }
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

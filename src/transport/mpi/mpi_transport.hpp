@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "src/base/status.hpp"
-#include "src/transport/liveness/heartbeat.hpp"
-#include "src/transport/liveness/watch_clock.hpp"
+#include "src/net/heartbeat/heartbeat.hpp"
+#include "src/net/heartbeat/watch_clock.hpp"
 #include "src/transport/mpi/channel_tags.hpp"
 #include "src/transport/mpi/head_format.hpp"
 #include "src/transport/mpi/mpi_idler.hpp"
@@ -20,10 +20,10 @@
 #include "src/transport/mpi/request_table.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 struct MpiOptions {
-  std::optional<HeartbeatOptions> heartbeat = {};  // never in simulation
+  std::optional<net::HeartbeatOptions> heartbeat = {};  // never in simulation
   // Both must be the same on all ranks; tests take small ones.
   std::size_t eager_bytes = 2032;                  // up to here a message is one MPI message
   std::size_t piece_bytes = std::size_t{1} << 30;  // of the body of a larger one; below 2^31
@@ -81,7 +81,7 @@ class MpiTransport final : public Transport {
   void handle(const Finished& finished, std::vector<OperationRef>& completed);
   void handle_head(const Finished& finished, std::vector<OperationRef>& completed);
   void finish(const MpiOperationRef& operation, std::vector<OperationRef>& completed, Status status = {});
-  Status start_heartbeat(const HeartbeatOptions& options);
+  Status start_heartbeat(const net::HeartbeatOptions& options);
   void watch_waited_for();
   void look_for_deaths();
   Status too_large(const Operation& operation, std::uint64_t bytes) const;
@@ -105,7 +105,7 @@ class MpiTransport final : public Transport {
   Capabilities capabilities_;
   std::vector<std::string> peers_;  // how each is described
 
-  std::unique_ptr<Heartbeat> heartbeat_;
+  std::unique_ptr<net::Heartbeat> heartbeat_;
   std::uint32_t deaths_seen_ = 0;
   RequestTable requests_;
   MpiSignals signals_;
@@ -116,8 +116,8 @@ class MpiTransport final : public Transport {
   std::vector<Finished> finished_;
   std::vector<Buffer> scratch_;  // for heads whose receive buffer is shorter
   std::uint32_t turns_since_look_ = 0;
-  WatchClock watch_clock_;
+  net::WatchClock watch_clock_;
   std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

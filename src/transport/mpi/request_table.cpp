@@ -7,7 +7,7 @@
 #include "src/transport/mpi/kept_for_good.hpp"
 #include "src/transport/mpi/mpi_error.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 RequestTable::~RequestTable() { abandon(); }
 
@@ -124,4 +124,4 @@ void RequestTable::abandon() {
   requests_.clear();
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -7,7 +7,7 @@
 
 #include "src/transport/mpi/mpi_operation.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class RequestTable {
  public:
@@ -77,4 +77,4 @@ class RequestTable {
   std::vector<MPI_Status> statuses_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

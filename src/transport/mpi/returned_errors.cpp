@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 struct Borrowed {
@@ -59,4 +59,4 @@ ReturnedErrors::~ReturnedErrors() {
   handlers.all.erase(own);
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -3,7 +3,7 @@
 
 #include <mpi.h>
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // Several at a time for one communicator, also of different threads: the last one puts the caller's handler back. Errors that
 // another thread of the caller meets meanwhile on this communicator are returned, too.
@@ -18,4 +18,4 @@ class ReturnedErrors {
   MPI_Comm comm_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr int kUint8 = 1;  // ncclUint8
@@ -148,4 +148,4 @@ bool NcclEngine::abort() {
   return true;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

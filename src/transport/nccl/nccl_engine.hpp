@@ -9,7 +9,7 @@
 #include "src/transport/collective_engine.hpp"
 #include "src/transport/nccl/nccl_library.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class NcclEngine final : public CollectiveEngine {
  public:
@@ -51,4 +51,4 @@ class NcclEngine final : public CollectiveEngine {
   std::function<Status()> watch_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -10,7 +10,7 @@
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr const char* kWhatToDo =
@@ -113,4 +113,4 @@ Result<const NcclLibrary*> load_nccl() {
   return known.get();
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -8,7 +8,7 @@
 
 #include "src/base/status.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 struct NcclId {
   char internal[128];
@@ -59,4 +59,4 @@ std::string nccl_version_text(int version);  // "2.28.9"
 // By SPARCL_NCCL_LIBRARY. Loaded once, and for good; an error (no library, an old one) is not kept.
 Result<const NcclLibrary*> load_nccl();
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

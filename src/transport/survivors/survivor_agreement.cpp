@@ -11,7 +11,7 @@
 #include "src/base/log.hpp"
 #include "src/base/wait_warning.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr std::size_t kHeadBytes = 12;
@@ -285,4 +285,4 @@ std::optional<SurvivorAgreement::Message> SurvivorAgreement::parse(std::span<con
   return message;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

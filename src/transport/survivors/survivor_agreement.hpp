@@ -16,7 +16,7 @@
 #include "src/base/status.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 struct Verdict {
   std::vector<bool> dead;  // by rank
@@ -88,4 +88,4 @@ class SurvivorAgreement {
   std::optional<Verdict> verdict_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -7,7 +7,7 @@
 #include "src/base/log.hpp"
 #include "src/base/wait_warning.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr std::size_t kMostBytes = 65536;  // of one rank
@@ -61,4 +61,4 @@ Result<std::vector<Bytes>> survivor_gather(Transport& transport, Channel channel
   return all;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -8,11 +8,11 @@
 #include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // An all-gather among `ranks` of the transport, this one's among them, in their order; blocks. Each rank sends to all the others
 // whatever fails meanwhile, so that one death delays nobody else. The channel serves one such call.
 Result<std::vector<Bytes>> survivor_gather(Transport& transport, Channel channel, std::span<const int> ranks,
                                            std::span<const std::byte> own, double timeout_s);
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

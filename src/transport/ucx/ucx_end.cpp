@@ -9,7 +9,7 @@
 #include "src/base/failpoint.hpp"
 #include "src/transport/ucx/ucx_transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 // A stage of the end, which the next one does not need. It fails only if there is no memory.
@@ -85,4 +85,4 @@ void UcxTransport::let_sends_end(Lock& held, double deadline) {
   }
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

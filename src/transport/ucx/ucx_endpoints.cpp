@@ -7,7 +7,7 @@
 
 #include "src/transport/ucx/ucx_worker.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 ucs_status_t UcxWorker::connect(const std::vector<std::byte>& address, bool is_handled, UcxEndpoint*& endpoint) {
   std::unique_ptr<UcxEndpoint>& found = endpoints_[address];
@@ -33,7 +33,7 @@ ucs_status_t UcxWorker::connect(const std::vector<std::byte>& address, bool is_h
 
 void UcxWorker::on_lost(void* endpoint, ucp_ep_h, ucs_status_t status) {
   auto& lost = *static_cast<UcxEndpoint*>(endpoint);
-  if (lost.trouble_at == 0) lost.trouble_at = monotonic_seconds();
+  if (lost.trouble_at == 0) lost.trouble_at = net::monotonic_seconds();
   lost.lost = status;
   if (!lost.has_ended) lost.worker->retire();
   for (const auto& [first, ids] : lost.worker->ids_) {
@@ -81,7 +81,7 @@ void UcxWorker::tidy() {
 bool UcxWorker::close_all() {
   constexpr double kMinSeconds = 0.05;
   const Lock held = lock();
-  const double deadline = std::max(close_until_, monotonic_seconds() + kMinSeconds);
+  const double deadline = std::max(close_until_, net::monotonic_seconds() + kMinSeconds);
   try {
     for (const auto& [address, endpoint] : endpoints_) {
       if (endpoint->lost == UCS_OK && !endpoint->is_lost && !endpoint->has_ended && address != address_) send_last_word(*endpoint);
@@ -91,10 +91,10 @@ bool UcxWorker::close_all() {
   }
   bool is_closed = true;
   for (const auto& [address, endpoint] : endpoints_) is_closed = try_close(*endpoint) && is_closed;
-  while (!closing_.empty() && monotonic_seconds() < deadline) {
+  while (!closing_.empty() && net::monotonic_seconds() < deadline) {
     if (progress() == 0 && ucp_worker_arm(worker_) == UCS_OK) {
       pollfd entry{event_fd_, POLLIN, 0};
-      poll_until({&entry, 1}, std::min(deadline, monotonic_seconds() + 0.01));
+      net::poll_until({&entry, 1}, std::min(deadline, net::monotonic_seconds() + 0.01));
     }
     look_at_closing();
   }
@@ -102,4 +102,4 @@ bool UcxWorker::close_all() {
   return is_closed && closing_.empty() && open_.empty();
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

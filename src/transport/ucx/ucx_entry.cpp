@@ -13,7 +13,7 @@
 #include "src/transport/ucx/ucx_worker.hpp"
 #include "src/transport/ucx_plugin.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 Result<std::unique_ptr<Transport>> make_connected(int rank, int ranks, const OutOfBandGather& gather, const UcxOptions& options,
@@ -43,14 +43,14 @@ ucs_log_func_rc_t print_on_stderr(const char*, unsigned, const char*, ucs_log_le
 void log_ucx_to_stderr() { ucs_log_push_handler(print_on_stderr); }
 
 }  // namespace
-}  // namespace sparcl
+}  // namespace sparcl::transport
 
 #define SPARCL_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))
 
 SPARCL_PLUGIN_EXPORT const char* sparclUcxPluginBuild() { return sparcl::build_id(); }
 
-SPARCL_PLUGIN_EXPORT const sparcl::UcxPlugin* sparclUcxPluginTable() {
-  static constexpr sparcl::UcxPlugin table{sparcl::make_connected, sparcl::UcxWorker::is_open_in_process, sparcl::try_out_ucx,
-                                           sparcl::version_of_ucx, sparcl::log_ucx_to_stderr};
+SPARCL_PLUGIN_EXPORT const sparcl::transport::UcxPlugin* sparclUcxPluginTable() {
+  static constexpr sparcl::transport::UcxPlugin table{sparcl::transport::make_connected, sparcl::transport::UcxWorker::is_open_in_process, sparcl::transport::try_out_ucx,
+                                           sparcl::transport::version_of_ucx, sparcl::transport::log_ucx_to_stderr};
   return &table;
 }

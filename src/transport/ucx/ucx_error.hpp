@@ -7,7 +7,7 @@
 
 #include "src/base/status.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 inline Code ucx_code(ucs_status_t status) {
   switch (status) {
@@ -29,4 +29,4 @@ inline Status ucx_status(ucs_status_t status, std::string_view what) {
   return Status(ucx_code(status), fmt::format("{}: UCX says: {}", what, ucs_status_string(status)));
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 std::string printed(ucp_ep_h endpoint) {
@@ -44,4 +44,4 @@ std::string lanes_of(ucp_ep_h endpoint) {
   return lanes;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

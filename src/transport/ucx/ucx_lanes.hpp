@@ -5,9 +5,9 @@
 
 #include <string>
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // "posix/memory, cma/memory"; empty: UCX says nothing that is understood here.
 std::string lanes_of(ucp_ep_h endpoint);
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

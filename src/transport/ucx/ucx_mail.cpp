@@ -10,7 +10,7 @@
 #include "src/transport/posting.hpp"
 #include "src/transport/ucx/ucx_worker.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr std::size_t kEndedRemembered = 1024;   // communicators, for what still comes for them
@@ -93,7 +93,7 @@ void UcxWorker::ended(UcxOperation& operation, ucs_status_t status) {
   operation.outcome = status;
   if (operation.endpoint != nullptr) {
     --operation.endpoint->sends;
-    if (status != UCS_OK && operation.endpoint->trouble_at == 0) operation.endpoint->trouble_at = monotonic_seconds();
+    if (status != UCS_OK && operation.endpoint->trouble_at == 0) operation.endpoint->trouble_at = net::monotonic_seconds();
   }
   if (operation.mailbox != nullptr) {
     operation.mailbox->take_end(*operation.place);
@@ -184,4 +184,4 @@ ucs_status_t UcxWorker::on_word(void* worker, const void* header, std::size_t he
   return UCS_OK;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

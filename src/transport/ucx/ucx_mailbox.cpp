@@ -4,7 +4,7 @@
 
 #include "src/transport/ucx/ucx_worker.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 Result<std::unique_ptr<UcxMailbox>> UcxMailbox::open(std::shared_ptr<UcxWorker> worker, int ranks) {
   UcxWorker& shared = *worker;
@@ -53,4 +53,4 @@ void UcxMailbox::wake() {
   if (sleeper != nullptr) sleeper->wake();
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -10,10 +10,10 @@
 #include <list>
 #include <memory>
 
-#include "src/transport/socket.hpp"
+#include "src/net/socket.hpp"
 #include "src/transport/transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class UcxMailbox;
 class UcxWorker;
@@ -82,7 +82,7 @@ class UcxMailbox {
   std::atomic<bool> has_lost_words = false;  // there was no memory for one
   UcxOperations ended;
   std::uint64_t losses = 0;            // grows when UCX has lost an endpoint
-  const WakeEvent* sleeper = nullptr;  // of its thread, while that sleeps
+  const net::WakeEvent* sleeper = nullptr;  // of its thread, while that sleeps
 
  private:
   friend class UcxWorker;
@@ -94,4 +94,4 @@ class UcxMailbox {
   std::atomic<bool> has_news_ = false;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "src/base/log.hpp"
-#include "src/transport/network_interfaces.hpp"
+#include "src/net/network_interfaces.hpp"
 #include "src/transport/ucx/ucx_error.hpp"
 #include "src/transport/ucx_needs.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 // The most that a process may ask of the kernel for what a TCP socket has received; 0 if that is not known, or where a buffer that
@@ -56,12 +56,12 @@ void prefer_bandwidth_over_tcp(ucp_config_t* config) {
 // SPARCL_INTERFACE holds for the ranks' data, too: their TCP sockets, and the RDMA devices of these interfaces.
 Status choose_net_devices(ucp_config_t* config) {
   if (std::getenv("UCX_NET_DEVICES") != nullptr) return {};
-  const Result<std::vector<std::string>> names = chosen_interfaces();
+  const Result<std::vector<std::string>> names = net::chosen_interfaces();
   if (!names.ok()) return names.status();
   if (names->empty()) return {};
   std::vector<std::string> devices = *names;
   for (const std::string& name : *names) {
-    for (std::string& device : rdma_devices_of(name)) devices.push_back(std::move(device));
+    for (std::string& device : net::rdma_devices_of(name)) devices.push_back(std::move(device));
   }
   const std::string list = fmt::format("{}", fmt::join(devices, ","));
   log_debug("UCX's network devices, by SPARCL_INTERFACE: {}", list);
@@ -75,4 +75,4 @@ Status adapt_ucx_settings(ucp_config_t* config) {
   return choose_net_devices(config);
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

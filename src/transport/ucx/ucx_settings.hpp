@@ -5,9 +5,9 @@
 
 #include "src/base/status.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // Network devices by SPARCL_INTERFACE; larger segments over TCP. InvalidArgument: no interface has a name in SPARCL_INTERFACE.
 Status adapt_ucx_settings(ucp_config_t* config);
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -9,7 +9,7 @@
 #include "src/transport/ucx/ucx_error.hpp"
 #include "src/transport/ucx/ucx_transport.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr std::size_t kMaxSignals = 1024;
@@ -151,4 +151,4 @@ Status UcxTransport::say_hello_to_all(double timeout_s) {
   }
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -22,7 +22,7 @@
 #include "src/transport/ucx/ucx_lanes.hpp"
 #include "src/transport/ucx_needs.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 constexpr std::uint32_t kTurnsPerLook = 128;
@@ -64,9 +64,9 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, int ranks, 
     if (opened.ok()) mailbox = std::move(*opened);
     if (mailbox != nullptr) own.first_id = mailbox->first_id();
   }
-  std::unique_ptr<Heartbeat> heartbeat;
+  std::unique_ptr<net::Heartbeat> heartbeat;
   if (options.heartbeat && trouble.ok()) {
-    Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(*options.heartbeat);
+    Result<std::unique_ptr<net::Heartbeat>> opened = net::Heartbeat::open(*options.heartbeat);
     trouble = opened.status();
     if (opened.ok()) heartbeat = std::move(*opened);
     if (heartbeat != nullptr) own.liveness = heartbeat->card();
@@ -117,7 +117,7 @@ UcxTransport::UcxTransport(std::unique_ptr<UcxMailbox> mailbox, int rank, std::v
 }
 
 // The others count on this rank by now: one that cannot begin tells them, so that they do not wait for its first word.
-Status UcxTransport::begin(std::unique_ptr<Heartbeat> heartbeat) {
+Status UcxTransport::begin(std::unique_ptr<net::Heartbeat> heartbeat) {
   Status status;
   try {
     SPARCL_FAILPOINT("init.beginning");
@@ -137,13 +137,13 @@ Status UcxTransport::begin(std::unique_ptr<Heartbeat> heartbeat) {
   return status;
 }
 
-Status UcxTransport::start_heartbeat(std::unique_ptr<Heartbeat> heartbeat) {
+Status UcxTransport::start_heartbeat(std::unique_ptr<net::Heartbeat> heartbeat) {
   if (heartbeat == nullptr) return {};
   std::vector<Bytes> cards;
   for (const Peer& peer : peers_) cards.push_back(peer.card.liveness);
   SPARCL_RETURN_IF_ERROR(heartbeat->start(rank_, cards));
   // It leaves when the last of those goes who have it: a successor may.
-  heartbeat_ = std::shared_ptr<Heartbeat>(heartbeat.release(), [](Heartbeat* each) {
+  heartbeat_ = std::shared_ptr<net::Heartbeat>(heartbeat.release(), [](net::Heartbeat* each) {
     each->leave();
     delete each;
   });
@@ -303,7 +303,7 @@ void UcxTransport::find_first_lost(const Peer& lost) {
   const double since = lost.endpoint != nullptr && lost.endpoint->trouble_at > 0 ? lost.endpoint->trouble_at : now();
   const double until = std::exchange(has_awaited_word_, true) ? 0 : since + kWordSeconds;  // all communicators wait at once
   while (heartbeat_->deaths() == 0 && now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  for (Heartbeat::Obituary& each : heartbeat_->obituaries()) {
+  for (net::Heartbeat::Obituary& each : heartbeat_->obituaries()) {
     Peer& peer = peers_[static_cast<std::size_t>(each.rank)];
     if (peer.said_farewell) continue;
     if (peer.lost.ok()) newly_lost_.push_back(peer.rank);
@@ -376,7 +376,7 @@ void UcxTransport::take_losses() {
 
 void UcxTransport::look_for_deaths() {
   deaths_seen_ = heartbeat_->deaths();
-  for (Heartbeat::Obituary& each : heartbeat_->obituaries()) {
+  for (net::Heartbeat::Obituary& each : heartbeat_->obituaries()) {
     Peer& peer = peers_[static_cast<std::size_t>(each.rank)];
     if (!peer.lost.ok()) continue;
     peer.lost = std::move(each.status);
@@ -427,7 +427,7 @@ void UcxTransport::go_on_without(int peer) {
 Transport::PeerEnd UcxTransport::end_of(int peer) {
   if (peers_[static_cast<std::size_t>(peer)].said_farewell) return PeerEnd::kSure;
   if (heartbeat_ == nullptr) return PeerEnd::kMayGoOn;
-  for (const Heartbeat::Obituary& each : heartbeat_->obituaries()) {
+  for (const net::Heartbeat::Obituary& each : heartbeat_->obituaries()) {
     if (each.rank == peer) return each.is_sure ? PeerEnd::kSure : PeerEnd::kMayGoOn;
   }
   heartbeat_->watch(peer);
@@ -484,4 +484,4 @@ void UcxTransport::drop_leftovers() {
   worker().drop_messages(ucx_tag(channel, mailbox_->first_id()), ucx_tag_mask(mailbox_->id_count(), true));
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -12,15 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "src/transport/liveness/heartbeat.hpp"
-#include "src/transport/liveness/watch_clock.hpp"
+#include "src/net/heartbeat/heartbeat.hpp"
+#include "src/net/heartbeat/watch_clock.hpp"
 #include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
 #include "src/transport/ucx/ucx_mailbox.hpp"
 #include "src/transport/ucx/ucx_worker.hpp"
 #include "src/transport/ucx_plugin.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 class UcxTransport final : public Transport {
  public:
@@ -74,12 +74,12 @@ class UcxTransport final : public Transport {
   using Lock = UcxWorker::Lock;
   UcxTransport(std::unique_ptr<UcxMailbox> mailbox, int rank, std::vector<PeerCard> cards, const UcxOptions& options);
   UcxWorker& worker() const { return mailbox_->worker(); }
-  Status begin(std::unique_ptr<Heartbeat> heartbeat);
+  Status begin(std::unique_ptr<net::Heartbeat> heartbeat);
   Status say_hello_to_all(double timeout_s);
   // Before a rank leaves that could not begin: until its words are out and the others have connected to it, for a while. UCX 1.13
   // aborts a process whose peer goes while it connects to it over TCP ("wireup_ep->pending_count == 0").
   void finish_hellos();
-  Status start_heartbeat(std::unique_ptr<Heartbeat> heartbeat);
+  Status start_heartbeat(std::unique_ptr<net::Heartbeat> heartbeat);
   bool is_handled_by_ucx(const Peer& peer) const;
   bool has_sent_all_words();  // takes the lock
   void sleep(double seconds);
@@ -116,8 +116,8 @@ class UcxTransport final : public Transport {
   Capabilities capabilities_;
   bool crowded_ = false;
   bool may_share_memory_;
-  std::shared_ptr<Heartbeat> heartbeat_;
-  std::vector<std::shared_ptr<Heartbeat>> past_heartbeats_;  // which tell the living that were left out
+  std::shared_ptr<net::Heartbeat> heartbeat_;
+  std::vector<std::shared_ptr<net::Heartbeat>> past_heartbeats_;  // which tell the living that were left out
   std::uint32_t deaths_seen_ = 0;
   std::uint64_t losses_seen_ = 0;
   bool has_awaited_word_ = false;
@@ -130,8 +130,8 @@ class UcxTransport final : public Transport {
   std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
   std::uint32_t turns_since_look_ = 0;
   double idle_since_ = 0;
-  WatchClock watch_clock_;
+  net::WatchClock watch_clock_;
   std::vector<std::string> lanes_logged_;
 };
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

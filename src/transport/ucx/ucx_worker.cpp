@@ -24,7 +24,7 @@
 #include "src/transport/ucx/ucx_settings.hpp"
 #include "src/transport/ucx_needs.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 namespace {
 
 // Several ranks start at once, and each sees the same free memory. Where that is scarce they open their workers one after another:
@@ -177,18 +177,18 @@ void UcxWorker::end(UcxWorker* worker) noexcept {
 }
 
 // It moves the worker on itself when something has come: where many threads wait for the lock, none gets it that only looks.
-void UcxWorker::sleep(Lock& held, UcxMailbox& mailbox, double seconds, Heartbeat* heartbeat, std::uint32_t deaths_seen) {
+void UcxWorker::sleep(Lock& held, UcxMailbox& mailbox, double seconds, net::Heartbeat* heartbeat, std::uint32_t deaths_seen) {
   if (!(seconds > 0)) return;
   if (ucp_worker_arm(worker_) != UCS_OK) {  // busy: something came meanwhile, and nothing is armed for those that sleep
     progress();
     for (const UcxMailbox* each : sleeping_) each->sleeper->wake();
     return;
   }
-  WakeEvent event;  // without a descriptor, where there is none left: then the time has to end
+  net::WakeEvent event;  // without a descriptor, where there is none left: then the time has to end
   if (!events_.empty()) {
     event = std::move(events_.back());
     events_.pop_back();
-  } else if (Result<WakeEvent> made = WakeEvent::create(); made.ok()) {
+  } else if (Result<net::WakeEvent> made = net::WakeEvent::create(); made.ok()) {
     event = std::move(*made);
   }
   events_.reserve(events_.size() + sleeping_.size() + 1);  // all of them come back
@@ -210,4 +210,4 @@ void UcxWorker::sleep(Lock& held, UcxMailbox& mailbox, double seconds, Heartbeat
   events_.push_back(std::move(event));
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "src/base/status.hpp"
-#include "src/transport/liveness/heartbeat.hpp"
-#include "src/transport/socket.hpp"
+#include "src/net/heartbeat/heartbeat.hpp"
+#include "src/net/socket.hpp"
 #include "src/transport/ucx/ucx_mailbox.hpp"
 
-namespace sparcl {
+namespace sparcl::transport {
 
 // One to another process's worker.
 struct UcxEndpoint {
@@ -85,7 +85,7 @@ class UcxWorker {
 
   // Sleeps until there may be news for `mailbox`, a death that `heartbeat` (or nullptr) finds after the first `deaths_seen`, or the
   // time is up. Not under the lock meanwhile.
-  void sleep(Lock& held, UcxMailbox& mailbox, double seconds, Heartbeat* heartbeat, std::uint32_t deaths_seen);
+  void sleep(Lock& held, UcxMailbox& mailbox, double seconds, net::Heartbeat* heartbeat, std::uint32_t deaths_seen);
 
   // Makes one where there is none. It stays until this worker or the peer's ends.
   ucs_status_t connect(const std::vector<std::byte>& address, bool is_handled, UcxEndpoint*& endpoint);
@@ -153,7 +153,7 @@ class UcxWorker {
   std::size_t next_ended_ = 0;           // to be looked at
   std::uint32_t next_id_ = 0;
   std::vector<UcxMailbox*> sleeping_;
-  std::vector<WakeEvent> events_;  // that no thread sleeps by
+  std::vector<net::WakeEvent> events_;  // that no thread sleeps by
   double close_until_ = 0;
   UcxWorker* kept_before_ = nullptr;  // of those that are kept for good
 };
@@ -176,4 +176,4 @@ bool UcxWorker::post(const UcxOperationRef& operation, const Start& start) {
   return true;
 }
 
-}  // namespace sparcl
+}  // namespace sparcl::transport

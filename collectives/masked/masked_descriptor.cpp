@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include "collectives/dense/dense.hpp"
+#include "collectives/masked/masked.hpp"
+
+namespace sparcl::collectives::masked {
+namespace {
+
+bool is_canonical_between_gpus(const CallFingerprint& call) {
+  return call.algorithm >= comm::kCanonicalOnDevice && call.algorithm != comm::kDeviceAlgorithm;
+}
+bool is_between_gpus(const CallFingerprint& call) {
+  return call.algorithm == comm::kDeviceAlgorithm || is_canonical_between_gpus(call);
+}
+
+std::string_view setting(std::uint8_t) { return "SPARCL_ALGO_ALLREDUCE"; }
+
+std::string_view algorithm(std::uint8_t row) {
+  const bool is_canonical = row >= comm::kCanonicalOnDevice && row != comm::kDeviceAlgorithm;
+  return dense::forced_dense_name(is_canonical ? static_cast<std::uint8_t>(row - comm::kCanonicalOnDevice) : row);
+}
+
+CallDifference masks(const CallPair& calls) {
+  const sparse::MaskSketch least = sparse::mask_sketch_in(calls.least_sketch), most = sparse::mask_sketch_in(calls.most_sketch);
+  const std::string in = what_differs(least, most);
+  return {in.empty() ? "masks" : fmt::format("masks ({})", in), fmt::format(", mask: {}", describe(least)),
+          fmt::format(", mask: {}", describe(most))};
+}
+
+std::string location(const CallFingerprint& call, const CallFingerprint& other) {
+  if (is_between_gpus(call) != is_between_gpus(other))
+    return is_between_gpus(call) ? ", arrays in device memory" : ", arrays in the host's memory";
+  if (is_canonical_between_gpus(call) != is_canonical_between_gpus(other))
+    return is_canonical_between_gpus(call) ? ", canonical sums" : ", sums in NCCL's order";
+  return {};
+}
+
+}  // namespace
+
+static_assert(sizeof(sparse::MaskSketch) <= comm::kSketchBytes);
+
+const CollectiveDescriptor kAllReduceMasked{
+    CallKind::kAllReduceMasked, "sparclAllReduceMasked", false, setting, algorithm, nullptr, masks, location};
+
+}  // namespace sparcl::collectives::masked

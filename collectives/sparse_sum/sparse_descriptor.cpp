@@ -1,0 +1,23 @@
+#include <fmt/format.h>
+
+#include "collectives/sparse_sum/sparse_all_reduce.hpp"
+#include "collectives/sparse_sum/sparse_sum.hpp"
+
+namespace sparcl::collectives::sparse_sum {
+namespace {
+
+std::string_view setting(std::uint8_t) { return "SPARCL_ALGO_ALLREDUCE_SPARSE"; }
+
+CallDifference options(const CallPair& calls) {
+  const auto text = [](const CallFingerprint& call) {
+    return fmt::format(", determinism {}", determinism_name(static_cast<Determinism>(call.detail)));
+  };
+  return {"options", text(calls.least), text(calls.most)};
+}
+
+}  // namespace
+
+const CollectiveDescriptor kAllReduceSparse{
+    CallKind::kAllReduceSparse, "sparclAllReduceSparse", false, setting, forced_row_name, nullptr, options};
+
+}  // namespace sparcl::collectives::sparse_sum

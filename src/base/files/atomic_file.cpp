@@ -1,0 +1,92 @@
+#include "src/base/files/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "src/base/file_size_signal.hpp"
+#include "src/base/files/file_reader.hpp"
+
+namespace sparcl {
+
+namespace fs = std::filesystem;
+
+Status sync_folder_of(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return system_error(folder, "cannot be opened");
+  // Some file systems have no fsync for folders: EINVAL is theirs, and no error of ours.
+  const bool failed = ::fsync(fd) != 0 && errno != EINVAL;
+  const Status status = failed ? system_error(folder, "cannot be synchronised") : Status();
+  ::close(fd);
+  return status;
+}
+
+Status make_name_last(const std::string& path) {
+  return sync_folder_of(path).with_prefix(
+      fmt::format("{}: the new one is there, whole, but may be gone after a power failure, and the old one back: ", path));
+}
+
+Result<AtomicFile> AtomicFile::create(const std::string& path) {
+  if (path.empty()) return Status(Code::kInvalidArgument, "the name of the output is empty: give one");
+  struct stat about;
+  const bool exists = ::stat(path.c_str(), &about) == 0;
+  if (exists && !S_ISREG(about.st_mode)) {
+    return Status(Code::kInvalidArgument, fmt::format("{}: it is there, and no regular file: give another output", path));
+  }
+  std::optional<TemporaryPath::File> made = TemporaryPath::create_file(path, 0666);
+  if (!made) return system_error(path, "cannot be created");
+  AtomicFile file(path, std::move(made->path), made->fd);
+  if (exists && ::fchmod(made->fd, about.st_mode & 0777) != 0) return system_error(path, "its permissions cannot be kept");
+  return file;
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      fd_(std::exchange(other.fd_, -1)),
+      written_bytes_(other.written_bytes_) {}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // Linux writes at most 2^31 - 4096 bytes at once
+  const FileSizeSignalBlock no_signal;
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kPiece));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const bool is_limited = errno == EFBIG;
+      const Status failed = system_error(path_, fmt::format("writing {} bytes at byte {} failed", bytes.size(), written_bytes_));
+      return is_limited ? Status(failed.code(), failed.message() + file_size_limit_text()) : failed;
+    }
+    written_bytes_ += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Status AtomicFile::commit() {
+  SPARCL_RETURN_IF_ERROR(commit_in_new_folder());
+  return make_name_last(path_);
+}
+
+Status AtomicFile::commit_in_new_folder() {
+  if (::fsync(fd_) != 0) return system_error(path_, fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
+  // Open until it has its name: its lock says that somebody is at it.
+  if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
+    return system_error(path_, "the finished file cannot be renamed to this");
+  temporary_.release();
+  return {};
+}
+
+}  // namespace sparcl

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+
+namespace sparcl {
+
+// A regular file that is read and never mapped: if another program cuts it meanwhile a read fails, and no signal comes.
+class FileReader {
+ public:
+  static Result<FileReader> open(const std::string& path);
+
+  FileReader(FileReader&& other) noexcept;
+  FileReader& operator=(FileReader&&) = delete;
+  ~FileReader();
+
+  const std::string& path() const { return path_; }
+  int fd() const { return fd_; }
+  std::uint64_t byte_count() const { return byte_count_; }  // when it was opened
+
+  // All of `into`, from byte `at` on. Corrupt: the file ends before. SystemError: the disk, or the network, says no.
+  Status read(std::uint64_t at, std::span<std::byte> into) const;
+  // Corrupt: it has been written to since it was opened. A file that has been replaced, moved or removed has not.
+  Status check_unchanged() const;
+
+ private:
+  FileReader(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  std::string path_;
+  int fd_;
+  std::uint64_t byte_count_ = 0;
+  std::int64_t written_ns_ = 0;
+};
+
+// All bytes of a small one.
+Result<std::vector<std::byte>> read_file(const std::string& path);
+
+// "PATH: WHAT: No space left on device", with errno's text, as SystemError.
+Status system_error(const std::string& path, const std::string& what);
+
+}  // namespace sparcl

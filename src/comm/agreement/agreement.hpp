@@ -1,0 +1,43 @@
+#pragma once
+// The round in which all ranks learn whether all made the same call and whether anybody refuses, without a root.
+//
+// Dissemination (Hensgen, Finkel, Manber 1988): in step t, rank r sends to r + 2^t and hears from r - 2^t; ceil(log2 P) steps of
+// one message of 288 bytes. Minimum and maximum are idempotent, so any P works. Cost: ceil(log2 P) alpha.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "src/comm/engine/call_fingerprint.hpp"
+#include "src/comm/engine/engine.hpp"
+
+namespace sparcl::comm {
+
+constexpr std::uint8_t kAgreementLane = 0;  // of each call's channel
+
+// What a call is about, for the text of a Mismatch. Either all ranks of a call give a sketch, or none does. Only while the round runs.
+struct Subject {
+  std::span<const std::byte> sketch;  // at most kSketchBytes; it travels, and the call's descriptor reads it
+  const void* own = nullptr;          // what else the descriptor needs of this rank to describe it
+};
+
+// What ranks may give differently, and all must know: the extremes over all ranks.
+// It travels as it is: no padding.
+struct Extents {
+  std::uint64_t most_entries = 0;
+  std::uint64_t least_capacity = UINT64_MAX;
+  std::uint32_t least_scratch_mib = UINT32_MAX;  // that a call may take
+  std::uint16_t has_duplicates = 0;              // 1: on some rank
+  std::uint16_t union_share = 0;                 // of kWholeUnion: see LearnedUnion
+  std::int32_t least_capacity_rank = INT32_MAX;  // the lowest rank that has it; agree() says so
+  std::uint32_t has_device_arrays = 0;           // 1: some rank's are read and written by kernels
+};
+
+// One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text:
+// success, Mismatch, or the error of the first rank that refuses, counted from `first` on, which is the same on all ranks (a
+// refusing rank's fingerprint does not count). extents: this rank's, then those of all; nullptr: none. The task's own result is an
+// error only if the comm is poisoned.
+Task agree(Engine& engine, transport::Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, Subject subject = {},
+           int first = 0, Extents* extents = nullptr);
+
+}  // namespace sparcl::comm

@@ -1,0 +1,26 @@
+#include "src/comm/engine/collective_descriptor.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace sparcl::comm {
+
+const CollectiveDescriptor* find_collective(CollectiveTable table, std::uint32_t operation) {
+  const auto found = std::find_if(table.begin(), table.end(), [&](const CollectiveDescriptor* each) {
+    return static_cast<std::uint32_t>(each->kind) == operation;
+  });
+  return found == table.end() ? nullptr : *found;
+}
+
+std::string location_of_arrays(const CallFingerprint& call, const CallFingerprint& other) {
+  const bool is_there = call.algorithm == kDeviceAlgorithm;
+  if (is_there == (other.algorithm == kDeviceAlgorithm)) return {};
+  return is_there ? ", arrays in device memory" : ", arrays in the host's memory";
+}
+
+std::string_view reduction_name(std::uint8_t reduction) {
+  constexpr std::array<std::string_view, 5> kNames{"sum", "prod", "max", "min", "avg"};  // as sparclRedOp_t numbers them
+  return reduction < kNames.size() ? kNames[reduction] : "an unknown reduction";
+}
+
+}  // namespace sparcl::comm

@@ -1,0 +1,28 @@
+#pragma once
+// Which ranks are on one node: those that read each other's windows (start/node_discovery.hpp).
+
+#include <vector>
+
+namespace sparcl::comm {
+
+// The same on all ranks. Without nodes there is nothing to be gained by them: all ranks are on one, or each is on its own, or they
+// have different numbers of ranks.
+struct NodeMap {
+  std::vector<std::vector<int>> nodes;  // ranks ascend; nodes by their first rank, all with as many
+
+  int ranks_per_node() const { return nodes.empty() ? 1 : static_cast<int>(nodes.front().size()); }
+
+  // Whether each node's ranks are a subtree of the tree over ranks (src/sparse/parts/rank_tree.hpp), and nodes are combined as ranks are.
+  bool are_subtrees() const {
+    const int each = ranks_per_node();
+    int next = 0;
+    for (const std::vector<int>& node : nodes) {
+      for (const int rank : node) {
+        if (rank != next++) return false;
+      }
+    }
+    return (each & (each - 1)) == 0;
+  }
+};
+
+}  // namespace sparcl::comm

@@ -1,0 +1,43 @@
+#pragma once
+// One UDP socket for each of IPv4 and IPv6 that there is, at ports of the kernel's choice, which learn of destinations that refuse.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "src/base/status.hpp"
+#include "src/net/socket.hpp"
+
+namespace sparcl::net {
+
+class DatagramSockets {
+ public:
+  DatagramSockets() = default;  // none
+  static Result<DatagramSockets> open();
+
+  std::uint16_t port(NetAddress::Family family) const;                     // 0: there is no such socket
+  std::array<int, 2> descriptors() const { return {v4_.fd(), v6_.fd()}; }  // -1: none
+
+  // Best effort.
+  void send(const NetAddress& to, std::span<const std::byte> bytes) const;
+
+  struct Datagram {
+    NetAddress from;
+    std::span<const std::byte> bytes;  // into the space given; cut off if it was longer
+    bool whole = true;
+  };
+  std::optional<Datagram> receive(std::span<std::byte> space) const;
+
+  // An address to which we sent, and whose host itself says that nobody has the port.
+  std::optional<NetAddress> next_refusal() const;
+
+ private:
+  Socket v4_;
+  Socket v6_;
+  std::uint16_t port_v4_ = 0;
+  std::uint16_t port_v6_ = 0;
+};
+
+}  // namespace sparcl::net

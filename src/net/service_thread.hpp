@@ -1,0 +1,47 @@
+#pragma once
+// A thread of the library beside the user's: takes no signals of theirs, is told to stop, and is left alone in a child of fork(),
+// where it does not exist.
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "src/base/status.hpp"
+#include "src/net/socket.hpp"
+
+namespace sparcl::net {
+
+class ServiceThread {
+ public:
+  // What `body` sees of it.
+  class Stop {
+   public:
+    int fd() const { return event_->fd(); }  // readable once the thread shall end
+    bool is_asked() const { return asked_->load(std::memory_order_acquire); }
+
+   private:
+    friend class ServiceThread;
+    const WakeEvent* event_ = nullptr;
+    const std::atomic<bool>* asked_ = nullptr;
+  };
+
+  ServiceThread() = default;
+  ~ServiceThread() { stop(); }
+  ServiceThread(const ServiceThread&) = delete;
+  ServiceThread& operator=(const ServiceThread&) = delete;
+
+  // Once. `what`, a literal, is named in errors. An exception ends the thread, with a message in the log.
+  Status start(const char* what, std::function<void(const Stop&)> body);
+
+  // Waits for its end. False in a child of fork(): whatever the thread uses may be in any state, and must not be destroyed.
+  bool stop();
+  bool is_own_process() const;
+
+ private:
+  WakeEvent event_;
+  std::atomic<bool> asked_ = false;
+  std::thread thread_;
+  int pid_ = 0;
+};
+
+}  // namespace sparcl::net

@@ -1,0 +1,75 @@
+#pragma once
+// Sockets that close themselves, never block, stay in this process (CLOEXEC), raise no SIGPIPE, and take EINTR for what it is.
+
+#include <poll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "src/base/error_text.hpp"
+#include "src/base/status.hpp"
+#include "src/net/net_address.hpp"
+
+namespace sparcl::net {
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() { close(); }
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    if (this != &other) {
+      close();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+
+  int fd() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  void close();
+
+ private:
+  int fd_ = -1;
+};
+
+// Wakes a thread that waits in poll().
+class WakeEvent {
+ public:
+  static Result<WakeEvent> create();
+  int fd() const { return event_.fd(); }
+  void wake() const;
+  void drain() const;
+
+ private:
+  Socket event_;
+};
+
+double monotonic_seconds();
+
+// poll() until something is ready or the deadline on monotonic_seconds() is over. The number of ready entries; 0 at the deadline.
+int poll_until(std::span<pollfd> entries, double deadline);
+
+// What one attempt to move bytes did. kClosed: the other side has ended its stream, or reset it; `error` is then errno, or 0.
+struct Moved {
+  enum class Kind : std::uint8_t { kBytes, kWouldBlock, kClosed };
+  Kind kind = Kind::kBytes;
+  std::size_t bytes = 0;
+  int error = 0;
+};
+Moved read_some(const Socket& socket, std::span<std::byte> out);
+Moved write_some(const Socket& socket, std::span<const std::byte> bytes);
+
+// Streams. Port 0: the kernel's choice, which local_address tells.
+Result<Socket> listen_at(const NetAddress& address, int backlog);
+Result<NetAddress> local_address(const Socket& socket);
+Result<Socket> start_connect(const NetAddress& address);  // writable once connected, or once it failed: connect_error
+int connect_error(const Socket& socket);                  // errno of what start_connect began, 0: connected
+void send_at_once(const Socket& socket);                  // TCP_NODELAY
+
+std::size_t unacknowledged_bytes(const Socket& socket);  // sent, and not at the other machine yet; 0 where that is not known
+
+}  // namespace sparcl::net

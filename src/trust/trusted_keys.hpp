@@ -1,0 +1,40 @@
+#pragma once
+// Whose signatures a subscriber takes.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/trust/signing_key.hpp"
+
+namespace sparcl::trust {
+
+class TrustedKeys {
+ public:
+  // Lines as in .pub files, at least one; empty lines and those that begin with # are passed over. Unauthorized where everybody may
+  // write to the file.
+  static Result<TrustedKeys> load(const std::string& path);
+
+  bool trusts(const PublicKey& key) const { return find(key) != nullptr; }
+  std::size_t count() const { return trusted_.size(); }  // different keys
+
+  // Unauthorized, with the key's fingerprint and the file: a key that is not trusted, or a signature that is not its own over these
+  // bytes.
+  Status verify(std::span<const std::byte> message, const PublicKey& key, const Signature& signature) const;
+
+ private:
+  struct Trusted {
+    PublicKey key;
+    std::size_t line;
+  };
+  explicit TrustedKeys(std::string path) : path_(std::move(path)) {}
+  const Trusted* find(const PublicKey& key) const;
+
+  std::string path_;
+  std::vector<Trusted> trusted_;
+};
+
+}  // namespace sparcl::trust

@@ -1,0 +1,31 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/net/host_port.hpp"
+#include "src/net/net_address.hpp"
+#include "src/net/socket.hpp"
+
+namespace sparcl::net {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Listening, APortThatIsTakenIsAnErrorThatSaysWhatToDo) {
+  const Result<Socket> first = listen_at(loopback_address(), 1);
+  ASSERT_TRUE(first.ok());
+  const Result<NetAddress> address = local_address(*first);
+  ASSERT_TRUE(address.ok());
+  const Result<Socket> second = listen_at(*address, 1);
+  EXPECT_EQ(second.status().code(), Code::kSystemError);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(to_text(*address)));
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("give another port"));
+}
+
+TEST(Listening, AnAddressOfAnotherHostIsNamed) {
+  const Result<std::vector<NetAddress>> elsewhere = resolve(*parse_host_port("192.0.2.1:4711"));
+  ASSERT_TRUE(elsewhere.ok());
+  EXPECT_THAT(std::string(listen_at(elsewhere->front(), 1).status().message()), HasSubstr("no interface of this host"));
+}
+
+}  // namespace
+}  // namespace sparcl::net
